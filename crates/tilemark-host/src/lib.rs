@@ -1,0 +1,1 @@
+//! Reads what a host is, probes its accelerators, watches it while it is loaded.

@@ -1,0 +1,1 @@
+//! Builds and caches the read-only guest image, and clones data disks.

@@ -1,0 +1,1 @@
+//! Scenario, HostFacts and Plan: what shall happen, fully resolved. Pure.

@@ -1,0 +1,1 @@
+//! From a record to what a person reads: HTML, terminal and CSV.

@@ -1,0 +1,1 @@
+//! Seeded, parallel data for the online store.

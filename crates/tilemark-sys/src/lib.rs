@@ -1,0 +1,1 @@
+//! The only unsafe code: namespaces, pre-exec steps and the accelerator probe's ioctls.

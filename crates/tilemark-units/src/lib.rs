@@ -1,0 +1,1 @@
+//! Bytes, rates, durations and fractions as types that know their unit.

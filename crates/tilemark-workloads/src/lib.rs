@@ -1,0 +1,1 @@
+//! One module per workload: its service, its load and what a right answer is.

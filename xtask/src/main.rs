@@ -1,0 +1,2 @@
+//! Every developer command.
+fn main() {}
