@@ -1,1 +1,16 @@
-//! Bytes, rates, durations and fractions as types that know their unit.
+//! Bytes, rates, lengths of time and fractions as types that know their unit.
+//!
+//! A scenario writes them as text (`"256MiB"`, `"200/s"`, `"50ms"`, `"0.1%"`); the same text is what
+//! a plan prints. Nothing here reads or writes anything outside memory.
+
+mod bytes;
+mod fraction;
+mod rate;
+mod span;
+mod text;
+
+pub use bytes::Bytes;
+pub use fraction::Fraction;
+pub use rate::Rate;
+pub use span::Span;
+pub use text::UnitError;
