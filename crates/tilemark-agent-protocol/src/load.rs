@@ -1,0 +1,158 @@
+//! What a load process is told, and what it tells back.
+
+use crate::message::DiskJob;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use tilemark_plan::{
+    plan::Demand,
+    workload::{MessagingParameters, StoreParameters, WebParameters},
+};
+use tilemark_units::Span;
+
+/// All that one load process does: every load of every guest of a point, at the same time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadJob {
+    /// What is sent where.
+    pub streams: Vec<Stream>,
+    /// Worker threads, one on each of these host threads; empty: one, unpinned.
+    pub processors: Vec<u32>,
+    /// Load that is sent and not counted.
+    pub warmup: Span,
+    /// The measurement.
+    pub length: Span,
+    /// At most so many requests in all; 0: no limit.
+    pub requests_max: u64,
+}
+
+/// One load on one guest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Number by which events speak of it: its place in `LoadJob::streams`.
+    pub id: u32,
+    /// Where it is sent. Unused by work from inside.
+    pub target: SocketAddr,
+    /// When requests are sent.
+    pub demand: Demand,
+    /// Connections.
+    pub connections: u32,
+    /// Seeds its schedule and choices.
+    pub seed: u64,
+    /// What is asked.
+    pub work: StreamWork,
+}
+
+/// What is asked, with all that the asking end must know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum StreamWork {
+    /// Files over HTTP.
+    Web(WebParameters),
+    /// fio, in the guest itself.
+    Disk(DiskJob),
+    /// Messages through a broker.
+    Messaging {
+        /// What is sent.
+        parameters: MessagingParameters,
+        /// The user that was made for this run.
+        user: String,
+        /// Its password.
+        password: String,
+    },
+    /// Orders at a database.
+    Store {
+        /// What is ordered.
+        parameters: StoreParameters,
+        /// The user that was made for this run.
+        user: String,
+        /// Its password.
+        password: String,
+    },
+}
+
+/// What a load process tells while it works.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum LoadEvent {
+    /// All connections stand; the schedule begins now.
+    Started(Sender),
+    /// One second of one stream. Seconds count from the start of the measurement; warm-up is not told.
+    Second(StreamSecond),
+    /// How busy the sender was in one second.
+    Busy {
+        /// Which second.
+        second: u32,
+        /// The busiest worker's processor time as a part of the second, 0 to 1.
+        fraction: f64,
+    },
+    /// It ended: the totals of every stream.
+    Done(Vec<StreamTotal>),
+    /// It could not be done, or broke off.
+    Failed {
+        /// What failed, as a fragment in lower case.
+        message: String,
+        /// What to do about it.
+        remedy: String,
+    },
+}
+
+/// What the sender's threads got of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sender {
+    /// Worker threads.
+    pub workers: u32,
+    /// Whether they run under SCHED_FIFO.
+    pub real_time: bool,
+    /// Timer slack that the kernel reports for them, in nanoseconds.
+    pub timer_slack_ns: u64,
+    /// Whether each has its own processor.
+    pub pinned: bool,
+}
+
+/// One second of one stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamSecond {
+    /// Which stream.
+    pub id: u32,
+    /// Which second of the measurement, counted from 0. A request belongs to the second of its intended start.
+    pub second: u32,
+    /// Counts.
+    pub counts: Counts,
+    /// Latencies in nanoseconds: an HdrHistogram in its compressed V2 form.
+    pub latency: Vec<u8>,
+    /// Latenesses in nanoseconds, in the same form.
+    pub lateness: Vec<u8>,
+}
+
+/// Counts of requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Whose intended start came.
+    pub offered: u64,
+    /// Answered, rightly.
+    pub completed: u64,
+    /// Failed: the connection broke or the answer was an error.
+    pub failed: u64,
+    /// Answered with the wrong bytes.
+    pub wrong: u64,
+    /// Bytes of the answers' bodies.
+    pub bytes: u64,
+}
+
+/// The whole measurement of one stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamTotal {
+    /// Which stream.
+    pub id: u32,
+    /// Counts.
+    pub counts: Counts,
+    /// Seconds from the first counted intended start to the end of the measurement.
+    pub seconds: f64,
+    /// Processor time that the load process used for it, in seconds; shared time is split evenly.
+    pub client_cpu_s: f64,
+    /// Latencies in nanoseconds: an HdrHistogram in its compressed V2 form.
+    pub latency: Vec<u8>,
+    /// Latenesses in nanoseconds, in the same form.
+    pub lateness: Vec<u8>,
+    /// The first errors in words, at most five.
+    pub errors: Vec<String>,
+    /// The output of the tool that did the work, where it was one (fio's JSON).
+    pub tool_output: Option<String>,
+}

@@ -1,0 +1,158 @@
+//! Requests to an agent and its replies.
+
+use crate::load::{LoadEvent, LoadJob};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
+use tilemark_plan::{
+    plan::MacAddress,
+    scenario::Role,
+    workload::{BrokerService, DiskParameters, StoreParameters, WebParameters},
+};
+use tilemark_units::{Bytes, Rate, Span};
+
+/// What the host asks of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Answer with the same number: proof that this agent runs now.
+    Ping(u64),
+    /// Become this guest: reseed, set clock, host name, machine id, hardware address and address.
+    Become(Box<Identity>),
+    /// Start the service and say when it answers from inside.
+    StartService(Service),
+    /// End the service and wait until it is gone.
+    StopService,
+    /// Work from inside: the disk load. Progress comes as events, the last is `Done` or `Failed`.
+    StartLoad(Box<LoadJob>),
+    /// End the load at once; what was measured up to now is still reported.
+    StopLoad,
+    /// Write so many bytes of memory, as a clone must before it counts as loaded.
+    TouchMemory(Bytes),
+    /// So many bytes of the kernel's randomness, as seen inside.
+    Random(u32),
+    /// What the guest says of itself.
+    Describe,
+    /// Run a program, for `guests exec`.
+    Execute(Execute),
+    /// Finish in order. There is no reply.
+    PowerOff,
+}
+
+/// Who a guest is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Host name; the guest's name.
+    pub host_name: String,
+    /// 32 hexadecimal digits, fresh for each start.
+    pub machine_id: String,
+    /// Hardware address of the guest's network device.
+    pub mac: MacAddress,
+    /// Address in the run network.
+    pub address: Ipv4Addr,
+    /// Bits of its prefix.
+    pub prefix: u8,
+    /// The host's end of the run network.
+    pub gateway: Ipv4Addr,
+    /// Randomness from the host, credited to the guest's kernel before anything else is done.
+    pub entropy: Vec<u8>,
+    /// The host's real-time clock when this was sent, in nanoseconds since 1970.
+    pub realtime_ns: u64,
+}
+
+/// A service with its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    /// Decides which.
+    pub role: Role,
+    /// Memory that the guest has: services size themselves by it.
+    pub memory: Bytes,
+    /// Processors that the guest has.
+    pub vcpus: u32,
+    /// What the web service must hold, when it is one.
+    pub web: Option<WebParameters>,
+    /// Which broker, when it is one.
+    pub broker: Option<BrokerService>,
+    /// What the store's database must hold, when it is one.
+    pub store: Option<StoreParameters>,
+}
+
+/// A program to run in a guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execute {
+    /// The program and its arguments.
+    pub arguments: Vec<String>,
+    /// It is ended after this.
+    pub within: Span,
+}
+
+/// What an agent answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// The number that was sent.
+    Pong(u64),
+    /// Done.
+    Done,
+    /// The service answers on these ports.
+    Serving {
+        /// TCP port, 0 when the role serves nobody.
+        port: u16,
+    },
+    /// Randomness.
+    Random(Vec<u8>),
+    /// The guest as it sees itself.
+    Description(Description),
+    /// A program ended.
+    Executed {
+        /// Its exit code, or 128 and the signal that ended it.
+        code: i32,
+        /// At most 256 KiB of its standard output.
+        output: Vec<u8>,
+        /// At most 64 KiB of its standard error.
+        error: Vec<u8>,
+    },
+    /// Something happened in a load.
+    Load(LoadEvent),
+    /// It could not be done.
+    Failed {
+        /// What failed, as a fragment in lower case.
+        message: String,
+        /// What to do about it.
+        remedy: String,
+    },
+}
+
+/// A guest as it sees itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Host name.
+    pub host_name: String,
+    /// Contents of `/etc/machine-id`.
+    pub machine_id: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Hardware address.
+    pub mac: MacAddress,
+    /// Address.
+    pub address: Ipv4Addr,
+    /// Processors online.
+    pub processors: u32,
+    /// All memory.
+    pub memory: Bytes,
+    /// Memory in use.
+    pub memory_used: Bytes,
+    /// Made when the agent started and kept in its memory only: the same in a template and its clones,
+    /// another one after a boot.
+    pub boot_nonce: u64,
+    /// Its real-time clock, in nanoseconds since 1970.
+    pub realtime_ns: u64,
+}
+
+/// fio inside a guest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DiskJob {
+    /// The load's parameters.
+    pub parameters: DiskParameters,
+    /// Requests a second over all disks; `None`: flat out.
+    pub rate: Option<Rate>,
+    /// How many data disks the guest has.
+    pub disks: u32,
+}

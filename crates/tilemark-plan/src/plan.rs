@@ -1,0 +1,320 @@
+//! A plan: what will happen, fully resolved. It can be printed, stored and compared; it does nothing.
+
+use crate::{
+    scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
+    workload::{BrokerService, DiskParameters, MessagingParameters, StoreParameters, WebParameters},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, net::Ipv4Addr};
+use tilemark_units::{Bytes, Rate, Span};
+
+/// The version of the plan format.
+pub const PLAN_SCHEMA: u32 = 1;
+
+/// How guests exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// QEMU with the processor's own virtualization.
+    Kvm,
+    /// QEMU's translator. Proves function; its figures are no measure of hardware.
+    Emulated,
+    /// Namespaces on the host kernel, no guest.
+    Native,
+}
+
+impl Backend {
+    /// The name as flags and files write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Emulated => "emulated",
+            Self::Native => "native",
+        }
+    }
+}
+
+/// What resolution needs to know of a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostSummary {
+    /// Its name.
+    pub name: String,
+    /// Running kernel.
+    pub kernel: String,
+    /// Processor model.
+    pub processor: String,
+    /// Ids of the threads that are online.
+    pub threads: Vec<u32>,
+    /// All memory.
+    pub memory_total: Bytes,
+    /// Memory that could be had now.
+    pub memory_available: Bytes,
+    /// Whether guests run at speed here: measured, with its reason.
+    pub kvm: KvmVerdict,
+}
+
+/// What the timed probe found of the accelerator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KvmVerdict {
+    /// Guest kernel work runs near the host's own speed.
+    Usable,
+    /// It is there, and so slow that no stock guest would boot.
+    TooSlow,
+    /// It is not there, or may not be opened.
+    Absent,
+    /// The probe could not tell.
+    Unknown,
+}
+
+/// What will happen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// Version of this format.
+    pub schema: u32,
+    /// The scenario with preset and settings applied.
+    pub scenario: Scenario,
+    /// The preset that was applied.
+    pub preset: Option<String>,
+    /// Settings given on the command line, by dotted key.
+    pub settings: BTreeMap<String, String>,
+    /// Seeds order, schedules and choices.
+    pub seed: u64,
+    /// The host it was made for.
+    pub host: HostSummary,
+    /// Who runs where.
+    pub processors: Processors,
+    /// Every step at every value of what varies, on each backend and side.
+    pub points: Vec<Point>,
+    /// Passes over the points in the order in which they happen: random within each block.
+    pub passes: Vec<Pass>,
+    /// Set when tile counts are searched for instead of taken from the ladder.
+    pub search: Option<Search>,
+    /// What it will need.
+    pub expected: Expected,
+}
+
+/// Who runs where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Processors {
+    /// Threads for load, telemetry and keeper.
+    pub load: Vec<u32>,
+    /// Threads for guests. The same as `load` when they share.
+    pub guests: Vec<u32>,
+}
+
+/// One step at one value of everything that varies, on one backend.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// Its place in the plan's list.
+    pub index: usize,
+    /// How many tiles.
+    pub tiles: u32,
+    /// How its guests exist.
+    pub backend: Backend,
+    /// `a` or `b` where two sides are compared.
+    pub side: Option<SideName>,
+    /// The values of what varies, by name.
+    pub vary: BTreeMap<String, String>,
+    /// QEMU's part of the configuration.
+    pub qemu: QemuWishes,
+    /// Its limits.
+    pub gate: Gate,
+    /// Its lengths and repeats.
+    pub measure: Measure,
+    /// Every guest.
+    pub guests: Vec<GuestPlan>,
+    /// Every load of every tile.
+    pub loads: Vec<LoadPlan>,
+}
+
+/// One of two configurations measured in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SideName {
+    /// The first.
+    A,
+    /// The second.
+    B,
+}
+
+/// One guest, fully told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestPlan {
+    /// `tile-003-web`: unique in the point.
+    pub name: String,
+    /// Counted from 0 over all guests of the point; address and MAC follow from it.
+    pub index: u32,
+    /// The tile that it belongs to, counted from 1.
+    pub tile: u32,
+    /// What it is for.
+    pub role: Role,
+    /// Which broker, if it is one.
+    pub broker: BrokerService,
+    /// Its processors.
+    pub vcpus: u32,
+    /// Its memory.
+    pub memory: Bytes,
+    /// Its data disks.
+    pub disks: Vec<DiskPlan>,
+    /// Its hardware address.
+    pub mac: MacAddress,
+    /// Its address in the run network 10.77.0.0/16.
+    pub address: Ipv4Addr,
+    /// Host threads that it may use.
+    pub processors: Vec<u32>,
+}
+
+/// A data disk of a guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskPlan {
+    /// Its size.
+    pub size: Bytes,
+    /// Where its bytes are.
+    pub on: crate::scenario::DiskMedium,
+}
+
+/// A hardware address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl MacAddress {
+    /// 52:54:00, the prefix that QEMU's guests have, then 24 bits of the guest's index.
+    pub const fn of_guest(index: u32) -> Self {
+        let [_, high, middle, low] = index.to_be_bytes();
+        Self([0x52, 0x54, 0x00, high, middle, low])
+    }
+}
+
+impl std::fmt::Display for MacAddress {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [a, b, c, d, e, f] = self.0;
+        write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+    }
+}
+
+impl std::fmt::Debug for MacAddress {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// The address of guest `index` in the run network: 10.77.0.0 + 256 + index.
+pub fn guest_address(index: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 1, 0)) + index)
+}
+
+/// The host's end of the run network.
+pub const BRIDGE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+/// Bits of the run network's prefix.
+pub const NETWORK_PREFIX: u8 = 16;
+
+/// One load on one guest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadPlan {
+    /// Its name in the scenario, the same in every tile.
+    pub name: String,
+    /// The tile, counted from 1.
+    pub tile: u32,
+    /// The guest that it loads, by its place in the point's list.
+    pub guest: u32,
+    /// When requests are sent.
+    pub demand: Demand,
+    /// Connections to the guest.
+    pub connections: u32,
+    /// What is asked.
+    pub work: Work,
+    /// Seeds its schedule and choices.
+    pub seed: u64,
+}
+
+/// When requests are sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Demand {
+    /// At intended times, whatever the answers do.
+    Open {
+        /// Mean requests a second.
+        rate: Rate,
+        /// How they are spread.
+        arrival: Arrival,
+        /// Period of bursts.
+        burst_every: Span,
+        /// Length of a burst.
+        burst_length: Span,
+    },
+    /// The next request after the answer.
+    Closed,
+}
+
+impl Demand {
+    /// Which loop it is.
+    pub const fn loop_kind(&self) -> LoopKind {
+        match self {
+            Self::Open { .. } => LoopKind::Open,
+            Self::Closed => LoopKind::Closed,
+        }
+    }
+}
+
+/// What is asked, with its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Files over HTTP.
+    Web(WebParameters),
+    /// fio, inside the guest.
+    Disk(DiskParameters),
+    /// Messages through a broker.
+    Messaging(MessagingParameters),
+    /// Orders at a database.
+    Store(StoreParameters),
+}
+
+impl Work {
+    /// The name of the workload.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Web(_) => "web",
+            Self::Disk(_) => "disk",
+            Self::Messaging(_) => "messaging",
+            Self::Store(_) => "store",
+        }
+    }
+}
+
+/// One pass over one point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pass {
+    /// Passes of one block are compared with each other.
+    pub block: u32,
+    /// The point, by its index.
+    pub point: usize,
+    /// Which repeat of the point, counted from 1.
+    pub repeat: u32,
+}
+
+/// A search for the largest tile count that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Search {
+    /// The count that it begins with.
+    pub from: u32,
+    /// The count that it never passes.
+    pub limit: u32,
+    /// It stops in time to end within this.
+    pub within: Option<Span>,
+}
+
+/// What a plan will need.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Expected {
+    /// Time from the first guest to the last.
+    pub time: Span,
+    /// Most memory that all guests of a point may use.
+    pub memory: Bytes,
+    /// Most disk space.
+    pub disk: Bytes,
+    /// Most guests at once.
+    pub guests: u32,
+}
