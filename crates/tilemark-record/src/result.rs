@@ -1,0 +1,454 @@
+//! `result.json`: what a run found, for people's programs. Documented by `docs/schema/result.json`.
+//!
+//! What was not measured is null, with a reason in `missing`; never 0. MB is 10^6 bytes, MiB is 2^20.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tilemark_plan::{
+    plan::{Backend, SideName},
+    scenario::{LoopKind, Role},
+};
+
+/// The version of the format of `result.json`.
+pub const RESULT_SCHEMA: u32 = 1;
+
+/// All that a run found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunResult {
+    /// Version of this format.
+    pub schema: u32,
+    /// The run's id.
+    pub run: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The preset, if one was applied.
+    pub preset: Option<String>,
+    /// Whether the figures can be trusted.
+    pub verdict: Verdict,
+    /// The answer to how many.
+    pub answer: Answer,
+    /// The answer in one or two sentences that can be copied whole.
+    pub sentence: String,
+    /// What virtualization costs here.
+    pub cost: Option<Cost>,
+    /// For two sides: how they differ.
+    pub comparison: Option<Comparison>,
+    /// Every point that was measured.
+    pub points: Vec<PointResult>,
+    /// Who measured, where, with what.
+    pub provenance: Provenance,
+    /// Figure by dotted name: why it is null.
+    #[serde(default)]
+    pub missing: BTreeMap<String, String>,
+}
+
+/// Whether figures can be trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// In a word.
+    pub status: VerdictStatus,
+    /// Why, unless trusted.
+    pub reasons: Vec<String>,
+}
+
+/// A verdict in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerdictStatus {
+    /// The figures stand.
+    Trusted,
+    /// Something is known to have spoiled them.
+    NotTrusted,
+    /// There is not enough to say.
+    CannotTell,
+}
+
+/// How many tiles the host carries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// The backend that it is about. Never `emulated`.
+    pub backend: Option<Backend>,
+    /// Largest step that held with all below it held.
+    pub holds: Option<u32>,
+    /// Smallest step that broke.
+    pub breaks: Option<Break>,
+    /// Counts between the two that were not tried.
+    pub untried: Option<Untried>,
+    /// Virtual processors for each thread given to guests, at `holds`.
+    pub vcpus_per_thread: Option<f64>,
+    /// What ran out first.
+    pub limit: Limit,
+    /// Why there is no answer, where there is none.
+    pub none_because: Option<String>,
+}
+
+/// The smallest step that broke.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Break {
+    /// How many tiles.
+    pub tiles: u32,
+    /// Which limit of the gate.
+    pub measure: GateMeasure,
+    /// The value that broke it: milliseconds for `p99`, otherwise a part of 1.
+    pub value: f64,
+    /// Its interval, where there is one.
+    pub low: Option<f64>,
+    /// Its interval, where there is one.
+    pub high: Option<f64>,
+    /// The load that broke.
+    pub load: String,
+    /// The guest that was worst.
+    pub guest: Option<String>,
+    /// Its worst second of the measurement, from 0.
+    pub second: Option<u32>,
+}
+
+/// A limit of the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateMeasure {
+    /// The 99th percentile of latency.
+    P99,
+    /// The part of the requests that failed.
+    Errors,
+    /// The part of the demand that was served.
+    Achieved,
+}
+
+/// Counts that were not tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Untried {
+    /// From this count.
+    pub from: u32,
+    /// To this count.
+    pub to: u32,
+}
+
+/// What ran out first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    /// In a word.
+    pub resource: LimitResource,
+    /// The figures that say so.
+    pub evidence: Vec<String>,
+}
+
+/// What can run out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitResource {
+    /// The guests' processors.
+    Processor,
+    /// Memory.
+    Memory,
+    /// A disk.
+    Disk,
+    /// The network.
+    Network,
+    /// Our own sender: no limit of the host.
+    LoadGenerator,
+    /// Nothing points at one.
+    Unknown,
+}
+
+/// What virtualization costs: guests against their native twin at the same step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// The step that both were measured at.
+    pub tiles: u32,
+    /// Processor time of guests over that of the twin, for the same work.
+    pub processor: Option<Figure>,
+    /// p99 of guests over that of the twin.
+    pub p99: Option<Figure>,
+    /// Throughput of guests over that of the twin.
+    pub throughput: Option<Figure>,
+    /// What could not be made equal.
+    pub unequal: Vec<String>,
+    /// The same in a sentence.
+    pub sentence: String,
+}
+
+/// A figure with its interval over repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figure {
+    /// The figure.
+    pub value: f64,
+    /// Lower end of its 95 % interval; null below three repeats.
+    pub low: Option<f64>,
+    /// Upper end of its 95 % interval; null below three repeats.
+    pub high: Option<f64>,
+    /// Repeats behind it.
+    pub n_repeats: u32,
+}
+
+/// Two sides measured in turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// All that differs between the sides: key, value of A, value of B.
+    pub differences: Vec<Difference>,
+    /// The primary measures first.
+    pub measures: Vec<MeasureComparison>,
+    /// In a word.
+    pub outcome: ComparisonOutcome,
+    /// In a sentence.
+    pub sentence: String,
+}
+
+/// Something that differs between two sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// What.
+    pub key: String,
+    /// Its value on side A.
+    pub a: String,
+    /// Its value on side B.
+    pub b: String,
+}
+
+/// One measure on two sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasureComparison {
+    /// Such as `web-steady p99`, with the step.
+    pub name: String,
+    /// B over A, less 1: 0.05 is five in a hundred more.
+    pub change: Figure,
+    /// Probability of a difference at least this large if there were none, corrected where not primary.
+    pub p: Option<f64>,
+    /// The smallest change that would have been found.
+    pub resolution: Option<f64>,
+    /// One of at most three that decide.
+    pub primary: bool,
+    /// Whether more is better, so that the sign can be read.
+    pub more_is_better: bool,
+    /// What it says.
+    pub outcome: ComparisonOutcome,
+}
+
+/// What a comparison says of B against A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ComparisonOutcome {
+    /// B is better.
+    Better,
+    /// B is worse.
+    Worse,
+    /// No difference was seen; `resolution` says what would have been.
+    NoDifference,
+    /// There is not enough to say.
+    CannotTell,
+}
+
+/// One step at one value of what varies, on one backend and side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PointResult {
+    /// Its index in the plan.
+    pub index: usize,
+    /// How many tiles.
+    pub tiles: u32,
+    /// How many guests.
+    pub guests: u32,
+    /// How they exist.
+    pub backend: Backend,
+    /// `a` or `b` where two sides are compared.
+    pub side: Option<SideName>,
+    /// The values of what varies.
+    pub vary: BTreeMap<String, String>,
+    /// Repeats behind the figures.
+    pub repeats_kept: u32,
+    /// Repeats that are not, each with its reason.
+    pub repeats_voided: Vec<Voided>,
+    /// Whether it kept the gate; null when that can't be said.
+    pub holds: Option<bool>,
+    /// What the gate found, load by load, where it broke.
+    pub broke: Vec<Break>,
+    /// Requests a second that were asked.
+    pub offered: Option<f64>,
+    /// Part of the demand that was served, 0 to 1.
+    pub achieved_fraction: Option<f64>,
+    /// Headline load: what was served a second.
+    pub throughput: Option<Throughput>,
+    /// Headline load: latency over all kept repeats.
+    pub latency_ms: Option<LatencyMs>,
+    /// Headline load: p99 with its interval over repeats.
+    pub p99_ms: Option<Figure>,
+    /// Headline load: part of the requests that failed, 0 to 1.
+    pub errors: Option<f64>,
+    /// Headline load: how evenly guests were served.
+    pub fairness: Option<Fairness>,
+    /// Throughput over that of one tile.
+    pub throughput_vs_one_tile: Option<f64>,
+    /// Virtual processors for each thread given to guests.
+    pub vcpus_per_thread: f64,
+    /// Where the processors went, over kept repeats.
+    pub processor: Option<crate::summary::ProcessorFigures>,
+    /// Proportional memory of a loaded guest in MiB.
+    pub pss_mib_per_guest: Option<f64>,
+    /// What limits at this step.
+    pub limit: Option<LimitResource>,
+    /// Every load.
+    pub loads: Vec<LoadResult>,
+}
+
+/// A repeat whose figures don't count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Voided {
+    /// Which repeat, counted from 1.
+    pub repeat: u32,
+    /// Why.
+    pub reason: String,
+}
+
+/// A rate with its unit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Throughput {
+    /// Such as `requests/s`.
+    pub unit: String,
+    /// The figure with its interval.
+    #[serde(rename = "figure")]
+    pub figure: Figure,
+}
+
+/// Latency in milliseconds. A percentile with fewer than 20 requests beyond it is null.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyMs {
+    /// Requests behind it.
+    pub n: u64,
+    /// Mean.
+    pub mean: Option<f64>,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p999: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+}
+
+/// How late requests were sent, in microseconds: our fault, kept apart from latency.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatenessUs {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p999: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+}
+
+/// How evenly guests were served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fairness {
+    /// Jain's index: 1 when all got the same, 1/n when one got all.
+    pub jain: f64,
+    /// The guest that was served least, with its part of the mean.
+    pub least_served: Served,
+    /// The guest that was served most, with its part of the mean.
+    pub most_served: Served,
+}
+
+/// A guest with what it got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Served {
+    /// Its name.
+    pub guest: String,
+    /// What it got over what guests got on average.
+    pub of_mean: f64,
+}
+
+/// From where a load was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measured {
+    /// By the load process.
+    Outside,
+    /// In the guest, by its own clock.
+    Inside,
+}
+
+/// A load at one point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadResult {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What its guests are for.
+    pub role: Role,
+    /// Open or closed loop.
+    #[serde(rename = "loop")]
+    pub loop_kind: LoopKind,
+    /// From where it was measured.
+    pub measured: Measured,
+    /// Requests a second that were asked.
+    pub offered: Option<f64>,
+    /// Part of the demand that was served, 0 to 1.
+    pub achieved_fraction: Option<f64>,
+    /// What was served a second.
+    pub throughput: Option<Throughput>,
+    /// Latency over all kept repeats.
+    pub latency_ms: LatencyMs,
+    /// p99 with its interval over repeats.
+    pub p99_ms: Option<Figure>,
+    /// Part of the requests that failed, 0 to 1.
+    pub errors: Option<f64>,
+    /// How late requests were sent.
+    pub send_lateness_us: LatenessUs,
+    /// How evenly guests were served.
+    pub fairness: Option<Fairness>,
+    /// Each guest over all kept repeats.
+    pub guests: Vec<GuestResult>,
+}
+
+/// A guest at one point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestResult {
+    /// Its name.
+    pub name: String,
+    /// Its tile, counted from 1.
+    pub tile: u32,
+    /// Answers a second.
+    pub throughput: f64,
+    /// Latency: the median over kept repeats of each figure.
+    pub latency_ms: LatencyMs,
+    /// Part of its requests that failed, 0 to 1.
+    pub errors: f64,
+}
+
+/// Who measured, where, with what.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Provenance {
+    /// Version of Tilemark.
+    pub tilemark: String,
+    /// The host's name; empty when redacted.
+    pub host: String,
+    /// Its processor.
+    pub processor: String,
+    /// Its threads.
+    pub threads: u32,
+    /// Its memory in bytes.
+    pub memory_bytes: u64,
+    /// Its kernel.
+    pub kernel: String,
+    /// QEMU, where it was used.
+    pub qemu: Option<String>,
+    /// The image's name.
+    pub image: Option<String>,
+    /// Kernel of the guests.
+    pub guest_kernel: Option<String>,
+    /// When the run began, RFC 3339.
+    pub began: String,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// How long it was expected to take, in seconds.
+    pub expected_seconds: f64,
+    /// Whether the host was found as it had been.
+    pub as_it_was: Option<bool>,
+    /// The command that repeats it.
+    pub command: String,
+    /// SHA-256 by name: `tilemark`, `agent`, `image`, `scenario`.
+    pub hashes: BTreeMap<String, String>,
+}

@@ -1,0 +1,184 @@
+//! One repeat of one point in figures: what the judge judges. Stored as `summary.json` of the repeat.
+
+use crate::result::{Fairness, LatencyMs, LatenessUs, Measured};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tilemark_plan::{
+    plan::Backend,
+    scenario::{LoopKind, Role},
+};
+
+/// One repeat of one point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RepeatSummary {
+    /// The point, by its index in the plan.
+    pub point: usize,
+    /// Which repeat, counted from 1.
+    pub repeat: u32,
+    /// The block that it belongs to.
+    pub block: u32,
+    /// When its measurement began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// How its guests exist.
+    pub backend: Backend,
+    /// Every load of the scenario, all its guests together.
+    pub loads: Vec<LoadFigures>,
+    /// The host while it was measured.
+    pub host: HostFigures,
+    /// What happened that makes figures doubtful and is no figure itself: a clock step, an OOM kill.
+    pub incidents: Vec<Incident>,
+    /// Memory of the guests, where it was read.
+    pub memory: Option<MemoryFigures>,
+}
+
+/// A load over all guests that it was sent to, in one repeat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadFigures {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What its guests are for.
+    pub role: Role,
+    /// Open or closed loop.
+    #[serde(rename = "loop")]
+    pub loop_kind: LoopKind,
+    /// From where it was measured.
+    pub measured: Measured,
+    /// What is counted: `requests`, `messages`, `orders`.
+    pub unit: String,
+    /// Length of the measurement in seconds.
+    pub seconds: f64,
+    /// Requests whose intended start came.
+    pub offered: u64,
+    /// Requests answered rightly.
+    pub completed: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests answered with the wrong bytes.
+    pub wrong: u64,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// Latency over all guests, from merged histograms.
+    pub latency_ms: LatencyMs,
+    /// How late requests were sent.
+    pub send_lateness_us: LatenessUs,
+    /// Processor seconds that the load process used for it.
+    pub client_cpu_s: f64,
+    /// The busiest load thread, as a part of its processor, 0 to 1, in its busiest second and on average.
+    pub sender_busy: Busy,
+    /// Each guest.
+    pub guests: Vec<GuestFigures>,
+    /// Fairness over the guests by requests completed; absent with one guest.
+    pub fairness: Option<Fairness>,
+    /// The first errors in words.
+    pub errors: Vec<String>,
+}
+
+/// How busy a thread was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Busy {
+    /// On average, 0 to 1.
+    pub mean_fraction: f64,
+    /// In the busiest second, 0 to 1.
+    pub max_fraction: f64,
+}
+
+/// One guest of a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestFigures {
+    /// Its name, such as `tile-003-web`.
+    pub name: String,
+    /// Its tile, counted from 1.
+    pub tile: u32,
+    /// Requests whose intended start came.
+    pub offered: u64,
+    /// Requests answered rightly.
+    pub completed: u64,
+    /// Requests that failed or were answered with the wrong bytes.
+    pub errors: u64,
+    /// Its latency.
+    pub latency_ms: LatencyMs,
+    /// The second in which its p99 was highest, with that p99 in milliseconds; seconds count from 0.
+    pub worst_second: Option<WorstSecond>,
+}
+
+/// A guest's worst second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WorstSecond {
+    /// Which second of the measurement, from 0.
+    pub second: u32,
+    /// The 99th percentile in it, or the maximum where it had fewer than 100 requests.
+    pub latency_ms: f64,
+}
+
+/// The host during one repeat, averaged over its seconds unless said otherwise. Fractions are parts of all
+/// of the host's threads. `None`: the host does not tell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostFigures {
+    /// Seconds that were sampled.
+    pub seconds: u32,
+    /// Where the processors went.
+    pub processor: ProcessorFigures,
+    /// Guest threads only: part of the guests' processors that was in use, by anybody.
+    pub guest_processors_busy: Option<f64>,
+    /// Part of the time in which guests' threads were ready and waited for a processor, per vCPU.
+    pub run_queue_wait_fraction: Option<f64>,
+    /// Least memory that could be had in any second, in bytes.
+    pub memory_available_min: Option<u64>,
+    /// All memory, in bytes.
+    pub memory_total: u64,
+    /// Pages swapped in and out.
+    pub swapped_pages: Option<u64>,
+    /// Processes that the kernel ended for want of memory.
+    pub oom_kills: Option<u64>,
+    /// Times a processor was slowed for heat.
+    pub throttled: Option<u64>,
+    /// Largest step of the real-time clock against the monotonic clock in a second, in milliseconds.
+    pub clock_step_ms_max: f64,
+    /// Busiest disk: part of the time with requests under way.
+    pub disk_busy_fraction: Option<f64>,
+    /// Pressure: part of the time in which some task waited for a processor.
+    pub pressure_cpu_some: Option<f64>,
+    /// Pressure: part of the time in which some task waited for memory.
+    pub pressure_memory_some: Option<f64>,
+    /// Pressure: part of the time in which some task waited for a disk.
+    pub pressure_io_some: Option<f64>,
+    /// Bytes a second over the run network.
+    pub network_bytes_per_s: Option<f64>,
+}
+
+/// Where the processors went: parts of all threads, together 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessorFigures {
+    /// Work of guests: vCPU threads in guest mode; for native twins all that they do.
+    pub guest_work: f64,
+    /// QEMU and the host's kernel on behalf of guests.
+    pub guest_overhead: f64,
+    /// The load.
+    pub load: f64,
+    /// Tilemark itself: telemetry, keeper, pipeline.
+    pub tilemark: f64,
+    /// Everybody else.
+    pub other: f64,
+    /// Taken by the hypervisor under this host.
+    pub steal: f64,
+    /// Idle.
+    pub idle: f64,
+}
+
+/// What happened besides the load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Incident {
+    /// In words.
+    pub what: String,
+    /// The guest that it touches; `None`: all.
+    pub guest: Option<String>,
+}
+
+/// Memory of guests after the measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryFigures {
+    /// Proportional set size, mean over guests, in MiB.
+    pub pss_mib_per_guest: f64,
+    /// Largest.
+    pub pss_mib_max: f64,
+}
