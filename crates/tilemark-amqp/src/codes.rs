@@ -1,0 +1,165 @@
+//! The reply codes of AMQP 0-9-1, section 1.2 "constants" of the specification.
+
+/// What an exception ends: one channel or the whole connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// A "soft error": the channel is closed, the connection goes on.
+    Channel,
+    /// A "hard error": the connection is closed.
+    Connection,
+}
+
+/// Why a peer closes a channel or a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReplyCode {
+    /// 200: a normal end.
+    Success,
+    /// 311: the content is larger than the server takes.
+    ContentTooLarge,
+    /// 312: a mandatory message found no queue.
+    NoRoute,
+    /// 320: an operator closed the connection.
+    ConnectionForced,
+    /// 403: wrong password, or a name that the client may not use.
+    AccessRefused,
+    /// 404: no such queue or exchange.
+    NotFound,
+    /// 405: another connection holds the queue exclusively.
+    ResourceLocked,
+    /// 406: the object exists and is declared otherwise, or a tag is unknown.
+    PreconditionFailed,
+    /// 501: a frame that cannot be decoded.
+    FrameError,
+    /// 502: a frame whose fields are malformed.
+    SyntaxError,
+    /// 503: a method that is invalid in this state.
+    CommandInvalid,
+    /// 504: the channel is not open, or is open already.
+    ChannelError,
+    /// 505: a frame that was not expected here, such as a body without its header.
+    UnexpectedFrame,
+    /// 506: the server is out of a resource.
+    ResourceError,
+    /// 530: not allowed by the settings, such as an unknown virtual host.
+    NotAllowed,
+    /// 540: not implemented by this server.
+    NotImplemented,
+    /// 541: the server failed.
+    InternalError,
+}
+
+impl ReplyCode {
+    const ALL: [Self; 17] = [
+        Self::Success,
+        Self::ContentTooLarge,
+        Self::NoRoute,
+        Self::ConnectionForced,
+        Self::AccessRefused,
+        Self::NotFound,
+        Self::ResourceLocked,
+        Self::PreconditionFailed,
+        Self::FrameError,
+        Self::SyntaxError,
+        Self::CommandInvalid,
+        Self::ChannelError,
+        Self::UnexpectedFrame,
+        Self::ResourceError,
+        Self::NotAllowed,
+        Self::NotImplemented,
+        Self::InternalError,
+    ];
+
+    /// The number on the wire.
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::Success => 200,
+            Self::ContentTooLarge => 311,
+            Self::NoRoute => 312,
+            Self::ConnectionForced => 320,
+            Self::AccessRefused => 403,
+            Self::NotFound => 404,
+            Self::ResourceLocked => 405,
+            Self::PreconditionFailed => 406,
+            Self::FrameError => 501,
+            Self::SyntaxError => 502,
+            Self::CommandInvalid => 503,
+            Self::ChannelError => 504,
+            Self::UnexpectedFrame => 505,
+            Self::ResourceError => 506,
+            Self::NotAllowed => 530,
+            Self::NotImplemented => 540,
+            Self::InternalError => 541,
+        }
+    }
+
+    /// The code of a number from the wire; `None` for numbers that the specification does not have.
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.number() == number)
+    }
+
+    /// The name that the specification gives it, in capitals as brokers print it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "REPLY_SUCCESS",
+            Self::ContentTooLarge => "CONTENT_TOO_LARGE",
+            Self::NoRoute => "NO_ROUTE",
+            Self::ConnectionForced => "CONNECTION_FORCED",
+            Self::AccessRefused => "ACCESS_REFUSED",
+            Self::NotFound => "NOT_FOUND",
+            Self::ResourceLocked => "RESOURCE_LOCKED",
+            Self::PreconditionFailed => "PRECONDITION_FAILED",
+            Self::FrameError => "FRAME_ERROR",
+            Self::SyntaxError => "SYNTAX_ERROR",
+            Self::CommandInvalid => "COMMAND_INVALID",
+            Self::ChannelError => "CHANNEL_ERROR",
+            Self::UnexpectedFrame => "UNEXPECTED_FRAME",
+            Self::ResourceError => "RESOURCE_ERROR",
+            Self::NotAllowed => "NOT_ALLOWED",
+            Self::NotImplemented => "NOT_IMPLEMENTED",
+            Self::InternalError => "INTERNAL_ERROR",
+        }
+    }
+
+    /// Whether the specification calls it a soft error (channel) or a hard one (connection).
+    pub const fn scope(self) -> Scope {
+        match self {
+            Self::Success
+            | Self::ContentTooLarge
+            | Self::NoRoute
+            | Self::AccessRefused
+            | Self::NotFound
+            | Self::ResourceLocked
+            | Self::PreconditionFailed => Scope::Channel,
+            Self::ConnectionForced
+            | Self::FrameError
+            | Self::SyntaxError
+            | Self::CommandInvalid
+            | Self::ChannelError
+            | Self::UnexpectedFrame
+            | Self::ResourceError
+            | Self::NotAllowed
+            | Self::NotImplemented
+            | Self::InternalError => Scope::Connection,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_leads_back_to_its_code() {
+        for code in ReplyCode::ALL {
+            assert_eq!(ReplyCode::from_number(code.number()), Some(code));
+        }
+        assert_eq!(ReplyCode::from_number(999), None);
+    }
+
+    #[test]
+    fn codes_from_500_on_close_the_connection() {
+        for code in ReplyCode::ALL.into_iter().filter(|code| code.number() >= 500) {
+            assert_eq!(code.scope(), Scope::Connection, "{}", code.name());
+        }
+    }
+}

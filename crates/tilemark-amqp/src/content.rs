@@ -1,0 +1,264 @@
+//! Contents: header, properties, body; and the writers of whole messages.
+
+use crate::frame::{head, put_frame};
+use crate::{BASIC_CLASS, DecodeError, Decoder, FRAME_OVERHEAD, FrameKind, Table};
+
+const FRAME_END: u8 = 206;
+
+/// The payload of a header frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentHeader<'a> {
+    /// Bytes of body that follow.
+    pub body_size: u64,
+    /// The properties, unread.
+    pub properties: Properties<'a>,
+}
+
+impl<'a> ContentHeader<'a> {
+    /// Reads the payload of a header frame. Properties are checked only when somebody asks for one.
+    #[inline]
+    pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(payload);
+        let class = from.short()?;
+        if class != BASIC_CLASS {
+            return Err(DecodeError::HeaderClass(class));
+        }
+        from.short()?;
+        let body_size = from.long_long()?;
+        let properties = Properties(from.rest());
+        if properties.0.len() < 2 {
+            return Err(DecodeError::Truncated);
+        }
+        Ok(Self { body_size, properties })
+    }
+}
+
+/// Property flags and values as they stand on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Properties<'a>(&'a [u8]);
+
+/// The properties in the order of their flag bits, from 15 down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    ShortStr,
+    Table,
+    Octet,
+    LongLong,
+}
+
+/// content-type, content-encoding, headers, delivery-mode, priority, correlation-id, reply-to, expiration, message-id,
+/// timestamp, type, user-id, app-id, cluster-id.
+const SHAPES: [Shape; 14] = [
+    Shape::ShortStr,
+    Shape::ShortStr,
+    Shape::Table,
+    Shape::Octet,
+    Shape::Octet,
+    Shape::ShortStr,
+    Shape::ShortStr,
+    Shape::ShortStr,
+    Shape::ShortStr,
+    Shape::LongLong,
+    Shape::ShortStr,
+    Shape::ShortStr,
+    Shape::ShortStr,
+    Shape::ShortStr,
+];
+const DELIVERY_MODE: usize = 3;
+const USER_ID: usize = 11;
+
+impl<'a> Properties<'a> {
+    /// No property at all.
+    pub const NONE: Properties<'static> = Properties(&[0, 0]);
+    /// Delivery mode 2, nothing else: a persistent message.
+    pub const PERSISTENT: Properties<'static> = Properties(&[0x10, 0, 2]);
+
+    /// Takes flags and values as they stand on the wire.
+    pub const fn from_bytes(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Flags and values.
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Whether the message asks to survive a restart (delivery mode 2).
+    #[inline]
+    pub fn is_persistent(self) -> Result<bool, DecodeError> {
+        match self.0 {
+            [0, 0] => Ok(false),
+            [0x10, 0, mode] => Ok(*mode == 2),
+            _ => Ok(self.find(DELIVERY_MODE)? == Some(&[2])),
+        }
+    }
+
+    /// The user that the publisher claims to be.
+    pub fn user_id(self) -> Result<Option<&'a [u8]>, DecodeError> {
+        self.find(USER_ID)
+    }
+
+    /// Walks over all properties, so that a malformed one is found here and not at a consumer.
+    pub fn check(self) -> Result<(), DecodeError> {
+        self.find(SHAPES.len()).map(|_| ())
+    }
+
+    fn find(self, wanted: usize) -> Result<Option<&'a [u8]>, DecodeError> {
+        let mut from = Decoder::new(self.0);
+        let flags = from.short()?;
+        if flags & 0b11 != 0 {
+            // Bit 1 is unused by class basic and bit 0 announces more flags, which basic does not have.
+            return Err(DecodeError::Truncated);
+        }
+        let mut found = None;
+        for (index, shape) in SHAPES.into_iter().enumerate() {
+            if flags & (0x8000 >> index) == 0 {
+                continue;
+            }
+            let bytes = match shape {
+                Shape::ShortStr => from.short_str()?.as_bytes(),
+                Shape::Table => Table::checked(from.long_str()?.0)?.as_bytes(),
+                Shape::Octet => from.take(1)?,
+                Shape::LongLong => from.take(8)?,
+            };
+            if index == wanted {
+                found = Some(bytes);
+            }
+        }
+        from.finish()?;
+        Ok(found)
+    }
+}
+
+/// Appends a content header.
+pub fn put_header(out: &mut Vec<u8>, channel: u16, body_size: u64, properties: Properties<'_>) {
+    out.extend_from_slice(&head(FrameKind::Header, channel, 12 + properties.0.len()));
+    out.extend_from_slice(&BASIC_CLASS.to_be_bytes());
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&body_size.to_be_bytes());
+    out.extend_from_slice(properties.0);
+    out.push(FRAME_END);
+}
+
+/// Appends header (its payload as it came from the publisher) and body, in as many frames as `frame_max` asks for.
+#[inline]
+pub fn put_content(out: &mut Vec<u8>, channel: u16, header: &[u8], body: &[u8], frame_max: usize) {
+    put_frame(out, FrameKind::Header, channel, header);
+    let room = frame_max - FRAME_OVERHEAD;
+    if body.len() <= room {
+        if !body.is_empty() {
+            put_frame(out, FrameKind::Body, channel, body);
+        }
+        return;
+    }
+    for part in body.chunks(room) {
+        put_frame(out, FrameKind::Body, channel, part);
+    }
+}
+
+/// The arguments of `basic.deliver`.
+#[derive(Clone, Copy, Debug)]
+pub struct DeliverMethod<'a> {
+    /// The consumer.
+    pub consumer_tag: &'a [u8],
+    /// What it acknowledges by.
+    pub delivery_tag: u64,
+    /// Whether somebody may have seen it before.
+    pub redelivered: bool,
+    /// Exchange and routing key as two short strings.
+    pub route: &'a [u8],
+}
+
+/// Appends a whole delivery: method, header, body.
+#[inline]
+pub fn put_deliver(
+    out: &mut Vec<u8>,
+    channel: u16,
+    method: &DeliverMethod<'_>,
+    header: &[u8],
+    body: &[u8],
+    frame_max: usize,
+) {
+    let tag_length = u8::try_from(method.consumer_tag.len()).expect("consumer tags are short strings");
+    let size = 4 + 1 + method.consumer_tag.len() + 9 + method.route.len();
+    out.reserve(size + header.len() + body.len() + 3 * FRAME_OVERHEAD);
+    let [h0, h1, h2, h3, h4, h5, h6] = head(FrameKind::Method, channel, size);
+    out.extend_from_slice(&[h0, h1, h2, h3, h4, h5, h6, 0, 60, 0, 60, tag_length]);
+    out.extend_from_slice(method.consumer_tag);
+    let [t0, t1, t2, t3, t4, t5, t6, t7] = method.delivery_tag.to_be_bytes();
+    out.extend_from_slice(&[t0, t1, t2, t3, t4, t5, t6, t7, u8::from(method.redelivered)]);
+    out.extend_from_slice(method.route);
+    out.push(FRAME_END);
+    put_content(out, channel, header, body, frame_max);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Frame, Method, ShortStr, decode_frame};
+
+    fn frames(mut wire: &[u8], frame_max: usize) -> Vec<Frame<'_>> {
+        let mut all = Vec::new();
+        while let Some((frame, used)) = decode_frame(wire, frame_max).unwrap() {
+            all.push(frame);
+            wire = &wire[used..];
+        }
+        assert!(wire.is_empty());
+        all
+    }
+
+    #[test]
+    fn a_delivery_reads_back_and_large_bodies_are_split() {
+        let header = [0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 39, 16, 0, 0];
+        let body = vec![7; 10_000];
+        let method =
+            DeliverMethod { consumer_tag: b"c", delivery_tag: 9, redelivered: true, route: b"\x01e\x02rk" };
+        let mut wire = Vec::new();
+        put_deliver(&mut wire, 3, &method, &header, &body, 4096);
+        let frames = frames(&wire, 4096);
+        assert_eq!(
+            Method::decode(frames[0].payload).unwrap(),
+            Method::BasicDeliver {
+                consumer_tag: ShortStr::cut("c"),
+                delivery_tag: 9,
+                redelivered: true,
+                exchange: ShortStr::cut("e"),
+                routing_key: ShortStr::cut("rk"),
+            }
+        );
+        assert_eq!(ContentHeader::decode(frames[1].payload).unwrap().body_size, 10_000);
+        let sizes: Vec<usize> = frames[2..].iter().map(|frame| frame.payload.len()).collect();
+        assert_eq!(sizes, [4088, 4088, 1824]);
+    }
+
+    #[test]
+    fn an_empty_body_has_no_body_frame() {
+        let mut wire = Vec::new();
+        put_content(&mut wire, 1, &[0; 14], &[], 4096);
+        assert_eq!(frames(&wire, 4096).len(), 1);
+    }
+
+    #[test]
+    fn the_delivery_mode_is_found_among_other_properties() {
+        // content-type "a", delivery-mode 2, user-id "u"
+        let properties = Properties(&[0x90, 0x10, 1, b'a', 2, 1, b'u']);
+        assert_eq!(properties.is_persistent(), Ok(true));
+        assert_eq!(properties.user_id(), Ok(Some(&b"u"[..])));
+        assert_eq!(Properties::PERSISTENT.is_persistent(), Ok(true));
+        assert_eq!(Properties::NONE.is_persistent(), Ok(false));
+        assert_eq!(Properties(&[0x10, 0, 1]).is_persistent(), Ok(false));
+    }
+
+    #[test]
+    fn malformed_properties_are_a_syntax_error() {
+        for bytes in [&[0x80, 0, 9][..], &[0, 1][..], &[0, 0, 1][..], &[0x20, 0, 0, 0, 0, 1, 5][..]] {
+            let error = Properties(bytes).check().unwrap_err();
+            assert_eq!(error.reply_code().number(), 502, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_of_another_class_is_unexpected() {
+        assert_eq!(ContentHeader::decode(&[0, 61, 0, 0]), Err(DecodeError::HeaderClass(61)));
+    }
+}
