@@ -1,1 +1,37 @@
 //! Pure arithmetic on figures, and the judge that turns them into a verdict and an answer.
+//!
+//! Nothing here reads a file, a clock or a source of chance: the same repeats and the same seed give the same
+//! words on any machine. What cannot be computed comes back as [`Missing`] with a reason, never as a number.
+
+mod bootstrap;
+mod compare;
+mod fairness;
+mod figure;
+mod holm;
+mod interval;
+mod moments;
+mod percentile;
+mod permutation;
+mod ratio;
+mod resolution;
+mod scaling;
+mod series;
+
+pub use compare::{
+    BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict, Terms,
+    compare_sides,
+};
+pub use fairness::{Fairness, Served, fairness};
+pub use figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
+pub use holm::holm;
+pub use interval::{BOOTSTRAP_REPEATS_MIN, INTERVAL_REPEATS_MIN, estimate, student_quantile};
+pub use moments::{geometric_mean, mean, sample_deviation, sample_variance};
+pub use percentile::{REQUESTS_BEYOND_MIN, percentile_admissible, percentile_name};
+pub use permutation::{
+    Arrangement, Block, BlockSize, DRAWN_RELABELINGS, Design, EXACT_RELABELINGS_MAX, PermutationTest,
+    Relabelings, permutation_test, repeats_needed,
+};
+pub use ratio::ratio;
+pub use resolution::{FOUND_FRACTION, repeat_deviation, smallest_change_found};
+pub use scaling::{EXTRAPOLATION_MAX, FIT_STEPS_MIN, ScalingLaw, ScalingStep, fit_scaling_law};
+pub use series::{autocorrelation, effective_sample_size};

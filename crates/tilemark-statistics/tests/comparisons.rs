@@ -1,0 +1,222 @@
+//! The promises about comparisons, on synthetic series with fixed seeds: no wolf is cried, a planted slowdown is
+//! found, drift is not a difference.
+
+#![allow(clippy::unwrap_used, reason = "a test file: helpers may unwrap as tests do")]
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Normal};
+use tilemark_statistics::{
+    BetterWhen, Block, Change, ExitVerdict, Measure, Rank, SideComparison, SideVerdict, Terms, compare_sides,
+    permutation_test,
+};
+
+/// How a synthetic host behaves.
+struct Host {
+    /// Deviation of one repeat, as a share.
+    noise: f64,
+    /// Deviation of a whole block (a neighbour, a frequency, a temperature), as a share.
+    block_noise: f64,
+    /// How much slower it gets each minute, as a share; one repeat takes one minute.
+    drift: f64,
+}
+
+const BUSY: Host = Host { noise: 0.012, block_noise: 0.05, drift: 0.0 };
+
+/// Measures `pairs` blocks of both sides in random order; side B is `effect` times side A.
+fn measured(host: &Host, pairs: usize, effect: f64, seed: u64) -> Vec<Block> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let noise = Normal::new(0.0, host.noise).unwrap();
+    let of_block = Normal::new(0.0, host.block_noise).unwrap();
+    let mut minute = 0;
+    (0..pairs)
+        .map(|_| {
+            let level = 1_000.0 * f64::exp(of_block.sample(&mut random));
+            let mut order = [1.0, effect];
+            let mut sides = [0, 1];
+            sides.shuffle(&mut random);
+            for side in sides {
+                let drifted = (1.0 - host.drift).powi(minute);
+                order[side] *= level * drifted * f64::exp(noise.sample(&mut random));
+                minute += 1;
+            }
+            Block { a: vec![order[0]], b: vec![order[1]] }
+        })
+        .collect()
+}
+
+fn throughput(blocks: Vec<Block>) -> Measure {
+    Measure { name: "throughput".into(), better_when: BetterWhen::Higher, rank: Rank::Primary, blocks }
+}
+
+fn compared(blocks: Vec<Block>, seed: u64) -> SideComparison {
+    compare_sides(&[throughput(blocks)], Terms::default(), seed)
+}
+
+fn called(trials: u64, verdicts: &[SideVerdict], comparison: impl Fn(u64) -> SideComparison) -> usize {
+    (0..trials).filter(|&trial| verdicts.contains(&comparison(trial).verdict)).count()
+}
+
+const EITHER: [SideVerdict; 2] = [SideVerdict::Better, SideVerdict::Worse];
+
+#[test]
+fn of_200_comparisons_of_a_thing_with_itself_at_most_one_in_a_hundred_is_called_different() {
+    let flagged = called(200, &EITHER, |trial| compared(measured(&BUSY, 8, 1.0, trial), trial));
+    assert!(flagged <= 2, "{flagged} of 200");
+}
+
+#[test]
+fn without_a_least_change_false_alarms_come_as_often_as_p_says_and_no_more() {
+    let flagged = (0..4_000).filter(|&trial| {
+        permutation_test(&measured(&BUSY, 8, 1.0, trial), trial).unwrap().p < Terms::default().p
+    });
+    let flagged = flagged.count();
+    // 2 of 256 sign patterns: 31 of 4,000 expected, standard error 5.6.
+    assert!((14..=48).contains(&flagged), "{flagged} of 4000");
+}
+
+#[test]
+fn a_planted_slowdown_of_5_percent_is_found_95_times_of_100_in_pairs_and_unpaired() {
+    let found = called(200, &[SideVerdict::Worse], |trial| compared(measured(&BUSY, 8, 0.95, trial), trial));
+    assert!(found >= 190, "pairs: {found} of 200");
+    // Unpaired, the blocks' own noise counts: a quieter host is needed.
+    let quiet = Host { block_noise: 0.0, ..BUSY };
+    let found = called(200, &[SideVerdict::Worse], |trial| {
+        let pairs = measured(&quiet, 6, 0.95, trial);
+        let a = pairs.iter().map(|block| block.a[0]).collect();
+        let b = pairs.iter().map(|block| block.b[0]).collect();
+        compared(vec![Block { a, b }], trial)
+    });
+    assert!(found >= 190, "unpaired: {found} of 200");
+}
+
+#[test]
+fn a_drift_of_1_percent_a_minute_is_no_difference_when_the_order_is_random_in_blocks() {
+    let drifting = Host { drift: 0.01, ..BUSY };
+    for pairs in [8, 12] {
+        let flagged = called(200, &EITHER, |trial| compared(measured(&drifting, pairs, 1.0, trial), trial));
+        assert!(flagged <= 2, "{pairs} pairs: {flagged} of 200");
+    }
+}
+
+#[test]
+fn the_same_drift_would_be_called_a_difference_if_a_always_came_first() {
+    // The proof that the test above can fail.
+    let flagged = called(50, &EITHER, |trial| {
+        let mut random = ChaCha8Rng::seed_from_u64(trial);
+        let mut value = |minute: i32| 0.97_f64.powi(minute) * (1.0 + 0.001 * random.random::<f64>());
+        let blocks = (0..8).map(|pair| Block { a: vec![value(2 * pair)], b: vec![value(2 * pair + 1)] });
+        compared(blocks.collect(), trial)
+    });
+    assert_eq!(flagged, 50);
+}
+
+/// Eight pairs whose ratios scatter a little about `ratio`.
+fn pairs_about(ratio: f64) -> Vec<Block> {
+    let wobble = [-0.004, 0.003, -0.002, 0.001, 0.004, -0.003, 0.002, -0.001];
+    wobble.iter().map(|w| Block { a: vec![100.0], b: vec![100.0 * ratio * (1.0 + w)] }).collect()
+}
+
+fn named(name: &str, better_when: BetterWhen, rank: Rank, ratio: f64) -> Measure {
+    Measure { name: name.into(), better_when, rank, blocks: pairs_about(ratio) }
+}
+
+fn one(better_when: BetterWhen, ratio: f64) -> SideComparison {
+    compare_sides(&[named("measure", better_when, Rank::Primary, ratio)], Terms::default(), 0)
+}
+
+#[test]
+fn more_is_better_for_throughput_and_worse_for_latency() {
+    assert_eq!(one(BetterWhen::Higher, 1.05).verdict, SideVerdict::Better);
+    assert_eq!(one(BetterWhen::Higher, 0.95).verdict, SideVerdict::Worse);
+    assert_eq!(one(BetterWhen::Lower, 1.05).verdict, SideVerdict::Worse);
+    assert_eq!(one(BetterWhen::Lower, 0.95).verdict, SideVerdict::Better);
+}
+
+#[test]
+fn a_change_below_the_least_one_is_no_difference_however_certain() {
+    let change = &one(BetterWhen::Higher, 1.008).changes[0];
+    assert_eq!(change.p, Ok(2.0 / 256.0));
+    assert_eq!(change.verdict, SideVerdict::NoDifferenceSeen);
+}
+
+#[test]
+fn repeats_that_cannot_reach_p_cannot_tell_and_say_why() {
+    let comparison = compared(pairs_about(0.5)[..7].to_vec(), 0);
+    assert_eq!(comparison.verdict, SideVerdict::CannotTell);
+    assert!(comparison.changes[0].resolution.as_ref().unwrap_err().reason.contains("0.0156"));
+    assert_eq!(comparison.exit_verdict(0.05), ExitVerdict::CannotTell);
+}
+
+#[test]
+fn no_difference_comes_with_the_smallest_change_that_would_have_been_found() {
+    let change = &one(BetterWhen::Higher, 1.0).changes[0];
+    assert_eq!(change.verdict, SideVerdict::NoDifferenceSeen);
+    let resolution = *change.resolution.as_ref().unwrap();
+    assert!((0.005..0.03).contains(&resolution), "{resolution}");
+}
+
+#[test]
+fn secondary_measures_are_corrected_and_decide_nothing() {
+    let mut measures = vec![named("throughput", BetterWhen::Higher, Rank::Primary, 1.0)];
+    for name in ["p50", "p90", "memory"] {
+        measures.push(named(name, BetterWhen::Lower, Rank::Secondary, 1.2));
+    }
+    let comparison = compare_sides(&measures, Terms::default(), 0);
+    assert_eq!(comparison.verdict, SideVerdict::NoDifferenceSeen);
+    for change in &comparison.changes[1..] {
+        assert_eq!(change.p, Ok(3.0 * 2.0 / 256.0), "three questions, three times the p");
+        assert_eq!(change.verdict, SideVerdict::NoDifferenceSeen);
+    }
+}
+
+#[test]
+fn a_fourth_primary_measure_is_treated_as_secondary() {
+    let measures: Vec<Measure> = ["a", "b", "c", "d"]
+        .iter()
+        .map(|name| named(name, BetterWhen::Higher, Rank::Primary, if *name == "d" { 0.5 } else { 1.0 }))
+        .collect();
+    let comparison = compare_sides(&measures, Terms::default(), 0);
+    let ranks: Vec<Rank> = comparison.changes.iter().map(|change: &Change| change.rank).collect();
+    assert_eq!(ranks, [Rank::Primary, Rank::Primary, Rank::Primary, Rank::Secondary]);
+    assert_eq!(comparison.verdict, SideVerdict::NoDifferenceSeen);
+}
+
+#[test]
+fn worse_in_one_measure_is_worse_whatever_the_others_say() {
+    let measures = [
+        named("throughput", BetterWhen::Higher, Rank::Primary, 1.2),
+        named("p99", BetterWhen::Lower, Rank::Primary, 1.2),
+    ];
+    assert_eq!(compare_sides(&measures, Terms::default(), 0).verdict, SideVerdict::Worse);
+}
+
+#[test]
+fn the_exit_verdict_is_1_only_beyond_the_tolerance_0_only_within_it_and_125_between() {
+    for (ratio, tolerance, wanted) in [
+        (0.90, 0.05, ExitVerdict::Worse),
+        (0.97, 0.05, ExitVerdict::NoWorse), // worse, but by less than is tolerated
+        (0.95, 0.05, ExitVerdict::CannotTell), // the interval lies across the tolerance
+        (1.00, 0.05, ExitVerdict::NoWorse),
+        (1.10, 0.00, ExitVerdict::NoWorse),    // better
+        (1.00, 0.00, ExitVerdict::CannotTell), // nothing seen, but a little worse is not excluded
+    ] {
+        assert_eq!(one(BetterWhen::Higher, ratio).exit_verdict(tolerance), wanted, "{ratio} {tolerance}");
+        let lower = one(BetterWhen::Lower, 1.0 / ratio).exit_verdict(tolerance);
+        if ratio != 0.95 {
+            assert_eq!(lower, wanted, "as a latency: {ratio} {tolerance}");
+        }
+    }
+    assert_eq!(
+        [ExitVerdict::NoWorse, ExitVerdict::Worse, ExitVerdict::CannotTell].map(ExitVerdict::code),
+        [0, 1, 125]
+    );
+}
+
+#[test]
+fn nothing_primary_is_no_verdict() {
+    let comparison = compare_sides(&[], Terms::default(), 0);
+    assert_eq!(comparison.verdict, SideVerdict::CannotTell);
+    assert_eq!(comparison.exit_verdict(0.05), ExitVerdict::CannotTell);
+}
