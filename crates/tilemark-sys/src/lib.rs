@@ -1,1 +1,4 @@
 //! The only unsafe code: namespaces, pre-exec steps and the accelerator probe's ioctls.
+
+pub mod namespace;
+pub mod process;

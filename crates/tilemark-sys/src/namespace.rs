@@ -1,0 +1,56 @@
+//! Linux namespaces: which a new process gets, and the first steps inside them.
+
+use rustix::{
+    io,
+    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
+    thread::{LinkNameSpaceType, move_into_link_name_space},
+};
+use std::{ops::BitOr, os::fd::BorrowedFd};
+
+/// Kinds of namespaces, as a set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Namespaces(u64);
+
+impl Namespaces {
+    /// No new namespace.
+    pub const NONE: Self = Self(0);
+    /// Processes: the new process is number 1, and all end with it.
+    pub const PID: Self = Self(libc::CLONE_NEWPID as u64);
+    /// Mounts.
+    pub const MOUNT: Self = Self(libc::CLONE_NEWNS as u64);
+    /// Network devices, addresses, routes.
+    pub const NETWORK: Self = Self(libc::CLONE_NEWNET as u64);
+    /// Host name.
+    pub const UTS: Self = Self(libc::CLONE_NEWUTS as u64);
+    /// System V and POSIX queues and shared memory.
+    pub const IPC: Self = Self(libc::CLONE_NEWIPC as u64);
+    /// The view of control groups.
+    pub const CGROUP: Self = Self(libc::CLONE_NEWCGROUP as u64);
+
+    /// The flags as clone3 takes them.
+    pub(crate) const fn clone_flags(self) -> u64 {
+        self.0
+    }
+}
+
+impl BitOr for Namespaces {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Ends the propagation of mounts to and from outside. First step in a new mount namespace.
+pub fn isolate_mounts() -> io::Result<()> {
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+}
+
+/// Mounts /proc over the old one, so that it shows this PID namespace.
+pub fn remount_proc() -> io::Result<()> {
+    mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)
+}
+
+/// Moves the calling thread into a network namespace held by descriptor.
+pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))
+}
