@@ -203,13 +203,13 @@ fn block_parts(block: &Block) -> Vec<f64> {
         return vec![(b - a) / 2.0, (a - b) / 2.0];
     }
     let values: Vec<f64> = block.a.iter().chain(&block.b).copied().collect();
+    let (of_a, of_b) = (block.a.len() as f64, block.b.len() as f64);
+    let whole: f64 = values.iter().sum();
     let mut parts = Vec::new();
     let mut chosen: Vec<usize> = (0..block.a.len()).collect();
     loop {
-        let a: Vec<f64> = chosen.iter().map(|&index| values[index]).collect();
-        let b: Vec<f64> =
-            (0..values.len()).filter(|index| !chosen.contains(index)).map(|i| values[i]).collect();
-        parts.push(weight(block) * block_difference(&a, &b));
+        let sum_a: f64 = chosen.iter().map(|&index| values[index]).sum();
+        parts.push(weight(block) * ((whole - sum_a) / of_b - sum_a / of_a));
         if !advance(&mut chosen, values.len()) {
             return parts;
         }
