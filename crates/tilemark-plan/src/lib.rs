@@ -1,6 +1,14 @@
 //! Scenario, HostFacts and Plan: what shall happen, fully resolved. Pure: nothing here reads a file,
 //! a clock or a host.
 
+pub mod builtin;
+pub mod expect;
+pub mod facts;
+pub mod parse;
 pub mod plan;
+pub mod problem;
+pub mod resolve;
 pub mod scenario;
+pub mod search;
+mod settings;
 pub mod workload;

@@ -22,8 +22,9 @@ pub struct Scenario {
     pub name: String,
     /// What it measures and why, in a sentence or two.
     pub about: String,
-    /// The load whose figures are the point's own.
-    pub headline: String,
+    /// The load whose figures are the point's own. Needed when there are loads.
+    #[serde(default)]
+    pub headline: Option<String>,
     /// The image that its guests boot: `first-look`, or a path to an `image.toml`.
     #[serde(default = "default_image")]
     pub image: String,

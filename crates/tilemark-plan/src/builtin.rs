@@ -1,0 +1,43 @@
+//! The scenarios inside the program, ready to run.
+
+/// A scenario inside the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Builtin {
+    /// Its name, as in `tilemark run NAME`.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// All of them, in the order in which they are listed.
+pub const BUILTINS: [Builtin; 4] = [
+    Builtin { name: "first-look", text: include_str!("../../../scenarios/first-look.toml") },
+    Builtin { name: "web", text: include_str!("../../../scenarios/web.toml") },
+    Builtin { name: "disk", text: include_str!("../../../scenarios/disk.toml") },
+    Builtin { name: "density", text: include_str!("../../../scenarios/density.toml") },
+];
+
+/// The one with this name.
+pub fn builtin(name: &str) -> Option<Builtin> {
+    BUILTINS.into_iter().find(|builtin| builtin.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::Draft;
+
+    #[test]
+    fn every_scenario_and_every_preset_of_it_reads() {
+        for Builtin { name, text } in BUILTINS {
+            let draft = Draft::from_toml(text, name).unwrap();
+            let scenario = draft.finish().unwrap_or_else(|problems| panic!("{name}: {problems}"));
+            assert_eq!(scenario.name, name);
+            for preset in scenario.preset.keys() {
+                let mut draft = draft.clone();
+                draft.apply_preset(preset).unwrap();
+                draft.finish().unwrap_or_else(|problems| panic!("{name} --preset {preset}: {problems}"));
+            }
+        }
+    }
+}

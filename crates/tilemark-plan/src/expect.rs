@@ -1,0 +1,103 @@
+//! What a plan will need: time, memory, disk. Rough figures, said before and held against what was.
+
+use crate::{
+    plan::{Backend, Expected, Pass, Point, Search},
+    scenario::{DiskMedium, Role, Start},
+};
+use std::{collections::BTreeSet, time::Duration};
+use tilemark_units::{Bytes, Span};
+
+/// Memory that no run may use: the greater of a tenth of the host's and 1 GiB.
+pub fn memory_reserve(total: Bytes) -> Bytes {
+    Bytes::new(total.get() / 10).max(Bytes::from_gib(1))
+}
+
+/// Most memory that the guests of a point may use.
+pub fn memory_of(point: &Point) -> Bytes {
+    point.guests.iter().map(|guest| memory_of_guest(point, guest.memory) + memory_disks(guest)).sum()
+}
+
+/// QEMU's own memory beside the guest's, as measured for 7.2 with one disk and one network device.
+const QEMU_OVERHEAD: Bytes = Bytes::from_mib(32);
+
+fn memory_of_guest(point: &Point, memory: Bytes) -> Bytes {
+    match (point.backend, point.measure.start) {
+        // A twin has no memory of its own: its services take what they need. nginx and fio stay below.
+        (Backend::Native, _) => Bytes::from_mib(48).min(memory),
+        (_, Start::Boot) => memory + QEMU_OVERHEAD,
+        // A clone shares what it does not write; a loaded web guest wrote less than half of 256 MiB.
+        (_, Start::Clone) => Bytes::new(memory.get() / 2) + QEMU_OVERHEAD,
+    }
+}
+
+fn memory_disks(guest: &crate::plan::GuestPlan) -> Bytes {
+    guest.disks.iter().filter(|disk| disk.on == DiskMedium::Memory).map(|disk| disk.size).sum()
+}
+
+fn disk_of(point: &Point) -> Bytes {
+    let disks = point.guests.iter().flat_map(|guest| &guest.disks);
+    disks.filter(|disk| disk.on == DiskMedium::Store).map(|disk| disk.size).sum()
+}
+
+/// Time of one pass: guests start, warm up, are measured and end.
+pub fn time_of(point: &Point) -> Duration {
+    let guests = point.guests.len() as f64;
+    let (fixed, each) = match (point.backend, point.measure.start) {
+        (Backend::Native, _) => (0.6, 0.06),
+        (Backend::Kvm, Start::Clone) => (0.8, 0.15),
+        (Backend::Kvm, Start::Boot) => (2.0, 0.6),
+        (Backend::Emulated, Start::Clone) => (1.0, 0.25),
+        (Backend::Emulated, Start::Boot) => (4.0, 4.0),
+    };
+    let loaded = if point.loads.is_empty() {
+        Duration::ZERO
+    } else {
+        point.measure.warmup.get() + point.measure.length.get()
+    };
+    loaded + Duration::from_secs_f64(fixed + each * guests)
+}
+
+/// One template for each role, booted and warmed once in a run.
+fn time_of_templates(points: &[Point]) -> Duration {
+    let templates: BTreeSet<(Backend, Role)> = points
+        .iter()
+        .filter(|point| point.backend != Backend::Native && point.measure.start == Start::Clone)
+        .flat_map(|point| point.guests.iter().map(|guest| (point.backend, guest.role)))
+        .collect();
+    templates
+        .iter()
+        .map(
+            |(backend, _)| {
+                if *backend == Backend::Kvm { Duration::from_secs(3) } else { Duration::from_secs(9) }
+            },
+        )
+        .sum()
+}
+
+/// What the passes over the points will need.
+pub fn of(points: &[Point], passes: &[Pass], search: Option<&Search>) -> Expected {
+    let planned: Duration = passes.iter().map(|pass| time_of(&points[pass.point])).sum();
+    let time = match search {
+        None => planned,
+        Some(search) => time_of_search(points, search),
+    };
+    let time = time + time_of_templates(points);
+    Expected {
+        time: Span::from_milliseconds(time.as_millis() as u64),
+        memory: points.iter().map(memory_of).max().unwrap_or_default(),
+        disk: points.iter().map(disk_of).max().unwrap_or_default(),
+        guests: points.iter().map(|point| point.guests.len() as u32).max().unwrap_or(0),
+    }
+}
+
+/// Doublings up to the limit, as many halvings, then the boundary on both sides with all repeats. The
+/// boundary is taken at a quarter of the limit, for lack of better knowledge; `within` caps it.
+fn time_of_search(points: &[Point], search: &Search) -> Duration {
+    let Some(point) = points.first() else { return Duration::ZERO };
+    let doublings = (f64::from(search.limit) / f64::from(search.from.max(1))).log2().ceil().max(1.0) as u32;
+    let probes = 2 * doublings;
+    let boundary = 2 * point.measure.repeats.saturating_sub(1);
+    let backends: BTreeSet<Backend> = points.iter().map(|point| point.backend).collect();
+    let time = time_of(point) * (probes + boundary) * backends.len() as u32;
+    search.within.map_or(time, |within| time.min(within.get()))
+}

@@ -1,0 +1,219 @@
+//! From the text of a scenario, with presets and settings applied, to a checked [`Scenario`].
+
+use crate::{
+    problem::{Problem, Problems},
+    scenario::{Arrival, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
+    settings,
+};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Guests that one bridge serves; Linux allows 1,024 ports, some are the host's own.
+pub const GUESTS_MAX: u32 = 1000;
+
+/// A scenario's text as a document on which settings can still be put.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    document: Value,
+}
+
+impl Draft {
+    /// Reads TOML. `origin` is the file or name, for messages.
+    pub fn from_toml(text: &str, origin: &str) -> Result<Self, Problems> {
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            Problem::new(format!("{origin}: {}", error.to_string().trim()), "mend the line that is named")
+        })?;
+        let document = serde_json::to_value(table).map_err(|error| {
+            Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
+        })?;
+        Ok(Self { document })
+    }
+
+    /// Puts the values of a preset in place.
+    pub fn apply_preset(&mut self, name: &str) -> Result<(), Problems> {
+        let presets = self.document.get("preset").and_then(Value::as_object).cloned().unwrap_or_default();
+        let Some(values) = presets.get(name).and_then(Value::as_object) else {
+            let known: Vec<&str> = presets.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(
+                Problem::new(format!("no preset `{name}`"), format!("this scenario has: {known}")).into()
+            );
+        };
+        for (key, value) in values {
+            self.set(key, value.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Puts one value in place.
+    pub fn set(&mut self, key: &str, value: Value) -> Result<(), Problems> {
+        settings::set(&mut self.document, key, value).map_err(|message| {
+            Problem::new(message, "see the keys with `tilemark scenarios show NAME`").into()
+        })
+    }
+
+    /// Puts `KEY=VALUE` settings in place.
+    pub fn apply_settings(&mut self, settings: &BTreeMap<String, String>) -> Result<(), Problems> {
+        for (key, text) in settings {
+            self.set(key, settings::value_of_flag(text))?;
+        }
+        Ok(())
+    }
+
+    /// The scenario, checked as far as it can be without a host. All problems are told at once.
+    pub fn finish(&self) -> Result<Scenario, Problems> {
+        let scenario: Scenario = serde_json::from_value(self.document.clone()).map_err(|error| {
+            Problem::new(format!("the scenario: {error}"), "see the format in docs/scenarios.md")
+        })?;
+        let problems = check(&scenario);
+        if problems.is_empty() { Ok(scenario) } else { Err(Problems(problems)) }
+    }
+}
+
+fn check(scenario: &Scenario) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut say = |message: String, remedy: &str| problems.push(Problem::new(message, remedy));
+    if scenario.schema != SCENARIO_SCHEMA {
+        say(format!("`schema = {}` is not known", scenario.schema), "write `schema = 1`");
+    }
+    if scenario.name.is_empty() || scenario.name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+        say(format!("`name = \"{}\"` is no name", scenario.name), "use letters, digits and `-`");
+    }
+    if scenario.guest.is_empty() {
+        say("the tile has no guest".to_owned(), "add a `[[guest]]`");
+    }
+    for name in repeated(scenario.guest.iter().map(|guest| guest.name.as_str())) {
+        say(format!("two guests are called `{name}`"), "give each guest of the tile its own name");
+    }
+    for name in repeated(scenario.load.iter().map(|load| load.name.as_str())) {
+        say(format!("two loads are called `{name}`"), "give each load its own name");
+    }
+    for guest in &scenario.guest {
+        if guest.vcpus == 0 {
+            say(format!("guest `{}` has no processor", guest.name), "write `vcpus = 1` or more");
+        }
+        if guest.memory.as_mib() < 64.0 {
+            let memory = guest.memory;
+            say(format!("guest `{}` has {memory} of memory", guest.name), "give it 64MiB or more");
+        }
+    }
+    check_ladder(scenario, &mut say);
+    check_measure(scenario, &mut say);
+    let known: BTreeSet<&str> = scenario.load.iter().map(|load| load.name.as_str()).collect();
+    match &scenario.headline {
+        Some(name) if !known.contains(name.as_str()) => {
+            say(format!("`headline = \"{name}\"` names no load"), "name one of the scenario's loads");
+        }
+        None if !scenario.load.is_empty() => {
+            say(
+                "there are loads and no `headline`".to_owned(),
+                "name the load whose figures are the point's own",
+            );
+        }
+        _ => {}
+    }
+    for load in &scenario.load {
+        check_load(scenario, load, &mut say);
+    }
+    problems
+}
+
+fn check_ladder(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+    let tiles = &scenario.ladder.tiles;
+    let rising = tiles.windows(2).all(|pair| pair[0] < pair[1]);
+    if tiles.is_empty() || tiles[0] == 0 || !rising {
+        say(
+            format!("`ladder.tiles = {tiles:?}` is no ladder"),
+            "write rising counts from 1, such as [1, 2, 4, 8]",
+        );
+    }
+    let per_tile = u32::try_from(scenario.guest.len()).unwrap_or(u32::MAX);
+    let most = tiles.iter().max().copied().unwrap_or(0);
+    if most.saturating_mul(per_tile) > GUESTS_MAX {
+        let guests = most.saturating_mul(per_tile);
+        say(
+            format!("{most} tiles are {guests} guests"),
+            "a bridge serves 1,000 guests at most: lower `ladder.tiles`",
+        );
+    }
+}
+
+fn check_measure(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+    let measure = &scenario.measure;
+    if measure.repeats == 0 {
+        say(
+            "`measure.repeats = 0` measures nothing".to_owned(),
+            "write 1 or more; from 3 on there are intervals",
+        );
+    }
+    let length = measure.length.get();
+    if length.as_secs() == 0 || length.subsec_nanos() != 0 {
+        say(
+            format!("`measure.length = \"{}\"` is no whole number of seconds", measure.length),
+            "write `10s`, say",
+        );
+    }
+}
+
+fn check_load(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &str)) {
+    let name = &load.name;
+    let wanted = match (&load.web, &load.disk, &load.messaging, &load.store) {
+        (Some(_), None, None, None) => Role::Web,
+        (None, Some(_), None, None) => Role::Disk,
+        (None, None, Some(_), None) => Role::Broker,
+        (None, None, None, Some(_)) => Role::Database,
+        _ => {
+            let remedy = "give it exactly one of `web`, `disk`, `messaging` and `store`";
+            return say(format!("load `{name}` must say what is asked, once"), remedy);
+        }
+    };
+    match scenario.guest.iter().find(|guest| guest.name == load.guest) {
+        None => say(
+            format!("load `{name}` is for guest `{}`, which the tile has not", load.guest),
+            "name a guest",
+        ),
+        Some(guest) if guest.role != wanted => {
+            let (role, wanted) = (guest.role.name(), wanted.name());
+            say(
+                format!("load `{name}` needs a guest with role `{wanted}`, `{}` is `{role}`", guest.name),
+                "change one",
+            );
+        }
+        Some(guest) if load.disk.is_some() && guest.disk.is_empty() => {
+            say(
+                format!("load `{name}` works on disks and guest `{}` has none", guest.name),
+                "add a `[[guest.disk]]`",
+            );
+        }
+        Some(_) => {}
+    }
+    let saturates = load.disk.as_ref().is_some_and(|disk| disk.saturate);
+    let rate = load.rate.map_or(0.0, |rate| rate.get());
+    if load.loop_kind == LoopKind::Open && rate <= 0.0 && !saturates && load.messaging.is_none() {
+        say(
+            format!("load `{name}` is an open loop without a rate"),
+            "write `rate = \"100/s\"` or `loop = \"closed\"`",
+        );
+    }
+    if load.loop_kind == LoopKind::Closed && load.rate.is_some() {
+        say(format!("load `{name}` is a closed loop with a rate"), "leave out one of the two");
+    }
+    if load.connections == 0 {
+        say(format!("load `{name}` has no connection"), "write `connections = 1` or more");
+    }
+    let (every, length) = (load.burst_every.get(), load.burst_length.get());
+    if load.arrival == Arrival::Bursts && (length.is_zero() || length > every) {
+        say(
+            format!("load `{name}`: a burst of {} every {}", load.burst_length, load.burst_every),
+            "make it shorter",
+        );
+    }
+    if load.web.as_ref().is_some_and(|web| web.files.iter().all(|file| file.weight == 0)) {
+        say(format!("load `{name}` asks for no file"), "give a file a `weight` of 1 or more");
+    }
+}
+
+fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    names.filter(|name| !seen.insert(*name)).collect()
+}

@@ -1,0 +1,312 @@
+//! From a scenario, what was asked for and what the host is, to a [`Plan`]. A pure function: the same
+//! inputs give the same plan.
+
+use crate::{
+    expect,
+    parse::Draft,
+    plan::{
+        Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Pass, Plan,
+        Point, Processors, Search, SideName, Work, guest_address,
+    },
+    problem::{Problem, Problems},
+    scenario::{Guest, Load, LoadProcessors, LoopKind, Scenario},
+};
+use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
+use std::collections::BTreeMap;
+use tilemark_units::Span;
+
+/// What was asked for besides the scenario itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Preset to apply.
+    pub preset: Option<String>,
+    /// `--set` values by dotted key.
+    pub settings: BTreeMap<String, String>,
+    /// The backend, then its twin if there is one.
+    pub backends: Vec<Backend>,
+    /// Tile counts instead of the ladder's.
+    pub tiles: Option<Vec<u32>>,
+    /// Settings of two sides.
+    pub sides: Option<Sides>,
+    /// Search for the largest tile count that holds.
+    pub search: Option<SearchRequest>,
+    /// Seeds order, schedules and choices.
+    pub seed: u64,
+}
+
+/// Settings of two sides, by dotted key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sides {
+    /// Of the first.
+    pub a: BTreeMap<String, String>,
+    /// Of the second.
+    pub b: BTreeMap<String, String>,
+}
+
+/// A search that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SearchRequest {
+    /// It stops in time to end within this.
+    pub within: Option<Span>,
+}
+
+/// Resolves everything; tells all problems at once.
+pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<Plan, Problems> {
+    let mut draft = draft.clone();
+    if let Some(preset) = &request.preset {
+        draft.apply_preset(preset)?;
+    }
+    draft.apply_settings(&request.settings)?;
+    if let Some(tiles) = &request.tiles {
+        draft.set("ladder.tiles", serde_json::json!(tiles))?;
+    }
+    let scenario = draft.finish()?;
+    let processors = split_processors(host, scenario.host.load_processors);
+    let variants = variants(&draft, &scenario, request)?;
+
+    let tiles: Vec<u32> = match request.search {
+        Some(_) => vec![scenario.ladder.tiles[0]],
+        None => scenario.ladder.tiles.clone(),
+    };
+    let mut points = Vec::new();
+    for variant in &variants {
+        for &backend in &request.backends {
+            for &tiles in &tiles {
+                points.push(variant.point(points.len(), tiles, backend, &processors, request.seed));
+            }
+        }
+    }
+    let problems = unfit(&points, host, request);
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    let passes = passes(&points, request.seed);
+    let search = request.search.map(|asked| Search {
+        from: scenario.ladder.tiles[0],
+        limit: scenario.ladder.search_limit.min(crate::parse::GUESTS_MAX / scenario.guest.len() as u32),
+        within: asked.within,
+    });
+    let expected = expect::of(&points, &passes, search.as_ref());
+    Ok(Plan {
+        schema: PLAN_SCHEMA,
+        scenario,
+        preset: request.preset.clone(),
+        settings: request.settings.clone(),
+        seed: request.seed,
+        host: host.clone(),
+        processors,
+        points,
+        passes,
+        search,
+        expected,
+    })
+}
+
+impl Plan {
+    /// A point at another tile count than those that were planned, for a search.
+    pub fn point_at(&self, like: &Point, index: usize, tiles: u32) -> Point {
+        let variant = Variant { scenario: self.scenario.clone(), side: like.side, vary: like.vary.clone() };
+        variant.point(index, tiles, like.backend, &self.processors, self.seed)
+    }
+
+    /// Whether anything in it needs root.
+    pub fn needs_root(&self) -> bool {
+        !self.points.is_empty()
+    }
+}
+
+/// The scenario at one value of everything that varies, on one side.
+struct Variant {
+    scenario: Scenario,
+    side: Option<SideName>,
+    vary: BTreeMap<String, String>,
+}
+
+fn variants(draft: &Draft, scenario: &Scenario, request: &Request) -> Result<Vec<Variant>, Problems> {
+    let none = BTreeMap::new();
+    let sides: Vec<(Option<SideName>, &BTreeMap<String, String>)> = match &request.sides {
+        None => vec![(None, &none)],
+        Some(sides) => vec![(Some(SideName::A), &sides.a), (Some(SideName::B), &sides.b)],
+    };
+    let mut variants = Vec::new();
+    for combination in combinations(scenario) {
+        for (side, settings) in &sides {
+            let mut draft = draft.clone();
+            let mut vary = BTreeMap::new();
+            for (name, key, value) in &combination {
+                draft.set(key, value.clone())?;
+                vary.insert(name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            }
+            draft.apply_settings(settings)?;
+            variants.push(Variant { scenario: draft.finish()?, side: *side, vary });
+        }
+    }
+    Ok(variants)
+}
+
+type Setting = (String, String, serde_json::Value);
+
+fn combinations(scenario: &Scenario) -> Vec<Vec<Setting>> {
+    scenario.vary.iter().fold(vec![Vec::new()], |combinations, (name, vary)| {
+        let with = |value: &serde_json::Value, mut so_far: Vec<Setting>| {
+            so_far.push((name.clone(), vary.key.clone(), value.clone()));
+            so_far
+        };
+        let of =
+            |so_far: Vec<Setting>| vary.values.iter().map(move |value| with(value, so_far.clone())).collect();
+        combinations.into_iter().flat_map(|so_far| -> Vec<Vec<Setting>> { of(so_far) }).collect()
+    })
+}
+
+impl Variant {
+    fn point(&self, index: usize, tiles: u32, backend: Backend, processors: &Processors, seed: u64) -> Point {
+        let scenario = &self.scenario;
+        let mut guests = Vec::new();
+        let mut loads = Vec::new();
+        for tile in 1..=tiles {
+            let first = guests.len() as u32;
+            for guest in &scenario.guest {
+                guests.push(guest_plan(guest, guests.len() as u32, tile, backend, processors));
+            }
+            for load in &scenario.load {
+                let place = scenario.guest.iter().position(|guest| guest.name == load.guest);
+                let guest = first + place.expect("checked when the scenario was read") as u32;
+                loads.push(load_plan(load, tile, guest, seed));
+            }
+        }
+        Point {
+            index,
+            tiles,
+            backend,
+            side: self.side,
+            vary: self.vary.clone(),
+            qemu: scenario.qemu.clone(),
+            gate: scenario.gate.clone(),
+            measure: scenario.measure.clone(),
+            guests,
+            loads,
+        }
+    }
+}
+
+fn guest_plan(guest: &Guest, index: u32, tile: u32, backend: Backend, processors: &Processors) -> GuestPlan {
+    let threads = &processors.guests;
+    // A native twin may run on as many threads as its guest has processors; a guest's own processors
+    // are threads of the host, which the scheduler may place on any of the guests' threads.
+    let own = match backend {
+        Backend::Native => {
+            let first = (index * guest.vcpus) as usize;
+            let count = (guest.vcpus as usize).min(threads.len());
+            (0..count).map(|offset| threads[(first + offset) % threads.len()]).collect()
+        }
+        Backend::Kvm | Backend::Emulated => threads.clone(),
+    };
+    GuestPlan {
+        name: format!("tile-{tile:03}-{}", guest.name),
+        index,
+        tile,
+        role: guest.role,
+        broker: guest.broker,
+        vcpus: guest.vcpus,
+        memory: guest.memory,
+        disks: guest.disk.iter().map(|disk| DiskPlan { size: disk.size, on: disk.on }).collect(),
+        mac: MacAddress::of_guest(index),
+        address: guest_address(index),
+        processors: own,
+    }
+}
+
+fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
+    let demand = match (load.loop_kind, load.rate) {
+        (LoopKind::Open, Some(rate)) => Demand::Open {
+            rate,
+            arrival: load.arrival,
+            burst_every: load.burst_every,
+            burst_length: load.burst_length,
+        },
+        (LoopKind::Open, None) | (LoopKind::Closed, _) => Demand::Closed,
+    };
+    let work = match (&load.web, &load.disk, &load.messaging, &load.store) {
+        (Some(web), ..) => Work::Web(web.clone()),
+        (_, Some(disk), ..) => Work::Disk(disk.clone()),
+        (_, _, Some(messaging), _) => Work::Messaging(messaging.clone()),
+        (.., Some(store)) => Work::Store(store.clone()),
+        _ => unreachable!("a load without work is refused when the scenario is read"),
+    };
+    let seed = mixed(seed, &[load.name.as_str(), &tile.to_string()]);
+    LoadPlan { name: load.name.clone(), tile, guest, demand, connections: load.connections, work, seed }
+}
+
+/// A seed of its own for each use, from the run's seed and the use's name (64-bit FNV-1a). It does not
+/// depend on the point, so that sides and backends get the very same schedule.
+pub fn mixed(seed: u64, parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+    seed.to_le_bytes().into_iter().chain(bytes).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A quarter of the threads for the load, at least one; all for both where there is only one, or where
+/// the scenario says that they share.
+fn split_processors(host: &HostSummary, wish: LoadProcessors) -> Processors {
+    let threads = &host.threads;
+    match wish {
+        LoadProcessors::Own if threads.len() > 1 => {
+            let (load, guests) = threads.split_at((threads.len() / 4).max(1));
+            Processors { load: load.to_vec(), guests: guests.to_vec() }
+        }
+        LoadProcessors::Own | LoadProcessors::Shared => {
+            Processors { load: threads.clone(), guests: threads.clone() }
+        }
+    }
+}
+
+/// Blocks of one repeat of every point each, every block in an order of its own.
+fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let repeats = points.iter().map(|point| point.measure.repeats).max().unwrap_or(0);
+    let mut passes = Vec::new();
+    for block in 1..=repeats {
+        let mut of_block: Vec<Pass> = points
+            .iter()
+            .filter(|point| block <= point.measure.repeats)
+            .map(|point| Pass { block, point: point.index, repeat: block })
+            .collect();
+        of_block.shuffle(&mut random);
+        passes.extend(of_block);
+    }
+    passes
+}
+
+fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let reserve = expect::memory_reserve(host.memory_total);
+    let free = host.memory_available.saturating_sub(reserve);
+    for point in points {
+        let needed = expect::memory_of(point);
+        if needed > free {
+            let message = format!(
+                "{} tiles on {} need {} of memory and this host has {} free, less {} that is kept free",
+                point.tiles,
+                point.backend.name(),
+                needed.rounded(),
+                host.memory_available.rounded(),
+                reserve.rounded(),
+            );
+            problems
+                .push(Problem::new(message, "lower `ladder.tiles` (--tiles 1,2,4) or the guests' `memory`"));
+        }
+        let vcpus = point.guests.iter().map(|guest| guest.vcpus).max().unwrap_or(0) as usize;
+        if vcpus > host.threads.len() {
+            let message =
+                format!("a guest has {vcpus} processors and this host has {} threads", host.threads.len());
+            problems.push(Problem::new(message, "lower the guest's `vcpus`"));
+        }
+    }
+    problems.dedup();
+    if request.backends.is_empty() {
+        problems
+            .push(Problem::new("no backend was chosen", "say `--on native`, `--on emulated` or `--on kvm`"));
+    }
+    problems
+}

@@ -1,0 +1,80 @@
+//! Values set from outside a scenario's text: presets, `--set`, sides and what varies, all by dotted key.
+//!
+//! A key names a path: `gate.p99`, `measure.repeats`. Guests and loads are named, not numbered:
+//! `guest.web.memory`, `load.web-steady.rate`.
+
+use serde_json::Value;
+
+/// Reads the value of a `KEY=VALUE` flag: a number, a boolean, a list or an inline table as TOML writes
+/// it, and any other text as itself.
+pub(crate) fn value_of_flag(text: &str) -> Value {
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
+    let value = parsed.ok().and_then(|mut table| table.remove("value"));
+    value.and_then(|value| serde_json::to_value(value).ok()).unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Puts a value in its place. The error says which part of the key leads nowhere.
+pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), String> {
+    let mut place = document;
+    let mut parts = key.split('.').peekable();
+    while let Some(part) = parts.next() {
+        let last = parts.peek().is_none();
+        place = match place {
+            Value::Object(table) if last => {
+                table.insert(part.to_owned(), value);
+                return Ok(());
+            }
+            Value::Object(table) => {
+                table.entry(part).or_insert_with(|| Value::Object(serde_json::Map::new()))
+            }
+            Value::Array(items) if !last => {
+                let known: Vec<String> = items.iter().filter_map(name_of).map(str::to_owned).collect();
+                items
+                    .iter_mut()
+                    .find(|item| name_of(item) == Some(part))
+                    .ok_or_else(|| format!("`{key}`: no `{part}`; there are: {}", known.join(", ")))?
+            }
+            _ => return Err(format!("`{key}`: `{part}` leads nowhere")),
+        };
+    }
+    Err(format!("`{key}` is no key"))
+}
+
+fn name_of(item: &Value) -> Option<&str> {
+    item.get("name").and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_load_is_named_and_not_numbered() {
+        let mut document = json!({ "load": [{ "name": "steady", "rate": "1/s" }] });
+        set(&mut document, "load.steady.rate", json!("2/s")).unwrap();
+        assert_eq!(document["load"][0]["rate"], "2/s");
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_told_with_those_that_are() {
+        let mut document = json!({ "load": [{ "name": "steady" }] });
+        let error = set(&mut document, "load.stedy.rate", json!(1)).unwrap_err();
+        assert_eq!(error, "`load.stedy.rate`: no `stedy`; there are: steady");
+    }
+
+    #[test]
+    fn a_section_that_the_text_left_out_is_made() {
+        let mut document = json!({});
+        set(&mut document, "qemu.machine", json!("q35")).unwrap();
+        assert_eq!(document, json!({ "qemu": { "machine": "q35" } }));
+    }
+
+    #[test]
+    fn flags_are_read_as_toml_where_they_are_toml() {
+        assert_eq!(value_of_flag("3"), json!(3));
+        assert_eq!(value_of_flag("[1, 2]"), json!([1, 2]));
+        assert_eq!(value_of_flag("50ms"), json!("50ms"));
+        assert_eq!(value_of_flag("\"a b\""), json!("a b"));
+    }
+}

@@ -1,0 +1,236 @@
+//! What resolution promises, on hosts and scenarios made for it.
+
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use tilemark_plan::{
+    expect,
+    parse::Draft,
+    plan::{Backend, Demand, HostSummary, KvmVerdict, Plan, SideName},
+    problem::Problems,
+    resolve::{Request, Sides, resolve},
+};
+use tilemark_units::Bytes;
+
+const TILE: &str = r#"
+schema = 1
+name = "t"
+about = "a test"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[guest]]
+name = "idle"
+role = "idle"
+[[load]]
+name = "web"
+guest = "web"
+rate = "10/s"
+[load.web]
+[ladder]
+tiles = [1, 2, 4]
+[measure]
+repeats = 3
+[preset.long]
+"measure.length" = "60s"
+"#;
+
+fn host(threads: u32, memory: Bytes) -> HostSummary {
+    HostSummary {
+        name: "testhost".to_owned(),
+        kernel: "6.1".to_owned(),
+        processor: "a processor".to_owned(),
+        threads: (0..threads).collect(),
+        memory_total: memory,
+        memory_available: memory,
+        kvm: KvmVerdict::Absent,
+    }
+}
+
+fn asked() -> Request {
+    Request {
+        preset: None,
+        settings: BTreeMap::new(),
+        backends: vec![Backend::Native],
+        tiles: None,
+        sides: None,
+        search: None,
+        seed: 1,
+    }
+}
+
+fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn plan(text: &str, request: &Request) -> Result<Plan, Problems> {
+    resolve(&Draft::from_toml(text, "test").unwrap(), request, &host(4, Bytes::from_gib(64)))
+}
+
+fn problem(text: &str, request: &Request) -> String {
+    match Draft::from_toml(text, "test") {
+        Err(problems) => problems.to_string(),
+        Ok(draft) => resolve(&draft, request, &host(4, Bytes::from_gib(64))).unwrap_err().to_string(),
+    }
+}
+
+#[test]
+fn the_same_inputs_give_the_same_plan() {
+    assert_eq!(plan(TILE, &asked()), plan(TILE, &asked()));
+}
+
+#[test]
+fn every_block_holds_every_point_once_and_blocks_differ_in_order() {
+    let plan = plan(TILE, &asked()).unwrap();
+    let orders: Vec<Vec<usize>> = (1..=3)
+        .map(|block| plan.passes.iter().filter(|pass| pass.block == block).map(|pass| pass.point).collect())
+        .collect();
+    for order in &orders {
+        assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 3);
+    }
+    assert!(orders.windows(2).any(|pair| pair[0] != pair[1]), "{orders:?}");
+}
+
+#[test]
+fn guests_have_names_addresses_and_macs_of_their_own() {
+    let plan = plan(TILE, &Request { tiles: Some(vec![300]), ..asked() }).unwrap();
+    let guests = &plan.points[0].guests;
+    assert_eq!(guests.len(), 600);
+    let names: BTreeSet<_> = guests.iter().map(|guest| &guest.name).collect();
+    let addresses: BTreeSet<_> = guests.iter().map(|guest| guest.address).collect();
+    let macs: BTreeSet<_> = guests.iter().map(|guest| guest.mac.to_string()).collect();
+    assert_eq!((names.len(), addresses.len(), macs.len()), (600, 600, 600));
+    assert_eq!(guests[300].address.to_string(), "10.77.2.44");
+    assert_eq!(guests[300].mac.to_string(), "52:54:00:00:01:2c");
+}
+
+#[test]
+fn the_load_has_a_quarter_of_the_threads_to_itself() {
+    for (threads, of_load) in [(2, 1), (4, 1), (8, 2), (64, 16)] {
+        let draft = Draft::from_toml(TILE, "test").unwrap();
+        let plan = resolve(&draft, &asked(), &host(threads, Bytes::from_gib(64))).unwrap();
+        assert_eq!(plan.processors.load.len(), of_load);
+        assert_eq!(plan.processors.load.len() + plan.processors.guests.len(), threads as usize);
+        assert!(
+            plan.points[0].guests.iter().all(|guest| !guest.processors.contains(&plan.processors.load[0]))
+        );
+    }
+}
+
+#[test]
+fn a_native_twin_has_as_many_threads_as_its_guest_has_processors() {
+    let request = Request { settings: settings(&[("guest.web.vcpus", "2")]), ..asked() };
+    let plan = plan(TILE, &request).unwrap();
+    assert_eq!(plan.points[0].guests[0].processors.len(), 2);
+    assert_eq!(plan.points[0].guests[1].processors.len(), 1);
+}
+
+#[test]
+fn sides_and_backends_get_the_very_same_schedule() {
+    let sides = Sides { a: settings(&[]), b: settings(&[("qemu.machine", "q35")]) };
+    let request =
+        Request { sides: Some(sides), backends: vec![Backend::Emulated, Backend::Native], ..asked() };
+    let plan = plan(TILE, &request).unwrap();
+    let of = |side| plan.points.iter().filter(move |point| point.side == Some(side) && point.tiles == 2);
+    let seeds =
+        |side| of(side).flat_map(|point| point.loads.iter().map(|load| load.seed)).collect::<Vec<_>>();
+    assert_eq!(seeds(SideName::A), seeds(SideName::B));
+    assert!(of(SideName::B).all(|point| point.qemu.machine.as_deref() == Some("q35")));
+    assert!(of(SideName::A).all(|point| point.qemu.machine.is_none()));
+}
+
+#[test]
+fn tiles_of_one_point_get_schedules_of_their_own() {
+    let plan = plan(TILE, &asked()).unwrap();
+    let loads = &plan.points.iter().find(|point| point.tiles == 4).unwrap().loads;
+    assert_eq!(loads.iter().map(|load| load.seed).collect::<BTreeSet<_>>().len(), 4);
+}
+
+#[test]
+fn what_varies_is_measured_at_every_value() {
+    let text = format!("{TILE}[vary.rate]\nkey = \"load.web.rate\"\nvalues = [\"5/s\", \"50/s\"]\n");
+    let plan = plan(&text, &asked()).unwrap();
+    assert_eq!(plan.points.len(), 6);
+    let fast = plan.points.iter().find(|point| point.vary["rate"] == "50/s").unwrap();
+    assert!(matches!(fast.loads[0].demand, Demand::Open { rate, .. } if rate.get() == 50.0));
+}
+
+#[test]
+fn a_preset_is_applied_before_settings() {
+    let with = |settings| Request { preset: Some("long".to_owned()), settings, ..asked() };
+    let plain = plan(TILE, &with(settings(&[]))).unwrap();
+    assert_eq!(plain.points[0].measure.length.to_string(), "1m");
+    let set = plan(TILE, &with(settings(&[("measure.length", "7s")]))).unwrap();
+    assert_eq!(set.points[0].measure.length.to_string(), "7s");
+}
+
+#[test]
+fn a_clone_count_that_does_not_fit_is_refused_with_its_figures() {
+    let draft = Draft::from_toml(TILE, "test").unwrap();
+    let request = Request { backends: vec![Backend::Emulated], tiles: Some(vec![400]), ..asked() };
+    let error = resolve(&draft, &request, &host(4, Bytes::from_gib(8))).unwrap_err().to_string();
+    assert!(
+        error.starts_with("400 tiles on emulated need 125 GiB of memory and this host has 8 GiB free"),
+        "{error}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_plan_exceeds_the_memory_that_the_host_has(tiles in 1_u32..300, gib in 2_u64..64) {
+        let draft = Draft::from_toml(TILE, "test").unwrap();
+        let host = host(4, Bytes::from_gib(gib));
+        let request = Request { backends: vec![Backend::Kvm], tiles: Some(vec![tiles]), ..asked() };
+        if let Ok(plan) = resolve(&draft, &request, &host) {
+            let most = host.memory_available.saturating_sub(expect::memory_reserve(host.memory_total));
+            prop_assert!(plan.points.iter().all(|point| expect::memory_of(point) <= most));
+        }
+    }
+}
+
+#[test]
+fn bad_scenarios_are_named_with_what_is_wrong() {
+    let cases = [
+        ("an unknown key", TILE.replace("rate =", "rte ="), "unknown field `rte`"),
+        ("an unknown unit", TILE.replace("10/s", "10/day"), "`10/day` is not a rate such as `200/s`"),
+        ("a load for nobody", TILE.replace("guest = \"web\"", "guest = \"wob\""), "which the tile has not"),
+        (
+            "a load on the wrong role",
+            TILE.replace("guest = \"web\"", "guest = \"idle\""),
+            "needs a guest with role `web`",
+        ),
+        ("a ladder that falls", TILE.replace("[1, 2, 4]", "[4, 2]"), "`ladder.tiles = [4, 2]` is no ladder"),
+        ("no repeats", TILE.replace("repeats = 3", "repeats = 0"), "`measure.repeats = 0` measures nothing"),
+        (
+            "a headline that is no load",
+            TILE.replace("headline = \"web\"", "headline = \"wab\""),
+            "names no load",
+        ),
+        (
+            "an open loop without a rate",
+            TILE.replace("rate = \"10/s\"", ""),
+            "is an open loop without a rate",
+        ),
+        ("too many guests", TILE.replace("[1, 2, 4]", "[600]"), "600 tiles are 1200 guests"),
+        ("no TOML", TILE.replace("[ladder]", "[ladder"), "test: TOML parse error at line"),
+    ];
+    for (what, text, wanted) in cases {
+        let message = problem(&text, &asked());
+        assert!(message.contains(wanted), "{what}: {message}");
+    }
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let text = TILE.replace("[1, 2, 4]", "[]").replace("repeats = 3", "repeats = 0");
+    let message = problem(&text, &asked());
+    assert!(message.starts_with("2 problems:"), "{message}");
+}
+
+#[test]
+fn a_preset_that_is_not_there_is_told_with_those_that_are() {
+    let request = Request { preset: Some("quik".to_owned()), ..asked() };
+    let problems = plan(TILE, &request).unwrap_err();
+    assert_eq!(problems.to_string(), "no preset `quik`");
+    assert_eq!(problems.remedy(), "this scenario has: long");
+}
