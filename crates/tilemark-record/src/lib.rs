@@ -1,5 +1,18 @@
 //! The run directory: its formats, their versions, and how they are written without ever being
 //! half-written. It knows nothing of drawing and nothing of how figures were measured.
 
+mod directory;
+mod error;
+mod events;
+mod file;
+pub mod places;
 pub mod result;
+pub mod rows;
+mod runs;
 pub mod summary;
+
+pub use directory::{RepeatFiles, RunDirectory, TaggedSecond};
+pub use error::RecordError;
+pub use events::{Event, Events};
+pub use file::{sha256_of, write_whole};
+pub use runs::{Listed, Runs};

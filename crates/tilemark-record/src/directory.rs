@@ -1,0 +1,274 @@
+//! One run's directory.
+//!
+//! ```text
+//! plan.json  facts.json  events.ndjson  result.json  report.html  report.csv
+//! points/NN/repeat-M/{summary.json,latency.hlog,seconds.csv,telemetry.csv,guests/NAME/console.log}
+//! manifest.json      SHA-256 of each of these; written last: without it the run never came to its end
+//! ```
+
+use crate::{
+    error::RecordError,
+    events::Events,
+    file::{read, sha256_of, write_whole},
+    result::RunResult,
+    rows::{SecondRow, TelemetryRow},
+    summary::RepeatSummary,
+};
+use hdrhistogram::{
+    Histogram,
+    serialization::{
+        V2DeflateSerializer,
+        interval_log::{IntervalLogWriterBuilder, Tag},
+    },
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+use tilemark_plan::plan::Plan;
+
+const MANIFEST: &str = "manifest.json";
+
+/// One run's directory, being written or read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDirectory {
+    path: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Manifest {
+    schema: u32,
+    /// SHA-256 by path within the directory.
+    files: BTreeMap<String, String>,
+}
+
+impl RunDirectory {
+    /// Makes a new one, with its plan. A bad place fails now and not after an hour.
+    pub fn create(path: &Path, plan: &Plan) -> Result<Self, RecordError> {
+        let write_error = |source| RecordError::Write { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(write_error)?;
+        if fs::read_dir(path).map_err(write_error)?.next().is_some() {
+            return Err(RecordError::Occupied { path: path.to_owned() });
+        }
+        let directory = Self { path: path.to_owned() };
+        directory.write_json("plan.json", plan)?;
+        Ok(directory)
+    }
+
+    /// Takes up one that exists, whole or not.
+    pub fn at(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its events, to append to.
+    pub fn events(&self) -> Result<Events, RecordError> {
+        Events::open(&self.path.join("events.ndjson"))
+    }
+
+    /// Writes a document of the run.
+    pub fn write_json(&self, name: &str, document: &impl Serialize) -> Result<(), RecordError> {
+        let mut text = serde_json::to_vec_pretty(document).expect("documents have only text keys");
+        text.push(b'\n');
+        write_whole(&self.path.join(name), &text)
+    }
+
+    /// Writes a text of the run, such as its report.
+    pub fn write_text(&self, name: &str, text: &str) -> Result<(), RecordError> {
+        write_whole(&self.path.join(name), text.as_bytes())
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> Result<Plan, RecordError> {
+        self.read_json(&self.path.join("plan.json"))
+    }
+
+    /// The result.
+    pub fn result(&self) -> Result<RunResult, RecordError> {
+        self.read_json(&self.path.join("result.json"))
+    }
+
+    fn read_json<T: DeserializeOwned>(&self, path: &Path) -> Result<T, RecordError> {
+        let damaged = |error: serde_json::Error| RecordError::Damaged {
+            path: path.to_owned(),
+            what: error.to_string(),
+        };
+        serde_json::from_str(&read(path)?).map_err(damaged)
+    }
+
+    /// The files of one repeat; the folder is made.
+    pub fn repeat(&self, point: usize, repeat: u32) -> Result<RepeatFiles, RecordError> {
+        let path = self.path.join(format!("points/{point:02}/repeat-{repeat}"));
+        fs::create_dir_all(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        Ok(RepeatFiles { path })
+    }
+
+    /// Every repeat whose summary was written, by point and repeat.
+    pub fn repeats(&self) -> Result<Vec<RepeatFiles>, RecordError> {
+        let mut found = Vec::new();
+        for point in folders(&self.path.join("points"))? {
+            for repeat in folders(&point)? {
+                if repeat.join("summary.json").exists() {
+                    found.push(RepeatFiles { path: repeat });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Says that the run came to its end: from now on any change to a file is damage.
+    pub fn close(&self) -> Result<(), RecordError> {
+        let mut files = BTreeMap::new();
+        for file in files_below(&self.path)? {
+            let name = file.strip_prefix(&self.path).expect("found below it").to_string_lossy().into_owned();
+            if name != MANIFEST {
+                files.insert(name, sha256_of(&file)?);
+            }
+        }
+        self.write_json(MANIFEST, &Manifest { schema: 1, files })
+    }
+
+    /// Whether the run came to its end.
+    pub fn is_closed(&self) -> bool {
+        self.path.join(MANIFEST).exists()
+    }
+
+    /// Checks that the run came to its end and every file is what it was then. A report drawn again is no
+    /// damage, and neither are files that were added.
+    pub fn verify(&self) -> Result<(), RecordError> {
+        if !self.is_closed() {
+            return Err(RecordError::Unfinished { path: self.path.clone() });
+        }
+        let manifest: Manifest = self.read_json(&self.path.join(MANIFEST))?;
+        for (name, hash) in manifest.files {
+            let path = self.path.join(&name);
+            if !name.starts_with("report.") && sha256_of(&path)? != hash {
+                let what = "its SHA-256 is not the one in manifest.json".to_owned();
+                return Err(RecordError::Damaged { path, what });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The files of one repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepeatFiles {
+    path: PathBuf,
+}
+
+/// A histogram of latencies in nanoseconds over one second, and whose it is.
+#[derive(Debug, Clone)]
+pub struct TaggedSecond {
+    /// `guest/load`.
+    pub tag: String,
+    /// Which second of the measurement, from 0.
+    pub second: u32,
+    /// Latencies in nanoseconds.
+    pub latency: Histogram<u64>,
+}
+
+impl RepeatFiles {
+    /// Where they are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a guest's console and other files go; the folder is made.
+    pub fn guest(&self, name: &str) -> Result<PathBuf, RecordError> {
+        let path = self.path.join("guests").join(name);
+        fs::create_dir_all(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    /// Writes all figures of the repeat. The summary comes last: a repeat with a summary is whole.
+    pub fn write(
+        &self,
+        summary: &RepeatSummary,
+        seconds: &[SecondRow],
+        telemetry: &[TelemetryRow],
+        latency: &[TaggedSecond],
+    ) -> Result<(), RecordError> {
+        write_whole(&self.path.join("latency.hlog"), &histogram_log(summary, latency))?;
+        write_whole(&self.path.join("seconds.csv"), &csv_of(seconds))?;
+        write_whole(&self.path.join("telemetry.csv"), &csv_of(telemetry))?;
+        RunDirectory::at(&self.path).write_json("summary.json", summary)
+    }
+
+    /// The repeat in figures.
+    pub fn summary(&self) -> Result<RepeatSummary, RecordError> {
+        RunDirectory::at(&self.path).read_json(&self.path.join("summary.json"))
+    }
+
+    /// Its seconds, by load.
+    pub fn seconds(&self) -> Result<Vec<SecondRow>, RecordError> {
+        rows_of(&self.path.join("seconds.csv"))
+    }
+
+    /// The host's seconds.
+    pub fn telemetry(&self) -> Result<Vec<TelemetryRow>, RecordError> {
+        rows_of(&self.path.join("telemetry.csv"))
+    }
+}
+
+fn csv_of<T: Serialize>(rows: &[T]) -> Vec<u8> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.serialize(row).expect("rows are flat and memory takes them");
+    }
+    writer.into_inner().expect("memory takes them")
+}
+
+fn rows_of<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RecordError> {
+    let text = read(path)?;
+    let rows: Result<Vec<T>, csv::Error> = csv::Reader::from_reader(text.as_bytes()).deserialize().collect();
+    rows.map_err(|error| RecordError::Damaged { path: path.to_owned(), what: error.to_string() })
+}
+
+/// The interval log format of HdrHistogram 1.3, values in nanoseconds, maxima in milliseconds.
+fn histogram_log(summary: &RepeatSummary, seconds: &[TaggedSecond]) -> Vec<u8> {
+    let began = SystemTime::UNIX_EPOCH + Duration::from_millis(summary.began_unix_ms);
+    let mut log = Vec::new();
+    let mut serializer = V2DeflateSerializer::new();
+    let mut writer = IntervalLogWriterBuilder::new()
+        .add_comment("Latencies in nanoseconds by second of intended start; tags are guest/load.")
+        .with_start_time(began)
+        .with_base_time(began)
+        .with_max_value_divisor(1e6)
+        .begin_log_with(&mut log, &mut serializer)
+        .expect("memory takes it");
+    for second in seconds {
+        let start = Duration::from_secs(second.second.into());
+        let tag = Tag::new(&second.tag);
+        writer
+            .write_histogram(&second.latency, start, Duration::from_secs(1), tag)
+            .expect("memory takes it and a histogram of u64 is always serializable");
+    }
+    log
+}
+
+fn folders(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
+    let Ok(entries) = fs::read_dir(path) else { return Ok(Vec::new()) };
+    let mut found: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    // `repeat-10` comes after `repeat-9`.
+    found.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+    Ok(found)
+}
+
+fn files_below(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
+    let read_error = |source| RecordError::Read { path: path.to_owned(), source };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).map_err(read_error)? {
+        let path = entry.map_err(read_error)?.path();
+        if path.is_dir() { found.extend(files_below(&path)?) } else { found.push(path) }
+    }
+    Ok(found)
+}

@@ -1,0 +1,80 @@
+//! What can go wrong with a record.
+
+use std::{io, path::PathBuf};
+
+/// A record that could not be written, read or trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A file could not be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file is not what it was when the record was closed.
+    #[error("{} is damaged: {what}", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// In which way.
+        what: String,
+    },
+    /// The run never came to its end.
+    #[error("the record {} was never closed", path.display())]
+    Unfinished {
+        /// The run's directory.
+        path: PathBuf,
+    },
+    /// There is something where the record was to be written.
+    #[error("{} exists and is not empty", path.display())]
+    Occupied {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// No run is called so.
+    #[error("no run `{wanted}`{}", if known.is_empty() { ": there are none yet".to_owned() } else { format!("; the newest are: {}", known.join(", ")) })]
+    NoSuchRun {
+        /// What was asked for.
+        wanted: String,
+        /// Ids of the newest runs.
+        known: Vec<String>,
+    },
+    /// Several runs begin like that.
+    #[error("`{wanted}` begins {}", matches.join(" and "))]
+    NotUnique {
+        /// What was asked for.
+        wanted: String,
+        /// Ids that begin with it.
+        matches: Vec<String>,
+    },
+}
+
+impl RecordError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "free some space on that disk, or name another place with --output DIR".to_owned()
+            }
+            Self::Write { .. } => {
+                "check that the folder exists and may be written, or use --output DIR".to_owned()
+            }
+            Self::Read { .. } => "check the path; `tilemark runs` lists what is there".to_owned(),
+            Self::Damaged { .. } => "run it again, or restore the file from a copy".to_owned(),
+            Self::Unfinished { .. } => "run it again; its events.ndjson tells how far it came".to_owned(),
+            Self::Occupied { .. } => "name an empty or new directory".to_owned(),
+            Self::NoSuchRun { .. } => "`tilemark runs` lists them; a path works too".to_owned(),
+            Self::NotUnique { .. } => "give more of the id".to_owned(),
+        }
+    }
+}

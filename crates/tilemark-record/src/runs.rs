@@ -1,0 +1,128 @@
+//! All runs of one place, and finding one among them.
+
+use crate::{directory::RunDirectory, error::RecordError, result::VerdictStatus};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The folder that holds runs, one folder each, named by their ids.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    folder: PathBuf,
+}
+
+/// A run as a list shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Its id: when it began and its scenario.
+    pub id: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// The answer, where the run came to its end.
+    pub sentence: Option<String>,
+    /// The verdict, where the run came to its end.
+    pub verdict: Option<VerdictStatus>,
+}
+
+impl Runs {
+    /// The runs in a folder, which need not be there.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Where a run with this id is or would be.
+    pub fn path_of(&self, id: &str) -> PathBuf {
+        self.folder.join(id)
+    }
+
+    /// Ids, oldest first: an id begins with its time.
+    pub fn ids(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let is_run = |path: &Path| path.join("plan.json").exists();
+        let mut ids: Vec<String> = entries
+            .flatten()
+            .filter(|entry| is_run(&entry.path()))
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    /// All, oldest first.
+    pub fn list(&self) -> Vec<Listed> {
+        let listed = |id: String| {
+            let path = self.path_of(&id);
+            let result = RunDirectory::at(&path).result().ok();
+            let verdict = result.as_ref().map(|result| result.verdict.status);
+            Listed { id, path, verdict, sentence: result.map(|result| result.sentence) }
+        };
+        self.ids().into_iter().map(listed).collect()
+    }
+
+    /// Finds a run by id, unique start of an id, `last`, or path.
+    pub fn find(&self, wanted: &str) -> Result<RunDirectory, RecordError> {
+        if wanted.contains('/') || wanted == "." {
+            let path = Path::new(wanted);
+            let path = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+            if path.join("plan.json").exists() {
+                return Ok(RunDirectory::at(path));
+            }
+        }
+        let ids = self.ids();
+        if wanted == "last" {
+            if let Some(id) = ids.last() {
+                return Ok(RunDirectory::at(&self.path_of(id)));
+            }
+        }
+        if ids.iter().any(|id| id == wanted) {
+            return Ok(RunDirectory::at(&self.path_of(wanted)));
+        }
+        let matches: Vec<String> = ids.iter().filter(|id| id.starts_with(wanted)).cloned().collect();
+        match matches.as_slice() {
+            [only] => Ok(RunDirectory::at(&self.path_of(only))),
+            [] => {
+                let known = ids.into_iter().rev().take(3).collect();
+                Err(RecordError::NoSuchRun { wanted: wanted.to_owned(), known })
+            }
+            _ => Err(RecordError::NotUnique { wanted: wanted.to_owned(), matches }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(ids: &[&str]) -> (tempfile::TempDir, Runs) {
+        let folder = tempfile::tempdir().unwrap();
+        for id in ids {
+            fs::create_dir(folder.path().join(id)).unwrap();
+            fs::write(folder.path().join(id).join("plan.json"), "{}").unwrap();
+        }
+        let runs = Runs::new(folder.path());
+        (folder, runs)
+    }
+
+    #[test]
+    fn a_run_is_found_by_id_start_last_and_path() {
+        let (folder, runs) = runs(&["20260101-100000-web", "20260102-100000-web"]);
+        let path = folder.path().join("20260101-100000-web");
+        for wanted in ["20260101-100000-web", "20260101", path.to_str().unwrap()] {
+            assert_eq!(runs.find(wanted).unwrap().path(), path);
+        }
+        assert!(runs.find("last").unwrap().path().ends_with("20260102-100000-web"));
+    }
+
+    #[test]
+    fn a_start_that_several_have_is_told_with_all_of_them() {
+        let (_folder, runs) = runs(&["2026a", "2026b"]);
+        assert_eq!(runs.find("2026").unwrap_err().to_string(), "`2026` begins 2026a and 2026b");
+    }
+
+    #[test]
+    fn a_run_that_is_not_there_is_told_with_the_newest() {
+        let (_folder, runs) = runs(&["2026a"]);
+        assert_eq!(runs.find("x").unwrap_err().to_string(), "no run `x`; the newest are: 2026a");
+    }
+}
