@@ -1,0 +1,1 @@
+//! The online store: schema, load, audit on MariaDB and PostgreSQL.
