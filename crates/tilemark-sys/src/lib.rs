@@ -1,5 +1,8 @@
 //! The only unsafe code: namespaces, pre-exec steps and the accelerator probe's ioctls.
 
+pub mod block;
+pub mod entropy;
 pub mod kvm;
 pub mod namespace;
 pub mod process;
+pub mod tap;
