@@ -2,9 +2,10 @@
 
 use crate::figure::{Figure, Interval, Missing};
 use crate::holm::holm;
-use crate::permutation::{Block, Design, permutation_test};
+use crate::interval::{student_factor, student_quantile};
+use crate::permutation::{Block, Design, permutation_test, total_weight};
 use crate::ratio::{on_logarithms, ratio};
-use crate::resolution::{repeat_deviation, smallest_change_found};
+use crate::resolution::{FOUND_FRACTION, degrees_of_freedom, repeat_deviation, smallest_change_found};
 
 /// Most measures that are judged by their own p; the rest share theirs (Holm).
 pub const PRIMARY_MEASURES_MAX: usize = 3;
@@ -36,24 +37,11 @@ pub struct Measure {
     pub better_when: BetterWhen,
     /// Whether it decides.
     pub rank: Rank,
+    /// The interval of a change must lie wholly beyond this before it is called one (0.01 is 1 %): with enough
+    /// repeats any two things differ, and a tail wanders more than a mean.
+    pub least_change: f64,
     /// Its kept repeats, block by block; a block that lost a side is not among them.
     pub blocks: Vec<Block>,
-}
-
-/// What must be true before a change is called one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Terms {
-    /// A change needs a p below this.
-    pub p: f64,
-    /// And must be at least this large (0.01 is 1 %): with enough repeats any two things differ.
-    pub least_change: f64,
-}
-
-impl Default for Terms {
-    /// p < 0.01 as Firecracker's A/B gate asks; 1 % because criterion.rs takes less for noise.
-    fn default() -> Self {
-        Self { p: 0.01, least_change: 0.01 }
-    }
 }
 
 /// What is said of a side against the other.
@@ -120,8 +108,9 @@ impl ExitVerdict {
     }
 }
 
-/// Compares the sides measure by measure. `seed` feeds drawn relabelings and bootstrap.
-pub fn compare_sides(measures: &[Measure], terms: Terms, seed: u64) -> SideComparison {
+/// Compares the sides measure by measure: a change needs a p below `significance` and an interval wholly beyond
+/// the measure's least change. `seed` feeds drawn relabelings and bootstrap.
+pub fn compare_sides(measures: &[Measure], significance: f64, seed: u64) -> SideComparison {
     let mut primaries = 0;
     let mut changes: Vec<Change> = measures
         .iter()
@@ -129,18 +118,18 @@ pub fn compare_sides(measures: &[Measure], terms: Terms, seed: u64) -> SideCompa
             let asked = measure.rank == Rank::Primary && primaries < PRIMARY_MEASURES_MAX;
             primaries += usize::from(asked);
             let rank = if asked { Rank::Primary } else { Rank::Secondary };
-            change(measure, rank, terms, seed)
+            change(measure, rank, significance, seed)
         })
         .collect();
     correct_secondaries(&mut changes);
-    for change in &mut changes {
-        change.verdict = side_verdict(change, terms);
+    for (change, measure) in changes.iter_mut().zip(measures) {
+        change.verdict = side_verdict(change, measure.least_change, significance);
     }
     let verdict = overall(&changes);
     SideComparison { changes, verdict }
 }
 
-fn change(measure: &Measure, rank: Rank, terms: Terms, seed: u64) -> Change {
+fn change(measure: &Measure, rank: Rank, significance: f64, seed: u64) -> Change {
     let logs = on_logarithms(&measure.blocks);
     let test = logs.clone().and_then(|logs| permutation_test(&logs, seed));
     Change {
@@ -149,17 +138,22 @@ fn change(measure: &Measure, rank: Rank, terms: Terms, seed: u64) -> Change {
         rank,
         ratio: ratio(&measure.blocks, seed),
         p: test.map(|test| test.p),
-        resolution: logs.and_then(|logs| resolution(&logs, terms)),
+        resolution: logs.and_then(|logs| resolution(&logs, measure.least_change, significance)),
         verdict: SideVerdict::CannotTell,
     }
 }
 
-/// As a share; never below the least change that is called one.
-fn resolution(logs: &[Block], terms: Terms) -> Result<f64, Missing> {
-    let deviation = repeat_deviation(logs)
-        .ok_or_else(|| Missing::because("too few repeats to know how far they scatter"))?;
-    let found = smallest_change_found(&Design::behind(logs), deviation, terms.p)?;
-    Ok(found.exp_m1().max(terms.least_change))
+/// As a share: what both the test and the interval would have seen.
+fn resolution(logs: &[Block], least_change: f64, significance: f64) -> Result<f64, Missing> {
+    let too_few = || Missing::because("too few repeats to know how far they scatter");
+    let design = Design::behind(logs);
+    let deviation = repeat_deviation(logs).ok_or_else(too_few)?;
+    let degrees = degrees_of_freedom(&design).ok_or_else(too_few)?;
+    let by_test = smallest_change_found(&design, deviation, significance)?;
+    // The interval ends `student_factor` standard errors off, and chance takes some more 19 times of 20.
+    let errors = student_factor(degrees) + student_quantile(FOUND_FRACTION, degrees);
+    let by_interval = least_change.ln_1p() + errors * deviation / total_weight(logs).sqrt();
+    Ok(by_test.max(by_interval).exp_m1())
 }
 
 fn correct_secondaries(changes: &mut [Change]) {
@@ -171,15 +165,16 @@ fn correct_secondaries(changes: &mut [Change]) {
     }
 }
 
-fn side_verdict(change: &Change, terms: Terms) -> SideVerdict {
+fn side_verdict(change: &Change, least_change: f64, significance: f64) -> SideVerdict {
     let (Ok(ratio), Ok(p), Ok(_)) = (&change.ratio, &change.p, &change.resolution) else {
         return SideVerdict::CannotTell;
     };
-    // On logarithms, so that 1 % up and 1 % down are the same distance.
-    if *p >= terms.p || ratio.value.ln().abs() < terms.least_change.ln_1p() {
-        return SideVerdict::NoDifferenceSeen;
-    }
-    if (ratio.value > 1.0) == (change.better_when == BetterWhen::Higher) {
+    let Ok(interval) = &ratio.interval else { return SideVerdict::CannotTell };
+    // On factors, so that 1 % up and 1 % down are the same distance.
+    let (more, less) = (interval.low > 1.0 + least_change, interval.high < 1.0 / (1.0 + least_change));
+    if *p >= significance || !(more || less) {
+        SideVerdict::NoDifferenceSeen
+    } else if more == (change.better_when == BetterWhen::Higher) {
         SideVerdict::Better
     } else {
         SideVerdict::Worse
@@ -210,9 +205,10 @@ impl Change {
 }
 
 impl SideComparison {
-    /// The exit verdict for a tolerance (0.05 is 5 %): worse only where a primary measure is called worse and
-    /// its whole interval lies beyond the tolerance; no worse only where every primary measure's whole
-    /// interval lies within it. Not seeing a difference that could not have been seen is not "no worse".
+    /// The exit verdict for a tolerance (0.05 is 5 %). Worse where a primary measure is called worse and its
+    /// whole interval lies beyond the tolerance. No worse only where the first primary measure's whole
+    /// interval lies within it and no other primary measure is worse or cannot tell: not seeing a difference
+    /// that could not have been seen is not "no worse".
     pub fn exit_verdict(&self, tolerance: f64) -> ExitVerdict {
         let primary = || self.changes.iter().filter(|change| change.rank == Rank::Primary);
         let beyond = |change: &Change| change.loss().is_some_and(|loss| loss.low > tolerance);
@@ -220,7 +216,14 @@ impl SideComparison {
         if primary().any(|change| change.verdict == SideVerdict::Worse && beyond(change)) {
             return ExitVerdict::Worse;
         }
-        let answered = primary().all(|change| change.verdict != SideVerdict::CannotTell && within(change));
-        if answered && primary().next().is_some() { ExitVerdict::NoWorse } else { ExitVerdict::CannotTell }
+        let excused = |change: &Change| match change.verdict {
+            SideVerdict::Better | SideVerdict::NoDifferenceSeen => true,
+            SideVerdict::Worse => within(change),
+            SideVerdict::CannotTell => false,
+        };
+        match primary().next() {
+            Some(first) if within(first) && primary().all(excused) => ExitVerdict::NoWorse,
+            _ => ExitVerdict::CannotTell,
+        }
     }
 }

@@ -18,7 +18,7 @@ mod scaling;
 mod series;
 
 pub use compare::{
-    BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict, Terms,
+    BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict,
     compare_sides,
 };
 pub use fairness::{Fairness, Served, fairness};
