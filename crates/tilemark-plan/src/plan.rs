@@ -1,5 +1,6 @@
 //! A plan: what will happen, fully resolved. It can be printed, stored and compared; it does nothing.
 
+pub use crate::facts::AcceleratorVerdict;
 use crate::{
     scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
     workload::{BrokerService, DiskParameters, MessagingParameters, StoreParameters, WebParameters},
@@ -51,21 +52,7 @@ pub struct HostSummary {
     /// Memory that could be had now.
     pub memory_available: Bytes,
     /// Whether guests run at speed here: measured, with its reason.
-    pub kvm: KvmVerdict,
-}
-
-/// What the timed probe found of the accelerator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum KvmVerdict {
-    /// Guest kernel work runs near the host's own speed.
-    Usable,
-    /// It is there, and so slow that no stock guest would boot.
-    TooSlow,
-    /// It is not there, or may not be opened.
-    Absent,
-    /// The probe could not tell.
-    Unknown,
+    pub kvm: AcceleratorVerdict,
 }
 
 /// What will happen.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilemark_plan::{
     expect,
     parse::Draft,
-    plan::{Backend, Demand, HostSummary, KvmVerdict, Plan, SideName},
+    plan::{AcceleratorVerdict, Backend, Demand, HostSummary, Plan, SideName},
     problem::Problems,
     resolve::{Request, Sides, resolve},
 };
@@ -43,7 +43,7 @@ fn host(threads: u32, memory: Bytes) -> HostSummary {
         threads: (0..threads).collect(),
         memory_total: memory,
         memory_available: memory,
-        kvm: KvmVerdict::Absent,
+        kvm: AcceleratorVerdict::Absent,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use tilemark_plan::{
     builtin::builtin,
     parse::Draft,
-    plan::{Backend, HostSummary, KvmVerdict, Plan},
+    plan::{AcceleratorVerdict, Backend, HostSummary, Plan},
     resolve::{Request, resolve},
 };
 use tilemark_record::{RecordError, RunDirectory};
@@ -18,7 +18,7 @@ fn plan() -> Plan {
         threads: vec![0, 1],
         memory_total: Bytes::from_gib(64),
         memory_available: Bytes::from_gib(64),
-        kvm: KvmVerdict::Absent,
+        kvm: AcceleratorVerdict::Absent,
     };
     let request = Request {
         preset: None,
