@@ -17,7 +17,12 @@ pub enum Request {
     Ping(u64),
     /// Become this guest: reseed, set clock, host name, machine id, hardware address and address.
     Become(Box<Identity>),
-    /// Start the service and say when it answers from inside.
+    /// Move the real-time clock by so many nanoseconds (0: leave it) and say what it shows then.
+    Clock {
+        /// By how much, in nanoseconds.
+        adjust_ns: i64,
+    },
+    /// Start the service and say when it answers from inside. The same one again is answered at once.
     StartService(Service),
     /// End the service and wait until it is gone.
     StopService,
@@ -95,6 +100,11 @@ pub enum Reply {
     Serving {
         /// TCP port, 0 when the role serves nobody.
         port: u16,
+    },
+    /// What the real-time clock shows, in nanoseconds since 1970.
+    Clock {
+        /// Nanoseconds since 1970.
+        realtime_ns: u64,
     },
     /// Randomness.
     Random(Vec<u8>),

@@ -1,2 +1,44 @@
-//! The agent.
-fn main() {}
+//! The agent: first process of a guest, init of a native twin, and the load process.
+//!
+//! ```text
+//! /init (process 1 of a guest's kernel)  -> mounts, modules, root       -> first process -> `serve-port`
+//! `twin` (process 1 of namespaces)       -> overlay, /dev, pivot_root   -> first process -> `serve-socket`
+//! ```
+//! The first process only reaps and ends the guest; its one child serves. So a program that the child starts can be
+//! waited for in the ordinary way, and whatever a daemon leaves behind is reaped all the same.
+
+mod channel;
+mod clock;
+mod decoder;
+mod describe;
+mod error;
+mod execute;
+mod first_process;
+mod guest;
+mod identity;
+mod memory;
+mod mounts;
+mod serve;
+mod service;
+mod twin;
+
+use error::AgentError;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let done = match arguments.next().as_deref() {
+        Some("twin") => twin::run(arguments),
+        Some("serve-port") => channel::Port::open().and_then(serve::serve),
+        Some("serve-socket") => channel::Socket::handed().and_then(serve::serve),
+        None if std::process::id() == 1 => guest::run(),
+        other => Err(AgentError::Usage(other.unwrap_or("no mode").to_owned())),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tilemark-agent: {}", error::explain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The real-time clock.
+
+use crate::error::{AgentError, step};
+use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
+
+/// Nanoseconds since 1970.
+pub(crate) fn realtime_ns() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// Sets it. A twin shares the host's clock, and leaves it alone (`Owner::Host`).
+pub(crate) fn set(realtime_ns: u64, owner: Owner) -> Result<(), AgentError> {
+    match owner {
+        Owner::Host => Ok(()),
+        Owner::Guest => {
+            let time = Timespec {
+                tv_sec: i64::try_from(realtime_ns / 1_000_000_000).expect("fits for 500 years"),
+                tv_nsec: i64::try_from(realtime_ns % 1_000_000_000).expect("below a billion"),
+            };
+            clock_settime(ClockId::Realtime, time).map_err(step("set the clock"))
+        }
+    }
+}
+
+/// Moves it by so many nanoseconds.
+pub(crate) fn adjust(by_ns: i64, owner: Owner) -> Result<(), AgentError> {
+    if by_ns == 0 {
+        return Ok(());
+    }
+    set(realtime_ns().saturating_add_signed(by_ns), owner)
+}
+
+/// Whose clock and entropy a kernel's are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// This guest's own kernel.
+    Guest,
+    /// The host's: this is a native twin.
+    Host,
+}

@@ -1,0 +1,91 @@
+//! Running a program for `guests exec`.
+
+use crate::error::{AgentError, step};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{
+    io::Read,
+    os::{fd::AsFd, unix::process::CommandExt, unix::process::ExitStatusExt},
+    process::{Command, Stdio},
+    thread,
+};
+use tilemark_agent_protocol::{Execute, Reply};
+use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
+
+const OUTPUT_BYTES_MAX: u64 = 256 << 10;
+const ERROR_BYTES_MAX: u64 = 64 << 10;
+
+/// Runs it in a process group of its own, which is killed when the time is over.
+pub(crate) fn execute(order: &Execute) -> Result<Reply, AgentError> {
+    let (program, arguments) =
+        order.arguments.split_first().ok_or(AgentError::Refused("no program was named"))?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(step(format!("start {program}")))?;
+    let output = keep_beginning(child.stdout.take().expect("it was piped"), OUTPUT_BYTES_MAX);
+    let error = keep_beginning(child.stderr.take().expect("it was piped"), ERROR_BYTES_MAX);
+    let pidfd = descriptor_of(child.id()).map_err(step(format!("watch {program}")))?;
+    let ended = ends_within(pidfd.as_fd(), order.within.get()).map_err(step(format!("watch {program}")))?;
+    // Also after an orderly end: what it left in the background holds the pipes open.
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let status = child.wait().map_err(step(format!("wait for {program}")))?;
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let output = output.join().unwrap_or_default();
+    let mut error = error.join().unwrap_or_default();
+    if ended == HasEnded::No {
+        let seconds = order.within.as_seconds();
+        error.extend_from_slice(format!("\n{program} was ended after {seconds} s\n").as_bytes());
+    }
+    Ok(Reply::Executed { code, output, error })
+}
+
+/// Reads to the end, keeps the beginning: a program that talks without end is not stopped by a full pipe.
+fn keep_beginning(mut pipe: impl Read + Send + 'static, limit: u64) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let _ = pipe.by_ref().take(limit).read_to_end(&mut kept);
+        let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        kept
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_units::Span;
+
+    fn run(command: &str, within: Span) -> Reply {
+        let arguments = ["/bin/sh", "-c", command].map(str::to_owned).to_vec();
+        execute(&Execute { arguments, within }).unwrap()
+    }
+
+    #[test]
+    fn output_error_and_code_come_back() {
+        let reply = run("echo out; echo err >&2; exit 3", Span::from_seconds(20));
+        assert_eq!(reply, Reply::Executed { code: 3, output: b"out\n".into(), error: b"err\n".into() });
+    }
+
+    #[test]
+    fn a_program_that_stays_is_ended_with_its_children() {
+        let Reply::Executed { code, error, .. } = run("sleep 1000 & sleep 1000", Span::from_milliseconds(50))
+        else {
+            panic!("another reply")
+        };
+        assert_eq!(code, 128 + 9);
+        assert!(String::from_utf8(error).unwrap().contains("was ended after 0.05 s"));
+    }
+
+    #[test]
+    fn endless_output_is_cut_and_does_not_block() {
+        let Reply::Executed { output, .. } = run("head -c 1000000 /dev/zero", Span::from_seconds(20)) else {
+            panic!("another reply")
+        };
+        assert_eq!(output.len() as u64, OUTPUT_BYTES_MAX);
+    }
+}

@@ -1,0 +1,35 @@
+//! Process 1: starts the serving child, reaps, ends when it ends.
+
+use crate::error::{AgentError, explain, step};
+use std::os::fd::OwnedFd;
+use tilemark_sys::process::{Ended, Spawn, init_loop};
+
+/// The environment of everything in a guest.
+const ENVIRONMENT: [&str; 3] =
+    ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"];
+
+/// Starts the child in `mode` and waits for its end, reaping everybody's orphans.
+pub(crate) fn serve_and_reap(mode: &str, channel: Option<OwnedFd>) -> Result<Ended, AgentError> {
+    let prepare = step::<std::io::Error>("prepare the serving process");
+    let spawn = Spawn::this_program("tilemark-agent")
+        .and_then(|spawn| spawn.argument(mode))
+        .and_then(|spawn| spawn.environment(ENVIRONMENT))
+        .map_err(prepare)?
+        .own_session();
+    let spawn = match channel {
+        Some(channel) => spawn.hand(channel, crate::channel::SOCKET_NUMBER),
+        None => spawn,
+    };
+    let child = spawn.start()?;
+    init_loop(&child).map_err(step("wait for the serving process"))
+}
+
+/// Prints how it ended, for the console.
+pub(crate) fn report(ended: &Result<Ended, AgentError>) {
+    match ended {
+        Ok(Ended::Exited(0)) => println!("tilemark-agent: the guest ends in order"),
+        Ok(Ended::Exited(code)) => println!("tilemark-agent: the serving process ended with code {code}"),
+        Ok(Ended::Signalled(signal)) => println!("tilemark-agent: signal {signal} ended the serving process"),
+        Err(error) => println!("tilemark-agent: {}", explain(error)),
+    }
+}

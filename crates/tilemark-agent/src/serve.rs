@@ -1,0 +1,168 @@
+//! The conversation: sessions come and go, requests are answered in order.
+
+use crate::{
+    channel::{Channel, Received},
+    clock::{self, Owner},
+    decoder::{Decoder, Incoming},
+    describe,
+    error::{AgentError, explain, step},
+    execute, identity, memory,
+    service::Services,
+};
+use std::{
+    io::Write,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tilemark_agent_protocol::{Hello, PROTOCOL_VERSION, Reply, Request, write_frame};
+
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 64 << 10;
+/// At most so many random bytes are asked for at once.
+const RANDOM_BYTES_MAX: u32 = 64 << 10;
+
+/// The way back to the host, shared with a running load.
+#[derive(Clone)]
+pub(crate) struct Answers(Arc<Mutex<Box<dyn Write + Send>>>);
+
+impl Answers {
+    /// Sends one reply. A host that hung up is no error: the next session starts anew.
+    pub(crate) fn send(&self, reply: &Reply) {
+        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = write_frame(&mut *writer, reply) {
+            eprintln!("tilemark-agent: a reply was lost: {error}");
+        }
+    }
+
+    fn hello(&self, nonce: u64) {
+        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hello = Hello { version: PROTOCOL_VERSION, nonce };
+        let sent = writer.write_all(&hello.to_bytes()).and_then(|()| writer.flush());
+        if let Err(error) = sent {
+            eprintln!("tilemark-agent: a hello was lost: {error}");
+        }
+    }
+}
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Request,
+    End,
+}
+
+/// Serves until told to power off, or until a twin's host is gone.
+pub(crate) fn serve(mut channel: impl Channel + Owned) -> Result<(), AgentError> {
+    let answers = Answers(Arc::new(Mutex::new(channel.writer().map_err(step("write to the host"))?)));
+    let mut agent = Agent::new(channel.owner(), answers.clone())?;
+    let mut decoder = Decoder::default();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    println!("tilemark-agent: ready");
+    loop {
+        let length = match channel.receive(&mut buffer).map_err(step("read from the host"))? {
+            Received::Bytes(length) => length,
+            Received::HungUp => {
+                decoder.reset();
+                continue;
+            }
+            Received::Closed => return Ok(()),
+        };
+        for incoming in decoder.take(&buffer[..length]) {
+            match incoming {
+                Incoming::Hello(hello) => answers.hello(hello.nonce),
+                Incoming::Frame(body) => match agent.answer(&body) {
+                    Next::Request => {}
+                    Next::End => return Ok(()),
+                },
+            }
+        }
+    }
+}
+
+/// Says whose kernel is at the other end of a channel.
+pub(crate) trait Owned {
+    fn owner(&self) -> Owner;
+}
+impl Owned for crate::channel::Port {
+    fn owner(&self) -> Owner {
+        Owner::Guest
+    }
+}
+impl Owned for crate::channel::Socket {
+    fn owner(&self) -> Owner {
+        Owner::Host
+    }
+}
+
+/// What stays between requests.
+struct Agent {
+    owner: Owner,
+    boot_nonce: u64,
+    address: Ipv4Addr,
+    services: Services,
+    answers: Answers,
+}
+
+impl Agent {
+    fn new(owner: Owner, answers: Answers) -> Result<Self, AgentError> {
+        let bytes = random(8)?;
+        let boot_nonce = u64::from_ne_bytes(bytes.try_into().expect("eight bytes were asked for"));
+        let address = Ipv4Addr::UNSPECIFIED;
+        Ok(Self { owner, boot_nonce, address, services: Services::default(), answers })
+    }
+
+    fn answer(&mut self, body: &[u8]) -> Next {
+        let reply = match postcard::from_bytes::<Request>(body) {
+            Ok(Request::PowerOff) => return Next::End,
+            Ok(request) => self.carry_out(request).unwrap_or_else(|error| Reply::Failed {
+                message: explain(&error),
+                remedy: error.remedy().to_owned(),
+            }),
+            Err(error) => Reply::Failed {
+                message: format!("a request does not decode: {error}"),
+                remedy: "use the agent that belongs to this tilemark".to_owned(),
+            },
+        };
+        self.answers.send(&reply);
+        Next::Request
+    }
+
+    fn carry_out(&mut self, request: Request) -> Result<Reply, AgentError> {
+        match request {
+            Request::Ping(number) => return Ok(Reply::Pong(number)),
+            Request::Become(identity) => {
+                identity::become_guest(&identity, self.owner)?;
+                self.address = identity.address;
+            }
+            Request::Clock { adjust_ns } => {
+                clock::adjust(adjust_ns, self.owner)?;
+                return Ok(Reply::Clock { realtime_ns: clock::realtime_ns() });
+            }
+            Request::StartService(service) => {
+                return Ok(Reply::Serving { port: self.services.start(&service)? });
+            }
+            Request::StopService => self.services.stop()?,
+            Request::StartLoad(_) | Request::StopLoad => {
+                return Err(AgentError::Refused("this agent runs no load from inside yet"));
+            }
+            Request::TouchMemory(size) => memory::touch(size)?,
+            Request::Random(count) => return Ok(Reply::Random(random(count)?)),
+            Request::Describe => {
+                return Ok(Reply::Description(describe::describe(self.boot_nonce, self.address)?));
+            }
+            Request::Execute(order) => return execute::execute(&order),
+            Request::PowerOff => {}
+        }
+        Ok(Reply::Done)
+    }
+}
+
+fn random(count: u32) -> Result<Vec<u8>, AgentError> {
+    let mut bytes = vec![0; count.min(RANDOM_BYTES_MAX) as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += rustix::rand::getrandom(&mut bytes[filled..], flags).map_err(step("read randomness"))?;
+    }
+    Ok(bytes)
+}
