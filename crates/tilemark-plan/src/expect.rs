@@ -41,7 +41,10 @@ fn disk_of(point: &Point) -> Bytes {
 
 /// Time of one pass: guests start, warm up, are measured and end.
 pub fn time_of(point: &Point) -> Duration {
-    let guests = point.guests.len() as f64;
+    time_with(point, point.guests.len() as f64)
+}
+
+fn time_with(point: &Point, guests: f64) -> Duration {
     let (fixed, each) = match (point.backend, point.measure.start) {
         (Backend::Native, _) => (0.6, 0.06),
         (Backend::Kvm, Start::Clone) => (0.8, 0.15),
@@ -76,10 +79,13 @@ fn time_of_templates(points: &[Point]) -> Duration {
 
 /// What the passes over the points will need.
 pub fn of(points: &[Point], passes: &[Pass], search: Option<&Search>) -> Expected {
-    let planned: Duration = passes.iter().map(|pass| time_of(&points[pass.point])).sum();
-    let time = match search {
-        None => planned,
-        Some(search) => time_of_search(points, search),
+    let time_of_pass = |pass: &Pass| time_of(&points[pass.point]);
+    let time: Duration = match (search, points.first()) {
+        (Some(search), Some(first)) => {
+            let besides = passes.iter().filter(|pass| points[pass.point].backend != first.backend);
+            time_of_search(first, search) + besides.map(time_of_pass).sum::<Duration>()
+        }
+        _ => passes.iter().map(time_of_pass).sum(),
     };
     let time = time + time_of_templates(points);
     Expected {
@@ -90,14 +96,16 @@ pub fn of(points: &[Point], passes: &[Pass], search: Option<&Search>) -> Expecte
     }
 }
 
-/// Doublings up to the limit, as many halvings, then the boundary on both sides with all repeats. The
-/// boundary is taken at a quarter of the limit, for lack of better knowledge; `within` caps it.
-fn time_of_search(points: &[Point], search: &Search) -> Duration {
-    let Some(point) = points.first() else { return Duration::ZERO };
-    let doublings = (f64::from(search.limit) / f64::from(search.from.max(1))).log2().ceil().max(1.0) as u32;
-    let probes = 2 * doublings;
-    let boundary = 2 * point.measure.repeats.saturating_sub(1);
-    let backends: BTreeSet<Backend> = points.iter().map(|point| point.backend).collect();
-    let time = time_of(point) * (probes + boundary) * backends.len() as u32;
+/// Doublings, halvings, then the boundary on both sides with all repeats, where the boundary is taken at a
+/// quarter of the limit for lack of better knowledge. `within` caps it.
+fn time_of_search(first: &Point, search: &Search) -> Duration {
+    let boundary = (search.limit / 4).max(search.from);
+    let per_tile = first.guests.len() as f64 / f64::from(first.tiles.max(1));
+    let at = |tiles: u32| time_with(first, per_tile * f64::from(tiles));
+    let doublings = std::iter::successors(Some(search.from), |tiles| Some(tiles * 2));
+    let up: Duration = doublings.take_while(|tiles| *tiles <= 2 * boundary).map(at).sum();
+    let halvings = f64::from(boundary).log2().ceil() as u32;
+    let confirmations = 2 * first.measure.repeats.saturating_sub(1);
+    let time = up + at(boundary * 3 / 2) * (halvings + confirmations);
     search.within.map_or(time, |within| time.min(within.get()))
 }

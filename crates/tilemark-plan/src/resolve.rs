@@ -30,6 +30,8 @@ pub struct Request {
     pub sides: Option<Sides>,
     /// Search for the largest tile count that holds.
     pub search: Option<SearchRequest>,
+    /// One tile more on this backend, once, to show that its guests live and serve.
+    pub demonstrate: Option<Backend>,
     /// Seeds order, schedules and choices.
     pub seed: u64,
 }
@@ -75,6 +77,11 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
                 points.push(variant.point(points.len(), tiles, backend, &processors, request.seed));
             }
         }
+    }
+    if let (Some(backend), [variant, ..]) = (request.demonstrate, variants.as_slice()) {
+        let mut point = variant.point(points.len(), 1, backend, &processors, request.seed);
+        point.measure.repeats = 1;
+        points.push(point);
     }
     let problems = unfit(&points, host, request);
     if !problems.is_empty() {

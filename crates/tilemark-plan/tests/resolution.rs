@@ -55,6 +55,7 @@ fn asked() -> Request {
         tiles: None,
         sides: None,
         search: None,
+        demonstrate: None,
         seed: 1,
     }
 }
@@ -153,6 +154,15 @@ fn what_varies_is_measured_at_every_value() {
     assert_eq!(plan.points.len(), 6);
     let fast = plan.points.iter().find(|point| point.vary["rate"] == "50/s").unwrap();
     assert!(matches!(fast.loads[0].demand, Demand::Open { rate, .. } if rate.get() == 50.0));
+}
+
+#[test]
+fn a_demonstration_is_one_tile_once() {
+    let plan = plan(TILE, &Request { demonstrate: Some(Backend::Emulated), ..asked() }).unwrap();
+    let shown: Vec<_> = plan.points.iter().filter(|point| point.backend == Backend::Emulated).collect();
+    assert_eq!(shown.len(), 1);
+    assert_eq!(shown[0].tiles, 1);
+    assert_eq!(plan.passes.iter().filter(|pass| pass.point == shown[0].index).count(), 1);
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn plan() -> Plan {
         tiles: None,
         sides: None,
         search: None,
+        demonstrate: None,
         seed: 1,
     };
     resolve(&Draft::from_toml(builtin("web").unwrap().text, "web").unwrap(), &request, &host).unwrap()
