@@ -1,0 +1,1 @@
+//! The messaging loads: publishers and subscribers that account for every message.

@@ -1,0 +1,139 @@
+//! One peer, without its socket.
+
+use std::time::Instant;
+
+use crate::channel::Channel;
+use crate::outbox::Outbox;
+use crate::queue::QueueId;
+use crate::slab::Key;
+
+pub(crate) type ConnectionId = Key;
+
+/// Where the conversation stands.
+///
+/// ```text
+/// Header -> StartOk -> TuneOk -> Open -> Running -> Closing -> Ended
+///    any of them ------------------------------------^          ^
+///    a peer that vanishes or answers the close -----------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Waits for the eight octets that name the protocol.
+    Header,
+    /// Waits for `connection.start-ok`.
+    StartOk,
+    /// Waits for `connection.tune-ok`.
+    TuneOk,
+    /// Waits for `connection.open`.
+    Open,
+    /// Channels may be used.
+    Running,
+    /// We sent `connection.close`; only `close-ok` counts.
+    Closing,
+    /// Send what is left, then drop the socket.
+    Ended,
+}
+
+/// Why nothing is read from a peer for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// Memory is short: until it is not.
+    Memory,
+    /// Its queue's consumers are behind: until they caught up, or a moment has passed.
+    Backlog(Instant),
+}
+
+/// What the client says it understands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Capabilities {
+    /// `connection.blocked`
+    pub(crate) blocked: bool,
+    /// `basic.cancel` from the server
+    pub(crate) cancel_notify: bool,
+    /// `connection.close` instead of a silent end after a wrong password
+    pub(crate) authentication_failure_close: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) phase: Phase,
+    /// Whether the peer is on this machine: guest may not come from elsewhere.
+    pub(crate) is_loopback: bool,
+    pub(crate) user: Box<[u8]>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) outbox: Outbox,
+    /// By number; 0 is never used.
+    pub(crate) channels: Vec<Option<Box<Channel>>>,
+    pub(crate) open_channels: u16,
+    pub(crate) channel_max: u16,
+    pub(crate) frame_max: usize,
+    /// Seconds; 0 is none.
+    pub(crate) heartbeat: u16,
+    pub(crate) last_received: Instant,
+    pub(crate) last_sent: Instant,
+    /// When the present phase began: handshakes and closes have a deadline.
+    pub(crate) phase_since: Instant,
+    pub(crate) consumers: u32,
+    pub(crate) exclusive_queues: Vec<QueueId>,
+    pub(crate) pause: Option<Pause>,
+    /// It was told `connection.blocked`.
+    pub(crate) told_blocked: bool,
+    pub(crate) has_published: bool,
+    /// A queue passed its consumers by because the outbox was full.
+    pub(crate) starved: bool,
+    /// Is in the engine's list of connections that need attention.
+    pub(crate) touched: bool,
+    /// The queue whose backlog asks this publisher to wait.
+    pub(crate) backlog: Option<QueueId>,
+    /// Channels with confirms or commits to answer in this turn.
+    pub(crate) answers: Vec<u16>,
+}
+
+/// What a connection may negotiate at most: 128 KiB as other brokers do.
+pub(crate) const FRAME_MAX: usize = 131_072;
+/// Channels on one connection.
+pub(crate) const CHANNEL_MAX: u16 = 2047;
+
+impl Connection {
+    pub(crate) fn new(is_loopback: bool, now: Instant) -> Self {
+        Self {
+            phase: Phase::Header,
+            is_loopback,
+            user: Box::default(),
+            capabilities: Capabilities::default(),
+            outbox: Outbox::default(),
+            channels: Vec::new(),
+            open_channels: 0,
+            channel_max: CHANNEL_MAX,
+            frame_max: FRAME_MAX,
+            heartbeat: 0,
+            last_received: now,
+            last_sent: now,
+            phase_since: now,
+            consumers: 0,
+            exclusive_queues: Vec::new(),
+            pause: None,
+            told_blocked: false,
+            has_published: false,
+            starved: false,
+            touched: false,
+            backlog: None,
+            answers: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn channel(&self, number: u16) -> Option<&Channel> {
+        self.channels.get(usize::from(number))?.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn channel_mut(&mut self, number: u16) -> Option<&mut Channel> {
+        self.channels.get_mut(usize::from(number))?.as_deref_mut()
+    }
+
+    pub(crate) fn enter(&mut self, phase: Phase, now: Instant) {
+        self.phase = phase;
+        self.phase_since = now;
+    }
+}

@@ -1,0 +1,124 @@
+//! Messages on their way out.
+
+use tilemark_amqp::{DeliverMethod, put_deliver};
+
+use super::Engine;
+use super::memory::RELIEVED_BYTES;
+use crate::channel::Unacknowledged;
+use crate::connection::{Connection, ConnectionId, Phase};
+use crate::queue::{Consumer, QueueId};
+
+/// A consumer whose peer has this much to read gets no more for now: a slow reader costs its queue's memory, which has
+/// limits, and not ours without any.
+const OUTBOX_BYTES: usize = 512 * 1024;
+
+/// Whether a consumer can take another message.
+#[inline]
+fn has_room(consumer: &Consumer, connection: &mut Connection) -> bool {
+    if consumer.prefetch != 0 && consumer.unacknowledged >= u32::from(consumer.prefetch) {
+        return false;
+    }
+    if connection.outbox.len() >= OUTBOX_BYTES {
+        connection.starved = true;
+        return false;
+    }
+    if connection.phase != Phase::Running {
+        return false;
+    }
+    let Some(channel) = connection.channel(consumer.channel) else { return false };
+    let limit = usize::from(channel.prefetch_per_channel);
+    !channel.stopped && !channel.closing && (limit == 0 || channel.unacknowledged.len() < limit)
+}
+
+impl Engine {
+    pub(super) fn deliver_all(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for queue in dirty.drain(..) {
+            self.deliver(queue);
+        }
+        // Nothing gets dirty by delivering; the buffer is kept for the next turn.
+        if self.dirty.is_empty() {
+            self.dirty = dirty;
+        }
+    }
+
+    /// Gives the messages of a queue to its consumers in turn, until the queue is empty or nobody has room.
+    fn deliver(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get_mut(id) else { return };
+        queue.dirty = false;
+        let mut passed_by = 0;
+        while !queue.ready.is_empty() && passed_by < queue.consumers.len() {
+            if queue.next_consumer >= queue.consumers.len() {
+                queue.next_consumer = 0;
+            }
+            let consumer_id = queue.consumers[queue.next_consumer];
+            queue.next_consumer += 1;
+            let Some(consumer) = self.consumers.get_mut(consumer_id) else { break };
+            let Some(connection) = self.connections.get_mut(consumer.connection) else { break };
+            if !has_room(consumer, connection) {
+                passed_by += 1;
+                continue;
+            }
+            passed_by = 0;
+            let Some(entry) = queue.pop(|message| self.store.length(message)) else { break };
+            let frame_max = connection.frame_max;
+            let Some(channel) = connection.channel_mut(consumer.channel) else { break };
+            channel.last_delivery += 1;
+            let tag = channel.last_delivery;
+            if !consumer.no_ack {
+                consumer.unacknowledged += 1;
+                queue.unacknowledged += 1;
+                let held = Unacknowledged { tag, queue: id, entry, consumer: Some(consumer_id) };
+                channel.unacknowledged.push_back(held);
+            }
+            let parts = self.store.parts(entry.message);
+            let method = DeliverMethod {
+                consumer_tag: &consumer.tag,
+                delivery_tag: tag,
+                redelivered: entry.redelivered,
+                route: parts.route,
+            };
+            let out = connection.outbox.buffer();
+            put_deliver(out, consumer.channel, &method, parts.header, parts.body, frame_max);
+            self.statistics.delivered += 1;
+            if !connection.touched {
+                connection.touched = true;
+                self.touched.push(consumer.connection);
+            }
+            if consumer.no_ack {
+                if entry.journaled
+                    && let Some(journal) = &mut self.journal
+                {
+                    journal.settle(&self.store, queue.journal_id, entry.serial);
+                }
+                self.store.release(entry.message);
+            }
+        }
+        if queue.ready_bytes < RELIEVED_BYTES && !queue.held_back.is_empty() {
+            self.resumed.append(&mut queue.held_back);
+        }
+    }
+
+    /// A peer has read: queues that passed it by may go on.
+    pub(crate) fn was_sent(&mut self, id: ConnectionId, count: usize) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.outbox.sent(count);
+        connection.last_sent = self.now;
+        if !connection.starved || connection.outbox.len() >= OUTBOX_BYTES / 2 {
+            return;
+        }
+        connection.starved = false;
+        let consumers: Vec<_> =
+            connection.channels.iter().flatten().flat_map(|found| found.consumers.clone()).collect();
+        for consumer in consumers {
+            if let Some(queue) = self.consumers.get(consumer).map(|consumer| consumer.queue) {
+                self.mark_dirty(queue);
+            }
+        }
+    }
+
+    /// Whether another turn has something to deliver at once.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.dirty.is_empty() || !self.resumed.is_empty()
+    }
+}

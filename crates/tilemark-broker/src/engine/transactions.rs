@@ -1,0 +1,67 @@
+//! Commit and rollback.
+
+use tilemark_amqp::{Method, ReplyCode};
+
+use super::Engine;
+use super::publish::Wish;
+use crate::channel::{Mode, Transaction};
+use crate::connection::ConnectionId;
+use crate::exception::Exception;
+
+impl Engine {
+    fn take_transaction(&mut self, id: ConnectionId, number: u16) -> Result<Transaction, Exception> {
+        match self.channel(id, number).map(|channel| &mut channel.mode) {
+            Some(Mode::Transaction(transaction)) => Ok(std::mem::take(transaction)),
+            _ => {
+                let text = "the channel has no transactions: tx.select was not sent";
+                Err(Exception::new(ReplyCode::PreconditionFailed, text))
+            }
+        }
+    }
+
+    /// Publishes and settles all that was asked since the last commit. In the journal it is one record, so that a power
+    /// cut leaves all of it or nothing.
+    pub(super) fn commit(&mut self, id: ConnectionId, number: u16) -> Result<(), Exception> {
+        let transaction = self.take_transaction(id, number)?;
+        let before = self.journal.as_mut().map_or(0, |journal| {
+            journal.begin_group();
+            journal.waiting_bytes()
+        });
+        let mut failed = Ok(());
+        for publish in transaction.publishes {
+            let wish = Wish { persistent: publish.persistent, mandatory: publish.mandatory };
+            let placed = self.place(id, number, publish.message, &publish.targets, wish);
+            failed = failed.and(placed.map(|_| ()));
+        }
+        for (unacknowledged, settlement) in transaction.settlements.iter().rev() {
+            self.settle(unacknowledged, *settlement);
+        }
+        let needed = self.journal.as_mut().and_then(|journal| {
+            journal.end_group();
+            (journal.waiting_bytes() > before).then(|| journal.open_batch())
+        });
+        failed?;
+        match (needed, self.channel(id, number)) {
+            (Some(needed), Some(channel)) => {
+                channel.commit_waits_for = Some(needed);
+                self.answer_later(id, number);
+            }
+            _ => self.send(id, number, &Method::TxCommitOk {}),
+        }
+        Ok(())
+    }
+
+    /// Forgets what was published, and what was acknowledged is unacknowledged again.
+    pub(super) fn rollback(&mut self, id: ConnectionId, number: u16) -> Result<(), Exception> {
+        let transaction = self.take_transaction(id, number)?;
+        transaction.publishes.iter().for_each(|publish| self.store.release(publish.message));
+        if let Some(channel) = self.channel(id, number) {
+            channel
+                .unacknowledged
+                .extend(transaction.settlements.iter().map(|(unacknowledged, _)| *unacknowledged));
+            channel.unacknowledged.make_contiguous().sort_by_key(|unacknowledged| unacknowledged.tag);
+        }
+        self.send(id, number, &Method::TxRollbackOk {});
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! Errors that a peer is told about in the protocol's own codes.
+
+use tilemark_amqp::{DecodeError, ReplyCode};
+
+/// Closes a channel or the connection, as its code says.
+#[derive(Debug)]
+pub(crate) struct Exception {
+    pub(crate) code: ReplyCode,
+    pub(crate) text: String,
+}
+
+impl Exception {
+    pub(crate) fn new(code: ReplyCode, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    /// The text as peers know it from other brokers: the code's name, then what happened.
+    pub(crate) fn reply_text(&self) -> String {
+        format!("{} - {}", self.code.name(), self.text)
+    }
+}
+
+impl From<DecodeError> for Exception {
+    fn from(error: DecodeError) -> Self {
+        Self::new(error.reply_code(), error.to_string())
+    }
+}
+
+/// Names as they are shown in messages.
+pub(crate) fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}

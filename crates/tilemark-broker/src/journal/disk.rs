@@ -1,0 +1,96 @@
+//! The files of a journal. A trait, so that tests can cut the power.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Numbered, append-only segments.
+pub(crate) trait Disk: Send {
+    /// The segments that are there, in ascending order.
+    fn segments(&mut self) -> io::Result<Vec<u64>>;
+    /// All bytes of a segment.
+    fn read(&mut self, segment: u64) -> io::Result<Vec<u8>>;
+    /// Appends to a segment, which comes to be with its first bytes.
+    fn append(&mut self, segment: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Returns when all that was appended or removed would survive a power cut.
+    fn sync(&mut self) -> io::Result<()>;
+    /// Removes a segment.
+    fn remove(&mut self, segment: u64) -> io::Result<()>;
+}
+
+/// Segments as files in a folder that belongs to this broker alone.
+#[derive(Debug)]
+pub(crate) struct FolderDisk {
+    folder: PathBuf,
+    directory: File,
+    open: Option<(u64, File)>,
+    names_changed: bool,
+    _lock: File,
+}
+
+const SUFFIX: &str = ".journal";
+
+impl FolderDisk {
+    /// Creates the folder when it is missing, and locks it.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let lock = OpenOptions::new().create(true).write(true).truncate(false).open(folder.join("lock"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let directory = File::open(folder)?;
+        Ok(Self { folder: folder.to_owned(), directory, open: None, names_changed: true, _lock: lock })
+    }
+
+    fn path(&self, segment: u64) -> PathBuf {
+        self.folder.join(format!("{segment:012}{SUFFIX}"))
+    }
+}
+
+impl Disk for FolderDisk {
+    fn segments(&mut self) -> io::Result<Vec<u64>> {
+        let mut segments = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            let number: Option<u64> =
+                name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).and_then(|name| name.parse().ok());
+            segments.extend(number);
+        }
+        segments.sort_unstable();
+        Ok(segments)
+    }
+
+    fn read(&mut self, segment: u64) -> io::Result<Vec<u8>> {
+        let mut file = File::open(self.path(segment))?;
+        // After `kill -9` the last batch may be in the page cache only; what we build on must be on the disk first.
+        file.sync_all()?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn append(&mut self, segment: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != segment) {
+            let file = OpenOptions::new().create(true).append(true).open(self.path(segment))?;
+            self.open = Some((segment, file));
+            self.names_changed = true;
+        }
+        let (_, file) = self.open.as_mut().expect("opened above");
+        file.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if let Some((_, file)) = &self.open {
+            file.sync_data()?;
+        }
+        if std::mem::take(&mut self.names_changed) {
+            self.directory.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, segment: u64) -> io::Result<()> {
+        self.names_changed = true;
+        std::fs::remove_file(self.path(segment))
+    }
+}

@@ -1,0 +1,99 @@
+//! A broker with its threads.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::config::Config;
+use crate::engine::{Engine, Statistics};
+use crate::error::BrokerError;
+use crate::event_loop::{EventLoop, Shared};
+use crate::journal::{FolderDisk, ThreadWriter, recover};
+
+/// A broker that is serving. Dropping it ends it; [`Broker::stop`] also says how that went.
+#[derive(Debug)]
+pub struct Broker {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<Statistics>>>,
+}
+
+/// Starts a broker. When this returns, it listens and has recovered its journal.
+pub fn serve(config: Config) -> Result<Broker, BrokerError> {
+    let listen_error = |source| BrokerError::Listen { address: config.listen, source };
+    let listener = TcpListener::bind(config.listen).map_err(listen_error)?;
+    let address = listener.local_addr().map_err(listen_error)?;
+    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(|e| BrokerError::Loop(e.into()))?;
+    let mut engine = Engine::new(&config, Instant::now());
+    if let Some(folder) = &config.journal {
+        open_journal(&mut engine, folder, wake.try_clone().map_err(BrokerError::Loop)?)?;
+    }
+    let shared = Arc::new(Shared { stop: AtomicBool::new(false), wake, statistics: Mutex::default() });
+    let event_loop = EventLoop::new(listener, engine, Arc::clone(&shared)).map_err(BrokerError::Loop)?;
+    let thread = std::thread::Builder::new()
+        .name("broker".into())
+        .spawn(move || event_loop.run())
+        .map_err(BrokerError::Loop)?;
+    Ok(Broker { address, shared, thread: Some(thread) })
+}
+
+fn open_journal(engine: &mut Engine, folder: &Path, wake: std::os::fd::OwnedFd) -> Result<(), BrokerError> {
+    let failed = |source| BrokerError::Journal { folder: folder.to_owned(), source };
+    let mut disk = FolderDisk::open(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => BrokerError::JournalInUse { folder: folder.to_owned() },
+        _ => failed(error),
+    })?;
+    let recovered = recover(&mut disk).map_err(failed)?;
+    let writer = ThreadWriter::start(Box::new(disk), wake).map_err(failed)?;
+    engine.restore(&recovered, Box::new(writer));
+    Ok(())
+}
+
+impl Broker {
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it held and had done when its last second ended.
+    pub fn statistics(&self) -> Statistics {
+        *self.shared.statistics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the broker ends of itself, which it does only when it fails.
+    pub fn wait(mut self) -> Result<Statistics, BrokerError> {
+        self.join()
+    }
+
+    /// Closes all connections, stores what was taken, and ends. Returns what it had done.
+    pub fn stop(mut self) -> Result<Statistics, BrokerError> {
+        self.ask_to_end();
+        self.join()
+    }
+
+    fn ask_to_end(&self) {
+        self.shared.stop.store(true, Ordering::Release);
+        // Fails only when the counter is full, and then the loop is awake already.
+        let _ = rustix::io::write(&self.shared.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn join(&mut self) -> Result<Statistics, BrokerError> {
+        let Some(thread) = self.thread.take() else { return Ok(self.statistics()) };
+        thread.join().map_err(|_| BrokerError::Panicked)?.map_err(BrokerError::Loop)
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.ask_to_end();
+        // Nobody is left to tell; `stop` is there for those who want to know.
+        let _ = self.join();
+    }
+}
