@@ -1,1 +1,31 @@
-//! From a record to what a person reads: HTML, terminal and CSV.
+//! From a record to what a person reads: one HTML file, the terminal, CSV.
+//!
+//! Everything here is a pure function of a [`Report`]: no file, clock, host or network is touched, so any old
+//! record can be drawn again. It is not the judge: verdict, answer and intervals come with the record, and
+//! nothing here averages, drops or invents a figure.
+//!
+//! ```text
+//! Report -> view (what belongs on the screen, in which order) -> html | terminal
+//!        -> csv                                     redact: Report -> Report without who measured
+//! ```
+//!
+//! Host and guest names and error texts are hostile: they reach HTML only through [`html`]'s own writer,
+//! which escapes, the terminal without control characters, and CSV without leading formula signs.
+
+mod csv;
+mod echarts;
+mod html;
+mod input;
+mod number;
+mod published;
+mod redact;
+mod terminal;
+mod view;
+mod words;
+
+pub use csv::csv;
+pub use echarts::{ECHARTS_SHA256, ECHARTS_VERSION};
+pub use html::html;
+pub use input::Report;
+pub use redact::redact;
+pub use terminal::{Colour, Style, terminal};

@@ -1,0 +1,271 @@
+//! Full disclosure: everything that somebody needs to doubt the figures, or to get them again.
+
+use super::markup::Markup;
+use crate::number::{bytes, counted, seconds, three};
+use crate::published;
+use crate::view::{Notes, View, limit_word};
+use tilemark_plan::plan::Demand;
+
+pub(super) fn disclosure(page: &mut Markup, view: &View, _notes: &Notes) {
+    evidence(page, view);
+    page.raw("<section class=\"part\" id=\"disclosure\"><h2>Full disclosure</h2><div class=\"command\"><code id=\"command\">");
+    page.text(&view.report.result.provenance.command);
+    page.raw("</code><button type=\"button\" data-copy=\"command\" aria-label=\"Copy the command\">Copy</button></div><p class=\"about\">Repeats this run. The record holds the rest: plan, events, histograms, consoles.</p><div class=\"columns\">");
+    list(page, "Run", &run(view));
+    list(page, "Host", &host(view));
+    list(page, "Plan", &plan(view));
+    list(page, "Guests of one tile", &guests(view));
+    list(page, "Loads of one tile", &loads(view));
+    list(page, "SHA-256", &hashes(view));
+    page.raw("</div>");
+    missing(page, view);
+    page.raw("</section>\n");
+    published(page, view);
+}
+
+/// A line of a list: its head, and what is said.
+struct Said(String, String);
+
+fn said(head: &str, text: impl Into<String>) -> Said {
+    Said(head.to_owned(), text.into())
+}
+
+fn list(page: &mut Markup, title: &str, lines: &[Said]) {
+    if lines.is_empty() {
+        return;
+    }
+    page.raw("<section>").element("h3", "", title).raw("<dl>");
+    for Said(head, text) in lines {
+        page.raw("<div><dt>").text(head).raw("</dt><dd>").text(text).raw("</dd></div>");
+    }
+    page.raw("</dl></section>");
+}
+
+fn evidence(page: &mut Markup, view: &View) {
+    let result = &view.report.result;
+    page.raw("<section class=\"part\" id=\"evidence\"><h2>Evidence</h2><div class=\"columns\">");
+    let limit = format!("What ran out first: {}", limit_word(result.answer.limit.resource));
+    bullets(page, &limit, &result.answer.limit.evidence, "no figure points at one resource");
+    bullets(page, "Verdict", &result.verdict.reasons, "no check found anything that spoils the figures");
+    let voided: Vec<String> = result
+        .points
+        .iter()
+        .flat_map(|point| {
+            point.repeats_voided.iter().map(|void| {
+                format!(
+                    "{}, {}: repeat {} \u{2013} {}",
+                    view.step(point),
+                    point.backend.name(),
+                    void.repeat,
+                    void.reason
+                )
+            })
+        })
+        .collect();
+    bullets(page, "Repeats voided", &voided, "none");
+    let mut seen: Vec<String> = Vec::new();
+    for repeat in &view.report.repeats {
+        let place = format!("point {}, repeat {}", repeat.point, repeat.repeat);
+        let incidents = repeat.incidents.iter().map(|incident| match &incident.guest {
+            Some(guest) => format!("{place}, {guest}: {}", incident.what),
+            None => format!("{place}: {}", incident.what),
+        });
+        let errors = repeat.loads.iter().flat_map(|load| {
+            load.errors.iter().map(|error| format!("{place}, {}: {error}", load.name)).collect::<Vec<_>>()
+        });
+        seen.extend(incidents.chain(errors));
+    }
+    bullets(page, "Incidents and first errors", &seen, "none");
+    page.raw("</div></section>\n");
+}
+
+/// Lines that a list shows before it is folded.
+const LINES_SHOWN: usize = 8;
+
+fn bullets(page: &mut Markup, title: &str, lines: &[String], none: &str) {
+    page.raw("<section>").element("h3", "", title);
+    if lines.is_empty() {
+        page.element("p", "aside", none);
+    } else {
+        page.raw("<ul>");
+        for line in lines.iter().take(LINES_SHOWN) {
+            page.element("li", "", line);
+        }
+        page.raw("</ul>");
+    }
+    if lines.len() > LINES_SHOWN {
+        page.raw("<details><summary>")
+            .text(&format!("{} more", lines.len() - LINES_SHOWN))
+            .raw("</summary><ul>");
+        for line in &lines[LINES_SHOWN..] {
+            page.element("li", "", line);
+        }
+        page.raw("</ul></details>");
+    }
+    page.raw("</section>");
+}
+
+fn run(view: &View) -> Vec<Said> {
+    let (result, plan) = (&view.report.result, &view.report.plan);
+    let provenance = &result.provenance;
+    let mut lines = vec![
+        said("Id", &*result.run),
+        said("Scenario", &*result.scenario),
+        said("Preset", result.preset.as_deref().unwrap_or("none")),
+        said("Began", &*provenance.began),
+        said(
+            "Took",
+            format!("{} (expected {})", seconds(provenance.seconds), seconds(provenance.expected_seconds)),
+        ),
+        said("Seed", plan.seed.to_string()),
+        said("Tilemark", &*provenance.tilemark),
+        said("Format", format!("result {}, plan {}", result.schema, plan.schema)),
+    ];
+    lines.extend(plan.settings.iter().map(|(key, value)| said(&format!("Set {key}"), &**value)));
+    lines
+}
+
+fn host(view: &View) -> Vec<Said> {
+    let provenance = &view.report.result.provenance;
+    let none = "not used";
+    vec![
+        said("Name", if provenance.host.is_empty() { "not named" } else { &provenance.host }),
+        said(
+            "Processor",
+            format!("{}, {}", provenance.processor, counted(provenance.threads.into(), "thread")),
+        ),
+        said("Memory", bytes(provenance.memory_bytes)),
+        said("Kernel", &*provenance.kernel),
+        said("QEMU", provenance.qemu.as_deref().unwrap_or(none)),
+        said("Image", provenance.image.as_deref().unwrap_or(none)),
+        said("Kernel of guests", provenance.guest_kernel.as_deref().unwrap_or(none)),
+        said("Threads for load", threads(&view.report.plan.processors.load)),
+        said("Threads for guests", threads(&view.report.plan.processors.guests)),
+    ]
+}
+
+/// `0-3,8`
+fn threads(ids: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for id in ids {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*id) => *last = *id,
+            _ => runs.push((*id, *id)),
+        }
+    }
+    let words = runs.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    words.collect::<Vec<_>>().join(",")
+}
+
+fn plan(view: &View) -> Vec<Said> {
+    let plan = &view.report.plan;
+    let scenario = &plan.scenario;
+    let tiles: Vec<String> = scenario.ladder.tiles.iter().map(u32::to_string).collect();
+    let mut lines = vec![
+        said("About", &*scenario.about),
+        said("Headline load", scenario.headline.as_deref().unwrap_or("none: this scenario sends no load")),
+        said("Ladder", format!("{} tiles", tiles.join(", "))),
+        said("Gate", crate::view::gate_words(&scenario.gate)),
+        said(
+            "Measurement",
+            format!(
+                "{} repeats of {} after {} of warming up, in random order within blocks",
+                scenario.measure.repeats,
+                scenario.measure.length.rounded(),
+                scenario.measure.warmup.rounded()
+            ),
+        ),
+        said(
+            "Guests come by",
+            match scenario.measure.start {
+                tilemark_plan::scenario::Start::Clone => "cloning a warmed template of their role",
+                tilemark_plan::scenario::Start::Boot => "booting each by itself",
+            },
+        ),
+    ];
+    if let Some(search) = &plan.search {
+        lines.push(said("Search", format!("from {} to at most {} tiles", search.from, search.limit)));
+    }
+    lines.extend(scenario.vary.iter().map(|(name, vary)| {
+        let values: Vec<String> = vary.values.iter().map(|value| value.to_string()).collect();
+        said(&format!("Varies: {name}"), format!("{} = {}", vary.key, values.join(", ")))
+    }));
+    lines
+}
+
+fn guests(view: &View) -> Vec<Said> {
+    let guests = view.report.plan.scenario.guest.iter().map(|guest| {
+        let disks: Vec<String> =
+            guest.disk.iter().map(|disk| format!("disk of {}", disk.size.rounded())).collect();
+        let disks = if disks.is_empty() { String::new() } else { format!(", {}", disks.join(", ")) };
+        let text = format!("{}: {} vCPU, {}{disks}", guest.role.name(), guest.vcpus, guest.memory.rounded());
+        said(&guest.name, text)
+    });
+    guests.collect()
+}
+
+fn loads(view: &View) -> Vec<Said> {
+    let Some(point) = view.report.plan.points.first() else {
+        return Vec::new();
+    };
+    let loads = point.loads.iter().filter(|load| load.tile == 1).map(|load| {
+        let demand = match &load.demand {
+            Demand::Open { rate, arrival, .. } => {
+                let arrival = match arrival {
+                    tilemark_plan::scenario::Arrival::Poisson => "Poisson",
+                    tilemark_plan::scenario::Arrival::Even => "even",
+                    tilemark_plan::scenario::Arrival::Bursts => "bursts",
+                };
+                format!("open loop, {} requests/s, {arrival}", three(rate.get()))
+            }
+            Demand::Closed => "closed loop".to_owned(),
+        };
+        let text =
+            format!("{}: {demand}, {}", load.work.name(), counted(load.connections.into(), "connection"));
+        said(&load.name, text)
+    });
+    loads.collect()
+}
+
+fn hashes(view: &View) -> Vec<Said> {
+    view.report.result.provenance.hashes.iter().map(|(name, hash)| said(name, &**hash)).collect()
+}
+
+fn missing(page: &mut Markup, view: &View) {
+    let missing = &view.report.result.missing;
+    if missing.is_empty() {
+        return;
+    }
+    page.raw("<details><summary>").text(&format!("{} not measured", counted(missing.len() as u64, "figure")));
+    page.raw("</summary><dl class=\"plain\">");
+    for (figure, reason) in missing {
+        page.raw("<div><dt><code>").text(figure).raw("</code></dt><dd>").text(reason).raw("</dd></div>");
+    }
+    page.raw("</dl></details>");
+}
+
+fn published(page: &mut Markup, view: &View) {
+    let emulated = view.all_emulated();
+    page.raw("<details class=\"part\" id=\"published\"><summary>Published figures</summary><p class=\"about\">From the papers that this tool comes from, on the machines of their time. They stand here for scale, not for comparison");
+    page.raw(if emulated { "; an emulated run never is.</p>" } else { ".</p>" });
+    for paper in published::papers(&view.report.plan.scenario) {
+        page.raw("<section>").element("h3", "", &paper.title);
+        page.element("p", "about", &paper.about).raw("<div class=\"scroll\"><table><thead><tr>");
+        for head in &paper.heads {
+            page.raw("<th scope=\"col\">").text(head).raw("</th>");
+        }
+        page.raw("</tr></thead><tbody>");
+        for row in &paper.rows {
+            page.raw("<tr>");
+            for cell in row {
+                page.element("td", "", cell);
+            }
+            page.raw("</tr>");
+        }
+        page.raw("</tbody></table></div></section>");
+    }
+    page.raw("</details>\n");
+}

@@ -1,0 +1,218 @@
+//! What is read in ten seconds: chip, answer, cost, trust, and two charts.
+
+use super::{markup::Markup, term};
+use crate::number::{bytes, seconds};
+use crate::view::{self, Axis, Charts, Kind, View};
+use tilemark_record::result::Provenance;
+
+/// Squares of the strip of tiles at most; more tiles share a square.
+const SQUARES_MAX: u32 = 40;
+
+pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts) {
+    page.raw("<header>\n");
+    identity(page, view);
+    answer(page, view);
+    page.raw("</header>\n<div class=\"pair\">\n");
+    cost(page, view);
+    trust(page, view);
+    page.raw("</div>\n<div class=\"charts\">\n");
+    if view.report.result.comparison.is_some() {
+        forest(page)
+    } else {
+        latency(page, view, charts)
+    }
+    processors(page, view, charts);
+    page.raw("</div>\n<noscript><p class=\"reason\">Charts need JavaScript. Every figure stands in the tables.</p></noscript>\n");
+}
+
+fn identity(page: &mut Markup, view: &View) {
+    page.raw("<div class=\"identity\"><span class=\"chips\">");
+    for chip in view::chips(view) {
+        let word = crate::words::meaning(chip.name()).map_or("", |word| word.meaning);
+        page.raw("<strong tabindex=\"0\"").attribute("class", &format!("chip {}", chip.name()));
+        page.attribute("data-tip", word).raw(">").text(chip.word()).raw("</strong>");
+    }
+    page.raw("</span><h1>").text(&view.report.result.scenario).raw("</h1><ul class=\"facts\">");
+    for fact in facts(view) {
+        page.element("li", "", &fact);
+    }
+    match view.report.result.provenance.as_it_was {
+        Some(true) => page.raw("<li class=\"good\">your machine is as it was</li>"),
+        Some(false) => {
+            page.raw("<li class=\"bad\">your machine is NOT as it was: <code>tilemark recover</code></li>")
+        }
+        None => page.raw("<li>not checked whether your machine is as it was</li>"),
+    };
+    page.raw("</ul></div>\n");
+}
+
+/// Host, backend, versions, time taken.
+fn facts(view: &View) -> Vec<String> {
+    let Provenance { tilemark, host, processor, threads, memory_bytes, kernel, qemu, seconds: took, .. } =
+        &view.report.result.provenance;
+    let mut backends: Vec<&str> =
+        view.groups.iter().map(|group| view::backend_words(group.backend)).collect();
+    backends.dedup();
+    let mut facts = vec![if host.is_empty() { "host not named".to_owned() } else { host.clone() }];
+    if !backends.is_empty() {
+        facts.push(backends.join(" + "));
+    }
+    facts.push(format!("{processor}, {threads} threads, {}", bytes(*memory_bytes)));
+    facts.push(format!("Linux {kernel}"));
+    facts.extend(qemu.iter().map(|version| {
+        if version.to_ascii_lowercase().starts_with("qemu") {
+            version.clone()
+        } else {
+            format!("QEMU {version}")
+        }
+    }));
+    facts.push(format!("Tilemark {tilemark}"));
+    facts.push(format!("took {}", seconds(*took)));
+    facts
+}
+
+fn answer(page: &mut Markup, view: &View) {
+    let sentence = view::sentence(view);
+    let long = if sentence.chars().count() > 220 { " long" } else { "" };
+    let struck = if view.answer_struck() { " struck" } else { "" };
+    page.raw("<div class=\"answer\"><p id=\"answer\"")
+        .attribute("class", &format!("sentence{long}{struck}"))
+        .raw(">");
+    let (lead, rest) = lead(&sentence);
+    page.element("b", "", lead).text(rest).raw("</p>");
+    page.raw("<button type=\"button\" id=\"copy\" aria-label=\"Copy the answer\">Copy</button></div>\n");
+    strip(page, view);
+}
+
+/// The part up to the first colon or full stop that ends a sentence is what must be seen first.
+fn lead(sentence: &str) -> (&str, &str) {
+    let colon = sentence.find(": ").map(|at| at + 1);
+    let stop = sentence.find(". ").map(|at| at + 1);
+    let end = [colon, stop].into_iter().flatten().min().unwrap_or(sentence.len());
+    sentence.split_at(if end > 90 { 0 } else { end })
+}
+
+/// A square for each tile: held, not tried, broke.
+fn strip(page: &mut Markup, view: &View) {
+    let answer = &view.report.result.answer;
+    let holds = answer.holds.unwrap_or(0);
+    let breaks = answer.breaks.as_ref().map(|broken| broken.tiles);
+    let last = breaks.unwrap_or(holds).max(holds);
+    if view.axis != Axis::Tiles || view.report.result.comparison.is_some() || last == 0 {
+        return;
+    }
+    let each = last.div_ceil(SQUARES_MAX);
+    page.raw("<div class=\"strip\" aria-hidden=\"true\">");
+    let mut first = 1;
+    while first <= last {
+        let end = (first + each - 1).min(last);
+        let class = if Some(end) == breaks {
+            "broke"
+        } else if end <= holds {
+            "held"
+        } else {
+            "untried"
+        };
+        page.raw("<i").attribute("class", class).raw("></i>");
+        first = end + 1;
+    }
+    let mut legend = vec![match holds {
+        0 => "none held".to_owned(),
+        holds => format!("{holds} held"),
+    }];
+    legend.extend(answer.untried.map(|gap| match gap.from == gap.to {
+        true => format!("{} not tried", gap.from),
+        false => format!("{} to {} not tried", gap.from, gap.to),
+    }));
+    legend.push(breaks.map_or_else(|| "none broke".to_owned(), |tiles| format!("{tiles} broke")));
+    if each > 1 {
+        legend.push(format!("a square is {each} tiles"));
+    }
+    page.element("span", "", &legend.join(" \u{b7} ")).raw("</div>\n");
+}
+
+fn cost(page: &mut Markup, view: &View) {
+    let cost = view::cost(view);
+    page.raw("<section class=\"fact\"><h2>Cost of virtualization</h2><p");
+    page.attribute(
+        "class",
+        if view.answer_struck() && view.report.result.cost.is_some() { "struck" } else { "" },
+    );
+    page.raw(">").text(&cost.sentence).raw("</p>");
+    if !cost.unequal.is_empty() {
+        page.raw("<p class=\"aside\">Not equal: ").text(&cost.unequal.join("; ")).raw(".</p>");
+    }
+    if let Some(command) = &cost.command {
+        page.raw("<p class=\"aside\">To know: ").element("code", "", command).raw("</p>");
+    }
+    page.raw("</section>\n");
+}
+
+fn trust(page: &mut Markup, view: &View) {
+    let trust = view::trust(view);
+    page.raw("<section class=\"fact\"><h2>Trust</h2><p>");
+    term(page, "resolution", "Smallest change visible");
+    page.raw(": ").text(&trust.resolution).raw(". ");
+    term(page, "repeat", "Repeats");
+    page.raw(": ").text(&trust.repeats).raw(".</p>");
+    match trust.reasons.as_slice() {
+        [] => {}
+        [only] => {
+            page.element("p", "aside", only);
+        }
+        several => {
+            page.raw("<ul class=\"aside\">");
+            for reason in several.iter().take(3) {
+                page.element("li", "", reason);
+            }
+            if several.len() > 3 {
+                page.raw("<li><a href=\"#evidence\">")
+                    .text(&format!("{} more", several.len() - 3))
+                    .raw("</a></li>");
+            }
+            page.raw("</ul>");
+        }
+    }
+    page.raw("</section>\n");
+}
+
+fn latency(page: &mut Markup, view: &View, charts: &Charts) {
+    let emulated = if view.all_emulated() { " hatched" } else { "" };
+    page.raw("<figure").attribute("class", &format!("latency{emulated}")).raw("><figcaption><h2>");
+    term(page, "p99", "p99");
+    page.raw(" against ").text(&view.axis_words());
+    page.raw("</h2><span class=\"unit\">milliseconds, 95 % intervals</span><div class=\"legend\" id=\"legend-latency\"></div></figcaption>");
+    if charts.has_latency() {
+        page.raw("<div class=\"chart\" id=\"chart-latency\" role=\"img\" aria-label=\"p99 of each step with its interval; the same figures stand in the table of steps\"></div>");
+    } else {
+        absent(page, view, "p99_ms");
+    }
+    page.raw("</figure>\n");
+}
+
+fn forest(page: &mut Markup) {
+    page.raw("<figure class=\"latency\"><figcaption><h2>B against A</h2><span class=\"unit\">change in %, 95 % intervals</span><div class=\"legend\" id=\"legend-forest\"></div></figcaption>");
+    page.raw("<div class=\"chart\" id=\"chart-forest\" role=\"img\" aria-label=\"Change of each measure from A to B with its interval; the same figures stand in the table of measures\"></div></figure>\n");
+}
+
+fn processors(page: &mut Markup, view: &View, charts: &Charts) {
+    let emulated = if view.all_emulated() { " hatched" } else { "" };
+    page.raw("<figure").attribute("class", &format!("processors{emulated}"));
+    page.raw("><figcaption><h2>Where the processor went</h2><span class=\"unit\">% of all threads, and what limits</span><div class=\"legend\" id=\"legend-processors\"></div></figcaption>");
+    if charts.has_processors() {
+        page.raw("<div class=\"chart\" id=\"chart-processors\" role=\"img\" aria-label=\"Parts of the processor at each step\"></div>");
+    } else {
+        absent(page, view, "processor");
+    }
+    page.raw("</figure>\n");
+}
+
+/// In place of a chart: why there is none.
+fn absent(page: &mut Markup, view: &View, figure: &str) {
+    let points = view.groups.iter().filter(|group| group.kind != Kind::Twin).flat_map(|group| &group.points);
+    let reason = match points.last() {
+        Some(point) => view.missing(point, figure),
+        None => "no step was measured".to_owned(),
+    };
+    page.raw("<div class=\"chart absent\"><p>No figures: ").text(&reason).raw("</p></div>");
+}

@@ -1,0 +1,135 @@
+//! The table of steps, and that of measures where two sides were compared.
+
+use super::{markup::Markup, term};
+use crate::number::{change, percent, three};
+use crate::view::{self, COLUMNS, Group, Kind, Notes, Outcome, Row, View};
+
+/// Writes the tables and returns the notes that their cells refer to.
+pub(super) fn table(page: &mut Markup, view: &View) -> Notes {
+    let mut notes = Notes::default();
+    measures(page, view);
+    page.raw("<section class=\"part\" id=\"steps\"><h2>Steps</h2><p class=\"about\">");
+    match view.headline() {
+        "" => page.raw("This scenario sends no load. "),
+        headline => page.raw("Figures of the load <b>").text(headline).raw("</b>. "),
+    };
+    page.raw("The gate: every load keeps ");
+    page.text(&view::gate_words(&view.report.plan.scenario.gate))
+        .raw(".</p>\n<div class=\"scroll\"><table class=\"steps\"><thead><tr>");
+    for column in &COLUMNS {
+        page.raw("<th scope=\"col\">");
+        term(page, column.word, column.head);
+        page.raw("<small>").text(column.unit).raw("</small></th>");
+    }
+    page.raw("</tr></thead>\n");
+    for group in &view.groups {
+        body(page, view, group, &mut notes);
+    }
+    page.raw("</table></div>\n");
+    list(page, &notes);
+    page.raw("</section>\n");
+    notes
+}
+
+fn body(page: &mut Markup, view: &View, group: &Group, notes: &mut Notes) {
+    page.raw("<tbody")
+        .attribute("class", if group.kind == Kind::Emulated { "emulated" } else { "" })
+        .raw(">");
+    if view.groups.len() > 1 || group.kind == Kind::Emulated {
+        page.raw("<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"13\">");
+        if group.kind == Kind::Emulated {
+            page.raw("<span class=\"chip emulated\">EMULATED</span> shows that guests start and serve; its speed says nothing about this host");
+        } else {
+            page.text(&group.name);
+        }
+        page.raw("</th></tr>");
+    }
+    for row in view::rows(view, group, notes) {
+        line(page, &row);
+    }
+    page.raw("</tbody>\n");
+}
+
+fn line(page: &mut Markup, row: &Row) {
+    let outcome = match row.outcome {
+        Outcome::Held => "held",
+        Outcome::Broke => "broke",
+        Outcome::Unknown => "unknown",
+    };
+    let struck = if row.struck { " struck" } else { "" };
+    let emulated = if row.emulated { " hatched" } else { "" };
+    page.raw("<tr").attribute("class", &format!("{outcome}{struck}{emulated}")).raw(">");
+    for (place, cell) in row.cells.iter().enumerate() {
+        let class = match place {
+            9 => "name",
+            11 => "repeats",
+            12 => "gate",
+            _ => "",
+        };
+        page.raw("<td").attribute("class", class).raw("><span class=\"figure\">").text(&cell.text);
+        if let Some(interval) = &cell.interval {
+            page.raw(" <span class=\"interval\">").text(interval).raw("</span>");
+        }
+        page.raw("</span>");
+        if let Some(note) = cell.note {
+            let number = note.to_string();
+            page.raw("<sup><a")
+                .attribute("href", &format!("#note-{number}"))
+                .raw(">")
+                .text(&number)
+                .raw("</a></sup>");
+        }
+        page.raw("</td>");
+    }
+    page.raw("</tr>\n");
+}
+
+fn list(page: &mut Markup, notes: &Notes) {
+    if notes.0.is_empty() {
+        return;
+    }
+    page.raw("<ol class=\"notes\">");
+    for (place, reason) in notes.0.iter().enumerate() {
+        page.raw("<li").attribute("id", &format!("note-{}", place + 1)).raw(">").text(reason).raw("</li>");
+    }
+    page.raw("</ol>");
+}
+
+fn measures(page: &mut Markup, view: &View) {
+    let Some(comparison) = &view.report.result.comparison else {
+        return;
+    };
+    page.raw("<section class=\"part\"><h2>What differs</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">A</th><th scope=\"col\">B</th></tr></thead><tbody>");
+    for difference in &comparison.differences {
+        page.raw("<tr><th scope=\"row\">")
+            .text(&difference.key)
+            .raw("</th><td class=\"name\">")
+            .text(&difference.a);
+        page.raw("</td><td class=\"name\">").text(&difference.b).raw("</td></tr>");
+    }
+    if comparison.differences.is_empty() {
+        page.raw("<tr><td colspan=\"3\">nothing: the two sides are the same</td></tr>");
+    }
+    page.raw("</tbody></table></div></section>\n<section class=\"part\"><h2>Measures</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Measure</th><th scope=\"col\">Change</th><th scope=\"col\">");
+    term(page, "interval", "95 % interval");
+    page.raw("</th><th scope=\"col\">p</th><th scope=\"col\">");
+    term(page, "resolution", "Smallest visible");
+    page.raw("</th><th scope=\"col\">Pairs</th><th scope=\"col\">More is</th><th scope=\"col\">B is</th></tr></thead><tbody>");
+    for measure in &comparison.measures {
+        let figure = &measure.change;
+        let interval = match (figure.low, figure.high) {
+            (Some(low), Some(high)) => format!("[{}, {}]", change(low), change(high)),
+            _ => "\u{2013}".to_owned(),
+        };
+        let struck = if view.answer_struck() { "struck" } else { "" };
+        page.raw("<tr").attribute("class", struck).raw("><th scope=\"row\">").text(&measure.name);
+        page.raw(if measure.primary { "</th>" } else { " <small>not primary, p corrected</small></th>" });
+        page.element("td", "", &format!("{}\u{202f}%", change(figure.value))).element("td", "", &interval);
+        page.element("td", "", &measure.p.map_or_else(|| "\u{2013}".to_owned(), three));
+        page.element("td", "", &measure.resolution.map_or_else(|| "not known".to_owned(), percent));
+        page.element("td", "", &figure.n_repeats.to_string());
+        page.element("td", "name", if measure.more_is_better { "better" } else { "worse" });
+        page.element("td", "name", view::outcome_name(measure.outcome)).raw("</tr>\n");
+    }
+    page.raw("</tbody></table></div></section>\n");
+}

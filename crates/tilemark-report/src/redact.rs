@@ -1,0 +1,333 @@
+//! A report without whose machine it was: host names, serial numbers, addresses and home folders go, figures
+//! stay.
+//!
+//! Every struct is taken apart by name. A new field does not compile here until somebody has decided whether
+//! it can tell who measured.
+
+use crate::Report;
+use std::net::IpAddr;
+use tilemark_plan::{
+    plan::{HostSummary, NETWORK_PREFIX, Plan, Point, Work},
+    scenario::{QemuWishes, Scenario},
+};
+use tilemark_record::{
+    result::{Answer, Comparison, Cost, PointResult, Provenance, RunResult, Verdict},
+    summary::RepeatSummary,
+};
+
+/// Takes out of `report` what tells whose machine it was. Guests' names and addresses are the same on every
+/// machine and stay; so do kernel, processor and versions, without which figures mean nothing.
+pub fn redact(report: &mut Report) {
+    let scrub = Scrub::of(report);
+    let Report { result, repeats, seconds: _, telemetry: _, plan } = report;
+    scrub.result(result);
+    for RepeatSummary {
+        loads,
+        incidents,
+        point: _,
+        repeat: _,
+        block: _,
+        began_unix_ms: _,
+        backend: _,
+        host: _,
+        memory: _,
+    } in repeats
+    {
+        loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
+        incidents.iter_mut().for_each(|incident| scrub.text(&mut incident.what));
+    }
+    scrub.plan(plan);
+}
+
+/// What must not be read any more.
+struct Scrub {
+    /// The host's name, whole and up to its first dot.
+    names: Vec<String>,
+}
+
+impl Scrub {
+    fn of(report: &Report) -> Self {
+        let mut names = Vec::new();
+        for name in [&report.result.provenance.host, &report.plan.host.name] {
+            let short = name.split('.').next().unwrap_or_default();
+            names.extend(
+                [name.as_str(), short].iter().filter(|name| !name.is_empty()).map(ToString::to_string),
+            );
+        }
+        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        names.dedup();
+        Self { names }
+    }
+
+    fn result(&self, result: &mut RunResult) {
+        let RunResult {
+            schema: _,
+            run,
+            scenario: _,
+            preset: _,
+            verdict,
+            answer,
+            sentence,
+            cost,
+            comparison,
+            points,
+            provenance,
+            missing,
+        } = result;
+        let Verdict { status: _, reasons } = verdict;
+        let Answer { none_because, limit, backend: _, holds: _, breaks: _, untried: _, vcpus_per_thread: _ } =
+            answer;
+        self.text(run);
+        self.all(reasons);
+        self.maybe(none_because);
+        self.all(&mut limit.evidence);
+        self.text(sentence);
+        if let Some(Cost { unequal, sentence, tiles: _, processor: _, p99: _, throughput: _ }) = cost {
+            self.all(unequal);
+            self.text(sentence);
+        }
+        if let Some(Comparison { differences, sentence, measures: _, outcome: _ }) = comparison {
+            self.text(sentence);
+            for difference in differences {
+                self.text(&mut difference.a);
+                self.text(&mut difference.b);
+            }
+        }
+        points.iter_mut().for_each(|point| self.point_result(point));
+        self.provenance(provenance);
+        missing.values_mut().for_each(|reason| self.text(reason));
+    }
+
+    fn point_result(&self, point: &mut PointResult) {
+        point.repeats_voided.iter_mut().for_each(|void| self.text(&mut void.reason));
+        point.vary.values_mut().for_each(|value| self.text(value));
+    }
+
+    fn provenance(&self, provenance: &mut Provenance) {
+        let Provenance {
+            host,
+            kernel,
+            qemu,
+            image,
+            guest_kernel,
+            command,
+            tilemark: _,
+            processor: _,
+            threads: _,
+            memory_bytes: _,
+            began: _,
+            seconds: _,
+            expected_seconds: _,
+            as_it_was: _,
+            hashes: _,
+        } = provenance;
+        host.clear();
+        self.text(kernel);
+        self.maybe(qemu);
+        self.maybe(image);
+        self.maybe(guest_kernel);
+        self.text(command);
+    }
+
+    fn plan(&self, plan: &mut Plan) {
+        let HostSummary {
+            name,
+            kernel,
+            processor: _,
+            threads: _,
+            memory_total: _,
+            memory_available: _,
+            kvm: _,
+        } = &mut plan.host;
+        name.clear();
+        self.text(kernel);
+        plan.settings.values_mut().for_each(|value| self.text(value));
+        self.scenario(&mut plan.scenario);
+        for Point { vary, qemu, loads, .. } in &mut plan.points {
+            vary.values_mut().for_each(|value| self.text(value));
+            self.qemu(qemu);
+            for load in loads {
+                if let Work::Web(web) = &mut load.work {
+                    self.maybe(&mut web.path);
+                }
+            }
+        }
+    }
+
+    fn scenario(&self, scenario: &mut Scenario) {
+        self.text(&mut scenario.about);
+        self.text(&mut scenario.image);
+        self.qemu(&mut scenario.qemu);
+        for load in &mut scenario.load {
+            if let Some(web) = &mut load.web {
+                self.maybe(&mut web.path);
+            }
+        }
+        scenario
+            .preset
+            .values_mut()
+            .flat_map(|preset| preset.values_mut())
+            .for_each(|value| self.json(value));
+        scenario.vary.values_mut().flat_map(|vary| &mut vary.values).for_each(|value| self.json(value));
+    }
+
+    fn qemu(&self, qemu: &mut QemuWishes) {
+        let QemuWishes { binary, machine: _, kernel } = qemu;
+        self.maybe(binary);
+        self.maybe(kernel);
+    }
+
+    fn json(&self, value: &mut serde_json::Value) {
+        if let serde_json::Value::String(text) = value {
+            self.text(text);
+        }
+    }
+
+    fn all(&self, texts: &mut [String]) {
+        texts.iter_mut().for_each(|text| self.text(text));
+    }
+
+    fn maybe(&self, text: &mut Option<String>) {
+        if let Some(text) = text {
+            self.text(text);
+        }
+    }
+
+    fn text(&self, text: &mut String) {
+        let mut clean = text.clone();
+        for name in &self.names {
+            clean = replace_word(&clean, name, "(host)");
+        }
+        for (folder, kept) in [("/home/", "~"), ("/dev/disk/by-id/", "/dev/disk/by-id/(serial)")] {
+            clean = replace_next_part(&clean, folder, kept);
+        }
+        *text = replace_tokens(&clean);
+    }
+}
+
+/// Part of a host's name, where it goes on.
+fn in_name(character: char) -> bool {
+    character.is_alphanumeric() || matches!(character, '-' | '_')
+}
+
+/// Replaces `word` wherever it stands alone, large or small.
+fn replace_word(text: &str, word: &str, with: &str) -> String {
+    let (lower, wanted) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());
+    let mut out = String::with_capacity(text.len());
+    let mut rest = 0;
+    while let Some(found) = lower[rest..].find(&wanted) {
+        let (start, end) = (rest + found, rest + found + wanted.len());
+        let alone = !text[..start].ends_with(in_name) && !text[end..].starts_with(in_name);
+        out.push_str(&text[rest..start]);
+        out.push_str(if alone { with } else { &text[start..end] });
+        rest = end;
+    }
+    out + &text[rest..]
+}
+
+/// Replaces `folder` and the name after it.
+fn replace_next_part(text: &str, folder: &str, with: &str) -> String {
+    let mut pieces = text.split(folder);
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let name = piece.find(|c: char| c == '/' || c == ',' || c.is_whitespace()).unwrap_or(piece.len());
+        out.push_str(with);
+        out.push_str(&piece[name..]);
+    }
+    out
+}
+
+/// Replaces addresses, machine ids and UUIDs, word by word.
+fn replace_tokens(text: &str) -> String {
+    let in_token = |c: char| c.is_ascii_hexdigit() || matches!(c, '.' | ':' | '-') || c.is_ascii_alphabetic();
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(in_token) {
+        out.push_str(&rest[..start]);
+        let token = &rest[start..];
+        let length = token.find(|c| !in_token(c)).unwrap_or(token.len());
+        let (whole, after) = token.split_at(length);
+        let body = whole.trim_end_matches(['.', ':', '-']);
+        out.push_str(&token_text(body));
+        out.push_str(&whole[body.len()..]);
+        rest = after;
+    }
+    out + rest
+}
+
+fn token_text(token: &str) -> String {
+    let (address, port) = match token.rsplit_once(':') {
+        Some((address, port))
+            if !address.contains(':') && port.bytes().all(|digit| digit.is_ascii_digit()) =>
+        {
+            (address, format!(":{port}"))
+        }
+        _ => (token, String::new()),
+    };
+    match address.parse::<IpAddr>() {
+        Ok(found) if everybody_has(found) => return token.to_owned(),
+        Ok(_) => return format!("(address){port}"),
+        Err(_) => {}
+    }
+    let hex = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let parts = |by: char, lengths: &[usize]| {
+        let parts: Vec<&str> = token.split(by).collect();
+        parts.len() == lengths.len()
+            && parts.iter().zip(lengths).all(|(part, length)| part.len() == *length && hex(part))
+    };
+    if parts(':', &[2; 6]) && !token.to_ascii_lowercase().starts_with("52:54:00") {
+        return "(address)".to_owned();
+    }
+    if parts('-', &[8, 4, 4, 4, 12]) || (token.len() == 32 && hex(token)) {
+        return "(serial)".to_owned();
+    }
+    token.to_owned()
+}
+
+/// Loopback, nobody's, and the run network, which is the same on every machine.
+fn everybody_has(address: IpAddr) -> bool {
+    let run_network = |address: std::net::Ipv4Addr| {
+        let bits = u32::from(address) >> (32 - NETWORK_PREFIX);
+        bits == u32::from(tilemark_plan::plan::BRIDGE_ADDRESS) >> (32 - NETWORK_PREFIX)
+    };
+    address.is_loopback() || address.is_unspecified() || matches!(address, IpAddr::V4(v4) if run_network(v4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scrubbed(text: &str) -> String {
+        let scrub = Scrub { names: vec!["rack7.example.org".to_owned(), "rack7".to_owned()] };
+        let mut text = text.to_owned();
+        scrub.text(&mut text);
+        text
+    }
+
+    #[test]
+    fn what_tells_whose_machine_it_was_goes() {
+        let cases = [
+            ("on RACK7, not on rack71", "on (host), not on rack71"),
+            ("ssh rack7.example.org:22", "ssh (host):22"),
+            ("from 192.168.3.4:8080 to fe80::1.", "from (address):8080 to (address)."),
+            ("link 0c:42:a1:00:11:22 up", "link (address) up"),
+            ("id 4c4c4544-0042-3510-8053-b7c04f4e5931", "id (serial)"),
+            ("machine 0123456789abcdef0123456789abcdef", "machine (serial)"),
+            ("/home/mia/qemu -b /dev/disk/by-id/ata-SSD_S3Z9, x", "~/qemu -b /dev/disk/by-id/(serial), x"),
+        ];
+        for (before, after) in cases {
+            assert_eq!(scrubbed(before), after);
+        }
+    }
+
+    #[test]
+    fn what_is_the_same_everywhere_stays() {
+        for text in [
+            "tile-003-web at 10.77.1.4:80, 52:54:00:00:00:03, 127.0.0.1",
+            "p99 81.2 ms [74.0, 90.1]: 5 of 6, 2026-11-21T02:00:00Z",
+            "Linux 6.18.0-amd64, QEMU 7.2.22",
+        ] {
+            assert_eq!(scrubbed(text), text);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The report in the terminal: chip, answer, cost, trust, a small chart, one row a step.
+
+mod chart;
+mod paint;
+mod table;
+
+use crate::view::{self, Chip, View};
+use crate::{Report, number};
+use paint::{Ink, Paint, clean, wrap};
+
+/// Whether the terminal shows colours. Callers say [`Colour::Plain`] for `NO_COLOR` and for pipes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// No escape sequence at all.
+    Plain,
+    /// The eight colours of every terminal.
+    Ansi,
+}
+
+/// How the terminal is drawn to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Whether it shows colours.
+    pub colour: Colour,
+    /// Its columns; fewer than 40 count as 40.
+    pub width: usize,
+}
+
+/// The report for a terminal. Every line fits the width; names and texts from the record lose their control
+/// characters.
+pub fn terminal(report: &Report, style: Style) -> String {
+    let view = View::of(report);
+    let paint = Paint(style.colour);
+    let width = style.width.max(40);
+    let mut out = head(&view, &paint, width);
+    if report.result.comparison.is_some() {
+        out.push_str(&chart::forest(&view, &paint, width));
+    } else {
+        out.push_str(&chart::latency(&view, &paint, width));
+    }
+    out.push_str(&table::steps(&view, &paint, width));
+    let command = clean(&report.result.provenance.command);
+    if !command.is_empty() {
+        out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "Again:")));
+    }
+    out
+}
+
+fn head(view: &View, paint: &Paint, width: usize) -> String {
+    let mut out = String::new();
+    let chips: Vec<String> = view::chips(view).into_iter().map(|chip| chip_text(chip, paint)).collect();
+    let scenario = clean(&view.report.result.scenario);
+    out.push_str(&format!("{}  {}\n", chips.join(" "), paint.ink(Ink::Strong, &scenario)));
+    for line in wrap(&clean(&facts(view)), width) {
+        out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
+    }
+    out.push('\n');
+    let ink = if view.answer_struck() { Ink::Struck } else { Ink::Strong };
+    for line in wrap(&clean(&view::sentence(view)), width) {
+        out.push_str(&format!("{}\n", paint.ink(ink, &line)));
+    }
+    if view.answer_struck() && paint.0 == Colour::Plain {
+        out.push_str("(not trusted)\n");
+    }
+    out.push('\n');
+    let cost = view::cost(view);
+    let mut text = cost.sentence;
+    if !cost.unequal.is_empty() {
+        text.push_str(&format!(" Not equal: {}.", cost.unequal.join("; ")));
+    }
+    text.extend(cost.command.map(|command| format!(" To know: {command}")));
+    labelled(&mut out, paint, width, "Cost", &text);
+    let trust = view::trust(view);
+    let first = format!("Smallest change visible: {}. Repeats: {}.", trust.resolution, trust.repeats);
+    labelled(&mut out, paint, width, "Trust", &first);
+    for reason in &trust.reasons {
+        labelled(&mut out, paint, width, "", &format!("- {reason}"));
+    }
+    out.push('\n');
+    out
+}
+
+fn chip_text(chip: Chip, paint: &Paint) -> String {
+    let ink = match chip {
+        Chip::Trusted => Ink::Good,
+        Chip::NotTrusted => Ink::Bad,
+        Chip::CannotTell | Chip::Emulated => Ink::Warn,
+    };
+    let word = if chip == Chip::Emulated {
+        format!("[// {} //]", chip.word())
+    } else {
+        format!("[{}]", chip.word())
+    };
+    paint.ink(ink, &word)
+}
+
+fn facts(view: &View) -> String {
+    let provenance = &view.report.result.provenance;
+    let mut backends: Vec<&str> =
+        view.groups.iter().map(|group| view::backend_words(group.backend)).collect();
+    backends.dedup();
+    let mut facts =
+        vec![if provenance.host.is_empty() { "host not named".to_owned() } else { provenance.host.clone() }];
+    facts.push(backends.join(" + "));
+    facts.push(format!("Linux {}", provenance.kernel));
+    facts.extend(provenance.qemu.clone());
+    facts.push(format!("Tilemark {}", provenance.tilemark));
+    facts.push(format!("took {}", number::seconds(provenance.seconds)));
+    facts.extend(provenance.as_it_was.map(|same| match same {
+        true => "your machine is as it was".to_owned(),
+        false => "your machine is NOT as it was: tilemark recover".to_owned(),
+    }));
+    facts.retain(|fact| !fact.is_empty());
+    facts.join(" \u{b7} ")
+}
+
+/// `Trust  text …`, wrapped under itself.
+fn labelled(out: &mut String, paint: &Paint, width: usize, label: &str, text: &str) {
+    for (place, line) in wrap(&clean(text), width - 7).into_iter().enumerate() {
+        let label = if place == 0 { label } else { "" };
+        out.push_str(&format!("{}{line}\n", paint.ink(Ink::Dim, &format!("{label:<7}"))));
+    }
+}

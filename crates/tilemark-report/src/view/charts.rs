@@ -1,0 +1,362 @@
+//! The data of the charts, as the page's script reads it.
+
+use super::groups::{Group, Kind, View, side_words, vary_words};
+use super::rows::{Outcome, limit_word, p99};
+use super::timeline::{Timeline, timeline};
+use crate::number::change;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tilemark_record::{
+    result::{ComparisonOutcome, Figure, LatencyMs, LoadResult, PointResult},
+    summary::ProcessorFigures,
+};
+
+/// All charts.
+#[derive(Serialize)]
+pub(crate) struct Charts {
+    axis: String,
+    steps: Vec<String>,
+    headline: String,
+    emulated: bool,
+    gate: Option<GateLines>,
+    lines: Vec<Line>,
+    raw: Vec<RawRepeat>,
+    processors: Vec<ProcessorBar>,
+    forest: Vec<ForestRow>,
+    details: Vec<Detail>,
+    timeline: Timeline,
+}
+
+impl Charts {
+    /// Whether there is a p99 to draw.
+    pub(crate) fn has_latency(&self) -> bool {
+        self.lines.iter().any(|line| line.points.iter().any(|point| point.value.is_some()))
+    }
+
+    /// Whether it is known where processors went.
+    pub(crate) fn has_processors(&self) -> bool {
+        self.processors.iter().any(|bar| bar.parts.is_some())
+    }
+
+    /// Whether there is anything by second.
+    pub(crate) fn has_timeline(&self) -> bool {
+        !self.timeline.repeats.is_empty()
+    }
+
+    /// What had to be thinned out of the time line, in words.
+    pub(crate) fn thinned(&self) -> Option<String> {
+        (self.timeline.seconds_per_mark > 1).then(|| {
+            format!(
+                "Each mark stands for {} seconds: the worst latency of them.",
+                self.timeline.seconds_per_mark
+            )
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct GateLines {
+    p99_ms: f64,
+    achieved: f64,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    load: String,
+    kind: &'static str,
+    points: Vec<LinePoint>,
+}
+
+#[derive(Serialize)]
+struct LinePoint {
+    step: usize,
+    value: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    n: u32,
+    outcome: &'static str,
+    struck: bool,
+    achieved: Option<f64>,
+    offered: Option<f64>,
+    broke: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RawRepeat {
+    step: usize,
+    value: f64,
+    repeat: u32,
+    void: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ProcessorBar {
+    label: String,
+    parts: Option<ProcessorFigures>,
+    limit: Option<&'static str>,
+    outcome: &'static str,
+    twin: bool,
+    struck: bool,
+}
+
+#[derive(Serialize)]
+struct ForestRow {
+    name: String,
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    resolution: Option<f64>,
+    outcome: &'static str,
+    primary: bool,
+    text: String,
+    p: Option<f64>,
+    pairs: u32,
+}
+
+/// A step in detail: bands of tiles, fairness of guests, percentiles, memory.
+#[derive(Serialize)]
+struct Detail {
+    index: usize,
+    label: String,
+    group: String,
+    kind: &'static str,
+    outcome: &'static str,
+    struck: bool,
+    unit: String,
+    tiles: Vec<f64>,
+    guests: Vec<GuestShare>,
+    percentiles: [Option<f64>; 5],
+    pss_mib: Option<f64>,
+    memory_available_min: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct GuestShare {
+    name: String,
+    of_mean: f64,
+}
+
+/// The data of all charts.
+pub(crate) fn charts(view: &View) -> Charts {
+    let steps = view.steps();
+    let headline = view.headline().to_owned();
+    let drawn = view.drawn();
+    let gate =
+        view.report.plan.points.first().map(|point| &point.gate).unwrap_or(&view.report.plan.scenario.gate);
+    Charts {
+        axis: view.axis_words(),
+        emulated: view.all_emulated(),
+        gate: Some(GateLines { p99_ms: gate.p99.as_milliseconds(), achieved: gate.achieved.get() }),
+        lines: lines(view, &drawn, &steps),
+        raw: raw(view, &drawn, &steps),
+        processors: processors(view, &drawn),
+        forest: forest(view),
+        details: details(view),
+        timeline: timeline(view),
+        steps,
+        headline,
+    }
+}
+
+const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Main => "main",
+        Kind::Twin => "twin",
+        Kind::Emulated => "emulated",
+    }
+}
+
+fn lines(view: &View, drawn: &[&Group], steps: &[String]) -> Vec<Line> {
+    let headline = view.headline();
+    let alone = drawn.iter().filter(|group| group.kind != Kind::Twin).count() == 1;
+    let mut lines = Vec::new();
+    for group in drawn {
+        lines.push(line(view, group, headline, steps));
+        if alone && group.kind != Kind::Twin {
+            let others = group.points.iter().flat_map(|point| &point.loads).map(|load| load.name.as_str());
+            let mut names: Vec<&str> = Vec::new();
+            for name in others.filter(|name| *name != headline) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            lines.extend(names.into_iter().map(|name| line(view, group, name, steps)));
+        }
+    }
+    lines
+}
+
+fn line(view: &View, group: &Group, load: &str, steps: &[String]) -> Line {
+    let headline = load == view.headline();
+    let name = match (group.kind, headline) {
+        (Kind::Twin, _) => format!("{load}, native twin"),
+        _ if group.name.is_empty() || !headline => load.to_owned(),
+        _ => format!("{load}, {}", group.name),
+    };
+    let kind = match group.kind {
+        Kind::Main if !headline => "load",
+        kind => kind_name(kind),
+    };
+    let points = group.points.iter().map(|point| line_point(view, point, load, steps)).collect();
+    Line { name, load: load.to_owned(), kind, points }
+}
+
+fn line_point(view: &View, point: &PointResult, load: &str, steps: &[String]) -> LinePoint {
+    let headline = load == view.headline();
+    let result = point.loads.iter().find(|other| other.name == load);
+    let figure = if headline { p99(point) } else { result.and_then(load_p99) };
+    let broken = point.broke.iter().find(|broke| broke.load == load);
+    let outcome = match Outcome::of(point) {
+        Outcome::Broke if broken.is_some() || point.broke.is_empty() => "broke",
+        Outcome::Unknown => "unknown",
+        _ => "held",
+    };
+    LinePoint {
+        step: steps.iter().position(|step| *step == view.step(point)).unwrap_or(0),
+        value: figure.map(|figure| figure.value),
+        low: figure.and_then(|figure| figure.low),
+        high: figure.and_then(|figure| figure.high),
+        n: figure.map_or(point.repeats_kept, |figure| figure.n_repeats),
+        outcome,
+        struck: view.struck(point),
+        achieved: if headline {
+            point.achieved_fraction
+        } else {
+            result.and_then(|load| load.achieved_fraction)
+        },
+        offered: if headline { point.offered } else { result.and_then(|load| load.offered) },
+        broke: broken.map(|broke| {
+            let guest = broke.guest.as_deref().unwrap_or("all guests");
+            let second = broke.second.map(|second| format!(", second {second}")).unwrap_or_default();
+            format!("{} broke: {guest}{second}", super::measure_words(broke.measure))
+        }),
+    }
+}
+
+fn load_p99(load: &LoadResult) -> Option<Figure> {
+    let pooled = load.latency_ms.p99.map(|value| Figure { value, low: None, high: None, n_repeats: 0 });
+    load.p99_ms.or(pooled)
+}
+
+/// Every repeat of the headline load as it was measured, voided ones too.
+fn raw(view: &View, drawn: &[&Group], steps: &[String]) -> Vec<RawRepeat> {
+    let mains = drawn.iter().filter(|group| group.kind != Kind::Twin);
+    let points: BTreeMap<usize, &PointResult> =
+        mains.flat_map(|group| &group.points).map(|point| (point.index, *point)).collect();
+    let headline = view.headline();
+    let figures = view.report.repeats.iter().filter_map(|repeat| {
+        let point = points.get(&repeat.point)?;
+        let load = repeat.loads.iter().find(|load| load.name == headline)?;
+        let void = point.repeats_voided.iter().find(|void| void.repeat == repeat.repeat);
+        Some(RawRepeat {
+            step: steps.iter().position(|step| *step == view.step(point))?,
+            value: load.latency_ms.p99?,
+            repeat: repeat.repeat,
+            void: void.map(|void| void.reason.clone()),
+        })
+    });
+    figures.collect()
+}
+
+fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
+    let mut points: Vec<(&Group, &PointResult)> =
+        drawn.iter().flat_map(|group| group.points.iter().map(move |point| (*group, *point))).collect();
+    let several = drawn.iter().filter(|group| group.kind == Kind::Main).count() > 1;
+    // The twin's processors stand with its figures below: here they would double every step.
+    points.retain(|(group, _)| group.kind != Kind::Twin);
+    if several {
+        points.sort_by_key(|(group, point)| (point.tiles, group.side, point.index));
+    }
+    points
+        .into_iter()
+        .map(|(group, point)| {
+            let step = view.step(point);
+            let label = match group.side {
+                Some(side) if several => format!("{} {step}", side_words(side)),
+                None if several && !point.vary.is_empty() => format!("{step} {}", vary_words(point)),
+                _ => step,
+            };
+            ProcessorBar {
+                label,
+                parts: point.processor,
+                limit: point.limit.map(limit_word),
+                outcome: Outcome::of(point).word(),
+                twin: group.kind == Kind::Twin,
+                struck: view.struck(point),
+            }
+        })
+        .collect()
+}
+
+/// What a comparison says, as the style sheet names it.
+pub(crate) const fn outcome_name(outcome: ComparisonOutcome) -> &'static str {
+    match outcome {
+        ComparisonOutcome::Better => "better",
+        ComparisonOutcome::Worse => "worse",
+        ComparisonOutcome::NoDifference => "no difference seen",
+        ComparisonOutcome::CannotTell => "cannot tell",
+    }
+}
+
+fn forest(view: &View) -> Vec<ForestRow> {
+    let Some(comparison) = &view.report.result.comparison else {
+        return Vec::new();
+    };
+    let rows = comparison.measures.iter().map(|measure| {
+        let figure = &measure.change;
+        let interval = match (figure.low, figure.high) {
+            (Some(low), Some(high)) => format!(" [{}, {}]", change(low), change(high)),
+            _ => String::new(),
+        };
+        ForestRow {
+            name: measure.name.clone(),
+            value: figure.value,
+            low: figure.low,
+            high: figure.high,
+            resolution: measure.resolution,
+            outcome: outcome_name(measure.outcome),
+            primary: measure.primary,
+            text: format!("{}\u{202f}%{interval}", change(figure.value)),
+            p: measure.p,
+            pairs: figure.n_repeats,
+        }
+    });
+    rows.collect()
+}
+
+fn details(view: &View) -> Vec<Detail> {
+    let pairs = view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)));
+    pairs.map(|(group, point)| detail(view, group, point)).collect()
+}
+
+fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
+    let headline = point.loads.iter().find(|load| load.name == view.headline());
+    let guests = headline.map(|load| load.guests.as_slice()).unwrap_or_default();
+    let mut tiles: BTreeMap<u32, f64> = BTreeMap::new();
+    for guest in guests {
+        *tiles.entry(guest.tile).or_default() += guest.throughput;
+    }
+    let mean = guests.iter().map(|guest| guest.throughput).sum::<f64>() / guests.len().max(1) as f64;
+    let share = |throughput: f64| if mean > 0.0 { throughput / mean } else { 0.0 };
+    let latency = point.latency_ms.unwrap_or_default();
+    let LatencyMs { p50, p90, p99, p999, max, .. } = latency;
+    let hosts = view.report.repeats.iter().filter(|repeat| repeat.point == point.index);
+    Detail {
+        index: point.index,
+        label: view.step(point),
+        group: group.name.clone(),
+        kind: kind_name(group.kind),
+        outcome: Outcome::of(point).word(),
+        struck: view.struck(point),
+        unit: point.throughput.as_ref().map_or_else(|| "requests/s".to_owned(), |unit| unit.unit.clone()),
+        tiles: tiles.into_values().collect(),
+        guests: guests
+            .iter()
+            .map(|guest| GuestShare { name: guest.name.clone(), of_mean: share(guest.throughput) })
+            .collect(),
+        percentiles: [p50, p90, p99, p999, max],
+        pss_mib: point.pss_mib_per_guest,
+        memory_available_min: hosts.filter_map(|repeat| repeat.host.memory_available_min).min(),
+    }
+}

@@ -1,0 +1,287 @@
+//! Points in groups that may be drawn as one line: same backend, same side, same values of what varies.
+
+use crate::Report;
+use std::collections::{BTreeMap, BTreeSet};
+use tilemark_plan::plan::{Backend, SideName};
+use tilemark_record::result::{LimitResource, PointResult, VerdictStatus};
+
+/// What a group is in the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// What the answer is about.
+    Main,
+    /// The same work without virtualization.
+    Twin,
+    /// Proves function; its figures say nothing about hardware.
+    Emulated,
+}
+
+/// What the steps of a chart are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Axis {
+    /// Tile counts.
+    Tiles,
+    /// Values of what varies, at one tile count.
+    Vary,
+}
+
+/// Points that belong on one line.
+pub(crate) struct Group<'a> {
+    /// What it is in the report.
+    pub(crate) kind: Kind,
+    /// How its guests exist.
+    pub(crate) backend: Backend,
+    /// Its side.
+    pub(crate) side: Option<SideName>,
+    /// What sets it apart from others, for people; empty if nothing does.
+    pub(crate) name: String,
+    /// Its points in rising order.
+    pub(crate) points: Vec<&'a PointResult>,
+}
+
+/// A report, put in order.
+pub(crate) struct View<'a> {
+    /// What it is drawn from.
+    pub(crate) report: &'a Report,
+    /// What the steps are.
+    pub(crate) axis: Axis,
+    /// The main groups first, then the twin, then what is emulated.
+    pub(crate) groups: Vec<Group<'a>>,
+    /// Whether every point with a void is known, so that the others stand.
+    doubt: Doubt,
+}
+
+/// How far distrust reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    /// Nothing is known against the figures.
+    None,
+    /// Only points that say so themselves.
+    Points,
+    /// All of them: the reason names no point.
+    All,
+}
+
+impl<'a> View<'a> {
+    /// Puts `report` in order.
+    pub(crate) fn of(report: &'a Report) -> Self {
+        let points = &report.result.points;
+        let axis = axis(points);
+        let main = main_backend(report);
+        let mut lines: BTreeMap<_, Vec<&PointResult>> = BTreeMap::new();
+        for point in points {
+            let vary = if axis == Axis::Tiles { point.vary.clone() } else { BTreeMap::new() };
+            let key = (kind(point.backend, main), point.side, vary_order(report, &vary), point.backend);
+            lines.entry(key).or_default().push(point);
+        }
+        let sides = points.iter().any(|point| point.side.is_some());
+        let mut groups: Vec<Group> = lines
+            .into_iter()
+            .map(|((kind, side, _, backend), mut points)| {
+                points.sort_by_key(|point| (point.tiles, point.index));
+                let name = name(kind, backend, side, if axis == Axis::Tiles { points.first() } else { None });
+                Group { kind, backend, side, name, points }
+            })
+            .collect();
+        if groups.iter().filter(|group| group.kind == Kind::Main).count() == 1 && !sides {
+            groups[0].name = backend_words(groups[0].backend).to_owned();
+        }
+        Self { report, axis, groups, doubt: doubt(report) }
+    }
+
+    /// The load whose figures are the points' own; empty where nothing is sent.
+    pub(crate) fn headline(&self) -> &'a str {
+        self.report.plan.scenario.headline.as_deref().unwrap_or_default()
+    }
+
+    /// Groups that belong into the charts of the first screen: never emulated beside real ones.
+    pub(crate) fn drawn(&self) -> Vec<&Group<'a>> {
+        let real: Vec<&Group> = self.groups.iter().filter(|group| group.kind != Kind::Emulated).collect();
+        if real.is_empty() { self.groups.iter().collect() } else { real }
+    }
+
+    /// Whether everything that was measured is emulated.
+    pub(crate) fn all_emulated(&self) -> bool {
+        !self.groups.is_empty() && self.groups.iter().all(|group| group.kind == Kind::Emulated)
+    }
+
+    /// Whether anything that was measured is emulated.
+    pub(crate) fn any_emulated(&self) -> bool {
+        self.groups.iter().any(|group| group.kind == Kind::Emulated)
+    }
+
+    /// The name of a point's step on the axis.
+    pub(crate) fn step(&self, point: &PointResult) -> String {
+        match self.axis {
+            Axis::Tiles => point.tiles.to_string(),
+            Axis::Vary => vary_words(point),
+        }
+    }
+
+    /// The name of the axis.
+    pub(crate) fn axis_words(&self) -> String {
+        match self.axis {
+            Axis::Tiles => "tiles".to_owned(),
+            Axis::Vary => {
+                let names: BTreeSet<&str> = self
+                    .report
+                    .result
+                    .points
+                    .iter()
+                    .flat_map(|point| point.vary.keys().map(String::as_str))
+                    .collect();
+                names.into_iter().collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// The steps of the charts, in order, without doubles.
+    pub(crate) fn steps(&self) -> Vec<String> {
+        let drawn = self.drawn();
+        let mut points: Vec<&PointResult> =
+            drawn.iter().flat_map(|group| group.points.iter().copied()).collect();
+        points.sort_by_key(|point| match self.axis {
+            Axis::Tiles => (point.tiles as usize, 0),
+            Axis::Vary => (0, point.index),
+        });
+        let mut steps = Vec::new();
+        for point in points {
+            let step = self.step(point);
+            if !steps.contains(&step) {
+                steps.push(step);
+            }
+        }
+        steps
+    }
+
+    /// Whether a point's figures are struck through: shown, and not to be believed.
+    pub(crate) fn struck(&self, point: &PointResult) -> bool {
+        match self.doubt {
+            Doubt::All => true,
+            Doubt::Points => doubtful(point),
+            Doubt::None => point.repeats_kept == 0 && !point.repeats_voided.is_empty(),
+        }
+    }
+
+    /// Whether the answer and the cost are struck through.
+    pub(crate) fn answer_struck(&self) -> bool {
+        self.report.result.verdict.status == VerdictStatus::NotTrusted
+    }
+
+    /// Why `figure` of `point` is missing.
+    pub(crate) fn missing(&self, point: &PointResult, figure: &str) -> String {
+        let result = &self.report.result;
+        let place = result.points.iter().position(|other| std::ptr::eq(other, point));
+        let keys = [place.unwrap_or(point.index), point.index].map(|at| format!("points.{at}.{figure}"));
+        if let Some(reason) = keys.iter().chain([&figure.to_owned()]).find_map(|key| result.missing.get(key))
+        {
+            return reason.clone();
+        }
+        if point.repeats_kept == 0 {
+            return match point.repeats_voided.first() {
+                Some(void) => format!("every repeat was voided: {}", void.reason),
+                None => "no repeat was finished".to_owned(),
+            };
+        }
+        if self.headline().is_empty() && figure != "processor" && figure != "pss_mib_per_guest" {
+            return "this scenario sends no load".to_owned();
+        }
+        match figure {
+            "offered" | "achieved_fraction" => {
+                "closed loop: nothing is asked before the last answer".to_owned()
+            }
+            "pss_mib_per_guest" if point.backend == Backend::Native => {
+                "native: there is no guest to weigh".to_owned()
+            }
+            "pss_mib_per_guest" => "memory of guests was not read".to_owned(),
+            "latency_ms.p50" | "p99_ms" | "latency_ms.p99" | "latency_ms.p999" => {
+                "fewer than 20 requests lie beyond it".to_owned()
+            }
+            "holds" => "the gate could not be judged".to_owned(),
+            _ => "not measured".to_owned(),
+        }
+    }
+}
+
+/// Words for a backend.
+pub(crate) const fn backend_words(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Kvm => "KVM guests",
+        Backend::Emulated => "emulated guests",
+        Backend::Native => "native, no guests",
+    }
+}
+
+/// The values of what varies, for people.
+pub(crate) fn vary_words(point: &PointResult) -> String {
+    let values: Vec<String> = match point.vary.len() {
+        1 => point.vary.values().cloned().collect(),
+        _ => point.vary.iter().map(|(name, value)| format!("{name} {value}")).collect(),
+    };
+    values.join(", ")
+}
+
+fn axis(points: &[PointResult]) -> Axis {
+    let tiles: BTreeSet<u32> = points.iter().map(|point| point.tiles).collect();
+    let vary: BTreeSet<_> = points.iter().map(|point| &point.vary).collect();
+    if tiles.len() == 1 && vary.len() > 1 { Axis::Vary } else { Axis::Tiles }
+}
+
+/// The backend that the answer is about; without an answer the most telling one that was measured.
+fn main_backend(report: &Report) -> Backend {
+    let measured = |backend| report.result.points.iter().any(|point| point.backend == backend);
+    report.result.answer.backend.filter(|backend| measured(*backend)).unwrap_or_else(|| {
+        [Backend::Kvm, Backend::Native]
+            .into_iter()
+            .find(|backend| measured(*backend))
+            .unwrap_or(Backend::Emulated)
+    })
+}
+
+fn kind(backend: Backend, main: Backend) -> Kind {
+    match backend {
+        Backend::Emulated => Kind::Emulated,
+        Backend::Native if main != Backend::Native => Kind::Twin,
+        _ => Kind::Main,
+    }
+}
+
+/// Groups stand in the order in which the plan lists their points, not in that of their values' text.
+fn vary_order(report: &Report, vary: &BTreeMap<String, String>) -> usize {
+    report.result.points.iter().position(|point| &point.vary == vary).unwrap_or(0)
+}
+
+fn name(kind: Kind, backend: Backend, side: Option<SideName>, vary: Option<&&PointResult>) -> String {
+    let mut parts = Vec::new();
+    match kind {
+        Kind::Twin => parts.push("native twin".to_owned()),
+        Kind::Emulated => parts.push("emulated".to_owned()),
+        Kind::Main if backend == Backend::Native => parts.push("native".to_owned()),
+        Kind::Main => {}
+    }
+    parts.extend(side.map(|side| side_words(side).to_owned()));
+    parts.extend(vary.map(|point| vary_words(point)).filter(|words| !words.is_empty()));
+    parts.join(", ")
+}
+
+/// Words for a side.
+pub(crate) const fn side_words(side: SideName) -> &'static str {
+    match side {
+        SideName::A => "A",
+        SideName::B => "B",
+    }
+}
+
+fn doubt(report: &Report) -> Doubt {
+    if report.result.verdict.status != VerdictStatus::NotTrusted {
+        return Doubt::None;
+    }
+    if report.result.points.iter().any(doubtful) { Doubt::Points } else { Doubt::All }
+}
+
+/// A point that says itself why it is not to be believed.
+fn doubtful(point: &PointResult) -> bool {
+    point.repeats_kept == 0
+        || point.limit == Some(LimitResource::LoadGenerator)
+        || point.repeats_voided.len() as u32 >= point.repeats_kept
+}

@@ -1,0 +1,13 @@
+//! What belongs on the screen and in which order, before anybody decides how it looks. HTML, terminal and
+//! charts are drawn from here, so that they cannot disagree.
+
+mod charts;
+mod groups;
+mod rows;
+mod timeline;
+mod trust;
+
+pub(crate) use charts::{Charts, charts, outcome_name};
+pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
+pub(crate) use rows::{COLUMNS, Cell, Notes, Outcome, Row, limit_word, measure_words, p99, rows};
+pub(crate) use trust::{Chip, chips, cost, gate_words, sentence, trust};

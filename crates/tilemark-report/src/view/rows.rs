@@ -1,0 +1,210 @@
+//! The table of steps.
+
+use super::{Kind, View};
+use crate::number::{percent, three, whole};
+use tilemark_record::result::{Figure, GateMeasure, GuestResult, LimitResource, PointResult};
+
+/// A column of the table.
+pub(crate) struct Column {
+    /// Its head.
+    pub(crate) head: &'static str,
+    /// Its unit, under the head.
+    pub(crate) unit: &'static str,
+    /// The word of the glossary that explains it.
+    pub(crate) word: &'static str,
+    /// In a narrow terminal, columns with the largest number go first.
+    pub(crate) dispensable: u8,
+}
+
+const fn column(head: &'static str, unit: &'static str, word: &'static str, dispensable: u8) -> Column {
+    Column { head, unit, word, dispensable }
+}
+
+/// All columns, in order.
+pub(crate) const COLUMNS: [Column; 13] = [
+    column("Tiles", "", "tile", 0),
+    column("Guests", "", "guest", 6),
+    column("vCPUs", "per thread", "vcpus-per-thread", 5),
+    column("Offered", "per s", "offered", 3),
+    column("Served", "per s", "throughput", 7),
+    column("Achieved", "", "achieved", 2),
+    column("p50", "ms", "p50", 4),
+    column("p99", "ms, 95 % interval", "p99", 0),
+    column("Errors", "", "errors", 2),
+    column("Worst guest", "its p99, ms", "worst-guest", 9),
+    column("Memory", "MiB per guest", "pss", 8),
+    column("Repeats", "kept of all", "repeat", 6),
+    column("Gate", "", "gate", 0),
+];
+
+/// What one cell says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// Its figure or word.
+    pub(crate) text: String,
+    /// Its interval.
+    pub(crate) interval: Option<String>,
+    /// The note that says why there is no figure, counted from 1.
+    pub(crate) note: Option<usize>,
+}
+
+/// What the gate said of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It kept all limits.
+    Held,
+    /// It broke one.
+    Broke,
+    /// That can't be said.
+    Unknown,
+}
+
+impl Outcome {
+    /// In a word.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Broke => "broke",
+            Self::Unknown => "cannot tell",
+        }
+    }
+
+    /// Of a point.
+    pub(crate) fn of(point: &PointResult) -> Self {
+        match point.holds {
+            Some(true) => Self::Held,
+            Some(false) => Self::Broke,
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// One step.
+pub(crate) struct Row {
+    /// Its cells in the order of [`COLUMNS`].
+    pub(crate) cells: Vec<Cell>,
+    /// What the gate said.
+    pub(crate) outcome: Outcome,
+    /// Whether its figures are struck through.
+    pub(crate) struck: bool,
+    /// Whether it proves function only.
+    pub(crate) emulated: bool,
+}
+
+/// Reasons for missing figures, each named once.
+#[derive(Default)]
+pub(crate) struct Notes(pub(crate) Vec<String>);
+
+impl Notes {
+    fn number(&mut self, reason: String) -> usize {
+        let place = self.0.iter().position(|known| *known == reason).unwrap_or_else(|| {
+            self.0.push(reason);
+            self.0.len() - 1
+        });
+        place + 1
+    }
+}
+
+/// The rows of one group; reasons for what is missing go to `notes`.
+pub(crate) fn rows(view: &View, group: &super::Group, notes: &mut Notes) -> Vec<Row> {
+    group.points.iter().map(|point| row(view, group.kind, point, notes)).collect()
+}
+
+fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
+    let mut cell = |text: Option<String>, figure: &str| match text {
+        Some(text) => Cell { text, ..Cell::default() },
+        None => {
+            let note = Some(notes.number(view.missing(point, figure)));
+            Cell { text: "\u{2013}".to_owned(), interval: None, note }
+        }
+    };
+    let p50 = point.latency_ms.and_then(|latency| latency.p50);
+    let p99 = p99(point);
+    let worst = worst_guest(view, point);
+    let kept = point.repeats_kept;
+    let mut cells = vec![
+        cell(Some(step(view, point)), ""),
+        cell(Some(whole(point.guests.into())), ""),
+        cell(Some(three(point.vcpus_per_thread)), ""),
+        cell(point.offered.map(three), "offered"),
+        cell(point.throughput.as_ref().map(|throughput| three(throughput.figure.value)), "throughput"),
+        cell(point.achieved_fraction.map(percent), "achieved_fraction"),
+        cell(p50.map(three), "latency_ms.p50"),
+        cell(p99.map(|figure| three(figure.value)), "p99_ms"),
+        cell(point.errors.map(percent_or_none), "errors"),
+        cell(worst.map(|worst| worst.name.clone()), "loads"),
+        cell(point.pss_mib_per_guest.map(three), "pss_mib_per_guest"),
+        cell(Some(format!("{kept} of {}", kept as usize + point.repeats_voided.len())), ""),
+        match Outcome::of(point) {
+            Outcome::Unknown => cell(None, "holds"),
+            known => cell(Some(gate_words(known, point)), ""),
+        },
+    ];
+    cells[7].interval = p99.as_ref().and_then(interval);
+    cells[9].interval = worst.and_then(|worst| worst.latency_ms.p99).map(three);
+    Row { cells, outcome: Outcome::of(point), struck: view.struck(point), emulated: kind == Kind::Emulated }
+}
+
+fn percent_or_none(fraction: f64) -> String {
+    if fraction == 0.0 { "0".to_owned() } else { percent(fraction) }
+}
+
+fn step(view: &View, point: &PointResult) -> String {
+    match view.axis {
+        super::Axis::Tiles => point.tiles.to_string(),
+        super::Axis::Vary => format!("{} ({})", point.tiles, view.step(point)),
+    }
+}
+
+/// p99 over repeats; where that is missing, p99 over all kept repeats without an interval.
+pub(crate) fn p99(point: &PointResult) -> Option<Figure> {
+    let pooled = || {
+        let value = point.latency_ms?.p99?;
+        Some(Figure { value, low: None, high: None, n_repeats: point.repeats_kept })
+    };
+    point.p99_ms.or_else(pooled)
+}
+
+/// `[74.0, 90.1]`
+pub(crate) fn interval(figure: &Figure) -> Option<String> {
+    Some(format!("[{}, {}]", three(figure.low?), three(figure.high?)))
+}
+
+/// The guest of the headline load that was answered slowest.
+pub(crate) fn worst_guest<'a>(view: &View<'a>, point: &PointResult) -> Option<&'a GuestResult> {
+    let headline = view.headline();
+    let place = view.report.result.points.iter().find(|other| std::ptr::eq(*other, point))?;
+    let load = place.loads.iter().find(|load| load.name == headline)?;
+    load.guests
+        .iter()
+        .filter(|guest| guest.latency_ms.p99.is_some())
+        .max_by(|a, b| a.latency_ms.p99.unwrap_or(0.0).total_cmp(&b.latency_ms.p99.unwrap_or(0.0)))
+}
+
+fn gate_words(outcome: Outcome, point: &PointResult) -> String {
+    match point.broke.first() {
+        Some(first) if outcome == Outcome::Broke => format!("broke: {}", measure_words(first.measure)),
+        _ => outcome.word().to_owned(),
+    }
+}
+
+/// A limit of the gate in words.
+pub(crate) const fn measure_words(measure: GateMeasure) -> &'static str {
+    match measure {
+        GateMeasure::P99 => "p99",
+        GateMeasure::Errors => "errors",
+        GateMeasure::Achieved => "achieved",
+    }
+}
+
+/// What limits, in a word.
+pub(crate) const fn limit_word(limit: LimitResource) -> &'static str {
+    match limit {
+        LimitResource::Processor => "processor",
+        LimitResource::Memory => "memory",
+        LimitResource::Disk => "disk",
+        LimitResource::Network => "network",
+        LimitResource::LoadGenerator => "our load",
+        LimitResource::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,224 @@
+//! Chip, answer, cost and trust: what the first screen says in words.
+
+use super::{Kind, View};
+use crate::number::{counted, percent, three};
+use std::collections::BTreeMap;
+use tilemark_plan::plan::{AcceleratorVerdict, Backend};
+use tilemark_record::result::{Figure, PointResult, VerdictStatus};
+
+/// A mark that is seen before anything is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chip {
+    /// The figures stand.
+    Trusted,
+    /// Something spoiled them.
+    NotTrusted,
+    /// There is not enough to say.
+    CannotTell,
+    /// They prove function only.
+    Emulated,
+}
+
+impl Chip {
+    /// Its text.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Trusted => "TRUSTED",
+            Self::NotTrusted => "NOT TRUSTED",
+            Self::CannotTell => "CANNOT TELL",
+            Self::Emulated => "EMULATED",
+        }
+    }
+
+    /// Its name in the style sheet and in the glossary.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::NotTrusted => "not-trusted",
+            Self::CannotTell => "cannot-tell",
+            Self::Emulated => "emulated",
+        }
+    }
+}
+
+/// The chips: the verdict, and `EMULATED` beside or instead of it where anything is emulated.
+pub(crate) fn chips(view: &View) -> Vec<Chip> {
+    let verdict = match view.report.result.verdict.status {
+        VerdictStatus::Trusted => Chip::Trusted,
+        VerdictStatus::NotTrusted => Chip::NotTrusted,
+        VerdictStatus::CannotTell => Chip::CannotTell,
+    };
+    if view.all_emulated() && verdict != Chip::NotTrusted {
+        vec![Chip::Emulated]
+    } else if view.any_emulated() {
+        vec![verdict, Chip::Emulated]
+    } else {
+        vec![verdict]
+    }
+}
+
+/// The answer, whole. The record brings it; an old one without gets a plain one.
+pub(crate) fn sentence(view: &View) -> String {
+    let result = &view.report.result;
+    let comparison = result.comparison.as_ref().map(|comparison| comparison.sentence.clone());
+    let reason = result.answer.none_because.as_ref().map(|reason| format!("No answer: {reason}."));
+    [Some(result.sentence.clone()), comparison, reason]
+        .into_iter()
+        .flatten()
+        .find(|sentence| !sentence.trim().is_empty())
+        .unwrap_or_else(|| "No answer: the record holds none.".to_owned())
+}
+
+/// What virtualization costs, or why that is not known and how to know it.
+pub(crate) struct CostView {
+    /// In a sentence or two.
+    pub(crate) sentence: String,
+    /// What could not be made equal.
+    pub(crate) unequal: Vec<String>,
+    /// The command that would tell.
+    pub(crate) command: Option<String>,
+}
+
+/// What virtualization costs.
+pub(crate) fn cost(view: &View) -> CostView {
+    let result = &view.report.result;
+    if let Some(cost) = &result.cost {
+        return CostView { sentence: cost.sentence.clone(), unequal: cost.unequal.clone(), command: None };
+    }
+    let scenario = &result.scenario;
+    let twin = Some(format!("tilemark run {scenario} --twin"));
+    let kvm_points = result.points.iter().any(|point| point.backend == Backend::Kvm);
+    let reason = result.missing.get("cost").map(|reason| sentence_of(reason));
+    let (why, command) = match view.report.plan.host.kvm {
+        _ if kvm_points => ("Not measured: this run had no native twin.", twin),
+        AcceleratorVerdict::Usable => ("Not measured: this run had no guests on KVM.", twin),
+        AcceleratorVerdict::TooSlow => {
+            ("Not measurable here: KVM is present and too slow to boot a guest.", None)
+        }
+        AcceleratorVerdict::Absent => ("Not measurable here: this host offers no KVM.", None),
+        AcceleratorVerdict::Unknown => {
+            ("Not measured: the probe could not tell whether KVM works here.", None)
+        }
+    };
+    let command = command.or_else(|| Some("tilemark doctor".to_owned()));
+    CostView { sentence: reason.unwrap_or_else(|| why.to_owned()), unequal: Vec::new(), command }
+}
+
+/// A reason as a sentence: first letter large, a full stop at the end.
+fn sentence_of(reason: &str) -> String {
+    let mut letters = reason.trim().chars();
+    let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
+    let stop = if reason.trim_end().ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{stop}", letters.as_str())
+}
+
+/// How far the figures can be believed.
+pub(crate) struct Trust {
+    /// The smallest change that would have been seen.
+    pub(crate) resolution: String,
+    /// Repeats kept and voided.
+    pub(crate) repeats: String,
+    /// Why figures are doubted or voided.
+    pub(crate) reasons: Vec<String>,
+}
+
+/// How far the figures can be believed.
+pub(crate) fn trust(view: &View) -> Trust {
+    let points = &view.report.result.points;
+    let kept: u64 = points.iter().map(|point| u64::from(point.repeats_kept)).sum();
+    let mut voids: BTreeMap<&str, u64> = BTreeMap::new();
+    for void in points.iter().flat_map(|point| &point.repeats_voided) {
+        *voids.entry(&void.reason).or_default() += 1;
+    }
+    let voided: u64 = voids.values().sum();
+    let mut reasons = view.report.result.verdict.reasons.clone();
+    for (reason, count) in voids {
+        if !reasons.iter().any(|known| known.contains(reason)) {
+            reasons.push(format!("{} voided: {reason}", counted(count, "repeat")));
+        }
+    }
+    let voided = if voided == 0 { "none voided".to_owned() } else { format!("{voided} voided") };
+    Trust {
+        resolution: resolution(view),
+        repeats: format!("{} kept, {voided}", counted(kept, "repeat")),
+        reasons,
+    }
+}
+
+/// From the half-width of an interval to the change that two runs like this one would show 95 times of 100
+/// at p < 0.01: √2 · (t₀.₉₉₅ + t₀.₉₅) ⁄ t₀.₉₇₅ is 2.7 with 5 repeats a run and 2.9 with 14 (Student's t); 3 is
+/// on the safe side of all.
+const HALF_WIDTHS_SEEN: f64 = 3.0;
+
+/// Repeats a side that a permutation test needs for p < 0.01: 2 ⁄ C(2n, n) is 0.029 with 4 and 0.008 with 5.
+const REPEATS_FOR_SIGNIFICANCE: u32 = 5;
+
+fn resolution(view: &View) -> String {
+    if let Some(comparison) = &view.report.result.comparison {
+        return sides_resolution(&comparison.measures);
+    }
+    let Some(point) = reference(view) else {
+        return "no step has repeats enough to say".to_owned();
+    };
+    let step = format!("at {}", counted(point.tiles.into(), "tile"));
+    let p99 = point.p99_ms.as_ref().and_then(half_width);
+    let throughput = point.throughput.as_ref().and_then(|throughput| half_width(&throughput.figure));
+    let named: Vec<String> = [("p99", p99), ("throughput", throughput)]
+        .into_iter()
+        .filter_map(|(name, half)| half.map(|half| (name, half)))
+        .map(|(name, half)| match point.repeats_kept < REPEATS_FOR_SIGNIFICANCE {
+            true => format!("{name} known to \u{b1}{}", percent(half)),
+            false => format!("{} in {name}", percent(half * HALF_WIDTHS_SEEN)),
+        })
+        .collect();
+    if named.is_empty() {
+        return match point.repeats_kept {
+            0..=2 => format!(
+                "none: {} {step}, an interval needs three",
+                counted(point.repeats_kept.into(), "repeat")
+            ),
+            _ => "not known: the record holds no interval".to_owned(),
+        };
+    }
+    if point.repeats_kept < REPEATS_FOR_SIGNIFICANCE {
+        let kept = point.repeats_kept;
+        return format!("none at p < 0.01 with {kept} repeats (5 needed); {step} {}", named.join(", "));
+    }
+    format!("{} {step}", named.join(", "))
+}
+
+fn sides_resolution(measures: &[tilemark_record::result::MeasureComparison]) -> String {
+    let named: Vec<String> = measures
+        .iter()
+        .filter(|measure| measure.primary)
+        .filter_map(|measure| Some(format!("{} in {}", percent(measure.resolution?), measure.name)))
+        .collect();
+    if named.is_empty() { "not known: too few repeats".to_owned() } else { named.join("; ") }
+}
+
+/// The step that precision is told at: the largest that held, or the largest that was kept.
+fn reference<'a>(view: &View<'a>) -> Option<&'a PointResult> {
+    let wanted = view.report.result.answer.holds;
+    let points = view.groups.iter().filter(|group| group.kind != Kind::Twin).flat_map(|group| &group.points);
+    let kept: Vec<&PointResult> = points.copied().filter(|point| point.repeats_kept > 0).collect();
+    kept.iter()
+        .find(|point| Some(point.tiles) == wanted)
+        .or_else(|| kept.iter().max_by_key(|point| point.tiles))
+        .copied()
+}
+
+/// Half of an interval, as a part of its figure; the wider half where they differ.
+fn half_width(figure: &Figure) -> Option<f64> {
+    let half = (figure.value - figure.low?).max(figure.high? - figure.value);
+    (figure.value > 0.0 && half.is_finite()).then(|| half / figure.value)
+}
+
+/// `p99 ≤ 50 ms, errors ≤ 0.1 %, achieved ≥ 99 %`
+pub(crate) fn gate_words(gate: &tilemark_plan::scenario::Gate) -> String {
+    format!(
+        "p99 \u{2264} {} ms, errors \u{2264} {}, achieved \u{2265} {}",
+        three(gate.p99.as_milliseconds()),
+        percent(gate.errors.get()),
+        percent(gate.achieved.get())
+    )
+}
