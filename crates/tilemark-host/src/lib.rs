@@ -1,1 +1,17 @@
-//! Reads what a host is, probes its accelerators, watches it while it is loaded.
+//! Reads what a host is, times its accelerators, says what it lacks, watches it while it is loaded.
+//!
+//! [`read_facts`] turns `/proc` and `/sys` into the `HostFacts` that a plan is resolved against; [`accelerator`] times guest
+//! work; [`doctor`] says what each shortfall costs and how to end it; [`telemetry`] reads processors, memory, disks and
+//! processes each second; [`cgroup`] groups processes so that they can be ended whole. It knows processes, not guests.
+
+pub mod accelerator;
+pub mod cgroup;
+pub mod doctor;
+mod error;
+mod read;
+pub mod telemetry;
+mod view;
+
+pub use error::HostError;
+pub use read::{list::parse_list, read_facts};
+pub use view::{HostView, LiveHost, TreeHost};

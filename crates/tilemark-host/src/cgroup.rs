@@ -1,0 +1,309 @@
+//! Version 2 control groups by plain file writes: make a group, put processes in, end them all, take the group away.
+//!
+//! A group is the one thing a process and its children cannot leave by forking or by a new session, so it is how a run's
+//! processes are ended whole. Limits exist only where their controller does; a host that keeps its controllers on
+//! version 1 still groups, kills and shows pressure.
+
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::error::HostError;
+use crate::telemetry::parse::{PressureTotals, parse_pressure};
+
+/// Where control groups are mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CgroupMounts {
+    /// The version 2 tree.
+    pub version_2: Option<String>,
+    /// Controllers that a version 1 tree holds.
+    pub version_1_controllers: Vec<String>,
+}
+
+/// Reads `/proc/self/mountinfo` (proc_pid_mountinfo(5): optional fields end at ` - `, then type, source, options).
+pub fn parse_mounts(mountinfo: &str) -> CgroupMounts {
+    let mut mounts = CgroupMounts::default();
+    for line in mountinfo.lines() {
+        let Some((before, after)) = line.split_once(" - ") else { continue };
+        let Some(mount_point) = before.split(' ').nth(4) else { continue };
+        let mut after = after.split(' ');
+        match after.next() {
+            Some("cgroup2") if mounts.version_2.is_none() => mounts.version_2 = Some(unescape(mount_point)),
+            Some("cgroup") => {
+                let options = after.nth(1).unwrap_or("");
+                let controllers = options.split(',').filter(|option| is_controller(option));
+                mounts.version_1_controllers.extend(controllers.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    mounts
+}
+
+/// Super-block options of version 1 that are no controllers (cgroups(7)).
+fn is_controller(option: &str) -> bool {
+    !matches!(option, "rw" | "ro" | "none" | "xattr" | "noprefix" | "clone_children" | "cpuset_v2_mode")
+        && !option.contains('=')
+}
+
+/// A blank in a path is written `\040`.
+fn unescape(path: &str) -> String {
+    path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+}
+
+/// The folder of the version 2 tree.
+///
+/// # Errors
+/// [`HostError::NoControlGroups`] where none is mounted.
+pub fn mount_point() -> Result<PathBuf, HostError> {
+    let path = PathBuf::from("/proc/self/mountinfo");
+    let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+    parse_mounts(&text).version_2.map(PathBuf::from).ok_or(HostError::NoControlGroups)
+}
+
+/// One group. Dropping it leaves it: whoever made it removes it, and a keeper that died has left it for `recover`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    path: PathBuf,
+}
+
+/// Whether a limit was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The kernel took it.
+    Set,
+    /// This tree has no controller for it: nothing limits.
+    NoController,
+}
+
+/// How long work in a group waited, in all, in microseconds; missing where the kernel does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupPressure {
+    /// For a processor.
+    pub cpu: Option<PressureTotals>,
+    /// For memory.
+    pub memory: Option<PressureTotals>,
+    /// For disks.
+    pub io: Option<PressureTotals>,
+}
+
+impl Group {
+    /// Makes a group right under the tree's mount point. It may exist already: then it is taken as it is.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn create(name: &str) -> Result<Self, HostError> {
+        Self::create_in(&mount_point()?, name)
+    }
+
+    /// Makes a group under another.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn create_child(&self, name: &str) -> Result<Self, HostError> {
+        Self::create_in(&self.path, name)
+    }
+
+    fn create_in(parent: &Path, name: &str) -> Result<Self, HostError> {
+        let path = parent.join(name);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed("create", &path)(error)),
+            _ => Ok(Self { path }),
+        }
+    }
+
+    /// The group at a path, which a journal or another process named.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether its folder is there.
+    pub fn exists(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// Moves a process, with all its threads, into the group. 0 is the caller.
+    ///
+    /// # Errors
+    /// Where the process is gone or the kernel refuses.
+    pub fn add(&self, pid: u32) -> Result<(), HostError> {
+        self.write("cgroup.procs", &pid.to_string())
+    }
+
+    /// The processes in the group itself, not in those below; numbers as the caller's PID namespace has them, 0 for a
+    /// process that is outside it.
+    ///
+    /// # Errors
+    /// Where the group is gone.
+    pub fn processes(&self) -> Result<Vec<u32>, HostError> {
+        let text = self.read("cgroup.procs")?;
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
+    /// Controllers that this group could give to groups below it.
+    ///
+    /// # Errors
+    /// Where the group is gone.
+    pub fn controllers(&self) -> Result<Vec<String>, HostError> {
+        Ok(self.read("cgroup.controllers")?.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Gives controllers to the groups below, as far as there are any; says which.
+    ///
+    /// # Errors
+    /// Where the kernel refuses one that exists.
+    pub fn enable(&self, wanted: &[&str]) -> Result<Vec<String>, HostError> {
+        let mut given = self.controllers()?;
+        given.retain(|controller| wanted.contains(&controller.as_str()));
+        for controller in &given {
+            self.write("cgroup.subtree_control", &format!("+{controller}"))?;
+        }
+        Ok(given)
+    }
+
+    /// Writes a limit (`memory.max`, `cpu.max`, `cpuset.cpus`) where its controller exists.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the value.
+    pub fn limit(&self, file: &str, value: &str) -> Result<Limit, HostError> {
+        if !self.path.join(file).exists() {
+            return Ok(Limit::NoController);
+        }
+        self.write(file, value).map(|()| Limit::Set)
+    }
+
+    /// Kills every process in the group and below (`cgroup.kill`, Linux 5.14). Returns at once.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn kill(&self) -> Result<(), HostError> {
+        self.write("cgroup.kill", "1")
+    }
+
+    /// Waits, without polling by time, until no process lives in the group or below.
+    ///
+    /// # Errors
+    /// [`HostError::GroupStillPopulated`] after `patience`.
+    pub fn wait_until_empty(&self, patience: Duration) -> Result<(), HostError> {
+        let path = self.path.join("cgroup.events");
+        let mut events = fs::File::open(&path).map_err(failed("open", &path))?;
+        let start = Instant::now();
+        loop {
+            let mut text = String::new();
+            events.seek(SeekFrom::Start(0)).map_err(failed("read", &path))?;
+            events.read_to_string(&mut text).map_err(failed("read", &path))?;
+            if text.lines().any(|line| line == "populated 0") {
+                return Ok(());
+            }
+            let left = patience.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Err(HostError::GroupStillPopulated { path: self.path.clone(), waited: patience });
+            }
+            wait_for_change(&events, left).map_err(failed("watch", &path))?;
+        }
+    }
+
+    /// Kills all processes and takes the group and those below it away. A group that is gone is no error.
+    ///
+    /// # Errors
+    /// Where a process does not end within `patience`, or the kernel refuses.
+    pub fn end(&self, patience: Duration) -> Result<(), HostError> {
+        if !self.exists() {
+            return Ok(());
+        }
+        self.kill()?;
+        self.wait_until_empty(patience)?;
+        self.remove()
+    }
+
+    /// Takes the empty group and the empty groups below it away.
+    ///
+    /// # Errors
+    /// Where a process lives in one of them.
+    pub fn remove(&self) -> Result<(), HostError> {
+        for entry in fs::read_dir(&self.path).map_err(failed("list", &self.path))? {
+            let entry = entry.map_err(failed("list", &self.path))?;
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                Self::at(entry.path()).remove()?;
+            }
+        }
+        match fs::remove_dir(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &self.path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long work in the group waited since it was made.
+    pub fn pressure(&self) -> GroupPressure {
+        let read = |file: &str| fs::read(self.path.join(file)).ok().and_then(|text| parse_pressure(&text));
+        GroupPressure { cpu: read("cpu.pressure"), memory: read("memory.pressure"), io: read("io.pressure") }
+    }
+
+    fn read(&self, file: &str) -> Result<String, HostError> {
+        let path = self.path.join(file);
+        fs::read_to_string(&path).map_err(failed("read", &path))
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<(), HostError> {
+        let path = self.path.join(file);
+        // Not `fs::write`, which would create the file where the kernel has none.
+        let opened = fs::OpenOptions::new().write(true).open(&path);
+        opened
+            .and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
+            .map_err(failed("write", &path))
+    }
+}
+
+/// The kernel raises POLLPRI on `cgroup.events` when a value in it changes (cgroup-v2.rst, "cgroup.events").
+fn wait_for_change(events: &fs::File, left: Duration) -> io::Result<()> {
+    let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+    match poll(&mut [PollFd::new(events, PollFlags::PRI)], Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn failed<'p>(verb: &'static str, path: &'p Path) -> impl Fn(io::Error) -> HostError + 'p {
+    move |source| HostError::GroupFile { verb, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - tmpfs tmpfs rw,mode=755
+31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
+32 30 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd
+33 30 0:29 / /sys/fs/cgroup/unified rw,relatime shared:10 master:3 - cgroup2 cgroup2 rw,nsdelegate
+";
+
+    #[test]
+    fn the_version_2_tree_is_found_beside_version_1() {
+        let mounts = parse_mounts(HYBRID);
+        assert_eq!(mounts.version_2.as_deref(), Some("/sys/fs/cgroup/unified"));
+        assert_eq!(mounts.version_1_controllers, ["cpu"]);
+    }
+
+    #[test]
+    fn a_host_without_version_2_has_none() {
+        let version_1: String = HYBRID.lines().take(3).map(|line| format!("{line}\n")).collect();
+        assert_eq!(parse_mounts(&version_1).version_2, None);
+    }
+
+    #[test]
+    fn a_limit_without_its_controller_is_said_and_creates_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let group = Group::at(folder.path());
+        assert_eq!(group.limit("memory.max", "1").unwrap(), Limit::NoController);
+        assert!(!folder.path().join("memory.max").exists());
+    }
+}

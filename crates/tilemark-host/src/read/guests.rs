@@ -1,0 +1,51 @@
+//! Guests that already run, whoever started them: they take processors and memory from every figure.
+
+use tilemark_plan::facts::{Fact, RunningGuest};
+
+use super::list::missing;
+use crate::view::HostView;
+
+/// File names of programs that are guests. A process's own name is cut at 15 characters, so the command line decides.
+const PROGRAMS: [&str; 5] = ["qemu-kvm", "kvm", "firecracker", "cloud-hypervisor", "crosvm"];
+
+pub(super) fn running_guests(host: &dyn HostView) -> Fact<Vec<RunningGuest>> {
+    match host.list("/proc") {
+        Err(error) => missing("/proc", error),
+        Ok(names) => {
+            let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+            pids.sort_unstable();
+            Fact::Value(pids.into_iter().filter_map(|pid| guest(host, pid)).collect())
+        }
+    }
+}
+
+fn guest(host: &dyn HostView, pid: u32) -> Option<RunningGuest> {
+    // A process may end while we look: then it is no running guest.
+    let command_line = host.read(&format!("/proc/{pid}/cmdline")).ok()?;
+    let words: Vec<&str> = command_line.split('\0').collect();
+    let program = words.first()?.rsplit('/').next()?;
+    if !program.starts_with("qemu-system-") && !PROGRAMS.contains(&program) {
+        return None;
+    }
+    Some(RunningGuest { pid, program: program.to_owned(), name: guest_name(&words) })
+}
+
+/// `-name web`, `-name guest=web,debug-threads=on`.
+fn guest_name(words: &[&str]) -> Fact<String> {
+    let value = words.iter().zip(words.iter().skip(1)).find(|(flag, _)| matches!(**flag, "-name" | "--name"));
+    let Some((_, value)) = value else { return Fact::Missing("its command line has no -name".into()) };
+    let first = value.split(',').next().unwrap_or(value);
+    Fact::Value(first.strip_prefix("guest=").unwrap_or(first).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_in_both_notations() {
+        assert_eq!(guest_name(&["q", "-name", "guest=web,debug-threads=on"]), Fact::Value("web".into()));
+        assert_eq!(guest_name(&["q", "-name", "web"]), Fact::Value("web".into()));
+        assert!(guest_name(&["q", "-S"]).value().is_none());
+    }
+}

@@ -1,0 +1,22 @@
+//! What the host and the watched processes did in each second.
+//!
+//! A [`Sampler`] keeps its files open and reads counters; [`difference`] turns two readings into a [`Second`]. Counters are
+//! never turned into figures while reading, so the arithmetic is pure and a reading is cheap. What could not be read is
+//! missing with a reason in [`Second::missing`], never 0. It decides nothing: what voids a figure is judged elsewhere.
+
+mod difference;
+mod files;
+pub mod parse;
+mod process;
+mod sample;
+mod sampler;
+mod second;
+
+pub use difference::difference;
+pub use process::pss_bytes;
+pub use sample::{Sample, Watched, WatchedKind};
+pub use sampler::Sampler;
+pub use second::{
+    DiskSecond, InterfaceSecond, MemorySecond, Pressure, PressureSecond, ProcessorSplit, Second,
+    ThreadSecond, WatchedSecond,
+};

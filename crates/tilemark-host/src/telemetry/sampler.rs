@@ -1,0 +1,176 @@
+//! Keeps files open and reads them all at once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use super::files::{Buffer, KeptFile};
+use super::parse::{
+    parse_diskstats, parse_loadavg, parse_meminfo, parse_net_dev, parse_number, parse_pressure, parse_stat,
+    parse_vmstat,
+};
+use super::process::Tracked;
+use super::sample::{Sample, Watched};
+use crate::error::HostError;
+
+/// Reads the counters of the host and of watched processes. Reading costs some 20 µs for the host and 30 µs for each
+/// guest (docs/benchmarks.md); it is meant for once a second.
+#[derive(Debug)]
+pub struct Sampler {
+    root: PathBuf,
+    buffer: Buffer,
+    stat: KeptFile,
+    run_queue: Option<KeptFile>,
+    memory: Option<KeptFile>,
+    events: Option<KeptFile>,
+    disks: Option<KeptFile>,
+    interfaces: Option<KeptFile>,
+    pressure: [Option<KeptFile>; 3],
+    throttles: Vec<KeptFile>,
+    watched: Vec<Tracked>,
+    missing: Vec<String>,
+}
+
+impl Sampler {
+    /// Opens the files of this host. Raises the soft limit of open files to the hard one: a guest takes about five.
+    ///
+    /// # Errors
+    /// Where `/proc/stat` cannot be opened: without it there is no telemetry.
+    pub fn new(watched: &[Watched]) -> Result<Self, HostError> {
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum;
+        // Where it is refused, the files that could not be opened are missing with their reason.
+        let _ = setrlimit(Resource::Nofile, limit);
+        Self::at_root(Path::new("/"), watched)
+    }
+
+    /// The same for a tree of files that stands for a host.
+    ///
+    /// # Errors
+    /// Where its `proc/stat` cannot be opened.
+    pub fn at_root(root: &Path, watched: &[Watched]) -> Result<Self, HostError> {
+        let stat = root.join("proc/stat");
+        let mut missing = Vec::new();
+        let mut open = |path: &str| match KeptFile::open(&root.join(path)) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                missing.push(format!("/{path}: {error}"));
+                None
+            }
+        };
+        Ok(Self {
+            run_queue: open("proc/loadavg"),
+            memory: open("proc/meminfo"),
+            events: open("proc/vmstat"),
+            disks: open("proc/diskstats"),
+            // Of the network namespace in which the sampler was made, and stays so.
+            interfaces: open("proc/thread-self/net/dev"),
+            pressure: ["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"].map(&mut open),
+            throttles: throttle_files(root, &mut missing),
+            stat: KeptFile::open(&stat).map_err(|source| HostError::Telemetry { path: stat, source })?,
+            buffer: Buffer::new(),
+            watched: watched.iter().map(|watched| Tracked::new(root, watched)).collect(),
+            root: root.to_owned(),
+            missing,
+        })
+    }
+
+    /// Watches other processes from now on.
+    pub fn watch(&mut self, watched: &[Watched]) {
+        self.watched = watched.iter().map(|watched| Tracked::new(&self.root, watched)).collect();
+    }
+
+    /// What this host does not tell at all, so that each second need not say it.
+    pub fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// Reads everything once. What cannot be read is missing in the sample.
+    pub fn sample(&mut self) -> Sample {
+        let start_ns = now_ns(ClockId::Monotonic);
+        let clock_offset_ns = clock_offset_ns();
+        let buffer = &mut self.buffer;
+        let processor = self.stat.read_whole(buffer).ok().and_then(parse_stat);
+        let watched = self.watched.iter_mut().map(|tracked| tracked.sample(buffer)).collect();
+        let mut pressure = [None; 3];
+        for (slot, file) in pressure.iter_mut().zip(&self.pressure) {
+            *slot = read(file.as_ref(), buffer).and_then(parse_pressure);
+        }
+        let run_queue = read(self.run_queue.as_ref(), buffer).and_then(parse_loadavg);
+        let memory = read(self.memory.as_ref(), buffer).and_then(parse_meminfo);
+        let events = read(self.events.as_ref(), buffer).and_then(parse_vmstat);
+        let disks = read(self.disks.as_ref(), buffer).map_or_else(Vec::new, parse_diskstats);
+        let interfaces = read(self.interfaces.as_ref(), buffer).map_or_else(Vec::new, parse_net_dev);
+        let throttles = sum(&self.throttles, buffer);
+        let took_ns = now_ns(ClockId::Monotonic).saturating_sub(start_ns);
+        Sample {
+            monotonic_ns: start_ns,
+            clock_offset_ns,
+            processor,
+            run_queue,
+            memory,
+            events,
+            disks,
+            interfaces,
+            pressure,
+            throttles,
+            watched,
+            took_ns,
+            missing: Vec::new(),
+        }
+    }
+}
+
+fn read<'b>(file: Option<&KeptFile>, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
+    file?.read_whole(buffer).ok()
+}
+
+/// Nothing where there is no counter at all, or one cannot be read.
+fn sum(files: &[KeptFile], buffer: &mut Buffer) -> Option<u64> {
+    if files.is_empty() {
+        return None;
+    }
+    files.iter().try_fold(0, |sum, file| Some(sum + parse_number(file.read_small(buffer).ok()?)?))
+}
+
+/// Counters of thermal throttling, which only Intel's bare metal shows (thermal_throttle in the kernel's x86 code).
+fn throttle_files(root: &Path, missing: &mut Vec<String>) -> Vec<KeptFile> {
+    let processors = root.join("sys/devices/system/cpu");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&processors).into_iter().flatten().flatten() {
+        let folder = entry.path().join("thermal_throttle");
+        for counter in ["core_throttle_count", "package_throttle_count"] {
+            files.extend(KeptFile::open(&folder.join(counter)).ok());
+        }
+    }
+    if files.is_empty() {
+        missing.push("/sys/devices/system/cpu/cpu*/thermal_throttle: no counter".into());
+    }
+    files
+}
+
+fn now_ns(clock: ClockId) -> u64 {
+    nanoseconds(clock_gettime(clock))
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Realtime less monotonic; the monotonic clock is read on both sides, and of three tries the tightest counts.
+fn clock_offset_ns() -> i64 {
+    let mut tightest = u64::MAX;
+    let mut offset = 0;
+    for _ in 0..3 {
+        let before = now_ns(ClockId::Monotonic);
+        let realtime = now_ns(ClockId::Realtime);
+        let width = now_ns(ClockId::Monotonic).saturating_sub(before);
+        if width < tightest {
+            tightest = width;
+            offset = realtime.cast_signed() - (before + width / 2).cast_signed();
+        }
+    }
+    offset
+}
