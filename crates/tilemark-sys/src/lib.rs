@@ -6,3 +6,4 @@ pub mod kvm;
 pub mod namespace;
 pub mod process;
 pub mod tap;
+pub mod thread;

@@ -1,0 +1,272 @@
+//! Samples become seconds and totals. It knows neither sockets nor clocks, and runs beside the hot path.
+//!
+//! A second of a stream stays open, as plain samples, until all its requests ended; then it becomes a
+//! histogram, is told and forgotten. So memory follows the samples of open seconds, not histograms.
+
+use crate::{
+    clock::SECOND_NS,
+    conversation::Verdict,
+    figures::encode,
+    sample::{Ended, NO_LATENESS, Sample},
+};
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond, StreamTotal};
+
+/// Errors of one stream that are kept in words.
+pub(crate) const ERRORS_KEPT: usize = 5;
+
+/// What all workers told.
+pub(crate) struct Account {
+    streams: Vec<StreamAccount>,
+    seconds: Vec<SecondOfWorkers>,
+    /// Empty lists of ended seconds, to be used again.
+    spare: Vec<Vec<u64>>,
+    scratch: Histogram<u64>,
+    workers: usize,
+}
+
+/// How many workers told their processor time of a second, and the most.
+#[derive(Debug, Default, Clone, Copy)]
+struct SecondOfWorkers {
+    told: usize,
+    most_cpu_ns: u64,
+}
+
+struct StreamAccount {
+    id: u32,
+    /// Workers that send a part of it.
+    parts: usize,
+    open: BTreeMap<u32, OpenSecond>,
+    counts: Counts,
+    latency: Histogram<u32>,
+    lateness: Histogram<u32>,
+    errors: Vec<String>,
+    last_answer_ns: u64,
+}
+
+#[derive(Default)]
+struct OpenSecond {
+    counts: Counts,
+    ended: u64,
+    parts_told: usize,
+    latency: Vec<u64>,
+    lateness: Vec<u64>,
+}
+
+/// A histogram of nanoseconds with three significant digits that grows with its values.
+pub(crate) fn histogram<C: hdrhistogram::Counter>() -> Histogram<C> {
+    Histogram::new(3).expect("three digits are allowed")
+}
+
+impl Account {
+    /// `streams`: for each place in the job its id and the number of workers that send a part of it.
+    pub(crate) fn new(streams: impl Iterator<Item = (u32, usize)>, workers: usize) -> Self {
+        let streams = streams.map(|(id, parts)| StreamAccount {
+            id,
+            parts,
+            open: BTreeMap::new(),
+            counts: Counts::default(),
+            latency: histogram(),
+            lateness: histogram(),
+            errors: Vec::new(),
+            last_answer_ns: 0,
+        });
+        Self {
+            streams: streams.collect(),
+            seconds: Vec::new(),
+            spare: Vec::new(),
+            scratch: histogram(),
+            workers,
+        }
+    }
+
+    /// Takes ended requests.
+    pub(crate) fn samples(&mut self, samples: &[Sample]) {
+        for sample in samples {
+            let stream = &mut self.streams[sample.stream as usize];
+            let spare = &mut self.spare;
+            let open = stream.open.entry(sample.second).or_insert_with(|| OpenSecond {
+                latency: spare.pop().unwrap_or_default(),
+                lateness: spare.pop().unwrap_or_default(),
+                ..OpenSecond::default()
+            });
+            open.ended += 1;
+            open.counts.bytes += sample.body_bytes;
+            match sample.verdict {
+                Verdict::Right => open.counts.completed += 1,
+                Verdict::Wrong => open.counts.wrong += 1,
+                Verdict::Failed => open.counts.failed += 1,
+            }
+            open.latency.push(sample.latency);
+            if sample.lateness != NO_LATENESS {
+                open.lateness.push(sample.lateness);
+            }
+        }
+    }
+
+    /// One worker's count of what was intended in a second that is over.
+    pub(crate) fn offered(&mut self, stream: u32, second: u32, count: u64) {
+        let open = self.streams[stream as usize].open.entry(second).or_default();
+        open.counts.offered += count;
+        open.parts_told += 1;
+    }
+
+    /// Keeps an error in words while there are few.
+    pub(crate) fn trouble(&mut self, stream: u32, text: String) {
+        let errors = &mut self.streams[stream as usize].errors;
+        if errors.len() < ERRORS_KEPT {
+            errors.push(text);
+        }
+    }
+
+    /// One worker's processor time in a second that is over. The event, when all workers told theirs.
+    pub(crate) fn used(&mut self, second: u32, cpu_ns: u64) -> Option<LoadEvent> {
+        let index = second as usize;
+        if self.seconds.len() <= index {
+            self.seconds.resize(index + 1, SecondOfWorkers::default());
+        }
+        let entry = &mut self.seconds[index];
+        entry.told += 1;
+        entry.most_cpu_ns = entry.most_cpu_ns.max(cpu_ns);
+        (entry.told == self.workers)
+            .then(|| LoadEvent::Busy { second, fraction: entry.most_cpu_ns as f64 / SECOND_NS as f64 })
+    }
+
+    /// Tells every second whose requests have all ended.
+    pub(crate) fn close_ready(&mut self, events: &mut dyn FnMut(LoadEvent)) {
+        for stream in 0..self.streams.len() {
+            let account = &self.streams[stream];
+            let is_ready =
+                |open: &OpenSecond| open.parts_told == account.parts && open.ended == open.counts.offered;
+            let ready: Vec<u32> =
+                account.open.iter().filter(|(_, open)| is_ready(open)).map(|(second, _)| *second).collect();
+            for second in ready {
+                events(LoadEvent::Second(self.close(stream, second)));
+            }
+        }
+    }
+
+    fn close(&mut self, stream: usize, second: u32) -> StreamSecond {
+        let account = &mut self.streams[stream];
+        let mut open = account.open.remove(&second).expect("the caller found it open");
+        let mut pack = |values: &mut Vec<u64>, total: &mut Histogram<u32>| {
+            self.scratch.reset();
+            for value in values.drain(..) {
+                self.scratch.record(value).expect("it grows with its values");
+                total.record(value).expect("it grows with its values");
+            }
+            encode(&self.scratch)
+        };
+        let latency = pack(&mut open.latency, &mut account.latency);
+        let lateness = pack(&mut open.lateness, &mut account.lateness);
+        self.spare.extend([open.latency, open.lateness]);
+        add(&mut account.counts, &open.counts);
+        StreamSecond { id: account.id, second, counts: open.counts, latency, lateness }
+    }
+
+    /// The totals, when all workers have ended. `cpu_ns` is the process's processor time in the measurement.
+    pub(crate) fn totals(
+        &mut self,
+        ended: &[Ended],
+        cpu_ns: u64,
+        events: &mut dyn FnMut(LoadEvent),
+    ) -> Vec<StreamTotal> {
+        for last in ended.iter().flat_map(|ended| &ended.last_answers) {
+            let known = &mut self.streams[last.stream as usize].last_answer_ns;
+            *known = (*known).max(last.at_ns);
+        }
+        self.close_ready(events);
+        let schedule_ns = ended.iter().map(|ended| ended.schedule_ns).max().unwrap_or(0);
+        let cpu_s = cpu_ns as f64 / SECOND_NS as f64 / self.streams.len().max(1) as f64;
+        let total = |stream: &mut StreamAccount| StreamTotal {
+            id: stream.id,
+            counts: stream.counts,
+            // Under overload answers still come after the schedule's end. They are counted, and so is the
+            // time that the server took for them: otherwise it would seem faster than it is.
+            seconds: schedule_ns.max(stream.last_answer_ns) as f64 / SECOND_NS as f64,
+            client_cpu_s: cpu_s,
+            latency: encode(&stream.latency),
+            lateness: encode(&stream.lateness),
+            errors: std::mem::take(&mut stream.errors),
+            tool_output: None,
+        };
+        self.streams.iter_mut().map(total).collect()
+    }
+}
+
+fn add(sum: &mut Counts, counts: &Counts) {
+    sum.offered += counts.offered;
+    sum.completed += counts.completed;
+    sum.failed += counts.failed;
+    sum.wrong += counts.wrong;
+    sum.bytes += counts.bytes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{figures::decode, sample::LastAnswer};
+
+    fn sample(second: u32, latency: u64, verdict: Verdict) -> Sample {
+        Sample { stream: 0, second, latency, lateness: 7, body_bytes: 10, verdict }
+    }
+    fn told(account: &mut Account) -> Vec<StreamSecond> {
+        let mut seconds = Vec::new();
+        account.close_ready(&mut |event| match event {
+            LoadEvent::Second(second) => seconds.push(second),
+            other => panic!("{other:?}"),
+        });
+        seconds
+    }
+
+    #[test]
+    fn a_second_is_told_once_all_its_requests_ended_and_not_before() {
+        let mut account = Account::new([(9, 2)].into_iter(), 2);
+        account.samples(&[sample(0, 1_000, Verdict::Right), sample(0, 2_000, Verdict::Wrong)]);
+        account.offered(0, 0, 2);
+        assert!(told(&mut account).is_empty(), "one of two workers has not told its part");
+        account.offered(0, 0, 1);
+        assert!(told(&mut account).is_empty(), "one request is under way");
+        account.samples(&[sample(0, 3_000, Verdict::Failed)]);
+        let seconds = told(&mut account);
+        assert_eq!(seconds.len(), 1);
+        let counts = Counts { offered: 3, completed: 1, failed: 1, wrong: 1, bytes: 30 };
+        assert_eq!((seconds[0].id, seconds[0].counts), (9, counts));
+        let latency = decode(&seconds[0].latency).unwrap();
+        assert_eq!((latency.len(), latency.max()), (3, 3_001));
+        assert!(told(&mut account).is_empty(), "it is told once");
+    }
+
+    #[test]
+    fn totals_are_the_sum_of_the_seconds_and_count_the_time_of_late_answers() {
+        let mut account = Account::new([(1, 1)].into_iter(), 1);
+        for second in 0..2 {
+            account.samples(&[sample(second, 500, Verdict::Right)]);
+            account.offered(0, second, 1);
+        }
+        account.trouble(0, "first".to_owned());
+        let last = LastAnswer { stream: 0, at_ns: 3 * SECOND_NS };
+        let ended = Ended { schedule_ns: 2 * SECOND_NS, last_answers: vec![last], cpu_ns: 0 };
+        let totals = account.totals(&[ended], SECOND_NS / 2, &mut |_| ());
+        assert_eq!(totals[0].counts.completed, 2);
+        assert!((totals[0].seconds - 3.0).abs() < 1e-9 && (totals[0].client_cpu_s - 0.5).abs() < 1e-9);
+        assert_eq!(decode(&totals[0].latency).unwrap().len(), 2);
+        assert_eq!(totals[0].errors, ["first"]);
+    }
+
+    #[test]
+    fn the_busiest_worker_is_told_when_all_have_told() {
+        let mut account = Account::new(std::iter::empty(), 2);
+        assert_eq!(account.used(3, SECOND_NS / 4), None);
+        assert_eq!(account.used(3, SECOND_NS / 2), Some(LoadEvent::Busy { second: 3, fraction: 0.5 }));
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_lateness() {
+        let mut account = Account::new([(1, 1)].into_iter(), 1);
+        account.samples(&[Sample { lateness: NO_LATENESS, ..sample(0, 5, Verdict::Right) }]);
+        account.offered(0, 0, 1);
+        assert!(decode(&told(&mut account)[0].lateness).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,21 @@
+//! Time in nanoseconds.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds in a second.
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+
+/// CLOCK_MONOTONIC, in nanoseconds.
+pub(crate) fn now() -> u64 {
+    read(ClockId::Monotonic)
+}
+
+/// Processor time of the calling thread, user and kernel, in nanoseconds: getrusage of the thread, finer.
+pub(crate) fn thread_cpu() -> u64 {
+    read(ClockId::ThreadCPUTime)
+}
+
+fn read(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * SECOND_NS + time.tv_nsec as u64
+}

@@ -1,0 +1,175 @@
+//! Histograms as bytes and back, merged and read: for both ends of a load.
+
+use crate::LoadError;
+use hdrhistogram::{
+    Histogram,
+    serialization::{Deserializer, Serializer, V2DeflateSerializer},
+};
+use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
+
+/// The compressed V2 form of a histogram.
+pub fn encode<C: hdrhistogram::Counter>(histogram: &Histogram<C>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .expect("a vector takes all bytes, and three digits fit the form");
+    bytes
+}
+
+/// A histogram from its compressed V2 form. No bytes: an empty one.
+pub fn decode(bytes: &[u8]) -> Result<Histogram<u64>, LoadError> {
+    if bytes.is_empty() {
+        return Ok(crate::account::histogram());
+    }
+    Deserializer::new()
+        .deserialize(&mut &bytes[..])
+        .map_err(|error| LoadError::BadHistogram { bytes: bytes.len(), reason: error.to_string() })
+}
+
+/// All of several histograms in one: merged, never averaged.
+pub fn merge<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Histogram<u64>, LoadError> {
+    let mut whole: Histogram<u64> = crate::account::histogram();
+    for bytes in parts {
+        whole
+            .add(decode(bytes)?)
+            .map_err(|error| LoadError::BadHistogram { bytes: bytes.len(), reason: error.to_string() })?;
+    }
+    Ok(whole)
+}
+
+/// A distribution of times, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Percentiles {
+    /// How many values.
+    pub count: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// Half are at most this.
+    pub p50: f64,
+    /// 90 of 100 are at most this.
+    pub p90: f64,
+    /// 99 of 100 are at most this.
+    pub p99: f64,
+    /// 999 of 1,000 are at most this.
+    pub p999: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// Reads a histogram of nanoseconds. `None`: it is empty, and there is nothing to tell.
+pub fn percentiles_ms(histogram: &Histogram<u64>) -> Option<Percentiles> {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let at = |quantile| ms(histogram.value_at_quantile(quantile));
+    (!histogram.is_empty()).then(|| Percentiles {
+        count: histogram.len(),
+        mean: histogram.mean() / 1e6,
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: ms(histogram.max()),
+    })
+}
+
+/// What one load process told, put together.
+#[derive(Debug, Clone, Default)]
+pub struct Gathered {
+    /// What its threads got.
+    pub sender: Option<Sender>,
+    /// Every second of every stream, in the order told.
+    pub seconds: Vec<StreamSecond>,
+    /// The busiest worker's part of a processor, for each second told.
+    pub busy: Vec<f64>,
+    /// The totals. An agent leaves their histograms away where they would not fit a frame: `latency` and
+    /// `lateness` of this type always give them.
+    pub totals: Vec<StreamTotal>,
+    /// Why it failed, and the remedy.
+    pub failed: Option<Failure>,
+}
+
+/// A load that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What failed.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Gathered {
+    /// Takes the next event.
+    pub fn take(&mut self, event: LoadEvent) {
+        match event {
+            LoadEvent::Started(sender) => self.sender = Some(sender),
+            LoadEvent::Second(second) => self.seconds.push(second),
+            LoadEvent::Busy { second: _, fraction } => self.busy.push(fraction),
+            LoadEvent::Done(totals) => self.totals = totals,
+            LoadEvent::Failed { message, remedy } => self.failed = Some(Failure { message, remedy }),
+        }
+    }
+    /// Whether nothing more will come.
+    pub fn is_over(&self) -> bool {
+        self.failed.is_some() || !self.totals.is_empty()
+    }
+    /// Latencies of all streams that `wanted` picks by their id, in nanoseconds.
+    pub fn latency(&self, wanted: impl Fn(u32) -> bool) -> Result<Histogram<u64>, LoadError> {
+        merge(self.seconds.iter().filter(|second| wanted(second.id)).map(|second| &second.latency[..]))
+    }
+    /// Latenesses of all streams that `wanted` picks by their id, in nanoseconds.
+    pub fn lateness(&self, wanted: impl Fn(u32) -> bool) -> Result<Histogram<u64>, LoadError> {
+        merge(self.seconds.iter().filter(|second| wanted(second.id)).map(|second| &second.lateness[..]))
+    }
+    /// Counts of all streams that `wanted` picks by their id.
+    pub fn counts(&self, wanted: impl Fn(u32) -> bool) -> Counts {
+        let zero = Counts::default();
+        self.totals.iter().filter(|total| wanted(total.id)).fold(zero, |sum, total| Counts {
+            offered: sum.offered + total.counts.offered,
+            completed: sum.completed + total.counts.completed,
+            failed: sum.failed + total.counts.failed,
+            wrong: sum.wrong + total.counts.wrong,
+            bytes: sum.bytes + total.counts.bytes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[u64]) -> Histogram<u64> {
+        let mut histogram = crate::account::histogram();
+        values.iter().for_each(|value| histogram.record(*value).unwrap());
+        histogram
+    }
+
+    proptest! {
+        #[test]
+        fn merged_histograms_equal_the_histogram_of_all(
+            a in prop::collection::vec(0_u64..1 << 36, 0..50),
+            b in prop::collection::vec(0_u64..1 << 36, 0..50),
+        ) {
+            let both: Vec<u64> = a.iter().chain(&b).copied().collect();
+            let parts = [encode(&of(&a)), encode(&of(&b))];
+            let merged = merge(parts.iter().map(|part| &part[..])).unwrap();
+            prop_assert_eq!(merged, of(&both));
+        }
+    }
+
+    #[test]
+    fn percentiles_are_in_milliseconds_and_an_empty_histogram_has_none() {
+        let values: Vec<u64> = (1..=1000).map(|value| value * 1_000_000).collect();
+        let figures = percentiles_ms(&of(&values)).unwrap();
+        assert_eq!(figures.count, 1000);
+        for (figure, true_value) in [(figures.p50, 500.0), (figures.p99, 990.0), (figures.max, 1000.0)] {
+            assert!((figure / true_value - 1.0).abs() < 0.001, "{figure} is not {true_value}");
+        }
+        assert_eq!(percentiles_ms(&of(&[])), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_histogram_are_an_error() {
+        assert!(matches!(decode(b"garbage"), Err(LoadError::BadHistogram { bytes: 7, .. })));
+        assert!(decode(b"").unwrap().is_empty());
+    }
+}

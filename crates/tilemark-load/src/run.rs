@@ -1,0 +1,248 @@
+//! The public entry: workers, the account, and the order of a load.
+
+use crate::{
+    Factory, LoadError, Stop,
+    account::Account,
+    clock,
+    connection::Connection,
+    lane::{Lane, Part},
+    sample::{Ended, Message, Sample},
+    schedule::Schedule,
+    sender::{Got, Scheduling, pin},
+    worker::{Links, Thread, Timing, Worker},
+};
+use std::{
+    sync::{atomic::AtomicU64, mpsc},
+    thread,
+    time::Duration,
+};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, StreamTotal};
+
+/// How long a load waits for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// For every connection to stand, before the schedule begins.
+    pub connect: Duration,
+    /// For the last answers, after the end of the schedule.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    /// 10 s until all stand; 2 s for the last answers, which is how long one more than the longest gate may last.
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(10), drain: Duration::from_secs(2) }
+    }
+}
+
+/// Does a job and tells `events` of it, on the calling thread, which sleeps in between. The last event is
+/// [`LoadEvent::Done`]; an error is returned and not told.
+///
+/// Every counted request is in the histograms once. One that failed stands there with the time until it
+/// was given up, which is the least that its user waited; one that was not answered [`Limits::drain`]
+/// after the end failed.
+pub fn run(
+    job: &LoadJob,
+    factory: &dyn Factory,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<Vec<StreamTotal>, LoadError> {
+    run_within(job, factory, Limits::default(), stop, events)
+}
+
+/// [`run`] with other limits.
+pub fn run_within(
+    job: &LoadJob,
+    factory: &dyn Factory,
+    limits: Limits,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<Vec<StreamTotal>, LoadError> {
+    let before = rustix::thread::sched_getaffinity(None).ok();
+    if !job.processors.is_empty() {
+        // The account shares the load's processors: the guests' are never touched.
+        pin(&job.processors);
+    }
+    let result = Load::new(job, limits, stop)?.drive(factory, events);
+    if let Some(before) = before {
+        let _ = rustix::thread::sched_setaffinity(None, &before);
+    }
+    result
+}
+
+/// A load that is about to begin.
+struct Load<'a> {
+    job: &'a LoadJob,
+    limits: Limits,
+    stop: &'a Stop,
+    schedules: Vec<Option<Schedule>>,
+    workers: usize,
+    /// Requests that may still be sent.
+    budget: AtomicU64,
+}
+
+/// The account's ends of its channels to one worker.
+struct ToWorker {
+    /// The absolute start of the schedule. Dropped unused: there will be none.
+    go: mpsc::Sender<u64>,
+    /// Emptied chunks, to be filled again.
+    recycle: mpsc::Sender<Vec<Sample>>,
+}
+
+impl<'a> Load<'a> {
+    fn new(job: &'a LoadJob, limits: Limits, stop: &'a Stop) -> Result<Self, LoadError> {
+        if job.streams.iter().all(|stream| stream.connections == 0) {
+            return Err(LoadError::Nothing);
+        }
+        let schedules: Result<Vec<_>, _> =
+            job.streams.iter().map(|stream| Schedule::new(&stream.demand, stream.seed, stream.id)).collect();
+        let connections: usize = job.streams.iter().map(|stream| stream.connections as usize).sum();
+        let workers = job.processors.len().clamp(1, connections);
+        let budget = if job.requests_max == 0 { u64::MAX } else { job.requests_max };
+        Ok(Self { job, limits, stop, schedules: schedules?, workers, budget: AtomicU64::new(budget) })
+    }
+
+    /// How many workers share a stream: several only where there are fewer streams than workers.
+    fn parts(&self, stream: usize) -> usize {
+        if self.job.streams.len() >= self.workers {
+            return 1;
+        }
+        (self.job.streams[stream].connections as usize).clamp(1, self.workers)
+    }
+
+    fn drive(
+        &self,
+        factory: &dyn Factory,
+        events: &mut dyn FnMut(LoadEvent),
+    ) -> Result<Vec<StreamTotal>, LoadError> {
+        let (tell, told) = mpsc::channel();
+        let workers: Vec<_> = (0..self.workers).map(|index| self.worker(index, factory)).collect();
+        thread::scope(|scope| {
+            let mut to_workers = Vec::new();
+            for (index, mut worker) in workers.into_iter().enumerate() {
+                let (go, wait) = mpsc::channel();
+                let (recycle, recycled) = mpsc::channel();
+                let links = Links { tell: tell.clone(), wait, recycled };
+                to_workers.push(ToWorker { go, recycle });
+                thread::Builder::new()
+                    .name(format!("load-{index}"))
+                    .spawn_scoped(scope, move || worker.work(self.stop, links))
+                    .map_err(|source| LoadError::Kernel { doing: "start a thread", source })?;
+            }
+            drop(tell);
+            self.listen(&told, &to_workers, events)
+        })
+    }
+
+    /// One worker with its lanes and connections.
+    fn worker(&self, index: usize, factory: &dyn Factory) -> Worker<'_> {
+        let mut lanes = Vec::new();
+        let mut connections = Vec::new();
+        for (place, stream) in self.job.streams.iter().enumerate() {
+            let parts = self.parts(place);
+            // Streams go round the workers; a shared one begins at its own place too.
+            let part = (index + self.workers - place % self.workers) % self.workers;
+            if part >= parts || stream.connections == 0 {
+                continue;
+            }
+            let mine: Vec<u32> = (0..stream.connections).skip(part).step_by(parts).collect();
+            let schedule =
+                self.schedules[place].as_ref().map(|schedule| Part::new(schedule.clone(), part, parts));
+            for connection in &mine {
+                let conversation = factory.conversation(stream, *connection);
+                connections.push(Connection::new(lanes.len(), stream, conversation));
+            }
+            lanes.push(Lane::new(place as u32, schedule, mine.len()));
+        }
+        let is_open = |lane: &Lane| !lane.is_closed_loop();
+        let scheduling = if lanes.iter().any(is_open) { Scheduling::RealTime } else { Scheduling::Ordinary };
+        let timing = Timing {
+            warmup_ns: nanoseconds(self.job.warmup.get()),
+            length_ns: nanoseconds(self.job.length.get()),
+            connect_ns: nanoseconds(self.limits.connect),
+            drain_ns: nanoseconds(self.limits.drain),
+        };
+        let processor = self.job.processors.get(index).copied();
+        Worker::new(lanes, connections, timing, Thread { processor, scheduling }, &self.budget)
+    }
+
+    /// Makes events of what the workers say.
+    fn listen(
+        &self,
+        told: &mpsc::Receiver<Message>,
+        to_workers: &[ToWorker],
+        events: &mut dyn FnMut(LoadEvent),
+    ) -> Result<Vec<StreamTotal>, LoadError> {
+        let parts = |(place, stream): (usize, &tilemark_agent_protocol::Stream)| {
+            (stream.id, if stream.connections == 0 { 0 } else { self.parts(place) })
+        };
+        let mut account = Account::new(self.job.streams.iter().enumerate().map(parts), self.workers);
+        events(LoadEvent::Started(self.wait_until_ready(told, &mut account)?));
+        // Time for every thread to wake: none begins late.
+        let origin = clock::now() + 2_000_000;
+        for worker in to_workers {
+            worker.go.send(origin).map_err(|_| LoadError::SenderLost)?;
+        }
+        let warmup = nanoseconds(self.job.warmup.get());
+        let mut own_cpu_before = clock::thread_cpu();
+        let mut is_measuring = false;
+        let mut ended: Vec<Ended> = Vec::new();
+        let mut turn = 0;
+        while ended.len() < self.workers {
+            match told.recv().map_err(|_| LoadError::SenderLost)? {
+                Message::Samples(mut samples) => {
+                    account.samples(&samples);
+                    samples.clear();
+                    // Chunks are alike: any worker may fill it again. One that ended needs none.
+                    let _ = to_workers[turn % self.workers].recycle.send(samples);
+                    turn += 1;
+                }
+                Message::Offered { stream, second, count } => account.offered(stream, second, count),
+                Message::Trouble { stream, text } => account.trouble(stream, text),
+                Message::Used { second, cpu_ns } => {
+                    account.close_ready(events);
+                    account.used(second, cpu_ns).into_iter().for_each(&mut *events);
+                }
+                Message::Ended(end) => ended.push(end),
+                Message::Ready(_) => {}
+                Message::Lost(error) => return Err(error),
+            }
+            if !is_measuring && clock::now() >= origin + warmup {
+                is_measuring = true;
+                own_cpu_before = clock::thread_cpu();
+            }
+        }
+        account.close_ready(events);
+        let own = clock::thread_cpu() - own_cpu_before;
+        let cpu_ns = own + ended.iter().map(|ended| ended.cpu_ns).sum::<u64>();
+        let totals = account.totals(&ended, cpu_ns, events);
+        events(LoadEvent::Done(totals.clone()));
+        Ok(totals)
+    }
+
+    /// Waits until all connections of all workers stand.
+    fn wait_until_ready(
+        &self,
+        told: &mpsc::Receiver<Message>,
+        account: &mut Account,
+    ) -> Result<Sender, LoadError> {
+        let mut got: Vec<Got> = Vec::new();
+        while got.len() < self.workers {
+            match told.recv().map_err(|_| LoadError::SenderLost)? {
+                Message::Ready(one) => got.push(one),
+                Message::Lost(error) => return Err(error),
+                Message::Trouble { stream, text } => account.trouble(stream, text),
+                other => unreachable!("{other:?} comes after the start"),
+            }
+        }
+        Ok(Sender {
+            workers: self.workers as u32,
+            real_time: got.iter().all(|got| got.real_time),
+            timer_slack_ns: got.iter().map(|got| got.timer_slack_ns).max().unwrap_or(0),
+            pinned: got.iter().all(|got| got.pinned),
+        })
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).expect("a load shorter than 584 years")
+}

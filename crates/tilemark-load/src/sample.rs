@@ -1,0 +1,66 @@
+//! What a worker tells the account.
+
+use crate::conversation::Verdict;
+
+/// Samples that travel together: 20 KiB, so that a channel is touched once in 512 requests.
+pub(crate) const SAMPLES_PER_CHUNK: usize = 512;
+
+/// A lateness that was not measured: a closed loop has no intended time.
+pub(crate) const NO_LATENESS: u64 = u64::MAX;
+
+/// One ended request of the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// Place of its stream in the job.
+    pub(crate) stream: u32,
+    /// Second of the measurement in which it was intended to start.
+    pub(crate) second: u32,
+    /// From the intended start to the end, in nanoseconds.
+    pub(crate) latency: u64,
+    /// How long the sender itself held it up, in nanoseconds, or [`NO_LATENESS`].
+    pub(crate) lateness: u64,
+    /// Bytes of the answer's body.
+    pub(crate) body_bytes: u64,
+    /// How it ended.
+    pub(crate) verdict: Verdict,
+}
+
+/// What a worker sends to the account.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// All its connections stand, and this is what its thread got.
+    Ready(crate::sender::Got),
+    /// Requests that ended.
+    Samples(Vec<Sample>),
+    /// So many requests of a stream were intended in a second that is over.
+    Offered { stream: u32, second: u32, count: u64 },
+    /// Processor time of its thread in a second that is over, in nanoseconds.
+    Used { second: u32, cpu_ns: u64 },
+    /// An error of a stream in words: only the first few are sent.
+    Trouble { stream: u32, text: String },
+    /// It is done. The last counted right answer of each of its streams came so long after the start of the
+    /// measurement; its thread used so much processor time from then on; the schedule ended then.
+    Ended(Ended),
+    /// It could not go on.
+    Lost(crate::LoadError),
+}
+
+/// A worker's last word. Times in nanoseconds from the start of the measurement.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// When its schedule ended.
+    pub(crate) schedule_ns: u64,
+    /// When the last right answer of each stream came: (stream, time).
+    pub(crate) last_answers: Vec<LastAnswer>,
+    /// Processor time of its thread.
+    pub(crate) cpu_ns: u64,
+}
+
+/// When the last right answer of a stream came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LastAnswer {
+    /// Place of the stream in the job.
+    pub(crate) stream: u32,
+    /// Nanoseconds from the start of the measurement.
+    pub(crate) at_ns: u64,
+}

@@ -1,0 +1,1 @@
+//! The workload `disk`: fio on the guest's data disks.

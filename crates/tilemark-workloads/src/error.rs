@@ -1,0 +1,93 @@
+//! What can be wrong with a workload.
+
+use std::io;
+
+/// A workload that could not be prepared or done.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// A mix of files that nothing can be drawn from.
+    #[error("the web workload's files have no weight above 0")]
+    NoFiles,
+    /// Bodies are held in memory at both ends.
+    #[error("the web workload's files hold {bytes} bytes, and at most {limit} are possible")]
+    FilesTooLarge {
+        /// All sizes.
+        bytes: u64,
+        /// The most.
+        limit: u64,
+    },
+    /// A path that would not be a request line.
+    #[error("`{path}` is no path of a URL: it must begin with `/` and hold no space or control character")]
+    BadPath {
+        /// The path.
+        path: String,
+    },
+    /// The disk load has nothing to work on.
+    #[error("the disk load has no data disk")]
+    NoDisk,
+    /// A job that fio could not do.
+    #[error("the disk load's {what} is {value}")]
+    BadDisk {
+        /// Which setting.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// A program could not be started.
+    #[error("cannot run `{program}`")]
+    Program {
+        /// Its name.
+        program: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file of the workload could not be read or written.
+    #[error("cannot use `{path}`")]
+    File {
+        /// Its path.
+        path: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// fio ended with an error.
+    #[error("fio ended with {code}: {said}")]
+    FioFailed {
+        /// Its exit code or signal.
+        code: String,
+        /// The last lines that it said.
+        said: String,
+    },
+    /// fio's report could not be understood.
+    #[error("fio's report has no usable {what}")]
+    BadReport {
+        /// What was looked for.
+        what: &'static str,
+    },
+}
+
+impl WorkloadError {
+    /// What the reader should do.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::NoFiles => "give `web.files` at least one size with a weight above 0",
+            Self::FilesTooLarge { .. } => "choose fewer or smaller `web.files`",
+            Self::BadPath { .. } => {
+                "write `web.path` as it stands in a URL after the host, such as `/index.html`"
+            }
+            Self::NoDisk => "give the guest a data disk in the scenario",
+            Self::BadDisk { .. } => "use a `block_size` from 512B to 16MiB and a `depth` from 1 to 4096",
+            Self::Program { .. } => "install it in the guest image, or on this host for a native run",
+            Self::File { .. } => {
+                "see that the path exists, that it may be used, and that there is space left"
+            }
+            Self::FioFailed { .. } => {
+                "read what fio said; the usual causes are a missing disk and lack of memory"
+            }
+            Self::BadReport { .. } => {
+                "use fio 3.x as Debian ships it; another version may report differently"
+            }
+        }
+    }
+}

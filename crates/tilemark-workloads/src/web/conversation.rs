@@ -1,0 +1,295 @@
+//! One kept-alive connection: requests from the mix, answers checked byte by byte.
+
+use super::{
+    factory::{Expected, Mix},
+    response::{After, Head, parse},
+};
+use rand_chacha::{ChaCha8Rng, rand_core::Rng};
+use std::sync::{Arc, atomic::Ordering};
+use tilemark_load::{Answer, Conversation, Progress, Verdict};
+
+/// The load's end of one connection.
+pub(super) struct WebConversation {
+    mix: Arc<Mix>,
+    random: ChaCha8Rng,
+    /// Place in the mix of the file that was asked for.
+    asked: usize,
+    reading: Reading,
+    /// The beginning of a head that came in pieces.
+    partial_head: Vec<u8>,
+    trouble: Trouble,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Reading {
+    /// Nothing was asked.
+    Nothing,
+    Head,
+    Body {
+        head: Head,
+        received: u64,
+        verdict: Verdict,
+    },
+}
+
+/// Why the last answer was not right. Data, made into words only when asked.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    None,
+    Status(u16),
+    Length { expected: u64, found: u64 },
+    Byte { at: u64 },
+    Text(&'static str),
+}
+
+impl WebConversation {
+    pub(super) fn new(mix: Arc<Mix>, random: ChaCha8Rng) -> Self {
+        Self {
+            mix,
+            random,
+            asked: 0,
+            reading: Reading::Nothing,
+            partial_head: Vec::with_capacity(1024),
+            trouble: Trouble::None,
+        }
+    }
+
+    /// Draws a file by its weight.
+    fn draw(&mut self) -> usize {
+        let files = &self.mix.files;
+        if files.len() == 1 {
+            return 0;
+        }
+        // Weights are 32 bits each: the remainder's bias is below 2^-24.
+        let drawn = self.random.next_u64() % self.mix.weight;
+        files.iter().position(|file| drawn < file.weight_up_to).expect("the last bound is the whole weight")
+    }
+
+    fn broken(&mut self, why: &'static str, verdict: Verdict) -> Progress {
+        self.trouble = Trouble::Text(why);
+        self.reading = Reading::Nothing;
+        Progress::Broken(verdict)
+    }
+
+    /// What a head alone says of the answer.
+    fn judge_head(&mut self, head: &Head) -> Verdict {
+        if head.status != 200 {
+            self.trouble = Trouble::Status(head.status);
+            return Verdict::Failed;
+        }
+        let found = head.content_length;
+        let expected = match &self.mix.files[self.asked].expected {
+            Expected::Body(body) => body.len() as u64,
+            // The first answer to any connection of the load says how long they all must be.
+            Expected::SameLength(first) => {
+                let not_yet = u64::MAX;
+                first
+                    .compare_exchange(not_yet, found, Ordering::Relaxed, Ordering::Relaxed)
+                    .map_or_else(|known| known, |_| found)
+            }
+        };
+        if found == expected {
+            return Verdict::Right;
+        }
+        self.trouble = Trouble::Length { expected, found };
+        Verdict::Wrong
+    }
+
+    /// Takes bytes of the body.
+    fn body(&mut self, head: Head, received: u64, verdict: Verdict, bytes: &[u8]) -> Progress {
+        let left = head.content_length - received;
+        if bytes.len() as u64 > left {
+            return self.broken("more bytes came than the answer announced", Verdict::Wrong);
+        }
+        let mut verdict = verdict;
+        if verdict == Verdict::Right
+            && let Expected::Body(body) = &self.mix.files[self.asked].expected
+        {
+            let from = received as usize;
+            // One comparison of memory for each read; which byte differs is looked for only when one does.
+            let expected = &body[from..from + bytes.len()];
+            if expected != bytes {
+                let same = expected.iter().zip(bytes).take_while(|(a, b)| a == b).count();
+                self.trouble = Trouble::Byte { at: received + same as u64 };
+                verdict = Verdict::Wrong;
+            }
+        }
+        let received = received + bytes.len() as u64;
+        if received < head.content_length {
+            self.reading = Reading::Body { head, received, verdict };
+            return Progress::More;
+        }
+        self.reading = Reading::Nothing;
+        let answer = Answer { verdict, body_bytes: received };
+        match head.after {
+            After::Keep => Progress::Answered(answer),
+            After::Close => Progress::Last(answer),
+        }
+    }
+
+    fn head(&mut self, bytes: &[u8]) -> Progress {
+        if self.partial_head.is_empty() {
+            return match parse(bytes) {
+                Ok(Some(head)) => self.after_head(head, &bytes[head.bytes..]),
+                Ok(None) => {
+                    self.partial_head.extend_from_slice(bytes);
+                    Progress::More
+                }
+                Err(bad) => self.broken(bad.text(), Verdict::Failed),
+            };
+        }
+        let known = self.partial_head.len();
+        self.partial_head.extend_from_slice(bytes);
+        match parse(&self.partial_head) {
+            Ok(Some(head)) => {
+                self.partial_head.clear();
+                // The head's end lies in these bytes: without them it was not whole.
+                self.after_head(head, &bytes[head.bytes - known..])
+            }
+            Ok(None) => Progress::More,
+            Err(bad) => self.broken(bad.text(), Verdict::Failed),
+        }
+    }
+
+    fn after_head(&mut self, head: Head, rest: &[u8]) -> Progress {
+        let verdict = self.judge_head(&head);
+        self.body(head, 0, verdict, rest)
+    }
+}
+
+impl Conversation for WebConversation {
+    fn connected(&mut self, _out: &mut Vec<u8>) -> Progress {
+        self.reading = Reading::Nothing;
+        Progress::Ready
+    }
+
+    fn request(&mut self, out: &mut Vec<u8>) {
+        self.asked = self.draw();
+        self.partial_head.clear();
+        self.reading = Reading::Head;
+        self.trouble = Trouble::None;
+        out.extend_from_slice(&self.mix.files[self.asked].request);
+    }
+
+    fn received(&mut self, bytes: &[u8], _out: &mut Vec<u8>) -> Progress {
+        match self.reading {
+            Reading::Nothing => self.broken("the server spoke unasked", Verdict::Wrong),
+            Reading::Head => self.head(bytes),
+            Reading::Body { head, received, verdict } => self.body(head, received, verdict, bytes),
+        }
+    }
+
+    fn explain(&self) -> String {
+        match self.trouble {
+            Trouble::None => "no trouble".to_owned(),
+            Trouble::Status(status) => format!("the answer's status is {status}"),
+            Trouble::Length { expected, found } => {
+                format!("the answer's body has {found} bytes instead of {expected}")
+            }
+            Trouble::Byte { at } => format!("byte {at} of the answer's body is wrong"),
+            Trouble::Text(text) => text.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{WebFactory, fill_body};
+    use super::*;
+    use proptest::prelude::*;
+    use tilemark_plan::workload::{WebFile, WebParameters};
+    use tilemark_units::Bytes;
+
+    fn conversation(path: Option<&str>) -> WebConversation {
+        let files = vec![WebFile { size: Bytes::new(1000), weight: 1 }];
+        let parameters = WebParameters { files, path: path.map(str::to_owned) };
+        let target = "10.77.1.0:80".parse().unwrap();
+        let mix = WebFactory::mix_of(&parameters, target).unwrap();
+        let mut conversation = WebConversation::new(mix, WebFactory::random(1, 0));
+        conversation.request(&mut Vec::new());
+        conversation
+    }
+    fn answer(status: &str, body: &[u8]) -> Vec<u8> {
+        let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+        bytes.extend_from_slice(body);
+        bytes
+    }
+    fn right_body() -> Vec<u8> {
+        let mut body = vec![0; 1000];
+        fill_body(&mut body);
+        body
+    }
+    fn hear(conversation: &mut WebConversation, bytes: &[u8]) -> Progress {
+        conversation.received(bytes, &mut Vec::new())
+    }
+    fn ended(verdict: Verdict, body_bytes: u64) -> Progress {
+        Progress::Answered(Answer { verdict, body_bytes })
+    }
+
+    proptest! {
+        #[test]
+        fn an_answer_is_right_however_it_is_cut(cuts in prop::collection::vec(1_usize..400, 1..20)) {
+            let mut conversation = conversation(None);
+            let bytes = answer("200 OK", &right_body());
+            let mut rest = &bytes[..];
+            for cut in cuts.iter().cycle() {
+                let (part, after) = rest.split_at((*cut).min(rest.len()));
+                rest = after;
+                let progress = hear(&mut conversation, part);
+                if rest.is_empty() {
+                    prop_assert_eq!(progress, ended(Verdict::Right, 1000));
+                    break;
+                }
+                prop_assert_eq!(progress, Progress::More);
+            }
+        }
+
+        #[test]
+        fn any_one_wrong_byte_is_found_and_named(at in 0_usize..1000, flip in 1_u8..=255) {
+            let mut conversation = conversation(None);
+            let mut body = right_body();
+            body[at] ^= flip;
+            prop_assert_eq!(hear(&mut conversation, &answer("200 OK", &body)), ended(Verdict::Wrong, 1000));
+            prop_assert_eq!(conversation.explain(), format!("byte {at} of the answer's body is wrong"));
+        }
+    }
+
+    #[test]
+    fn a_shorter_body_and_another_status_are_told_apart() {
+        let mut conversation = conversation(None);
+        let short = answer("200 OK", &right_body()[..999]);
+        assert_eq!(hear(&mut conversation, &short), ended(Verdict::Wrong, 999));
+        assert_eq!(conversation.explain(), "the answer's body has 999 bytes instead of 1000");
+        conversation.request(&mut Vec::new());
+        assert_eq!(hear(&mut conversation, &answer("503 Busy", b"sorry")), ended(Verdict::Failed, 5));
+        assert_eq!(conversation.explain(), "the answer's status is 503");
+    }
+
+    #[test]
+    fn bytes_beyond_the_answer_break_the_connection() {
+        let mut conversation = conversation(None);
+        let mut bytes = answer("200 OK", &right_body());
+        bytes.push(0);
+        assert_eq!(hear(&mut conversation, &bytes), Progress::Broken(Verdict::Wrong));
+    }
+
+    #[test]
+    fn chunks_are_refused_in_words() {
+        let mut conversation = conversation(None);
+        let bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(hear(&mut conversation, bytes), Progress::Broken(Verdict::Failed));
+        assert!(conversation.explain().contains("in chunks"));
+    }
+
+    #[test]
+    fn a_server_that_is_not_ours_must_only_stay_as_long() {
+        let mut conversation = conversation(Some("/"));
+        for (body, verdict) in
+            [(&b"hello"[..], Verdict::Right), (b"world", Verdict::Right), (b"ok", Verdict::Wrong)]
+        {
+            conversation.request(&mut Vec::new());
+            let expected = ended(verdict, body.len() as u64);
+            assert_eq!(hear(&mut conversation, &answer("200 OK", body)), expected);
+        }
+    }
+}

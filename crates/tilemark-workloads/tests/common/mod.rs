@@ -1,0 +1,126 @@
+//! A scripted HTTP server on loopback, and jobs for it.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+};
+use tilemark_agent_protocol::{LoadJob, Stream, StreamWork};
+use tilemark_load::{Stop, figures::Gathered};
+use tilemark_plan::{
+    plan::Demand,
+    scenario::Arrival,
+    workload::{WebFile, WebParameters},
+};
+use tilemark_units::{Bytes, Rate, Span};
+use tilemark_workloads::web::{WebFactory, fill_body};
+
+/// Size of the one file that these servers have.
+pub const SIZE: usize = 1024;
+
+/// What a server does with the request of this number (counted from 0 over all its connections).
+pub enum Act {
+    /// Send these bytes.
+    Send(Vec<u8>),
+    /// Send these bytes and close.
+    SendAndClose(Vec<u8>),
+    /// Say nothing, for ever.
+    Silence,
+}
+
+/// The right answer.
+pub fn right_answer() -> Vec<u8> {
+    answer_with(&right_body())
+}
+/// The right body.
+pub fn right_body() -> Vec<u8> {
+    let mut body = vec![0; SIZE];
+    fill_body(&mut body);
+    body
+}
+/// An answer with any body.
+pub fn answer_with(body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// A server with a thread for each connection; it lives as long as the test's process. `script` is asked
+/// once for each request, with its number on this connection.
+pub fn server(script: impl Fn(u64) -> Act + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let script = Arc::new(script);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let script = Arc::clone(&script);
+            thread::spawn(move || serve(stream.unwrap(), &*script));
+        }
+    });
+    address
+}
+
+fn serve(mut stream: TcpStream, script: &dyn Fn(u64) -> Act) {
+    stream.set_nodelay(true).unwrap();
+    let mut buffer = [0; 4096];
+    for request in 0.. {
+        // A request of ours is one small segment.
+        if !matches!(stream.read(&mut buffer), Ok(1..)) {
+            return;
+        }
+        match script(request) {
+            Act::Send(bytes) => {
+                if stream.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
+            Act::SendAndClose(bytes) => {
+                let _ = stream.write_all(&bytes);
+                return;
+            }
+            Act::Silence => {
+                let _ = stream.read(&mut buffer);
+                return;
+            }
+        }
+    }
+}
+
+/// A job of one stream for the one file of [`SIZE`].
+pub fn job(target: SocketAddr, demand: Demand, connections: u32) -> LoadJob {
+    let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
+    let work = StreamWork::Web(WebParameters { files, path: None });
+    LoadJob {
+        streams: vec![Stream { id: 7, target, demand, connections, seed: 42, work }],
+        processors: Vec::new(),
+        warmup: Span::from_milliseconds(0),
+        length: Span::from_seconds(3600),
+        requests_max: 0,
+    }
+}
+
+/// An open loop.
+pub fn open(rate: f64, arrival: Arrival) -> Demand {
+    Demand::Open {
+        rate: Rate::per_second(rate).unwrap(),
+        arrival,
+        burst_every: Span::from_seconds(5),
+        burst_length: Span::from_seconds(1),
+    }
+}
+
+/// Runs a job to its end.
+pub fn run(job: &LoadJob) -> Gathered {
+    run_within(job, tilemark_load::Limits::default())
+}
+
+/// Runs a job to its end, with limits.
+pub fn run_within(job: &LoadJob, limits: tilemark_load::Limits) -> Gathered {
+    let factory = WebFactory::new(job).unwrap();
+    let mut gathered = Gathered::default();
+    let stop = Stop::new().unwrap();
+    tilemark_load::run_within(job, &factory, limits, &stop, &mut |event| gathered.take(event)).unwrap();
+    gathered
+}
