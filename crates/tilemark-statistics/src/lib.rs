@@ -9,12 +9,14 @@ mod fairness;
 mod figure;
 mod holm;
 mod interval;
+pub mod judge;
 mod moments;
 mod percentile;
 mod permutation;
 mod ratio;
 mod resolution;
 mod scaling;
+pub mod sentence;
 mod series;
 
 pub use compare::{

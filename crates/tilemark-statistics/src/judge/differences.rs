@@ -1,0 +1,77 @@
+//! All that differs between two points, so that a cause is named only where one thing does.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tilemark_plan::plan::{HostSummary, Point};
+use tilemark_record::result::Difference;
+
+/// What differs by design and is no cause.
+const NOT_A_CAUSE: [&str; 4] = ["index", "side", "seed", "vary"];
+
+/// What differs between two points, by dotted key; alike differences of many guests are told once.
+pub(crate) fn of_points(a: &Point, b: &Point) -> Vec<Difference> {
+    let value = |point: &Point| serde_json::to_value(point).expect("a plan can be written as JSON");
+    let mut found = Found::default();
+    found.compare("", &value(a), &value(b));
+    found.differences
+}
+
+/// What differs between two hosts.
+pub(crate) fn of_hosts(a: &HostSummary, b: &HostSummary) -> Vec<Difference> {
+    let pairs = [
+        ("host", a.name.clone(), b.name.clone()),
+        ("host.kernel", a.kernel.clone(), b.kernel.clone()),
+        ("host.processor", a.processor.clone(), b.processor.clone()),
+        ("host.threads", a.threads.len().to_string(), b.threads.len().to_string()),
+        ("host.memory", a.memory_total.rounded(), b.memory_total.rounded()),
+    ];
+    pairs
+        .into_iter()
+        .filter(|(_, a, b)| a != b)
+        .map(|(key, a, b)| Difference { key: key.to_owned(), a, b })
+        .collect()
+}
+
+#[derive(Default)]
+struct Found {
+    seen: BTreeSet<String>,
+    differences: Vec<Difference>,
+}
+
+impl Found {
+    fn compare(&mut self, key: &str, a: &Value, b: &Value) {
+        match (a, b) {
+            (Value::Object(a), Value::Object(b)) => {
+                let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+                for name in names.into_iter().filter(|name| !NOT_A_CAUSE.contains(&name.as_str())) {
+                    let below = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                    let of = |object: &serde_json::Map<String, Value>| {
+                        object.get(name).cloned().unwrap_or(Value::Null)
+                    };
+                    self.compare(&below, &of(a), &of(b));
+                }
+            }
+            (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+                a.iter().zip(b).for_each(|(a, b)| self.compare(key, a, b));
+            }
+            _ if a != b => self.note(key, &text(a), &text(b)),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, key: &str, a: &str, b: &str) {
+        if self.seen.insert(format!("{key}\0{a}\0{b}")) {
+            self.differences.push(Difference { key: key.to_owned(), a: a.to_owned(), b: b.to_owned() });
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "the default".to_owned(),
+        Value::Array(items) => format!("{} of them", items.len()),
+        other => other.to_string(),
+    }
+}

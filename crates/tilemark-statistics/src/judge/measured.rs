@@ -1,0 +1,88 @@
+//! A point with its repeats, sorted by what they are worth.
+
+use tilemark_plan::plan::{Backend, Point};
+use tilemark_record::result::Voided;
+use tilemark_record::summary::{LoadFigures, RepeatSummary};
+
+use super::gate::{GateFinding, gate};
+use super::validity::{Soundness, soundness};
+
+pub(crate) struct MeasuredPoint<'a> {
+    pub(crate) point: &'a Point,
+    /// Repeats whose figures count, by block and repeat.
+    pub(crate) kept: Vec<&'a RepeatSummary>,
+    /// Repeats in which our own load was too late or too busy.
+    pub(crate) saturated: Vec<&'a RepeatSummary>,
+    /// Repeats that something else spoiled.
+    pub(crate) spoiled: Vec<&'a RepeatSummary>,
+    /// All that do not count, with reasons.
+    pub(crate) voided: Vec<Voided>,
+    pub(crate) gate: GateFinding,
+}
+
+impl<'a> MeasuredPoint<'a> {
+    pub(crate) fn of(point: &'a Point, repeats: &'a [RepeatSummary]) -> Self {
+        let mut own: Vec<&RepeatSummary> =
+            repeats.iter().filter(|repeat| repeat.point == point.index).collect();
+        own.sort_by_key(|repeat| (repeat.block, repeat.repeat));
+        let (mut kept, mut saturated, mut spoiled, mut voided) = (vec![], vec![], vec![], vec![]);
+        for repeat in own {
+            let reason = match soundness(point, repeat) {
+                Soundness::Sound => {
+                    kept.push(repeat);
+                    continue;
+                }
+                Soundness::Saturated(reason) => {
+                    saturated.push(repeat);
+                    reason
+                }
+                Soundness::Spoiled(reason) => {
+                    spoiled.push(repeat);
+                    reason
+                }
+            };
+            voided.push(Voided { repeat: repeat.repeat, reason });
+        }
+        let gate = gate(point, &kept, &saturated, &voided);
+        Self { point, kept, saturated, spoiled, voided, gate }
+    }
+
+    /// Whether anything was measured here at all.
+    pub(crate) fn tried(&self) -> bool {
+        !(self.kept.is_empty() && self.voided.is_empty())
+    }
+
+    /// Every load by name, in the plan's order, once.
+    pub(crate) fn load_names(&self) -> Vec<&'a str> {
+        load_names(self.point)
+    }
+
+    /// Figures of a load in each kept repeat.
+    pub(crate) fn load(&self, name: &str) -> Vec<&'a LoadFigures> {
+        load(&self.kept, name)
+    }
+
+    /// The same step, values and side on another backend.
+    pub(crate) fn is_twin_of(&self, other: &Self, backend: Backend) -> bool {
+        self.point.backend == backend && self.point.side == other.point.side && self.is_step_of(other)
+    }
+
+    /// The same step and values.
+    pub(crate) fn is_step_of(&self, other: &Self) -> bool {
+        self.point.tiles == other.point.tiles && self.point.vary == other.point.vary
+    }
+}
+
+pub(crate) fn load_names(point: &Point) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for load in &point.loads {
+        if !names.contains(&load.name.as_str()) {
+            names.push(&load.name);
+        }
+    }
+    names
+}
+
+pub(crate) fn load<'a>(repeats: &[&'a RepeatSummary], name: &str) -> Vec<&'a LoadFigures> {
+    repeats.iter().filter_map(|repeat| repeat.loads.iter().find(|load| load.name == name)).collect()
+}

@@ -1,0 +1,97 @@
+//! The judge: from a plan and the figures of its repeats to verdict, answer, cost and comparison.
+//!
+//! ```text
+//! repeats -validity-> kept | saturated | spoiled -gate-> holds | broke | unknown -ladder-> Answer -> sentence
+//!                       +-> points (figures)   +-> cost, sides                +-> verdict
+//! ```
+//! Pure: an old record judged again gives the same words. What was voided is counted and shown with its
+//! reason and enters no figure.
+
+mod cost;
+mod differences;
+mod gate;
+mod ladder;
+mod limit;
+mod measured;
+mod points;
+mod sides;
+mod validity;
+mod verdict;
+
+use std::collections::BTreeMap;
+
+use tilemark_plan::plan::{Backend, Plan, Point};
+use tilemark_record::result::{Answer, Comparison, Cost, PointResult, Verdict};
+use tilemark_record::summary::RepeatSummary;
+
+use crate::compare::{ExitVerdict, SideComparison};
+use crate::sentence;
+
+pub use sides::{Pairing, RecordComparison, compare_records};
+pub use validity::{
+    CLOCK_STEP_MS_MAX, FOREIGN_FRACTION_MAX, LATENESS_OF_GATE_MIN, LATENESS_OF_P99_MAX, SENDER_BUSY_MAX,
+    STEAL_FRACTION_MAX, SWAPPED_PAGES_MAX,
+};
+
+use measured::MeasuredPoint;
+
+/// All that the judge has to say about a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// Whether the figures can be trusted.
+    pub verdict: Verdict,
+    /// How many the host carries.
+    pub answer: Answer,
+    /// The answer, or the comparison of two sides, in one or two sentences.
+    pub sentence: String,
+    /// What virtualization costs, where guests and their native twin were measured at one step.
+    pub cost: Option<Cost>,
+    /// How two sides differ.
+    pub comparison: Option<Comparison>,
+    /// The arithmetic behind `comparison`.
+    pub sides: Option<SideComparison>,
+    /// Every point of the plan, measured or not.
+    pub points: Vec<PointResult>,
+    /// Figure by dotted name: why it is null.
+    pub missing: BTreeMap<String, String>,
+}
+
+impl Judgement {
+    /// What `--exit-verdict` says of B against A: only figures that can be trusted accuse or acquit.
+    pub fn exit_verdict(&self, tolerance: f64) -> ExitVerdict {
+        verdict::exit_verdict(&self.verdict, self.sides.as_ref(), tolerance)
+    }
+}
+
+/// Judges a run. `plan.points` holds every point, also those that a search added; repeats may come in any
+/// order.
+pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
+    let measured: Vec<MeasuredPoint> =
+        plan.points.iter().map(|point| MeasuredPoint::of(point, repeats)).collect();
+    let mut missing = BTreeMap::new();
+    let points: Vec<PointResult> =
+        measured.iter().map(|point| points::point_result(plan, point, &measured, &mut missing)).collect();
+    let answer = ladder::answer(plan, &measured);
+    let cost = cost::cost(plan, &measured, &mut missing);
+    let sides = sides::of_plan(plan, &measured, &mut missing);
+    let verdict = verdict::verdict(&measured, &answer, sides.as_ref().map(|sides| &sides.arithmetic));
+    let sentence = match &sides {
+        Some(sides) => sides.comparison.sentence.clone(),
+        None => sentence::answer(plan, &answer, &verdict),
+    };
+    let (comparison, sides) = sides.map(|sides| (sides.comparison, sides.arithmetic)).unzip();
+    Judgement { verdict, answer, sentence, cost, comparison, sides, points, missing }
+}
+
+/// Whether a point holds by what was measured of it up to now, for a search; `None` when that cannot be said.
+pub fn point_holds(point: &Point, repeats: &[RepeatSummary]) -> Option<bool> {
+    MeasuredPoint::of(point, repeats).gate.holds()
+}
+
+/// Whether figures of a backend may enter answer and cost.
+fn counts(backend: Backend) -> bool {
+    match backend {
+        Backend::Kvm | Backend::Native => true,
+        Backend::Emulated => false,
+    }
+}

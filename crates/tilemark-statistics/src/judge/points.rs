@@ -1,0 +1,276 @@
+//! A point's figures from its kept repeats. What cannot be told is null, with its reason in `missing`.
+
+use std::collections::BTreeMap;
+
+use tilemark_plan::plan::Plan;
+use tilemark_record::result::{
+    Fairness, Figure, GuestResult, LatencyMs, LatenessUs, LimitResource, LoadResult, PointResult, Served,
+    Throughput,
+};
+use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, RepeatSummary};
+
+use super::gate::{GateFinding, achieved_fraction, admissible_p99, by_guest, error_fraction};
+use super::ladder::vcpus_per_thread;
+use super::limit::limit;
+use super::measured::{MeasuredPoint, load};
+use crate::fairness::{Served as Amount, fairness};
+use crate::figure::{Missing, Scale};
+use crate::interval::estimate;
+use crate::moments::mean;
+use crate::percentile::percentile_admissible;
+
+impl From<crate::figure::Figure> for Figure {
+    fn from(figure: crate::figure::Figure) -> Self {
+        Self {
+            value: figure.value,
+            low: figure.low(),
+            high: figure.high(),
+            n_repeats: u32::try_from(figure.n_repeats).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Notes why figures are null, below one dotted name.
+pub(crate) struct Notes<'m> {
+    pub(crate) name: String,
+    pub(crate) missing: &'m mut BTreeMap<String, String>,
+}
+
+impl Notes<'_> {
+    /// The figure, or nothing with its reason noted.
+    pub(crate) fn kept<T>(&mut self, what: &str, figure: Result<T, Missing>) -> Option<T> {
+        figure.map_err(|reason| self.missing.insert(format!("{}.{what}", self.name), reason.reason)).ok()
+    }
+
+    /// A figure as the record has it, with a note where it has no interval.
+    fn figure(&mut self, what: &str, figure: Result<crate::figure::Figure, Missing>) -> Option<Figure> {
+        let figure = self.kept(what, figure)?;
+        if let Err(reason) = &figure.interval {
+            self.missing.insert(format!("{}.{what}.low", self.name), reason.reason.clone());
+        }
+        Some(figure.into())
+    }
+}
+
+pub(crate) fn point_result(
+    plan: &Plan,
+    measured: &MeasuredPoint,
+    all: &[MeasuredPoint],
+    missing: &mut BTreeMap<String, String>,
+) -> PointResult {
+    let point = measured.point;
+    let prefix = format!("points.{}", point.index);
+    let loads: Vec<LoadResult> = measured
+        .load_names()
+        .into_iter()
+        .filter_map(|name| {
+            let notes = Notes { name: format!("{prefix}.loads.{name}"), missing: &mut *missing };
+            load_result(&load_of_any(measured, name), measured.load(name), plan.seed, notes)
+        })
+        .collect();
+    let mut notes = Notes { name: prefix, missing };
+    let headline = plan.scenario.headline.as_deref();
+    let own = headline.and_then(|name| loads.iter().find(|load| load.name == name)).cloned();
+    if let GateFinding::Unknown(reason) = &measured.gate {
+        notes.missing.insert(format!("{}.holds", notes.name), reason.clone());
+    }
+    if own.is_none() {
+        notes.missing.insert(format!("{}.throughput", notes.name), no_headline(measured, headline));
+    }
+    let relative = notes.kept("throughput_vs_one_tile", vs_one_tile(measured, all, headline));
+    let pss = measured.kept.iter().filter_map(|repeat| Some(repeat.memory.as_ref()?.pss_mib_per_guest));
+    let pss = mean(&pss.collect::<Vec<f64>>()).ok_or_else(|| Missing::because("guests' memory was not read"));
+    let resource = limit(measured).resource;
+    PointResult {
+        index: point.index,
+        tiles: point.tiles,
+        guests: u32::try_from(point.guests.len()).unwrap_or(u32::MAX),
+        backend: point.backend,
+        side: point.side,
+        vary: point.vary.clone(),
+        repeats_kept: u32::try_from(measured.kept.len()).unwrap_or(u32::MAX),
+        repeats_voided: measured.voided.clone(),
+        holds: measured.gate.holds(),
+        broke: match &measured.gate {
+            GateFinding::Broke(breaks) => breaks.clone(),
+            GateFinding::Holds | GateFinding::Unknown(_) => Vec::new(),
+        },
+        offered: own.as_ref().and_then(|load| load.offered),
+        achieved_fraction: own.as_ref().and_then(|load| load.achieved_fraction),
+        throughput: own.as_ref().and_then(|load| load.throughput.clone()),
+        latency_ms: own.as_ref().map(|load| load.latency_ms).filter(|latency| latency.n > 0),
+        p99_ms: own.as_ref().and_then(|load| load.p99_ms),
+        errors: own.as_ref().and_then(|load| load.errors),
+        fairness: own.and_then(|load| load.fairness),
+        throughput_vs_one_tile: relative,
+        vcpus_per_thread: vcpus_per_thread(plan, point),
+        processor: processor(&measured.kept),
+        pss_mib_per_guest: notes.kept("pss_mib_per_guest", pss),
+        limit: (resource != LimitResource::Unknown).then_some(resource),
+        loads,
+    }
+}
+
+fn no_headline(measured: &MeasuredPoint, headline: Option<&str>) -> String {
+    match (&measured.gate, headline) {
+        (_, None) => "this scenario has no load".to_owned(),
+        (GateFinding::Unknown(reason), _) => reason.clone(),
+        (_, Some(name)) => format!("load {name} has no kept repeat"),
+    }
+}
+
+/// The load's figures of any repeat, kept or not: its name, role and kind are the same in all.
+fn load_of_any<'a>(measured: &MeasuredPoint<'a>, name: &str) -> Vec<&'a LoadFigures> {
+    let repeats: Vec<&RepeatSummary> =
+        measured.kept.iter().chain(&measured.saturated).chain(&measured.spoiled).copied().collect();
+    load(&repeats, name)
+}
+
+fn load_result(
+    any: &[&LoadFigures],
+    kept: Vec<&LoadFigures>,
+    seed: u64,
+    mut notes: Notes,
+) -> Option<LoadResult> {
+    let like = any.first()?;
+    let rate = |load: &LoadFigures| load.completed as f64 / load.seconds;
+    let rates: Vec<f64> = kept.iter().map(|load| rate(load)).collect();
+    let offered: Vec<f64> = kept.iter().map(|load| load.offered as f64 / load.seconds).collect();
+    let achieved: Vec<f64> = kept.iter().filter_map(|load| achieved_fraction(load)).collect();
+    let errors: Vec<f64> = kept.iter().filter_map(|load| error_fraction(load)).collect();
+    let throughput = notes.figure("throughput", estimate(&rates, Scale::Logarithmic, seed));
+    let latencies: Vec<LatencyMs> = kept.iter().map(|load| load.latency_ms).collect();
+    let p99_ms = notes.figure("p99_ms", p99_figure(&latencies, seed));
+    let mut latency_ms = latency(&latencies);
+    // One p99 on a page: the mean that the interval belongs to.
+    latency_ms.p99 = p99_ms.map(|figure| figure.value);
+    Some(LoadResult {
+        name: like.name.clone(),
+        role: like.role,
+        loop_kind: like.loop_kind,
+        measured: like.measured,
+        offered: mean(&offered),
+        achieved_fraction: mean(&achieved),
+        throughput: throughput.map(|figure| Throughput { unit: format!("{}/s", like.unit), figure }),
+        latency_ms,
+        p99_ms,
+        errors: mean(&errors),
+        send_lateness_us: lateness(&kept),
+        fairness: notes.kept("fairness", fairness_of(&kept)),
+        guests: guests(&kept),
+    })
+}
+
+fn p99_figure(latencies: &[LatencyMs], seed: u64) -> Result<crate::figure::Figure, Missing> {
+    let values: Vec<f64> = latencies.iter().filter_map(admissible_p99).collect();
+    if let (true, Some(first)) = (values.is_empty(), latencies.first()) {
+        percentile_admissible(first.n, 0.99)?;
+    }
+    estimate(&values, Scale::Logarithmic, seed)
+}
+
+/// The median over repeats: a percentile of percentiles is no percentile, but the repeat in the middle had it.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    (!values.is_empty()).then(|| crate::bootstrap::quantile(&values, 0.5))
+}
+
+fn latency(repeats: &[LatencyMs]) -> LatencyMs {
+    let of = |fraction: f64, figure: fn(&LatencyMs) -> Option<f64>| {
+        let enough = repeats.iter().filter(|latency| percentile_admissible(latency.n, fraction).is_ok());
+        median(enough.filter_map(figure).collect())
+    };
+    LatencyMs {
+        n: repeats.iter().map(|latency| latency.n).sum(),
+        mean: median(repeats.iter().filter_map(|latency| latency.mean).collect()),
+        p50: of(0.5, |latency| latency.p50),
+        p90: of(0.9, |latency| latency.p90),
+        p99: of(0.99, |latency| latency.p99),
+        p999: of(0.999, |latency| latency.p999),
+        max: repeats.iter().filter_map(|latency| latency.max).reduce(f64::max),
+    }
+}
+
+fn lateness(kept: &[&LoadFigures]) -> LatenessUs {
+    let of = |figure: fn(&LatenessUs) -> Option<f64>| {
+        median(kept.iter().filter_map(|load| figure(&load.send_lateness_us)).collect())
+    };
+    LatenessUs {
+        p50: of(|lateness| lateness.p50),
+        p99: of(|lateness| lateness.p99),
+        p999: of(|lateness| lateness.p999),
+        max: kept.iter().filter_map(|load| load.send_lateness_us.max).reduce(f64::max),
+    }
+}
+
+/// How evenly guests were served over all kept repeats.
+fn fairness_of(kept: &[&LoadFigures]) -> Result<Fairness, Missing> {
+    let amounts: Vec<Amount> = by_guest(kept)
+        .iter()
+        .map(|(name, repeats)| Amount {
+            guest: (*name).to_owned(),
+            amount: repeats.iter().map(|guest| guest.completed as f64).sum(),
+        })
+        .collect();
+    if amounts.len() == 1 {
+        return Err(Missing::because("one guest shares with nobody"));
+    }
+    let found = fairness(&amounts)?;
+    let average = amounts.iter().map(|guest| guest.amount).sum::<f64>() / amounts.len() as f64;
+    let served = |guest: Amount| Served { guest: guest.guest, of_mean: guest.amount / average };
+    Ok(Fairness {
+        jain: found.jain,
+        least_served: served(found.least_served),
+        most_served: served(found.most_served),
+    })
+}
+
+fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
+    let seconds: f64 = kept.iter().map(|load| load.seconds).sum();
+    let of_guest = |name: &str, repeats: &[&GuestFigures]| {
+        let latencies: Vec<LatencyMs> = repeats.iter().map(|guest| guest.latency_ms).collect();
+        let completed: u64 = repeats.iter().map(|guest| guest.completed).sum();
+        let errors: u64 = repeats.iter().map(|guest| guest.errors).sum();
+        GuestResult {
+            name: name.to_owned(),
+            tile: repeats[0].tile,
+            throughput: completed as f64 / seconds,
+            latency_ms: latency(&latencies),
+            errors: errors as f64 / (completed + errors).max(1) as f64,
+        }
+    };
+    by_guest(kept).iter().map(|(name, repeats)| of_guest(name, repeats)).collect()
+}
+
+fn vs_one_tile(
+    measured: &MeasuredPoint,
+    all: &[MeasuredPoint],
+    headline: Option<&str>,
+) -> Result<f64, Missing> {
+    let name = headline.ok_or_else(|| Missing::because("this scenario has no load"))?;
+    let one = all.iter().find(|other| {
+        let (point, own) = (other.point, measured.point);
+        point.tiles == 1 && point.backend == own.backend && point.side == own.side && point.vary == own.vary
+    });
+    let one = one.ok_or_else(|| Missing::because("one tile was not measured"))?;
+    let throughput = |of: &MeasuredPoint| {
+        let rates: Vec<f64> = of.load(name).iter().map(|load| load.completed as f64 / load.seconds).collect();
+        estimate(&rates, Scale::Logarithmic, 0).map(|figure| figure.value)
+    };
+    Ok(throughput(measured)? / throughput(one)?)
+}
+
+fn processor(kept: &[&RepeatSummary]) -> Option<ProcessorFigures> {
+    let of = |part: fn(&ProcessorFigures) -> f64| {
+        mean(&kept.iter().map(|repeat| part(&repeat.host.processor)).collect::<Vec<f64>>())
+    };
+    Some(ProcessorFigures {
+        guest_work: of(|parts| parts.guest_work)?,
+        guest_overhead: of(|parts| parts.guest_overhead)?,
+        load: of(|parts| parts.load)?,
+        tilemark: of(|parts| parts.tilemark)?,
+        other: of(|parts| parts.other)?,
+        steal: of(|parts| parts.steal)?,
+        idle: of(|parts| parts.idle)?,
+    })
+}

@@ -1,0 +1,121 @@
+//! What spoils a repeat. Each rule names what was seen and the bar that it crossed.
+
+use tilemark_plan::plan::Point;
+use tilemark_record::summary::{HostFigures, LoadFigures, RepeatSummary};
+
+use crate::percentile::percentile_admissible;
+
+/// Most processor use outside the run, as a part of the host (design, decision 8).
+pub const FOREIGN_FRACTION_MAX: f64 = 0.05;
+
+/// Most processor time taken by the hypervisor under this host, as a part of it. Stricter than for foreign
+/// load: what is stolen is gone while a guest is in the midst of a request and nobody here can see by whom.
+pub const STEAL_FRACTION_MAX: f64 = 0.02;
+
+/// Most pages swapped in a repeat: 1 MiB. A kernel that parks single pages of sleepers disturbs nobody.
+pub const SWAPPED_PAGES_MAX: u64 = 256;
+
+/// Largest step of the clock in a second, in milliseconds. Slewing by NTP stays below 0.5 ms in a second.
+pub const CLOCK_STEP_MS_MAX: f64 = 10.0;
+
+/// Above this a load thread is too busy to be on time (design, decision 8).
+pub const SENDER_BUSY_MAX: f64 = 0.8;
+
+/// Lateness p99 above this part of the reported p99 is our own time reported as the guest's (decision 8).
+pub const LATENESS_OF_P99_MAX: f64 = 0.1;
+
+/// Lateness p99 below this part of the gate's p99 moves no answer, however fast the guests are: a timer that
+/// wakes 0.1 ms late is no saturated load.
+pub const LATENESS_OF_GATE_MIN: f64 = 0.01;
+
+/// What a repeat is worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Soundness {
+    /// Its figures count.
+    Sound,
+    /// Its loads were late or too busy: its figures are partly our own.
+    Saturated(String),
+    /// Something else spoiled it.
+    Spoiled(String),
+}
+
+pub(crate) fn soundness(point: &Point, repeat: &RepeatSummary) -> Soundness {
+    let spoiled = spoiled(point, repeat);
+    if !spoiled.is_empty() {
+        return Soundness::Spoiled(spoiled.join("; "));
+    }
+    let gate_ms = point.gate.p99.as_milliseconds();
+    let late: Vec<String> = repeat.loads.iter().filter_map(|load| saturation(load, gate_ms)).collect();
+    if late.is_empty() { Soundness::Sound } else { Soundness::Saturated(late.join("; ")) }
+}
+
+fn spoiled(point: &Point, repeat: &RepeatSummary) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if repeat.backend != point.backend {
+        let (was, wanted) = (repeat.backend.name(), point.backend.name());
+        reasons.push(format!("its guests were {was} where the plan says {wanted}"));
+    }
+    let planned = |name: &str| repeat.loads.iter().any(|load| load.name == name);
+    let mut lacking: Vec<&str> =
+        point.loads.iter().map(|load| load.name.as_str()).filter(|name| !planned(name)).collect();
+    lacking.dedup();
+    reasons.extend(lacking.into_iter().map(|name| format!("load {name} gave no figures")));
+    let silent = repeat.loads.iter().filter(|load| load.offered == 0);
+    reasons.extend(silent.map(|load| format!("load {} asked nothing", load.name)));
+    reasons.extend(by_host(&repeat.host));
+    reasons.extend(repeat.incidents.iter().map(|incident| match &incident.guest {
+        Some(guest) => format!("{}: {}", guest, incident.what),
+        None => incident.what.clone(),
+    }));
+    reasons
+}
+
+fn by_host(host: &HostFigures) -> Vec<String> {
+    if host.seconds == 0 {
+        return vec!["the host was not watched, so nothing says that it was undisturbed".to_owned()];
+    }
+    let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
+    let mut reasons = Vec::new();
+    // A NaN is a reason too.
+    let mut over = |value: f64, bar: f64, what: String| {
+        if value > bar || value.is_nan() {
+            reasons.push(what);
+        }
+    };
+    let processor = &host.processor;
+    let (steal, other) = (percent(processor.steal), percent(processor.other));
+    over(processor.steal, STEAL_FRACTION_MAX, format!("steal {steal} of the host"));
+    over(processor.other, FOREIGN_FRACTION_MAX, format!("foreign load {other} of the host"));
+    over(
+        host.clock_step_ms_max,
+        CLOCK_STEP_MS_MAX,
+        format!("the clock stepped by {:.0} ms", host.clock_step_ms_max),
+    );
+    let throttled = host.throttled.unwrap_or(0);
+    over(throttled as f64, 0.0, format!("processors were throttled {throttled} times"));
+    let swapped = host.swapped_pages.unwrap_or(0);
+    over(swapped as f64, SWAPPED_PAGES_MAX as f64, format!("{swapped} pages were swapped"));
+    let killed = host.oom_kills.unwrap_or(0);
+    over(killed as f64, 0.0, format!("the kernel ended {killed} processes for want of memory"));
+    reasons
+}
+
+/// Why a load's figures are partly our own; `None` where they are not.
+pub(crate) fn saturation(load: &LoadFigures, gate_p99_ms: f64) -> Option<String> {
+    let busy = load.sender_busy.max_fraction;
+    if busy > SENDER_BUSY_MAX {
+        return Some(format!("load {}: a thread used {:.0} % of its processor", load.name, 100.0 * busy));
+    }
+    let lateness_ms = load.send_lateness_us.p99? / 1_000.0;
+    let p99 = load.latency_ms.p99.filter(|_| percentile_admissible(load.latency_ms.n, 0.99).is_ok());
+    // Without a p99 the largest value stands above it: only lateness that is too much even of that counts.
+    let reported = p99.or(load.latency_ms.max)?;
+    let late =
+        lateness_ms > LATENESS_OF_P99_MAX * reported && lateness_ms > LATENESS_OF_GATE_MIN * gate_p99_ms;
+    late.then(|| {
+        format!(
+            "load {}: requests were sent up to {lateness_ms:.2} ms late (p99), over 10 % of the {reported:.2} ms reported",
+            load.name
+        )
+    })
+}

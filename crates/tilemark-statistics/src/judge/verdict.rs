@@ -1,0 +1,142 @@
+//! Whether the figures behind the answer can be trusted. Something that is known to have spoiled them outranks
+//! not knowing enough, and both outrank trust.
+
+use tilemark_record::result::{Answer, LimitResource, Verdict, VerdictStatus};
+
+use super::counts;
+use super::gate::GateFinding;
+use super::ladder;
+use super::measured::MeasuredPoint;
+use super::sides::is_trusted;
+use crate::compare::{ExitVerdict, Rank, SideComparison, SideVerdict};
+use crate::interval::INTERVAL_REPEATS_MIN;
+
+#[derive(Default)]
+struct Doubts {
+    spoiled: Vec<String>,
+    unknown: Vec<String>,
+}
+
+impl Doubts {
+    fn verdict(self) -> Verdict {
+        let status = if !self.spoiled.is_empty() {
+            VerdictStatus::NotTrusted
+        } else if !self.unknown.is_empty() {
+            VerdictStatus::CannotTell
+        } else {
+            VerdictStatus::Trusted
+        };
+        Verdict { status, reasons: self.spoiled.into_iter().chain(self.unknown).collect() }
+    }
+
+    /// A point on which an answer rests: most of its repeats must count, and enough for an interval.
+    fn at_decisive(&mut self, point: &MeasuredPoint) {
+        let (kept, voided) = (point.kept.len(), point.voided.len());
+        let at = place(point);
+        // Without a load there is nothing whose interval could be wanted.
+        let wanted = if point.point.loads.is_empty() { 1 } else { INTERVAL_REPEATS_MIN };
+        if voided > kept {
+            let why = point.voided.first().map_or("", |voided| voided.reason.as_str());
+            self.spoiled.push(format!("{voided} of {} repeats {at} were voided: {why}", kept + voided));
+        } else if kept < wanted {
+            self.unknown.push(format!("{kept} of the {wanted} repeats {at} that a figure needs"));
+        }
+    }
+}
+
+fn place(point: &MeasuredPoint) -> String {
+    let tiles = point.point.tiles;
+    format!("at {tiles} tile{} on {}", if tiles == 1 { "" } else { "s" }, point.point.backend.name())
+}
+
+pub(crate) fn verdict(
+    measured: &[MeasuredPoint],
+    answer: &Answer,
+    sides: Option<&SideComparison>,
+) -> Verdict {
+    if let Some(sides) = sides {
+        let touched = measured.iter().filter(|point| point.point.side.is_some());
+        return of_sides(touched, sides);
+    }
+    let mut doubts = Doubts::default();
+    let counted = || measured.iter().filter(|point| counts(point.point.backend));
+    if counted().next().is_none() || answer.backend.is_none() {
+        doubts.unknown.extend(answer.none_because.clone());
+        return doubts.verdict();
+    }
+    let own = || counted().filter(|point| Some(point.point.backend) == answer.backend);
+    if !ladder::is_one(measured) {
+        // Several ladders, or none to climb: every point stands for itself.
+        own().for_each(|point| doubts.at_decisive(point));
+    } else if answer.holds.is_some() || answer.breaks.is_some() {
+        let broke = answer.breaks.as_ref().map(|found| found.tiles);
+        let decisive = |tiles: u32| Some(tiles) == answer.holds || Some(tiles) == broke;
+        own().filter(|point| decisive(point.point.tiles)).for_each(|point| doubts.at_decisive(point));
+        between(&mut doubts, own(), answer);
+    } else {
+        without_answer(&mut doubts, own(), answer);
+    }
+    doubts.verdict()
+}
+
+fn without_answer<'m, 'a: 'm>(
+    doubts: &mut Doubts,
+    own: impl Iterator<Item = &'m MeasuredPoint<'a>>,
+    answer: &Answer,
+) {
+    let spoiled = own.into_iter().any(|point| point.kept.is_empty() && !point.voided.is_empty());
+    let reason = answer.none_because.clone().unwrap_or_else(|| "no step gave an answer".to_owned());
+    if spoiled { doubts.spoiled.push(reason) } else { doubts.unknown.push(reason) }
+}
+
+/// Steps that were to be measured below the one that broke, or at all where none broke, and gave no answer.
+fn between<'m, 'a: 'm>(
+    doubts: &mut Doubts,
+    own: impl Iterator<Item = &'m MeasuredPoint<'a>>,
+    answer: &Answer,
+) {
+    let broke = answer.breaks.as_ref().map_or(u32::MAX, |found| found.tiles);
+    for point in own.filter(|point| point.point.tiles < broke) {
+        let GateFinding::Unknown(reason) = &point.gate else { continue };
+        let text = format!("{}: {reason}", place(point));
+        if point.voided.is_empty() { doubts.unknown.push(text) } else { doubts.spoiled.push(text) }
+    }
+    if answer.breaks.is_some() && answer.limit.resource == LimitResource::LoadGenerator {
+        doubts.spoiled.push("the load generator ran out before the host did".to_owned());
+    }
+}
+
+/// Sides: every point that was compared, and whether the repeats could tell.
+pub(crate) fn of_sides<'m, 'a: 'm>(
+    touched: impl Iterator<Item = &'m MeasuredPoint<'a>>,
+    sides: &SideComparison,
+) -> Verdict {
+    let mut doubts = Doubts::default();
+    let mut any = false;
+    for point in touched {
+        any = true;
+        if counts(point.point.backend) {
+            doubts.at_decisive(point);
+        } else {
+            doubts.unknown.push(format!("{}: emulated guests prove function, not speed", place(point)));
+        }
+    }
+    if !any {
+        doubts.unknown.push("the two have no step, value and backend in common".to_owned());
+    }
+    let decides = sides.changes.iter().filter(|change| change.rank == Rank::Primary);
+    for change in decides.filter(|change| change.verdict == SideVerdict::CannotTell) {
+        let reason = [change.resolution.as_ref().err(), change.ratio.as_ref().err(), change.p.as_ref().err()];
+        let reason =
+            reason.into_iter().flatten().next().map_or("too few repeats", |missing| missing.reason.as_str());
+        doubts.unknown.push(format!("{}: {reason}", change.measure));
+    }
+    doubts.verdict()
+}
+
+pub(crate) fn exit_verdict(verdict: &Verdict, sides: Option<&SideComparison>, tolerance: f64) -> ExitVerdict {
+    match sides {
+        Some(sides) if is_trusted(verdict) => sides.exit_verdict(tolerance),
+        _ => ExitVerdict::CannotTell,
+    }
+}

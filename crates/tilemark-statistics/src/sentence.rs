@@ -1,0 +1,268 @@
+//! The answer in one or two sentences that can be copied whole: the same on paper, in a browser and in a terminal.
+
+use tilemark_plan::plan::{Backend, Demand, Plan, Point};
+use tilemark_record::result::{
+    Answer, Break, Comparison, ComparisonOutcome, Cost, Difference, Figure, GateMeasure, LimitResource,
+    MeasureComparison, Verdict, VerdictStatus,
+};
+
+use crate::judge::Pairing;
+
+/// How many the host carries.
+pub fn answer(plan: &Plan, answer: &Answer, verdict: &Verdict) -> String {
+    if let Some(reason) = &answer.none_because {
+        return format!("No answer: {}; to fix: {}.", reason, remedy(answer));
+    }
+    let mut sentences = Vec::new();
+    match (answer.holds, &answer.breaks) {
+        (Some(tiles), Some(broke)) => {
+            sentences.push(format!("Holds {}.", held(plan, answer, tiles)));
+            sentences.push(match answer.untried {
+                None => format!("At {}, {}.", broke.tiles, what_broke(broke)),
+                Some(_) => format!("Breaks at {}: {}.", broke.tiles, what_broke(broke)),
+            });
+        }
+        (Some(tiles), None) => {
+            let most = if beyond_is_unknown(verdict) { "" } else { ", the most tried" };
+            let text = held(plan, answer, tiles).replacen(':', &format!("{most}:"), 1);
+            sentences.push(format!("Holds at least {text}."));
+        }
+        (None, Some(broke)) => {
+            sentences.push(format!("Does not hold {}: {}.", tiles(broke.tiles), what_broke(broke)));
+        }
+        (None, None) => return format!("No answer: no step was measured; to fix: {}.", remedy(answer)),
+    }
+    sentences.extend(ran_out(answer));
+    sentences.extend(untried(plan, answer));
+    sentences.extend(doubt(verdict));
+    sentences.join(" ")
+}
+
+/// What stands in the way, for an answer that is not given.
+fn remedy(answer: &Answer) -> String {
+    let reason = answer.none_because.as_deref().unwrap_or_default();
+    match answer.backend {
+        None => "measure on a host with usable KVM, or natively with `--on native`".to_owned(),
+        Some(_) if answer.limit.resource == LimitResource::LoadGenerator => {
+            "give the load more processors, or send it from another machine".to_owned()
+        }
+        Some(_) if reason.contains("varies") => "read each point, or fix one value with `--set`".to_owned(),
+        Some(_) if reason.contains("broke and") => {
+            "run it again with more repeats (`--set measure.repeats=…`)".to_owned()
+        }
+        Some(_) if reason.contains("sides") => "read the comparison".to_owned(),
+        Some(_) if reason.contains("no load") => {
+            "read the points: memory and time to ready stand there".to_owned()
+        }
+        Some(_) => "remove what disturbed it and run it again".to_owned(),
+    }
+}
+
+fn tiles(count: u32) -> String {
+    if count == 1 { "1 tile".to_owned() } else { format!("{count} tiles") }
+}
+
+/// `6 tiles: 24 guests, 1.5 vCPUs per thread, p99 ≤ 50 ms at 200 requests/s each`
+fn held(plan: &Plan, answer: &Answer, count: u32) -> String {
+    let native = answer.backend == Some(Backend::Native);
+    let point =
+        plan.points.iter().find(|point| point.tiles == count && Some(point.backend) == answer.backend);
+    let guests = point.map_or(0, |point| point.guests.len());
+    let (how, noun) = if native { (" natively", "twin") } else { ("", "guest") };
+    let plural = if guests == 1 { "" } else { "s" };
+    let mut text = format!("{}{how}: {guests} {noun}{plural}", tiles(count));
+    if let Some(share) = answer.vcpus_per_thread {
+        text += &format!(", {} vCPUs per thread", short(share));
+    }
+    if let Some(point) = point {
+        text += &format!(", p99 ≤ {} ms{}", short(point.gate.p99.as_milliseconds()), demand(plan, point));
+    }
+    text
+}
+
+fn demand(plan: &Plan, point: &Point) -> String {
+    let headline = plan.scenario.headline.as_deref();
+    let Some(load) = point.loads.iter().find(|load| Some(load.name.as_str()) == headline) else {
+        return String::new();
+    };
+    let unit = match load.work.name() {
+        "messaging" => "messages",
+        "store" => "orders",
+        _ => "requests",
+    };
+    match &load.demand {
+        Demand::Open { rate, .. } => format!(" at {} {unit}/s each", short(rate.get())),
+        Demand::Closed => format!(" with {} {unit} always under way at each", load.connections),
+    }
+}
+
+/// `web in tile 5 took 81 ms [74, 90]`
+fn what_broke(broke: &Break) -> String {
+    let who = broke.guest.as_deref().map_or_else(|| broke.load.clone(), guest);
+    match broke.measure {
+        GateMeasure::P99 => {
+            format!("{who} took {} ms{}", short(broke.value), range(broke.low, broke.high, short))
+        }
+        GateMeasure::Errors => {
+            let of = |value: f64| short(100.0 * value);
+            format!("{who} failed {} % of its requests{}", of(broke.value), range(broke.low, broke.high, of))
+        }
+        GateMeasure::Achieved => {
+            let of = |value: f64| short(100.0 * value);
+            format!(
+                "{who} was served {} % of its demand{}",
+                of(broke.value),
+                range(broke.low, broke.high, of)
+            )
+        }
+    }
+}
+
+/// `tile-005-web` is `web in tile 5`; another name stands as it is.
+fn guest(name: &str) -> String {
+    let parts = name.strip_prefix("tile-").and_then(|rest| rest.split_once('-'));
+    match parts.and_then(|(tile, role)| Some((tile.parse::<u32>().ok()?, role))) {
+        Some((tile, role)) => format!("{role} in tile {tile}"),
+        None => name.to_owned(),
+    }
+}
+
+fn range(low: Option<f64>, high: Option<f64>, text: impl Fn(f64) -> String) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!(" [{}, {}]", text(low), text(high)),
+        _ => String::new(),
+    }
+}
+
+fn ran_out(answer: &Answer) -> Option<String> {
+    let what = match answer.limit.resource {
+        LimitResource::Processor => "Processor",
+        LimitResource::Memory => "Memory",
+        LimitResource::Disk => "Disk",
+        LimitResource::Network => "Network",
+        LimitResource::LoadGenerator => {
+            return Some("Beyond, the load generator ran out, which is no limit of the host.".to_owned());
+        }
+        LimitResource::Unknown => return None,
+    };
+    Some(format!("{what} ran out first."))
+}
+
+/// `5 to 7 not tried: tilemark run first-look --tiles 5,6,7`
+fn untried(plan: &Plan, answer: &Answer) -> Option<String> {
+    let gap = answer.untried?;
+    let (from, to) = (gap.from, gap.to);
+    let counts = if from == to { from.to_string() } else { format!("{from} to {to}") };
+    let on = answer.backend.filter(|backend| *backend == Backend::Native).map_or("", |_| " --on native");
+    Some(format!("{counts} not tried: tilemark capacity {}{on}", plan.scenario.name))
+}
+
+fn beyond_is_unknown(verdict: &Verdict) -> bool {
+    verdict.status != VerdictStatus::Trusted
+}
+
+fn doubt(verdict: &Verdict) -> Option<String> {
+    let first = verdict.reasons.first()?;
+    match verdict.status {
+        VerdictStatus::Trusted => None,
+        VerdictStatus::NotTrusted => Some(format!("Not trusted: {first}.")),
+        VerdictStatus::CannotTell => Some(format!("Not certain: {first}.")),
+    }
+}
+
+/// What virtualization costs.
+pub fn cost(cost: &Cost) -> String {
+    let parts = [
+        cost.processor.map(|figure| format!("{} of processor time for the same work", factor(&figure))),
+        cost.p99.map(|figure| format!("{} of p99", factor(&figure))),
+        cost.throughput.map(|figure| format!("{} of throughput", factor(&figure))),
+    ];
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    if told.is_empty() {
+        return format!("At {} the cost of virtualization cannot be told.", tiles(cost.tiles));
+    }
+    format!("At {}, guests against their native twins: {}.", tiles(cost.tiles), told.join(", "))
+}
+
+fn factor(figure: &Figure) -> String {
+    let of = |value: f64| format!("{value:.2}");
+    format!("{} times{}", of(figure.value), range(figure.low, figure.high, of))
+}
+
+/// How two sides differ, by the measure that says most: one that is worse, else one that cannot tell, else one
+/// that is better, else the first.
+pub fn sides(comparison: &Comparison, pairing: Pairing) -> String {
+    let primary = || comparison.measures.iter().filter(|measure| measure.primary);
+    let telling = [ComparisonOutcome::Worse, ComparisonOutcome::CannotTell, ComparisonOutcome::Better]
+        .into_iter()
+        .find_map(|outcome| primary().find(|measure| measure.outcome == outcome))
+        .or_else(|| primary().next());
+    let Some(measure) = telling.filter(|_| comparison.outcome != ComparisonOutcome::CannotTell) else {
+        return cannot_tell(comparison, telling);
+    };
+    let change = change(measure, pairing);
+    let text = match comparison.outcome {
+        ComparisonOutcome::Worse => format!("B is worse than A in {change}."),
+        ComparisonOutcome::Better => format!("B is better than A in {change}."),
+        ComparisonOutcome::NoDifference | ComparisonOutcome::CannotTell => {
+            let seen = measure.resolution.map_or(String::new(), |resolution| {
+                format!("; a change of {} % would have been seen", short(100.0 * resolution))
+            });
+            format!("No difference seen between A and B: {change}{seen}.")
+        }
+    };
+    format!("{text} {}", cause(&comparison.differences))
+}
+
+fn cannot_tell(comparison: &Comparison, telling: Option<&MeasureComparison>) -> String {
+    let reason = match telling {
+        None => "the sides have no measure in common".to_owned(),
+        Some(measure) => format!("{} repeats cannot tell in {}", measure.change.n_repeats, measure.name),
+    };
+    format!(
+        "No answer: {reason}; to fix: more repeats (`--set measure.repeats=…`). {}",
+        cause(&comparison.differences)
+    )
+}
+
+/// `4 KiB disk I/O: −6.1 % [−7.5, −4.8], 8 pairs`
+fn change(measure: &MeasureComparison, pairing: Pairing) -> String {
+    let Figure { value, low, high, n_repeats } = measure.change;
+    let of = |value: f64| signed(100.0 * value);
+    let each = match pairing {
+        Pairing::Blocks => format!("{n_repeats} pairs"),
+        Pairing::None => format!("{n_repeats} repeats a side"),
+    };
+    format!("{}: {} %{}, {each}", measure.name, of(value), range(low, high, of))
+}
+
+fn cause(differences: &[Difference]) -> String {
+    match differences {
+        [] => "Nothing that was planned differs.".to_owned(),
+        [only] => format!("Only {} differs: {} (A), {} (B).", only.key, only.a, only.b),
+        several => {
+            let keys: Vec<&str> = several.iter().map(|difference| difference.key.as_str()).collect();
+            format!("{} things differ, so no cause is named: {}.", keys.len(), keys.join(", "))
+        }
+    }
+}
+
+/// Two or three digits that matter, without empty ones.
+fn short(value: f64) -> String {
+    let text = match value.abs() {
+        size if size >= 10.0 => format!("{value:.0}"),
+        size if size >= 1.0 => format!("{value:.1}"),
+        size if size >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    };
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// With a sign that is as wide as a plus.
+fn signed(value: f64) -> String {
+    let text = format!("{value:+.1}");
+    text.replace('-', "−")
+}
