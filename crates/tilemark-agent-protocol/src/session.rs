@@ -115,6 +115,11 @@ impl<S: Read + Write> Session<S> {
     pub fn stream(&self) -> &S {
         &self.stream
     }
+
+    /// The stream, to set its time limits.
+    pub fn stream_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
 }
 
 #[cfg(test)]

@@ -1,1 +1,26 @@
 //! Backends: how guests exist (kvm, emulated, native), templates, clones and the run network.
+//!
+//! Everything here happens inside a run's own PID, mount and network namespaces, as root: whatever this crate
+//! makes ends with them, also when nothing of it gets to clean up. It starts guests and talks to their agents; what
+//! their users ask of them is no matter of this crate.
+
+mod backend;
+mod console;
+mod conversation;
+mod disks;
+mod error;
+mod native;
+mod network;
+mod process_tree;
+mod ready;
+
+pub use backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId};
+pub use console::ConsoleTail;
+pub use conversation::{AgentSession, Conversation};
+pub use disks::DiskFolders;
+pub use error::GuestError;
+pub use native::{NativeBackend, NativeSettings};
+pub use network::{BRIDGE, GUESTS_MAX, RunNetwork};
+pub use ready::{
+    CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, describe, make_all_ready, make_ready, start_ready,
+};

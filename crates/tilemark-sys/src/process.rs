@@ -11,7 +11,7 @@ use rustix::{
     io::{Errno, FdFlags, fcntl_dupfd_cloexec},
     process::{
         Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, pidfd_open, pidfd_send_signal,
-        waitid, waitpid,
+        waitid,
     },
 };
 use std::{
@@ -667,7 +667,7 @@ pub fn keep_over_exec(descriptor: BorrowedFd<'_>) -> io::Result<()> {
 /// Children of others are reaped too, so nobody else in this process may wait for one.
 pub fn init_loop(main: &Child) -> io::Result<Ended> {
     loop {
-        match waitpid(None, WaitOptions::empty()) {
+        match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == main.pid => {
                 return Ok(ended(status.exit_status(), status.terminating_signal()));
             }

@@ -1,0 +1,102 @@
+//! How guests exist, behind one trait.
+//!
+//! ```text
+//!             start                 agent answers
+//!  (nothing) -------> Starting --------------------> Running ----> Ended
+//!                         |             (connect proves it)          ^
+//!                         +------------------ stop, crash -----------+
+//! ```
+
+use crate::{conversation::AgentSession, error::GuestError};
+use serde::{Deserialize, Serialize};
+use std::{path::PathBuf, time::Duration};
+use tilemark_agent_protocol::Service;
+use tilemark_plan::plan::{self, GuestPlan};
+
+/// A guest of one backend; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuestId(pub(crate) u64);
+
+/// A template of one backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TemplateId(pub(crate) u64);
+
+/// How a guest is to come to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartMode {
+    /// From its kernel on.
+    Boot,
+    /// Copy-on-write from a frozen template. A native twin has none and starts anew.
+    Clone(TemplateId),
+}
+
+/// How a guest came to be, for the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Its own kernel booted.
+    Booted,
+    /// It continues its template.
+    Cloned,
+    /// No kernel of its own: namespaces.
+    Namespaced,
+}
+
+/// What a guest is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GuestState {
+    /// Its processes are being made.
+    Starting,
+    /// Its processes run. Whether its agent answers, only a conversation tells.
+    Running,
+    /// It is gone: how, in words.
+    Ended(String),
+}
+
+/// The host's processes of one guest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Processes {
+    /// All of them, the first one first, by number.
+    pub all: Vec<u32>,
+    /// The threads that carry its virtual processors; none for a native twin.
+    pub vcpu_threads: Vec<u32>,
+}
+
+/// A way for guests to exist. Everything may be called from many threads.
+pub trait Backend: Send + Sync {
+    /// Which one.
+    fn kind(&self) -> plan::Backend;
+
+    /// Makes the template from which guests like this are cloned, with this service running in it, or finds it
+    /// made already. Waits; takes as long as a boot.
+    fn template(&self, guest: &GuestPlan, service: &Service) -> Result<TemplateId, GuestError>;
+
+    /// Starts a guest and returns at once, before it has booted. Its network device is on the bridge then.
+    fn start(&self, guest: &GuestPlan, mode: StartMode) -> Result<GuestId, GuestError>;
+
+    /// Says what the guest is doing now. Never waits.
+    fn state(&self, guest: GuestId) -> Result<GuestState, GuestError>;
+
+    /// Begins a conversation with its agent, at most so long: the agent gave back a fresh nonce. A conversation
+    /// that was going on breaks off.
+    fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError>;
+
+    /// Its processes now.
+    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError>;
+
+    /// Where its console is written.
+    fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError>;
+
+    /// How it came to be.
+    fn origin(&self, guest: GuestId) -> Result<Origin, GuestError>;
+
+    /// Ends a guest and waits until its processes and devices are gone. Stopping a stopped guest is no error, so
+    /// clean-up can always call it.
+    fn stop(&self, guest: GuestId) -> Result<(), GuestError>;
+
+    /// Whether guests can be reached over the run network; a fake's cannot.
+    fn has_network(&self) -> bool;
+
+    /// What could not be made equal to the other backends here, in sentences for the report.
+    fn inequalities(&self) -> Vec<String>;
+}

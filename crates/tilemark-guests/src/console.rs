@@ -1,0 +1,76 @@
+//! The end of a guest's console, fit to be shown.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+/// How many lines are shown.
+const LINES: usize = 8;
+/// How much of the file's end is read for them.
+const BYTES: u64 = 4096;
+
+/// A console's path and its last lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsoleTail {
+    /// Where the whole console stands.
+    pub path: PathBuf,
+    /// Its last lines, without control characters: a guest must not write to the user's terminal.
+    pub lines: Vec<String>,
+}
+
+impl ConsoleTail {
+    /// Reads the end of the file; nothing when there is none.
+    pub fn read(path: &Path) -> Self {
+        let mut bytes = Vec::new();
+        if let Ok(mut file) = File::open(path) {
+            let length = file.metadata().map_or(0, |metadata| metadata.len());
+            let _ = file.seek(SeekFrom::Start(length.saturating_sub(BYTES)));
+            let _ = file.take(BYTES).read_to_end(&mut bytes);
+        }
+        Self { path: path.to_owned(), lines: last_lines(&bytes) }
+    }
+}
+
+fn last_lines(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let clean =
+        |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>().trim_end().to_owned();
+    let lines: Vec<String> = text.lines().map(clean).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].to_vec()
+}
+
+impl fmt::Display for ConsoleTail {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        if self.lines.is_empty() {
+            return write!(formatter, "its console {path} is empty");
+        }
+        write!(formatter, "its console {path} ends with:")?;
+        self.lines.iter().try_for_each(|line| write!(formatter, "\n    {line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_shown_without_control_characters() {
+        let text: String = (1..20).map(|n| format!("line {n}\r\n")).collect();
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(b"\x1b[31mKernel panic\x07\n\n");
+        let lines = last_lines(&bytes);
+        assert_eq!(lines.len(), LINES);
+        assert_eq!(lines[LINES - 1], "[31mKernel panic");
+        assert_eq!(lines[0], "line 13");
+    }
+
+    #[test]
+    fn a_missing_console_is_an_empty_one() {
+        let tail = ConsoleTail::read(Path::new("/nowhere/console.log"));
+        assert_eq!(tail.to_string(), "its console /nowhere/console.log is empty");
+    }
+}

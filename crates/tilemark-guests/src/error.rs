@@ -1,0 +1,206 @@
+//! What can go wrong with guests, each with the guest's name and what its console said last.
+
+use crate::console::ConsoleTail;
+use std::{io, path::PathBuf, time::Duration};
+use tilemark_agent_protocol::{FrameError, SessionError};
+use tilemark_netlink::{NetlinkError, PingError};
+use tilemark_sys::process::SpawnError;
+
+/// Something about guests failed.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// Time ran out before the agent said anything.
+    #[error("guest `{guest}` did not answer within {} s; {console}", within.as_secs_f64())]
+    Silent {
+        /// Who.
+        guest: String,
+        /// How long was waited.
+        within: Duration,
+        /// Its console.
+        console: ConsoleTail,
+    },
+    /// It ended by itself.
+    #[error("guest `{guest}` ended: {how}; {console}")]
+    Ended {
+        /// Who.
+        guest: String,
+        /// How, in words.
+        how: String,
+        /// Its console.
+        console: ConsoleTail,
+    },
+    /// What came back was no answer of our agent.
+    #[error("guest `{guest}` did not begin a conversation; {console}")]
+    NoConversation {
+        /// Who.
+        guest: String,
+        /// Its console.
+        console: ConsoleTail,
+        /// Why.
+        #[source]
+        source: SessionError,
+    },
+    /// The conversation broke off.
+    #[error("the conversation with guest `{guest}` broke off; {console}")]
+    Broken {
+        /// Who.
+        guest: String,
+        /// Its console.
+        console: ConsoleTail,
+        /// Why.
+        #[source]
+        source: FrameError,
+    },
+    /// The agent could not do what it was asked.
+    #[error("guest `{guest}`: {message}; {console}")]
+    Refused {
+        /// Who.
+        guest: String,
+        /// The agent's words.
+        message: String,
+        /// The agent's advice.
+        remedy: String,
+        /// Its console.
+        console: ConsoleTail,
+    },
+    /// The agent answered something else.
+    #[error("guest `{guest}` gave an answer that does not belong to {asked}")]
+    Misplaced {
+        /// Who.
+        guest: String,
+        /// What was asked.
+        asked: &'static str,
+    },
+    /// Its network does not answer.
+    #[error("guest `{guest}` is not reached over the run network; {console}")]
+    Unreachable {
+        /// Who.
+        guest: String,
+        /// Its console.
+        console: ConsoleTail,
+        /// Why.
+        #[source]
+        source: PingError,
+    },
+    /// Its clock could not be brought near the host's.
+    #[error("the clock of guest `{guest}` can be off by {} ms", bound.as_millis())]
+    ClockUnsure {
+        /// Who.
+        guest: String,
+        /// The best bound that was reached.
+        bound: Duration,
+    },
+    /// A process was not started.
+    #[error("guest `{guest}` cannot be started")]
+    Spawn {
+        /// Who.
+        guest: String,
+        /// Why.
+        #[source]
+        source: SpawnError,
+    },
+    /// A file or folder.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The run network.
+    #[error("the run network cannot be built")]
+    Network(#[from] NetlinkError),
+    /// A tool of the host.
+    #[error("`{command}` failed: {said}")]
+    Tool {
+        /// Its command line.
+        command: String,
+        /// What it said.
+        said: String,
+    },
+    /// No QEMU.
+    #[error("no QEMU found; looked for {looked_for}")]
+    QemuMissing {
+        /// Where.
+        looked_for: String,
+    },
+    /// A QEMU that is too old.
+    #[error("{} is QEMU {found}, and 7.2 is the oldest that serves", path.display())]
+    QemuTooOld {
+        /// Which.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+    },
+    /// QEMU refused a command.
+    #[error("QEMU of guest `{guest}` refused `{command}`: {said}")]
+    Qmp {
+        /// Who.
+        guest: String,
+        /// Which command.
+        command: String,
+        /// QEMU's words.
+        said: String,
+    },
+    /// The backend knows no such guest.
+    #[error("there is no guest with number {0}")]
+    Unknown(u64),
+    /// A clone of a template that this backend does not have.
+    #[error("there is no template with number {0}")]
+    UnknownTemplate(u64),
+    /// More guests than a bridge has ports.
+    #[error("guest number {index} does not fit: the run network holds {limit} guests")]
+    TooMany {
+        /// The guest's index.
+        index: u32,
+        /// The bridge's limit.
+        limit: u32,
+    },
+}
+
+impl GuestError {
+    /// What the reader should do.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Silent { console, .. }
+            | Self::Ended { console, .. }
+            | Self::NoConversation { console, .. }
+            | Self::Broken { console, .. } => format!("read {}", console.path.display()),
+            Self::Unreachable { source, .. } => source.remedy().to_owned(),
+            Self::Refused { remedy, .. } => remedy.clone(),
+            Self::Misplaced { .. } => {
+                "build tilemark again, so that it and its agent belong together".to_owned()
+            }
+            Self::ClockUnsure { .. } => "start fewer guests at once; the host is too busy".to_owned(),
+            Self::Spawn { .. } => "check that the program exists and that you are root".to_owned(),
+            Self::File { .. } => "check permissions and free space there".to_owned(),
+            Self::Network(error) => error.remedy().to_owned(),
+            Self::Tool { .. } => "run `tilemark doctor` to see which tools are missing".to_owned(),
+            Self::QemuMissing { .. } => {
+                "install qemu-system-x86, or name the program (`--set qemu.binary=PATH`)".to_owned()
+            }
+            Self::QemuTooOld { .. } => {
+                "install a newer QEMU, or name one (`--set qemu.binary=PATH`)".to_owned()
+            }
+            Self::Qmp { .. } => {
+                "try another QEMU (`--set qemu.binary=PATH`), or start guests by boot".to_owned()
+            }
+            Self::Unknown(_) | Self::UnknownTemplate(_) => {
+                "this is a fault of tilemark: report it".to_owned()
+            }
+            Self::TooMany { .. } => "lower `tiles` in the scenario".to_owned(),
+        }
+    }
+}
+
+/// Names the path of a failed file operation.
+pub(crate) fn file<E: Into<io::Error>>(
+    action: &'static str,
+    path: &std::path::Path,
+) -> impl FnOnce(E) -> GuestError {
+    let path = path.to_owned();
+    move |source| GuestError::File { action, path, source: source.into() }
+}

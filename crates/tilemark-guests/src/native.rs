@@ -1,0 +1,342 @@
+//! Native twins: the image's files in namespaces of the host's kernel, no guest.
+
+use crate::{
+    backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId},
+    console::ConsoleTail,
+    conversation::{AgentSession, SocketConversation},
+    disks::{DiskFolders, LoopDisk},
+    error::{GuestError, file},
+    network::RunNetwork,
+    process_tree,
+};
+use rustix::{
+    mount::{MountFlags, UnmountFlags, mount, unmount},
+    process::Signal,
+};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Write,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tilemark_agent_protocol::Service;
+use tilemark_plan::plan::{self, GuestPlan};
+use tilemark_sys::{
+    namespace::Namespaces,
+    process::{Child, Spawn, program_in_memory},
+};
+
+/// The number under which the twin is handed its end of the socket; the agent's `SOCKET_NUMBER`.
+const SOCKET_NUMBER: i32 = 3;
+
+/// What native twins are made of.
+#[derive(Debug)]
+pub struct NativeSettings {
+    /// The agent's program.
+    pub agent: Vec<u8>,
+    /// The image's root.
+    pub root_erofs: PathBuf,
+    /// A folder of this backend's own, in the run's directory.
+    pub folder: PathBuf,
+    /// Where data disks are made.
+    pub disks: DiskFolders,
+    /// The run's group in cgroup2, where there is one.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Guests as namespaces on the host's kernel.
+#[derive(Debug)]
+pub struct NativeBackend {
+    settings: NativeSettings,
+    network: Arc<RunNetwork>,
+    /// The mounted image; the loop device below it is held by the mount.
+    root: PathBuf,
+    twins: Mutex<BTreeMap<u64, Twin>>,
+    next: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Twin {
+    plan: GuestPlan,
+    child: Child,
+    socket: UnixStream,
+    console: PathBuf,
+    folder: PathBuf,
+    cgroup: Option<PathBuf>,
+    _disks: Vec<LoopDisk>,
+    ended: Option<String>,
+}
+
+impl NativeBackend {
+    /// Mounts the image once for all twins.
+    pub fn new(settings: NativeSettings, network: Arc<RunNetwork>) -> Result<Self, GuestError> {
+        let root = settings.folder.join("image");
+        fs::create_dir_all(&root).map_err(file("make", &root))?;
+        let image = LoopDisk::read_only(&settings.root_erofs)?;
+        mount(image.device(), &root, "erofs", MountFlags::RDONLY, None)
+            .map_err(file("mount the image on", &root))?;
+        Ok(Self { settings, network, root, twins: Mutex::default(), next: AtomicU64::new(1) })
+    }
+
+    fn twins(&self) -> MutexGuard<'_, BTreeMap<u64, Twin>> {
+        self.twins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, guest: GuestId, act: impl FnOnce(&mut Twin) -> T) -> Result<T, GuestError> {
+        self.twins().get_mut(&guest.0).map(act).ok_or(GuestError::Unknown(guest.0))
+    }
+
+    fn spawn(&self, plan: &GuestPlan, folder: &Path, disks: &[LoopDisk]) -> Result<Spawned, GuestError> {
+        let scratch = folder.join("root");
+        fs::create_dir_all(&scratch).map_err(file("make", &scratch))?;
+        let console = folder.join("console.log");
+        let log = File::create(&console).map_err(file("make", &console))?;
+        let (socket, other) = UnixStream::pair().map_err(file("make a socket for", &scratch))?;
+        let cgroup = self.cgroup_of(plan)?;
+        let spawn = self
+            .command(plan, &scratch, disks, Streams { log, other, cgroup: cgroup.as_deref() })
+            .map_err(file("prepare the start in", folder))?;
+        let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
+        Ok(Spawned { child, socket, console, cgroup })
+    }
+
+    fn command(
+        &self,
+        plan: &GuestPlan,
+        scratch: &Path,
+        disks: &[LoopDisk],
+        streams: Streams<'_>,
+    ) -> std::io::Result<Spawn> {
+        let null = File::open("/dev/null")?;
+        let size = plan.memory.get() / 2;
+        let all =
+            Namespaces::PID | Namespaces::MOUNT | Namespaces::UTS | Namespaces::IPC | Namespaces::NETWORK;
+        let spawn =
+            Spawn::descriptor(program_in_memory("tilemark-agent", &self.settings.agent)?, "tilemark-agent")?
+                .arguments([Path::new("twin"), &self.root, scratch])?
+                .argument(size.to_string())?
+                .arguments(disks.iter().map(LoopDisk::device))?
+                .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin"])?
+                .namespaces(all)
+                .hand(null.into(), 0)
+                .hand(streams.log.try_clone()?.into(), 1)
+                .hand(streams.log.into(), 2)
+                .hand(streams.other.into(), SOCKET_NUMBER)
+                .processors(&processors_of(plan))
+                .oom_score(1000)
+                .own_session();
+        Ok(match streams.cgroup {
+            Some(folder) => spawn.in_cgroup(OwnedFd::from(File::open(folder)?)),
+            None => spawn,
+        })
+    }
+
+    /// A group with a limit, where the run's group hands on the memory controller.
+    fn cgroup_of(&self, plan: &GuestPlan) -> Result<Option<PathBuf>, GuestError> {
+        let Some(parent) = self.settings.cgroup.as_deref().filter(|parent| limits_memory(parent)) else {
+            return Ok(None);
+        };
+        let folder = parent.join(&plan.name);
+        fs::create_dir_all(&folder).map_err(file("make the control group", &folder))?;
+        let limit = folder.join("memory.max");
+        fs::write(&limit, plan.memory.get().to_string()).map_err(file("write", &limit))?;
+        Ok(Some(folder))
+    }
+}
+
+struct Streams<'a> {
+    log: File,
+    other: UnixStream,
+    cgroup: Option<&'a Path>,
+}
+
+struct Spawned {
+    child: Child,
+    socket: UnixStream,
+    console: PathBuf,
+    cgroup: Option<PathBuf>,
+}
+
+fn limits_memory(group: &Path) -> bool {
+    fs::read_to_string(group.join("cgroup.subtree_control"))
+        .is_ok_and(|controllers| controllers.split_whitespace().any(|name| name == "memory"))
+}
+
+/// As many processors as the guest would have, taken in turn from those it may use.
+fn processors_of(plan: &GuestPlan) -> Vec<u32> {
+    let count = plan.processors.len();
+    let wanted = usize::try_from(plan.vcpus).unwrap_or(usize::MAX).min(count);
+    let first = usize::try_from(plan.index).unwrap_or(0) * wanted;
+    let mut chosen: Vec<u32> = (0..wanted).map(|step| plan.processors[(first + step) % count]).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+impl Backend for NativeBackend {
+    fn kind(&self) -> plan::Backend {
+        plan::Backend::Native
+    }
+
+    fn template(&self, _: &GuestPlan, _: &Service) -> Result<TemplateId, GuestError> {
+        Ok(TemplateId(0))
+    }
+
+    fn start(&self, plan: &GuestPlan, _: StartMode) -> Result<GuestId, GuestError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let folder = self.settings.folder.join(format!("{number}-{}", plan.name));
+        let disks = LoopDisk::of_guest(plan, &self.settings.disks)?;
+        let Spawned { child, socket, console, cgroup } = self.spawn(plan, &folder, &disks)?;
+        let twin =
+            Twin { plan: plan.clone(), child, socket, console, folder, cgroup, _disks: disks, ended: None };
+        let namespace_path = PathBuf::from(format!("/proc/{}/ns/net", twin.child.pid()));
+        self.twins().insert(number, twin);
+        let id = GuestId(number);
+        let joined = File::open(&namespace_path)
+            .map_err(file("open", &namespace_path))
+            .and_then(|namespace| self.network.veth(plan, namespace.as_fd()));
+        if let Err(error) = joined {
+            let console = self.console(id)?;
+            let ended = self.state(id)?;
+            self.stop(id)?;
+            return Err(match ended {
+                GuestState::Ended(how) => {
+                    GuestError::Ended { guest: plan.name.clone(), how, console: ConsoleTail::read(&console) }
+                }
+                _ => error,
+            });
+        }
+        Ok(id)
+    }
+
+    fn state(&self, guest: GuestId) -> Result<GuestState, GuestError> {
+        self.with(guest, |twin| match &twin.ended {
+            Some(how) => GuestState::Ended(how.clone()),
+            None => match twin.child.try_wait() {
+                Ok(None) => GuestState::Running,
+                Ok(Some(ended)) => {
+                    let how = format!("its first process ended with code {}", ended.code());
+                    twin.ended = Some(how.clone());
+                    GuestState::Ended(how)
+                }
+                Err(error) => GuestState::Ended(format!("its first process cannot be watched: {error}")),
+            },
+        })
+    }
+
+    fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError> {
+        let console = self.console(guest)?;
+        let (name, stream) = self.with(guest, |twin| (twin.plan.name.clone(), twin.socket.try_clone()))?;
+        let stream = stream.map_err(file("use the socket of", &console))?;
+        Ok(Box::new(SocketConversation::open(&name, console, stream, within)?))
+    }
+
+    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
+        let first = self.with(guest, |twin| twin.ended.is_none().then(|| twin.child.pid()))?;
+        Ok(Processes { all: first.map(process_tree::below).unwrap_or_default(), vcpu_threads: Vec::new() })
+    }
+
+    fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
+        self.with(guest, |twin| twin.console.clone())
+    }
+
+    fn origin(&self, _: GuestId) -> Result<Origin, GuestError> {
+        Ok(Origin::Namespaced)
+    }
+
+    fn stop(&self, guest: GuestId) -> Result<(), GuestError> {
+        let state = self.state(guest)?;
+        let (plan, pidfd, cgroup, folder) = self.with(guest, |twin| {
+            let pidfd = twin.child.pidfd().try_clone_to_owned();
+            (twin.plan.clone(), pidfd, twin.cgroup.take(), twin.folder.clone())
+        })?;
+        if !matches!(state, GuestState::Ended(_)) {
+            let pidfd = pidfd.map_err(file("watch the guest in", &folder))?;
+            let ended = tilemark_sys::process::signal_by_descriptor(pidfd.as_fd(), Signal::KILL)
+                .and_then(|()| tilemark_sys::process::ends_within(pidfd.as_fd(), STOPS_WITHIN));
+            ended.map_err(file("end the guest in", &folder))?;
+            self.with(guest, |twin| {
+                let _ = twin.child.wait();
+                twin.ended = Some("it was stopped".to_owned());
+            })?;
+        }
+        self.with(guest, |twin| twin._disks.clear())?;
+        if let Some(cgroup) = cgroup {
+            let _ = fs::remove_dir(cgroup);
+        }
+        self.network.remove(&plan)
+    }
+
+    fn has_network(&self) -> bool {
+        true
+    }
+
+    fn inequalities(&self) -> Vec<String> {
+        let mut all = vec![
+            "native twins share the host's kernel: its page cache, scheduler and limits are common to all"
+                .to_owned(),
+            "a native twin has its processors by affinity, not as threads that another kernel schedules"
+                .to_owned(),
+        ];
+        if !self.settings.cgroup.as_deref().is_some_and(limits_memory) {
+            all.push(
+                "native twins have no memory limit: this host's cgroup2 has no memory controller".to_owned(),
+            );
+        }
+        all
+    }
+}
+
+/// The kernel ends a PID namespace at once; a process that writes to a stuck disk can take longer.
+const STOPS_WITHIN: Duration = Duration::from_secs(30);
+
+impl Drop for NativeBackend {
+    fn drop(&mut self) {
+        let all: Vec<u64> = self.twins().keys().copied().collect();
+        for number in all {
+            if let Err(error) = self.stop(GuestId(number)) {
+                let _ = writeln!(std::io::stderr(), "a guest could not be stopped: {error}");
+            }
+        }
+        let _ = unmount(&self.root, UnmountFlags::DETACH);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_units::Bytes;
+
+    fn guest(index: u32, vcpus: u32, processors: &[u32]) -> GuestPlan {
+        GuestPlan {
+            name: "tile-001-web".into(),
+            index,
+            tile: 1,
+            role: tilemark_plan::scenario::Role::Web,
+            broker: Default::default(),
+            vcpus,
+            memory: Bytes::from_mib(256),
+            disks: Vec::new(),
+            mac: plan::MacAddress::of_guest(index),
+            address: plan::guest_address(index),
+            processors: processors.to_vec(),
+        }
+    }
+
+    #[test]
+    fn twins_take_processors_in_turn_and_never_more_than_the_guest_has() {
+        assert_eq!(processors_of(&guest(0, 1, &[2, 3, 4])), [2]);
+        assert_eq!(processors_of(&guest(1, 1, &[2, 3, 4])), [3]);
+        assert_eq!(processors_of(&guest(1, 2, &[2, 3, 4])), [2, 4]);
+        assert_eq!(processors_of(&guest(5, 4, &[2, 3])), [2, 3]);
+        assert!(processors_of(&guest(0, 1, &[])).is_empty(), "none stated: as the host does");
+    }
+}

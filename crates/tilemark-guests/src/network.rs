@@ -1,0 +1,91 @@
+//! The run network: one bridge in the network namespace of the run, one port for each guest.
+
+use crate::error::GuestError;
+use std::{
+    os::fd::{BorrowedFd, OwnedFd},
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tilemark_netlink::{Link, Neighbour, Netlink};
+use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, NETWORK_PREFIX};
+use tilemark_sys::tap::create_tap;
+
+/// A bridge has 1,024 ports (BR_MAX_PORTS); some are kept for templates and a load's own device.
+pub const GUESTS_MAX: u32 = 1000;
+/// The bridge's name.
+pub const BRIDGE: &str = "tilemark0";
+
+/// The network of a run, in the network namespace of the thread that made it.
+#[derive(Debug)]
+pub struct RunNetwork {
+    netlink: Mutex<Netlink>,
+    bridge: Link,
+}
+
+/// The name of guest `index`'s port.
+fn port_name(index: u32) -> String {
+    format!("guest{index}")
+}
+
+impl RunNetwork {
+    /// Switches the loopback on and makes the bridge with its address. Only ever in a namespace of the run's own.
+    pub fn create() -> Result<Self, GuestError> {
+        let mut netlink = Netlink::open()?;
+        let loopback = netlink.link("lo")?;
+        netlink.switch_on("lo", &loopback)?;
+        // No IPv6 on this network: hundreds of guests would announce themselves to each other.
+        for scope in ["all", "default"] {
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
+        }
+        let bridge = netlink.create_bridge(BRIDGE)?;
+        netlink.add_address(&bridge, BRIDGE_ADDRESS, NETWORK_PREFIX)?;
+        netlink.switch_on(BRIDGE, &bridge)?;
+        Ok(Self { netlink: Mutex::new(netlink), bridge })
+    }
+
+    fn netlink(&self) -> MutexGuard<'_, Netlink> {
+        self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes guest's tap and joins it to the bridge. It is gone when the last copy of the descriptor is closed.
+    pub fn tap(&self, guest: &GuestPlan) -> Result<OwnedFd, GuestError> {
+        check_index(guest.index)?;
+        let name = port_name(guest.index);
+        let tap =
+            create_tap(&name).map_err(crate::error::file("make a tap with", Path::new("/dev/net/tun")))?;
+        self.join(&name, guest)?;
+        Ok(tap)
+    }
+
+    /// Makes a tap that leads nowhere, for a template: it must have the device, and must not be heard.
+    pub fn unconnected_tap(&self, number: u64) -> Result<OwnedFd, GuestError> {
+        create_tap(&format!("template{number}"))
+            .map_err(crate::error::file("make a tap with", Path::new("/dev/net/tun")))
+    }
+
+    /// Makes a pair of devices: one a port of the bridge, the other `eth0` in the guest's namespace.
+    pub fn veth(&self, guest: &GuestPlan, namespace: BorrowedFd<'_>) -> Result<(), GuestError> {
+        check_index(guest.index)?;
+        let name = port_name(guest.index);
+        self.netlink().create_veth(&name, "eth0", namespace)?;
+        self.join(&name, guest)
+    }
+
+    /// Takes a guest's port away; one that is gone is no error.
+    pub fn remove(&self, guest: &GuestPlan) -> Result<(), GuestError> {
+        Ok(self.netlink().delete(&port_name(guest.index))?)
+    }
+
+    fn join(&self, name: &str, guest: &GuestPlan) -> Result<(), GuestError> {
+        let mut netlink = self.netlink();
+        let port = netlink.link(name)?;
+        netlink.join_bridge(name, &port, &self.bridge)?;
+        // The host never asks who has an address: its table of learned neighbours ends at some hundreds.
+        let neighbour = Neighbour { address: guest.address, mac: guest.mac.0 };
+        Ok(netlink.add_neighbour(&self.bridge, neighbour)?)
+    }
+}
+
+fn check_index(index: u32) -> Result<(), GuestError> {
+    if index < GUESTS_MAX { Ok(()) } else { Err(GuestError::TooMany { index, limit: GUESTS_MAX }) }
+}

@@ -1,0 +1,125 @@
+//! What tests with real guests share: namespaces of their own, the image, the agent.
+
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tilemark_agent_protocol::Service;
+use tilemark_guests::{DiskFolders, NativeBackend, NativeSettings, RunNetwork};
+use tilemark_plan::{
+    plan::{GuestPlan, MacAddress, guest_address},
+    scenario::Role,
+};
+use tilemark_sys::{
+    namespace::{self, Namespaces},
+    process::{Ended, Spawn},
+};
+use tilemark_units::Bytes;
+
+const INSIDE: &str = "TILEMARK_TEST_INSIDE";
+
+/// Runs `test` (the name of the calling test function) in PID, mount and network namespaces of its own, which take
+/// everything with them. Says loudly when that is not possible.
+pub fn in_namespaces(name: &str, test: impl FnOnce(&World)) {
+    if let Some(folder) = std::env::var_os(INSIDE) {
+        namespace::isolate_mounts().unwrap();
+        namespace::remount_proc().unwrap();
+        let folder = PathBuf::from(folder);
+        rustix::mount::mount("tmpfs", &folder, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+        return test(&World::find(folder).unwrap());
+    }
+    if let Some(reason) = missing() {
+        assert!(std::env::var_os("TILEMARK_CI").is_none(), "may not be skipped here: {reason}");
+        // Not by a macro, whose output the test harness would hide.
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            format!("skipped: {name}: {reason}\n").as_bytes(),
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let child = Spawn::this_program("test")
+        .unwrap()
+        .arguments([name, "--exact", "--nocapture", "--include-ignored"])
+        .unwrap()
+        .environment(
+            std::env::vars()
+                .map(|(k, v)| format!("{k}={v}"))
+                .chain([format!("{INSIDE}={}", folder.path().display())]),
+        )
+        .unwrap()
+        .namespaces(Namespaces::PID | Namespaces::MOUNT | Namespaces::NETWORK)
+        .dies_with_thread(rustix::process::Signal::KILL)
+        .start()
+        .unwrap();
+    assert_eq!(child.wait().unwrap(), Ended::Exited(0), "{name} failed in its namespaces");
+}
+
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("needs root".to_owned());
+    }
+    World::find(PathBuf::new()).err()
+}
+
+/// Where things are.
+pub struct World {
+    pub folder: PathBuf,
+    pub image: PathBuf,
+    pub agent: Vec<u8>,
+}
+
+impl World {
+    fn find(folder: PathBuf) -> Result<Self, String> {
+        let variable = |name: &str, what: &str| {
+            std::env::var_os(name).map(PathBuf::from).ok_or(format!("set {name} to {what}"))
+        };
+        let image = variable("TILEMARK_TEST_IMAGE", "a folder with root.erofs, vmlinux and initrd")?;
+        let agent = variable("TILEMARK_TEST_AGENT", "the statically linked agent")?;
+        let agent =
+            std::fs::read(&agent).map_err(|error| format!("cannot read {}: {error}", agent.display()))?;
+        Ok(Self { folder, image, agent })
+    }
+
+    pub fn disks(&self) -> DiskFolders {
+        DiskFolders { store: self.folder.clone(), memory: self.folder.clone() }
+    }
+
+    pub fn native(&self, network: &Arc<RunNetwork>) -> NativeBackend {
+        let settings = NativeSettings {
+            agent: self.agent.clone(),
+            root_erofs: self.image.join("root.erofs"),
+            folder: self.folder.join("native"),
+            disks: self.disks(),
+            cgroup: None,
+        };
+        NativeBackend::new(settings, Arc::clone(network)).unwrap()
+    }
+}
+
+pub fn guest(index: u32, role: Role) -> GuestPlan {
+    GuestPlan {
+        name: format!("tile-{index:03}-{}", role.name()),
+        index,
+        tile: index + 1,
+        role,
+        broker: Default::default(),
+        vcpus: 1,
+        memory: Bytes::from_mib(96),
+        disks: Vec::new(),
+        mac: MacAddress::of_guest(index),
+        address: guest_address(index),
+        processors: Vec::new(),
+    }
+}
+
+pub fn service(guest: &GuestPlan) -> Service {
+    let web = (guest.role == Role::Web).then(Default::default);
+    Service { role: guest.role, memory: guest.memory, vcpus: guest.vcpus, web, broker: None, store: None }
+}
+
+pub fn exists(path: &Path) -> bool {
+    path.exists()
+}

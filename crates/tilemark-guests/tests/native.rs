@@ -1,0 +1,89 @@
+//! Native twins for real: root, the image and the agent are needed.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{guest, in_namespaces, service};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::Arc,
+    time::Duration,
+};
+use tilemark_agent_protocol::{Execute, Reply, Request};
+use tilemark_guests::{Backend, GuestState, RunNetwork, StartMode, describe, start_ready};
+use tilemark_plan::scenario::Role;
+use tilemark_units::Span;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing() {
+    in_namespaces("a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.native(&network);
+        let plan = guest(0, Role::Web);
+        let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
+        println!("steps: {:?}", ready.steps);
+        let mut web = TcpStream::connect((plan.address, ready.port)).unwrap();
+        web.set_read_timeout(Some(LIMIT)).unwrap();
+        web.write_all(b"GET /1024 HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = Vec::new();
+        web.read_to_end(&mut text).unwrap();
+        assert!(text.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&text));
+
+        let description = describe(&plan, &mut ready.session).unwrap();
+        assert_eq!((description.host_name.as_str(), description.mac), (plan.name.as_str(), plan.mac));
+        assert_eq!(description.machine_id, ready.machine_id);
+        let processes = backend.processes(ready.id).unwrap();
+        assert!(processes.all.len() >= 4, "first process, server, nginx and its worker: {processes:?}");
+
+        backend.stop(ready.id).unwrap();
+        backend.stop(ready.id).unwrap();
+        assert!(matches!(backend.state(ready.id).unwrap(), GuestState::Ended(_)));
+        for pid in processes.all {
+            assert!(!common::exists(format!("/proc/{pid}").as_ref()), "process {pid} is left");
+        }
+        assert!(!common::exists("/sys/class/net/guest0".as_ref()));
+        // The same place can be taken again at once.
+        start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
+    });
+}
+
+#[test]
+fn twins_see_only_themselves() {
+    in_namespaces("twins_see_only_themselves", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.native(&network);
+        let plans = [guest(0, Role::Idle), guest(1, Role::Idle)];
+        let mut ready: Vec<_> = plans
+            .iter()
+            .map(|plan| start_ready(&backend, plan, &service(plan), StartMode::Boot, LIMIT).unwrap())
+            .collect();
+        let arguments = [
+            "sh",
+            "-c",
+            "ls /proc | grep -c '^[0-9]'; cat /proc/1/comm; ls /dev; mount | wc -l; touch /mine",
+        ];
+        let order =
+            Execute { arguments: arguments.map(str::to_owned).to_vec(), within: Span::from_seconds(20) };
+        let Reply::Executed { code: 0, output, .. } =
+            ready[0].session.ask(&Request::Execute(order), LIMIT).unwrap()
+        else {
+            panic!("it did not run")
+        };
+        let text = String::from_utf8(output).unwrap();
+        println!("{text}");
+        assert!(text.contains("urandom") && text.contains("shm") && text.contains("pts"));
+        let order = Execute {
+            arguments: vec!["test".into(), "-e".into(), "/mine".into()],
+            within: Span::from_seconds(20),
+        };
+        let Reply::Executed { code, .. } = ready[1].session.ask(&Request::Execute(order), LIMIT).unwrap()
+        else {
+            panic!("it did not run")
+        };
+        assert_eq!(code, 1, "one twin's file is not the other's");
+    });
+}
