@@ -9,10 +9,15 @@ mod console;
 mod conversation;
 mod disks;
 mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod native;
 mod network;
 mod process_tree;
 mod ready;
+#[cfg(feature = "fake")]
+#[allow(clippy::unwrap_used, clippy::missing_panics_doc)]
+pub mod specification;
 
 pub use backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId};
 pub use console::ConsoleTail;

@@ -1,6 +1,6 @@
 //! What tests with real guests share: namespaces of their own, the image, the agent.
 
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::{
     path::{Path, PathBuf},

@@ -1,0 +1,393 @@
+//! Guests that are only told about: for specification tests without root, QEMU, network or time.
+
+use crate::{
+    backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId},
+    console::ConsoleTail,
+    conversation::{AgentSession, Conversation},
+    error::GuestError,
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tilemark_agent_protocol::{Description, Identity, LoadEvent, Reply, Request, Service, SessionError};
+use tilemark_plan::plan::{self, GuestPlan};
+use tilemark_units::Bytes;
+
+/// What a fake guest does wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Its process is refused.
+    NeverStarts,
+    /// It runs and its agent never answers.
+    NeverAnswers,
+    /// Its kernel panics while it boots, and says so on the console.
+    Panics,
+    /// It gives back another nonce.
+    WrongNonce,
+    /// It dies after so many requests.
+    DiesAfter(u32),
+    /// Its service does not start.
+    ServiceFails,
+    /// It cannot be stopped.
+    Stays,
+}
+
+/// Time that passes only when told to.
+#[derive(Debug, Clone, Default)]
+pub struct FakeClock(Arc<Mutex<Duration>>);
+
+impl FakeClock {
+    /// Time since the beginning.
+    pub fn now(&self) -> Duration {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Lets time pass.
+    pub fn advance(&self, by: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += by;
+    }
+}
+
+/// The port that every fake service has.
+pub const FAKE_PORT: u16 = 80;
+
+/// A backend whose guests are entries in a table.
+#[derive(Debug)]
+pub struct FakeBackend {
+    kind: plan::Backend,
+    clock: FakeClock,
+    faults: BTreeMap<String, Fault>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    guests: BTreeMap<u64, FakeGuest>,
+    templates: BTreeMap<u64, u64>,
+    requests: Vec<Asked>,
+}
+
+/// One request that a fake guest got.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Who was asked.
+    pub guest: String,
+    /// What.
+    pub request: Request,
+}
+
+#[derive(Debug, Clone)]
+struct FakeGuest {
+    plan: GuestPlan,
+    ended: Option<String>,
+    origin: Origin,
+    boot_nonce: u64,
+    identity: Option<Identity>,
+    conversation: u64,
+    answered: u32,
+}
+
+impl FakeBackend {
+    /// One without faults, which calls itself `kind`.
+    pub fn new(kind: plan::Backend) -> Self {
+        Self { kind, clock: FakeClock::default(), faults: BTreeMap::new(), state: Arc::default() }
+    }
+
+    /// The same, where the guest of this name has a fault.
+    #[must_use]
+    pub fn where_guest(mut self, name: &str, fault: Fault) -> Self {
+        self.faults.insert(name.to_owned(), fault);
+        self
+    }
+
+    /// Its clock: waiting for a guest that never answers moves it on.
+    pub fn clock(&self) -> FakeClock {
+        self.clock.clone()
+    }
+
+    /// Names of the guests that run now.
+    pub fn running(&self) -> Vec<String> {
+        let state = self.lock();
+        state
+            .guests
+            .values()
+            .filter(|guest| guest.ended.is_none())
+            .map(|guest| guest.plan.name.clone())
+            .collect()
+    }
+
+    /// Every request in order.
+    pub fn requests(&self) -> Vec<Asked> {
+        self.lock().requests.clone()
+    }
+
+    /// Ends a running guest from outside, as a crash would.
+    pub fn crash(&self, name: &str, how: &str) {
+        for guest in self.lock().guests.values_mut().filter(|guest| guest.plan.name == name) {
+            guest.ended.get_or_insert_with(|| how.to_owned());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn guest(&self, guest: GuestId) -> Result<FakeGuest, GuestError> {
+        self.lock().guests.get(&guest.0).cloned().ok_or(GuestError::Unknown(guest.0))
+    }
+
+    fn fault(&self, name: &str) -> Option<&Fault> {
+        self.faults.get(name)
+    }
+}
+
+fn console_path(name: &str) -> PathBuf {
+    PathBuf::from(format!("{name}.console.log"))
+}
+
+fn console(name: &str, line: &str) -> ConsoleTail {
+    ConsoleTail { path: console_path(name), lines: vec![line.to_owned()] }
+}
+
+impl Backend for FakeBackend {
+    fn kind(&self) -> plan::Backend {
+        self.kind
+    }
+
+    fn template(&self, _: &GuestPlan, _: &Service) -> Result<TemplateId, GuestError> {
+        let mut state = self.lock();
+        state.next += 1;
+        let number = state.next;
+        state.templates.insert(number, number * 1000);
+        Ok(TemplateId(number))
+    }
+
+    fn start(&self, plan: &GuestPlan, mode: StartMode) -> Result<GuestId, GuestError> {
+        if self.fault(&plan.name) == Some(&Fault::NeverStarts) {
+            return Err(GuestError::Spawn {
+                guest: plan.name.clone(),
+                source: tilemark_sys::process::SpawnError::Step {
+                    program: "fake".to_owned(),
+                    step: "executing the program",
+                    source: std::io::ErrorKind::NotFound.into(),
+                },
+            });
+        }
+        let mut state = self.lock();
+        state.next += 1;
+        let number = state.next;
+        let (origin, boot_nonce) = match (self.kind, mode) {
+            (plan::Backend::Native, _) => (Origin::Namespaced, number),
+            (_, StartMode::Boot) => (Origin::Booted, number),
+            (_, StartMode::Clone(template)) => {
+                let nonce = state.templates.get(&template.0).copied();
+                (Origin::Cloned, nonce.ok_or(GuestError::UnknownTemplate(template.0))?)
+            }
+        };
+        let guest = FakeGuest {
+            plan: plan.clone(),
+            ended: None,
+            origin,
+            boot_nonce,
+            identity: None,
+            conversation: 0,
+            answered: 0,
+        };
+        state.guests.insert(number, guest);
+        Ok(GuestId(number))
+    }
+
+    fn state(&self, guest: GuestId) -> Result<GuestState, GuestError> {
+        Ok(self.guest(guest)?.ended.map_or(GuestState::Running, GuestState::Ended))
+    }
+
+    fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError> {
+        let found = self.guest(guest)?;
+        let name = found.plan.name.clone();
+        if let Some(how) = found.ended {
+            return Err(GuestError::Ended { guest: name.clone(), how, console: console(&name, "the end") });
+        }
+        match self.fault(&name) {
+            Some(Fault::NeverAnswers) => {
+                self.clock.advance(within);
+                let console = console(&name, "login:");
+                return Err(GuestError::Silent { guest: name, within, console });
+            }
+            Some(Fault::Panics) => {
+                let how = "QEMU ended with code 0";
+                self.crash(&name, how);
+                let console = console(&name, "Kernel panic - not syncing: Attempted to kill init!");
+                return Err(GuestError::Ended { guest: name, how: how.to_owned(), console });
+            }
+            Some(Fault::WrongNonce) => {
+                let console = console(&name, "tilemark-agent: ready");
+                return Err(GuestError::NoConversation {
+                    guest: name,
+                    console,
+                    source: SessionError::WrongNonce { sent: 7 },
+                });
+            }
+            _ => {}
+        }
+        let mut state = self.lock();
+        let entry = state.guests.get_mut(&guest.0).ok_or(GuestError::Unknown(guest.0))?;
+        entry.conversation += 1;
+        Ok(Box::new(FakeConversation {
+            id: guest.0,
+            conversation: entry.conversation,
+            name: name.clone(),
+            fault: self.fault(&name).cloned(),
+            state: Arc::clone(&self.state),
+            clock: self.clock.clone(),
+            replies: VecDeque::new(),
+        }))
+    }
+
+    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
+        self.guest(guest).map(|_| Processes::default())
+    }
+
+    fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
+        Ok(console_path(&self.guest(guest)?.plan.name))
+    }
+
+    fn origin(&self, guest: GuestId) -> Result<Origin, GuestError> {
+        Ok(self.guest(guest)?.origin)
+    }
+
+    fn stop(&self, guest: GuestId) -> Result<(), GuestError> {
+        let found = self.guest(guest)?;
+        let name = found.plan.name;
+        if self.fault(&name) == Some(&Fault::Stays) && found.ended.is_none() {
+            let source = std::io::ErrorKind::TimedOut.into();
+            return Err(GuestError::File { action: "end the guest in", path: name.into(), source });
+        }
+        self.crash(&name, "it was stopped");
+        Ok(())
+    }
+
+    fn has_network(&self) -> bool {
+        false
+    }
+
+    fn inequalities(&self) -> Vec<String> {
+        vec!["these guests are only told about".to_owned()]
+    }
+}
+
+#[derive(Debug)]
+struct FakeConversation {
+    id: u64,
+    conversation: u64,
+    name: String,
+    fault: Option<Fault>,
+    state: Arc<Mutex<State>>,
+    clock: FakeClock,
+    replies: VecDeque<Reply>,
+}
+
+impl FakeConversation {
+    fn answer(&mut self, request: &Request) -> Result<Option<Reply>, GuestError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.requests.push(Asked { guest: self.name.clone(), request: request.clone() });
+        let name = &self.name;
+        let guest = state.guests.get_mut(&self.id).ok_or(GuestError::Unknown(self.id))?;
+        if let Some(Fault::DiesAfter(limit)) = self.fault
+            && guest.answered >= limit
+        {
+            guest.ended.get_or_insert_with(|| "QEMU ended with code 1".to_owned());
+        }
+        guest.answered += 1;
+        let broken =
+            guest.ended.clone().or((guest.conversation != self.conversation)
+                .then(|| "another conversation was begun".to_owned()));
+        if let Some(how) = broken {
+            return Err(GuestError::Ended { guest: name.clone(), how, console: console(name, "the end") });
+        }
+        Ok(reply_of(guest, request, self.fault.as_ref()))
+    }
+}
+
+fn reply_of(guest: &mut FakeGuest, request: &Request, fault: Option<&Fault>) -> Option<Reply> {
+    Some(match request {
+        Request::Ping(number) => Reply::Pong(*number),
+        Request::Become(identity) => {
+            guest.identity = Some(identity.as_ref().clone());
+            Reply::Done
+        }
+        Request::Clock { .. } => Reply::Clock { realtime_ns: realtime_ns() },
+        Request::StartService(_) if fault == Some(&Fault::ServiceFails) => Reply::Failed {
+            message: "the service did not start: nginx ended with code 1".to_owned(),
+            remedy: "read the guest's console".to_owned(),
+        },
+        Request::StartService(_) => Reply::Serving { port: FAKE_PORT },
+        Request::StartLoad(_) => Reply::Load(LoadEvent::Done(Vec::new())),
+        Request::Random(count) => {
+            let identity = guest.identity.as_ref();
+            let seed =
+                identity.map_or(0, |identity| identity.entropy.iter().map(|&byte| u64::from(byte)).sum());
+            Reply::Random((0..*count).map(|place| (seed + u64::from(place) % 251) as u8).collect())
+        }
+        Request::Describe => Reply::Description(description(guest)),
+        Request::Execute(_) => Reply::Executed { code: 0, output: Vec::new(), error: Vec::new() },
+        Request::StopService | Request::StopLoad | Request::TouchMemory(_) => Reply::Done,
+        Request::PowerOff => {
+            guest.ended.get_or_insert_with(|| "it powered off".to_owned());
+            return None;
+        }
+    })
+}
+
+fn description(guest: &FakeGuest) -> Description {
+    let identity = guest.identity.as_ref();
+    Description {
+        host_name: identity.map(|identity| identity.host_name.clone()).unwrap_or_default(),
+        machine_id: identity.map(|identity| identity.machine_id.clone()).unwrap_or_default(),
+        kernel: "0.0.0-fake".to_owned(),
+        mac: guest.plan.mac,
+        address: guest.plan.address,
+        processors: guest.plan.vcpus,
+        memory: guest.plan.memory,
+        memory_used: Bytes::from_mib(10),
+        boot_nonce: guest.boot_nonce,
+        realtime_ns: realtime_ns(),
+    }
+}
+
+fn realtime_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Conversation for FakeConversation {
+    fn ask(&mut self, request: &Request, within: Duration) -> Result<Reply, GuestError> {
+        self.send(request)?;
+        self.receive(within)
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), GuestError> {
+        let reply = self.answer(request)?;
+        self.replies.extend(reply);
+        Ok(())
+    }
+
+    fn receive(&mut self, within: Duration) -> Result<Reply, GuestError> {
+        let name = &self.name;
+        match self.replies.pop_front() {
+            Some(Reply::Failed { message, remedy }) => Err(GuestError::Refused {
+                guest: name.clone(),
+                message,
+                remedy,
+                console: console(name, "nginx:"),
+            }),
+            Some(reply) => Ok(reply),
+            None => {
+                self.clock.advance(within);
+                Err(GuestError::Silent { guest: name.clone(), within, console: console(name, "") })
+            }
+        }
+    }
+}

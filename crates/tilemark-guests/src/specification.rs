@@ -1,0 +1,127 @@
+//! What every backend keeps. Run on the fake without anything, and on each real one in its layer of tests.
+
+use crate::{
+    backend::{Backend, GuestState, Origin, StartMode},
+    error::GuestError,
+    ready::{Expected, describe, make_all_ready, start_ready},
+};
+use std::{collections::BTreeSet, time::Duration};
+use tilemark_agent_protocol::{Reply, Request, Service};
+use tilemark_plan::plan::{self, GuestPlan};
+
+/// One backend with guests to try it on.
+pub struct Subject<'a> {
+    /// It.
+    pub backend: &'a dyn Backend,
+    /// At least two guests, with different names and indices.
+    pub guests: Vec<GuestPlan>,
+    /// What runs in them.
+    pub service: Service,
+    /// How long a step may take.
+    pub within: Duration,
+}
+
+/// Every rule in turn; panics at the first that is broken.
+pub fn keeps_all(subject: &Subject<'_>) {
+    a_ready_guest_is_who_it_was_told_to_be(subject, StartMode::Boot);
+    let template = subject.backend.template(&subject.guests[0], &subject.service).expect("a template");
+    a_ready_guest_is_who_it_was_told_to_be(subject, StartMode::Clone(template));
+    no_two_guests_are_the_same(subject, StartMode::Clone(template));
+    a_clone_continues_its_template_and_a_boot_does_not(subject, StartMode::Clone(template));
+    a_new_conversation_replaces_the_old_one(subject);
+    stopping_is_final_and_can_be_repeated(subject);
+    a_stopped_guests_place_can_be_taken_again(subject);
+}
+
+fn a_ready_guest_is_who_it_was_told_to_be(subject: &Subject<'_>, mode: StartMode) {
+    let plan = &subject.guests[0];
+    let mut ready = start_ready(subject.backend, plan, &subject.service, mode, subject.within)
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(subject.backend.state(ready.id).unwrap(), GuestState::Running);
+    let description = describe(plan, &mut ready.session).unwrap();
+    assert_eq!(description.host_name, plan.name);
+    assert_eq!(description.machine_id, ready.machine_id);
+    assert_eq!((description.mac, description.address), (plan.mac, plan.address));
+    let number = 0x0123_4567_89ab_cdef;
+    assert_eq!(ready.session.ask(&Request::Ping(number), subject.within).unwrap(), Reply::Pong(number));
+    subject.backend.stop(ready.id).unwrap();
+}
+
+fn no_two_guests_are_the_same(subject: &Subject<'_>, mode: StartMode) {
+    let ids: Vec<_> = subject.guests.iter().map(|plan| subject.backend.start(plan, mode).unwrap()).collect();
+    let expected: Vec<_> = subject
+        .guests
+        .iter()
+        .zip(&ids)
+        .map(|(plan, &id)| Expected { plan, id, service: &subject.service })
+        .collect();
+    let mut machine_ids = BTreeSet::new();
+    let mut random = BTreeSet::new();
+    for result in make_all_ready(subject.backend, &expected, subject.within) {
+        let mut ready = result.unwrap_or_else(|error| panic!("{error}"));
+        machine_ids.insert(ready.machine_id.clone());
+        let Reply::Random(bytes) = ready.session.ask(&Request::Random(16), subject.within).unwrap() else {
+            panic!("no randomness came")
+        };
+        assert_eq!(bytes.len(), 16);
+        random.insert(bytes);
+    }
+    assert_eq!((machine_ids.len(), random.len()), (ids.len(), ids.len()), "nobody is there twice");
+    ids.iter().for_each(|&id| subject.backend.stop(id).unwrap());
+}
+
+fn a_clone_continues_its_template_and_a_boot_does_not(subject: &Subject<'_>, clone: StartMode) {
+    let nonce = |mode, plan: &GuestPlan| {
+        let mut ready = start_ready(subject.backend, plan, &subject.service, mode, subject.within).unwrap();
+        let origin = subject.backend.origin(ready.id).unwrap();
+        let nonce = describe(plan, &mut ready.session).unwrap().boot_nonce;
+        subject.backend.stop(ready.id).unwrap();
+        (origin, nonce)
+    };
+    let (first, second) = (nonce(clone, &subject.guests[0]), nonce(clone, &subject.guests[1]));
+    let booted = nonce(StartMode::Boot, &subject.guests[0]);
+    if subject.backend.kind() == plan::Backend::Native {
+        assert_eq!([first.0, second.0, booted.0], [Origin::Namespaced; 3]);
+        return;
+    }
+    assert_eq!([first.0, second.0, booted.0], [Origin::Cloned, Origin::Cloned, Origin::Booted]);
+    assert_eq!(first.1, second.1, "clones of one template did not boot by themselves");
+    assert_ne!(first.1, booted.1);
+}
+
+fn a_new_conversation_replaces_the_old_one(subject: &Subject<'_>) {
+    let plan = &subject.guests[0];
+    let ready =
+        start_ready(subject.backend, plan, &subject.service, StartMode::Boot, subject.within).unwrap();
+    drop(ready.session);
+    for number in 0..3 {
+        let mut session = subject.backend.connect(ready.id, subject.within).unwrap();
+        assert_eq!(session.ask(&Request::Ping(number), subject.within).unwrap(), Reply::Pong(number));
+        // Half a conversation stays behind: a reply that nobody fetches.
+        session.send(&Request::Random(1000)).unwrap();
+    }
+    subject.backend.stop(ready.id).unwrap();
+}
+
+fn stopping_is_final_and_can_be_repeated(subject: &Subject<'_>) {
+    let plan = &subject.guests[0];
+    let id = subject.backend.start(plan, StartMode::Boot).unwrap();
+    let processes = subject.backend.processes(id).unwrap();
+    subject.backend.stop(id).unwrap();
+    subject.backend.stop(id).unwrap();
+    assert!(matches!(subject.backend.state(id).unwrap(), GuestState::Ended(_)));
+    let error = subject.backend.connect(id, subject.within).expect_err("nobody is there");
+    assert!(matches!(error, GuestError::Ended { .. }), "{error}");
+    for pid in processes.all {
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "process {pid} is left");
+    }
+}
+
+fn a_stopped_guests_place_can_be_taken_again(subject: &Subject<'_>) {
+    let plan = &subject.guests[0];
+    for _ in 0..2 {
+        let ready =
+            start_ready(subject.backend, plan, &subject.service, StartMode::Boot, subject.within).unwrap();
+        subject.backend.stop(ready.id).unwrap();
+    }
+}

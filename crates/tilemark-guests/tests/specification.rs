@@ -1,0 +1,68 @@
+//! The specification of backends on the fake, and what the fake itself promises to tests of others.
+
+#![cfg(feature = "fake")]
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{guest, service};
+use std::time::Duration;
+use tilemark_guests::{
+    Backend, GuestState, StartMode,
+    fake::{FakeBackend, Fault},
+    specification::{Subject, keeps_all},
+    start_ready,
+};
+use tilemark_plan::{plan, scenario::Role};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[test]
+fn the_fake_keeps_what_every_backend_keeps() {
+    for kind in [plan::Backend::Kvm, plan::Backend::Emulated, plan::Backend::Native] {
+        let backend = FakeBackend::new(kind);
+        let guests = vec![guest(0, Role::Web), guest(1, Role::Web)];
+        let service = service(&guests[0]);
+        keeps_all(&Subject { backend: &backend, guests, service, within: LIMIT });
+        assert!(backend.running().is_empty());
+    }
+}
+
+fn fails_with(fault: Fault, role: Role) -> (FakeBackend, String, String) {
+    let plan = guest(0, role);
+    let backend = FakeBackend::new(plan::Backend::Kvm).where_guest(&plan.name, fault);
+    let error = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap_err();
+    (backend, error.to_string(), error.remedy())
+}
+
+#[test]
+fn a_guest_that_never_answers_is_named_with_its_console() {
+    let (backend, message, remedy) = fails_with(Fault::NeverAnswers, Role::Web);
+    assert!(message.starts_with("guest `tile-000-web` did not answer within 120 s"), "{message}");
+    assert_eq!(remedy, "read tile-000-web.console.log");
+    assert_eq!(backend.clock().now(), LIMIT, "two minutes passed, without a wait");
+}
+
+#[test]
+fn a_guest_that_panics_shows_its_last_lines() {
+    let (_, message, _) = fails_with(Fault::Panics, Role::Idle);
+    assert!(message.contains("ended: QEMU ended with code 0"), "{message}");
+    assert!(message.contains("\n    Kernel panic - not syncing"), "{message}");
+}
+
+#[test]
+fn each_other_fault_is_told_in_its_own_words() {
+    assert!(fails_with(Fault::WrongNonce, Role::Web).1.contains("did not begin a conversation"));
+    assert!(fails_with(Fault::NeverStarts, Role::Web).1.contains("cannot be started"));
+    assert!(fails_with(Fault::ServiceFails, Role::Web).1.contains("nginx ended with code 1"));
+    assert!(fails_with(Fault::DiesAfter(1), Role::Web).1.contains("QEMU ended with code 1"));
+}
+
+#[test]
+fn a_guest_that_stays_is_not_said_to_be_gone() {
+    let plan = guest(0, Role::Idle);
+    let backend = FakeBackend::new(plan::Backend::Emulated).where_guest(&plan.name, Fault::Stays);
+    let id = backend.start(&plan, StartMode::Boot).unwrap();
+    assert!(backend.stop(id).is_err());
+    assert_eq!(backend.state(id).unwrap(), GuestState::Running);
+}
