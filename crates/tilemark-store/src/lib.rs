@@ -1,1 +1,46 @@
 //! The online store: schema, load, audit on MariaDB and PostgreSQL.
+//!
+//! [`load_database`] turns an empty database into a store, [`inspect()`] says whether a database can be used, [`run_load`]
+//! sends customers to it who log in, look around and buy, and checks afterwards that the database holds exactly what
+//! those customers were told. What it is not: it starts no server and knows nothing of guests or scenarios.
+
+mod address;
+mod audit;
+mod books;
+mod client;
+mod console;
+mod demand;
+mod error;
+mod figures;
+mod inspect;
+mod ledger;
+mod loader;
+mod mariadb;
+mod postgresql;
+mod result;
+mod run;
+mod schema;
+mod secret;
+mod session;
+mod settings;
+mod shopper;
+mod steady;
+
+pub use address::{DatabaseAddress, Endpoint, Engine};
+pub use audit::{AuditReport, audit};
+pub use books::{Books, DatabaseBooks, HistoryRow, OrderLine, Shelves, Snapshot};
+pub use demand::{Arrivals, Demand, Pace};
+pub use error::{Cause, StoreError};
+pub use figures::Latency;
+pub use inspect::{FoundSetting, StoreFacts, inspect};
+pub use ledger::Told;
+pub use loader::{LoadProgress, Loaded, LoadedTable, load_database};
+pub use mariadb::MariadbSession;
+pub use postgresql::PostgresqlSession;
+pub use result::{LoadResult, Status, Verdict};
+pub use run::{open_session, run_load, run_load_with};
+pub use schema::{indexes_sql, tables_sql};
+pub use secret::Secret;
+pub use session::{Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session};
+pub use settings::{Durability, Setting, server_settings};
+pub use steady::{Steady, find_steady};

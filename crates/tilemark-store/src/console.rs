@@ -1,0 +1,56 @@
+//! Plain SQL beside the clients' prepared statements: for loading, checking and auditing.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use tilemark_store_data::{Generator, Progress, Table, TableSum};
+
+use crate::address::{DatabaseAddress, Engine};
+use crate::error::StoreError;
+use crate::mariadb::MariadbConsole;
+use crate::postgresql::PostgresqlConsole;
+
+/// A connection for statements that are written once and run rarely.
+pub(crate) trait Console: Send {
+    /// Runs a statement that gives no rows.
+    fn run(&mut self, sql: &str) -> Result<(), StoreError>;
+    /// Reads rows of whole numbers (each column made with [`int`]); NULL reads as `None`. Rows are streamed.
+    fn numbers(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<i64>])) -> Result<(), StoreError>;
+    /// Reads the first column of all rows as text.
+    fn texts(&mut self, sql: &str) -> Result<Vec<String>, StoreError>;
+    /// Streams one table's rows into the server's bulk loader.
+    fn load(
+        &mut self,
+        generator: &Arc<Generator>,
+        table: Table,
+        progress: &SyncSender<Progress>,
+    ) -> Result<TableSum, StoreError>;
+}
+
+/// Opens one.
+pub(crate) fn open_console(address: &DatabaseAddress) -> Result<Box<dyn Console>, StoreError> {
+    Ok(match address.engine {
+        Engine::Mariadb => Box::new(MariadbConsole::open(address)?),
+        Engine::Postgresql => Box::new(PostgresqlConsole::open(address)?),
+    })
+}
+
+/// A whole number of 64 bits, whatever type the expression has.
+pub(crate) fn int(engine: Engine, expression: &str) -> String {
+    match engine {
+        Engine::Mariadb => format!("CAST({expression} AS SIGNED)"),
+        Engine::Postgresql => format!("CAST({expression} AS bigint)"),
+    }
+}
+
+impl dyn Console + '_ {
+    /// The single number that a statement gives.
+    pub(crate) fn number(&mut self, sql: &str) -> Result<i64, StoreError> {
+        let mut found = None;
+        self.numbers(sql, &mut |row| found = row[0])?;
+        found.ok_or_else(|| StoreError::Statement {
+            what: format!("`{sql}`"),
+            source: "it gave no number".into(),
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! What can go wrong with a database, and what the reader should do about it.
+
+use std::error::Error;
+
+use tilemark_store_data::{StoreDataError, Table};
+
+/// What a database's own library said. Boxed, because the two libraries have their own types.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why the store could not be loaded, used or audited.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The address does not say what is needed.
+    #[error("the database's address is not understood: {0}")]
+    Address(&'static str),
+    /// Nobody answers there.
+    #[error("no database answers at {address}")]
+    Down {
+        /// Where, without password.
+        address: String,
+        /// What the system said.
+        #[source]
+        source: Cause,
+    },
+    /// The server answered and said no to this user.
+    #[error("{address} does not let this user in")]
+    Refused {
+        /// Where, without password.
+        address: String,
+        /// What the server said.
+        #[source]
+        source: Cause,
+    },
+    /// There is no database of this name in the server.
+    #[error("there is no database `{database}` in the server")]
+    NoDatabase {
+        /// Its name.
+        database: String,
+        /// What the server said.
+        #[source]
+        source: Cause,
+    },
+    /// The server is too old, or something else.
+    #[error("the server is {found}; {wanted} is needed")]
+    WrongVersion {
+        /// What it says it is.
+        found: String,
+        /// What we can use.
+        wanted: &'static str,
+    },
+    /// Nothing can be written.
+    #[error("the database is read-only")]
+    ReadOnly {
+        /// What the server said, if a statement found it out.
+        #[source]
+        source: Option<Cause>,
+    },
+    /// The server has fewer free connections than the run has clients.
+    #[error("the server has {free} free connections and the run needs {needed}")]
+    TooFewConnections {
+        /// How many are free.
+        free: u64,
+        /// How many the run needs.
+        needed: u64,
+    },
+    /// The server turned a connection away because it has too many.
+    #[error("the server has no connection left")]
+    NoConnectionLeft {
+        /// What the server said.
+        #[source]
+        source: Cause,
+    },
+    /// Tables or columns are not those of the store.
+    #[error("the schema is not that of the store: {}", problems.join("; "))]
+    WrongSchema {
+        /// All that differs.
+        problems: Vec<String>,
+    },
+    /// A load was begun and never finished, or rows are missing.
+    #[error("the store is only half loaded: {0}")]
+    HalfLoaded(String),
+    /// The database is to be loaded and already has tables of the store.
+    #[error("table `{0}` exists already")]
+    AlreadyLoaded(String),
+    /// The server's disk, tablespace or memory is full.
+    #[error("the database's disk is full")]
+    Full {
+        /// What the server said.
+        #[source]
+        source: Cause,
+    },
+    /// The connection ended.
+    #[error("the connection to the database was lost")]
+    Lost {
+        /// What the system or the server said.
+        #[source]
+        source: Cause,
+    },
+    /// The server chose this transaction to end a deadlock, or it waited too long for a lock.
+    #[error("the transaction ran into a deadlock")]
+    Deadlock {
+        /// What the server said.
+        #[source]
+        source: Cause,
+    },
+    /// The server does not take rows from its client.
+    #[error("the server does not allow LOAD DATA LOCAL INFILE")]
+    LocalInfileOff {
+        /// What the server said.
+        #[source]
+        source: Cause,
+    },
+    /// Any other refusal of a statement.
+    #[error("the database refused {what}")]
+    Statement {
+        /// What was being done.
+        what: String,
+        /// What the server said.
+        #[source]
+        source: Cause,
+    },
+    /// A loaded table does not hold what was sent.
+    #[error("table {table} has {found} rows and {sent} were sent")]
+    RowsMissing {
+        /// Which table.
+        table: Table,
+        /// Rows that arrived.
+        found: u64,
+        /// Rows that were sent.
+        sent: u64,
+    },
+    /// The load was asked for something it cannot do.
+    #[error("{0}")]
+    Demand(&'static str),
+    /// The rows could not be made.
+    #[error("the store's data could not be made")]
+    Data(#[from] StoreDataError),
+}
+
+impl StoreError {
+    /// What the reader should do. No `_` arm: a new variant does not compile until it has a remedy.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Address(_) => {
+                "write mysql://USER:PASSWORD@HOST:PORT/DATABASE or postgres://…, ?socket=PATH for a socket"
+            }
+            Self::Down { .. } => "start the database, and check host, port and firewall",
+            Self::Refused { .. } => {
+                "check user and password, and that the user has all rights on the database"
+            }
+            Self::NoDatabase { .. } => {
+                "create it first (CREATE DATABASE store), or name another one after the host"
+            }
+            Self::WrongVersion { .. } => "install MariaDB 10.6 or newer or PostgreSQL 13 or newer",
+            Self::ReadOnly { .. } => {
+                "switch read-only off (read_only, innodb_read_only, default_transaction_read_only), or name the primary"
+            }
+            Self::TooFewConnections { .. } => {
+                "raise max_connections in the server's settings, or lower --clients"
+            }
+            Self::NoConnectionLeft { .. } => "end other clients, raise max_connections, or lower --clients",
+            Self::WrongSchema { .. } => {
+                "load the store into an empty database, or fix the tables named above"
+            }
+            Self::HalfLoaded(_) => "drop the database, create it again, and load the store once more",
+            Self::AlreadyLoaded(_) => "load into an empty database: nothing is ever overwritten",
+            Self::Full { .. } => {
+                "free space where the database keeps its data and log, or load a smaller store"
+            }
+            Self::Lost { .. } => {
+                "read the server's log: it was ended, it crashed or the network broke; then run again"
+            }
+            Self::Deadlock { .. } => "run again with fewer clients; each order was already tried ten times",
+            Self::LocalInfileOff { .. } => "start the server with local_infile=ON",
+            Self::Statement { .. } => "see the server's answer; check the user's rights and the server's log",
+            Self::RowsMissing { .. } => {
+                "drop the database and load again; if it happens again, check the server's log"
+            }
+            Self::Demand(_) => "correct the value named above",
+            Self::Data(error) => error.remedy(),
+        }
+    }
+
+    /// Whether the connection cannot be used any more.
+    pub(crate) fn ends_connection(&self) -> bool {
+        matches!(self, Self::Lost { .. } | Self::Down { .. })
+    }
+
+    /// The message with all its causes on one line.
+    pub fn with_causes(&self) -> String {
+        let causes = std::iter::successors(self.source(), |&cause| cause.source());
+        causes.fold(self.to_string(), |text, cause| format!("{text}: {cause}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told_once_and_a_remedy_stands_beside() {
+        let error = StoreError::Lost { source: "server closed".into() };
+        assert_eq!(error.with_causes(), "the connection to the database was lost: server closed");
+        assert!(error.remedy().contains("log"));
+        assert!(error.ends_connection());
+    }
+}

@@ -1,0 +1,228 @@
+//! A look at a database before it is used: all that would make a run wrong, found before the first order.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+
+use crate::address::{DatabaseAddress, Engine};
+use crate::console::{Console, int, open_console};
+use crate::error::StoreError;
+use crate::schema::{STATE_TABLE, TABLES, columns};
+
+/// Connections beside the clients' own: one to audit with.
+const OWN_CONNECTIONS: u64 = 1;
+
+/// What was found in a database that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StoreFacts {
+    /// What the server says it is.
+    pub server: String,
+    /// Settings that decide what a commit promises and what stays in memory, as the server has them.
+    pub settings: Vec<FoundSetting>,
+    /// Customers that can log in: `user1` to this.
+    pub customers: u64,
+    /// Products: ids 1 to this.
+    pub products: u64,
+}
+
+/// One setting as the server has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FoundSetting {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value, as the server prints it.
+    pub value: String,
+}
+
+/// Checks version, rights to write, free connections, tables, indexes and rows for a run with `clients` clients.
+pub fn inspect(address: &DatabaseAddress, clients: u32) -> Result<StoreFacts, StoreError> {
+    let mut console = open_console(address)?;
+    let engine = address.engine;
+    let server = check_version(engine, &mut *console)?;
+    check_writable(engine, &mut *console)?;
+    check_connections(engine, &mut *console, u64::from(clients) + OWN_CONNECTIONS)?;
+    check_schema(engine, &mut *console)?;
+    let products = check_rows(engine, &mut *console)?;
+    let customers = console
+        .number(&format!("SELECT {} FROM customers WHERE username LIKE 'user%'", int(engine, "COUNT(*)")))?
+        as u64;
+    if customers == 0 {
+        return Err(StoreError::HalfLoaded("customers has no `user1`".to_owned()));
+    }
+    Ok(StoreFacts { server, settings: settings(engine, &mut *console)?, customers, products })
+}
+
+/// Says what the server is, if it is something that the store runs on.
+pub(crate) fn check_version(engine: Engine, console: &mut dyn Console) -> Result<String, StoreError> {
+    let version = console.texts("SELECT version()")?.concat();
+    let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let mut parts = digits.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    let found: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    let (right, wanted) = match engine {
+        Engine::Mariadb => (version.contains("MariaDB") && found >= (10, 6), "MariaDB 10.6 or newer"),
+        Engine::Postgresql => (found >= (13, 0), "PostgreSQL 13 or newer"),
+    };
+    if right { Ok(version) } else { Err(StoreError::WrongVersion { found: version, wanted }) }
+}
+
+pub(crate) fn check_writable(engine: Engine, console: &mut dyn Console) -> Result<(), StoreError> {
+    let sql = match engine {
+        Engine::Mariadb => "SELECT CAST(@@read_only + @@innodb_read_only AS CHAR)",
+        Engine::Postgresql => {
+            "SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')::bool \
+             THEN '1' ELSE '0' END"
+        }
+    };
+    if console.texts(sql)?.concat() == "0" { Ok(()) } else { Err(StoreError::ReadOnly { source: None }) }
+}
+
+fn check_connections(engine: Engine, console: &mut dyn Console, needed: u64) -> Result<(), StoreError> {
+    // Our own connection is counted as used and is needed, so it is added again.
+    let sql = match engine {
+        Engine::Mariadb => {
+            "SELECT CAST(@@max_connections - VARIABLE_VALUE + 1 AS SIGNED) FROM information_schema.GLOBAL_STATUS \
+             WHERE VARIABLE_NAME = 'THREADS_CONNECTED'"
+        }
+        Engine::Postgresql => {
+            "SELECT CAST(current_setting('max_connections')::int \
+             - current_setting('superuser_reserved_connections')::int - count(*) + 1 AS bigint) \
+             FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        }
+    };
+    let free = console.number(sql)?.max(0) as u64;
+    if free < needed { Err(StoreError::TooFewConnections { free, needed }) } else { Ok(()) }
+}
+
+/// Text in lower case of `expression` for all that `from` selects in the current database.
+fn catalogue(
+    engine: Engine,
+    console: &mut dyn Console,
+    mariadb: &str,
+    postgresql: &str,
+) -> Result<HashSet<String>, StoreError> {
+    let sql = match engine {
+        Engine::Mariadb => mariadb,
+        Engine::Postgresql => postgresql,
+    };
+    Ok(console.texts(sql)?.into_iter().collect())
+}
+
+/// Names of all tables in the current database.
+pub(crate) fn tables(engine: Engine, console: &mut dyn Console) -> Result<HashSet<String>, StoreError> {
+    catalogue(
+        engine,
+        console,
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
+        "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()",
+    )
+}
+
+fn check_schema(engine: Engine, console: &mut dyn Console) -> Result<(), StoreError> {
+    let found = catalogue(
+        engine,
+        console,
+        "SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()",
+        "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()",
+    )?;
+    let existing = tables(engine, console)?;
+    let mut problems: Vec<String> = Vec::new();
+    for table in TABLES {
+        if !existing.contains(table) {
+            problems.push(format!("table {table} is missing"));
+            continue;
+        }
+        let missing = columns(table).iter().filter(|column| !found.contains(&format!("{table}.{column}")));
+        problems.extend(missing.map(|column| format!("column {table}.{column} is missing")));
+    }
+    if problems.is_empty() {
+        problems = missing_indexes(engine, console)?;
+    }
+    if problems.is_empty() { Ok(()) } else { Err(StoreError::WrongSchema { problems }) }
+}
+
+fn missing_indexes(engine: Engine, console: &mut dyn Console) -> Result<Vec<String>, StoreError> {
+    let found = catalogue(
+        engine,
+        console,
+        "SELECT CONCAT(table_name, '.', column_name, ' ', IF(index_type = 'FULLTEXT', 'words', seq_in_index)) \
+         FROM information_schema.statistics WHERE table_schema = DATABASE()",
+        "SELECT CASE WHEN pg_get_indexdef(x.indexrelid) LIKE '%to_tsvector(''simple''%title%' THEN 'products.title words' \
+         WHEN pg_get_indexdef(x.indexrelid) LIKE '%to_tsvector(''simple''%actor%' THEN 'products.actor words' \
+         ELSE t.relname || '.' || a.attname || ' 1' END FROM pg_index x JOIN pg_class t ON t.oid = x.indrelid \
+         LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.indkey[0] \
+         WHERE t.relnamespace = current_schema()::regnamespace AND \
+         (a.attname IS NOT NULL OR pg_get_indexdef(x.indexrelid) LIKE '%to_tsvector(''simple''%')",
+    )?;
+    let needed = [
+        "products.title words",
+        "products.actor words",
+        "products.prod_id 1",
+        "products.category 1",
+        "inventory.prod_id 1",
+        "customers.customerid 1",
+        "customers.username 1",
+        "orders.orderid 1",
+        "orderlines.orderid 1",
+        "cust_hist.customerid 1",
+    ];
+    let missing = needed.into_iter().filter(|index| !found.contains(*index));
+    Ok(missing
+        .map(|index| match index.split_once(' ') {
+            Some((column, "words")) => format!("full-text index on {column} is missing"),
+            _ => format!("index on {} is missing", index.trim_end_matches(" 1")),
+        })
+        .collect())
+}
+
+/// Checks that nothing is missing from small tables and that a load, if it was ours, came to its end.
+fn check_rows(engine: Engine, console: &mut dyn Console) -> Result<u64, StoreError> {
+    if tables(engine, console)?.contains(STATE_TABLE) {
+        let state = console.texts(&format!("SELECT state FROM {STATE_TABLE}"))?.concat();
+        if state != "complete" {
+            return Err(StoreError::HalfLoaded(format!("its load is marked `{state}`")));
+        }
+    }
+    let mut ask = |sql: &str| console.number(&sql.replace("COUNT(*)", &int(engine, "COUNT(*)")));
+    let products = ask("SELECT COUNT(*) FROM products")?;
+    let stocked = ask("SELECT COUNT(*) FROM inventory")?;
+    let last = ask(&format!("SELECT {} FROM products", int(engine, "COALESCE(MAX(prod_id), 0)")))?;
+    if products == 0 || products != last || products != stocked {
+        let text = format!("{products} products with ids up to {last}, {stocked} of them in inventory");
+        return Err(StoreError::HalfLoaded(text));
+    }
+    for table in ["categories", "orders", "orderlines", "cust_hist"] {
+        if ask(&format!("SELECT COUNT(*) FROM (SELECT 1 FROM {table} LIMIT 1) AS any_row"))? == 0 {
+            return Err(StoreError::HalfLoaded(format!("table {table} is empty")));
+        }
+    }
+    Ok(products as u64)
+}
+
+fn settings(engine: Engine, console: &mut dyn Console) -> Result<Vec<FoundSetting>, StoreError> {
+    let names: &[&str] = match engine {
+        Engine::Mariadb => &[
+            "innodb_flush_log_at_trx_commit",
+            "innodb_doublewrite",
+            "innodb_buffer_pool_size",
+            "innodb_log_file_size",
+        ],
+        Engine::Postgresql => &[
+            "fsync",
+            "synchronous_commit",
+            "full_page_writes",
+            "shared_buffers",
+            "max_wal_size",
+            "wal_level",
+        ],
+    };
+    names
+        .iter()
+        .map(|name| {
+            let sql = match engine {
+                Engine::Mariadb => format!("SELECT CAST(@@{name} AS CHAR)"),
+                Engine::Postgresql => format!("SELECT current_setting('{name}')"),
+            };
+            Ok(FoundSetting { name, value: console.texts(&sql)?.concat() })
+        })
+        .collect()
+}

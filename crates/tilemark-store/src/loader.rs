@@ -1,0 +1,201 @@
+//! From an empty database to a loaded, indexed and checked store.
+//!
+//! ```text
+//! empty -> tables, marked "loading" -> rows and keys, two lanes -> foreign keys -> checked -> "complete"
+//!                      any failure: all tables are dropped again, the database is empty
+//! ```
+//! Rows go from the generator straight into the server's bulk loader; no file is written.
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use serde::Serialize;
+use tilemark_store_data::{Generator, Progress, Table, TableSum};
+
+use crate::address::{DatabaseAddress, Engine};
+use crate::console::{Console, int, open_console};
+use crate::error::StoreError;
+use crate::inspect::{check_version, check_writable, tables};
+use crate::schema::{FOREIGN_KEYS, REFERENCES, STATE_TABLE, TABLES, indexes_sql, statements, tables_sql};
+
+/// Two connections load at once: MariaDB's bulk loader and index builder use one thread each.
+const LANES: [&[Table]; 2] = [
+    &[Table::Categories, Table::Customers, Table::CustHist],
+    &[Table::Products, Table::Orders, Table::Orderlines, Table::Inventory],
+];
+
+/// How far a load has come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LoadProgress {
+    /// Rows are on their way: bytes of CSV sent so far, and bytes in all.
+    Rows {
+        /// Sent.
+        bytes: u64,
+        /// To be sent, within about 0.1 %.
+        bytes_expected: u64,
+    },
+    /// Foreign keys are made and everything is checked.
+    Checking,
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loaded {
+    /// What the server says it is.
+    pub server: String,
+    /// One entry for each table.
+    pub tables: Vec<LoadedTable>,
+}
+
+/// One table's rows as they were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LoadedTable {
+    /// Which.
+    pub table: Table,
+    /// Rows, bytes and checksum of its CSV.
+    pub sum: TableSum,
+}
+
+/// Makes the store in an empty database: tables, rows, keys, statistics, checks. If it fails, the database is empty again
+/// unless the connection is gone; then its mark says that it is half loaded.
+pub fn load_database(
+    address: &DatabaseAddress,
+    generator: &Arc<Generator>,
+    progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Loaded, StoreError> {
+    let mut console = open_console(address)?;
+    let server = check_version(address.engine, &mut *console)?;
+    check_writable(address.engine, &mut *console)?;
+    let existing = tables(address.engine, &mut *console)?;
+    if let Some(table) = TABLES.iter().chain([&STATE_TABLE]).find(|&&table| existing.contains(table)) {
+        return Err(StoreError::AlreadyLoaded((*table).to_owned()));
+    }
+    match fill(address, generator, &mut *console, progress) {
+        Ok(tables) => Ok(Loaded { server, tables }),
+        Err(error) => {
+            // The first error is the one to report; a lost connection cannot be cleaned up and stays marked.
+            let all = TABLES.iter().rev().chain([&STATE_TABLE]);
+            let names: Vec<&str> = all.copied().collect();
+            if let Ok(mut console) = open_console(address) {
+                drop(unchecked(address.engine, &mut *console));
+                drop(console.run(&format!("DROP TABLE IF EXISTS {}", names.join(", "))));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Switches the checks of foreign keys off for this connection, where they would be made row by row.
+fn unchecked(engine: Engine, console: &mut dyn Console) -> Result<(), StoreError> {
+    match engine {
+        Engine::Mariadb => console.run("SET foreign_key_checks = 0"),
+        Engine::Postgresql => Ok(()),
+    }
+}
+
+fn fill(
+    address: &DatabaseAddress,
+    generator: &Arc<Generator>,
+    console: &mut dyn Console,
+    progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Vec<LoadedTable>, StoreError> {
+    let engine = address.engine;
+    console.run(&format!("CREATE TABLE {STATE_TABLE} (state varchar(20) NOT NULL)"))?;
+    console.run(&format!("INSERT INTO {STATE_TABLE} VALUES ('loading')"))?;
+    for statement in statements(tables_sql(engine)) {
+        console.run(statement.sql)?;
+    }
+    let loaded = run_lanes(address, generator, progress)?;
+    progress(LoadProgress::Checking);
+    unchecked(engine, console)?;
+    let remaining =
+        |lane: &str| lane == FOREIGN_KEYS || !LANES.iter().copied().flatten().any(|t| t.name() == lane);
+    for statement in statements(indexes_sql(engine)).iter().filter(|statement| remaining(statement.lane)) {
+        console.run(statement.sql)?;
+    }
+    finish(engine, console, &loaded)?;
+    console.run(&format!("UPDATE {STATE_TABLE} SET state = 'complete'"))?;
+    Ok(loaded)
+}
+
+fn run_lanes(
+    address: &DatabaseAddress,
+    generator: &Arc<Generator>,
+    progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Vec<LoadedTable>, StoreError> {
+    let bytes_expected = generator.store().expected_bytes();
+    let (sender, receiver) = sync_channel::<Progress>(64);
+    thread::scope(|scope| {
+        let lanes: Vec<_> = LANES
+            .iter()
+            .map(|lane| {
+                let sender = sender.clone();
+                scope.spawn(move || run_lane(address, generator, lane, &sender))
+            })
+            .collect();
+        drop(sender);
+        let mut sent = [0_u64; Table::ALL.len()];
+        for at in receiver {
+            sent[at.table as usize] = at.bytes;
+            progress(LoadProgress::Rows { bytes: sent.iter().sum(), bytes_expected });
+        }
+        let mut loaded = Vec::new();
+        for lane in lanes {
+            loaded.extend(lane.join().expect("a lane reports its failures as errors")?);
+        }
+        Ok(loaded)
+    })
+}
+
+/// Loads some tables one after the other, each with its keys while its pages are still in memory.
+fn run_lane(
+    address: &DatabaseAddress,
+    generator: &Arc<Generator>,
+    lane: &[Table],
+    progress: &SyncSender<Progress>,
+) -> Result<Vec<LoadedTable>, StoreError> {
+    let mut console = open_console(address)?;
+    let indexes = statements(indexes_sql(address.engine));
+    lane.iter()
+        .map(|&table| {
+            let sum = console.load(generator, table, progress)?;
+            for statement in indexes.iter().filter(|statement| statement.lane == table.name()) {
+                console.run(statement.sql)?;
+            }
+            Ok(LoadedTable { table, sum })
+        })
+        .collect()
+}
+
+/// Checks that every row arrived and every key points to something, and gives the planner its statistics.
+fn finish(engine: Engine, console: &mut dyn Console, loaded: &[LoadedTable]) -> Result<(), StoreError> {
+    for LoadedTable { table, sum } in loaded {
+        let found = console.number(&format!("SELECT {} FROM {table}", int(engine, "COUNT(*)")))? as u64;
+        if found != sum.rows {
+            return Err(StoreError::RowsMissing { table: *table, found, sent: sum.rows });
+        }
+    }
+    for [child, column, parent, key] in REFERENCES {
+        let orphans = console.number(&format!(
+            "SELECT {} FROM {child} c WHERE c.{column} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE p.{key} = c.{column})",
+            int(engine, "COUNT(*)")
+        ))?;
+        if orphans != 0 {
+            return Err(StoreError::HalfLoaded(format!("{orphans} rows of {child} point to no {parent}")));
+        }
+    }
+    match engine {
+        Engine::Mariadb => console.run(&format!("ANALYZE TABLE {}", TABLES.join(", "))),
+        Engine::Postgresql => {
+            for (table, column) in
+                [("products", "prod_id"), ("customers", "customerid"), ("orders", "orderid")]
+            {
+                console.run(&format!(
+                    "SELECT setval(pg_get_serial_sequence('{table}', '{column}'), (SELECT MAX({column}) FROM {table}))"
+                ))?;
+            }
+            console.run(&format!("VACUUM ANALYZE {}", TABLES.join(", ")))
+        }
+    }
+}

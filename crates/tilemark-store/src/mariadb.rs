@@ -1,0 +1,404 @@
+//! The store on MariaDB.
+
+use std::io;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, LocalInfileHandler, Opts, OptsBuilder, Params, Row, Statement, Value};
+use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
+
+use crate::address::{DatabaseAddress, Endpoint};
+use crate::console::Console;
+use crate::error::StoreError;
+use crate::session::{
+    Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,
+    tax_cents,
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Statements that a session keeps: a few for each number of items in a cart, and some more.
+const STATEMENTS_KEPT: usize = 256;
+
+const LOGIN: &str = "SELECT c.customerid, p.title, p.actor, q.title FROM customers c LEFT JOIN (cust_hist h \
+    JOIN products p ON p.prod_id = h.prod_id JOIN products q ON q.prod_id = p.common_prod_id) \
+    ON h.customerid = c.customerid WHERE c.username = ? AND c.password = ? ORDER BY h.orderid DESC LIMIT 10";
+const NEW_CUSTOMER: &str = "INSERT INTO customers (firstname, lastname, address1, address2, city, state, zip, country, \
+    region, email, phone, creditcardtype, creditcard, creditcardexpiration, username, password, age, income, gender) \
+    VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const BROWSE_COLUMNS: &str =
+    "SELECT prod_id, category, title, actor, price, special, common_prod_id FROM products";
+const NEW_ORDER: &str = "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) \
+    VALUES (CURRENT_DATE, ?, ? / 100, ? / 100, ? / 100)";
+const LOW_STOCK: &str = "SELECT quan_in_stock FROM inventory WHERE prod_id = ? FOR UPDATE";
+const NEW_REORDER: &str = "INSERT INTO reorder (prod_id, date_low, quan_low, date_reordered, quan_reordered, \
+    date_expected) VALUES (?, CURRENT_DATE, ?, CURRENT_DATE, ?, CURRENT_DATE)";
+const DELIVERY: &str = "UPDATE inventory SET quan_in_stock = quan_in_stock + ? WHERE prod_id = ?";
+
+fn connect(address: &DatabaseAddress, options: OptsBuilder) -> Result<Conn, StoreError> {
+    let options = match &address.endpoint {
+        Endpoint::Tcp { host, port } => {
+            options.ip_or_hostname(Some(host)).tcp_port(*port).tcp_connect_timeout(Some(CONNECT_TIMEOUT))
+        }
+        Endpoint::Socket { path, .. } => options.socket(path.to_str()),
+    };
+    let options = options
+        .user(Some(&address.user))
+        .pass(address.password.as_ref().map(|secret| secret.reveal()))
+        .db_name(Some(&address.database))
+        .prefer_socket(false)
+        .stmt_cache_size(STATEMENTS_KEPT);
+    Conn::new(Opts::from(options)).map_err(|error| match &error {
+        mysql::Error::MySqlError(server) => match server.code {
+            1044 | 1045 | 1698 => {
+                StoreError::Refused { address: address.to_string(), source: Box::new(error) }
+            }
+            1049 => StoreError::NoDatabase { database: address.database.clone(), source: Box::new(error) },
+            _ => named("the connection", error),
+        },
+        _ => StoreError::Down { address: address.to_string(), source: Box::new(error) },
+    })
+}
+
+/// Gives a server's answer its name. Codes are those of the MariaDB error list.
+fn named(what: &str, error: mysql::Error) -> StoreError {
+    let code = match &error {
+        mysql::Error::MySqlError(server) => server.code,
+        mysql::Error::IoError(_) | mysql::Error::DriverError(_) | mysql::Error::CodecError(_) => {
+            return StoreError::Lost { source: Box::new(error) };
+        }
+        _ => 0,
+    };
+    let source = Box::new(error);
+    match code {
+        1205 | 1213 => StoreError::Deadlock { source },
+        1021 | 1114 => StoreError::Full { source },
+        1290 | 1792 | 1036 => StoreError::ReadOnly { source: Some(source) },
+        1040 | 1203 => StoreError::NoConnectionLeft { source },
+        1053 | 1077 | 1927 => StoreError::Lost { source },
+        4166 | 1148 => StoreError::LocalInfileOff { source },
+        1054 | 1146 => StoreError::WrongSchema { problems: vec![format!("{what}: {source}")] },
+        _ => StoreError::Statement { what: what.to_owned(), source },
+    }
+}
+
+/// Statements that differ by the number of items, prepared when first needed.
+#[derive(Default)]
+struct ByItems(Vec<Option<Statement>>);
+
+impl ByItems {
+    fn get(
+        &mut self,
+        conn: &mut Conn,
+        items: usize,
+        sql: impl FnOnce(usize) -> String,
+    ) -> Result<Statement, mysql::Error> {
+        if self.0.len() <= items {
+            self.0.resize(items + 1, None);
+        }
+        let place = &mut self.0[items];
+        if place.is_none() {
+            *place = Some(conn.prep(sql(items))?);
+        }
+        Ok(place.clone().expect("it was just prepared"))
+    }
+}
+
+fn list(part: &str, times: usize) -> String {
+    vec![part; times].join(", ")
+}
+
+/// A client's connection.
+pub struct MariadbSession {
+    conn: Conn,
+    login: Statement,
+    new_customer: Statement,
+    browse_category: Statement,
+    browse_actor: Statement,
+    browse_title: Statement,
+    new_order: Statement,
+    shelves: ByItems,
+    take: ByItems,
+    lines: ByItems,
+    history: ByItems,
+}
+
+impl MariadbSession {
+    /// Connects and prepares what every client needs.
+    pub fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
+        let mut conn = connect(address, OptsBuilder::new())?;
+        let mut prepare = |sql: &str| conn.prep(sql).map_err(|error| named("a prepared statement", error));
+        let by_words =
+            |column| format!("{BROWSE_COLUMNS} WHERE MATCH ({column}) AGAINST (? IN BOOLEAN MODE) LIMIT ?");
+        Ok(Self {
+            login: prepare(LOGIN)?,
+            new_customer: prepare(NEW_CUSTOMER)?,
+            browse_category: prepare(&format!(
+                "{BROWSE_COLUMNS} WHERE category = ? AND special = 1 LIMIT ?"
+            ))?,
+            browse_actor: prepare(&by_words("actor"))?,
+            browse_title: prepare(&by_words("title"))?,
+            new_order: prepare(NEW_ORDER)?,
+            shelves: ByItems::default(),
+            take: ByItems::default(),
+            lines: ByItems::default(),
+            history: ByItems::default(),
+            conn,
+        })
+    }
+
+    fn roll_back(&mut self) -> Result<(), StoreError> {
+        self.conn.query_drop("ROLLBACK").map_err(|error| named("a rollback", error))
+    }
+
+    /// Everything between the begin and the end of the purchase's transaction.
+    fn buy(&mut self, cart: &Cart) -> Result<Bought, mysql::Error> {
+        let wanted = cart.by_product();
+        self.conn.query_drop("START TRANSACTION")?;
+        let shelves = self.read_shelves(&wanted)?;
+        let net_cents = match check_stock(&wanted, &shelves) {
+            Stock::Enough { net_cents } => net_cents,
+            Stock::Short(item) => return Ok(Bought::Short(item)),
+            Stock::Unknown => return Ok(Bought::UnknownProduct),
+        };
+        let tax_cents = tax_cents(net_cents);
+        let amounts = (cart.customer_id, net_cents, tax_cents, net_cents + tax_cents);
+        self.conn.exec_drop(&self.new_order, amounts)?;
+        let order_id = self.conn.last_insert_id() as i64;
+        self.take_from_stock(&wanted)?;
+        self.write_lines(order_id, cart)?;
+        self.conn.query_drop("COMMIT")?;
+        Ok(Bought::Committed(Receipt { order_id, net_cents, tax_cents }))
+    }
+
+    /// Reads prices and stocks and locks the stocks, by rising product.
+    fn read_shelves(&mut self, wanted: &[Item]) -> Result<Vec<Shelf>, mysql::Error> {
+        let statement = self.shelves.get(&mut self.conn, wanted.len(), |items| {
+            format!(
+                "SELECT i.prod_id, CAST(p.price * 100 AS SIGNED), i.quan_in_stock FROM inventory i STRAIGHT_JOIN \
+                 products p ON p.prod_id = i.prod_id WHERE i.prod_id IN ({}) ORDER BY i.prod_id FOR UPDATE",
+                list("?", items)
+            )
+        })?;
+        let ids = wanted.iter().map(|item| Value::from(item.prod_id)).collect();
+        self.conn.exec_map(&statement, Params::Positional(ids), |(prod_id, price_cents, in_stock)| Shelf {
+            prod_id,
+            price_cents,
+            in_stock,
+        })
+    }
+
+    fn take_from_stock(&mut self, wanted: &[Item]) -> Result<(), mysql::Error> {
+        let statement = self.take.get(&mut self.conn, wanted.len(), |items| {
+            let case = format!("CASE prod_id {} END", "WHEN ? THEN ? ".repeat(items));
+            format!(
+                "UPDATE inventory SET quan_in_stock = quan_in_stock - {case}, sales = sales + {case} \
+                 WHERE prod_id IN ({})",
+                list("?", items)
+            )
+        })?;
+        let pairs = || wanted.iter().flat_map(|item| [Value::from(item.prod_id), Value::from(item.quantity)]);
+        let ids = wanted.iter().map(|item| Value::from(item.prod_id));
+        self.conn.exec_drop(&statement, Params::Positional(pairs().chain(pairs()).chain(ids).collect()))
+    }
+
+    fn write_lines(&mut self, order_id: i64, cart: &Cart) -> Result<(), mysql::Error> {
+        let items = cart.items.len();
+        let lines = self.lines.get(&mut self.conn, items, |items| {
+            let rows = list("(?, ?, ?, ?, CURRENT_DATE)", items);
+            format!(
+                "INSERT INTO orderlines (orderlineid, orderid, prod_id, quantity, orderdate) VALUES {rows}"
+            )
+        })?;
+        let values = (1_i32..).zip(&cart.items).flat_map(|(line, item)| {
+            [Value::from(line), Value::from(order_id), Value::from(item.prod_id), Value::from(item.quantity)]
+        });
+        self.conn.exec_drop(&lines, Params::Positional(values.collect()))?;
+        let history = self.history.get(&mut self.conn, items, |items| {
+            format!(
+                "INSERT INTO cust_hist (customerid, orderid, prod_id) VALUES {}",
+                list("(?, ?, ?)", items)
+            )
+        })?;
+        let values = cart.items.iter().flat_map(|item| {
+            [Value::from(cart.customer_id), Value::from(order_id), Value::from(item.prod_id)]
+        });
+        self.conn.exec_drop(&history, Params::Positional(values.collect()))
+    }
+
+    fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, mysql::Error> {
+        self.conn.query_drop("START TRANSACTION")?;
+        let in_stock: Option<i32> = self.conn.exec_first(LOW_STOCK, (short.prod_id,))?;
+        let low = in_stock.filter(|&in_stock| in_stock < short.quantity);
+        if let Some(in_stock) = low {
+            self.conn.exec_drop(NEW_REORDER, (short.prod_id, in_stock, delivery))?;
+            self.conn.exec_drop(DELIVERY, (delivery, short.prod_id))?;
+        }
+        self.conn.query_drop("COMMIT")?;
+        Ok(low.is_some())
+    }
+}
+
+enum Bought {
+    Committed(Receipt),
+    Short(Item),
+    UnknownProduct,
+}
+
+impl Session for MariadbSession {
+    fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
+        self.conn
+            .exec_fold(&self.login, (username, password), None, |_, row: Row| row.get::<i64, _>(0))
+            .map_err(|error| named("a login", error))
+    }
+
+    fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
+        let c = customer;
+        let values = vec![
+            Value::from(&c.first_name),
+            Value::from(&c.last_name),
+            Value::from(&c.address),
+            Value::from(&c.city),
+            Value::from(c.state),
+            Value::from(&c.zip),
+            Value::from(c.country),
+            Value::from(c.region),
+            Value::from(&c.email),
+            Value::from(&c.phone),
+            Value::from(c.card_type),
+            Value::from(&c.card),
+            Value::from(&c.card_expiration),
+            Value::from(&c.username),
+            Value::from(c.password),
+            Value::from(c.age),
+            Value::from(c.income),
+            Value::from(c.gender),
+        ];
+        match self.conn.exec_drop(&self.new_customer, Params::Positional(values)) {
+            Ok(()) => Ok(Some(self.conn.last_insert_id() as i64)),
+            Err(mysql::Error::MySqlError(server)) if server.code == 1062 => Ok(None),
+            Err(error) => Err(named("a new customer", error)),
+        }
+    }
+
+    fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {
+        let all_words = |words: &str| Value::from(format!("+{}", words.replace(' ', " +")));
+        let (statement, key) = match &search.key {
+            SearchKey::Category(category) => (&self.browse_category, Value::from(*category)),
+            SearchKey::Actor(words) => (&self.browse_actor, all_words(words)),
+            SearchKey::Title(words) => (&self.browse_title, all_words(words)),
+        };
+        self.conn
+            .exec_fold(statement, (key, search.limit), 0, |rows, _: Row| rows + 1)
+            .map_err(|error| named("a browse", error))
+    }
+
+    fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
+        match self.buy(cart) {
+            Ok(Bought::Committed(receipt)) => Ok(Purchase::Committed(receipt)),
+            Ok(Bought::Short(item)) => self.roll_back().map(|()| Purchase::Short(item)),
+            Ok(Bought::UnknownProduct) => {
+                self.roll_back()?;
+                Err(StoreError::WrongSchema { problems: vec!["products and inventory have gaps".to_owned()] })
+            }
+            Err(error) => {
+                let error = named("a purchase", error);
+                if !error.ends_connection() {
+                    self.roll_back()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
+        self.refill(short, delivery).or_else(|error| {
+            let error = named("a restock", error);
+            if !error.ends_connection() {
+                self.roll_back()?;
+            }
+            Err(error)
+        })
+    }
+}
+
+/// A connection for loading and auditing.
+pub(crate) struct MariadbConsole(Conn);
+
+impl MariadbConsole {
+    pub(crate) fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
+        connect(address, OptsBuilder::new()).map(Self)
+    }
+}
+
+/// How the rows' making ended, told from inside of the library's callback.
+type Outcome = Arc<Mutex<Option<Result<TableSum, StoreDataError>>>>;
+
+impl Console for MariadbConsole {
+    fn run(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.0.query_drop(sql).map_err(|error| named(&first_words(sql), error))
+    }
+
+    fn numbers(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<i64>])) -> Result<(), StoreError> {
+        let mut numbers = Vec::new();
+        let mut rows = self.0.query_iter(sql).map_err(|error| named(&first_words(sql), error))?;
+        for row in rows.by_ref() {
+            let row: Row = row.map_err(|error| named(&first_words(sql), error))?;
+            numbers.clear();
+            numbers.extend((0..row.len()).map(|column| row.get::<Option<i64>, _>(column).flatten()));
+            each(&numbers);
+        }
+        Ok(())
+    }
+
+    fn texts(&mut self, sql: &str) -> Result<Vec<String>, StoreError> {
+        self.0
+            .query_map(sql, |row: Row| row.get::<String, _>(0).expect("the first column is a text"))
+            .map_err(|error| named(&first_words(sql), error))
+    }
+
+    fn load(
+        &mut self,
+        generator: &Arc<Generator>,
+        table: Table,
+        progress: &SyncSender<Progress>,
+    ) -> Result<TableSum, StoreError> {
+        let outcome: Outcome = Arc::default();
+        let (generator, told, progress) = (Arc::clone(generator), Arc::clone(&outcome), progress.clone());
+        self.0.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, stream| {
+            let made = generator.write_table(table, stream, &mut |at| {
+                let _ = progress.send(at); // Nobody listens any more: the load goes on.
+            });
+            let failed = made.as_ref().err().map(|error| io::Error::other(error.to_string()));
+            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+            failed.map_or(Ok(()), Err)
+        })));
+        // Keys are checked after the load by queries over whole tables, which is far faster than row by row; with these
+        // two off, InnoDB fills an empty table by sorted pages.
+        let sql = format!(
+            "LOAD DATA LOCAL INFILE '{table}' INTO TABLE {table} CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' \
+             LINES TERMINATED BY '\\n' ({})",
+            table.columns().join(", ")
+        );
+        self.run("SET unique_checks = 0, foreign_key_checks = 0")?;
+        let loaded = self.run(&sql);
+        self.0.set_local_infile_handler(None);
+        let made = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (loaded, made) {
+            // A server that went away breaks both; its own answer says more than our broken pipe.
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(sum)) => Ok(sum?),
+            (Ok(()), None) => {
+                Err(StoreError::LocalInfileOff { source: "the server asked for no rows".into() })
+            }
+        }
+    }
+}
+
+/// The beginning of a statement, to name it in an error.
+pub(crate) fn first_words(sql: &str) -> String {
+    let words: Vec<&str> = sql.split_whitespace().take(6).collect();
+    format!("`{} …`", words.join(" "))
+}

@@ -1,0 +1,370 @@
+//! The store on PostgreSQL.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Client, Config, NoTls, Statement};
+use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
+
+use crate::address::{DatabaseAddress, Endpoint};
+use crate::console::Console;
+use crate::error::StoreError;
+use crate::mariadb::first_words;
+use crate::session::{
+    Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,
+    tax_cents,
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes gathered before they are handed to the connection: a message a row would cost more than the row.
+const COPY_BUFFER: usize = 256 * 1024;
+
+const LOGIN: &str = "SELECT c.customerid, p.title, p.actor, q.title FROM customers c LEFT JOIN (cust_hist h \
+    JOIN products p ON p.prod_id = h.prod_id JOIN products q ON q.prod_id = p.common_prod_id) \
+    ON h.customerid = c.customerid WHERE c.username = $1 AND c.password = $2 ORDER BY h.orderid DESC LIMIT 10";
+const NEW_CUSTOMER: &str = "INSERT INTO customers (firstname, lastname, address1, city, state, zip, country, region, \
+    email, phone, creditcardtype, creditcard, creditcardexpiration, username, password, age, income, gender) VALUES \
+    ($1, $2, $3, $4, $5, $6, $7, CAST($8 AS int), $9, $10, $11, $12, $13, $14, $15, CAST($16 AS int), $17, $18) \
+    ON CONFLICT (username) DO NOTHING RETURNING customerid";
+const BROWSE_COLUMNS: &str =
+    "SELECT prod_id, category, title, actor, price::text, special, common_prod_id FROM products";
+const SHELVES: &str = "SELECT i.prod_id, CAST(p.price * 100 AS bigint), i.quan_in_stock FROM inventory i \
+    JOIN products p ON p.prod_id = i.prod_id WHERE i.prod_id = ANY($1) ORDER BY i.prod_id FOR UPDATE OF i";
+const NEW_ORDER: &str = "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) VALUES (CURRENT_DATE, \
+    $1, CAST($2 AS bigint) / 100.0, CAST($3 AS bigint) / 100.0, CAST($4 AS bigint) / 100.0) RETURNING orderid";
+const TAKE: &str = "UPDATE inventory i SET quan_in_stock = quan_in_stock - c.quantity, sales = sales + c.quantity \
+    FROM unnest(CAST($1 AS int[]), CAST($2 AS int[])) AS c (prod_id, quantity) WHERE i.prod_id = c.prod_id";
+const LINES: &str = "INSERT INTO orderlines (orderlineid, orderid, prod_id, quantity, orderdate) \
+    SELECT line, $1, prod_id, quantity, CURRENT_DATE FROM unnest(CAST($2 AS int[]), CAST($3 AS int[])) \
+    WITH ORDINALITY AS c (prod_id, quantity, line)";
+const HISTORY: &str = "INSERT INTO cust_hist (customerid, orderid, prod_id) \
+    SELECT $1, $2, prod_id FROM unnest(CAST($3 AS int[])) AS c (prod_id)";
+const LOW_STOCK: &str = "SELECT quan_in_stock FROM inventory WHERE prod_id = $1 FOR UPDATE";
+const NEW_REORDER: &str = "INSERT INTO reorder (prod_id, date_low, quan_low, date_reordered, quan_reordered, \
+    date_expected) VALUES ($1, CURRENT_DATE, $2, CURRENT_DATE, $3, CURRENT_DATE)";
+const DELIVERY: &str = "UPDATE inventory SET quan_in_stock = quan_in_stock + $1 WHERE prod_id = $2";
+
+fn connect(address: &DatabaseAddress) -> Result<Client, StoreError> {
+    let mut config = Config::new();
+    match &address.endpoint {
+        Endpoint::Tcp { host, port } => config.host(host).port(*port),
+        Endpoint::Socket { path, port } => config.host_path(path).port(*port),
+    };
+    config.user(&address.user).dbname(&address.database).connect_timeout(CONNECT_TIMEOUT);
+    config.application_name("tilemark");
+    if let Some(secret) = &address.password {
+        config.password(secret.reveal());
+    }
+    config.connect(NoTls).map_err(|error| match error.code() {
+        Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
+            StoreError::Refused { address: address.to_string(), source: Box::new(error) }
+        }
+        Some(&SqlState::INVALID_CATALOG_NAME) => {
+            StoreError::NoDatabase { database: address.database.clone(), source: Box::new(error) }
+        }
+        Some(&SqlState::CANNOT_CONNECT_NOW) | None => {
+            StoreError::Down { address: address.to_string(), source: Box::new(error) }
+        }
+        Some(_) => named("the connection", error),
+    })
+}
+
+/// Gives a server's answer its name.
+fn named(what: &str, error: postgres::Error) -> StoreError {
+    let Some(code) = error.code().cloned() else {
+        // Without a code it did not come from the server: either the connection broke or the library refused a value.
+        let broken = error.is_closed() || error.source().is_some_and(|source| source.is::<io::Error>());
+        let source = Box::new(error);
+        return if broken {
+            StoreError::Lost { source }
+        } else {
+            StoreError::Statement { what: what.to_owned(), source }
+        };
+    };
+    let source = Box::new(error);
+    if code == SqlState::T_R_DEADLOCK_DETECTED || code == SqlState::T_R_SERIALIZATION_FAILURE {
+        StoreError::Deadlock { source }
+    } else if code == SqlState::DISK_FULL {
+        StoreError::Full { source }
+    } else if code == SqlState::READ_ONLY_SQL_TRANSACTION {
+        StoreError::ReadOnly { source: Some(source) }
+    } else if code == SqlState::TOO_MANY_CONNECTIONS {
+        StoreError::NoConnectionLeft { source }
+    } else if code.code().starts_with("57P") || code.code().starts_with("08") {
+        StoreError::Lost { source }
+    } else if code == SqlState::UNDEFINED_TABLE || code == SqlState::UNDEFINED_COLUMN {
+        StoreError::WrongSchema { problems: vec![format!("{what}: {}", server_text(&source))] }
+    } else {
+        StoreError::Statement { what: what.to_owned(), source }
+    }
+}
+
+fn server_text(error: &postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |server| server.message().to_owned())
+}
+
+/// A client's connection.
+pub struct PostgresqlSession {
+    client: Client,
+    login: Statement,
+    new_customer: Statement,
+    browse_category: Statement,
+    browse_actor: Statement,
+    browse_title: Statement,
+    shelves: Statement,
+    new_order: Statement,
+    take: Statement,
+    lines: Statement,
+    history: Statement,
+}
+
+enum Bought {
+    Committed(Receipt),
+    Short(Item),
+    UnknownProduct,
+}
+
+impl PostgresqlSession {
+    /// Connects and prepares what every client needs.
+    pub fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
+        let mut client = connect(address)?;
+        let mut prepare =
+            |sql: &str| client.prepare(sql).map_err(|error| named("a prepared statement", error));
+        let by_words = |column| {
+            format!(
+                "{BROWSE_COLUMNS} WHERE to_tsvector('simple', {column}) @@ plainto_tsquery('simple', $1) LIMIT $2"
+            )
+        };
+        let by_category =
+            format!("{BROWSE_COLUMNS} WHERE category = CAST($1 AS int) AND special = 1 LIMIT $2");
+        Ok(Self {
+            login: prepare(LOGIN)?,
+            new_customer: prepare(NEW_CUSTOMER)?,
+            browse_category: prepare(&by_category)?,
+            browse_actor: prepare(&by_words("actor"))?,
+            browse_title: prepare(&by_words("title"))?,
+            shelves: prepare(SHELVES)?,
+            new_order: prepare(NEW_ORDER)?,
+            take: prepare(TAKE)?,
+            lines: prepare(LINES)?,
+            history: prepare(HISTORY)?,
+            client,
+        })
+    }
+
+    fn roll_back(&mut self) -> Result<(), StoreError> {
+        self.client.batch_execute("ROLLBACK").map_err(|error| named("a rollback", error))
+    }
+
+    /// Everything between the begin and the end of the purchase's transaction.
+    fn buy(&mut self, cart: &Cart) -> Result<Bought, postgres::Error> {
+        let wanted = cart.by_product();
+        let (ids, quantities) = columns(&wanted);
+        self.client.batch_execute("BEGIN")?;
+        let shelves: Vec<Shelf> = self
+            .client
+            .query(&self.shelves, &[&ids])?
+            .iter()
+            .map(|row| Shelf { prod_id: row.get(0), price_cents: row.get(1), in_stock: row.get(2) })
+            .collect();
+        let net_cents = match check_stock(&wanted, &shelves) {
+            Stock::Enough { net_cents } => net_cents,
+            Stock::Short(item) => return Ok(Bought::Short(item)),
+            Stock::Unknown => return Ok(Bought::UnknownProduct),
+        };
+        let tax_cents = tax_cents(net_cents);
+        let amounts: [&(dyn postgres::types::ToSql + Sync); 4] =
+            [&cart.customer_id, &net_cents, &tax_cents, &(net_cents + tax_cents)];
+        let order_id: i32 = self.client.query_one(&self.new_order, &amounts)?.get(0);
+        self.client.execute(&self.take, &[&ids, &quantities])?;
+        let (line_ids, line_quantities) = columns(&cart.items);
+        self.client.execute(&self.lines, &[&order_id, &line_ids, &line_quantities])?;
+        self.client.execute(&self.history, &[&cart.customer_id, &order_id, &line_ids])?;
+        self.client.batch_execute("COMMIT")?;
+        Ok(Bought::Committed(Receipt { order_id: i64::from(order_id), net_cents, tax_cents }))
+    }
+
+    fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, postgres::Error> {
+        self.client.batch_execute("BEGIN")?;
+        let in_stock = self.client.query_opt(LOW_STOCK, &[&short.prod_id])?.map(|row| row.get::<_, i32>(0));
+        let low = in_stock.filter(|&in_stock| in_stock < short.quantity);
+        if let Some(in_stock) = low {
+            self.client.execute(NEW_REORDER, &[&short.prod_id, &in_stock, &delivery])?;
+            self.client.execute(DELIVERY, &[&delivery, &short.prod_id])?;
+        }
+        self.client.batch_execute("COMMIT")?;
+        Ok(low.is_some())
+    }
+}
+
+fn columns(items: &[Item]) -> (Vec<i32>, Vec<i32>) {
+    items.iter().map(|item| (item.prod_id, item.quantity)).unzip()
+}
+
+impl Session for PostgresqlSession {
+    fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
+        let rows = self
+            .client
+            .query(&self.login, &[&username, &password])
+            .map_err(|error| named("a login", error))?;
+        Ok(rows.first().map(|row| i64::from(row.get::<_, i32>(0))))
+    }
+
+    fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
+        let c = customer;
+        let row = self.client.query_opt(
+            &self.new_customer,
+            &[
+                &c.first_name,
+                &c.last_name,
+                &c.address,
+                &c.city,
+                &c.state,
+                &c.zip,
+                &c.country,
+                &c.region,
+                &c.email,
+                &c.phone,
+                &c.card_type,
+                &c.card,
+                &c.card_expiration,
+                &c.username,
+                &c.password,
+                &c.age,
+                &c.income,
+                &c.gender,
+            ],
+        );
+        let row = row.map_err(|error| named("a new customer", error))?;
+        Ok(row.map(|row| i64::from(row.get::<_, i32>(0))))
+    }
+
+    fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {
+        let limit = i64::from(search.limit);
+        let rows = match &search.key {
+            SearchKey::Category(category) => self.client.query(&self.browse_category, &[category, &limit]),
+            SearchKey::Actor(words) => self.client.query(&self.browse_actor, &[words, &limit]),
+            SearchKey::Title(words) => self.client.query(&self.browse_title, &[words, &limit]),
+        };
+        rows.map(|rows| rows.len() as u64).map_err(|error| named("a browse", error))
+    }
+
+    fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
+        match self.buy(cart) {
+            Ok(Bought::Committed(receipt)) => Ok(Purchase::Committed(receipt)),
+            Ok(Bought::Short(item)) => self.roll_back().map(|()| Purchase::Short(item)),
+            Ok(Bought::UnknownProduct) => {
+                self.roll_back()?;
+                Err(StoreError::WrongSchema { problems: vec!["products and inventory have gaps".to_owned()] })
+            }
+            Err(error) => {
+                let error = named("a purchase", error);
+                if !error.ends_connection() {
+                    self.roll_back()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
+        self.refill(short, delivery).or_else(|error| {
+            let error = named("a restock", error);
+            if !error.ends_connection() {
+                self.roll_back()?;
+            }
+            Err(error)
+        })
+    }
+}
+
+/// A connection for loading and auditing.
+pub(crate) struct PostgresqlConsole(Client);
+
+impl PostgresqlConsole {
+    pub(crate) fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
+        connect(address).map(Self)
+    }
+
+    fn copy(
+        &mut self,
+        generator: &Generator,
+        table: Table,
+        progress: &SyncSender<Progress>,
+    ) -> Result<TableSum, StoreError> {
+        let lost = |error| named(&format!("the rows of {table}"), error);
+        let force = match table {
+            Table::Customers => ", FORCE_NOT_NULL (address2, state)",
+            _ => "",
+        };
+        // FREEZE needs a table emptied in the same transaction; with wal_level=minimal the rows then skip the log.
+        let sql = format!(
+            "COPY {table} ({}) FROM STDIN WITH (FORMAT csv, FREEZE{force})",
+            table.columns().join(", ")
+        );
+        let mut transaction = self.0.transaction().map_err(lost)?;
+        transaction.batch_execute(&format!("TRUNCATE {table}")).map_err(lost)?;
+        let writer = transaction.copy_in(&sql).map_err(lost)?;
+        let mut writer = io::BufWriter::with_capacity(COPY_BUFFER, writer);
+        let made = generator.write_table(table, &mut writer, &mut |at| {
+            let _ = progress.send(at); // Nobody listens any more: the load goes on.
+        });
+        let sum = match made {
+            Ok(sum) => sum,
+            Err(StoreDataError::Sink { source, .. }) => {
+                drop(writer.into_parts());
+                return Err(match source.downcast::<postgres::Error>() {
+                    Ok(error) => lost(error),
+                    Err(source) => StoreError::Lost { source: Box::new(source) },
+                });
+            }
+            Err(other) => return Err(other.into()),
+        };
+        writer.flush().map_err(|source| StoreError::Lost { source: Box::new(source) })?;
+        let writer =
+            writer.into_inner().map_err(|_| StoreError::Lost { source: "rows were left over".into() })?;
+        writer.finish().map_err(lost)?;
+        transaction.commit().map_err(lost)?;
+        Ok(sum)
+    }
+}
+
+impl Console for PostgresqlConsole {
+    fn run(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.0.batch_execute(sql).map_err(|error| named(&first_words(sql), error))
+    }
+
+    fn numbers(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<i64>])) -> Result<(), StoreError> {
+        let failed = |error| named(&first_words(sql), error);
+        let mut numbers = Vec::new();
+        let mut rows = self.0.query_raw(sql, std::iter::empty::<&str>()).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            numbers.clear();
+            for column in 0..row.len() {
+                numbers.push(row.try_get::<_, Option<i64>>(column).map_err(failed)?);
+            }
+            each(&numbers);
+        }
+        Ok(())
+    }
+
+    fn texts(&mut self, sql: &str) -> Result<Vec<String>, StoreError> {
+        let rows = self.0.query(sql, &[]).map_err(|error| named(&first_words(sql), error))?;
+        rows.iter().map(|row| row.try_get(0).map_err(|error| named(&first_words(sql), error))).collect()
+    }
+
+    fn load(
+        &mut self,
+        generator: &Arc<Generator>,
+        table: Table,
+        progress: &SyncSender<Progress>,
+    ) -> Result<TableSum, StoreError> {
+        self.copy(generator, table, progress)
+    }
+}

@@ -1,0 +1,127 @@
+//! What a load found, as it is printed and kept.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::audit::AuditReport;
+use crate::demand::Demand;
+use crate::error::StoreError;
+use crate::figures::{Figures, Latency};
+use crate::inspect::StoreFacts;
+use crate::steady::Steady;
+
+/// Whether the figures can be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// They can.
+    Trusted,
+    /// Something went wrong that they do not show.
+    NotTrusted,
+    /// Too little was seen.
+    CannotTell,
+}
+
+/// A status with its reasons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Whether the figures can be believed.
+    pub status: Status,
+    /// Why not, one sentence each.
+    pub reasons: Vec<String>,
+}
+
+/// The result of a load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadResult {
+    /// The database before the run.
+    pub store: StoreFacts,
+    /// What was asked of it.
+    pub demand: Demand,
+    /// Committed orders a minute over the measured time.
+    pub orders_per_minute: f64,
+    /// As the classic driver counts: orders that were rolled back are in it.
+    pub orders_per_minute_ds2: u64,
+    /// Committed orders in the measured time.
+    pub orders: u64,
+    /// Orders that found too little stock and were undone, in the measured time.
+    pub rollbacks: u64,
+    /// Share of them in all orders.
+    pub rollback_fraction: Option<f64>,
+    /// Steps done again because of a deadlock, in the whole run.
+    pub retries: u64,
+    /// Steps that failed, in the whole run.
+    pub errors: u64,
+    /// What failed and how often.
+    pub error_kinds: BTreeMap<String, u64>,
+    /// Processor time of all clients, warm-up included.
+    pub client_cpu_s: f64,
+    /// The same for each order begun.
+    pub client_cpu_us_per_order: Option<f64>,
+    /// Time of each step in milliseconds.
+    pub latency_ms: BTreeMap<&'static str, Latency>,
+    /// How late orders were begun, in an open loop.
+    pub send_lateness_us: Option<Latency>,
+    /// The part of the measured time in which the rate had settled.
+    pub steady: Option<Steady>,
+    /// Committed orders in each measured second.
+    pub orders_by_second: Vec<u32>,
+    /// The audit after the run; `None` if it could not be made.
+    pub audit: Option<AuditReport>,
+    /// Whether all this can be believed.
+    pub verdict: Verdict,
+}
+
+/// What the verdict is made from beside the figures.
+pub(crate) struct Doubts<'a> {
+    pub(crate) gave_up: usize,
+    pub(crate) starved: u64,
+    pub(crate) stopped: bool,
+    pub(crate) steady: Option<Steady>,
+    pub(crate) audit: &'a Result<AuditReport, StoreError>,
+}
+
+/// Judges a run.
+pub(crate) fn judge(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Verdict {
+    let mut reasons = Vec::new();
+    match doubts.audit {
+        Ok(report) => reasons.extend(report.findings.iter().map(|finding| format!("audit: {finding}"))),
+        Err(error) => reasons.push(format!("the database could not be audited: {}", error.with_causes())),
+    }
+    for (message, count) in &figures.errors {
+        reasons.push(format!("{count} errors: {message}"));
+    }
+    if doubts.gave_up > 0 {
+        reasons.push(format!("{} of {clients} clients gave up before the end", doubts.gave_up));
+    }
+    let visits = figures.orders + figures.rollbacks;
+    if doubts.starved * 100 > visits {
+        let share = doubts.starved as f64 * 100.0 / visits.max(1) as f64;
+        reasons.push(format!(
+            "{share:.1} % of the orders found no free client: more clients or a lower rate are needed"
+        ));
+    }
+    if let (Some(late), Some(order)) = (figures.lateness_us(), figures.latency_ms().get("order"))
+        && let (Some(late), Some(order)) = (late.p99, order.p99)
+        && late > order * 100.0
+    {
+        reasons.push(format!("orders were begun {late:.0} µs late at p99, over a tenth of their latency"));
+    }
+    if !reasons.is_empty() {
+        return Verdict { status: Status::NotTrusted, reasons };
+    }
+    if figures.orders == 0 {
+        reasons.push("no order was committed in the measured time".to_owned());
+    }
+    if doubts.stopped {
+        reasons.push("the run was stopped before its end".to_owned());
+    }
+    if doubts.steady.is_none() {
+        reasons.push(
+            "no steady window was found: the run is shorter than 20 s or its rate never settled".to_owned(),
+        );
+    }
+    let status = if reasons.is_empty() { Status::Trusted } else { Status::CannotTell };
+    Verdict { status, reasons }
+}

@@ -1,0 +1,143 @@
+//! A load from its first connection to its verdict.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::address::{DatabaseAddress, Engine};
+use crate::audit::audit;
+use crate::books::{Books, DatabaseBooks};
+use crate::client::{Client, ClientDone, Clock, Schedule, Shared};
+use crate::demand::Demand;
+use crate::error::StoreError;
+use crate::figures::Figures;
+use crate::inspect::{StoreFacts, inspect};
+use crate::ledger::{Pieces, Told};
+use crate::mariadb::MariadbSession;
+use crate::postgresql::PostgresqlSession;
+use crate::result::{Doubts, LoadResult, judge};
+use crate::session::Session;
+use crate::shopper::Shopper;
+use crate::steady::find_steady;
+
+/// Opens a client's connection.
+pub fn open_session(address: &DatabaseAddress) -> Result<Box<dyn Session>, StoreError> {
+    Ok(match address.engine {
+        Engine::Mariadb => Box::new(MariadbSession::open(address)?),
+        Engine::Postgresql => Box::new(PostgresqlSession::open(address)?),
+    })
+}
+
+/// Looks at the store, sends its customers, audits it, and judges. Setting `stop` ends the run early.
+pub fn run_load(
+    address: &DatabaseAddress,
+    demand: &Demand,
+    stop: &AtomicBool,
+) -> Result<LoadResult, StoreError> {
+    demand.check()?;
+    let facts = inspect(address, demand.clients)?;
+    let mut books = DatabaseBooks::open(address)?;
+    run_load_with(facts, demand, |_| open_session(address), &mut books, stop)
+}
+
+/// The same on any store: `open` gives each client its connection. All are open before the first order.
+pub fn run_load_with(
+    store: StoreFacts,
+    demand: &Demand,
+    mut open: impl FnMut(u32) -> Result<Box<dyn Session>, StoreError>,
+    books: &mut dyn Books,
+    stop: &AtomicBool,
+) -> Result<LoadResult, StoreError> {
+    demand.check()?;
+    let before = books.snapshot()?;
+    let sessions = (0..demand.clients).map(&mut open).collect::<Result<Vec<_>, _>>()?;
+    let clock =
+        Clock { start: Instant::now(), warmup: demand.warmup, measure: whole_seconds(demand.measure) };
+    let shared =
+        Shared { clock, demand, schedule: Schedule::of(demand), pieces: Pieces::none(store.products), stop };
+    let done = run_clients(&store, &shared, sessions);
+    let pieces = shared.pieces;
+    let summed = Summed::of(&done, demand);
+    let gave_up = done.iter().filter(|client| client.gave_up).count();
+    let told = Told::from_ledgers(done.into_iter().map(|client| client.ledger), pieces);
+    let report = audit(books, &before, &told);
+    let steady = find_steady(&summed.figures.committed, None);
+    let doubts = Doubts {
+        gave_up,
+        starved: summed.starved,
+        stopped: stop.load(Ordering::Relaxed),
+        steady,
+        audit: &report,
+    };
+    let verdict = judge(&summed.figures, demand.clients, &doubts);
+    let Summed { figures, begun, cpu, .. } = summed;
+    let minutes = clock.measure.as_secs_f64() / 60.0;
+    let visits = figures.orders + figures.rollbacks;
+    Ok(LoadResult {
+        store,
+        demand: demand.clone(),
+        orders_per_minute: figures.orders as f64 / minutes,
+        orders_per_minute_ds2: (visits as f64 / minutes).floor() as u64,
+        orders: figures.orders,
+        rollbacks: figures.rollbacks,
+        rollback_fraction: (visits > 0).then(|| figures.rollbacks as f64 / visits as f64),
+        retries: figures.retries,
+        errors: figures.errors.values().sum(),
+        client_cpu_s: cpu.as_secs_f64(),
+        client_cpu_us_per_order: (begun > 0).then(|| cpu.as_secs_f64() * 1e6 / begun as f64),
+        latency_ms: figures.latency_ms(),
+        send_lateness_us: figures.lateness_us(),
+        steady,
+        orders_by_second: figures.committed,
+        error_kinds: figures.errors,
+        audit: report.ok(),
+        verdict,
+    })
+}
+
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs())
+}
+
+fn run_clients(store: &StoreFacts, shared: &Shared<'_>, sessions: Vec<Box<dyn Session>>) -> Vec<ClientDone> {
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..)
+            .zip(sessions)
+            .map(|(number, session)| {
+                let shopper = Shopper::new(shared.demand, store.customers, store.products, number);
+                let client = Client::new(shared, session, shopper);
+                scope.spawn(move || client.run())
+            })
+            .collect();
+        clients
+            .into_iter()
+            .map(|client| client.join().expect("a client reports its failures as errors"))
+            .collect()
+    })
+}
+
+/// All clients' figures together.
+struct Summed {
+    figures: Figures,
+    begun: u64,
+    starved: u64,
+    cpu: Duration,
+}
+
+impl Summed {
+    fn of(clients: &[ClientDone], demand: &Demand) -> Self {
+        let mut all = Self {
+            figures: Figures::new(demand.measure.as_secs()),
+            begun: 0,
+            starved: 0,
+            cpu: Duration::ZERO,
+        };
+        for client in clients {
+            all.figures.merge(&client.figures);
+            all.begun += client.begun;
+            all.starved += client.starved;
+            all.cpu += client.cpu;
+        }
+        all
+    }
+}

@@ -1,0 +1,237 @@
+//! Real servers for tests: own data folder, a Unix socket only, ended by id.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests stand outside of test functions.
+#![allow(dead_code, unreachable_pub)] // Each test binary uses a part of this.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tilemark_store::{
+    DatabaseAddress, Durability, Endpoint, Engine, LoadProgress, StoreError, load_database, server_settings,
+};
+use tilemark_store_data::{Generator, Rule, Store};
+
+/// A database server that ends with this value.
+pub struct Server {
+    pub engine: Engine,
+    folder: TempDir,
+    child: Child,
+    client: PathBuf,
+    user: &'static str,
+}
+
+/// Starts a server of this kind, or says loudly why it cannot.
+pub fn start(engine: Engine) -> Option<Server> {
+    start_with(engine, &[])
+}
+
+/// The same with more settings, `name=value`.
+pub fn start_with(engine: Engine, settings: &[&str]) -> Option<Server> {
+    let started = match engine {
+        Engine::Mariadb => start_mariadb(settings),
+        Engine::Postgresql => start_postgresql(settings),
+    };
+    match started {
+        Ok(server) => Some(server),
+        Err(reason) => {
+            assert_ne!(std::env::var("TILEMARK_CI").as_deref(), Ok("1"), "{engine} test cannot run: {reason}");
+            eprintln!("skipped: {engine}: {reason}");
+            None
+        }
+    }
+}
+
+fn find(name: &str) -> Result<PathBuf, String> {
+    let mut folders: Vec<PathBuf> = vec!["/usr/sbin".into(), "/usr/bin".into(), "/usr/local/bin".into()];
+    let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .map(|all| all.flatten().map(|entry| entry.path().join("bin")).collect())
+        .unwrap_or_default();
+    versions.sort();
+    folders.extend(versions.into_iter().rev());
+    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.exists());
+    found.ok_or_else(|| format!("program `{name}` is not installed"))
+}
+
+/// A folder in memory if there is such a place, for speed.
+fn folder() -> TempDir {
+    let place = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("tilemark-store-").tempdir_in(place).unwrap()
+}
+
+fn lines(engine: Engine, settings: &[&str]) -> Vec<String> {
+    let sized = server_settings(engine, 512 << 20, 40, Durability::Full).unwrap();
+    sized.iter().map(|setting| setting.line()).chain(settings.iter().map(|&line| line.to_owned())).collect()
+}
+
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {text}")) }
+}
+
+fn start_mariadb(settings: &[&str]) -> Result<Server, String> {
+    let (program, client, install) = (find("mariadbd")?, find("mariadb")?, find("mariadb-install-db")?);
+    let folder = folder();
+    let data = format!("--datadir={}", folder.path().join("data").display());
+    let is_root = rustix::process::getuid().is_root();
+    let user = if is_root { vec!["--user=root"] } else { vec![] };
+    let how = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
+    succeed(Command::new(install).args(how).arg(&data).args(&user))?;
+    let child = Command::new(program)
+        .arg("--no-defaults")
+        .arg(&data)
+        .args(&user)
+        .arg("--skip-networking")
+        .arg(format!("--socket={}", folder.path().join("socket").display()))
+        .arg(format!("--pid-file={}", folder.path().join("pid").display()))
+        .args(lines(Engine::Mariadb, settings).iter().map(|line| format!("--{line}")))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(folder.path().join("log")).unwrap())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    Server { engine: Engine::Mariadb, folder, child, client, user: "root" }.ready()
+}
+
+fn start_postgresql(settings: &[&str]) -> Result<Server, String> {
+    let (program, client, initdb) = (find("postgres")?, find("psql")?, find("initdb")?);
+    let folder = folder();
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let owner = passwd.lines().find(|line| line.starts_with("postgres:")).ok_or("there is no user postgres")?;
+    let ids: Vec<u32> = owner.split(':').skip(2).take(2).map(|id| id.parse().unwrap()).collect();
+    let as_owner = |program: &Path| {
+        let mut command = Command::new(program);
+        if rustix::process::getuid().is_root() {
+            command.uid(ids[0]).gid(ids[1]);
+        }
+        command.current_dir("/");
+        command
+    };
+    chown(folder.path(), Some(ids[0]), Some(ids[1])).map_err(|error| error.to_string())?;
+    let data = folder.path().join("data");
+    succeed(as_owner(&initdb).args(["-A", "trust", "-U", "store", "-E", "UTF8", "--locale=C", "-D"]).arg(&data))?;
+    let mut command = as_owner(&program);
+    command.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-c", "listen_addresses="]);
+    for line in lines(Engine::Postgresql, settings) {
+        command.args(["-c", &line]);
+    }
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(folder.path().join("log")).unwrap())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    Server { engine: Engine::Postgresql, folder, child, client, user: "store" }.ready()
+}
+
+impl Server {
+    fn ready(mut self) -> Result<Server, String> {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(60) {
+            if self.try_sql("", "SELECT 1").is_ok() {
+                return Ok(self);
+            }
+            if self.child.try_wait().unwrap().is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("did not start: {}", fs::read_to_string(self.folder.path().join("log")).unwrap()))
+    }
+
+    fn try_sql(&self, database: &str, sql: &str) -> Result<String, String> {
+        let mut command = Command::new(&self.client);
+        match self.engine {
+            Engine::Mariadb => command
+                .args(["--no-defaults", "-N", "-B", "-u", self.user, "-S"])
+                .arg(self.folder.path().join("socket"))
+                .args(["-e", sql, database]),
+            Engine::Postgresql => command
+                .args(["-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-U", self.user, "-h"])
+                .arg(self.folder.path())
+                .args(["-c", sql, "-d", if database.is_empty() { "postgres" } else { database }]),
+        };
+        let output = command.output().map_err(|error| error.to_string())?;
+        let text = |bytes| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    /// Runs SQL by the server's own client program.
+    pub fn sql(&self, database: &str, sql: &str) -> String {
+        self.try_sql(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// An empty database and the way to it.
+    pub fn database(&self, name: &str) -> DatabaseAddress {
+        self.sql("", &format!("CREATE DATABASE {name}"));
+        self.address(name)
+    }
+
+    pub fn address(&self, name: &str) -> DatabaseAddress {
+        let path = match self.engine {
+            Engine::Mariadb => self.folder.path().join("socket"),
+            Engine::Postgresql => self.folder.path().to_owned(),
+        };
+        DatabaseAddress {
+            engine: self.engine,
+            endpoint: Endpoint::Socket { path, port: 5432 },
+            user: self.user.to_owned(),
+            password: None,
+            database: name.to_owned(),
+        }
+    }
+
+    /// Processor time that the server has used, all its processes together.
+    pub fn cpu_s(&self) -> f64 {
+        let ticks = |id: u32| -> u64 {
+            let text = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or("").split(' ').collect();
+            // Own and waited-for children's time, user and system: fields 14 to 17 of the line.
+            (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum()
+        };
+        let own = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+        let all = children.split_whitespace().filter_map(|id| id.parse().ok()).map(ticks).sum::<u64>() + ticks(own);
+        all as f64 / 100.0
+    }
+
+    /// Ends the server as a crash does.
+    pub fn crash(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SIGINT is PostgreSQL's fast shutdown; MariaDB takes SIGTERM.
+        let signal = match self.engine {
+            Engine::Mariadb => rustix::process::Signal::TERM,
+            Engine::Postgresql => rustix::process::Signal::INT,
+        };
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let id = rustix::process::Pid::from_child(&self.child);
+            drop(rustix::process::kill_process(id, signal));
+            drop(self.child.wait());
+        }
+    }
+}
+
+/// A store of about 1.5 MB: seconds to load, every table filled.
+pub fn small_store() -> Arc<Generator> {
+    let store = Store { rule: Rule::Smooth, seed: 7, customers: 4_000, orders: 2_400, products: 1_000 };
+    Arc::new(Generator::new(store, 1).unwrap())
+}
+
+pub fn load(address: &DatabaseAddress) -> Result<Vec<LoadProgress>, StoreError> {
+    let mut seen = Vec::new();
+    load_database(address, &small_store(), &mut |progress| seen.push(progress))?;
+    Ok(seen)
+}
