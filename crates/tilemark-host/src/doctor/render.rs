@@ -146,6 +146,15 @@ fn said<T: std::fmt::Display>(fact: &Fact<T>) -> String {
     }
 }
 
+/// A count with its noun.
+fn many(count: &Fact<u32>, noun: &str) -> String {
+    match count {
+        Fact::Missing(_) => format!("{noun}s unknown"),
+        Fact::Value(1) => format!("1 {noun}"),
+        Fact::Value(count) => format!("{count} {noun}s"),
+    }
+}
+
 fn gib(bytes: &Fact<u64>) -> String {
     match bytes {
         Fact::Value(bytes) => format!("{:.1} GiB", *bytes as f64 / f64::from(1 << 30)),
@@ -160,19 +169,22 @@ fn host(page: &mut Page, facts: &HostFacts) {
     page.row(
         "processor",
         &format!(
-            "{}: {} sockets, {} cores, {} threads",
+            "{}: {}, {}, {}",
             said(&processors.model),
-            said(&processors.sockets),
-            said(&processors.cores),
-            said(&processors.threads_online)
+            many(&processors.sockets, "socket"),
+            many(&processors.cores, "core"),
+            many(&processors.threads_online, "thread")
         ),
     );
-    let nodes = facts.numa_nodes.value().map_or_else(|| "unknown".into(), |nodes| nodes.len().to_string());
+    let nodes = facts
+        .numa_nodes
+        .value()
+        .map_or_else(|| "NUMA unknown".into(), |nodes| many(&Fact::Value(nodes.len() as u32), "NUMA node"));
     let memory = &facts.memory;
     page.row(
         "memory",
         &format!(
-            "{} total, {} available, {} swap, {nodes} NUMA nodes",
+            "{} total, {} available, {} swap, {nodes}",
             gib(&memory.bytes_total),
             gib(&memory.bytes_available),
             gib(&memory.swap_bytes_total)

@@ -72,11 +72,17 @@ fn split(before: &HostProcessor, after: &HostProcessor, watched: &[WatchedSecond
     let of_all = |ticks: u64| ticks as f64 / whole.total() as f64;
     let count = after.threads.len().max(1) as f64;
     let used = |wanted: &dyn Fn(&WatchedSecond) -> bool| -> f64 {
-        watched.iter().filter(|set| wanted(set)).filter_map(|set| set.threads_used).sum::<f64>() / count
+        watched
+            .iter()
+            .filter(|set| wanted(set))
+            .filter_map(|set| set.threads_used)
+            .fold(0.0, |sum, used| sum + used)
+            / count
     };
     let guests: Vec<&WatchedSecond> = watched.iter().filter(|set| is_guest(set.kind)).collect();
     let of_guests = |part: fn(&WatchedSecond) -> Option<f64>| -> Option<f64> {
-        guests.iter().map(|set| part(set)).sum::<Option<f64>>().map(|sum| sum / count)
+        let sum = guests.iter().try_fold(0.0, |sum, set| Some(sum + part(set)?));
+        sum.map(|sum| sum / count)
     };
     let (guest, load) = (used(&|set| is_guest(set.kind)), used(&|set| set.kind == WatchedKind::Load));
     let tilemark = used(&|set| set.kind == WatchedKind::Tilemark);
@@ -261,5 +267,215 @@ fn guest_parts(then: &WatchedSample, now: &WatchedSample, used: Used) -> Option<
             };
             Some(GuestParts { guest_work_ns, host_ns: all_ns.saturating_sub(guest_work_ns) })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse::{MemoryNow, ThreadTicks};
+    use super::super::sample::{VcpuTime, Waits};
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn sample(monotonic_ns: u64, ticks: ProcessorTicks, watched: Vec<WatchedSample>) -> Sample {
+        let threads = (0..2).map(|id| ThreadTicks { id, ticks }).collect();
+        Sample {
+            monotonic_ns,
+            clock_offset_ns: 0,
+            processor: Some(HostProcessor { all: ticks, threads }),
+            run_queue: None,
+            memory: None,
+            events: None,
+            disks: Vec::new(),
+            interfaces: Vec::new(),
+            pressure: [None; 3],
+            throttles: None,
+            watched,
+            took_ns: 0,
+            missing: Vec::new(),
+        }
+    }
+
+    fn set(name: &str, kind: WatchedKind, user_ns: u64) -> WatchedSample {
+        WatchedSample {
+            name: name.into(),
+            kind,
+            source: UsedSource::Processes,
+            processes: 1,
+            threads: 1,
+            used: Some(Used { user_ns, system_ns: 0 }),
+            vcpus: None,
+            waits: None,
+            resident_bytes: None,
+            io: None,
+            pressure: [None; 3],
+            missing: Vec::new(),
+        }
+    }
+
+    fn vcpus(kind: VcpuKind, ran_ns: u64, system_ns: u64, guest_ns: u64) -> Option<VcpuTime> {
+        Some(VcpuTime { kind, ran_ns, waited_ns: 0, system_ns, guest_ns })
+    }
+
+    /// Two threads for a second: 200 ticks.
+    fn busy(user: u64, softirq: u64, steal: u64) -> ProcessorTicks {
+        ProcessorTicks { user, softirq, steal, idle: 200 - user - softirq - steal, ..Default::default() }
+    }
+
+    fn split_of(now: ProcessorTicks, sets: impl Fn(u64) -> Vec<WatchedSample>) -> ProcessorSplit {
+        let before = sample(0, ProcessorTicks::default(), sets(0));
+        let after = sample(SECOND_NS, now, sets(SECOND_NS / 4));
+        difference(&before, &after).processor.unwrap()
+    }
+
+    fn close(found: f64, wanted: f64) {
+        assert!((found - wanted).abs() < 1e-9, "{found} is not {wanted}");
+    }
+
+    #[test]
+    fn every_share_of_the_processors_has_its_place_and_they_make_one() {
+        let split = split_of(busy(120, 20, 10), |ns| {
+            vec![
+                set("twin", WatchedKind::NativeGuest, ns),
+                set("load", WatchedKind::Load, ns),
+                set("main", WatchedKind::Tilemark, ns),
+            ]
+        });
+        close(split.guests, 0.125);
+        close(split.guest_work.unwrap(), 0.125);
+        close(split.host_for_guests.unwrap(), 0.0);
+        close(split.load, 0.125);
+        close(split.tilemark, 0.125);
+        close(split.other, 0.6 - 0.375);
+        close(split.interrupts, 0.1);
+        close(split.steal, 0.05);
+        close(split.idle, 0.25);
+    }
+
+    #[test]
+    fn packets_served_in_interrupts_are_no_foreign_load() {
+        let split = split_of(busy(50, 100, 0), |ns| {
+            vec![set("a", WatchedKind::NativeGuest, ns), set("b", WatchedKind::Load, ns)]
+        });
+        close(split.other, 0.0);
+        close(split.interrupts, 0.5);
+    }
+
+    #[test]
+    fn watched_time_that_ticks_did_not_see_makes_room_for_itself() {
+        let split = split_of(busy(10, 20, 0), |ns| {
+            vec![set("a", WatchedKind::NativeGuest, ns), set("b", WatchedKind::Load, ns)]
+        });
+        close(split.other, 0.0);
+        close(split.interrupts, 0.0);
+        let sum = split.guests + split.load + split.other + split.interrupts + split.idle + split.steal;
+        close(sum, 1.0);
+    }
+
+    fn guest(kind: VcpuKind, ran_ns: u64, system_ns: u64, guest_ns: u64) -> WatchedSecond {
+        let with = |used_ns, vcpus| WatchedSample { vcpus, ..set("web", WatchedKind::QemuGuest, used_ns) };
+        let before = sample(0, ProcessorTicks::default(), vec![with(0, vcpus(kind, 0, 0, 0))]);
+        let now = with(SECOND_NS, vcpus(kind, ran_ns, system_ns, guest_ns));
+        difference(&before, &sample(SECOND_NS, busy(100, 0, 0), vec![now])).watched.remove(0)
+    }
+
+    #[test]
+    fn under_kvm_guest_mode_is_guest_work() {
+        let second = guest(VcpuKind::Kvm, SECOND_NS * 8 / 10, SECOND_NS / 10, SECOND_NS * 6 / 10);
+        close(second.guest_work.unwrap(), 0.6);
+        close(second.host_for_guest.unwrap(), 0.4);
+    }
+
+    #[test]
+    fn under_tcg_user_time_of_virtual_processors_is_guest_work() {
+        let second = guest(VcpuKind::Tcg, SECOND_NS * 8 / 10, SECOND_NS / 10, 0);
+        close(second.guest_work.unwrap(), 0.7);
+        close(second.host_for_guest.unwrap(), 0.3);
+    }
+
+    #[test]
+    fn a_qemu_whose_threads_have_no_names_leaves_the_split_open() {
+        let sets =
+            |ns| vec![set("web", WatchedKind::QemuGuest, ns), set("twin", WatchedKind::NativeGuest, ns)];
+        let split = split_of(busy(120, 0, 0), sets);
+        close(split.guests, 0.25);
+        assert_eq!(split.guest_work, None);
+        assert_eq!(split.host_for_guests, None);
+    }
+
+    #[test]
+    fn time_of_other_processes_under_the_same_name_is_not_subtracted() {
+        let before = sample(0, ProcessorTicks::default(), vec![set("web", WatchedKind::Load, 500)]);
+        let other = WatchedSample { processes: 2, ..set("web", WatchedKind::Load, 900) };
+        let second = difference(&before, &sample(SECOND_NS, busy(1, 0, 0), vec![other]));
+        assert_eq!(second.watched[0].threads_used, None);
+        assert!(second.missing.iter().any(|reason| reason.starts_with("web: ")), "{:?}", second.missing);
+    }
+
+    #[test]
+    fn a_control_group_keeps_the_time_of_processes_that_came_and_went() {
+        let of_group = |processes, user_ns| WatchedSample {
+            processes,
+            source: UsedSource::Group,
+            ..set("web", WatchedKind::NativeGuest, user_ns)
+        };
+        let before = sample(0, ProcessorTicks::default(), vec![of_group(1, 0)]);
+        let second =
+            difference(&before, &sample(SECOND_NS, busy(100, 0, 0), vec![of_group(2, SECOND_NS / 2)]));
+        close(second.watched[0].threads_used.unwrap(), 0.5);
+    }
+
+    #[test]
+    fn waiting_is_a_mean_over_threads() {
+        let with = |waited_ns| WatchedSample {
+            waits: Some(Waits { waited_ns, threads: 4 }),
+            ..set("web", WatchedKind::Load, 0)
+        };
+        let before = sample(0, ProcessorTicks::default(), vec![with(0)]);
+        let second = difference(&before, &sample(SECOND_NS, busy(1, 0, 0), vec![with(SECOND_NS)]));
+        close(second.watched[0].run_queue_wait.unwrap(), 0.25);
+    }
+
+    #[test]
+    fn a_step_of_the_clock_is_seen() {
+        let before = sample(0, ProcessorTicks::default(), Vec::new());
+        let after = Sample { clock_offset_ns: -5_000_000, ..sample(SECOND_NS, busy(1, 0, 0), Vec::new()) };
+        assert_eq!(difference(&before, &after).clock_step_ns, -5_000_000);
+    }
+
+    #[test]
+    fn a_disk_that_had_its_first_request_counts_from_zero_and_one_that_ran_backwards_not() {
+        let disk = |name: &str, reads| DiskCounts {
+            name: name.into(),
+            reads,
+            read_bytes: reads * 512,
+            writes: 0,
+            written_bytes: 0,
+            busy_ms: 250,
+            waited_ms: 2000,
+        };
+        let none = ProcessorTicks::default();
+        let before = Sample { disks: vec![disk("old", 10)], ..sample(0, none, Vec::new()) };
+        let now =
+            Sample { disks: vec![disk("old", 3), disk("new", 7)], ..sample(SECOND_NS, none, Vec::new()) };
+        let disks = difference(&before, &now).disks;
+        assert_eq!(disks.len(), 1);
+        assert_eq!((disks[0].name.as_str(), disks[0].reads), ("new", 7));
+        close(disks[0].busy, 0.25);
+        close(disks[0].queue, 2.0);
+    }
+
+    #[test]
+    fn memory_without_events_has_no_zero_in_their_place() {
+        let memory = Some(MemoryNow { available_bytes: 5, swap_used_bytes: 6 });
+        let none = ProcessorTicks::default();
+        let before = sample(0, none, Vec::new());
+        let after = Sample { memory, ..sample(SECOND_NS, none, Vec::new()) };
+        let second = difference(&before, &after);
+        assert_eq!(second.memory.unwrap().oom_kills, None);
+        assert_eq!(second.throttles, None);
+        assert_eq!(second.processor, None);
+        assert!(second.missing.iter().any(|reason| reason.starts_with("processor: ")));
     }
 }

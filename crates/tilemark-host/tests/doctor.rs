@@ -1,0 +1,133 @@
+//! What doctor says about a host, as a specification.
+#![allow(missing_docs)]
+
+mod fixture;
+
+use fixture::{Server, usable};
+use tilemark_host::doctor::{Backend, DoctorReport, Finding, Severity, Style, diagnose, render_text, report};
+use tilemark_host::read_facts;
+use tilemark_plan::facts::{Accelerator, AcceleratorVerdict, AskedBy, Fact, HostFacts};
+
+fn facts(server: &Server) -> HostFacts {
+    read_facts(&server.host(), usable())
+}
+
+fn found<'f>(findings: &'f [Finding], key: &str) -> &'f Finding {
+    findings
+        .iter()
+        .find(|finding| finding.key == key)
+        .unwrap_or_else(|| panic!("no `{key}` in {findings:#?}"))
+}
+
+fn keys(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|finding| finding.key.as_str()).collect()
+}
+
+#[test]
+fn nothing_is_short_on_a_good_server() {
+    assert_eq!(keys(&diagnose(&facts(&Server::new()))), Vec::<&str>::new());
+}
+
+#[test]
+fn a_slow_accelerator_blocks_its_backend_and_no_other() {
+    for verdict in [AcceleratorVerdict::TooSlow, AcceleratorVerdict::Absent, AcceleratorVerdict::Unknown] {
+        let mut facts = facts(&Server::new());
+        facts.accelerators.kvm = Accelerator { verdict, reason: "3600 times slower".into(), figures: None };
+        let findings = diagnose(&facts);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].blocks, [Backend::Kvm]);
+        assert!(findings[0].what.contains("3600 times slower"));
+    }
+}
+
+#[test]
+fn every_shortfall_is_named_with_cost_and_remedy() {
+    let without = [
+        ("dev/net/tun", "no-tun", Severity::Blocks),
+        ("dev/vhost-net", "no-vhost-net", Severity::Distorts),
+        ("dev/loop-control", "no-loop", Severity::Limits),
+        ("proc/self/mountinfo", "no-cgroup-2", Severity::Blocks),
+        ("proc/pressure", "no-pressure", Severity::Limits),
+        ("sys/kernel/iommu_groups", "no-iommu", Severity::NiceToHave),
+        ("sys/class/powercap", "no-energy", Severity::NiceToHave),
+    ];
+    for (path, key, severity) in without {
+        let findings = diagnose(&facts(&Server::new().without(path)));
+        assert_eq!(keys(&findings), [key]);
+        assert_eq!(findings[0].severity, severity);
+        assert!(!findings[0].cost.is_empty() && !findings[0].remedy.is_empty());
+    }
+    let with = [
+        ("sys/fs/cgroup/cgroup.controllers", "hugetlb\n", "cgroup-controllers"),
+        ("sys/kernel/mm/ksm/run", "1\n", "same-page-merging"),
+        ("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n", "no-huge-pages"),
+        ("sys/devices/system/cpu/cpufreq/policy4/scaling_governor", "powersave\n", "governor"),
+        ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n", "turbo"),
+        ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n", "slow-clock"),
+        ("sys/devices/system/cpu/vulnerabilities/l1tf", "Vulnerable\n", "mitigations-off"),
+        ("proc/stat", "cpu  100 0 100 700 0 0 0 100 0 0\n", "steal"),
+        ("proc/77/cmdline", "qemu-system-x86_64\0-S\0", "guests-running"),
+        ("proc/cpuinfo", "model name : M\nflags : fpu hypervisor\n", "virtual-host"),
+        (
+            "proc/meminfo",
+            "MemTotal: 9 kB\nMemAvailable: 9 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n",
+            "little-memory",
+        ),
+    ];
+    for (path, text, key) in with {
+        assert_eq!(keys(&diagnose(&facts(&Server::new().with(path, text)))), [key]);
+    }
+}
+
+#[test]
+fn tools_block_what_needs_them() {
+    let server = Server::new();
+    let host = tilemark_host::TreeHost::new(server.root());
+    let findings = diagnose(&read_facts(&host, usable()));
+    assert_eq!(keys(&findings), ["no-qemu", "no-mmdebstrap", "no-mkfs-erofs", "no-mkfs-xfs"]);
+    assert_eq!(findings[0].blocks, [Backend::Kvm, Backend::Emulated]);
+    let host = host.with_program("/usr/bin/qemu-system-x86_64", "QEMU emulator version 6.2.0\n");
+    assert_eq!(keys(&diagnose(&read_facts(&host, usable())))[0], "old-qemu");
+}
+
+#[test]
+fn an_ordinary_user_is_told_what_needs_root() {
+    let facts = HostFacts { asked_by: Fact::Value(AskedBy::User), ..facts(&Server::new()) };
+    assert_eq!(found(&diagnose(&facts), "not-root").blocks, Backend::ALL);
+}
+
+#[test]
+fn findings_come_worst_first() {
+    let server =
+        Server::new().without("sys/kernel/iommu_groups").without("dev/vhost-net").without("dev/net/tun");
+    assert_eq!(keys(&diagnose(&facts(&server))), ["no-tun", "no-vhost-net", "no-iommu"]);
+}
+
+#[test]
+fn the_verdict_stands_at_the_top_of_the_json() {
+    let facts = facts(&Server::new().without("dev/net/tun"));
+    let findings = diagnose(&facts);
+    let document = serde_json::to_value(report(facts, findings)).unwrap();
+    assert_eq!(document["accelerators"]["kvm"]["verdict"], "usable");
+    assert_eq!(document["backends"][0]["backend"], "kvm");
+    assert_eq!(document["backends"][0]["blocked_by"][0], "no-tun");
+    assert_eq!(document["backends"][2]["blocked_by"].as_array().unwrap().len(), 0);
+    serde_json::from_value::<DoctorReport>(document).unwrap();
+}
+
+#[test]
+fn the_text_fits_a_terminal_and_says_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let facts = read_facts(&tilemark_host::TreeHost::new(folder.path()), usable());
+    let findings = diagnose(&facts);
+    let text = render_text(&facts, &findings, Style::Plain);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+        assert_eq!(line.trim_end(), line);
+    }
+    for finding in &findings {
+        assert!(text.contains(&finding.key), "{} is missing", finding.key);
+    }
+    assert!(!text.contains('\x1b'));
+    assert!(render_text(&facts, &findings, Style::Colour).contains('\x1b'));
+}
