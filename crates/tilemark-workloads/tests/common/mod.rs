@@ -1,5 +1,5 @@
 //! A scripted HTTP server on loopback, and jobs for it.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its part")]
 
 use std::{
     io::{Read, Write},

@@ -1,0 +1,96 @@
+//! fio on a file in a temporary folder. Skipped, loudly, where fio is missing.
+
+#![allow(clippy::unwrap_used, reason = "test helpers fail their test")]
+
+use tilemark_agent_protocol::{DiskJob, LoadEvent, LoadJob, Stream, StreamWork};
+use tilemark_load::{Stop, figures::Gathered};
+use tilemark_plan::{plan::Demand, scenario::Arrival, workload::DiskParameters};
+use tilemark_units::{Bytes, Rate, Span};
+use tilemark_workloads::{
+    WorkloadError,
+    disk::{Target, run_on},
+};
+
+fn is_possible() -> bool {
+    let found = std::process::Command::new("fio").arg("--version").output().is_ok();
+    let is_ci = std::env::var("TILEMARK_CI").is_ok_and(|value| value == "1");
+    assert!(found || !is_ci, "fio is missing, and TILEMARK_CI=1 allows no skipped test");
+    if !found {
+        println!("skipped: fio is not installed");
+    }
+    found
+}
+
+fn job(length: Span) -> LoadJob {
+    let rate = Rate::per_second(200.0).unwrap();
+    let demand = Demand::Open {
+        rate,
+        arrival: Arrival::Poisson,
+        burst_every: Span::from_seconds(1),
+        burst_length: Span::from_seconds(1),
+    };
+    let disk = DiskJob { parameters: DiskParameters::default(), rate: Some(rate), disks: 1 };
+    let target = "127.0.0.1:1".parse().unwrap();
+    let work = StreamWork::Disk(disk);
+    LoadJob {
+        streams: vec![Stream { id: 5, target, demand, connections: 0, seed: 3, work }],
+        processors: Vec::new(),
+        warmup: Span::from_seconds(1),
+        length,
+        requests_max: 0,
+    }
+}
+
+fn target(folder: &tempfile::TempDir) -> Target {
+    let path = folder.path().join("disk").display().to_string();
+    Target { path, size: Some(Bytes::from_mib(16)) }
+}
+
+#[test]
+fn fio_is_measured_second_by_second_without_its_warmup() {
+    if !is_possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut gathered = Gathered::default();
+    let stop = Stop::new().unwrap();
+    run_on(&job(Span::from_seconds(2)), &[target(&folder)], &stop, &mut |event| gathered.take(event))
+        .unwrap();
+    let total = &gathered.totals[0];
+    assert_eq!(total.id, 5);
+    assert!(total.counts.completed > 0 && total.counts.bytes > 0, "{:?}", total.counts);
+    assert_eq!(tilemark_load::figures::decode(&total.latency).unwrap().len(), total.counts.completed);
+    assert!(!gathered.seconds.is_empty());
+    let told: u64 = gathered.seconds.iter().map(|second| second.counts.completed).sum();
+    assert!(told <= total.counts.completed);
+    assert!(total.tool_output.as_ref().is_some_and(|text| text.contains("\"jobs\"")));
+}
+
+#[test]
+fn a_stop_ends_fio_and_keeps_what_it_measured() {
+    if !is_possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let stop = Stop::new().unwrap();
+    let mut gathered = Gathered::default();
+    run_on(&job(Span::from_seconds(3600)), &[target(&folder)], &stop, &mut |event| {
+        if matches!(event, LoadEvent::Second(_)) {
+            stop.ask();
+        }
+        gathered.take(event);
+    })
+    .unwrap();
+    assert!(gathered.totals[0].counts.completed > 0);
+}
+
+#[test]
+fn what_fio_says_of_a_missing_disk_is_told() {
+    if !is_possible() {
+        return;
+    }
+    let stop = Stop::new().unwrap();
+    let nowhere = Target { path: "/dev/null/disk".to_owned(), size: Some(Bytes::from_mib(1)) };
+    let error = run_on(&job(Span::from_seconds(1)), &[nowhere], &stop, &mut |_| ()).unwrap_err();
+    assert!(matches!(error, WorkloadError::FioFailed { .. } | WorkloadError::BadReport { .. }), "{error:?}");
+}
