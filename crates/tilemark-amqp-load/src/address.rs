@@ -1,0 +1,117 @@
+//! Where a broker is and who we are there.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+use crate::LoadError;
+
+/// A broker as users write it: `amqp://user:password@host:port/virtual-host`. Printing it leaves the password out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BrokerAddress {
+    pub(crate) socket: SocketAddr,
+    pub(crate) user: String,
+    pub(crate) password: String,
+    pub(crate) virtual_host: String,
+}
+
+impl BrokerAddress {
+    /// A broker with guest's password and the virtual host that every broker has.
+    pub fn guest(socket: SocketAddr) -> Self {
+        Self { socket, user: "guest".into(), password: "guest".into(), virtual_host: "/".into() }
+    }
+
+    /// The same broker for another user.
+    #[must_use]
+    pub fn with_user(self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { user: user.into(), password: password.into(), ..self }
+    }
+}
+
+impl fmt::Display for BrokerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "amqp://{}@{}", self.user, self.socket)
+    }
+}
+
+impl fmt::Debug for BrokerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for BrokerAddress {
+    type Err = LoadError;
+
+    fn from_str(text: &str) -> Result<Self, LoadError> {
+        // Whatever stands before the last @ may hold a password: errors show what is behind it.
+        let shown = || text.rsplit('@').next().unwrap_or_default().to_owned();
+        let wrong = |reason| LoadError::Address { text: shown(), reason };
+        let rest = text.strip_prefix("amqp://").ok_or_else(|| wrong("it does not start with amqp://"))?;
+        let (credentials, place) =
+            rest.rsplit_once('@').map_or((None, rest), |(before, after)| (Some(before), after));
+        let (place, path) = place.split_once('/').map_or((place, ""), |(place, path)| (place, path));
+        let (user, password) = match credentials {
+            None => ("guest", "guest"),
+            Some(both) => both.split_once(':').ok_or_else(|| wrong("the user has no password"))?,
+        };
+        let is_bare_v6 = place.ends_with(']');
+        let has_port = place.rsplit_once(':').is_some() && !is_bare_v6;
+        let place = if has_port { place.to_owned() } else { format!("{place}:5672") };
+        let mut found = place.to_socket_addrs().map_err(|_| wrong("the host is unknown"))?;
+        let decoded =
+            |part| decode(part).ok_or_else(|| wrong("a % is not followed by two hexadecimal digits"));
+        Ok(Self {
+            socket: found.next().ok_or_else(|| wrong("the host has no address"))?,
+            user: decoded(user)?,
+            password: decoded(password)?,
+            virtual_host: if path.is_empty() { "/".into() } else { decoded(path)? },
+        })
+    }
+}
+
+/// Undoes percent encoding.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let digits = [bytes.next()?, bytes.next()?];
+            out.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_users_write_it() {
+        let address: BrokerAddress = "amqp://me:p%40ss@127.0.0.1:5673/%2f".parse().unwrap();
+        assert_eq!(address.socket.to_string(), "127.0.0.1:5673");
+        assert_eq!(
+            (address.user.as_str(), address.password.as_str(), address.virtual_host.as_str()),
+            ("me", "p@ss", "/")
+        );
+        let short: BrokerAddress = "amqp://127.0.0.1".parse().unwrap();
+        assert_eq!(short, BrokerAddress::guest("127.0.0.1:5672".parse().unwrap()));
+        let v6: BrokerAddress = "amqp://[::1]/x".parse().unwrap();
+        assert_eq!((v6.socket.to_string().as_str(), v6.virtual_host.as_str()), ("[::1]:5672", "x"));
+    }
+
+    #[test]
+    fn neither_an_address_nor_its_error_shows_the_password() {
+        let address: BrokerAddress = "amqp://me:secret@127.0.0.1".parse().unwrap();
+        assert!(!format!("{address} {address:?}").contains("secret"));
+        for wrong in
+            ["http://me:secret@127.0.0.1", "amqp://me:secret@127.0.0.1:99999", "amqp://me:secret%4@[::1]"]
+        {
+            let error = wrong.parse::<BrokerAddress>().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The latency load as a whole.
+
+use std::num::NonZeroU64;
+use std::sync::OnceLock;
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rustix::event::PollFlags;
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use rustix::time::{Timespec, clock_gettime};
+use tilemark_amqp::{Properties, PublishBatch, ShortStr};
+
+use crate::input::interpret;
+use crate::publisher::filling;
+use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures};
+use crate::session::{CHANNEL, Moved};
+use crate::settings::Mode;
+use crate::subscriber::{Acknowledging, Finished, Subscriber};
+use crate::throughput::{Shared, cpu_time, random_run};
+use crate::topology::{Shape, Topology};
+use crate::{LatencyLoad, Ledger, LoadError, Session, Stamp};
+
+/// Time between the barrier and the first message, so that nobody is late for it.
+const LEAD: Duration = Duration::from_millis(20);
+/// Three digits up to an hour; longer latencies grow the histogram.
+const HIGHEST_NS: u64 = 3_600_000_000_000;
+/// Messages that are due together go in one write, up to this many.
+const BATCH: usize = 256;
+
+/// Intended times of sending. Multiplied out each time, so that nothing drifts and nothing is skipped.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    start_ns: u64,
+    rate: u64,
+}
+
+impl Schedule {
+    #[inline]
+    fn intended_ns(&self, sequence: u64) -> u64 {
+        let offset = u128::from(sequence) * 1_000_000_000 / u128::from(self.rate);
+        self.start_ns + u64::try_from(offset).unwrap_or(u64::MAX / 2)
+    }
+
+    /// Messages that are due at that time.
+    fn due(&self, now_ns: u64) -> u64 {
+        let Some(since) = now_ns.checked_sub(self.start_ns) else { return 0 };
+        let whole = u128::from(since) * u128::from(self.rate) / 1_000_000_000;
+        u64::try_from(whole).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    fn second_of(&self, sequence: u64) -> usize {
+        usize::try_from(sequence / self.rate).unwrap_or(usize::MAX)
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+fn histogram() -> Histogram<u64> {
+    let mut histogram =
+        Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("bounds and digits that the crate allows");
+    histogram.auto(true);
+    histogram
+}
+
+/// Runs the load: one queue, one publisher by the schedule, one subscriber.
+pub fn latency(load: &LatencyLoad) -> Result<LatencyReport, LoadError> {
+    load.check()?;
+    let (name, run) = random_run();
+    let shape = Shape { mode: Mode::Shared, groups: 1, subscribers: 1, durable: load.durable };
+    let topology = Topology::declare(&load.broker, load.patience, &name, shape)?;
+    let shared = Shared::new(run, 1, 3);
+    let schedule = OnceLock::new();
+    let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared, &schedule));
+    match (shared.into_error(), outcome) {
+        (Some(error), _) => Err(error),
+        (None, None) => Err(LoadError::Aborted),
+        (None, Some((sent, seen))) => {
+            topology.delete()?;
+            Ok(report(load, &sent, seen))
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Sent {
+    count: u64,
+    lateness: Histogram<u64>,
+    cpu_s: f64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    finished: Finished,
+    seconds: Vec<Histogram<u64>>,
+    elapsed_s: f64,
+    cpu_s: f64,
+}
+
+fn drive<'s>(
+    scope: &'s Scope<'s, '_>,
+    load: &'s LatencyLoad,
+    topology: &'s Topology,
+    shared: &'s Shared,
+    schedule: &'s OnceLock<Schedule>,
+) -> Option<(Sent, Seen)> {
+    let publisher = scope.spawn(move || {
+        let prepared = Sender::prepare(load, shared, topology).map_err(|error| shared.fail(error));
+        shared.wait_for_start();
+        shared.wait_for_start();
+        prepared.ok()?.run(*schedule.get()?).map_err(|error| shared.fail(error)).ok()
+    });
+    let subscriber = scope.spawn(move || {
+        let started = subscribe(load, shared, topology).map_err(|error| shared.fail(error));
+        shared.wait_for_start();
+        shared.wait_for_start();
+        observe(started.ok()?, load, shared, *schedule.get()?).map_err(|error| shared.fail(error)).ok()
+    });
+    // Everybody is connected. The schedule is made now, and the second wait hands it to both threads.
+    shared.wait_for_start();
+    let start_ns = now_ns() + u64::try_from(LEAD.as_nanos()).expect("20 ms");
+    let _ = schedule.set(Schedule { start_ns, rate: load.rate });
+    shared.wait_for_start();
+    let sent = publisher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    shared.expect(0, sent.as_ref().map_or(0, |sent| sent.count));
+    let seen = subscriber.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    sent.zip(seen)
+}
+
+/// The publisher.
+struct Sender<'a> {
+    load: &'a LatencyLoad,
+    shared: &'a Shared,
+    session: Session,
+    batch: PublishBatch,
+    lateness: Histogram<u64>,
+}
+
+impl<'a> Sender<'a> {
+    fn prepare(load: &'a LatencyLoad, shared: &'a Shared, topology: &Topology) -> Result<Self, LoadError> {
+        let session = Session::open(&load.broker, load.patience)?;
+        let destination = &topology.destinations[0];
+        let properties = if load.durable { Properties::PERSISTENT } else { Properties::NONE };
+        let batch = PublishBatch::new(
+            CHANNEL,
+            ShortStr::cut(&destination.exchange),
+            ShortStr::cut(&destination.routing_key),
+            properties,
+            &filling(load.size_bytes),
+            session.frame_max,
+            BATCH,
+        );
+        Ok(Self { load, shared, session, batch, lateness: histogram() })
+    }
+
+    fn run(mut self, schedule: Schedule) -> Result<Sent, LoadError> {
+        // Without it the kernel may wake us 50 us late; where it is refused, lateness shows it.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let cpu_before = cpu_time();
+        let count = self.load.count();
+        let mut sent = 0;
+        while sent < count {
+            sleep_until(schedule.intended_ns(sent));
+            self.shared.check_running()?;
+            let due = schedule.due(now_ns()).min(count).saturating_sub(sent);
+            let batch = due.clamp(1, BATCH as u64);
+            self.send(sent, batch, schedule)?;
+            sent += batch;
+            self.look_for_complaints()?;
+        }
+        let cpu_s = cpu_time() - cpu_before;
+        self.session.close()?;
+        Ok(Sent { count: sent, lateness: self.lateness, cpu_s })
+    }
+
+    /// Sends what is due. When the broker does not read, this waits, and what becomes due meanwhile is late, not skipped.
+    fn send(&mut self, first: u64, count: u64, schedule: Schedule) -> Result<(), LoadError> {
+        for (index, sequence) in (first..first + count).enumerate() {
+            Stamp { run: self.shared.run, publisher: 0, sequence }.write(self.batch.body_mut(index));
+        }
+        let count = usize::try_from(count).expect("at most a batch");
+        let mut done = 0;
+        let mut recorded = 0;
+        let mut deadline = Instant::now() + self.load.patience;
+        while done < count * self.batch.stride() {
+            match self.session.try_send(&self.batch.bytes(count)[done..])? {
+                Moved::Bytes(bytes) => {
+                    done += bytes;
+                    let now = now_ns();
+                    let whole = (done / self.batch.stride()) as u64;
+                    for sequence in first + recorded..first + whole {
+                        self.lateness
+                            .saturating_record(now.saturating_sub(schedule.intended_ns(sequence)).max(1));
+                    }
+                    recorded = whole;
+                    deadline = Instant::now() + self.load.patience;
+                }
+                Moved::WouldBlock if Instant::now() >= deadline => {
+                    return Err(LoadError::Stalled { what: "read", patience: self.load.patience });
+                }
+                Moved::WouldBlock => {
+                    self.session.wait(PollFlags::OUT, Duration::from_millis(100))?;
+                    self.shared.check_running()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look_for_complaints(&mut self) -> Result<(), LoadError> {
+        if self.session.receive()? == Moved::WouldBlock {
+            return Ok(());
+        }
+        while let Some(frame) = self.session.inbox.next_frame().map_err(LoadError::Malformed)? {
+            interpret(&frame)?;
+        }
+        Ok(())
+    }
+}
+
+fn sleep_until(time_ns: u64) {
+    let time = Timespec {
+        tv_sec: (time_ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (time_ns % 1_000_000_000).cast_signed(),
+    };
+    // An interrupted sleep ends early, and a message would be sent early: sleep again.
+    while clock_nanosleep_absolute(ClockId::Monotonic, &time) == Err(rustix::io::Errno::INTR) {}
+}
+
+fn subscribe(load: &LatencyLoad, shared: &Shared, topology: &Topology) -> Result<Subscriber, LoadError> {
+    let session = Session::open(&load.broker, load.patience)?;
+    let acknowledging = Acknowledging { every: load.ack, prefetch: load.prefetch };
+    Subscriber::start(
+        session,
+        &topology.queues[0].name,
+        acknowledging,
+        shared.run,
+        Ledger::new(1),
+        load.size_bytes,
+    )
+}
+
+fn observe(
+    mut subscriber: Subscriber,
+    load: &LatencyLoad,
+    shared: &Shared,
+    schedule: Schedule,
+) -> Result<Seen, LoadError> {
+    let cpu_before = cpu_time();
+    let seconds = schedule.second_of(load.count().saturating_sub(1)) + 1;
+    let mut seconds: Vec<Histogram<u64>> = (0..seconds).map(|_| histogram()).collect();
+    let mut quiet_since = Instant::now();
+    let mut last_ns = schedule.start_ns;
+    while !shared.is_drained(0) {
+        subscriber.receive(|stamp| {
+            let now = now_ns();
+            last_ns = now;
+            if let Some(second) = seconds.get_mut(schedule.second_of(stamp.sequence)) {
+                second.saturating_record(now.saturating_sub(schedule.intended_ns(stamp.sequence)).max(1));
+            }
+        })?;
+        shared.check_running()?;
+        if subscriber.fresh > 0 || !shared.is_published(0) {
+            shared.count_received(0, subscriber.fresh);
+            quiet_since = Instant::now();
+        } else if quiet_since.elapsed() >= load.patience {
+            break;
+        }
+    }
+    let cpu_s = cpu_time() - cpu_before;
+    let elapsed_s = Duration::from_nanos(last_ns - schedule.start_ns).as_secs_f64();
+    Ok(Seen { finished: subscriber.finish()?, seconds, elapsed_s, cpu_s })
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+fn report(load: &LatencyLoad, sent: &Sent, seen: Seen) -> LatencyReport {
+    let mut whole = histogram();
+    for second in &seen.seconds {
+        whole.add(second).expect("the same bounds, and they may grow");
+    }
+    let ledger = &seen.finished.ledger;
+    let missing = ledger.missing(0, sent.count, 5);
+    let seconds =
+        (0..).zip(&seen.seconds).map(|(second, histogram)| SecondFigures::of(second, histogram)).collect();
+    LatencyReport {
+        scheduled: load.count(),
+        published: sent.count,
+        received: ledger.received(),
+        offered_per_s: load.rate as f64,
+        messages_per_s: if seen.elapsed_s > 0.0 { ledger.received() as f64 / seen.elapsed_s } else { 0.0 },
+        latency_ms: LatencyFigures::of(&whole),
+        send_lateness_us: LatenessFigures::of(&sent.lateness),
+        seconds,
+        lost: ledger.lost(0, sent.count),
+        duplicated: ledger.duplicated(),
+        reordered: ledger.reordered(),
+        damaged: seen.finished.damaged,
+        client_cpu_s: sent.cpu_s + seen.cpu_s,
+        errors: missing.iter().map(|missing| format!("message {} was lost", missing.sequence)).collect(),
+        histograms: seen.seconds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_is_due_at_its_intended_time_and_none_before() {
+        for rate in [1, 3, 1000, 333_333] {
+            let schedule = Schedule { start_ns: 5_000, rate };
+            assert_eq!(schedule.due(4_999), 0);
+            for sequence in [0, 1, 2, 10, 999_999_999] {
+                let intended = schedule.intended_ns(sequence);
+                assert!(schedule.due(intended + 1) >= sequence, "{rate} {sequence}");
+                assert!(schedule.due(intended.saturating_sub(1)) <= sequence + 1, "{rate} {sequence}");
+            }
+        }
+    }
+}

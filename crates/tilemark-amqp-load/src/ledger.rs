@@ -1,0 +1,213 @@
+//! Which messages have arrived.
+
+/// What one subscriber has received of one publisher.
+#[derive(Clone, Debug, Default)]
+struct Sequence {
+    /// Everything below has arrived.
+    next: u64,
+    /// Bits for what has arrived from `base` on, when there are gaps.
+    ahead: Vec<u64>,
+    /// The sequence number of the first bit; a multiple of 64.
+    base: u64,
+    /// One more than the highest that has arrived.
+    end: u64,
+    received: u64,
+    duplicated: u64,
+    reordered: u64,
+}
+
+impl Sequence {
+    #[inline]
+    fn record(&mut self, sequence: u64) {
+        if sequence == self.next && self.ahead.is_empty() {
+            self.next += 1;
+            self.end = self.next;
+            self.received += 1;
+            return;
+        }
+        self.record_with_gaps(sequence);
+    }
+
+    /// What arrives beyond a gap costs a bit each until the gap is closed.
+    fn record_with_gaps(&mut self, sequence: u64) {
+        if sequence < self.next {
+            self.duplicated += 1;
+            return;
+        }
+        if self.ahead.is_empty() {
+            self.base = self.next / 64 * 64;
+        }
+        let offset = sequence - self.base;
+        let (word, bit) = ((offset / 64) as usize, 1 << (offset % 64));
+        if self.ahead.len() <= word {
+            self.ahead.resize(word + 1, 0);
+        }
+        if self.ahead[word] & bit != 0 {
+            self.duplicated += 1;
+            return;
+        }
+        self.ahead[word] |= bit;
+        self.received += 1;
+        self.reordered += u64::from(sequence < self.end);
+        self.end = self.end.max(sequence + 1);
+        if sequence == self.next {
+            self.close_gap();
+        }
+    }
+
+    fn close_gap(&mut self) {
+        while self.next < self.end && self.has_bit(self.next) {
+            self.next += 1;
+        }
+        if self.next == self.end {
+            self.ahead.clear();
+        }
+    }
+
+    fn has_bit(&self, sequence: u64) -> bool {
+        let offset = sequence - self.base;
+        self.ahead.get((offset / 64) as usize).is_some_and(|word| word & (1 << (offset % 64)) != 0)
+    }
+
+    fn has(&self, sequence: u64) -> bool {
+        sequence < self.next || (sequence < self.end && !self.ahead.is_empty() && self.has_bit(sequence))
+    }
+
+    /// Adds what a competing subscriber of the same queue has received.
+    fn merge(&mut self, other: &Self) {
+        let mut both = Self {
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+            ..Self::default()
+        };
+        for sequence in 0..self.end.max(other.end) {
+            match (self.has(sequence), other.has(sequence)) {
+                (true, true) => {
+                    both.record(sequence);
+                    both.duplicated += 1;
+                }
+                (true, false) | (false, true) => both.record(sequence),
+                (false, false) => {}
+            }
+        }
+        *self = both;
+    }
+
+    fn missing(&self, published: u64, limit: usize) -> Vec<u64> {
+        (self.next..published).filter(|sequence| !self.has(*sequence)).take(limit).collect()
+    }
+}
+
+/// What subscribers of one queue have received, by publisher.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    publishers: Vec<Sequence>,
+}
+
+/// A message that was published and has not arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Who sent it.
+    pub publisher: u16,
+    /// Which one it is.
+    pub sequence: u64,
+}
+
+impl Ledger {
+    /// Nothing has arrived of so many publishers.
+    pub fn new(publishers: u16) -> Self {
+        Self { publishers: vec![Sequence::default(); usize::from(publishers)] }
+    }
+
+    /// Notes a receipt; false when there is no such publisher.
+    #[inline]
+    pub fn record(&mut self, publisher: u16, sequence: u64) -> bool {
+        let Some(found) = self.publishers.get_mut(usize::from(publisher)) else { return false };
+        found.record(sequence);
+        true
+    }
+
+    /// Adds what another subscriber of the same queue has received.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.publishers.iter_mut().zip(&other.publishers) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// Different messages that have arrived.
+    pub fn received(&self) -> u64 {
+        self.publishers.iter().map(|found| found.received).sum()
+    }
+
+    /// Receipts of a message that had arrived before.
+    pub fn duplicated(&self) -> u64 {
+        self.publishers.iter().map(|found| found.duplicated).sum()
+    }
+
+    /// Receipts after a later message of the same publisher at the same subscriber.
+    pub fn reordered(&self) -> u64 {
+        self.publishers.iter().map(|found| found.reordered).sum()
+    }
+
+    /// How many of a publisher's first `published` messages have not arrived.
+    pub fn lost(&self, publisher: u16, published: u64) -> u64 {
+        self.publishers
+            .get(usize::from(publisher))
+            .map_or(0, |found| published.saturating_sub(found.received))
+    }
+
+    /// The first few that have not arrived, by name.
+    pub fn missing(&self, publisher: u16, published: u64, limit: usize) -> Vec<Missing> {
+        let found = self.publishers.get(usize::from(publisher)).map(|found| found.missing(published, limit));
+        found.unwrap_or_default().into_iter().map(|sequence| Missing { publisher, sequence }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_lost_in_ten_million_is_found_and_named() {
+        let mut ledger = Ledger::new(1);
+        for sequence in (0..10_000_000).filter(|sequence| *sequence != 7_654_321) {
+            ledger.record(0, sequence);
+        }
+        assert_eq!((ledger.received(), ledger.lost(0, 10_000_000)), (9_999_999, 1));
+        assert_eq!(ledger.missing(0, 10_000_000, 5), [Missing { publisher: 0, sequence: 7_654_321 }]);
+        assert_eq!((ledger.duplicated(), ledger.reordered()), (0, 0));
+    }
+
+    #[test]
+    fn the_last_message_counts_as_lost_when_it_is() {
+        let mut ledger = Ledger::new(2);
+        (0..9).for_each(|sequence| assert!(ledger.record(1, sequence)));
+        assert_eq!((ledger.lost(1, 10), ledger.lost(1, 9), ledger.lost(0, 3)), (1, 0, 3));
+        assert!(!ledger.record(2, 0));
+    }
+
+    #[test]
+    fn duplicates_and_late_ones_are_told_apart() {
+        let mut ledger = Ledger::new(1);
+        for sequence in [0, 1, 1, 5, 3, 3, 2, 4, 4, 6, 0] {
+            ledger.record(0, sequence);
+        }
+        assert_eq!((ledger.received(), ledger.duplicated(), ledger.reordered()), (7, 4, 3));
+        assert_eq!(ledger.lost(0, 7), 0);
+    }
+
+    #[test]
+    fn competing_subscribers_together_miss_nothing_and_share_nothing() {
+        let (mut even, mut odd) = (Ledger::new(1), Ledger::new(1));
+        for sequence in 0..1000 {
+            let ledger = if sequence % 2 == 0 { &mut even } else { &mut odd };
+            ledger.record(0, sequence);
+        }
+        odd.record(0, 500);
+        even.merge(&odd);
+        assert_eq!(
+            (even.received(), even.lost(0, 1000), even.duplicated(), even.reordered()),
+            (1000, 0, 1, 0)
+        );
+    }
+}

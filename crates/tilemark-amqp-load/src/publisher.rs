@@ -1,0 +1,259 @@
+//! One publisher of the throughput load.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use tilemark_amqp::{ConfirmWindow, Confirmation, Method, Properties, PublishBatch, ShortStr};
+
+use crate::input::{Notice, interpret};
+use crate::session::{CHANNEL, Moved};
+use crate::throughput::{Shared, cpu_time};
+use crate::topology::Destination;
+use crate::{LoadError, Session, Stamp, ThroughputLoad};
+
+/// One write carries about this much: enough that the system call costs little, small enough for the cache.
+const BATCH_BYTES: usize = 64 * 1024;
+/// How often a publisher that waits looks whether the load was ended.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// What a publisher has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Published {
+    pub(crate) publisher: u16,
+    pub(crate) count: u64,
+    pub(crate) refused: u64,
+    pub(crate) cpu_s: f64,
+    pub(crate) blocked: Duration,
+}
+
+pub(crate) struct Publisher<'a> {
+    load: &'a ThroughputLoad,
+    shared: &'a Shared,
+    session: Session,
+    batch: PublishBatch,
+    number: u16,
+    sent: u64,
+    refused: u64,
+    window: ConfirmWindow,
+    /// Publishes since the last commit, and whether one is under way.
+    uncommitted: u64,
+    committing: bool,
+    blocked_since: Option<(Instant, String)>,
+    blocked: Duration,
+}
+
+/// The body of every message, but for its stamp.
+pub(crate) fn filling(size_bytes: usize) -> Vec<u8> {
+    vec![b'X'; size_bytes]
+}
+
+impl<'a> Publisher<'a> {
+    /// Connects and prepares; publishes nothing yet.
+    pub(crate) fn prepare(
+        load: &'a ThroughputLoad,
+        shared: &'a Shared,
+        number: u16,
+        destination: &Destination,
+    ) -> Result<Self, LoadError> {
+        let mut session = Session::open(&load.broker, load.patience)?;
+        if load.confirms > 0 {
+            let select = Method::ConfirmSelect { no_wait: false };
+            session.call(&select, "select confirms", |method| {
+                matches!(method, Method::ConfirmSelectOk {}).then_some(())
+            })?;
+        }
+        if load.transactions > 0 {
+            let select = Method::TxSelect {};
+            session.call(&select, "select transactions", |method| {
+                matches!(method, Method::TxSelectOk {}).then_some(())
+            })?;
+        }
+        let properties = if load.durable { Properties::PERSISTENT } else { Properties::NONE };
+        let new_batch = |count| {
+            PublishBatch::new(
+                CHANNEL,
+                ShortStr::cut(&destination.exchange),
+                ShortStr::cut(&destination.routing_key),
+                properties,
+                &filling(load.size_bytes),
+                session.frame_max,
+                count,
+            )
+        };
+        let batch = new_batch((BATCH_BYTES / new_batch(1).stride()).max(1));
+        Ok(Self {
+            load,
+            shared,
+            session,
+            batch,
+            number,
+            sent: 0,
+            refused: 0,
+            window: ConfirmWindow::new(),
+            uncommitted: 0,
+            committing: false,
+            blocked_since: None,
+            blocked: Duration::ZERO,
+        })
+    }
+
+    /// Publishes until time or count is over, and waits for what is still to be confirmed.
+    pub(crate) fn run(mut self) -> Result<Published, LoadError> {
+        let cpu_before = cpu_time();
+        let end = Instant::now() + self.load.seconds;
+        loop {
+            let wanted = self.wanted(end)?;
+            if wanted == 0 && self.is_finished(end) {
+                break;
+            }
+            if wanted == 0 {
+                self.await_answers()?;
+            } else {
+                self.send_batch(wanted)?;
+                self.take_input()?;
+            }
+        }
+        if self.uncommitted > 0 {
+            self.commit()?;
+        }
+        while self.window.open() > 0 || self.committing {
+            self.await_answers()?;
+        }
+        let cpu_s = cpu_time() - cpu_before;
+        let (publisher, count, refused, blocked) = (self.number, self.sent, self.refused, self.blocked);
+        self.session.close()?;
+        Ok(Published { publisher, count, refused, cpu_s, blocked })
+    }
+
+    fn is_finished(&self, end: Instant) -> bool {
+        self.load.count.is_some_and(|count| self.sent >= count) || Instant::now() >= end
+    }
+
+    /// How many messages may be sent now.
+    fn wanted(&mut self, end: Instant) -> Result<usize, LoadError> {
+        self.shared.check_running()?;
+        if self.is_finished(end) || self.committing {
+            return Ok(0);
+        }
+        let mut wanted = self.batch.capacity() as u64;
+        if let Some(count) = self.load.count {
+            wanted = wanted.min(count - self.sent);
+        }
+        if self.load.confirms > 0 {
+            let free = u64::from(self.load.confirms) - self.window.open();
+            // Small windows are filled again when half is free, so that neither side works message by message.
+            let worthwhile = wanted.min(u64::from(self.load.confirms).div_ceil(2));
+            wanted = if free >= worthwhile { wanted.min(free) } else { 0 };
+        }
+        if self.load.transactions > 0 {
+            wanted = wanted.min(u64::from(self.load.transactions) - self.uncommitted);
+        }
+        Ok(usize::try_from(wanted).unwrap_or(usize::MAX))
+    }
+
+    fn send_batch(&mut self, count: usize) -> Result<(), LoadError> {
+        for index in 0..count {
+            let stamp =
+                Stamp { run: self.shared.run, publisher: self.number, sequence: self.sent + index as u64 };
+            stamp.write(self.batch.body_mut(index));
+        }
+        self.send_whole(count)?;
+        self.sent += count as u64;
+        if self.load.confirms > 0 {
+            self.window.issue(count as u64);
+        }
+        if self.load.transactions > 0 {
+            self.uncommitted += count as u64;
+            if self.uncommitted >= u64::from(self.load.transactions) {
+                self.commit()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a batch to its last byte: half a message would leave the connection useless.
+    fn send_whole(&mut self, count: usize) -> Result<(), LoadError> {
+        let mut done = 0;
+        let total = self.batch.bytes(count).len();
+        let mut deadline = Instant::now() + self.load.patience;
+        while done < total {
+            match self.session.try_send(&self.batch.bytes(count)[done..])? {
+                Moved::Bytes(bytes) => {
+                    done += bytes;
+                    deadline = Instant::now() + self.load.patience;
+                }
+                Moved::WouldBlock => {
+                    let ready = self.session.wait(PollFlags::IN | PollFlags::OUT, GLANCE)?;
+                    if ready.contains(PollFlags::IN) {
+                        self.take_input()?;
+                    }
+                    self.check_patience(deadline, "read")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_patience(&self, deadline: Instant, what: &'static str) -> Result<(), LoadError> {
+        self.shared.check_running()?;
+        if Instant::now() < deadline {
+            return Ok(());
+        }
+        let patience = self.load.patience;
+        match &self.blocked_since {
+            Some((_, reason)) => Err(LoadError::Blocked { reason: reason.clone(), patience }),
+            None => Err(LoadError::Stalled { what, patience }),
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), LoadError> {
+        self.session.send(&Method::TxCommit {})?;
+        self.uncommitted = 0;
+        self.committing = true;
+        Ok(())
+    }
+
+    /// Waits for confirms, a commit or the end of a blockade.
+    fn await_answers(&mut self) -> Result<(), LoadError> {
+        let deadline = Instant::now() + self.load.patience;
+        loop {
+            let ready = self.session.wait(PollFlags::IN, GLANCE)?;
+            if !ready.is_empty() {
+                return self.take_input();
+            }
+            self.check_patience(deadline, "confirm")?;
+        }
+    }
+
+    /// Reads what the broker has said, without waiting.
+    fn take_input(&mut self) -> Result<(), LoadError> {
+        if self.session.receive()? == Moved::WouldBlock {
+            return Ok(());
+        }
+        while let Some(frame) = self.session.inbox.next_frame().map_err(LoadError::Malformed)? {
+            match interpret(&frame)? {
+                Notice::Method(Method::BasicAck { delivery_tag, multiple }) => {
+                    settle(&mut self.window, Confirmation { delivery_tag, multiple })?;
+                }
+                Notice::Method(Method::BasicNack { delivery_tag, multiple, .. }) => {
+                    self.refused += settle(&mut self.window, Confirmation { delivery_tag, multiple })?;
+                }
+                Notice::Method(Method::TxCommitOk {}) => self.committing = false,
+                Notice::Method(method) => return Err(LoadError::Unexpected { method: method.name() }),
+                Notice::Blocked(reason) => self.blocked_since = Some((Instant::now(), reason)),
+                Notice::Unblocked => {
+                    if let Some((since, _)) = self.blocked_since.take() {
+                        self.blocked += since.elapsed();
+                    }
+                }
+                Notice::Other => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A confirm for what was never published, or twice, is an error of the broker.
+fn settle(window: &mut ConfirmWindow, confirmation: Confirmation) -> Result<u64, LoadError> {
+    window.settle(confirmation).ok_or(LoadError::Unexpected { method: "a confirm of an unknown tag" })
+}

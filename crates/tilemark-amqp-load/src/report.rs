@@ -1,0 +1,178 @@
+//! What a load has found out.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Figures of a throughput load. Times count from the start barrier to the last receipt.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ThroughputReport {
+    /// Messages that publishers sent.
+    pub published: u64,
+    /// Different messages that subscribers received; in fan-out and topic each subscriber's count.
+    pub received: u64,
+    /// From the start barrier to the last receipt, s.
+    pub elapsed_s: f64,
+    /// Published messages a second.
+    pub messages_per_s: f64,
+    /// Messages in and messages out a second, as the paper counts.
+    pub transfers_per_s: f64,
+    /// Payload in and out, 10^6 bytes a second.
+    pub megabytes_per_s: f64,
+    /// Messages that never arrived at a subscriber that should have them.
+    pub lost: u64,
+    /// Receipts of a message that had arrived before.
+    pub duplicated: u64,
+    /// Receipts after a later message of the same publisher.
+    pub reordered: u64,
+    /// Receipts whose stamp or filling is not what was sent.
+    pub damaged: u64,
+    /// Publishes that the broker refused (`basic.nack`).
+    pub refused: u64,
+    /// Processor time of all publishers, s.
+    pub publishers_cpu_s: f64,
+    /// Processor time of all subscribers, s.
+    pub subscribers_cpu_s: f64,
+    /// Processor time of the whole load, s.
+    pub client_cpu_s: f64,
+    /// The longest time that a publisher was told to wait (`connection.blocked`), s.
+    pub blocked_s: f64,
+    /// What went wrong without ending the load, such as the names of the first lost messages.
+    pub errors: Vec<String>,
+}
+
+/// Figures of a latency load.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LatencyReport {
+    /// Messages in the schedule.
+    pub scheduled: u64,
+    /// Messages that were sent; fewer than scheduled only when the load ended by an error.
+    pub published: u64,
+    /// Different messages that were received.
+    pub received: u64,
+    /// Messages a second that were asked for.
+    pub offered_per_s: f64,
+    /// Messages a second from the first intended time to the last receipt.
+    pub messages_per_s: f64,
+    /// Intended time of sending to receipt.
+    pub latency_ms: LatencyFigures,
+    /// Intended time of sending to sending: the load's own delay, contained in the latency.
+    pub send_lateness_us: LatenessFigures,
+    /// By second of the intended time of sending.
+    pub seconds: Vec<SecondFigures>,
+    /// Messages that never arrived.
+    pub lost: u64,
+    /// Receipts of a message that had arrived before.
+    pub duplicated: u64,
+    /// Receipts after a later message.
+    pub reordered: u64,
+    /// Receipts whose stamp or filling is not what was sent.
+    pub damaged: u64,
+    /// Processor time of the whole load, s.
+    pub client_cpu_s: f64,
+    /// What went wrong without ending the load.
+    pub errors: Vec<String>,
+    /// The distributions behind `seconds`, ns; merged they are the whole.
+    #[serde(skip)]
+    pub histograms: Vec<Histogram<u64>>,
+}
+
+/// A distribution of latencies, ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names are the statistics")]
+pub struct LatencyFigures {
+    pub mean: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+/// A distribution of lateness, us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names are the statistics")]
+pub struct LatenessFigures {
+    pub mean: f64,
+    pub p50: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// One second of the time line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SecondFigures {
+    /// Counts from 0, by intended time of sending.
+    pub second: u64,
+    /// Messages of that second that were received.
+    pub received: u64,
+    /// Mean latency, ms.
+    pub mean_ms: f64,
+    /// Median latency, ms.
+    pub p50_ms: f64,
+    /// 99th percentile, ms.
+    pub p99_ms: f64,
+    /// The largest, ms.
+    pub max_ms: f64,
+}
+
+const NS_PER_MS: f64 = 1e6;
+const NS_PER_US: f64 = 1e3;
+
+#[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+fn quantile(histogram: &Histogram<u64>, quantile: f64, unit: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / unit
+}
+
+impl LatencyFigures {
+    /// Of a histogram in ns; all zero when nothing was received, and then `received` says so.
+    #[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        Self {
+            mean: histogram.mean() / NS_PER_MS,
+            deviation: histogram.stdev() / NS_PER_MS,
+            min: histogram.min() as f64 / NS_PER_MS,
+            p50: quantile(histogram, 0.5, NS_PER_MS),
+            p90: quantile(histogram, 0.9, NS_PER_MS),
+            p99: quantile(histogram, 0.99, NS_PER_MS),
+            p999: quantile(histogram, 0.999, NS_PER_MS),
+            max: histogram.max() as f64 / NS_PER_MS,
+        }
+    }
+}
+
+impl LatenessFigures {
+    /// Of a histogram in ns.
+    #[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        Self {
+            mean: histogram.mean() / NS_PER_US,
+            p50: quantile(histogram, 0.5, NS_PER_US),
+            p99: quantile(histogram, 0.99, NS_PER_US),
+            max: histogram.max() as f64 / NS_PER_US,
+        }
+    }
+}
+
+impl SecondFigures {
+    /// Of the histogram of one second, in ns.
+    pub fn of(second: u64, histogram: &Histogram<u64>) -> Self {
+        let figures = LatencyFigures::of(histogram);
+        Self {
+            second,
+            received: histogram.len(),
+            mean_ms: figures.mean,
+            p50_ms: figures.p50,
+            p99_ms: figures.p99,
+            max_ms: figures.max,
+        }
+    }
+}

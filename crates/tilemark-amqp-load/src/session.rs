@@ -1,0 +1,229 @@
+//! A connection to a broker, with one channel.
+
+use std::io;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use tilemark_amqp::{Inbox, LongStr, Method, PROTOCOL_HEADER, ShortStr, TableBuilder, put_method};
+
+use crate::input::{Notice, interpret};
+use crate::{BrokerAddress, LoadError};
+
+/// The channel that each session uses.
+pub(crate) const CHANNEL: u16 = 1;
+/// What we ask for; brokers commonly offer the same.
+const FRAME_MAX: usize = 131_072;
+/// The receive buffer: large enough that one system call brings thousands of small messages.
+const RECEIVE_BYTES: usize = 512 * 1024;
+
+/// What one attempt to send or receive brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    Bytes(usize),
+    /// The socket's buffer is full or empty.
+    WouldBlock,
+}
+
+/// An open connection with an open channel.
+#[derive(Debug)]
+pub struct Session {
+    stream: TcpStream,
+    pub(crate) inbox: Inbox,
+    pub(crate) frame_max: usize,
+    patience: Duration,
+}
+
+impl Session {
+    /// Connects, identifies itself and opens a channel. Nothing may take longer than `patience`.
+    pub fn open(broker: &BrokerAddress, patience: Duration) -> Result<Self, LoadError> {
+        let address = broker.socket;
+        let stream = TcpStream::connect_timeout(&address, patience)
+            .map_err(|source| LoadError::Connect { address, source })?;
+        stream.set_nodelay(true).map_err(LoadError::Socket)?;
+        let inbox = Inbox::new(RECEIVE_BYTES, FRAME_MAX);
+        let mut session = Self { stream, inbox, frame_max: FRAME_MAX, patience };
+        session.shake_hands(broker)?;
+        let open = Method::ChannelOpen { reserved_1: ShortStr::default() };
+        session.call(&open, "open a channel", |method| {
+            matches!(method, Method::ChannelOpenOk { .. }).then_some(())
+        })?;
+        Ok(session)
+    }
+
+    fn shake_hands(&mut self, broker: &BrokerAddress) -> Result<(), LoadError> {
+        self.send_all(&PROTOCOL_HEADER)?;
+        self.wait_for("greet", |method| matches!(method, Method::ConnectionStart { .. }).then_some(()))?;
+        let capabilities = TableBuilder::new()
+            .truth("publisher_confirms", true)
+            .truth("basic.nack", true)
+            .truth("connection.blocked", true)
+            .truth("consumer_cancel_notify", true)
+            .truth("authentication_failure_close", true);
+        let properties = TableBuilder::new()
+            .text("product", "Tilemark load")
+            .text("version", env!("CARGO_PKG_VERSION"))
+            .table("capabilities", &capabilities);
+        let response = format!("\0{}\0{}", broker.user, broker.password);
+        let start_ok = Method::ConnectionStartOk {
+            client_properties: properties.as_table(),
+            mechanism: ShortStr::cut("PLAIN"),
+            response: LongStr(response.as_bytes()),
+            locale: ShortStr::cut("en_US"),
+        };
+        self.send_on(0, &start_ok)?;
+        let (channel_max, frame_max) = self.wait_for_tune().map_err(|error| match error {
+            // A broker that was not asked for a reason hangs up; one that was says 403.
+            LoadError::HungUp | LoadError::Closed { code: 403, .. } => {
+                LoadError::WrongPassword { user: broker.user.clone() }
+            }
+            error => error,
+        })?;
+        self.frame_max = match frame_max {
+            0 => FRAME_MAX,
+            limit => FRAME_MAX.min(limit as usize),
+        };
+        let frame_max = u32::try_from(self.frame_max).expect("at most 128 KiB");
+        // Heartbeat 0: a load that is stopped in a debugger should not be cut off; our own patience is the limit.
+        self.send_on(0, &Method::ConnectionTuneOk { channel_max, frame_max, heartbeat: 0 })?;
+        let virtual_host = ShortStr::cut(&broker.virtual_host);
+        let open =
+            Method::ConnectionOpen { virtual_host, reserved_1: ShortStr::default(), reserved_2: false };
+        self.send_on(0, &open)?;
+        self.wait_for("open the connection", |method| {
+            matches!(method, Method::ConnectionOpenOk { .. }).then_some(())
+        })
+    }
+
+    fn wait_for_tune(&mut self) -> Result<(u16, u32), LoadError> {
+        self.wait_for("answer the credentials", |method| match method {
+            Method::ConnectionTune { channel_max, frame_max, .. } => Some((*channel_max, *frame_max)),
+            _ => None,
+        })
+    }
+
+    fn send_on(&mut self, channel: u16, method: &Method<'_>) -> Result<(), LoadError> {
+        let mut wire = Vec::new();
+        put_method(&mut wire, channel, method);
+        self.send_all(&wire)
+    }
+
+    /// Sends a method on the session's channel.
+    pub(crate) fn send(&mut self, method: &Method<'_>) -> Result<(), LoadError> {
+        self.send_on(CHANNEL, method)
+    }
+
+    /// Sends a method and waits for the answer that `accept` takes; other methods are passed over.
+    pub fn call<R>(
+        &mut self,
+        method: &Method<'_>,
+        what: &'static str,
+        accept: impl FnMut(&Method<'_>) -> Option<R>,
+    ) -> Result<R, LoadError> {
+        self.send(method)?;
+        self.wait_for(what, accept)
+    }
+
+    pub(crate) fn wait_for<R>(
+        &mut self,
+        what: &'static str,
+        mut accept: impl FnMut(&Method<'_>) -> Option<R>,
+    ) -> Result<R, LoadError> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            while let Some(frame) = self.inbox.next_frame().map_err(LoadError::Malformed)? {
+                if let Notice::Method(method) = interpret(&frame)?
+                    && let Some(result) = accept(&method)
+                {
+                    return Ok(result);
+                }
+            }
+            self.wait(PollFlags::IN, deadline.saturating_duration_since(Instant::now()))?;
+            if self.receive()? == Moved::WouldBlock && Instant::now() >= deadline {
+                return Err(LoadError::Stalled { what, patience: self.patience });
+            }
+        }
+    }
+
+    /// Waits until the socket is ready, at most for `limit`.
+    pub(crate) fn wait(&self, flags: PollFlags, limit: Duration) -> Result<PollFlags, LoadError> {
+        let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
+        let mut sockets = [PollFd::new(&self.stream, flags)];
+        match poll(&mut sockets, Some(&limit)) {
+            Ok(_) => Ok(sockets[0].revents()),
+            Err(Errno::INTR) => Ok(PollFlags::empty()),
+            Err(error) => Err(LoadError::Socket(error.into())),
+        }
+    }
+
+    /// Takes what has come in, without waiting.
+    pub(crate) fn receive(&mut self) -> Result<Moved, LoadError> {
+        match rustix::net::recv(&self.stream, self.inbox.space(), RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Err(LoadError::HungUp),
+            Ok((count, _)) => {
+                self.inbox.received(count);
+                Ok(Moved::Bytes(count))
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Moved::WouldBlock),
+            Err(error) => Err(self.socket_error(error)),
+        }
+    }
+
+    /// Sends as much as fits, without waiting.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> Result<Moved, LoadError> {
+        match rustix::net::send(&self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(count) => Ok(Moved::Bytes(count)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Moved::WouldBlock),
+            Err(error) => Err(self.socket_error(error)),
+        }
+    }
+
+    /// A broker that closes a connection may have said why before; that tells more than the socket does.
+    fn socket_error(&mut self, error: Errno) -> LoadError {
+        if error == Errno::PIPE {
+            while let Ok(Moved::Bytes(_)) = self.receive() {}
+        }
+        while let Ok(Some(frame)) = self.inbox.next_frame() {
+            if let Err(reason) = interpret(&frame) {
+                return reason;
+            }
+        }
+        LoadError::Socket(io::Error::from(error))
+    }
+
+    /// Sends all of it, waiting when the broker does not read.
+    pub(crate) fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), LoadError> {
+        let mut deadline = Instant::now() + self.patience;
+        while !bytes.is_empty() {
+            match self.try_send(bytes)? {
+                Moved::Bytes(count) => {
+                    bytes = &bytes[count..];
+                    deadline = Instant::now() + self.patience;
+                }
+                Moved::WouldBlock if Instant::now() >= deadline => {
+                    return Err(LoadError::Stalled { what: "read", patience: self.patience });
+                }
+                Moved::WouldBlock => {
+                    self.wait(PollFlags::OUT, deadline.saturating_duration_since(Instant::now()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says goodbye. When this returns, the broker has taken all that was sent.
+    pub fn close(mut self) -> Result<(), LoadError> {
+        let close = Method::ConnectionClose {
+            reply_code: 200,
+            reply_text: ShortStr::default(),
+            class_id: 0,
+            method_id: 0,
+        };
+        self.send_on(0, &close)?;
+        self.wait_for("close the connection", |method| {
+            matches!(method, Method::ConnectionCloseOk {}).then_some(())
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! One subscriber of either load.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use tilemark_amqp::{Frame, FrameKind, Method, ShortStr, Table};
+
+use crate::input::{Notice, interpret};
+use crate::publisher::filling;
+use crate::session::Moved;
+use crate::{Ledger, LoadError, STAMP_BYTES, Session, Stamp};
+
+/// How often a subscriber that waits looks whether the load is over.
+const GLANCE: Duration = Duration::from_millis(20);
+/// The payload of `basic.deliver` starts with class 60, method 60.
+const DELIVER: [u8; 4] = [0, 60, 0, 60];
+
+/// How a subscriber acknowledges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledging {
+    /// One acknowledgement for so many deliveries; 0 is automatic acknowledgement.
+    pub(crate) every: u32,
+    /// 0 is no limit.
+    pub(crate) prefetch: u16,
+}
+
+/// A consumer on a queue, checking every message.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    pub(crate) session: Session,
+    acknowledging: Acknowledging,
+    run: u16,
+    pub(crate) ledger: Ledger,
+    pub(crate) damaged: u64,
+    expected_body: Vec<u8>,
+    message: Incoming,
+    last_tag: u64,
+    unacknowledged: u32,
+    pub(crate) last_receipt: Option<Instant>,
+    /// Deliveries since the last call of `receive`.
+    pub(crate) fresh: u64,
+}
+
+/// The delivery that is coming in.
+#[derive(Debug, Default)]
+struct Incoming {
+    /// Bytes of body that have come and that are still to come.
+    seen: usize,
+    missing: usize,
+    stamp: Option<Stamp>,
+    is_damaged: bool,
+}
+
+impl Subscriber {
+    /// Connects and starts to consume.
+    pub(crate) fn start(
+        session: Session,
+        queue: &str,
+        acknowledging: Acknowledging,
+        run: u16,
+        ledger: Ledger,
+        size_bytes: usize,
+    ) -> Result<Self, LoadError> {
+        let mut session = session;
+        if acknowledging.prefetch > 0 {
+            let prefetch_count = acknowledging.prefetch;
+            let qos = Method::BasicQos { prefetch_size: 0, prefetch_count, global: false };
+            session.call(&qos, "set the prefetch", |method| {
+                matches!(method, Method::BasicQosOk {}).then_some(())
+            })?;
+        }
+        let consume = Method::BasicConsume {
+            reserved_1: 0,
+            queue: ShortStr::cut(queue),
+            consumer_tag: ShortStr::cut("t"),
+            no_local: false,
+            no_ack: acknowledging.every == 0,
+            exclusive: false,
+            no_wait: false,
+            arguments: Table::default(),
+        };
+        session.call(&consume, "start a consumer", |method| {
+            matches!(method, Method::BasicConsumeOk { .. }).then_some(())
+        })?;
+        Ok(Self {
+            session,
+            acknowledging,
+            run,
+            ledger,
+            damaged: 0,
+            expected_body: filling(size_bytes),
+            message: Incoming::default(),
+            last_tag: 0,
+            unacknowledged: 0,
+            last_receipt: None,
+            fresh: 0,
+        })
+    }
+
+    /// Waits a moment for input and takes it. `arrived` is told of each new message that is whole and sound.
+    pub(crate) fn receive(&mut self, mut arrived: impl FnMut(Stamp)) -> Result<(), LoadError> {
+        self.fresh = 0;
+        if self.session.receive()? == Moved::WouldBlock {
+            self.session.wait(PollFlags::IN, GLANCE)?;
+            if self.session.receive()? == Moved::WouldBlock {
+                return Ok(());
+            }
+        }
+        while let Some(frame) = self.session.inbox.next_frame().map_err(LoadError::Malformed)? {
+            let message = &mut self.message;
+            match frame.kind {
+                FrameKind::Method if frame.payload.starts_with(&DELIVER) => {
+                    self.last_tag = delivery_tag(&frame)?;
+                    *message = Incoming::default();
+                }
+                FrameKind::Header => {
+                    let size = frame.payload.get(4..12).and_then(|size| size.first_chunk::<8>());
+                    let size = size.map_or(0, |size| u64::from_be_bytes(*size));
+                    message.missing = usize::try_from(size).unwrap_or(usize::MAX);
+                    message.is_damaged = message.missing != self.expected_body.len();
+                }
+                FrameKind::Body => {
+                    message.take(frame.payload, &self.expected_body);
+                    if message.missing > 0 {
+                        continue;
+                    }
+                    self.fresh += 1;
+                    let stamp = message.stamp.filter(|stamp| stamp.run == self.run && !message.is_damaged);
+                    match stamp {
+                        Some(stamp) if self.ledger.record(stamp.publisher, stamp.sequence) => arrived(stamp),
+                        _ => self.damaged += 1,
+                    }
+                }
+                FrameKind::Method => match interpret(&frame)? {
+                    Notice::Method(method) => return Err(LoadError::Unexpected { method: method.name() }),
+                    Notice::Blocked(_) | Notice::Unblocked | Notice::Other => {}
+                },
+                FrameKind::Heartbeat => {}
+            }
+        }
+        if self.fresh > 0 {
+            self.last_receipt = Some(Instant::now());
+            self.acknowledge()?;
+        }
+        Ok(())
+    }
+
+    /// One acknowledgement for all that came in, once there are enough of them.
+    fn acknowledge(&mut self) -> Result<(), LoadError> {
+        if self.acknowledging.every == 0 {
+            return Ok(());
+        }
+        self.unacknowledged += u32::try_from(self.fresh).unwrap_or(u32::MAX);
+        if self.unacknowledged >= self.acknowledging.every {
+            self.acknowledge_all()?;
+        }
+        Ok(())
+    }
+
+    fn acknowledge_all(&mut self) -> Result<(), LoadError> {
+        self.unacknowledged = 0;
+        self.session.send(&Method::BasicAck { delivery_tag: self.last_tag, multiple: true })
+    }
+
+    /// Acknowledges what is left and says goodbye.
+    pub(crate) fn finish(mut self) -> Result<Finished, LoadError> {
+        if self.unacknowledged > 0 {
+            self.acknowledge_all()?;
+        }
+        self.session.close()?;
+        Ok(Finished { ledger: self.ledger, damaged: self.damaged, last_receipt: self.last_receipt })
+    }
+}
+
+/// What a subscriber leaves behind.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) ledger: Ledger,
+    pub(crate) damaged: u64,
+    pub(crate) last_receipt: Option<Instant>,
+}
+
+impl Incoming {
+    #[inline]
+    fn take(&mut self, part: &[u8], expected: &[u8]) {
+        let mut filling = part;
+        let mut at = self.seen;
+        if at == 0 {
+            self.stamp = Stamp::read(part);
+            filling = part.get(STAMP_BYTES..).unwrap_or_default();
+            at = STAMP_BYTES;
+        }
+        let same = expected.get(at..at + filling.len()) == Some(filling);
+        self.is_damaged |= !same;
+        self.seen += part.len();
+        self.missing = self.missing.saturating_sub(part.len());
+    }
+}
+
+#[inline]
+fn delivery_tag(frame: &Frame<'_>) -> Result<u64, LoadError> {
+    let malformed = LoadError::Malformed(tilemark_amqp::DecodeError::Truncated);
+    let Some(&length) = frame.payload.get(4) else { return Err(malformed) };
+    let at = 5 + usize::from(length);
+    let tag = frame.payload.get(at..).and_then(|rest| rest.first_chunk::<8>());
+    tag.map(|tag| u64::from_be_bytes(*tag)).ok_or(malformed)
+}

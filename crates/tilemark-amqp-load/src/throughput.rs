@@ -1,0 +1,296 @@
+//! The throughput load as a whole.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::publisher::{Published, Publisher};
+use crate::report::ThroughputReport;
+use crate::settings::Mode;
+use crate::subscriber::{Acknowledging, Finished, Subscriber};
+use crate::topology::{QueueName, Shape, Topology};
+use crate::{Ledger, LoadError, Session, ThroughputLoad};
+
+/// Lost messages that are named in a report.
+const NAMED: usize = 5;
+
+/// What the threads of a load share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) run: u16,
+    aborted: AtomicBool,
+    first_error: Mutex<Option<LoadError>>,
+    start: Barrier,
+    /// By queue: messages that have come out.
+    received: Vec<AtomicU64>,
+    /// By queue: messages that are to come out; `u64::MAX` while publishers are at work.
+    expected: Vec<AtomicU64>,
+}
+
+impl Shared {
+    pub(crate) fn new(run: u16, queues: usize, threads: usize) -> Self {
+        Self {
+            run,
+            aborted: AtomicBool::new(false),
+            first_error: Mutex::new(None),
+            start: Barrier::new(threads),
+            received: (0..queues).map(|_| AtomicU64::new(0)).collect(),
+            expected: (0..queues).map(|_| AtomicU64::new(u64::MAX)).collect(),
+        }
+    }
+
+    pub(crate) fn check_running(&self) -> Result<(), LoadError> {
+        if self.aborted.load(Ordering::Relaxed) { Err(LoadError::Aborted) } else { Ok(()) }
+    }
+
+    /// Ends the load; the first error is the one to report.
+    pub(crate) fn fail(&self, error: LoadError) {
+        self.first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.aborted.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn into_error(self) -> Option<LoadError> {
+        self.first_error.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everybody is connected, or somebody has failed.
+    pub(crate) fn wait_for_start(&self) {
+        self.start.wait();
+    }
+
+    pub(crate) fn count_received(&self, queue: usize, count: u64) {
+        self.received[queue].fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn expect(&self, queue: usize, count: u64) {
+        self.expected[queue].store(count, Ordering::Release);
+    }
+
+    /// Whether all that was published has come out of a queue.
+    pub(crate) fn is_drained(&self, queue: usize) -> bool {
+        self.received[queue].load(Ordering::Relaxed) >= self.expected[queue].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_published(&self, queue: usize) -> bool {
+        self.expected[queue].load(Ordering::Acquire) != u64::MAX
+    }
+}
+
+/// Processor time of the calling thread, s.
+#[allow(clippy::cast_precision_loss, reason = "2^53 s")]
+pub(crate) fn cpu_time() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// A name for what a run declares, and a number for its stamps.
+pub(crate) fn random_run() -> (String, u16) {
+    let mut random = [0_u8; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .expect("the kernel gives 8 random bytes at once");
+    let name = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    (name, u16::from_be_bytes([random[0], random[1]]))
+}
+
+/// Runs the load. All threads connect first; then all start together.
+pub fn throughput(load: &ThroughputLoad) -> Result<ThroughputReport, LoadError> {
+    load.check()?;
+    let (name, run) = random_run();
+    let shape = Shape {
+        mode: load.mode,
+        groups: load.groups(),
+        subscribers: load.subscribers,
+        durable: load.durable,
+    };
+    let topology = Topology::declare(&load.broker, load.patience, &name, shape)?;
+    let consumers: usize = topology.queues.iter().map(|queue| usize::from(queue.subscribers)).sum();
+    let publishers = load.groups() * load.publishers;
+    let shared = Shared::new(run, topology.queues.len(), usize::from(publishers) + consumers + 1);
+    let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared));
+    match shared.into_error() {
+        Some(error) => Err(error),
+        None => {
+            topology.delete()?;
+            Ok(outcome.report(load))
+        }
+    }
+}
+
+/// What came back from the threads.
+#[derive(Debug)]
+struct Outcome {
+    started: Instant,
+    published: Vec<Published>,
+    subscribers: Vec<Consumed>,
+    queues: Vec<QueueName>,
+}
+
+#[derive(Debug)]
+struct Consumed {
+    queue: usize,
+    finished: Finished,
+    cpu_s: f64,
+}
+
+fn drive<'s>(
+    scope: &'s Scope<'s, '_>,
+    load: &'s ThroughputLoad,
+    topology: &'s Topology,
+    shared: &'s Shared,
+) -> Outcome {
+    let publishers: Vec<ScopedJoinHandle<'_, Option<Published>>> = (0..load.groups() * load.publishers)
+        .map(|number| {
+            let destination = &topology.destinations[usize::from(number / load.publishers)];
+            scope.spawn(move || {
+                let prepared =
+                    Publisher::prepare(load, shared, number, destination).map_err(|error| shared.fail(error));
+                shared.wait_for_start();
+                prepared.ok()?.run().map_err(|error| shared.fail(error)).ok()
+            })
+        })
+        .collect();
+    let all_publishers = load.groups() * load.publishers;
+    let mut subscribers = Vec::new();
+    for (queue, name) in topology.queues.iter().enumerate() {
+        for _ in 0..name.subscribers {
+            subscribers.push(scope.spawn(move || consume(load, shared, queue, &name.name, all_publishers)));
+        }
+    }
+    shared.wait_for_start();
+    let started = Instant::now();
+    let published: Vec<Published> = publishers.into_iter().filter_map(join).collect();
+    for (queue, name) in topology.queues.iter().enumerate() {
+        shared.expect(queue, expected_in(load, name, &published));
+    }
+    let subscribers = subscribers.into_iter().filter_map(join).collect();
+    Outcome { started, published, subscribers, queues: topology.queues.clone() }
+}
+
+/// A thread of the load panics only by a bug of ours, and then so does the load.
+fn join<T>(handle: ScopedJoinHandle<'_, Option<T>>) -> Option<T> {
+    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Messages that should come out of a queue.
+fn expected_in(load: &ThroughputLoad, queue: &QueueName, published: &[Published]) -> u64 {
+    senders_to(load, queue, published).map(|found| found.count - found.refused).sum()
+}
+
+fn senders_to<'p>(
+    load: &ThroughputLoad,
+    queue: &QueueName,
+    published: &'p [Published],
+) -> impl Iterator<Item = &'p Published> {
+    let (group, publishers, everybody) = (queue.group, load.publishers, load.mode == Mode::Fanout);
+    published.iter().filter(move |found| everybody || found.publisher / publishers == group)
+}
+
+fn consume(
+    load: &ThroughputLoad,
+    shared: &Shared,
+    queue: usize,
+    name: &str,
+    publishers: u16,
+) -> Option<Consumed> {
+    let acknowledging = Acknowledging { every: load.ack, prefetch: load.prefetch };
+    let started = Session::open(&load.broker, load.patience).and_then(|session| {
+        Subscriber::start(session, name, acknowledging, shared.run, Ledger::new(publishers), load.size_bytes)
+    });
+    let started = started.map_err(|error| shared.fail(error));
+    shared.wait_for_start();
+    let mut subscriber = started.ok()?;
+    let cpu_before = cpu_time();
+    let drained = drain(&mut subscriber, shared, queue, load.patience);
+    let cpu_s = cpu_time() - cpu_before;
+    let finished = drained.and_then(|()| subscriber.finish()).map_err(|error| shared.fail(error)).ok()?;
+    Some(Consumed { queue, finished, cpu_s })
+}
+
+/// Receives until all that was published is here, or nothing has come for too long after the last publish.
+pub(crate) fn drain(
+    subscriber: &mut Subscriber,
+    shared: &Shared,
+    queue: usize,
+    patience: Duration,
+) -> Result<(), LoadError> {
+    let mut quiet_since = Instant::now();
+    loop {
+        subscriber.receive(|_| {})?;
+        if subscriber.fresh > 0 {
+            shared.count_received(queue, subscriber.fresh);
+            quiet_since = Instant::now();
+        }
+        if shared.is_drained(queue) {
+            return Ok(());
+        }
+        shared.check_running()?;
+        if subscriber.fresh == 0 {
+            if !shared.is_published(queue) {
+                quiet_since = Instant::now();
+            } else if quiet_since.elapsed() >= patience {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Outcome {
+    #[allow(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+    fn report(mut self, load: &ThroughputLoad) -> ThroughputReport {
+        let last = self.subscribers.iter().filter_map(|found| found.finished.last_receipt).max();
+        let elapsed_s = last.map_or(0.0, |last| (last - self.started).as_secs_f64());
+        let published: u64 = self.published.iter().map(|found| found.count).sum();
+        let publishers_cpu_s: f64 = self.published.iter().map(|found| found.cpu_s).sum();
+        let subscribers_cpu_s: f64 = self.subscribers.iter().map(|found| found.cpu_s).sum();
+        let blocked = self.published.iter().map(|found| found.blocked).max().unwrap_or_default();
+        let mut report = ThroughputReport {
+            published,
+            elapsed_s,
+            refused: self.published.iter().map(|found| found.refused).sum(),
+            publishers_cpu_s,
+            subscribers_cpu_s,
+            client_cpu_s: publishers_cpu_s + subscribers_cpu_s,
+            blocked_s: blocked.as_secs_f64(),
+            ..ThroughputReport::default()
+        };
+        for queue in 0..self.queues.len() {
+            self.account_for(queue, load, &mut report);
+        }
+        if elapsed_s > 0.0 {
+            let transfers = (report.published + report.received) as f64;
+            report.messages_per_s = report.published as f64 / elapsed_s;
+            report.transfers_per_s = transfers / elapsed_s;
+            report.megabytes_per_s = transfers * load.size_bytes as f64 / 1e6 / elapsed_s;
+        }
+        report
+    }
+
+    /// Adds what the subscribers of a queue have received, together.
+    fn account_for(&mut self, queue: usize, load: &ThroughputLoad, report: &mut ThroughputReport) {
+        let mut ledgers =
+            self.subscribers.iter().filter(|found| found.queue == queue).map(|found| &found.finished);
+        let Some(first) = ledgers.next() else { return };
+        let mut all = first.ledger.clone();
+        report.damaged += first.damaged;
+        for other in ledgers {
+            all.merge(&other.ledger);
+            report.damaged += other.damaged;
+        }
+        report.received += all.received();
+        report.duplicated += all.duplicated();
+        report.reordered += all.reordered();
+        for sender in senders_to(load, &self.queues[queue], &self.published) {
+            let lost = all.lost(sender.publisher, sender.count).saturating_sub(sender.refused);
+            report.lost += lost;
+            if lost > 0 && report.errors.len() < NAMED {
+                for missing in all.missing(sender.publisher, sender.count, NAMED - report.errors.len()) {
+                    let crate::Missing { publisher, sequence } = missing;
+                    report.errors.push(format!(
+                        "message {sequence} of publisher {publisher} was lost in queue {queue}"
+                    ));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What a load declares on a broker, and takes away again.
+
+use std::time::Duration;
+
+use tilemark_amqp::{Method, ShortStr, Table};
+
+use crate::settings::Mode;
+use crate::{BrokerAddress, LoadError, Session};
+
+/// Where a publisher sends to.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    pub(crate) exchange: String,
+    pub(crate) routing_key: String,
+}
+
+/// A queue of the load.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueName {
+    pub(crate) name: String,
+    /// The queue or topic of the settings that it belongs to.
+    pub(crate) group: u16,
+    /// Subscribers that share it.
+    pub(crate) subscribers: u16,
+}
+
+/// Declared queues and exchange. Dropping it deletes them.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    session: Option<Session>,
+    broker: BrokerAddress,
+    patience: Duration,
+    exchange: Option<String>,
+    pub(crate) queues: Vec<QueueName>,
+    pub(crate) destinations: Vec<Destination>,
+    declared: usize,
+}
+
+/// The shape of what is declared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) mode: Mode,
+    pub(crate) groups: u16,
+    pub(crate) subscribers: u16,
+    pub(crate) durable: bool,
+}
+
+impl Topology {
+    /// Declares under names that contain `run`; when one fails, those before it are deleted.
+    pub(crate) fn declare(
+        broker: &BrokerAddress,
+        patience: Duration,
+        run: &str,
+        shape: Shape,
+    ) -> Result<Self, LoadError> {
+        let session = Session::open(broker, patience)?;
+        let mut topology = Self {
+            session: Some(session),
+            broker: broker.clone(),
+            patience,
+            exchange: None,
+            queues: queue_names(run, shape),
+            destinations: destinations(run, shape),
+            declared: 0,
+        };
+        topology.declare_all(run, shape)?;
+        Ok(topology)
+    }
+
+    fn declare_all(&mut self, run: &str, shape: Shape) -> Result<(), LoadError> {
+        let kind = match shape.mode {
+            Mode::Shared => None,
+            Mode::Fanout => Some("fanout"),
+            Mode::Topic => Some("topic"),
+        };
+        let Some(session) = &mut self.session else { return Ok(()) };
+        if let Some(kind) = kind {
+            let name = exchange_name(run);
+            self.exchange = Some(name.clone());
+            declare_exchange(session, &name, kind, shape.durable)?;
+        }
+        for (index, queue) in self.queues.iter().enumerate() {
+            // Counted before it is tried: an answer may be lost after the broker has declared.
+            self.declared = index + 1;
+            declare_queue(session, &queue.name, shape.durable)?;
+            if let Some(exchange) = &self.exchange {
+                let routing_key = &self.destinations[usize::from(queue.group)].routing_key;
+                bind(session, &queue.name, exchange, routing_key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes everything and says goodbye.
+    pub(crate) fn delete(mut self) -> Result<(), LoadError> {
+        let Some(mut session) = self.session.take() else { return Ok(()) };
+        self.delete_with(&mut session)?;
+        self.declared = 0;
+        self.exchange = None;
+        session.close()
+    }
+
+    fn delete_with(&self, session: &mut Session) -> Result<(), LoadError> {
+        for queue in &self.queues[..self.declared] {
+            let queue = ShortStr::cut(&queue.name);
+            let delete = Method::QueueDelete {
+                reserved_1: 0,
+                queue,
+                if_unused: false,
+                if_empty: false,
+                no_wait: false,
+            };
+            session.call(&delete, "delete a queue", |method| {
+                matches!(method, Method::QueueDeleteOk { .. }).then_some(())
+            })?;
+        }
+        if let Some(exchange) = &self.exchange {
+            let exchange = ShortStr::cut(exchange);
+            let delete = Method::ExchangeDelete { reserved_1: 0, exchange, if_unused: false, no_wait: false };
+            session.call(&delete, "delete an exchange", |method| {
+                matches!(method, Method::ExchangeDeleteOk {}).then_some(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Topology {
+    fn drop(&mut self) {
+        if self.declared == 0 && self.exchange.is_none() {
+            return;
+        }
+        // After an error: over a new connection, since the old one may be what failed. If the broker is gone, so is
+        // what was declared, or nobody can delete it.
+        drop(self.session.take());
+        if let Ok(mut session) = Session::open(&self.broker, self.patience.min(Duration::from_secs(5))) {
+            let _ = self.delete_with(&mut session);
+        }
+    }
+}
+
+fn exchange_name(run: &str) -> String {
+    format!("tilemark-{run}")
+}
+
+fn queue_names(run: &str, shape: Shape) -> Vec<QueueName> {
+    let groups = 0..shape.groups;
+    match shape.mode {
+        Mode::Shared => groups
+            .map(|group| QueueName {
+                name: format!("tilemark-{run}-{group}"),
+                group,
+                subscribers: shape.subscribers,
+            })
+            .collect(),
+        Mode::Fanout | Mode::Topic => groups
+            .flat_map(|group| (0..shape.subscribers).map(move |number| (group, number)))
+            .map(|(group, number)| QueueName {
+                name: format!("tilemark-{run}-{group}-{number}"),
+                group,
+                subscribers: 1,
+            })
+            .collect(),
+    }
+}
+
+fn destinations(run: &str, shape: Shape) -> Vec<Destination> {
+    let groups = 0..shape.groups;
+    groups
+        .map(|group| match shape.mode {
+            Mode::Shared => {
+                Destination { exchange: String::new(), routing_key: format!("tilemark-{run}-{group}") }
+            }
+            Mode::Fanout => Destination { exchange: exchange_name(run), routing_key: String::new() },
+            Mode::Topic => {
+                Destination { exchange: exchange_name(run), routing_key: format!("topic.{group}") }
+            }
+        })
+        .collect()
+}
+
+fn declare_exchange(session: &mut Session, name: &str, kind: &str, durable: bool) -> Result<(), LoadError> {
+    let declare = Method::ExchangeDeclare {
+        reserved_1: 0,
+        exchange: ShortStr::cut(name),
+        kind: ShortStr::cut(kind),
+        passive: false,
+        durable,
+        auto_delete: false,
+        internal: false,
+        no_wait: false,
+        arguments: Table::default(),
+    };
+    session.call(&declare, "declare an exchange", |method| {
+        matches!(method, Method::ExchangeDeclareOk {}).then_some(())
+    })
+}
+
+/// A transient queue goes when its last consumer does, so that even a load that was killed leaves none behind.
+fn declare_queue(session: &mut Session, name: &str, durable: bool) -> Result<(), LoadError> {
+    let declare = Method::QueueDeclare {
+        reserved_1: 0,
+        queue: ShortStr::cut(name),
+        passive: false,
+        durable,
+        exclusive: false,
+        auto_delete: !durable,
+        no_wait: false,
+        arguments: Table::default(),
+    };
+    session.call(&declare, "declare a queue", |method| {
+        matches!(method, Method::QueueDeclareOk { .. }).then_some(())
+    })
+}
+
+fn bind(session: &mut Session, queue: &str, exchange: &str, routing_key: &str) -> Result<(), LoadError> {
+    let bind = Method::QueueBind {
+        reserved_1: 0,
+        queue: ShortStr::cut(queue),
+        exchange: ShortStr::cut(exchange),
+        routing_key: ShortStr::cut(routing_key),
+        no_wait: false,
+        arguments: Table::default(),
+    };
+    session.call(&bind, "bind a queue", |method| matches!(method, Method::QueueBindOk {}).then_some(()))
+}
