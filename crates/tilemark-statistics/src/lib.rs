@@ -31,7 +31,7 @@ pub use moments::{geometric_mean, mean, sample_deviation, sample_variance};
 pub use percentile::{REQUESTS_BEYOND_MIN, percentile_admissible, percentile_name};
 pub use permutation::{
     Arrangement, Block, BlockSize, DRAWN_RELABELINGS, Design, EXACT_RELABELINGS_MAX, PermutationTest,
-    Relabelings, permutation_test, repeats_needed,
+    Relabelings, can_reach, permutation_test, repeats_needed,
 };
 pub use ratio::ratio;
 pub use resolution::{FOUND_FRACTION, repeat_deviation, smallest_change_found};

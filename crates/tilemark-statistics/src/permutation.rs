@@ -82,12 +82,37 @@ impl Design {
         let as_extreme = if mirrored { 2 } else { 1 };
         (as_extreme.min(relabelings)) as f64 / relabelings as f64
     }
+
+    /// Says that the design cannot give such a p, and which can.
+    pub(crate) fn out_of_reach(&self, p: f64) -> Missing {
+        let arrangement = match self.blocks.as_slice() {
+            [BlockSize { a: 1, b: 1 }] => Arrangement::Pairs,
+            [_] => Arrangement::Unpaired,
+            _ => Arrangement::Pairs,
+        };
+        let enough = match (repeats_needed(arrangement, p), arrangement) {
+            (Some(pairs), Arrangement::Pairs) => format!("{pairs} pairs can"),
+            (Some(repeats), Arrangement::Unpaired) => format!("{repeats} repeats a side can"),
+            (None, _) => "no number of repeats can".to_owned(),
+        };
+        Missing::because(format!(
+            "these repeats cannot give p < {p}: the smallest p they can give is {:.4}; {enough}",
+            self.smallest_p()
+        ))
+    }
 }
 
 /// Fewest repeats of each side with which the test can give a p below `p`. `None` where no number below 1,000
 /// can.
 pub fn repeats_needed(arrangement: Arrangement, p: f64) -> Option<usize> {
     (1..1_000).find(|&repeats| Design::of(arrangement, repeats).smallest_p() < p)
+}
+
+/// Whether so many repeats of each side can give a p below `p`; the reason names how many can. To be asked before
+/// a run starts.
+pub fn can_reach(arrangement: Arrangement, repeats: usize, p: f64) -> Result<(), Missing> {
+    let design = Design::of(arrangement, repeats);
+    if design.smallest_p() < p { Ok(()) } else { Err(design.out_of_reach(p)) }
 }
 
 /// n over k; saturates.
@@ -262,6 +287,18 @@ mod tests {
         assert_eq!(repeats_needed(Arrangement::Unpaired, 0.05), Some(4)); // 2 / 70
         assert_eq!(repeats_needed(Arrangement::Pairs, 0.001), Some(11)); // 2 / 2048
         assert_eq!(repeats_needed(Arrangement::Pairs, 1e-9), None);
+    }
+
+    #[test]
+    fn a_plan_that_cannot_reach_its_p_is_told_which_can() {
+        assert_eq!(can_reach(Arrangement::Pairs, 8, 0.01), Ok(()));
+        let reason = can_reach(Arrangement::Pairs, 5, 0.01).unwrap_err().reason;
+        assert_eq!(
+            reason,
+            "these repeats cannot give p < 0.01: the smallest p they can give is 0.0625; 8 pairs can"
+        );
+        let reason = can_reach(Arrangement::Unpaired, 4, 0.01).unwrap_err().reason;
+        assert!(reason.ends_with("0.0286; 5 repeats a side can"), "{reason}");
     }
 
     #[test]

@@ -56,11 +56,8 @@ pub fn smallest_change_found(design: &Design, deviation: f64, p: f64) -> Result<
     let Some(degrees) = degrees_of_freedom(design) else {
         return Err(Missing::because("too few repeats to know how far they scatter"));
     };
-    let smallest = design.smallest_p();
-    if smallest >= p {
-        return Err(Missing::because(format!(
-            "these repeats cannot give p < {p}: the smallest p they can give is {smallest:.4}"
-        )));
+    if design.smallest_p() >= p {
+        return Err(design.out_of_reach(p));
     }
     let in_deviations = if design.relabelings() <= TRIED_RELABELINGS_MAX {
         by_trial(design, p)
@@ -185,6 +182,9 @@ mod tests {
     #[test]
     fn a_design_that_cannot_reach_p_says_so() {
         let reason = smallest_change_found(&Design::of(Arrangement::Pairs, 7), 1.0, 0.01).unwrap_err().reason;
-        assert_eq!(reason, "these repeats cannot give p < 0.01: the smallest p they can give is 0.0156");
+        assert_eq!(
+            reason,
+            "these repeats cannot give p < 0.01: the smallest p they can give is 0.0156; 8 pairs can"
+        );
     }
 }

@@ -11,7 +11,7 @@ use crate::judge::Pairing;
 /// How many the host carries.
 pub fn answer(plan: &Plan, answer: &Answer, verdict: &Verdict) -> String {
     if let Some(reason) = &answer.none_because {
-        return format!("No answer: {}; to fix: {}.", reason, remedy(answer));
+        return format!("No answer: {reason}.");
     }
     let mut sentences = Vec::new();
     match (answer.holds, &answer.breaks) {
@@ -30,32 +30,12 @@ pub fn answer(plan: &Plan, answer: &Answer, verdict: &Verdict) -> String {
         (None, Some(broke)) => {
             sentences.push(format!("Does not hold {}: {}.", tiles(broke.tiles), what_broke(broke)));
         }
-        (None, None) => return format!("No answer: no step was measured; to fix: {}.", remedy(answer)),
+        (None, None) => return "No answer: no step was measured.".to_owned(),
     }
     sentences.extend(ran_out(answer));
     sentences.extend(untried(plan, answer));
     sentences.extend(doubt(verdict));
     sentences.join(" ")
-}
-
-/// What stands in the way, for an answer that is not given.
-fn remedy(answer: &Answer) -> String {
-    let reason = answer.none_because.as_deref().unwrap_or_default();
-    match answer.backend {
-        None => "measure on a host with usable KVM, or natively with `--on native`".to_owned(),
-        Some(_) if answer.limit.resource == LimitResource::LoadGenerator => {
-            "give the load more processors, or send it from another machine".to_owned()
-        }
-        Some(_) if reason.contains("varies") => "read each point, or fix one value with `--set`".to_owned(),
-        Some(_) if reason.contains("broke and") => {
-            "run it again with more repeats (`--set measure.repeats=…`)".to_owned()
-        }
-        Some(_) if reason.contains("sides") => "read the comparison".to_owned(),
-        Some(_) if reason.contains("no load") => {
-            "read the points: memory and time to ready stand there".to_owned()
-        }
-        Some(_) => "remove what disturbed it and run it again".to_owned(),
-    }
 }
 
 fn tiles(count: u32) -> String {

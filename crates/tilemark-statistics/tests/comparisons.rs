@@ -91,7 +91,7 @@ fn a_planted_slowdown_of_5_percent_is_found_95_times_of_100_in_pairs_and_unpaire
     // Unpaired, the blocks' own noise counts: a quieter host is needed.
     let quiet = Host { block_noise: 0.0, ..BUSY };
     let found = called(200, &[SideVerdict::Worse], |trial| {
-        let pairs = measured(&quiet, 6, 0.95, trial);
+        let pairs = measured(&quiet, 5, 0.95, trial);
         let a = pairs.iter().map(|block| block.a[0]).collect();
         let b = pairs.iter().map(|block| block.b[0]).collect();
         compared(vec![Block { a, b }], trial)

@@ -14,36 +14,86 @@ pub(crate) fn vcpus_per_thread(plan: &Plan, point: &Point) -> f64 {
     f64::from(vcpus) / plan.processors.guests.len().max(1) as f64
 }
 
+/// Why a run gives no answer to how many.
+enum NoAnswer {
+    NothingPlanned,
+    Emulated,
+    Sides,
+    Varies(Vec<String>),
+    NoLoad,
+    NotMeasured,
+    Reversed { broke: u32, held: u32 },
+    FirstStepUnknown { tiles: u32, reason: String, limit: LimitResource },
+}
+
+impl NoAnswer {
+    fn reason(&self) -> String {
+        match self {
+            Self::NothingPlanned => "nothing was planned".to_owned(),
+            Self::Emulated => {
+                "emulated guests prove function, and their figures are no measure of this host".to_owned()
+            }
+            Self::Sides => "two sides were compared, each with a ladder of its own".to_owned(),
+            Self::Varies(names) => {
+                format!("{} varies, and each value has a ladder of its own", names.join(" and "))
+            }
+            Self::NoLoad => "this scenario has no load, so it counts a density and no capacity".to_owned(),
+            Self::NotMeasured => "no repeat was measured".to_owned(),
+            Self::Reversed { broke, held } => format!("{broke} tiles broke and {held} held"),
+            Self::FirstStepUnknown { tiles, reason, .. } => {
+                format!("at {tiles} tiles it cannot be told: {reason}")
+            }
+        }
+    }
+
+    /// What the reader should do.
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::NothingPlanned => "give the ladder a step",
+            Self::Emulated => "measure on a host with usable KVM, or natively with `--on native`",
+            Self::Sides => "read the comparison",
+            Self::Varies(_) => "read each point, or fix one value with `--set`",
+            Self::NoLoad => "read the points: memory and time to ready stand there",
+            Self::NotMeasured => "run it again and let one pass over the ladder end",
+            Self::Reversed { .. } => "run it again with more repeats (`--set measure.repeats=…`)",
+            Self::FirstStepUnknown { limit: LimitResource::LoadGenerator, .. } => {
+                "give the load more processors, or send it from another machine"
+            }
+            Self::FirstStepUnknown { .. } => "remove what disturbed it and run it again",
+        }
+    }
+}
+
 pub(crate) fn answer(plan: &Plan, measured: &[MeasuredPoint]) -> Answer {
     let backend = backend(measured);
-    let steps = match steps(measured, backend) {
-        Ok(steps) => steps,
-        Err(reason) => return none(backend, reason),
-    };
-    if let Some(reason) = reversed(&steps) {
-        return none(backend, reason);
+    match climbed(plan, measured, backend) {
+        Ok(answer) => answer,
+        Err(reason) => none(backend, &reason),
     }
+}
+
+fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) -> Result<Answer, NoAnswer> {
+    let steps = steps(measured, backend)?;
     let held = steps.iter().take_while(|step| step.gate == GateFinding::Holds).last().copied();
     let broken = steps.iter().find(|step| step.gate.holds() == Some(false)).copied();
+    reversed(&steps, broken)?;
     let breaks = broken.and_then(|step| match &step.gate {
         GateFinding::Broke(breaks) => breaks.first().cloned(),
-        _ => None,
+        GateFinding::Holds | GateFinding::Unknown(_) => None,
     });
-    let stopped = steps.iter().find(|step| step.gate != GateFinding::Holds).copied();
-    // A step that was tried and cannot be told stands in the way before the one that broke.
-    let told = match stopped {
-        Some(step) if step.gate.holds().is_none() => Some(unknown(step)),
-        _ => None,
-    };
-    Answer {
+    let stopped = broken.or_else(|| steps.iter().find(|step| step.gate != GateFinding::Holds).copied());
+    if let (None, None, Some(step)) = (held, broken, stopped) {
+        return Err(unknown(step));
+    }
+    Ok(Answer {
         backend,
         holds: held.map(|step| step.point.tiles),
         untried: broken.and_then(|broken| untried(&steps, held, broken)),
         breaks,
         vcpus_per_thread: held.map(|step| vcpus_per_thread(plan, step.point)),
-        limit: broken.or(stopped).map_or_else(nothing_broke(held), limit),
-        none_because: told.filter(|_| held.is_none() && broken.is_none()),
-    }
+        limit: stopped.map_or_else(nothing_broke(held), limit),
+        none_because: None,
+    })
 }
 
 fn nothing_broke(held: Option<&MeasuredPoint>) -> impl FnOnce() -> Limit {
@@ -66,46 +116,40 @@ fn backend(measured: &[MeasuredPoint]) -> Option<Backend> {
 fn steps<'m, 'a>(
     measured: &'m [MeasuredPoint<'a>],
     backend: Option<Backend>,
-) -> Result<Vec<&'m MeasuredPoint<'a>>, String> {
+) -> Result<Vec<&'m MeasuredPoint<'a>>, NoAnswer> {
     let Some(backend) = backend else {
-        return Err(match measured.iter().any(|point| !counts(point.point.backend)) {
-            true => {
-                "emulated guests prove function, and their figures are no measure of this host".to_owned()
-            }
-            false => "nothing was planned".to_owned(),
-        });
+        let emulated = measured.iter().any(|point| !counts(point.point.backend));
+        return Err(if emulated { NoAnswer::Emulated } else { NoAnswer::NothingPlanned });
     };
     let mut steps: Vec<&MeasuredPoint> =
         measured.iter().filter(|point| point.point.backend == backend).collect();
     steps.sort_by_key(|step| step.point.tiles);
     if steps.iter().any(|step| step.point.side.is_some()) {
-        return Err("two sides were compared, each with a ladder of its own".to_owned());
+        return Err(NoAnswer::Sides);
     }
     if steps.iter().any(|step| step.point.vary != steps[0].point.vary) {
-        let names: Vec<&str> = steps[0].point.vary.keys().map(String::as_str).collect();
-        return Err(format!("{} varies, and each value has a ladder of its own", names.join(" and ")));
+        return Err(NoAnswer::Varies(steps[0].point.vary.keys().cloned().collect()));
     }
     if steps.iter().all(|step| step.point.loads.is_empty()) {
-        return Err("this scenario has no load, so it counts a density and no capacity".to_owned());
+        return Err(NoAnswer::NoLoad);
     }
     steps.retain(|step| step.tried());
-    if steps.is_empty() { Err("no repeat was measured".to_owned()) } else { Ok(steps) }
+    if steps.is_empty() { Err(NoAnswer::NotMeasured) } else { Ok(steps) }
 }
 
-/// A higher step that held above one that broke.
-fn reversed(steps: &[&MeasuredPoint]) -> Option<String> {
-    let broken = steps.iter().find(|step| step.gate.holds() == Some(false))?;
-    let above =
-        steps.iter().find(|step| step.point.tiles > broken.point.tiles && step.gate == GateFinding::Holds)?;
-    Some(format!("{} tiles broke and {} held", broken.point.tiles, above.point.tiles))
+/// Refuses a higher step that held above one that broke.
+fn reversed(steps: &[&MeasuredPoint], broken: Option<&MeasuredPoint>) -> Result<(), NoAnswer> {
+    let Some(broke) = broken.map(|step| step.point.tiles) else { return Ok(()) };
+    let above = steps.iter().find(|step| step.point.tiles > broke && step.gate == GateFinding::Holds);
+    above.map_or(Ok(()), |step| Err(NoAnswer::Reversed { broke, held: step.point.tiles }))
 }
 
-fn unknown(step: &MeasuredPoint) -> String {
+fn unknown(step: &MeasuredPoint) -> NoAnswer {
     let reason = match &step.gate {
-        GateFinding::Unknown(reason) => reason.as_str(),
-        _ => "",
+        GateFinding::Unknown(reason) => reason.clone(),
+        GateFinding::Holds | GateFinding::Broke(_) => String::new(),
     };
-    format!("at {} tiles it cannot be told: {reason}", step.point.tiles)
+    NoAnswer::FirstStepUnknown { tiles: step.point.tiles, reason, limit: limit(step).resource }
 }
 
 /// Counts between the last that held and the first that broke, unless one between was tried without a finding.
@@ -120,14 +164,18 @@ fn untried(
     (from <= to && !tried).then_some(Untried { from, to })
 }
 
-fn none(backend: Option<Backend>, reason: String) -> Answer {
+fn none(backend: Option<Backend>, reason: &NoAnswer) -> Answer {
+    let resource = match reason {
+        NoAnswer::FirstStepUnknown { limit, .. } => *limit,
+        _ => LimitResource::Unknown,
+    };
     Answer {
         backend,
         holds: None,
         breaks: None,
         untried: None,
         vcpus_per_thread: None,
-        limit: Limit { resource: LimitResource::Unknown, evidence: Vec::new() },
-        none_because: Some(reason),
+        limit: Limit { resource, evidence: Vec::new() },
+        none_because: Some(format!("{}; to fix: {}", reason.reason(), reason.remedy())),
     }
 }

@@ -1,0 +1,423 @@
+//! From a ladder to the answer, its sentence and what virtualization costs.
+
+use tilemark_plan::plan::Backend::{self, Emulated, Kvm, Native};
+use tilemark_record::result::{GateMeasure, LimitResource, Untried, VerdictStatus};
+use tilemark_record::summary::RepeatSummary;
+use tilemark_statistics::judge::{Judgement, point_holds};
+
+use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, slow};
+
+/// The guests' processors are used up.
+fn processors_full(repeat: &mut RepeatSummary) {
+    repeat.host.guest_processors_busy = Some(0.97);
+}
+
+fn broken_at(tiles: &[u32], broken: u32) -> Run {
+    ladder(&[Kvm], tiles).at(broken, slow(1, 80.0)).at(broken, processors_full)
+}
+
+#[test]
+fn the_largest_step_held_with_all_below_it_held_and_the_smallest_that_broke_are_the_answer() {
+    let judged = broken_at(&[1, 2, 3], 3).judged();
+    let answer = &judged.answer;
+    let broke = answer.breaks.as_ref().unwrap();
+    assert_eq!((answer.backend, answer.holds, answer.untried), (Some(Kvm), Some(2), None));
+    assert_eq!((broke.tiles, broke.measure, broke.load.as_str()), (3, GateMeasure::P99, "steady"));
+    assert_eq!((broke.guest.as_deref(), broke.second), (Some("tile-001-web"), Some(11)));
+    assert!(broke.low.unwrap() < 80.0 && 80.0 < broke.high.unwrap());
+    // Two tiles of two guests of one vCPU on six threads: two of eight belong to the load.
+    assert_eq!(answer.vcpus_per_thread, Some(4.0 / 6.0));
+    assert_eq!(answer.limit.resource, LimitResource::Processor);
+    assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
+    assert_eq!(
+        judged.sentence,
+        "Holds 2 tiles: 4 guests, 0.67 vCPUs per thread, p99 ≤ 50 ms at 200 requests/s each. \
+         At 3, web in tile 1 took 80 ms [77, 83]. Processor ran out first."
+    );
+}
+
+#[test]
+fn counts_between_the_two_that_were_not_tried_are_told_with_the_command() {
+    let judged = broken_at(&[1, 4, 8], 8).judged();
+    assert_eq!(judged.answer.untried, Some(Untried { from: 5, to: 7 }));
+    assert!(
+        judged.sentence.ends_with("Processor ran out first. 5 to 7 not tried: tilemark capacity example"),
+        "{}",
+        judged.sentence
+    );
+    assert!(judged.sentence.contains("Breaks at 8: web in tile 1 took 80 ms"));
+}
+
+#[test]
+fn nothing_broke_is_at_least() {
+    let judged = ladder(&[Kvm], &[1, 2, 8]).judged();
+    assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(8), None));
+    assert_eq!(judged.answer.limit.resource, LimitResource::Unknown);
+    assert_eq!(judged.answer.limit.evidence, ["nothing broke up to 8 tiles"]);
+    assert_eq!(
+        judged.sentence,
+        "Holds at least 8 tiles, the most tried: 16 guests, 2.7 vCPUs per thread, p99 ≤ 50 ms at 200 requests/s each."
+    );
+}
+
+#[test]
+fn where_the_first_step_breaks_nothing_holds() {
+    let judged = broken_at(&[1, 2], 1).at(2, slow(1, 90.0)).judged();
+    assert_eq!((judged.answer.holds, judged.answer.vcpus_per_thread), (None, None));
+    assert_eq!(judged.answer.breaks.as_ref().unwrap().tiles, 1);
+    assert_eq!(
+        judged.sentence,
+        "Does not hold 1 tile: web in tile 1 took 80 ms [77, 83]. Processor ran out first."
+    );
+}
+
+#[test]
+fn a_higher_step_held_above_a_broken_one_cannot_tell() {
+    let judged = broken_at(&[1, 2, 4], 2).judged();
+    assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (None, None));
+    let reason = judged.answer.none_because.as_deref().unwrap();
+    assert!(reason.starts_with("2 tiles broke and 4 held; to fix: "), "{reason}");
+    assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
+    assert!(
+        judged.sentence.starts_with("No answer: 2 tiles broke and 4 held; to fix: "),
+        "{}",
+        judged.sentence
+    );
+}
+
+#[test]
+fn a_saturated_load_is_never_called_the_hosts_limit() {
+    let busy = |repeat: &mut RepeatSummary| {
+        all_slow(400.0)(repeat);
+        processors_full(repeat);
+        repeat.loads[0].sender_busy.max_fraction = 0.95;
+    };
+    let judged = ladder(&[Kvm], &[1, 2, 4]).at(4, busy).judged();
+    assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(2), None));
+    assert_eq!(judged.answer.limit.resource, LimitResource::LoadGenerator);
+    assert!(judged.answer.limit.evidence[0].contains("used 95 % of its processor"));
+    assert_eq!(judged.points[2].holds, None);
+    assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
+    assert!(
+        judged.sentence.contains("the load generator ran out, which is no limit of the host"),
+        "{}",
+        judged.sentence
+    );
+    assert!(!judged.sentence.contains("the most tried"), "4 was tried");
+}
+
+#[test]
+fn a_late_load_can_still_show_that_a_step_holds_since_lateness_only_adds() {
+    let busy = |repeat: &mut RepeatSummary| repeat.loads[0].sender_busy.max_fraction = 0.95;
+    let judged = ladder(&[Kvm], &[1, 2]).at(1, busy).judged();
+    assert_eq!((judged.points[0].repeats_kept, judged.points[0].holds), (0, Some(true)));
+    assert_eq!(judged.points[0].p99_ms, None, "but its figures count for nothing");
+    assert_eq!(judged.answer.holds, Some(2));
+}
+
+#[test]
+fn a_spoiled_step_below_a_broken_one_is_neither_held_nor_untried() {
+    let judged = broken_at(&[1, 2, 3], 3).at(2, |repeat| repeat.host.processor.steal = 0.4).judged();
+    assert_eq!((judged.answer.holds, judged.answer.untried), (Some(1), None));
+    assert_eq!(judged.answer.breaks.as_ref().unwrap().tiles, 3);
+    assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
+    assert!(judged.verdict.reasons[0].contains("steal 40.0 %"), "{:?}", judged.verdict.reasons);
+}
+
+#[test]
+fn steps_that_were_planned_and_not_reached_are_not_held_and_cannot_tell() {
+    let judged = ladder(&[Kvm], &[1, 2, 4]).without(|_, point| point.tiles > 1).judged();
+    assert_eq!(judged.answer.holds, Some(1));
+    assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
+    assert!(judged.verdict.reasons.iter().any(|reason| reason.contains("it was not measured")));
+    assert_eq!(judged.points[2].holds, None);
+    assert!(judged.missing.contains_key("points.2.throughput"));
+}
+
+#[test]
+fn nothing_measured_is_no_answer_and_no_number() {
+    let judged = ladder(&[Kvm], &[1]).without(|_, _| true).judged();
+    assert!(judged.answer.none_because.unwrap().starts_with("no repeat was measured; to fix: "));
+    assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
+}
+
+#[test]
+fn emulated_figures_enter_no_answer_and_no_cost() {
+    let judged = ladder(&[Emulated], &[1, 2]).at(2, all_slow(900.0)).judged();
+    assert_eq!(
+        (judged.answer.backend, judged.answer.holds, judged.answer.breaks.clone()),
+        (None, None, None)
+    );
+    assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
+    assert!(judged.sentence.starts_with("No answer: emulated guests prove function"), "{}", judged.sentence);
+    assert!(judged.points[0].throughput.is_some(), "they are shown");
+    let judged = ladder(&[Emulated, Native], &[1, 2]).backend(Emulated, all_slow(900.0)).judged();
+    assert_eq!((judged.answer.backend, judged.answer.holds), (Some(Native), Some(2)));
+    assert_eq!(judged.verdict.status, VerdictStatus::Trusted);
+    assert_eq!(judged.cost, None);
+    assert!(judged.missing.contains_key("cost"));
+}
+
+#[test]
+fn the_twin_is_not_the_answer_where_guests_were_measured() {
+    let judged = ladder(&[Kvm, Native], &[1, 2, 3]).at(3, |repeat| {
+        if repeat.backend == Kvm {
+            slow(1, 80.0)(repeat);
+        }
+    });
+    let answer = judged.judged().answer;
+    assert_eq!((answer.backend, answer.holds), (Some(Kvm), Some(2)));
+}
+
+#[test]
+fn a_native_answer_says_that_it_is_native() {
+    let sentence = ladder(&[Native], &[1]).judged().sentence;
+    assert!(sentence.starts_with("Holds at least 1 tile natively, the most tried: 2 twins, "), "{sentence}");
+}
+
+type Change = fn(&mut RepeatSummary);
+
+fn load(repeat: &mut RepeatSummary, name: &str) -> usize {
+    repeat.loads.iter().position(|load| load.name == name).unwrap()
+}
+
+#[test]
+fn every_limit_of_the_gate_breaks_for_every_load_and_for_one_guest_alone() {
+    let cases: [(&str, Change, GateMeasure, &str, Option<&str>); 6] = [
+        (
+            "p99 of another load",
+            |r| {
+                let at = load(r, "bursts");
+                r.loads[at].guests[1].latency_ms.p99 = Some(51.0);
+            },
+            GateMeasure::P99,
+            "bursts",
+            Some("tile-002-burst"),
+        ),
+        (
+            "p99 of the whole load",
+            |r| {
+                let at = load(r, "steady");
+                r.loads[at].latency_ms.p99 = Some(51.0);
+                r.loads[at].guests[1].worst_second.as_mut().unwrap().latency_ms = 99.0;
+            },
+            GateMeasure::P99,
+            "steady",
+            Some("tile-002-web"),
+        ),
+        (
+            "errors of one guest",
+            |r| {
+                let at = load(r, "steady");
+                r.loads[at].guests[0].errors = 8;
+            },
+            GateMeasure::Errors,
+            "steady",
+            Some("tile-001-web"),
+        ),
+        (
+            "wrong bytes",
+            |r| {
+                let at = load(r, "steady");
+                r.loads[at].wrong = 20;
+            },
+            GateMeasure::Errors,
+            "steady",
+            None,
+        ),
+        (
+            "one guest starved",
+            |r| {
+                let at = load(r, "bursts");
+                r.loads[at].guests[1].completed = 3_900;
+            },
+            GateMeasure::Achieved,
+            "bursts",
+            Some("tile-002-burst"),
+        ),
+        (
+            "a load behind its demand",
+            |r| {
+                let at = load(r, "bursts");
+                r.loads[at].completed = 7_900;
+            },
+            GateMeasure::Achieved,
+            "bursts",
+            None,
+        ),
+    ];
+    for (name, change, measure, of_load, guest) in cases {
+        let judged = ladder(&[Kvm], &[1, 2]).at(2, change).judged();
+        let broke = judged.answer.breaks.clone().unwrap_or_else(|| panic!("{name}: {:?}", judged.points[1]));
+        assert_eq!(
+            (broke.measure, broke.load.as_str(), broke.guest.as_deref()),
+            (measure, of_load, guest),
+            "{name}"
+        );
+        assert_eq!(judged.points[1].holds, Some(false), "{name}");
+    }
+}
+
+#[test]
+fn just_within_every_limit_holds() {
+    let within: [Change; 3] = [
+        |r| r.loads[0].guests[0].latency_ms.p99 = Some(49.9),
+        |r| r.loads[0].guests[0].errors = 4, // 4 of 4004: under one in a thousand
+        |r| r.loads[0].guests[0].completed = 3_961,
+    ];
+    for change in within {
+        assert_eq!(ladder(&[Kvm], &[1]).at(1, change).judged().points[0].holds, Some(true));
+    }
+}
+
+#[test]
+fn the_sentence_says_errors_and_demand_in_percent() {
+    let failing: Change = |r| {
+        let at = load(r, "steady");
+        r.loads[at].guests[0].errors = 400;
+    };
+    let sentence = ladder(&[Kvm], &[1, 2]).at(2, failing).judged().sentence;
+    assert!(sentence.contains("At 2, web in tile 1 failed 9.1 % of its requests [9.1, 9.1]."), "{sentence}");
+    let starved: Change = |r| {
+        let at = load(r, "bursts");
+        r.loads[at].guests[1].completed = 3_600;
+    };
+    let sentence = ladder(&[Kvm], &[1, 2]).at(2, starved).judged().sentence;
+    assert!(sentence.contains("At 2, burst in tile 2 was served 90 % of its demand [90, 90]."), "{sentence}");
+}
+
+#[test]
+fn a_points_own_figures_are_those_of_the_headline_load() {
+    let judged = ladder(&[Kvm], &[1]).at(1, |repeat| {
+        let at = load(repeat, "bursts");
+        repeat.loads[at].latency_ms.p99 = Some(45.0);
+    });
+    let point = &judged.judged().points[0];
+    assert!(point.p99_ms.unwrap().value < 21.0);
+    assert!((point.throughput.as_ref().unwrap().figure.value - 200.0).abs() < 1e-9);
+    assert_eq!(point.throughput.as_ref().unwrap().unit, "requests/s");
+    assert_eq!(point.loads.len(), 2);
+}
+
+#[test]
+fn one_starved_guest_of_a_load_is_named() {
+    let judged = ladder(&[Kvm], &[1, 8]).at(8, |repeat| {
+        let at = load(repeat, "steady");
+        repeat.loads[at].guests[5].completed = 400;
+    });
+    let judged = judged.judged();
+    let fairness = judged.points[1].fairness.as_ref().unwrap();
+    assert_eq!(fairness.least_served.guest, "tile-006-web");
+    assert!(fairness.least_served.of_mean < 0.2 && fairness.jain < 0.95);
+    assert_eq!(judged.points[0].fairness, None, "one guest shares with nobody");
+}
+
+#[test]
+fn throughput_is_told_against_one_tile_where_that_was_measured() {
+    let points = ladder(&[Kvm], &[1, 4]).judged().points;
+    assert!((points[1].throughput_vs_one_tile.unwrap() - 4.0).abs() < 1e-9);
+    let judged = ladder(&[Kvm], &[2, 4]).judged();
+    assert_eq!(judged.points[1].throughput_vs_one_tile, None);
+    assert_eq!(judged.missing["points.1.throughput_vs_one_tile"], "one tile was not measured");
+}
+
+#[test]
+fn the_limit_is_named_by_what_the_host_shows_and_unknown_else() {
+    let cases: [(&str, Change, LimitResource); 7] = [
+        ("idle host", |_| (), LimitResource::Unknown),
+        ("busy", |r| r.host.guest_processors_busy = Some(0.95), LimitResource::Processor),
+        ("waiting", |r| r.host.run_queue_wait_fraction = Some(0.3), LimitResource::Processor),
+        ("disk", |r| r.host.disk_busy_fraction = Some(0.99), LimitResource::Disk),
+        (
+            "both",
+            |r| {
+                r.host.disk_busy_fraction = Some(0.99);
+                r.host.guest_processors_busy = Some(0.95);
+            },
+            LimitResource::Processor,
+        ),
+        ("memory pressure", |r| r.host.pressure_memory_some = Some(0.2), LimitResource::Memory),
+        ("no memory left", |r| r.host.memory_available_min = Some(1 << 30), LimitResource::Memory),
+    ];
+    for (name, change, resource) in cases {
+        let judged = ladder(&[Kvm], &[1, 2]).at(2, slow(1, 80.0)).at(2, change).judged();
+        assert_eq!(judged.answer.limit.resource, resource, "{name}");
+        assert_eq!(judged.answer.limit.evidence.is_empty(), resource == LimitResource::Unknown, "{name}");
+    }
+}
+
+#[test]
+fn a_step_that_swapping_spoiled_still_tells_that_memory_ran_out() {
+    let judged = ladder(&[Kvm], &[1, 2]).at(2, |repeat| repeat.host.swapped_pages = Some(90_000)).judged();
+    assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(1), None));
+    assert_eq!(judged.answer.limit.resource, LimitResource::Memory);
+    assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
+}
+
+#[test]
+fn a_closed_loop_has_no_demand_to_fall_short_of() {
+    let judged = of_scenario(CLOSED, &[1]).at(1, |repeat| repeat.loads[0].offered *= 2).judged();
+    assert_eq!(judged.points[0].holds, Some(true));
+    assert_eq!(judged.points[0].achieved_fraction, None);
+    assert!(judged.sentence.contains("with 4 requests always under way at each"), "{}", judged.sentence);
+}
+
+#[test]
+fn what_varies_has_a_ladder_for_each_value_and_no_single_answer() {
+    let text =
+        format!("{SCENARIO}\n[vary.rate]\nkey = \"load.steady.rate\"\nvalues = [\"100/s\", \"200/s\"]\n");
+    let judged = of_scenario(&text, &[1, 2]).judged();
+    assert_eq!(judged.points.len(), 4);
+    assert!(judged.answer.none_because.as_ref().unwrap().contains("rate varies"));
+    assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
+}
+
+#[test]
+fn a_scenario_without_load_is_a_density_and_no_capacity() {
+    let text = "schema = 1\nname = \"density\"\nabout = \"idle\"\n[[guest]]\nname = \"idle\"\nrole = \"idle\"\n\
+                [ladder]\ntiles = [1]\n[measure]\nrepeats = 1\n";
+    let judged = of_scenario(text, &[16]).judged();
+    assert!(judged.answer.none_because.as_ref().unwrap().contains("density and no capacity"));
+    assert_eq!(judged.points[0].pss_mib_per_guest, Some(90.0));
+    assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
+}
+
+#[test]
+fn a_search_can_ask_about_one_point_at_any_time() {
+    let run = broken_at(&[1, 2], 2);
+    assert_eq!(point_holds(&run.plan.points[0], &run.repeats), Some(true));
+    assert_eq!(point_holds(&run.plan.points[1], &run.repeats), Some(false));
+    assert_eq!(point_holds(&run.plan.points[1], &[]), None);
+}
+
+/// Guests that take 1.25 times the twin's processor time and 1.5 times its p99.
+fn with_twin(guests: Backend) -> Judgement {
+    let run = ladder(&[guests, Native], &[1, 2]).backend(Native, |repeat| {
+        repeat.host.processor.guest_work = 0.36;
+        repeat.host.processor.guest_overhead = 0.0;
+        all_slow(20.0 / 1.5)(repeat);
+    });
+    run.judged()
+}
+
+#[test]
+fn the_cost_is_the_ratio_of_guests_to_their_twin_at_the_largest_common_step() {
+    let cost = with_twin(Kvm).cost.unwrap();
+    let (processor, p99) = (cost.processor.unwrap(), cost.p99.unwrap());
+    assert_eq!(cost.tiles, 2);
+    assert!((processor.value - 1.25).abs() < 1e-9 && processor.n_repeats == 5);
+    assert!((p99.value - 1.5).abs() < 0.01 && p99.low.unwrap() < p99.high.unwrap());
+    assert!(!cost.unequal.is_empty());
+    assert!(
+        cost.sentence.starts_with(
+            "At 2 tiles, guests against their native twins: 1.25 times [1.25, 1.25] of processor"
+        ),
+        "{}",
+        cost.sentence
+    );
+}
+
+#[test]
+fn what_an_emulator_costs_is_not_the_cost_of_virtualization() {
+    assert_eq!(with_twin(Emulated).cost, None);
+}

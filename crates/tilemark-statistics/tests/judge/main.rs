@@ -1,0 +1,8 @@
+//! The judge, rule by rule. Each test changes one thing of an undisturbed run and says what must follow.
+
+#![allow(clippy::unwrap_used, reason = "a test file: helpers may unwrap as tests do")]
+
+mod answers;
+mod run;
+mod sides;
+mod validity;

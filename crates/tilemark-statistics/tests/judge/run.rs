@@ -1,0 +1,288 @@
+//! Synthetic runs: a plan by the real resolution, and repeats that are undisturbed and well within the gate until a
+//! test says otherwise.
+
+use std::collections::BTreeMap;
+
+use tilemark_plan::parse::Draft;
+use tilemark_plan::plan::{AcceleratorVerdict, Backend, HostSummary, Plan, Point, SideName};
+use tilemark_plan::resolve::{Request, Sides, resolve};
+use tilemark_plan::scenario::LoopKind;
+use tilemark_record::result::{LatencyMs, LatenessUs, Measured};
+use tilemark_record::summary::{
+    Busy, GuestFigures, HostFigures, LoadFigures, MemoryFigures, ProcessorFigures, RepeatSummary, WorstSecond,
+};
+use tilemark_statistics::judge::{Judgement, judge};
+use tilemark_units::Bytes;
+
+/// Two web guests a tile: one under a steady rate that is the headline, one whose users come in bursts.
+pub(crate) const SCENARIO: &str = r#"
+schema = 1
+name = "example"
+about = "two web guests a tile"
+headline = "steady"
+[[guest]]
+name = "web"
+role = "web"
+[[guest]]
+name = "burst"
+role = "web"
+[[load]]
+name = "steady"
+guest = "web"
+rate = "200/s"
+[load.web]
+[[load]]
+name = "bursts"
+guest = "burst"
+rate = "200/s"
+arrival = "bursts"
+[load.web]
+[ladder]
+tiles = [1]
+[measure]
+repeats = 5
+"#;
+
+/// One disk guest a tile, flat out.
+pub(crate) const CLOSED: &str = r#"
+schema = 1
+name = "flat-out"
+about = "one disk guest a tile"
+headline = "disk"
+[[guest]]
+name = "disk"
+role = "disk"
+[[guest.disk]]
+size = "64MiB"
+[[load]]
+name = "disk"
+guest = "disk"
+loop = "closed"
+[load.disk]
+saturate = true
+[ladder]
+tiles = [1]
+[measure]
+repeats = 5
+"#;
+
+pub(crate) struct Run {
+    pub(crate) plan: Plan,
+    pub(crate) repeats: Vec<RepeatSummary>,
+}
+
+fn request(backends: &[Backend], tiles: &[u32]) -> Request {
+    Request {
+        preset: None,
+        settings: BTreeMap::new(),
+        backends: backends.to_vec(),
+        tiles: Some(tiles.to_vec()),
+        sides: None,
+        search: None,
+        demonstrate: None,
+        seed: 7,
+    }
+}
+
+fn resolved(text: &str, request: &Request) -> Run {
+    let host = HostSummary {
+        name: "host".to_owned(),
+        kernel: "6.1".to_owned(),
+        processor: "a processor".to_owned(),
+        threads: (0..8).collect(),
+        memory_total: Bytes::from_gib(64),
+        memory_available: Bytes::from_gib(60),
+        kvm: AcceleratorVerdict::Usable,
+    };
+    let plan = resolve(&Draft::from_toml(text, "test").unwrap(), request, &host).unwrap();
+    let repeats =
+        plan.passes.iter().map(|pass| quiet(&plan.points[pass.point], pass.repeat, pass.block)).collect();
+    Run { plan, repeats }
+}
+
+/// Every repeat of a ladder, undisturbed and within the gate.
+pub(crate) fn ladder(backends: &[Backend], tiles: &[u32]) -> Run {
+    resolved(SCENARIO, &request(backends, tiles))
+}
+
+pub(crate) fn of_scenario(text: &str, tiles: &[u32]) -> Run {
+    resolved(text, &request(&[Backend::Kvm], tiles))
+}
+
+/// Two sides in turn, that differ in what is set.
+pub(crate) fn sides(text: &str, repeats: u32, a: &[(&str, &str)], b: &[(&str, &str)]) -> Run {
+    let map =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let mut request = request(&[Backend::Kvm], &[1]);
+    request.settings = map(&[("measure.repeats", &repeats.to_string())]);
+    request.sides = Some(Sides { a: map(a), b: map(b) });
+    resolved(text, &request)
+}
+
+impl Run {
+    pub(crate) fn judged(&self) -> Judgement {
+        judge(&self.plan, &self.repeats)
+    }
+
+    /// Changes every repeat at a step on a backend.
+    pub(crate) fn at(mut self, tiles: u32, change: impl Fn(&mut RepeatSummary)) -> Self {
+        let points = &self.plan.points;
+        self.repeats.iter_mut().filter(|repeat| points[repeat.point].tiles == tiles).for_each(change);
+        self
+    }
+
+    /// Changes the first repeats at a step.
+    pub(crate) fn first(mut self, count: usize, tiles: u32, change: impl Fn(&mut RepeatSummary)) -> Self {
+        let points = &self.plan.points;
+        let at = self.repeats.iter_mut().filter(|repeat| points[repeat.point].tiles == tiles);
+        at.take(count).for_each(change);
+        self
+    }
+
+    /// Changes every repeat of a side.
+    pub(crate) fn on(mut self, side: SideName, change: impl Fn(&mut RepeatSummary)) -> Self {
+        let points = &self.plan.points;
+        self.repeats.iter_mut().filter(|repeat| points[repeat.point].side == Some(side)).for_each(change);
+        self
+    }
+
+    /// Changes every repeat on a backend.
+    pub(crate) fn backend(mut self, backend: Backend, change: impl Fn(&mut RepeatSummary)) -> Self {
+        self.repeats.iter_mut().filter(|repeat| repeat.backend == backend).for_each(change);
+        self
+    }
+
+    /// Leaves out repeats.
+    pub(crate) fn without(mut self, which: impl Fn(&RepeatSummary, &Point) -> bool) -> Self {
+        let points = &self.plan.points;
+        self.repeats.retain(|repeat| !which(repeat, &points[repeat.point]));
+        self
+    }
+}
+
+/// An undisturbed repeat: p99 20 ms, everything served, one request in a thousand thousand late.
+fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
+    // Repeats scatter by a few thousandths, each by its own, so that intervals have a width.
+    let wobble = 1.0 + f64::from((repeat * 7 + point.index as u32 * 3) % 5) / 1_000.0;
+    let mut names: Vec<&str> = point.loads.iter().map(|load| load.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    RepeatSummary {
+        point: point.index,
+        repeat,
+        block,
+        began_unix_ms: 0,
+        backend: point.backend,
+        loads: names.into_iter().map(|name| load(point, name, wobble)).collect(),
+        host: host(),
+        incidents: vec![],
+        memory: Some(MemoryFigures { pss_mib_per_guest: 90.0, pss_mib_max: 95.0 }),
+    }
+}
+
+fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
+    let planned: Vec<_> = point.loads.iter().filter(|load| load.name == name).collect();
+    let role = point.guests[planned[0].guest as usize].role;
+    let each = 4_000;
+    let guests: Vec<GuestFigures> = planned
+        .iter()
+        .map(|load| GuestFigures {
+            name: point.guests[load.guest as usize].name.clone(),
+            tile: load.tile,
+            offered: each,
+            completed: each,
+            errors: 0,
+            latency_ms: latency(each, 20.0 * wobble),
+            worst_second: Some(WorstSecond { second: 3, latency_ms: 25.0 }),
+        })
+        .collect();
+    let all = each * guests.len() as u64;
+    LoadFigures {
+        name: name.to_owned(),
+        role,
+        loop_kind: planned[0].demand.loop_kind(),
+        measured: Measured::Outside,
+        unit: "requests".to_owned(),
+        seconds: 20.0 / if planned[0].demand.loop_kind() == LoopKind::Closed { wobble } else { 1.0 },
+        offered: all,
+        completed: all,
+        failed: 0,
+        wrong: 0,
+        bytes: all * 1_024,
+        latency_ms: latency(all, 20.0 * wobble),
+        send_lateness_us: LatenessUs {
+            p50: Some(20.0),
+            p99: Some(80.0),
+            p999: Some(200.0),
+            max: Some(900.0),
+        },
+        client_cpu_s: 1.0,
+        sender_busy: Busy { mean_fraction: 0.2, max_fraction: 0.3 },
+        guests,
+        fairness: None,
+        errors: vec![],
+    }
+}
+
+pub(crate) fn latency(n: u64, p99: f64) -> LatencyMs {
+    LatencyMs {
+        n,
+        mean: Some(p99 / 5.0),
+        p50: Some(p99 / 6.0),
+        p90: Some(p99 / 2.0),
+        p99: Some(p99),
+        p999: Some(p99 * 1.5),
+        max: Some(p99 * 2.0),
+    }
+}
+
+fn host() -> HostFigures {
+    HostFigures {
+        seconds: 20,
+        processor: ProcessorFigures {
+            guest_work: 0.40,
+            guest_overhead: 0.05,
+            load: 0.10,
+            tilemark: 0.01,
+            other: 0.01,
+            steal: 0.0,
+            idle: 0.43,
+        },
+        guest_processors_busy: Some(0.6),
+        run_queue_wait_fraction: Some(0.01),
+        memory_available_min: Some(50 << 30),
+        memory_total: 64 << 30,
+        swapped_pages: Some(0),
+        oom_kills: Some(0),
+        throttled: Some(0),
+        clock_step_ms_max: 0.1,
+        disk_busy_fraction: Some(0.1),
+        pressure_cpu_some: Some(0.0),
+        pressure_memory_some: Some(0.0),
+        pressure_io_some: Some(0.0),
+        network_bytes_per_s: Some(1e6),
+    }
+}
+
+/// Makes the steady guest of a tile slow: its p99 is so many milliseconds, give or take by repeat.
+pub(crate) fn slow(tile: u32, p99: f64) -> impl Fn(&mut RepeatSummary) {
+    move |repeat| {
+        let p99 = p99 * (1.0 + (f64::from(repeat.repeat) - 3.0) / 50.0);
+        let load = repeat.loads.iter_mut().find(|load| load.name == "steady").unwrap();
+        let guest = load.guests.iter_mut().find(|guest| guest.tile == tile).unwrap();
+        guest.latency_ms = latency(guest.completed, p99);
+        guest.worst_second = Some(WorstSecond { second: 11, latency_ms: 3.0 * p99 });
+    }
+}
+
+/// Makes a whole load slow, each guest alike.
+pub(crate) fn all_slow(p99: f64) -> impl Fn(&mut RepeatSummary) {
+    move |repeat| {
+        for load in &mut repeat.loads {
+            load.latency_ms = latency(load.latency_ms.n, p99);
+            for guest in &mut load.guests {
+                guest.latency_ms = latency(guest.latency_ms.n, p99);
+            }
+        }
+    }
+}
