@@ -1,0 +1,148 @@
+//! An image as one file: a plain tar of its folder, which carries its name, with the lock first. The name is the lock's
+//! hash and the lock has those of the files, so every byte is checked as it comes.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use tar::{Archive, Builder, Entry, EntryType, Header};
+
+use crate::bootstrap::EPOCH;
+use crate::files::write_whole;
+use crate::hash::{HashingWriter, Sha256Hash};
+use crate::image::{FileName, Image, LOCK_FILE, SPEC_FILE};
+use crate::lock::{ImageLock, LockedFile};
+use crate::spec::ImageSpec;
+use crate::{ImageError, Result};
+
+/// No lock or specification comes near this; what does is not one.
+const TEXT_BYTES_MAX: u64 = 8 << 20;
+
+/// Writes the image aside and renames it to `target`.
+pub(crate) fn write(image: &Image, target: &Path) -> Result<()> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        let mut aside = tempfile::NamedTempFile::new_in(folder)?;
+        let mut builder = Builder::new(aside.as_file_mut());
+        let files = FileName::ALL.map(FileName::as_str);
+        for file_name in [LOCK_FILE, SPEC_FILE].into_iter().chain(files) {
+            let file = File::open(image.folder().join(file_name))?;
+            let path = format!("{}/{file_name}", image.name());
+            builder.append_data(&mut header(file.metadata()?.len()), path, file)?;
+        }
+        builder.into_inner()?.sync_all()?;
+        aside.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        aside.persist(target).map_err(|error| error.error)?;
+        Ok(())
+    };
+    write().map_err(ImageError::io("write", target))
+}
+
+fn header(bytes: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_size(bytes);
+    header.set_mode(0o644);
+    header.set_mtime(EPOCH);
+    header.set_uid(0);
+    header.set_gid(0);
+    header
+}
+
+/// Unpacks an exported image into `folder` and returns its name. Whatever is wrong, nothing of it is used.
+pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
+    let file = File::open(source).map_err(ImageError::io("read", source))?;
+    let mut archive = Archive::new(file);
+    let refuse = |reason: String| ImageError::BadArchive { path: source.to_owned(), reason };
+    let broken = |error: io::Error| refuse(error.to_string());
+    let mut entries = archive.entries().map_err(broken)?;
+    let mut name = None;
+    let mut next = |wanted: &str| {
+        let entry =
+            entries.next().ok_or_else(|| refuse(format!("it ends before {wanted}")))?.map_err(broken)?;
+        let place = place_of(&entry)
+            .filter(|place| place.file == wanted && *name.get_or_insert(place.image) == place.image);
+        place
+            .map(|place| Member { image: place.image, entry })
+            .ok_or_else(|| refuse(format!("{wanted} is not where it should be")))
+    };
+
+    let Member { image: name, entry } = next(LOCK_FILE)?;
+    let lock_text = text(entry).map_err(broken)?;
+    let lock = ImageLock::parse(&lock_text).map_err(|reason| refuse(format!("{LOCK_FILE}: {reason}")))?;
+    if lock.image_name() != name {
+        return Err(refuse(format!(
+            "{LOCK_FILE} has changed: its SHA-256 is {}, not {name}",
+            lock.image_name()
+        )));
+    }
+    let spec_text = text(next(SPEC_FILE)?.entry).map_err(broken)?;
+    let spec = ImageSpec::parse(SPEC_FILE, &spec_text)?;
+    if spec.key() != lock.spec {
+        let reason = "its image.toml is not what it was built from, or another version of tilemark built it";
+        return Err(refuse(reason.to_owned()));
+    }
+    let files = [
+        (FileName::RootErofs, &lock.files.root_erofs),
+        (FileName::Vmlinux, &lock.files.vmlinux),
+        (FileName::Initrd, &lock.files.initrd),
+    ];
+    for (file, locked) in files {
+        let found = unpack(next(file.as_str())?.entry, &folder.join(file.as_str()), source)?;
+        if found != *locked {
+            return Err(refuse(format!(
+                "{file} is not what {LOCK_FILE} says: its SHA-256 is {}",
+                found.sha256
+            )));
+        }
+    }
+    write_whole(&folder.join(LOCK_FILE), lock_text.as_bytes())?;
+    write_whole(&folder.join(SPEC_FILE), spec_text.as_bytes())?;
+    Ok(name)
+}
+
+/// A file of the archive and the image that it belongs to.
+struct Member<'a> {
+    image: Sha256Hash,
+    entry: Entry<'a, File>,
+}
+
+/// A path `IMAGE/FILE`, taken apart.
+struct Place {
+    image: Sha256Hash,
+    file: String,
+}
+
+fn place_of(entry: &Entry<'_, File>) -> Option<Place> {
+    if entry.header().entry_type() != EntryType::Regular {
+        return None;
+    }
+    let path = String::from_utf8(entry.path_bytes().into_owned()).ok()?;
+    let (image, file) = path.split_once('/')?;
+    Some(Place { image: image.parse().ok()?, file: file.to_owned() })
+}
+
+fn text(entry: Entry<'_, File>) -> io::Result<String> {
+    if entry.size() > TEXT_BYTES_MAX {
+        return Err(io::Error::other("a text in it is too long"));
+    }
+    let expected = entry.size();
+    let mut text = String::new();
+    entry.take(TEXT_BYTES_MAX).read_to_string(&mut text)?;
+    if text.len() as u64 == expected { Ok(text) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn unpack(mut entry: Entry<'_, File>, target: &Path, source: &Path) -> Result<LockedFile> {
+    let file = File::create(target).map_err(ImageError::io("write", target))?;
+    let mut writer = HashingWriter::new(file);
+    let mut bytes = 0;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = entry.read(&mut buffer).map_err(ImageError::io("read", source))?;
+        if read == 0 {
+            return Ok(LockedFile { sha256: writer.finish(), bytes });
+        }
+        writer.write_all(&buffer[..read]).map_err(ImageError::io("write", target))?;
+        bytes += read as u64;
+    }
+}

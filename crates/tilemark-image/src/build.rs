@@ -1,0 +1,156 @@
+//! Builds an image in a folder aside: packages, kernel, modules, root file system, lock.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::bootstrap::{Bootstrapped, EPOCH, bootstrap};
+use crate::command::Tool;
+use crate::extra_files::add_extra_files;
+use crate::files::{free_bytes, write_whole};
+use crate::hash::Sha256Hash;
+use crate::image::{FileName, LOCK_FILE, SPEC_FILE};
+use crate::initramfs::modules_initramfs;
+use crate::kernel::extract_vmlinux;
+use crate::lock::{FORMAT, ImageLock, LockedFile, LockedFiles, locked_packages};
+use crate::modules::{FOR_BOOT, FOR_SERVICES, ModuleTree};
+use crate::progress::{Progress, Step};
+use crate::spec::ImageSpec;
+use crate::tree::Tree;
+use crate::{ImageError, Result};
+
+/// What must be free to begin: the design's floor for the disk (2 GiB).
+const FREE_BYTES_MIN: u64 = 2 << 30;
+/// Of the root file system; fixed, so that equal contents give equal bytes.
+const ROOT_UUID: &str = "74696c65-6d61-726b-0000-000000000001";
+
+/// A built image, not yet in its place.
+pub(crate) struct Built {
+    /// The folder with exactly the files of an image.
+    pub(crate) folder: PathBuf,
+    /// The image's name.
+    pub(crate) name: Sha256Hash,
+}
+
+/// Refuses what would fail later.
+pub(crate) fn check_host(cache: &Path) -> Result<()> {
+    let user_id = rustix::process::geteuid().as_raw();
+    if user_id != 0 {
+        return Err(ImageError::NotRoot { user_id });
+    }
+    Tool::new("mmdebstrap", "mmdebstrap").arg("--version").output()?;
+    Tool::new("mkfs.erofs", "erofs-utils").arg("--help").run(&mut crate::Silent)?.ok();
+    let free = free_bytes(cache)?;
+    if free < FREE_BYTES_MIN {
+        return Err(ImageError::DiskShort {
+            path: cache.to_owned(),
+            free_mib: free >> 20,
+            needed_mib: FREE_BYTES_MIN >> 20,
+        });
+    }
+    Ok(())
+}
+
+/// Builds in the folder `build`, which is empty and is thrown away afterwards.
+pub(crate) fn build_image(spec: &ImageSpec, build: &Path, progress: &mut dyn Progress) -> Result<Built> {
+    progress.step(Step::Packages);
+    let bootstrapped = bootstrap(spec, build, progress)?;
+    let tree = Tree::new(bootstrapped.tree.clone())?;
+    tree.clean()?;
+
+    let folder = build.join("image");
+    fs::create_dir(&folder).map_err(ImageError::io("create", &folder))?;
+    progress.step(Step::Kernel);
+    let kernel = add_kernel(&bootstrapped, build, &folder, &tree, progress)?;
+    add_extra_files(spec, build, &tree, progress)?;
+    progress.step(Step::FileSystem);
+    pack_root(tree.root(), &folder.join(FileName::RootErofs.as_str()), progress)?;
+
+    progress.step(Step::Hashing);
+    let lock = write_lock(spec, kernel, &bootstrapped, &folder)?;
+    write_whole(&folder.join(SPEC_FILE), spec.to_toml().as_bytes())?;
+    Ok(Built { folder, name: lock.image_name() })
+}
+
+/// Unpacks the kernel's packages, writes `vmlinux` and `initrd`, and returns the kernel's version.
+fn add_kernel(
+    bootstrapped: &Bootstrapped,
+    build: &Path,
+    folder: &Path,
+    tree: &Tree,
+    progress: &mut dyn Progress,
+) -> Result<String> {
+    let unpacked = build.join("kernel-tree");
+    for package in &bootstrapped.kernel_packages {
+        Tool::new("dpkg-deb", "dpkg").arg("-x").arg(package).arg(&unpacked).run(progress)??;
+    }
+    let boot = unpacked.join("boot");
+    let vmlinuz = only_entry(&boot, "vmlinuz-")?;
+    let version = vmlinuz.trim_start_matches("vmlinuz-").to_owned();
+    let vmlinuz = boot.join(vmlinuz);
+    let packed = fs::read(&vmlinuz).map_err(ImageError::io("read", &vmlinuz))?;
+    let kernel = extract_vmlinux(&vmlinuz.display().to_string(), &packed)?;
+    write_whole(&folder.join(FileName::Vmlinux.as_str()), &kernel)?;
+
+    let places =
+        [unpacked.join("usr/lib/modules").join(&version), unpacked.join("lib/modules").join(&version)];
+    let place = places.iter().find(|place| place.is_dir()).unwrap_or(&places[1]);
+    let modules = ModuleTree::read(place)?;
+    let for_boot = modules.in_load_order(&FOR_BOOT)?;
+    write_whole(&folder.join(FileName::Initrd.as_str()), &modules_initramfs(&for_boot))?;
+    tree.add_modules(&version, &modules.in_load_order(&FOR_SERVICES)?)?;
+    Ok(version)
+}
+
+/// The one entry of the folder that starts so.
+fn only_entry(folder: &Path, start: &str) -> Result<String> {
+    let entries = fs::read_dir(folder).map_err(ImageError::io("read", folder))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut found: Vec<String> = names.filter(|name| name.starts_with(start)).collect();
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        count => Err(ImageError::Kernel {
+            file: folder.display().to_string(),
+            reason: format!("there are {count} files {start}* in it, and one is needed").into(),
+        }),
+    }
+}
+
+fn pack_root(tree: &Path, target: &Path, progress: &mut dyn Progress) -> Result<()> {
+    Tool::new("mkfs.erofs", "erofs-utils")
+        .args(["-zlz4", "--quiet"])
+        .arg(format!("-T{EPOCH}"))
+        .arg(format!("-U{ROOT_UUID}"))
+        .arg(target)
+        .arg(tree)
+        .run(progress)??;
+    Ok(())
+}
+
+fn write_lock(
+    spec: &ImageSpec,
+    kernel: String,
+    bootstrapped: &Bootstrapped,
+    folder: &Path,
+) -> Result<ImageLock> {
+    let locked = |file: FileName| {
+        let path = folder.join(file.as_str());
+        let read =
+            || Ok(LockedFile { sha256: Sha256Hash::of_file(&path)?, bytes: fs::metadata(&path)?.len() });
+        read().map_err(ImageError::io("read", &path))
+    };
+    let path = folder.join(LOCK_FILE);
+    let lock = ImageLock {
+        format: FORMAT,
+        spec: spec.key(),
+        kernel,
+        files: LockedFiles {
+            root_erofs: locked(FileName::RootErofs)?,
+            vmlinux: locked(FileName::Vmlinux)?,
+            initrd: locked(FileName::Initrd)?,
+        },
+        packages: locked_packages(&bootstrapped.installed, &bootstrapped.records)
+            .map_err(|reason| ImageError::BadLock { path: path.clone(), reason })?,
+    };
+    write_whole(&path, lock.to_toml().as_bytes())?;
+    Ok(lock)
+}

@@ -1,0 +1,267 @@
+//! The cache of images.
+//!
+//! ```text
+//! images/lock             held while something is built or imported
+//! images/by-spec/KEY      the name of the image for a specification
+//! images/NAME/            image.toml image.lock root.erofs vmlinux initrd
+//! images/.build-…/        a build under way, or what an interrupted one left: the next removes it
+//! ```
+//! A folder NAME appears by renaming, so it is whole or not there.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
+
+use crate::archive;
+use crate::build::{Built, build_image, check_host};
+use crate::files::{keep_folder, remove_unmounted, write_whole};
+use crate::hash::Sha256Hash;
+use crate::image::Image;
+use crate::progress::{Progress, Step};
+use crate::spec::ImageSpec;
+use crate::{ImageError, Result};
+
+const LOCK_FILE: &str = "lock";
+const BY_SPEC: &str = "by-spec";
+const BUILD_START: &str = ".build-";
+
+/// Whether what is missing may be built from the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Build what is missing.
+    Allowed,
+    /// Refuse instead.
+    Forbidden,
+}
+
+/// The images of one cache folder.
+#[derive(Clone, Debug)]
+pub struct ImageCache {
+    folder: PathBuf,
+}
+
+/// An image that stands in the cache, whole or not.
+#[derive(Debug)]
+pub struct CachedImage {
+    /// Its name.
+    pub name: Sha256Hash,
+    /// Whether a specification still leads to it.
+    pub standing: Standing,
+    /// The image, or what is wrong with it.
+    pub image: Result<Image>,
+}
+
+/// Whether a specification leads to an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is what its specification gives.
+    Current,
+    /// Another was built for its specification since.
+    Replaced,
+}
+
+/// Held while the cache is changed; gone with its process, however that ends.
+struct CacheLock {
+    _file: File,
+}
+
+impl ImageCache {
+    /// The cache in this folder (`/var/cache/tilemark` for root), which is made if it is not there.
+    pub fn open(cache: &Path) -> Result<Self> {
+        let folder = cache.join("images");
+        let by_spec = folder.join(BY_SPEC);
+        fs::create_dir_all(&by_spec).map_err(ImageError::io("create", &by_spec))?;
+        // Absolute, because tools are given paths in it and links in trees are compared with it.
+        let folder = folder.canonicalize().map_err(ImageError::io("read", &folder))?;
+        Ok(Self { folder })
+    }
+
+    /// The image for a specification: the cached one, or else one that is built now.
+    ///
+    /// Sizes are checked, hashes only by [`Image::verify`]. Building needs root and the network, and belongs into
+    /// namespaces of the caller's.
+    pub fn ensure(&self, spec: &ImageSpec, network: Network, progress: &mut dyn Progress) -> Result<Image> {
+        if let Some(image) = self.cached(spec)? {
+            return Ok(image);
+        }
+        if network == Network::Forbidden {
+            return Err(ImageError::NotCached { name: spec.name.clone(), cache: self.folder.clone() });
+        }
+        check_host(&self.folder)?;
+        let lock = self.lock(progress)?;
+        // Whoever held the lock may have built just this.
+        match self.cached(spec)? {
+            Some(image) => Ok(image),
+            None => self.build(spec, &lock, progress),
+        }
+    }
+
+    /// Builds anew with the packages of today, whatever is cached. Older images stay.
+    pub fn refresh(&self, spec: &ImageSpec, progress: &mut dyn Progress) -> Result<Image> {
+        check_host(&self.folder)?;
+        let lock = self.lock(progress)?;
+        self.build(spec, &lock, progress)
+    }
+
+    /// All images, those with problems too, in the order of their names.
+    pub fn list(&self) -> Result<Vec<CachedImage>> {
+        let mut current = Vec::new();
+        for key in self.hashes_in(&self.folder.join(BY_SPEC))? {
+            current.extend(self.pointed_to(key)?);
+        }
+        let images = self.hashes_in(&self.folder)?.into_iter().map(|name| CachedImage {
+            name,
+            standing: if current.contains(&name) { Standing::Current } else { Standing::Replaced },
+            image: Image::open(&self.folder_of(name)),
+        });
+        Ok(images.collect())
+    }
+
+    /// The image whose name starts so; or, if no name does, the current one whose specification is called so.
+    pub fn find(&self, name: &str) -> Result<Image> {
+        let listed = self.list()?;
+        let by_hash: Vec<&CachedImage> = listed
+            .iter()
+            .filter(|cached| !name.is_empty() && cached.name.to_string().starts_with(name))
+            .collect();
+        let called =
+            |cached: &&CachedImage| cached.image.as_ref().is_ok_and(|image| image.spec().name == name);
+        let is_current = |cached: &&CachedImage| cached.standing == Standing::Current;
+        let by_spec: Vec<&CachedImage> = listed.iter().filter(is_current).filter(called).collect();
+        let found = if by_hash.is_empty() { by_spec } else { by_hash };
+        let names = |images: &mut dyn Iterator<Item = &CachedImage>| {
+            images.map(|cached| cached.name.short()).collect::<Vec<_>>().join(", ")
+        };
+        match found[..] {
+            [] if listed.is_empty() => Err(ImageError::UnknownImage {
+                name: name.into(),
+                cache: self.folder.clone(),
+                known: "none".into(),
+            }),
+            [] => {
+                let known = names(&mut listed.iter());
+                Err(ImageError::UnknownImage { name: name.into(), cache: self.folder.clone(), known })
+            }
+            [one] => Image::open(&self.folder_of(one.name)),
+            _ => {
+                let matches = names(&mut found.iter().copied());
+                Err(ImageError::AmbiguousImage { start: name.into(), matches })
+            }
+        }
+    }
+
+    /// Writes an image, verified first, as one file.
+    pub fn export(&self, name: &str, file: &Path) -> Result<Image> {
+        let image = self.find(name)?;
+        image.verify()?;
+        archive::write(&image, file)?;
+        Ok(image)
+    }
+
+    /// Takes in an exported image, verifying every byte; it becomes the current one for its specification.
+    pub fn import(&self, file: &Path, progress: &mut dyn Progress) -> Result<Image> {
+        let lock = self.lock(progress)?;
+        let aside = self.aside(&lock)?;
+        let folder = aside.path().join("image");
+        fs::create_dir(&folder).map_err(ImageError::io("create", &folder))?;
+        progress.step(Step::Hashing);
+        let name = archive::read(file, &folder)?;
+        self.keep(&Built { folder, name })
+    }
+
+    fn build(&self, spec: &ImageSpec, lock: &CacheLock, progress: &mut dyn Progress) -> Result<Image> {
+        let aside = self.aside(lock)?;
+        let built = build_image(spec, aside.path(), progress)?;
+        self.keep(&built)
+    }
+
+    /// Moves a whole image to its place and lets its specification lead to it.
+    fn keep(&self, built: &Built) -> Result<Image> {
+        let place = self.folder_of(built.name);
+        // The same image again is no reason to pull it away from guests that use it; a damaged one is replaced.
+        if Image::open(&place).and_then(|image| image.verify()).is_err() {
+            if place.exists() {
+                remove_unmounted(&place)?;
+            }
+            keep_folder(&built.folder, &place)?;
+        }
+        let image = Image::open(&place)?;
+        write_whole(&self.pointer(image.lock().spec), format!("{}\n", built.name).as_bytes())?;
+        Ok(image)
+    }
+
+    /// A new folder to build in; what interrupted builds left is removed first. Goes when dropped.
+    fn aside(&self, _lock: &CacheLock) -> Result<TempDir> {
+        let entries = fs::read_dir(&self.folder).map_err(ImageError::io("read", &self.folder))?;
+        for entry in entries {
+            let entry = entry.map_err(ImageError::io("read", &self.folder))?;
+            if entry.file_name().to_string_lossy().starts_with(BUILD_START) {
+                remove_unmounted(&entry.path())?;
+            }
+        }
+        let mut builder = tempfile::Builder::new();
+        // mmdebstrap and apt's own user must be able to walk through it.
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        let made = builder.prefix(BUILD_START).permissions(permissions).tempdir_in(&self.folder);
+        made.map_err(ImageError::io("create a folder in", &self.folder))
+    }
+
+    fn lock(&self, progress: &mut dyn Progress) -> Result<CacheLock> {
+        let path = self.folder.join(LOCK_FILE);
+        let mut lock = || {
+            let file = File::create(&path)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    progress.step(Step::Waiting);
+                    rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
+                }
+                other => other?,
+            }
+            Ok(CacheLock { _file: file })
+        };
+        lock().map_err(ImageError::io("lock", &path))
+    }
+
+    /// The image that the specification leads to, if it is there.
+    fn cached(&self, spec: &ImageSpec) -> Result<Option<Image>> {
+        let Some(name) = self.pointed_to(spec.key())? else { return Ok(None) };
+        let folder = self.folder_of(name);
+        if folder.is_dir() { Image::open(&folder).map(Some) } else { Ok(None) }
+    }
+
+    fn pointed_to(&self, key: Sha256Hash) -> Result<Option<Sha256Hash>> {
+        let path = self.pointer(key);
+        match fs::read_to_string(&path) {
+            Ok(text) => text
+                .trim()
+                .parse()
+                .map(Some)
+                .map_err(|_| ImageError::BadLock { path, reason: "it holds no name of an image".to_owned() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ImageError::io("read", &path)(error)),
+        }
+    }
+
+    fn pointer(&self, key: Sha256Hash) -> PathBuf {
+        self.folder.join(BY_SPEC).join(key.to_string())
+    }
+
+    fn folder_of(&self, name: Sha256Hash) -> PathBuf {
+        self.folder.join(name.to_string())
+    }
+
+    fn hashes_in(&self, folder: &Path) -> Result<Vec<Sha256Hash>> {
+        let entries = fs::read_dir(folder).map_err(ImageError::io("read", folder))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.parse().ok());
+        let mut hashes: Vec<Sha256Hash> = names.collect();
+        hashes.sort();
+        Ok(hashes)
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

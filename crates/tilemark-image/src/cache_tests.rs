@@ -1,0 +1,195 @@
+//! The cache without building: images of a few bytes, put there as a build would.
+
+use std::cell::RefCell;
+use std::os::unix::fs::FileExt;
+
+use super::*;
+use crate::Silent;
+use crate::image::{FileName, LOCK_FILE as IMAGE_LOCK, SPEC_FILE};
+use crate::lock::{FORMAT, ImageLock, LockedFile, LockedFiles};
+
+struct Fixture {
+    _folder: TempDir,
+    cache: ImageCache,
+}
+
+fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    Fixture { cache: ImageCache::open(folder.path()).unwrap(), _folder: folder }
+}
+
+fn spec() -> ImageSpec {
+    ImageSpec::built_in("first-look").unwrap()
+}
+
+impl Fixture {
+    /// Puts an image there whose root holds `root`.
+    fn put(&self, root: &str) -> Image {
+        let lock = self.cache.lock(&mut Silent).unwrap();
+        let aside = self.cache.aside(&lock).unwrap();
+        let folder = aside.path().join("image");
+        fs::create_dir(&folder).unwrap();
+        let file = |name: FileName, content: &str| {
+            fs::write(folder.join(name.as_str()), content).unwrap();
+            LockedFile { sha256: Sha256Hash::of(content.as_bytes()), bytes: content.len() as u64 }
+        };
+        let lock = ImageLock {
+            format: FORMAT,
+            spec: spec().key(),
+            kernel: "6.1.0".into(),
+            files: LockedFiles {
+                root_erofs: file(FileName::RootErofs, root),
+                vmlinux: file(FileName::Vmlinux, "kernel"),
+                initrd: file(FileName::Initrd, "modules"),
+            },
+            packages: vec![],
+        };
+        fs::write(folder.join(IMAGE_LOCK), lock.to_toml()).unwrap();
+        fs::write(folder.join(SPEC_FILE), spec().to_toml()).unwrap();
+        self.cache.keep(&Built { folder, name: lock.image_name() }).unwrap()
+    }
+
+    fn ensure(&self) -> Result<Image> {
+        self.cache.ensure(&spec(), Network::Forbidden, &mut Silent)
+    }
+}
+
+#[test]
+fn offline_and_not_cached_is_refused_by_name() {
+    let error = fixture().ensure().unwrap_err();
+    assert!(error.to_string().starts_with("image `first-look` is not in the cache"), "{error}");
+    assert!(error.remedy().contains("import"));
+}
+
+#[test]
+fn a_kept_image_is_found_by_its_specification_without_the_network() {
+    let fixture = fixture();
+    let kept = fixture.put("root");
+    let found = fixture.ensure().unwrap();
+    assert_eq!(found.name(), kept.name());
+    found.verify().unwrap();
+    assert_eq!(fs::read_to_string(found.path(FileName::RootErofs)).unwrap(), "root");
+}
+
+#[test]
+fn a_newer_image_takes_the_place_and_the_older_stays_in_the_list() {
+    let fixture = fixture();
+    let older = fixture.put("root");
+    let newer = fixture.put("newer root");
+    assert_eq!(fixture.ensure().unwrap().name(), newer.name());
+    let standing =
+        |name| fixture.cache.list().unwrap().iter().find(|cached| cached.name == name).unwrap().standing;
+    assert_eq!(standing(older.name()), Standing::Replaced);
+    assert_eq!(standing(newer.name()), Standing::Current);
+    assert_eq!(fixture.cache.find("first-look").unwrap().name(), newer.name());
+    assert_eq!(fixture.cache.find(&older.name().to_string()[..40]).unwrap().name(), older.name());
+    assert!(matches!(fixture.cache.find("none-such"), Err(ImageError::UnknownImage { .. })));
+}
+
+#[test]
+fn a_changed_byte_fails_verification_and_a_changed_size_fails_at_once() {
+    let fixture = fixture();
+    let image = fixture.put("root");
+    let path = image.path(FileName::RootErofs);
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(b"R", 0).unwrap();
+    let error = fixture.ensure().unwrap().verify().unwrap_err();
+    assert!(matches!(&error, ImageError::HashMismatch { path: found, .. } if *found == path), "{error}");
+    assert!(error.remedy().contains("--refresh"));
+    file.set_len(3).unwrap();
+    assert!(matches!(fixture.ensure(), Err(ImageError::SizeMismatch { expected: 4, found: 3, .. })));
+    // Building it again puts it right.
+    fixture.put("root").verify().unwrap();
+}
+
+#[test]
+fn a_changed_lock_no_longer_has_the_name() {
+    let fixture = fixture();
+    let path = fixture.put("root").folder().join(IMAGE_LOCK);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("6.1.0", "6.1.1")).unwrap();
+    assert!(matches!(fixture.ensure(), Err(ImageError::BadLock { .. })));
+}
+
+#[test]
+fn what_an_interrupted_build_left_is_removed_by_the_next() {
+    let fixture = fixture();
+    let left = fixture.cache.folder.join(".build-left");
+    fs::create_dir_all(left.join("tree/etc")).unwrap();
+    assert!(fixture.cache.list().unwrap().is_empty());
+    fixture.put("root");
+    assert!(!left.exists());
+    let builds = fs::read_dir(&fixture.cache.folder).unwrap();
+    assert_eq!(
+        builds.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.')).count(),
+        0
+    );
+}
+
+/// Lets the other build end as soon as the wait is announced.
+struct EndOther(RefCell<Option<CacheLock>>, Vec<Step>);
+
+impl Progress for EndOther {
+    fn step(&mut self, step: Step) {
+        self.1.push(step);
+        self.0.take();
+    }
+    fn line(&mut self, _: &str) {}
+}
+
+#[test]
+fn a_second_build_says_that_it_waits_and_then_goes_on() {
+    let fixture = fixture();
+    let other = fixture.cache.lock(&mut Silent).unwrap();
+    let mut progress = EndOther(RefCell::new(Some(other)), Vec::new());
+    fixture.cache.lock(&mut progress).unwrap();
+    assert_eq!(progress.1, [Step::Waiting]);
+}
+
+#[test]
+fn an_exported_image_comes_in_elsewhere_under_the_same_name() {
+    let (here, there) = (fixture(), fixture());
+    let image = here.put("root");
+    let file = here.cache.folder.join("exported.tar");
+    here.cache.export("first-look", &file).unwrap();
+    let imported = there.cache.import(&file, &mut Silent).unwrap();
+    assert_eq!(imported.name(), image.name());
+    imported.verify().unwrap();
+    assert_eq!(there.ensure().unwrap().name(), image.name());
+}
+
+#[test]
+fn no_damage_to_an_exported_image_gets_past_the_import() {
+    let (here, there) = (fixture(), fixture());
+    let root = "a root file system of some length".repeat(40);
+    here.put(&root);
+    let file = here.cache.folder.join("exported.tar");
+    here.cache.export("first-look", &file).unwrap();
+    let whole = fs::read(&file).unwrap();
+    let whole_lock = here.ensure().unwrap().lock().clone();
+    let damaged = here.cache.folder.join("damaged.tar");
+    for at in (0..whole.len()).step_by(97) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x41;
+        fs::write(&damaged, &bytes).unwrap();
+        // A byte between the members may change without harm; then all that is taken in is right.
+        if let Ok(image) = there.cache.import(&damaged, &mut Silent) {
+            assert_eq!(*image.lock(), whole_lock, "byte {at}");
+            image.verify().unwrap();
+        }
+    }
+    for length in [0, 512, whole.len() / 2, whole.len() - 4096] {
+        fs::write(&damaged, &whole[..length]).unwrap();
+        let error = there.cache.import(&damaged, &mut Silent).unwrap_err();
+        assert!(matches!(error, ImageError::BadArchive { .. }), "{length}: {error}");
+    }
+}
+
+#[test]
+fn exporting_a_changed_image_is_refused() {
+    let fixture = fixture();
+    fs::write(fixture.put("root").path(FileName::Initrd), "MODULES").unwrap();
+    let file = fixture.cache.folder.join("exported.tar");
+    assert!(matches!(fixture.cache.export("first-look", &file), Err(ImageError::HashMismatch { .. })));
+    assert!(!file.exists());
+}

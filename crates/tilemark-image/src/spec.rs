@@ -1,0 +1,332 @@
+//! What an image is to hold: `image.toml`. Read by hand rather than derived, so that all problems are told at once.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use crate::hash::Sha256Hash;
+use crate::{ImageError, Result};
+
+/// Changes whenever the same specification would give another image, so that a new version builds anew.
+const RECIPE: u32 = 1;
+
+/// The specifications inside the program, by name.
+const BUILT_IN: [BuiltIn; 1] =
+    [BuiltIn { name: "first-look", text: include_str!("../images/first-look.toml") }];
+
+/// Their names.
+pub const BUILT_IN_NAMES: [&str; BUILT_IN.len()] = [BUILT_IN[0].name];
+
+struct BuiltIn {
+    name: &'static str,
+    text: &'static str,
+}
+
+/// What an image is to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageSpec {
+    /// Only for people: two specifications that differ in nothing else are the same image.
+    pub name: String,
+    /// The release of Debian, such as `bookworm`.
+    pub suite: String,
+    /// The package of the guest's kernel, or one that depends on it.
+    pub kernel: String,
+    /// Packages, each `name` or `name=version`; what they need comes with them. Sorted.
+    pub packages: Vec<String>,
+    /// Files from elsewhere. Sorted by path.
+    pub files: Vec<ExtraFile>,
+}
+
+/// A file from elsewhere, to be put into the image.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExtraFile {
+    /// Where it goes: absolute, without `.` and `..`.
+    pub path: String,
+    /// Where it comes from: `http:` or `https:`.
+    pub url: String,
+    /// What its content must hash to.
+    pub sha256: Sha256Hash,
+    /// Permission bits, 0644 unless stated.
+    pub mode: u32,
+}
+
+impl ImageSpec {
+    /// A specification of the program's own.
+    pub fn built_in(name: &str) -> Result<Self> {
+        let found = BUILT_IN.iter().find(|spec| spec.name == name).ok_or_else(|| {
+            ImageError::UnknownSpec { name: name.to_owned(), known: BUILT_IN_NAMES.join(", ") }
+        })?;
+        Self::parse(&format!("built-in image {name}"), found.text)
+    }
+
+    /// Reads an `image.toml`.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(ImageError::io("read", path))?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Understands the text of an `image.toml`; `file` names it in the error.
+    pub fn parse(file: &str, text: &str) -> Result<Self> {
+        let bad = |problems| ImageError::BadSpec { file: file.to_owned(), problems };
+        let table =
+            text.parse::<Table>().map_err(|error| bad(vec![error.to_string().trim_end().to_owned()]))?;
+        let mut reader = Reader { problems: Vec::new() };
+        let spec = reader.spec(table);
+        if reader.problems.is_empty() { Ok(spec) } else { Err(bad(reader.problems)) }
+    }
+
+    /// What the cache finds an image by: the hash of all that decides its content.
+    pub fn key(&self) -> Sha256Hash {
+        Sha256Hash::of(format!("recipe {RECIPE}\n{}", self.content()).as_bytes())
+    }
+
+    /// The specification as an `image.toml`, always written the same way.
+    pub fn to_toml(&self) -> String {
+        format!("name = {}\n{}", quoted(&self.name), self.content())
+    }
+
+    fn content(&self) -> String {
+        let packages: Vec<String> = self.packages.iter().map(|package| quoted(package)).collect();
+        let mut text = format!(
+            "suite = {}\nkernel = {}\npackages = [{}]\n",
+            quoted(&self.suite),
+            quoted(&self.kernel),
+            packages.join(", ")
+        );
+        for ExtraFile { path, url, sha256, mode } in &self.files {
+            let (path, url) = (quoted(path), quoted(url));
+            write!(
+                text,
+                "\n[[files]]\npath = {path}\nurl = {url}\nsha256 = \"{sha256}\"\nmode = \"{mode:04o}\"\n"
+            )
+            .expect("writing to a string cannot fail");
+        }
+        text
+    }
+}
+
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+/// Takes a table apart and collects what is wrong with it.
+struct Reader {
+    problems: Vec<String>,
+}
+
+impl Reader {
+    fn spec(&mut self, mut table: Table) -> ImageSpec {
+        let name = self.text(&mut table, "", "name", is_plain_name, "letters, digits and `-`");
+        let suite = self.text(&mut table, "", "suite", is_plain_name, "the name of a release of Debian");
+        let kernel = self.text(&mut table, "", "kernel", is_package, "the name of a package");
+        let packages = self.packages(&mut table);
+        let files = self.files(&mut table);
+        self.nothing_left("", &table);
+        ImageSpec { name, suite, kernel, packages, files }
+    }
+
+    fn packages(&mut self, table: &mut Table) -> Vec<String> {
+        let Some(Value::Array(values)) = table.remove("packages") else {
+            self.problems.push("`packages` must be a list of names of packages (it may be empty)".to_owned());
+            return Vec::new();
+        };
+        let mut packages = Vec::new();
+        for value in values {
+            match value {
+                Value::String(name) if is_package(&name) => packages.push(name),
+                other => self.problems.push(format!("`packages`: {other} is not the name of a package")),
+            }
+        }
+        packages.sort();
+        packages.dedup();
+        packages
+    }
+
+    fn files(&mut self, table: &mut Table) -> Vec<ExtraFile> {
+        let values = match table.remove("files") {
+            None => return Vec::new(),
+            Some(Value::Array(values)) => values,
+            Some(_) => {
+                self.problems.push("`files` must be written as [[files]]".to_owned());
+                return Vec::new();
+            }
+        };
+        let mut files: Vec<ExtraFile> = Vec::new();
+        for (index, value) in values.into_iter().enumerate() {
+            let place = format!("files {}: ", index + 1);
+            let Value::Table(mut table) = value else {
+                self.problems.push(format!("{place}it must be written as [[files]]"));
+                continue;
+            };
+            let file = self.extra_file(&place, &mut table);
+            if files.iter().any(|known| known.path == file.path && !file.path.is_empty()) {
+                self.problems.push(format!("{place}`path` {} is there twice", file.path));
+            }
+            files.push(file);
+        }
+        files.sort();
+        files
+    }
+
+    fn extra_file(&mut self, place: &str, table: &mut Table) -> ExtraFile {
+        let path = self.text(table, place, "path", is_path, "an absolute path without `.` and `..`");
+        let url = self.text(table, place, "url", is_url, "a URL that starts with http:// or https://");
+        let is_hash = |text: &str| text.parse::<Sha256Hash>().is_ok();
+        let sha256 = self.text(table, place, "sha256", is_hash, "64 hexadecimal digits");
+        let mode = if table.contains_key("mode") {
+            self.text(table, place, "mode", is_mode, "permission bits such as \"0755\"")
+        } else {
+            "0644".to_owned()
+        };
+        self.nothing_left(place, table);
+        ExtraFile {
+            path,
+            url,
+            // Where these do not parse, the problem is noted already and the value never used.
+            sha256: sha256.parse().unwrap_or_else(|_| Sha256Hash::of(b"")),
+            mode: u32::from_str_radix(&mode, 8).unwrap_or(0),
+        }
+    }
+
+    fn text(
+        &mut self,
+        table: &mut Table,
+        place: &str,
+        key: &str,
+        fits: impl Fn(&str) -> bool,
+        wanted: &str,
+    ) -> String {
+        match table.remove(key) {
+            Some(Value::String(text)) if fits(&text) => return text,
+            Some(value) => self.problems.push(format!("{place}`{key}` must be {wanted}, and is {value}")),
+            None => self.problems.push(format!("{place}`{key}` is missing: {wanted}")),
+        }
+        String::new()
+    }
+
+    fn nothing_left(&mut self, place: &str, table: &Table) {
+        self.problems.extend(table.keys().map(|key| format!("{place}unknown key `{key}`")));
+    }
+}
+
+fn is_plain_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Debian policy 5.6.1 and 5.6.12. Stricter than mmdebstrap, for which some forms are paths or patterns.
+fn is_package(text: &str) -> bool {
+    let (name, version) = text.split_once('=').unwrap_or((text, "0"));
+    let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() >= 2
+        && name.bytes().next().is_some_and(lower)
+        && name.bytes().all(|byte| lower(byte) || b"+-.".contains(&byte))
+        && !version.is_empty()
+        && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+-:~".contains(&byte))
+}
+
+fn is_path(text: &str) -> bool {
+    let whole = text.strip_prefix('/').is_some_and(|rest| !rest.is_empty());
+    whole && text[1..].split('/').all(|part| !["", ".", ".."].contains(&part)) && !text.contains('\0')
+}
+
+fn is_url(text: &str) -> bool {
+    let known = text.starts_with("http://") || text.starts_with("https://");
+    known && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn is_mode(text: &str) -> bool {
+    text.len() <= 4 && u32::from_str_radix(text, 8).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        match ImageSpec::parse("image.toml", text) {
+            Err(ImageError::BadSpec { problems, .. }) => problems,
+            other => panic!("expected problems, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_built_in_image_is_valid_and_carries_its_name() {
+        for name in BUILT_IN_NAMES {
+            assert_eq!(ImageSpec::built_in(name).unwrap().name, name);
+        }
+        let error = ImageSpec::built_in("frist-look").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no image specification `frist-look` is built in; there are: first-look"
+        );
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once() {
+        let text = r#"
+            name = "my image"
+            suite = 12
+            package = ["nginx"]
+            packages = ["nginx-light", "./local.deb", 3]
+            [[files]]
+            path = "etc/../shadow"
+            url = "ftp://host/file"
+            sha256 = "abc"
+            mode = "rwx"
+            owner = "me"
+        "#;
+        assert_eq!(
+            problems(text),
+            [
+                "`name` must be letters, digits and `-`, and is \"my image\"",
+                "`suite` must be the name of a release of Debian, and is 12",
+                "`kernel` is missing: the name of a package",
+                "`packages`: \"./local.deb\" is not the name of a package",
+                "`packages`: 3 is not the name of a package",
+                "files 1: `path` must be an absolute path without `.` and `..`, and is \"etc/../shadow\"",
+                "files 1: `url` must be a URL that starts with http:// or https://, and is \"ftp://host/file\"",
+                "files 1: `sha256` must be 64 hexadecimal digits, and is \"abc\"",
+                "files 1: `mode` must be permission bits such as \"0755\", and is \"rwx\"",
+                "files 1: unknown key `owner`",
+                "unknown key `package`",
+            ]
+        );
+        assert!(problems("suite = ")[0].contains("line 1"));
+    }
+
+    fn sample() -> ImageSpec {
+        let mut spec = ImageSpec::built_in("first-look").unwrap();
+        spec.files.push(ExtraFile {
+            path: "/opt/a".into(),
+            url: "https://host/a".into(),
+            sha256: Sha256Hash::of(b"a"),
+            mode: 0o755,
+        });
+        spec
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_the_same() {
+        assert_eq!(ImageSpec::parse("image.toml", &sample().to_toml()).unwrap(), sample());
+    }
+
+    #[test]
+    fn the_key_follows_the_content_and_not_the_name_order_or_comments() {
+        let base =
+            "name = 'a'\nsuite = 'bookworm'\nkernel = 'linux-image-amd64'\npackages = ['fio', 'nginx']";
+        let same = "# x\nsuite = 'bookworm'\nname = 'b'\nkernel = 'linux-image-amd64'\npackages = ['nginx', 'fio', 'fio']";
+        let key = |text: &str| ImageSpec::parse("image.toml", text).unwrap().key();
+        assert_eq!(key(base), key(same));
+        for change in
+            [("bookworm", "trixie"), ("'fio'", "'fio=3.33-3'"), ("linux-image-amd64", "linux-image-x")]
+        {
+            assert_ne!(key(base), key(&base.replace(change.0, change.1)), "{change:?}");
+        }
+        let mut other_mode = sample();
+        other_mode.files[0].mode = 0o644;
+        assert_ne!(sample().key(), other_mode.key());
+    }
+}
