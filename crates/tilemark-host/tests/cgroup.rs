@@ -1,5 +1,5 @@
 //! Control groups on this host's kernel. Needs root and a version 2 tree.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
 //! What doctor says about a host, as a specification.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod fixture;
 

@@ -1,5 +1,5 @@
 //! What is read from a host, as a specification, on trees of files.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod fixture;
 

@@ -1,5 +1,5 @@
 //! The probe on this host, whatever it is: it ends, and its verdict agrees with its figures.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use tilemark_host::accelerator::{PLAIN_RATIO_MAX, judge};
 use tilemark_plan::facts::AcceleratorVerdict;

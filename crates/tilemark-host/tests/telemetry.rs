@@ -1,5 +1,5 @@
 //! A sampler on trees of files, as a specification.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod fixture;
 

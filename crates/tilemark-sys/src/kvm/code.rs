@@ -8,8 +8,11 @@ use std::slice;
 
 global_asm!(
     ".pushsection .text.tilemark_probe,\"ax\",@progbits",
+    // Global, because the compiler may put this assembly and its callers into different object files.
     ".p2align 6",
     // Eight plain instructions a turn: arithmetic, a store, a load, a branch.
+    ".globl tilemark_probe_plain",
+    ".hidden tilemark_probe_plain",
     "tilemark_probe_plain:",
     "mov eax, 12345",
     "2: imul rax, rax, 1103515245",
@@ -21,9 +24,13 @@ global_asm!(
     "dec rsi",
     "jnz 2b",
     "ret",
+    ".globl tilemark_probe_plain_end",
+    ".hidden tilemark_probe_plain_end",
     "tilemark_probe_plain_end:",
     ".p2align 6",
     // One cmpxchg16b a turn, which finds what it expects and stores the turn.
+    ".globl tilemark_probe_exchange",
+    ".hidden tilemark_probe_exchange",
     "tilemark_probe_exchange:",
     "push rbx",
     "2: mov rax, [rdi]",
@@ -35,11 +42,15 @@ global_asm!(
     "jnz 2b",
     "pop rbx",
     "ret",
+    ".globl tilemark_probe_exchange_end",
+    ".hidden tilemark_probe_exchange_end",
     "tilemark_probe_exchange_end:",
     // Guest only from here on.
     ".p2align 6",
     // A turn points the page at rdx to the other frame, reloads CR3 and reads the page. rdi: its page-table entry; r8, r9:
     // the two entries; r10, r11: what each frame holds. A wrong word leaves by port 0x11.
+    ".globl tilemark_probe_tables",
+    ".hidden tilemark_probe_tables",
     "tilemark_probe_tables:",
     "2: mov [rdi], r8",
     "mov rax, cr3",
@@ -53,24 +64,34 @@ global_asm!(
     "ret",
     "3: out 0x11, al",
     "hlt",
+    ".globl tilemark_probe_tables_end",
+    ".hidden tilemark_probe_tables_end",
     "tilemark_probe_tables_end:",
     ".p2align 6",
     // First touch of one page a turn.
+    ".globl tilemark_probe_touch",
+    ".hidden tilemark_probe_touch",
     "tilemark_probe_touch:",
     "2: mov [rdi], rsi",
     "add rdi, 4096",
     "dec rsi",
     "jnz 2b",
     "ret",
+    ".globl tilemark_probe_touch_end",
+    ".hidden tilemark_probe_touch_end",
     "tilemark_probe_touch_end:",
     ".p2align 6",
     // One port write a turn, which carries 42 to the host.
+    ".globl tilemark_probe_exits",
+    ".hidden tilemark_probe_exits",
     "tilemark_probe_exits:",
     "mov al, 42",
     "2: out 0x10, al",
     "dec rsi",
     "jnz 2b",
     "ret",
+    ".globl tilemark_probe_exits_end",
+    ".hidden tilemark_probe_exits_end",
     "tilemark_probe_exits_end:",
     ".popsection",
 );
