@@ -29,10 +29,14 @@ pub(crate) struct Limited {
     deadline: Instant,
 }
 
-/// A deadline far enough away to never be met, where only the other end's hang-up ends the wait.
 impl Limited {
     pub(crate) fn new(stream: UnixStream, within: Duration) -> Self {
         Self { stream, deadline: Instant::now() + within }
+    }
+
+    /// Sets another deadline.
+    pub(crate) fn limit(&mut self, within: Duration) {
+        self.deadline = Instant::now() + within;
     }
 }
 
@@ -130,7 +134,7 @@ fn not_begun(guest: &str, console: &std::path::Path, within: Duration, source: S
 
 impl Conversation for SocketConversation {
     fn ask(&mut self, request: &Request, within: Duration) -> Result<Reply, GuestError> {
-        self.session.stream_mut().deadline = Instant::now() + within;
+        self.session.stream_mut().limit(within);
         let asked = self.session.ask(request);
         let reply = asked.map_err(|error| self.broken(within, error))?;
         refused_to_error(&self.guest, &self.console, reply)
@@ -138,13 +142,13 @@ impl Conversation for SocketConversation {
 
     fn send(&mut self, request: &Request) -> Result<(), GuestError> {
         let within = Duration::from_secs(10);
-        self.session.stream_mut().deadline = Instant::now() + within;
+        self.session.stream_mut().limit(within);
         let sent = self.session.send(request);
         sent.map_err(|error| self.broken(within, error))
     }
 
     fn receive(&mut self, within: Duration) -> Result<Reply, GuestError> {
-        self.session.stream_mut().deadline = Instant::now() + within;
+        self.session.stream_mut().limit(within);
         let received = self.session.receive();
         let reply = received.map_err(|error| self.broken(within, error))?;
         refused_to_error(&self.guest, &self.console, reply)

@@ -14,6 +14,7 @@ pub mod fake;
 mod native;
 mod network;
 mod process_tree;
+mod qemu;
 mod ready;
 #[cfg(feature = "fake")]
 #[allow(clippy::unwrap_used, clippy::missing_panics_doc)]
@@ -26,6 +27,7 @@ pub use disks::DiskFolders;
 pub use error::GuestError;
 pub use native::{NativeBackend, NativeSettings};
 pub use network::{BRIDGE, GUESTS_MAX, RunNetwork};
+pub use qemu::{Accelerator, QemuBackend, QemuSettings, QemuVersion, find_qemu};
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, describe, make_all_ready, make_ready, start_ready,
 };

@@ -84,10 +84,8 @@ pub fn make_ready(
     let bound = set_clock(guest.plan, &mut session, asked.elapsed(), within)?;
     steps.identity = asked.elapsed();
     let asked = Instant::now();
-    let port = match session.ask(&Request::StartService(guest.service.clone()), within)? {
-        Reply::Serving { port } => port,
-        _ => return Err(misplaced(guest.plan, "starting the service")),
-    };
+    let serving = session.ask(&Request::StartService(guest.service.clone()), within)?;
+    let port = expect_serving(guest.plan, serving)?;
     steps.service = asked.elapsed();
     steps.ping = ping(backend, guest, within)?;
     Ok(ReadyGuest {
@@ -192,6 +190,13 @@ fn expect_done(plan: &GuestPlan, reply: Reply) -> Result<(), GuestError> {
     match reply {
         Reply::Done => Ok(()),
         _ => Err(misplaced(plan, "an identity")),
+    }
+}
+
+pub(crate) fn expect_serving(plan: &GuestPlan, reply: Reply) -> Result<u16, GuestError> {
+    match reply {
+        Reply::Serving { port } => Ok(port),
+        _ => Err(misplaced(plan, "starting the service")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The specification of backends on the fake, and what the fake itself promises to tests of others.
 
 #![cfg(feature = "fake")]
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

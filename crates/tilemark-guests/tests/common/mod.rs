@@ -7,7 +7,9 @@ use std::{
     sync::Arc,
 };
 use tilemark_agent_protocol::Service;
-use tilemark_guests::{DiskFolders, NativeBackend, NativeSettings, RunNetwork};
+use tilemark_guests::{
+    Accelerator, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork, find_qemu,
+};
 use tilemark_plan::{
     plan::{GuestPlan, MacAddress, guest_address},
     scenario::Role,
@@ -85,6 +87,22 @@ impl World {
 
     pub fn disks(&self) -> DiskFolders {
         DiskFolders { store: self.folder.clone(), memory: self.folder.clone() }
+    }
+
+    pub fn emulated(&self, network: &Arc<RunNetwork>) -> QemuBackend {
+        let mut initramfs = std::fs::read(self.image.join("initrd")).unwrap();
+        initramfs.extend(tilemark_image::agent_initramfs(&self.agent));
+        let settings = QemuSettings {
+            accelerator: Accelerator::Emulated,
+            binary: find_qemu(None).unwrap(),
+            machine: "pc".to_owned(),
+            vmlinux: self.image.join("vmlinux"),
+            initramfs,
+            root_erofs: self.image.join("root.erofs"),
+            folder: self.folder.join("qemu"),
+            disks: self.disks(),
+        };
+        QemuBackend::new(settings, Arc::clone(network)).unwrap()
     }
 
     pub fn native(&self, network: &Arc<RunNetwork>) -> NativeBackend {

@@ -1,0 +1,494 @@
+//! The backend.
+
+use super::{
+    command::{Birth, arguments, number},
+    qmp::{Monitor, MonitorError, clone_commands, freeze_commands, is_migrated, is_resumed},
+    settings::{Accelerator, QemuSettings, QemuVersion},
+    template::{Frozen, Thawed},
+};
+use crate::{
+    backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId},
+    console::ConsoleTail,
+    conversation::{AgentSession, SocketConversation},
+    disks::LoopDisk,
+    error::{GuestError, file},
+    network::RunNetwork,
+    ready::expect_serving,
+};
+use rustix::process::Signal;
+use sha2::{Digest, Sha256};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Write},
+    os::{
+        fd::OwnedFd,
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tilemark_agent_protocol::{Request, Service};
+use tilemark_plan::plan::{self, GuestPlan};
+use tilemark_sys::process::{Child, Spawn, program_in_memory};
+
+/// A template may take so long to boot and to warm; emulated guests on a busy host are the slow ones.
+const TEMPLATE_WITHIN: Duration = Duration::from_secs(180);
+/// Saving the state of devices; memory is not copied.
+const FREEZES_WITHIN: Duration = Duration::from_secs(60);
+/// A killed QEMU only has to give back its memory.
+const STOPS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Guests in QEMU.
+#[derive(Debug)]
+pub struct QemuBackend {
+    settings: QemuSettings,
+    version: QemuVersion,
+    network: Arc<RunNetwork>,
+    initramfs: OwnedFd,
+    next: AtomicU64,
+    guests: Mutex<BTreeMap<u64, Arc<Guest>>>,
+    templates: Mutex<BTreeMap<u64, Template>>,
+}
+
+#[derive(Debug)]
+struct Template {
+    key: String,
+    frozen: Arc<Frozen>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    plan: GuestPlan,
+    child: Child,
+    birth: Birth,
+    console: PathBuf,
+    socket: PathBuf,
+    qemu_log: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+/// What changes while a guest lives.
+#[derive(Debug)]
+struct Inner {
+    monitor: Monitor,
+    resumed: bool,
+    disks: Vec<LoopDisk>,
+    ended: Option<String>,
+    /// The conversation going on: QEMU serves one at a time, so the next one cuts it.
+    stream: Option<UnixStream>,
+}
+
+impl QemuBackend {
+    /// Looks at the program and prepares the files that all guests share.
+    pub fn new(settings: QemuSettings, network: Arc<RunNetwork>) -> Result<Self, GuestError> {
+        let version = QemuVersion::of(&settings.binary)?;
+        fs::create_dir_all(&settings.folder).map_err(file("make", &settings.folder))?;
+        let initramfs = program_in_memory("tilemark-initramfs", &settings.initramfs)
+            .map_err(file("keep the initramfs of", &settings.folder))?;
+        Ok(Self {
+            settings,
+            version,
+            network,
+            initramfs,
+            next: AtomicU64::new(1),
+            guests: Mutex::default(),
+            templates: Mutex::default(),
+        })
+    }
+
+    /// The version that the program gave.
+    pub fn version(&self) -> QemuVersion {
+        self.version
+    }
+
+    /// By what a template is known: image, kernel, agent, QEMU's version, its full command line, and the service.
+    pub fn template_key(&self, template: TemplateId) -> Option<String> {
+        lock(&self.templates).get(&template.0).map(|template| template.key.clone())
+    }
+
+    fn guest(&self, guest: GuestId) -> Result<Arc<Guest>, GuestError> {
+        lock(&self.guests).get(&guest.0).cloned().ok_or(GuestError::Unknown(guest.0))
+    }
+
+    fn key_of(&self, plan: &GuestPlan, service: &Service) -> String {
+        // A template serves guests of any name: the name on the command line is none of its business.
+        let like = GuestPlan { name: "template".to_owned(), ..plan.clone() };
+        let mut hash = Sha256::new();
+        hash.update(self.version.to_string());
+        hash.update(self.settings.binary.as_os_str().as_encoded_bytes());
+        hash.update(arguments(&self.settings, &like, &[], Birth::Template).join("\0"));
+        for disk in &plan.disks {
+            hash.update(disk.size.get().to_be_bytes());
+        }
+        hash.update(&self.settings.initramfs);
+        hash.update(serde_json::to_vec(service).expect("a service is plain data"));
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn make_template(&self, plan: &GuestPlan, service: &Service) -> Result<Frozen, GuestError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let plan = GuestPlan { name: format!("template-{number}"), ..plan.clone() };
+        let thawed = Thawed::new(plan.memory)?;
+        let materials = Materials {
+            tap: self.network.unconnected_tap(number)?,
+            memory: Some(thawed.memory()?),
+            state: Some(thawed.state()?),
+            birth: Birth::Template,
+        };
+        let guest = Arc::new(self.spawn(&plan, number, materials)?);
+        let id = GuestId(number);
+        lock(&self.guests).insert(number, guest);
+        let frozen = self.warm_and_freeze(id, &plan, service);
+        let stopped = self.stop(id);
+        lock(&self.guests).remove(&number);
+        frozen.and(stopped)?;
+        thawed.freeze()
+    }
+
+    fn warm_and_freeze(&self, id: GuestId, plan: &GuestPlan, service: &Service) -> Result<(), GuestError> {
+        let mut session = self.connect(id, TEMPLATE_WITHIN)?;
+        expect_serving(plan, session.ask(&Request::StartService(service.clone()), TEMPLATE_WITHIN)?)?;
+        drop(session);
+        let guest = self.guest(id)?;
+        guest.settle();
+        let mut inner = lock(&guest.inner);
+        inner.hang_up();
+        let frozen = inner
+            .monitor
+            .send(&freeze_commands(number::STATE))
+            .map_err(MonitorError::Stream)
+            .and_then(|()| inner.monitor.wait(FREEZES_WITHIN, is_migrated));
+        frozen.map_err(|error| guest.monitor_failed(error, FREEZES_WITHIN))
+    }
+
+    fn spawn(&self, plan: &GuestPlan, number: u64, materials: Materials) -> Result<Guest, GuestError> {
+        let folder = self.settings.folder.join(format!("{number}-{}", plan.name));
+        fs::create_dir_all(&folder).map_err(file("make", &folder))?;
+        let console = folder.join("console.log");
+        let qemu_log = folder.join("qemu.log");
+        let socket = folder.join("agent");
+        let disks = LoopDisk::of_guest(plan, &self.settings.disks)?;
+        let (ours, theirs) = UnixStream::pair().map_err(file("make a socket for", &folder))?;
+        let birth = materials.birth;
+        let mut monitor = Monitor::new(&plan.name, ours).map_err(file("use the socket of", &folder))?;
+        let commands = clone_commands(number::STATE);
+        let first = if birth == Birth::Clone { &commands[..] } else { &commands[..1] };
+        monitor.send(first).map_err(file("write to the monitor of", &folder))?;
+        let files = Files {
+            console: File::create(&console).map_err(file("make", &console))?,
+            log: File::create(&qemu_log).map_err(file("make", &qemu_log))?,
+            agent: listen(&socket)?,
+            monitor: theirs,
+        };
+        let spawn =
+            self.command(plan, &disks, files, materials).map_err(file("prepare the start in", &folder))?;
+        let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
+        let resumed = birth != Birth::Clone;
+        let inner = Inner { monitor, resumed, disks, ended: None, stream: None };
+        Ok(Guest { plan: plan.clone(), child, birth, console, socket, qemu_log, inner: Mutex::new(inner) })
+    }
+
+    fn command(
+        &self,
+        plan: &GuestPlan,
+        disks: &[LoopDisk],
+        files: Files,
+        materials: Materials,
+    ) -> io::Result<Spawn> {
+        let mut spawn = Spawn::path(&self.settings.binary)?
+            .arguments(arguments(&self.settings, plan, disks, materials.birth))?
+            .hand(File::open("/dev/null")?.into(), 0)
+            .hand(files.log.try_clone()?.into(), 1)
+            .hand(files.log.into(), 2)
+            .hand(files.console.into(), number::CONSOLE)
+            .hand(files.agent.into(), number::AGENT)
+            .hand(files.monitor.into(), number::MONITOR)
+            .hand(materials.tap, number::TAP)
+            .hand(self.initramfs.try_clone()?, number::INITRAMFS)
+            .processors(&plan.processors)
+            .oom_score(1000)
+            .own_session();
+        if let Some(memory) = materials.memory {
+            spawn = spawn.hand(memory, number::MEMORY);
+        }
+        if let Some(state) = materials.state {
+            spawn = spawn.hand(state, number::STATE);
+        }
+        Ok(spawn)
+    }
+}
+
+/// What a guest is made of, besides files of its own.
+struct Materials {
+    tap: OwnedFd,
+    memory: Option<OwnedFd>,
+    state: Option<OwnedFd>,
+    birth: Birth,
+}
+
+struct Files {
+    console: File,
+    log: File,
+    agent: UnixListener,
+    monitor: UnixStream,
+}
+
+fn listen(path: &Path) -> Result<UnixListener, GuestError> {
+    UnixListener::bind(path).map_err(file("listen on", path))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    fn hang_up(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+impl Guest {
+    fn state(&self) -> GuestState {
+        let mut inner = lock(&self.inner);
+        if inner.ended.is_none() {
+            inner.ended = match self.child.try_wait() {
+                Ok(None) => None,
+                Ok(Some(ended)) => Some(self.how(ended.code())),
+                Err(error) => Some(format!("QEMU cannot be watched: {error}")),
+            };
+        }
+        inner.ended.clone().map_or(GuestState::Running, GuestState::Ended)
+    }
+
+    /// How QEMU ended, with what it said itself.
+    fn how(&self, code: i32) -> String {
+        let said = ConsoleTail::read(&self.qemu_log).lines.join("; ");
+        if said.is_empty() {
+            format!("QEMU ended with code {code}")
+        } else {
+            format!("QEMU ended with code {code}: {said}")
+        }
+    }
+
+    /// An end that was seen on a stream a moment before the process is gone is told as the end.
+    fn ended_error(&self, error: GuestError) -> GuestError {
+        if !matches!(
+            &error,
+            GuestError::Ended { .. } | GuestError::Broken { .. } | GuestError::NoConversation { .. }
+        ) {
+            return error;
+        }
+        let _ = self.child.ends_within(Duration::from_secs(2));
+        match self.state() {
+            GuestState::Ended(how) => self.ended(how),
+            _ => error,
+        }
+    }
+
+    fn ended(&self, how: String) -> GuestError {
+        GuestError::Ended { guest: self.plan.name.clone(), how, console: ConsoleTail::read(&self.console) }
+    }
+
+    fn monitor_failed(&self, error: MonitorError, within: Duration) -> GuestError {
+        let console = ConsoleTail::read(&self.console);
+        match error {
+            MonitorError::Refused(error) => error,
+            MonitorError::Stream(error) if error.kind() == io::ErrorKind::TimedOut => {
+                GuestError::Silent { guest: self.plan.name.clone(), within, console }
+            }
+            MonitorError::Stream(error) => GuestError::Ended {
+                guest: self.plan.name.clone(),
+                how: format!("QEMU closed its monitor: {error}"),
+                console,
+            },
+        }
+    }
+
+    /// Waits until its processors have nothing to do, so that clones begin with nothing left over. Bounded: a guest that
+    /// is never idle is frozen as it is.
+    fn settle(&self) {
+        let deadline = Instant::now() + SETTLES_WITHIN;
+        let mut before = self.processor_ticks();
+        while Instant::now() < deadline {
+            std::thread::sleep(SETTLE_SAMPLE);
+            let now = self.processor_ticks();
+            if now.saturating_sub(before) <= SETTLED_TICKS {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// Processor time of the whole QEMU, in the kernel's ticks of 10 ms.
+    fn processor_ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.pid())).unwrap_or_default();
+        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+    }
+}
+
+/// Time between two looks at how busy a template is.
+const SETTLE_SAMPLE: Duration = Duration::from_millis(200);
+/// A template is idle when it used at most so many ticks of 10 ms in one sample: 5 % of a processor.
+const SETTLED_TICKS: u64 = 1;
+const SETTLES_WITHIN: Duration = Duration::from_secs(5);
+
+impl Backend for QemuBackend {
+    fn kind(&self) -> plan::Backend {
+        match self.settings.accelerator {
+            Accelerator::Kvm => plan::Backend::Kvm,
+            Accelerator::Emulated => plan::Backend::Emulated,
+        }
+    }
+
+    fn template(&self, plan: &GuestPlan, service: &Service) -> Result<TemplateId, GuestError> {
+        let key = self.key_of(plan, service);
+        if let Some((&number, _)) = lock(&self.templates).iter().find(|(_, template)| template.key == key) {
+            return Ok(TemplateId(number));
+        }
+        let frozen = Arc::new(self.make_template(plan, service)?);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.templates).insert(number, Template { key, frozen });
+        Ok(TemplateId(number))
+    }
+
+    fn start(&self, plan: &GuestPlan, mode: StartMode) -> Result<GuestId, GuestError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let tap = self.network.tap(plan)?;
+        let materials = match mode {
+            StartMode::Boot => Materials { tap, memory: None, state: None, birth: Birth::Boot },
+            StartMode::Clone(template) => {
+                let frozen = lock(&self.templates).get(&template.0).map(|found| Arc::clone(&found.frozen));
+                let frozen = frozen.ok_or(GuestError::UnknownTemplate(template.0))?;
+                let (memory, state) = (Some(frozen.memory()?), Some(frozen.state()?));
+                Materials { tap, memory, state, birth: Birth::Clone }
+            }
+        };
+        let guest = self.spawn(plan, number, materials)?;
+        lock(&self.guests).insert(number, Arc::new(guest));
+        Ok(GuestId(number))
+    }
+
+    fn state(&self, guest: GuestId) -> Result<GuestState, GuestError> {
+        let guest = self.guest(guest)?;
+        // Held only while a clone is being resumed or a template frozen.
+        let starting = guest.inner.try_lock().is_ok_and(|inner| !inner.resumed && inner.ended.is_none());
+        match guest.state() {
+            GuestState::Running if starting => Ok(GuestState::Starting),
+            state => Ok(state),
+        }
+    }
+
+    fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError> {
+        let guest = self.guest(guest)?;
+        if let GuestState::Ended(how) = guest.state() {
+            return Err(guest.ended(how));
+        }
+        let deadline = Instant::now() + within;
+        {
+            let mut inner = lock(&guest.inner);
+            if !inner.resumed {
+                let resumed = inner.monitor.wait(within, is_resumed);
+                inner.resumed = resumed.is_ok();
+                drop(inner);
+                resumed.map_err(|error| guest.ended_error(guest.monitor_failed(error, within)))?;
+            }
+        }
+        let mut inner = lock(&guest.inner);
+        inner.hang_up();
+        let stream = UnixStream::connect(&guest.socket).map_err(file("connect to", &guest.socket))?;
+        inner.stream = Some(stream.try_clone().map_err(file("use the socket", &guest.socket))?);
+        drop(inner);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let opened = SocketConversation::open(&guest.plan.name, guest.console.clone(), stream, left);
+        Ok(Box::new(opened.map_err(|error| guest.ended_error(error))?))
+    }
+
+    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
+        let guest = self.guest(guest)?;
+        if matches!(guest.state(), GuestState::Ended(_)) {
+            return Ok(Processes::default());
+        }
+        let pid = guest.child.pid();
+        Ok(Processes { all: vec![pid], vcpu_threads: vcpu_threads(pid) })
+    }
+
+    fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
+        Ok(self.guest(guest)?.console.clone())
+    }
+
+    fn origin(&self, guest: GuestId) -> Result<Origin, GuestError> {
+        Ok(match self.guest(guest)?.birth {
+            Birth::Boot | Birth::Template => Origin::Booted,
+            Birth::Clone => Origin::Cloned,
+        })
+    }
+
+    fn stop(&self, guest: GuestId) -> Result<(), GuestError> {
+        let guest = self.guest(guest)?;
+        if !matches!(guest.state(), GuestState::Ended(_)) {
+            let pidfd = guest.child.pidfd();
+            let gone = tilemark_sys::process::signal_by_descriptor(pidfd, Signal::KILL)
+                .and_then(|()| tilemark_sys::process::ends_within(pidfd, STOPS_WITHIN))
+                .and_then(|ended| match ended {
+                    tilemark_sys::process::HasEnded::Yes => Ok(()),
+                    tilemark_sys::process::HasEnded::No => Err(io::ErrorKind::TimedOut.into()),
+                });
+            gone.map_err(file("end the guest of", &guest.socket))?;
+            let _ = guest.child.wait();
+            lock(&guest.inner).ended = Some("it was stopped".to_owned());
+        }
+        let mut inner = lock(&guest.inner);
+        inner.hang_up();
+        inner.disks.clear();
+        let _ = fs::remove_file(&guest.socket);
+        Ok(())
+    }
+
+    fn has_network(&self) -> bool {
+        true
+    }
+
+    fn inequalities(&self) -> Vec<String> {
+        match self.settings.accelerator {
+            Accelerator::Kvm => Vec::new(),
+            Accelerator::Emulated => {
+                vec![
+                    "emulated guests show that things work; their times say nothing about hardware"
+                        .to_owned(),
+                ]
+            }
+        }
+    }
+}
+
+/// Threads that QEMU named `CPU n/KVM` or `CPU n/TCG`.
+fn vcpu_threads(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut found: Vec<u32> = tasks
+        .filter(|task| {
+            fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("CPU "))
+        })
+        .filter_map(|task| task.file_name().to_str()?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+impl Drop for QemuBackend {
+    fn drop(&mut self) {
+        let all: Vec<u64> = lock(&self.guests).keys().copied().collect();
+        for number in all {
+            if let Err(error) = self.stop(GuestId(number)) {
+                let _ = writeln!(io::stderr(), "a guest could not be stopped: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! QEMU's command line. A template's and its clones' differ only in what says where memory and kernel come from.
+
+use super::settings::{Accelerator, QemuSettings};
+use crate::disks::LoopDisk;
+use tilemark_plan::plan::GuestPlan;
+
+/// Numbers under which QEMU is handed descriptors.
+pub(super) mod number {
+    pub(crate) const MONITOR: i32 = 10;
+    pub(crate) const AGENT: i32 = 11;
+    pub(crate) const TAP: i32 = 12;
+    pub(crate) const CONSOLE: i32 = 13;
+    pub(crate) const MEMORY: i32 = 14;
+    pub(crate) const STATE: i32 = 15;
+    pub(crate) const INITRAMFS: i32 = 16;
+}
+
+/// Size of the translator's buffer for each guest, in MiB. QEMU's default is an eighth of the host's memory; 8 MiB holds
+/// what an idle guest and one service run (measured: 14.9 MB of PSS a clone, `facts/recipes.md` 3).
+const TRANSLATION_MIB: u32 = 8;
+
+/// The kernel's command line. `panic=-1` with `-no-reboot` makes a panic end QEMU.
+const KERNEL_ARGUMENTS: &str =
+    "console=ttyS0 quiet panic=-1 random.trust_cpu=on 8250.nr_uarts=1 net.ifnames=0";
+
+/// Where a guest's memory and first instruction come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Birth {
+    /// Its own memory, the kernel.
+    Boot,
+    /// A shared file, the kernel.
+    Template,
+    /// A private copy of that file, the frozen state.
+    Clone,
+}
+
+/// What stands on QEMU's command line, after the program.
+pub(super) fn arguments(
+    settings: &QemuSettings,
+    plan: &GuestPlan,
+    disks: &[LoopDisk],
+    birth: Birth,
+) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
+    add("-name", format!("{},debug-threads=on", plan.name));
+    let memory_backend = if birth == Birth::Boot { "" } else { ",memory-backend=ram" };
+    add("-machine", format!("{}{memory_backend}", settings.machine));
+    match settings.accelerator {
+        Accelerator::Kvm => {
+            add("-accel", "kvm".into());
+            // `invtsc` would make its state impossible to save.
+            add("-cpu", "host,migratable=on".into());
+        }
+        Accelerator::Emulated => {
+            add("-accel", format!("tcg,tb-size={TRANSLATION_MIB}"));
+            // The kernel's generator is ready at once when there is an instruction for randomness.
+            add("-cpu", "qemu64,+rdrand".into());
+        }
+    }
+    add("-smp", plan.vcpus.to_string());
+    add("-m", format!("{}k", plan.memory.get() / 1024));
+    memory(&mut add, plan, birth);
+    kernel(&mut add, settings, birth);
+    devices(&mut add, settings);
+    for (index, disk) in disks.iter().enumerate() {
+        data_disk(&mut add, index, disk);
+    }
+    all.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
+    all.extend(["-display", "none"].map(str::to_owned));
+    all
+}
+
+fn memory(add: &mut impl FnMut(&str, String), plan: &GuestPlan, birth: Birth) {
+    let share = match birth {
+        Birth::Boot => return,
+        Birth::Template => "on",
+        Birth::Clone => "off",
+    };
+    let size = plan.memory.get();
+    let path = format!("/proc/self/fd/{}", number::MEMORY);
+    add("-object", format!("memory-backend-file,id=ram,size={size},mem-path={path},share={share}"));
+}
+
+/// A clone has its kernel in memory: QEMU need not read it again, which is most of what its start costs.
+fn kernel(add: &mut impl FnMut(&str, String), settings: &QemuSettings, birth: Birth) {
+    if birth == Birth::Clone {
+        // Runs on by itself once the state is loaded.
+        return add("-incoming", "defer".into());
+    }
+    add("-kernel", settings.vmlinux.display().to_string());
+    add("-initrd", format!("/proc/self/fd/{}", number::INITRAMFS));
+    add("-append", KERNEL_ARGUMENTS.into());
+}
+
+fn devices(add: &mut impl FnMut(&str, String), settings: &QemuSettings) {
+    let monitor = number::MONITOR;
+    add("-chardev", format!("socket,id=monitor,fd={monitor}"));
+    add("-mon", "chardev=monitor,mode=control".into());
+    let console = format!("file,id=console,path=/proc/self/fd/{},append=on", number::CONSOLE);
+    add("-chardev", console);
+    add("-serial", "chardev:console".into());
+    // A listening socket of ours: the host can connect before QEMU is that far.
+    add("-chardev", format!("socket,id=agent,fd={},server=on,wait=off", number::AGENT));
+    add("-device", "virtio-serial-pci,max_ports=2".into());
+    add("-device", "virtserialport,chardev=agent,name=tilemark".into());
+    let root = settings.root_erofs.display();
+    let root = format!("driver=raw,node-name=root,read-only=on,file.driver=file,file.filename={root}");
+    add("-blockdev", root);
+    add("-device", "virtio-blk-pci,drive=root,serial=tilemark-root,num-queues=1".into());
+    add("-netdev", format!("tap,id=net,fd={}", number::TAP));
+    // The address is the template's; the agent gives each guest its own.
+    add("-device", "virtio-net-pci,netdev=net,mac=52:54:00:ff:ff:fe,romfile=".into());
+}
+
+fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk) {
+    let device = disk.device().display();
+    add(
+        "-blockdev",
+        format!(
+            "driver=raw,node-name=disk{index},cache.direct=on,file.driver=host_device,file.aio=native,\
+             file.filename={device}"
+        ),
+    );
+    add(
+        "-device",
+        format!("virtio-blk-pci,drive=disk{index},serial=tilemark-disk{index},logical_block_size=512"),
+    );
+}

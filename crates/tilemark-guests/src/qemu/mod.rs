@@ -1,0 +1,17 @@
+//! Guests in QEMU: with the processor's virtualization or its translator, booted or cloned.
+//!
+//! ```text
+//! template:  boot -> agent ready -> service warm -> idle -> stop -> state into memory -> QEMU ends
+//!                                                                       |  memory sealed
+//! clone:     QEMU starts with the commands already in its monitor  <----+  mapped copy-on-write
+//!            -> state loaded -> runs on (RESUME) -> agent answers
+//! ```
+
+mod backend;
+mod command;
+mod qmp;
+mod settings;
+mod template;
+
+pub use backend::QemuBackend;
+pub use settings::{Accelerator, QemuSettings, QemuVersion, find_qemu};

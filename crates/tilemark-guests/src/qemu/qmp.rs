@@ -1,0 +1,173 @@
+//! QEMU's monitor: one JSON document a line, answers and events mixed.
+
+use crate::{conversation::Limited, error::GuestError};
+use serde_json::{Value, json};
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+/// A line longer than this is not QEMU's.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// The monitor of one QEMU.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    guest: String,
+    stream: UnixStream,
+    reader: BufReader<Limited>,
+}
+
+/// The commands with which a clone begins, written before QEMU even starts.
+pub(super) fn clone_commands(state: i32) -> Vec<Value> {
+    let capabilities = json!([
+        {"capability": "x-ignore-shared", "state": true},
+        {"capability": "events", "state": true},
+    ]);
+    vec![
+        json!({"execute": "qmp_capabilities"}),
+        json!({"execute": "migrate-set-capabilities", "arguments": {"capabilities": capabilities}}),
+        json!({"execute": "migrate-incoming", "arguments": {"uri": format!("fd:{state}")}}),
+    ]
+}
+
+/// The commands that freeze a template.
+pub(super) fn freeze_commands(state: i32) -> Vec<Value> {
+    let mut commands = clone_commands(state);
+    commands.remove(0);
+    commands.insert(0, json!({"execute": "stop"}));
+    commands[2] = json!({"execute": "migrate", "arguments": {"uri": format!("fd:{state}")}});
+    commands
+}
+
+impl Monitor {
+    /// The host's end of a pair, whose other end QEMU is or will be handed.
+    pub(super) fn new(guest: &str, stream: UnixStream) -> io::Result<Self> {
+        let reader = BufReader::new(Limited::new(stream.try_clone()?, Duration::ZERO));
+        Ok(Self { guest: guest.to_owned(), stream, reader })
+    }
+
+    /// Writes commands without waiting for anything.
+    pub(super) fn send(&mut self, commands: &[Value]) -> io::Result<()> {
+        let text: String = commands.iter().map(|command| format!("{command}\n")).collect();
+        self.stream.write_all(text.as_bytes())
+    }
+
+    /// Reads until `wanted` says that it saw what it waits for. A command that QEMU refused is an error, as is a
+    /// migration that failed.
+    pub(super) fn wait(
+        &mut self,
+        within: Duration,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<(), MonitorError> {
+        self.reader.get_mut().limit(within);
+        loop {
+            let message = self.next()?;
+            if let Some(error) = message.get("error") {
+                return Err(MonitorError::Refused(self.refused("a command", error)));
+            }
+            if status_of(&message) == Some("failed") {
+                let reason = self.reason_of_failure();
+                return Err(MonitorError::Refused(self.refused("migrate", &reason)));
+            }
+            if wanted(&message) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The event only says that it failed; the reason has to be asked for.
+    fn reason_of_failure(&mut self) -> Value {
+        let unknown = json!({"desc": "QEMU gives no reason"});
+        if self.send(&[json!({"execute": "query-migrate"})]).is_err() {
+            return unknown;
+        }
+        while let Ok(message) = self.next() {
+            if let Some(reason) = message.get("return").and_then(|answer| answer.get("error-desc")) {
+                return json!({ "desc": reason });
+            }
+            if message.get("return").and_then(|answer| answer.get("status")).is_some() {
+                return unknown;
+            }
+        }
+        unknown
+    }
+
+    fn next(&mut self) -> io::Result<Value> {
+        let mut line = Vec::new();
+        let read = io::Read::take(&mut self.reader, LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        serde_json::from_slice(&line).map_err(io::Error::other)
+    }
+
+    fn refused(&self, command: &str, error: &Value) -> GuestError {
+        let said = error.get("desc").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
+        GuestError::Qmp { guest: self.guest.clone(), command: command.to_owned(), said }
+    }
+}
+
+/// Why a wait ended without what was waited for.
+#[derive(Debug)]
+pub(super) enum MonitorError {
+    /// QEMU said no.
+    Refused(GuestError),
+    /// Time ran out, or QEMU is gone.
+    Stream(io::Error),
+}
+
+impl From<io::Error> for MonitorError {
+    fn from(error: io::Error) -> Self {
+        Self::Stream(error)
+    }
+}
+
+fn status_of(message: &Value) -> Option<&str> {
+    (message.get("event")?.as_str()? == "MIGRATION").then_some(())?;
+    message.get("data")?.get("status")?.as_str()
+}
+
+/// The state was saved or loaded.
+pub(super) fn is_migrated(message: &Value) -> bool {
+    status_of(message) == Some("completed")
+}
+
+/// The guest runs.
+pub(super) fn is_resumed(message: &Value) -> bool {
+    message.get("event").and_then(Value::as_str) == Some("RESUME")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(lines: &str) -> Result<(), MonitorError> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(lines.as_bytes()).unwrap();
+        drop(theirs);
+        Monitor::new("web", ours).unwrap().wait(Duration::from_secs(10), is_resumed)
+    }
+
+    #[test]
+    fn events_and_answers_are_passed_until_the_wanted_one() {
+        let lines = "{\"QMP\": {}}\n{\"return\": {}}\n{\"event\": \"STOP\"}\n{\"event\": \"RESUME\"}\n";
+        assert!(after(lines).is_ok());
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_qemus_words() {
+        let error =
+            after("{\"error\": {\"class\": \"GenericError\", \"desc\": \"no such fd\"}}\n").unwrap_err();
+        let MonitorError::Refused(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.to_string(), "QEMU of guest `web` refused `a command`: no such fd");
+    }
+
+    #[test]
+    fn a_failed_migration_and_a_lost_qemu_end_the_wait() {
+        let failed = after("{\"event\": \"MIGRATION\", \"data\": {\"status\": \"failed\"}}\n");
+        assert!(matches!(failed, Err(MonitorError::Refused(_))));
+        assert!(matches!(after("{\"return\": {}}\n"), Err(MonitorError::Stream(_))));
+    }
+}

@@ -1,0 +1,125 @@
+//! Which QEMU, with which files.
+
+use crate::{disks::DiskFolders, error::GuestError};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// What carries a guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accelerator {
+    /// The processor's own virtualization. There is no falling back: without it QEMU does not start.
+    Kvm,
+    /// QEMU's translator.
+    Emulated,
+}
+
+/// What guests in QEMU are made of.
+#[derive(Debug, Clone)]
+pub struct QemuSettings {
+    /// What carries them.
+    pub accelerator: Accelerator,
+    /// The QEMU program; `find_qemu` finds one.
+    pub binary: PathBuf,
+    /// Machine type, such as `pc`.
+    pub machine: String,
+    /// The kernel as an ELF file.
+    pub vmlinux: PathBuf,
+    /// The image's initramfs and after it the agent's (`tilemark_image::agent_initramfs`), in one.
+    pub initramfs: Vec<u8>,
+    /// The image's root.
+    pub root_erofs: PathBuf,
+    /// A folder of this backend's own, in the run's directory.
+    pub folder: PathBuf,
+    /// Where data disks are made.
+    pub disks: DiskFolders,
+}
+
+/// The oldest QEMU that serves: its clones and its monitor were tried.
+const OLDEST: QemuVersion = QemuVersion { major: 7, minor: 2, micro: 0 };
+
+/// A version of QEMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QemuVersion {
+    /// The first number.
+    pub major: u32,
+    /// The second.
+    pub minor: u32,
+    /// The third.
+    pub micro: u32,
+}
+
+impl fmt::Display for QemuVersion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}.{}", self.major, self.minor, self.micro)
+    }
+}
+
+impl QemuVersion {
+    /// Asks the program, and refuses one that is too old.
+    pub fn of(binary: &Path) -> Result<Self, GuestError> {
+        let output = Command::new(binary).arg("--version").output();
+        let output = output.map_err(crate::error::file("run", binary))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = Self::parse(&text).ok_or_else(|| GuestError::Tool {
+            command: format!("{} --version", binary.display()),
+            said: text.lines().next().unwrap_or("nothing").to_owned(),
+        })?;
+        if version < OLDEST {
+            return Err(GuestError::QemuTooOld { path: binary.to_owned(), found: version.to_string() });
+        }
+        Ok(version)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let after = text.split("version ").nth(1)?;
+        let number: String = after.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        let mut parts = number.split('.').map(str::parse::<u32>);
+        let mut next = || parts.next().and_then(Result::ok);
+        Some(Self { major: next()?, minor: next()?, micro: next().unwrap_or(0) })
+    }
+}
+
+/// Where distributions put it: Debian, SUSE and Arch; then Fedora and Red Hat.
+const PLACES: [&str; 4] = [
+    "/usr/bin/qemu-system-x86_64",
+    "/usr/local/bin/qemu-system-x86_64",
+    "/usr/libexec/qemu-kvm",
+    "/usr/bin/qemu-kvm",
+];
+
+/// The named program, or the first one found.
+pub fn find_qemu(named: Option<&Path>) -> Result<PathBuf, GuestError> {
+    let places: Vec<PathBuf> = match named {
+        Some(path) => vec![path.to_owned()],
+        None => PLACES.map(PathBuf::from).to_vec(),
+    };
+    places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+        let looked_for: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+        GuestError::QemuMissing { looked_for: looked_for.join(", ") }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_distributions_are_read() {
+        let version = |text| QemuVersion::parse(text).map(|version| version.to_string());
+        let debian = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright";
+        assert_eq!(version(debian).as_deref(), Some("7.2.22"));
+        assert_eq!(version("QEMU emulator version 10.1.0 (qemu-10.1.0-1.fc43)").as_deref(), Some("10.1.0"));
+        assert_eq!(version("QEMU emulator version 9.0").as_deref(), Some("9.0.0"));
+        assert_eq!(version("busybox"), None);
+        assert!(QemuVersion::parse(debian).unwrap() >= OLDEST);
+    }
+
+    #[test]
+    fn a_named_qemu_that_is_not_there_is_named() {
+        let error = find_qemu(Some(Path::new("/nowhere/qemu"))).unwrap_err();
+        assert_eq!(error.to_string(), "no QEMU found; looked for /nowhere/qemu");
+    }
+}
