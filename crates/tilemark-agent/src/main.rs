@@ -16,6 +16,7 @@ mod execute;
 mod first_process;
 mod guest;
 mod identity;
+mod load;
 mod memory;
 mod mounts;
 mod serve;
@@ -31,6 +32,9 @@ fn main() -> ExitCode {
         Some("twin") => twin::run(arguments),
         Some("serve-port") => channel::Port::open().and_then(serve::serve),
         Some("serve-socket") => channel::Socket::handed().and_then(serve::serve),
+        Some("load") => {
+            load::serve(std::io::stdin(), std::io::stdout()).map_err(error::step("read from the host"))
+        }
         None if std::process::id() == 1 => guest::run(),
         other => Err(AgentError::Usage(other.unwrap_or("no mode").to_owned())),
     };
