@@ -46,7 +46,7 @@
     const pad = Math.log10(high / low) * 0.06 + 0.02;
     const min = Math.log10(low) - pad, max = Math.log10(high) + pad;
     const marks = [];
-    const wide = max - min > 2.4;
+    const wide = max - min > 3.4;
     for (let power = Math.floor(min); power <= Math.ceil(max); power++) {
       for (const digit of wide ? [1] : max - min > 1.2 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7]) {
         const at = Math.log10(digit) + power;
@@ -90,7 +90,7 @@
     place.replaceChildren(...entries.map(({ name, draw, tip }) => {
       const item = document.createElement("span");
       const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-      svg.setAttribute("width", "22"); svg.setAttribute("height", "12"); svg.setAttribute("aria-hidden", "true");
+      svg.setAttribute("width", draw[0][0] === "rect" ? "12" : "22"); svg.setAttribute("height", "12"); svg.setAttribute("aria-hidden", "true");
       for (const [tag, attributes] of draw) {
         const part = document.createElementNS("http://www.w3.org/2000/svg", tag);
         for (const [key, value] of Object.entries(attributes)) part.setAttribute(key, value);
@@ -104,7 +104,7 @@
     }));
   }
   const stroke = (ink, dash) => ["line", { x1: 0, y1: 6, x2: 22, y2: 6, stroke: ink, "stroke-width": 2, "stroke-dasharray": dash || "none" }];
-  const box = (ink) => ["rect", { x: 5, y: 0.5, width: 11, height: 11, rx: 1.5, fill: ink, stroke: colour("faint"), "stroke-width": 0.5 }];
+  const box = (ink) => ["rect", { x: 0.5, y: 0.5, width: 11, height: 11, rx: 1.5, fill: ink, stroke: colour("faint"), "stroke-width": 0.5 }];
   const dot = (ink) => ["circle", { cx: 11, cy: 6, r: 4, fill: ink }];
   const diamond = (ink) => ["path", { d: "M11 0.5 L16.5 6 L11 11.5 L5.5 6Z", fill: ink }];
   const ring = (ink) => ["circle", { cx: 11, cy: 6, r: 3.5, fill: "none", stroke: ink, "stroke-width": 1.6 }];
@@ -169,8 +169,8 @@
     series.push({
       type: "scatter", z: 2, animation: false, xAxisIndex: 0, yAxisIndex: 0, data: data.raw.filter((repeat) => to(repeat.value) !== null).map((repeat) => ({
         value: [repeat.step, to(repeat.value)], symbol: repeat.void ? "path://M-4 -4 L4 4 M4 -4 L-4 4" : "circle", symbolSize: repeat.void ? 8 : 4,
-        symbolOffset: [repeat.void ? 10 : 7 + (repeat.repeat % 3) * 2, 0],
-        itemStyle: repeat.void ? { color: "none", borderColor: colour("bad"), borderWidth: 1.4 } : { color: colour("accent"), opacity: 0.4 },
+        symbolOffset: [repeat.void ? 13 : 12, 0],
+        itemStyle: repeat.void ? { color: "none", borderColor: colour("bad"), borderWidth: 1.4 } : { color: colour("accent"), opacity: 0.45 },
         told: lines([`repeat ${repeat.repeat}: p99 ${three(repeat.value)} ms`, repeat.void ? `voided: ${repeat.void}` : "kept"]),
       })),
     });
@@ -230,10 +230,11 @@
   function processors() {
     const bars = data.processors;
     const slot = (widthOf("chart-processors") - 56) / Math.max(bars.length, 1);
-    const upright = slot < 66;
-    const longest = Math.max(...bars.map((bar) => (bar.limit || "").length), 0);
+        const blank = bars.map((bar) => (bar.parts ? bar.limit || "" : "no figures"));
+    const longest = Math.max(...blank.map((word) => word.length), 0);
+    const upright = slot < longest * 6.4, size = slot < longest * 7.4 && !upright ? 10.5 : 11.5;
     const names = Math.max(...bars.map((bar) => bar.label.length), 0);
-    const series = parts.filter(([key]) => key === "idle" || bars.some((bar) => bar.parts && bar.parts[key] > 0.0005)).map(([key, name, ink]) => ({
+    const series = parts.filter(([key]) => key === "idle" || bars.some((bar) => bar.parts && bar.parts[key] >= 0.005)).map(([key, name, ink]) => ({
       type: "bar", stack: "all", name, barWidth: Math.min(slot * 0.72, 52), animation: false,
       itemStyle: { color: colour(ink), borderColor: colour("paper"), borderWidth: slot > 16 ? 0.8 : 0, decal: data.emulated && key !== "idle" ? decal() : undefined },
       data: bars.map((bar) => ({
@@ -242,13 +243,12 @@
       })),
     }));
     legend("legend-processors", parts.filter(([, name]) => series.some((one) => one.name === name)).map(([, name, ink, tip]) => ({ name, tip, draw: [box(colour(ink))] })));
-    const blank = bars.map((bar) => (bar.parts ? bar.limit || "" : "no figures"));
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || "", { trigger: "item" }),
       grid: { left: 44, right: 8, top: longest === 0 ? 12 : upright ? 18 + longest * 6.6 : 30, bottom: 42 },
       xAxis: [
         category(bars.map((bar) => bar.label), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, ...(names * 7 > slot ? { width: Math.max(slot - 4, 26), overflow: "truncate" } : {}) } }),
-        category(blank, { position: "top", axisLine: { show: false }, axisLabel: { ...textStyle("ink", 11.5), interval: 0, hideOverlap: false, rotate: upright ? 90 : 0, margin: 6, color: (_, index) => colour(bars[index] && bars[index].outcome === "broke" ? "bad" : "soft"), fontWeight: 600 } }),
+        category(blank, { position: "top", axisLine: { show: false }, axisLabel: { ...textStyle("ink", size), interval: 0, hideOverlap: false, rotate: upright ? 90 : 0, margin: 6, color: (_, index) => colour(bars[index] && bars[index].outcome === "broke" ? "bad" : "soft"), fontWeight: 600 } }),
       ],
       yAxis: values({ min: 0, max: 100, interval: 25, axisLabel: { formatter: (value) => `${value}${narrow}%` } }),
       series,
@@ -265,7 +265,7 @@
     const ink = (index) => colour(inks[rows[index].outcome] || "soft");
     const left = Math.min(190, width * 0.3), right = Math.min(178, width * 0.3);
     legend("legend-forest", [
-      { name: "cannot be seen", draw: [["rect", { x: 1, y: 1, width: 20, height: 10, fill: colour("idle") }]], tip: "A change inside this band could have been there without being found." },
+      { name: "cannot be seen", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("idle") }]], tip: "A change inside this band could have been there without being found." },
       { name: "better", draw: [dot(colour("good"))] }, { name: "worse", draw: [diamond(colour("bad"))] }, { name: "no difference seen", draw: [ring(colour("soft"))] },
     ]);
     return {
@@ -274,7 +274,7 @@
         return lines([row.name, row.text, row.p === null ? "" : `p = ${three(row.p)}`, row.resolution === null ? "smallest change visible: not known" : `smallest change visible ${percent(row.resolution)}`, `${row.pairs} pairs`, row.outcome, row.primary ? "" : "not a primary measure: p is corrected"]);
       }),
       grid: { left, right, top: 8, bottom: 42 },
-      xAxis: values({ min: -limit, max: limit, name: "change from A to B, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: (value) => (value > 0 ? "+" : "") + brief(value), hideOverlap: true } }),
+      xAxis: values({ min: -limit, max: limit, splitLine: { showMinLine: false, showMaxLine: false }, name: "change from A to B, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: (value) => (value > 0 ? "+" : "") + brief(value), hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
       yAxis: [
         category(rows.map((row) => row.name), { inverse: true, axisLine: { show: false }, axisLabel: { ...textStyle("ink"), interval: 0, width: left - 14, overflow: "break", lineHeight: 15 } }),
         category(rows.map((row) => row.text), { inverse: true, position: "right", axisLine: { show: false }, axisLabel: { ...textStyle("ink"), interval: 0, width: right - 12, overflow: "break", lineHeight: 15 } }),
@@ -354,7 +354,7 @@
     legend("legend-timeline", [
       ...names.map((name) => ({ name, draw: [stroke(ink(name))] })), { name: "asked", draw: [stroke(colour("faint"), "4 3")] }, { name: `gate ${brief(data.gate.p99_ms)} ms`, draw: [stroke(colour("bad"))] },
       ...parts.filter(([key]) => key !== "idle").map(([, name, paint]) => ({ name, draw: [box(colour(paint))] })),
-      ...(voided.length ? [{ name: "voided repeat", draw: [["rect", { x: 1, y: 1, width: 20, height: 10, fill: colour("bad-wash"), stroke: colour("bad"), "stroke-width": 0.7 }]] }] : []),
+      ...(voided.length ? [{ name: "voided repeat", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("bad-wash"), stroke: colour("bad"), "stroke-width": 0.7 }]] }] : []),
       ...(emulated ? [{ name: "EMULATED: no measure of this host", draw: [cross(colour("warn"))] }] : []),
     ]);
     byId("timeline").classList.toggle("hatched", emulated);
@@ -383,11 +383,12 @@
   }
 
   // --- Throughput in bands per tile --------------------------------------------------------------------------
-  const real = () => { const some = data.details.filter((detail) => detail.kind !== "emulated"); return some.length ? some : data.details; };
+  // The charts below are about the main groups; twins stand in the tables, emulated ones only where nothing else is.
+  const real = () => { const some = data.details.filter((detail) => detail.kind === "main"); return some.length ? some : data.details; };
   const several = (details) => new Set(details.map((detail) => detail.group)).size > 1;
   const stepName = (detail, details) => (several(details) && detail.group ? `${detail.label} ${detail.group}` : detail.label);
   function bands() {
-    const details = real().filter((detail) => detail.kind !== "twin" && detail.tiles.length > 0);
+    const details = real().filter((detail) => detail.tiles.length > 0);
     const bars = details.flatMap((detail, step) => {
       let below = 0;
       return detail.tiles.map((value, tile) => { const bar = [step, below, below + value, tile]; below += value; return bar; });

@@ -29,6 +29,12 @@ fn significant(value: f64, digits: i32) -> String {
     signed(value, &apart(&format!("{:.0}", (value.abs() / unit).round() * unit)))
 }
 
+/// A limit that somebody wrote: no zeros that say nothing.
+pub(crate) fn brief(value: f64) -> String {
+    let text = three(value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// A whole number with thousands apart.
 pub(crate) fn whole(value: u64) -> String {
     apart(&value.to_string())

@@ -8,6 +8,10 @@ use tilemark_record::result::{LoadResult, Measured};
 
 pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts) {
     timeline(page, charts);
+    if view.headline().is_empty() {
+        memory(page, view);
+        return;
+    }
     page.raw("<div class=\"charts even\">\n");
     chart(page, "Served by tile", "one band a tile; even bands are fair", "chart-bands");
     chart(page, "Percentiles", "milliseconds, one line a step", "chart-percentiles");
@@ -50,7 +54,7 @@ fn fairness(page: &mut Markup, view: &View) {
     page.raw("<section class=\"part\"><h2>");
     term(page, "fairness", "Fairness");
     page.raw("</h2><div class=\"charts fair\"><div class=\"chart\" id=\"chart-fairness\" role=\"img\" aria-label=\"What each guest was served over the mean, at each step\"></div>");
-    page.raw("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Step</th><th scope=\"col\">Jain's index</th><th scope=\"col\">Least served</th><th scope=\"col\">of mean</th><th scope=\"col\">Most served</th><th scope=\"col\">of mean</th></tr></thead><tbody>");
+    page.raw("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Step</th><th scope=\"col\">Jain's index</th><th scope=\"col\" class=\"left\">Least served</th><th scope=\"col\">of mean</th><th scope=\"col\" class=\"left\">Most served</th><th scope=\"col\">of mean</th></tr></thead><tbody>");
     for (group, point) in
         view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)))
     {
@@ -82,9 +86,26 @@ fn fairness(page: &mut Markup, view: &View) {
 }
 
 fn memory(page: &mut Markup, view: &View) {
-    page.raw("<section class=\"part\"><h2>Memory</h2><div class=\"charts even\"><figure><figcaption><h3>");
+    page.raw("<div class=\"charts even\">\n");
+    // Without a load it stands on the first screen already.
+    if !view.headline().is_empty() {
+        guest_memory(page, view);
+    }
+    page.raw("<figure class=\"part\"><figcaption><h2>Memory left on the host</h2><span class=\"unit\">GiB, least of any second</span></figcaption>");
+    if view.report.repeats.iter().any(|repeat| repeat.host.memory_available_min.is_some()) {
+        page.raw("<div class=\"chart\" id=\"chart-left\" role=\"img\" aria-label=\"Least memory available at each step\"></div>");
+    } else {
+        page.raw("<div class=\"chart absent\"><p>No figures: the record does not say.</p></div>");
+    }
+    page.raw("</figure></div>\n");
+}
+
+/// Memory per guest against steps.
+pub(super) fn guest_memory(page: &mut Markup, view: &View) {
+    let class = if view.headline().is_empty() { "latency" } else { "part" };
+    page.raw("<figure").attribute("class", class).raw("><figcaption><h2>");
     term(page, "pss", "Memory per guest");
-    page.raw("</h3><span class=\"unit\">MiB, loaded, proportional</span></figcaption>");
+    page.raw("</h2><span class=\"unit\">MiB, proportional set size</span></figcaption>");
     if view.report.result.points.iter().any(|point| point.pss_mib_per_guest.is_some()) {
         page.raw("<div class=\"chart\" id=\"chart-pss\" role=\"img\" aria-label=\"Memory per guest at each step\"></div>");
     } else {
@@ -93,26 +114,25 @@ fn memory(page: &mut Markup, view: &View) {
             .text(reason.as_deref().unwrap_or("nothing was measured"));
         page.raw("</p></div>");
     }
-    page.raw("</figure><figure><figcaption><h3>Memory left on the host</h3><span class=\"unit\">GiB, least of any second</span></figcaption>");
-    if view.report.repeats.iter().any(|repeat| repeat.host.memory_available_min.is_some()) {
-        page.raw("<div class=\"chart\" id=\"chart-left\" role=\"img\" aria-label=\"Least memory available at each step\"></div>");
-    } else {
-        page.raw("<div class=\"chart absent\"><p>No figures: the record does not say.</p></div>");
-    }
-    page.raw("</figure></div></section>\n");
+    page.raw("</figure>");
 }
 
 fn loads(page: &mut Markup, view: &View) {
-    page.raw("<section class=\"part\"><h2>Every load</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Step</th><th scope=\"col\">Load</th><th scope=\"col\">Measured</th><th scope=\"col\">Offered<small>per s</small></th><th scope=\"col\">Served<small>per s</small></th><th scope=\"col\">Achieved</th><th scope=\"col\">Mean<small>ms</small></th><th scope=\"col\">p50</th><th scope=\"col\">p90</th><th scope=\"col\">p99</th><th scope=\"col\">p99.9</th><th scope=\"col\">Max<small>ms</small></th><th scope=\"col\">Errors</th><th scope=\"col\">Requests</th><th scope=\"col\">");
+    page.raw("<section class=\"part\"><h2>Every load</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Step</th><th scope=\"col\" class=\"left\">Load</th><th scope=\"col\" class=\"left\">Measured</th><th scope=\"col\">Offered<small>per s</small></th><th scope=\"col\">Served<small>per s</small></th><th scope=\"col\">Achieved</th><th scope=\"col\">Mean<small>ms</small></th><th scope=\"col\">p50</th><th scope=\"col\">p90</th><th scope=\"col\">p99</th><th scope=\"col\">p99.9</th><th scope=\"col\">Max<small>ms</small></th><th scope=\"col\">Errors</th><th scope=\"col\">Requests</th><th scope=\"col\">");
     term(page, "lateness", "Lateness");
     page.raw("<small>p99, \u{b5}s</small></th></tr></thead><tbody>");
     for (group, point) in
         view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)))
     {
-        for load in &point.loads {
+        for (place, load) in point.loads.iter().enumerate() {
             let class = row_class(view, group.kind, point);
-            page.raw("<tr").attribute("class", &class).raw("><th scope=\"row\">");
-            page.text(&label(view, group, point)).raw("</th>");
+            page.raw("<tr").attribute("class", &class).raw(">");
+            if place == 0 {
+                page.raw("<th scope=\"rowgroup\"")
+                    .attribute("rowspan", &point.loads.len().to_string())
+                    .raw(">");
+                page.text(&label(view, group, point)).raw("</th>");
+            }
             load_cells(page, load);
             page.raw("</tr>\n");
         }
@@ -137,13 +157,18 @@ fn load_cells(page: &mut Markup, load: &LoadResult) {
     for value in [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max] {
         page.element("td", "", &figure(value));
     }
-    page.element("td", "", &share(load.errors)).element("td", "", &whole(latency.n));
+    let errors = load.errors.map(|errors| if errors == 0.0 { "0".to_owned() } else { percent(errors) });
+    page.element("td", "", errors.as_deref().unwrap_or("\u{2013}")).element("td", "", &whole(latency.n));
     page.element("td", "", &figure(load.send_lateness_us.p99));
 }
 
 fn label(view: &View, group: &view::Group, point: &tilemark_record::result::PointResult) -> String {
     let step = view.step(point);
-    if view.groups.len() > 1 && !group.name.is_empty() { format!("{step}, {}", group.name) } else { step }
+    let alone = view.groups.iter().filter(|other| other.kind == group.kind).count() == 1;
+    match group.kind {
+        Kind::Main if alone => step,
+        _ => format!("{step}, {}", group.name),
+    }
 }
 
 fn row_class(view: &View, kind: Kind, point: &tilemark_record::result::PointResult) -> String {

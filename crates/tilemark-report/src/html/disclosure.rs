@@ -3,10 +3,10 @@
 use super::markup::Markup;
 use crate::number::{bytes, counted, seconds, three};
 use crate::published;
-use crate::view::{Notes, View, limit_word};
+use crate::view::{View, limit_word};
 use tilemark_plan::plan::Demand;
 
-pub(super) fn disclosure(page: &mut Markup, view: &View, _notes: &Notes) {
+pub(super) fn disclosure(page: &mut Markup, view: &View) {
     evidence(page, view);
     page.raw("<section class=\"part\" id=\"disclosure\"><h2>Full disclosure</h2><div class=\"command\"><code id=\"command\">");
     page.text(&view.report.result.provenance.command);

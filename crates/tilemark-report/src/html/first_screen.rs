@@ -1,12 +1,14 @@
 //! What is read in ten seconds: chip, answer, cost, trust, and two charts.
 
-use super::{markup::Markup, term};
+use super::{below, markup::Markup, term};
 use crate::number::{bytes, seconds};
 use crate::view::{self, Axis, Charts, Kind, View};
 use tilemark_record::result::Provenance;
 
 /// Squares of the strip of tiles at most; more tiles share a square.
 const SQUARES_MAX: u32 = 40;
+/// Reasons for distrust that the first screen has room for.
+const REASONS_SHOWN: usize = 3;
 
 pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts) {
     page.raw("<header>\n");
@@ -17,9 +19,11 @@ pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts) {
     trust(page, view);
     page.raw("</div>\n<div class=\"charts\">\n");
     if view.report.result.comparison.is_some() {
-        forest(page)
+        forest(page);
+    } else if view.headline().is_empty() {
+        below::guest_memory(page, view);
     } else {
-        latency(page, view, charts)
+        latency(page, view, charts);
     }
     processors(page, view, charts);
     page.raw("</div>\n<noscript><p class=\"reason\">Charts need JavaScript. Every figure stands in the tables.</p></noscript>\n");
@@ -73,7 +77,11 @@ fn facts(view: &View) -> Vec<String> {
 
 fn answer(page: &mut Markup, view: &View) {
     let sentence = view::sentence(view);
-    let long = if sentence.chars().count() > 220 { " long" } else { "" };
+    let long = match sentence.chars().count() {
+        0..=165 => "",
+        166..=240 => " longer",
+        _ => " long",
+    };
     let struck = if view.answer_struck() { " struck" } else { "" };
     page.raw("<div class=\"answer\"><p id=\"answer\"")
         .attribute("class", &format!("sentence{long}{struck}"))
@@ -102,7 +110,8 @@ fn strip(page: &mut Markup, view: &View) {
         return;
     }
     let each = last.div_ceil(SQUARES_MAX);
-    page.raw("<div class=\"strip\" aria-hidden=\"true\">");
+    let doubted = if view.answer_struck() { " doubted" } else { "" };
+    page.raw("<div aria-hidden=\"true\"").attribute("class", &format!("strip{doubted}")).raw(">");
     let mut first = 1;
     while first <= last {
         let end = (first + each - 1).min(last);
@@ -125,6 +134,9 @@ fn strip(page: &mut Markup, view: &View) {
         false => format!("{} to {} not tried", gap.from, gap.to),
     }));
     legend.push(breaks.map_or_else(|| "none broke".to_owned(), |tiles| format!("{tiles} broke")));
+    if view.answer_struck() {
+        legend.push("not trusted".to_owned());
+    }
     if each > 1 {
         legend.push(format!("a square is {each} tiles"));
     }
@@ -161,14 +173,14 @@ fn trust(page: &mut Markup, view: &View) {
             page.element("p", "aside", only);
         }
         several => {
+            let shown = if several.len() > REASONS_SHOWN { REASONS_SHOWN - 1 } else { several.len() };
             page.raw("<ul class=\"aside\">");
-            for reason in several.iter().take(3) {
+            for reason in several.iter().take(shown) {
                 page.element("li", "", reason);
             }
-            if several.len() > 3 {
-                page.raw("<li><a href=\"#evidence\">")
-                    .text(&format!("{} more", several.len() - 3))
-                    .raw("</a></li>");
+            if several.len() > shown {
+                let more = format!("{} more", several.len() - shown);
+                page.raw("<li><a href=\"#evidence\">").text(&more).raw("</a></li>");
             }
             page.raw("</ul>");
         }

@@ -25,9 +25,9 @@ pub fn html(report: &Report) -> String {
     head(&mut page, report);
     page.raw("<body>\n<main>\n");
     first_screen::first_screen(&mut page, &view, &charts);
-    let notes = steps::table(&mut page, &view);
+    steps::steps(&mut page, &view);
     below::below(&mut page, &view, &charts);
-    disclosure::disclosure(&mut page, &view, &notes);
+    disclosure::disclosure(&mut page, &view);
     glossary(&mut page);
     page.raw("</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n");
     page.raw("<script type=\"application/json\" id=\"data\">").json(&charts).raw("</script>\n");

@@ -2,55 +2,71 @@
 
 use super::{markup::Markup, term};
 use crate::number::{change, percent, three};
-use crate::view::{self, COLUMNS, Group, Kind, Notes, Outcome, Row, View};
+use crate::view::{self, COLUMNS, Group, Kind, Outcome, Row, Table, View};
 
-/// Writes the tables and returns the notes that their cells refer to.
-pub(super) fn table(page: &mut Markup, view: &View) -> Notes {
-    let mut notes = Notes::default();
+/// Writes the tables.
+pub(super) fn steps(page: &mut Markup, view: &View) {
     measures(page, view);
     page.raw("<section class=\"part\" id=\"steps\"><h2>Steps</h2><p class=\"about\">");
     match view.headline() {
-        "" => page.raw("This scenario sends no load. "),
-        headline => page.raw("Figures of the load <b>").text(headline).raw("</b>. "),
+        "" => page.raw("This scenario sends no load."),
+        headline => {
+            page.raw("Figures of the load <b>").text(headline).raw("</b>. The gate: every load keeps ");
+            page.text(&view::gate_words(&view.report.plan.scenario.gate)).raw(".")
+        }
     };
-    page.raw("The gate: every load keeps ");
-    page.text(&view::gate_words(&view.report.plan.scenario.gate))
-        .raw(".</p>\n<div class=\"scroll\"><table class=\"steps\"><thead><tr>");
-    for column in &COLUMNS {
-        page.raw("<th scope=\"col\">");
+    let table = view::table(view);
+    if table.groups.is_empty() {
+        page.raw("</p><p class=\"reason\">No step was measured.</p></section>\n");
+        return;
+    }
+    page.raw("</p>\n<div class=\"scroll\"><table class=\"steps\"><thead><tr>");
+    for place in &table.columns {
+        let column = &COLUMNS[*place];
+        page.raw("<th scope=\"col\"").attribute("class", class(*place)).raw(">");
         term(page, column.word, column.head);
         page.raw("<small>").text(column.unit).raw("</small></th>");
     }
     page.raw("</tr></thead>\n");
-    for group in &view.groups {
-        body(page, view, group, &mut notes);
+    for (group, rows) in &table.groups {
+        body(page, &table, group, rows);
     }
     page.raw("</table></div>\n");
-    list(page, &notes);
+    notes(page, &table);
     page.raw("</section>\n");
-    notes
 }
 
-fn body(page: &mut Markup, view: &View, group: &Group, notes: &mut Notes) {
-    page.raw("<tbody")
-        .attribute("class", if group.kind == Kind::Emulated { "emulated" } else { "" })
-        .raw(">");
-    if view.groups.len() > 1 || group.kind == Kind::Emulated {
-        page.raw("<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"13\">");
-        if group.kind == Kind::Emulated {
+/// How the style sheet lays a column out.
+const fn class(place: usize) -> &'static str {
+    match place {
+        9 => "name",
+        11 => "repeats",
+        12 => "gate",
+        _ => "",
+    }
+}
+
+fn body(page: &mut Markup, table: &Table, group: &Group, rows: &[Row]) {
+    let emulated = group.kind == Kind::Emulated;
+    page.raw("<tbody").attribute("class", if emulated { "emulated" } else { "" }).raw(">");
+    if table.groups.len() > 1 || emulated {
+        page.raw("<tr class=\"group\"><th scope=\"rowgroup\"")
+            .attribute("colspan", &table.columns.len().to_string());
+        page.raw(">");
+        if emulated {
             page.raw("<span class=\"chip emulated\">EMULATED</span> shows that guests start and serve; its speed says nothing about this host");
         } else {
             page.text(&group.name);
         }
         page.raw("</th></tr>");
     }
-    for row in view::rows(view, group, notes) {
-        line(page, &row);
+    for row in rows {
+        line(page, table, row);
     }
     page.raw("</tbody>\n");
 }
 
-fn line(page: &mut Markup, row: &Row) {
+fn line(page: &mut Markup, table: &Table, row: &Row) {
     let outcome = match row.outcome {
         Outcome::Held => "held",
         Outcome::Broke => "broke",
@@ -59,14 +75,9 @@ fn line(page: &mut Markup, row: &Row) {
     let struck = if row.struck { " struck" } else { "" };
     let emulated = if row.emulated { " hatched" } else { "" };
     page.raw("<tr").attribute("class", &format!("{outcome}{struck}{emulated}")).raw(">");
-    for (place, cell) in row.cells.iter().enumerate() {
-        let class = match place {
-            9 => "name",
-            11 => "repeats",
-            12 => "gate",
-            _ => "",
-        };
-        page.raw("<td").attribute("class", class).raw("><span class=\"figure\">").text(&cell.text);
+    for place in &table.columns {
+        let cell = &row.cells[*place];
+        page.raw("<td").attribute("class", class(*place)).raw("><span class=\"figure\">").text(&cell.text);
         if let Some(interval) = &cell.interval {
             page.raw(" <span class=\"interval\">").text(interval).raw("</span>");
         }
@@ -84,22 +95,28 @@ fn line(page: &mut Markup, row: &Row) {
     page.raw("</tr>\n");
 }
 
-fn list(page: &mut Markup, notes: &Notes) {
-    if notes.0.is_empty() {
-        return;
+fn notes(page: &mut Markup, table: &Table) {
+    if !table.notes.is_empty() {
+        page.raw("<ol class=\"notes\">");
+        for (place, reason) in table.notes.iter().enumerate() {
+            page.raw("<li")
+                .attribute("id", &format!("note-{}", place + 1))
+                .raw(">")
+                .text(reason)
+                .raw("</li>");
+        }
+        page.raw("</ol>");
     }
-    page.raw("<ol class=\"notes\">");
-    for (place, reason) in notes.0.iter().enumerate() {
-        page.raw("<li").attribute("id", &format!("note-{}", place + 1)).raw(">").text(reason).raw("</li>");
+    for absent in &table.absent {
+        page.raw("<p class=\"about\">Not in the table \u{2013} ").text(absent).raw(".</p>");
     }
-    page.raw("</ol>");
 }
 
 fn measures(page: &mut Markup, view: &View) {
     let Some(comparison) = &view.report.result.comparison else {
         return;
     };
-    page.raw("<section class=\"part\"><h2>What differs</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">A</th><th scope=\"col\">B</th></tr></thead><tbody>");
+    page.raw("<section class=\"part\"><h2>What differs</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Setting</th><th scope=\"col\" class=\"left\">A</th><th scope=\"col\" class=\"left\">B</th></tr></thead><tbody>");
     for difference in &comparison.differences {
         page.raw("<tr><th scope=\"row\">")
             .text(&difference.key)
@@ -114,7 +131,7 @@ fn measures(page: &mut Markup, view: &View) {
     term(page, "interval", "95 % interval");
     page.raw("</th><th scope=\"col\">p</th><th scope=\"col\">");
     term(page, "resolution", "Smallest visible");
-    page.raw("</th><th scope=\"col\">Pairs</th><th scope=\"col\">More is</th><th scope=\"col\">B is</th></tr></thead><tbody>");
+    page.raw("</th><th scope=\"col\">Pairs</th><th scope=\"col\" class=\"left\">More is</th><th scope=\"col\" class=\"left\">B is</th></tr></thead><tbody>");
     for measure in &comparison.measures {
         let figure = &measure.change;
         let interval = match (figure.low, figure.high) {

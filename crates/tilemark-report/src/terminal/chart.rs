@@ -1,7 +1,7 @@
 //! A small chart: p99 of each step over a scale of logarithms, with the gate; for sides, a forest.
 
 use super::paint::{Ink, Paint, clean, columns};
-use crate::number::{change, three};
+use crate::number::{brief, change, three};
 use crate::view::{self, Kind, Outcome, View};
 use tilemark_record::result::{Figure, PointResult};
 
@@ -39,7 +39,7 @@ pub(super) fn latency(view: &View, paint: &Paint, width: usize) -> String {
     let emulated = if view.all_emulated() { ", EMULATED" } else { "" };
     let axis = view.axis_words();
     let title =
-        format!("p99 in ms against {}{emulated}; the line is the gate, {} ms", clean(&axis), three(gate));
+        format!("p99 in ms against {}{emulated}; the line is the gate, {} ms", clean(&axis), brief(gate));
     let mut out = format!("{}\n", paint.ink(Ink::Dim, &title));
     for line in (0..LINES).rev() {
         out.push_str(&chart_line(&steps, &scale, gate, line, slot, paint));
@@ -88,7 +88,7 @@ impl Scale {
 fn chart_line(steps: &[Step], scale: &Scale, gate: f64, line: usize, slot: usize, paint: &Paint) -> String {
     let on_gate = scale.line(gate) == line;
     let label = match (on_gate, line % 2) {
-        (true, _) => three(gate),
+        (true, _) => brief(gate),
         (false, 0) => three(scale.value(line)),
         _ => String::new(),
     };

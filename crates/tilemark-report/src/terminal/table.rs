@@ -1,18 +1,16 @@
 //! One row a step. What does not fit the width goes, the least needed column first.
 
 use super::paint::{Ink, Paint, clean, columns, wrap};
-use crate::view::{COLUMNS, Cell, Group, Kind, Notes, Outcome, Row, View, rows};
+use crate::view::{COLUMNS, Cell, Kind, Outcome, Row, View, table};
 
 pub(super) fn steps(view: &View, paint: &Paint, width: usize) -> String {
-    let mut notes = Notes::default();
-    let tables: Vec<(&Group, Vec<Row>)> =
-        view.groups.iter().map(|group| (group, rows(view, group, &mut notes))).collect();
-    if tables.is_empty() {
+    let table = table(view);
+    if table.groups.is_empty() {
         return "No step was measured.\n".to_owned();
     }
-    let all: Vec<&Row> = tables.iter().flat_map(|(_, rows)| rows).collect();
+    let all: Vec<&Row> = table.groups.iter().flat_map(|(_, rows)| rows).collect();
     let widths = widths(&all);
-    let shown = shown(&widths, width);
+    let shown = shown(&table.columns, &widths, width);
     let mut out = String::new();
     let head = line(&shown, &widths, |place| COLUMNS[place].head.to_owned());
     let unit = line(&shown, &widths, |place| short_unit(place).to_owned());
@@ -21,22 +19,23 @@ pub(super) fn steps(view: &View, paint: &Paint, width: usize) -> String {
         paint.ink(Ink::Strong, head.trim_end()),
         paint.ink(Ink::Dim, unit.trim_end())
     ));
-    for (group, rows) in &tables {
+    for (group, rows) in &table.groups {
         if group.kind == Kind::Emulated {
             out.push_str(&format!(
                 "{}\n",
                 paint.ink(Ink::Warn, "// EMULATED: proves function, not speed //")
             ));
-        } else if tables.len() > 1 {
+        } else if table.groups.len() > 1 {
             out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &clean(&group.name))));
         }
         for row in rows {
-            let text = line(&shown, &widths, |place| text_of(&row.cells[place], place));
+            let text = line(&shown, &widths, |place| text_of(&row.cells[place]));
             out.push_str(&format!("{}\n", row_text(row, text.trim_end(), paint)));
         }
     }
-    for (place, reason) in notes.0.iter().enumerate() {
-        for line in wrap(&clean(&format!("{} {reason}", mark(place + 1))), width) {
+    let notes = table.notes.iter().enumerate().map(|(place, reason)| format!("{} {reason}", mark(place + 1)));
+    for note in notes.chain(table.absent.iter().cloned()) {
+        for line in wrap(&clean(&note), width) {
             out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
         }
     }
@@ -71,7 +70,7 @@ fn short_unit(place: usize) -> &'static str {
     }
 }
 
-fn text_of(cell: &Cell, _place: usize) -> String {
+fn text_of(cell: &Cell) -> String {
     let mut text = clean(&cell.text);
     if let Some(interval) = &cell.interval {
         text.push(' ');
@@ -92,15 +91,15 @@ fn mark(note: usize) -> String {
 fn widths(rows: &[&Row]) -> Vec<usize> {
     (0..COLUMNS.len())
         .map(|place| {
-            let cells = rows.iter().map(|row| columns(&text_of(&row.cells[place], place)));
+            let cells = rows.iter().map(|row| columns(&text_of(&row.cells[place])));
             cells.chain([columns(COLUMNS[place].head), columns(short_unit(place))]).max().unwrap_or(0)
         })
         .collect()
 }
 
 /// The columns that fit.
-fn shown(widths: &[usize], width: usize) -> Vec<usize> {
-    let mut shown: Vec<usize> = (0..widths.len()).collect();
+fn shown(columns: &[usize], widths: &[usize], width: usize) -> Vec<usize> {
+    let mut shown = columns.to_vec();
     let needed =
         |shown: &[usize]| shown.iter().map(|place| widths[*place] + 2).sum::<usize>().saturating_sub(2);
     while needed(&shown) > width && shown.len() > 1 {

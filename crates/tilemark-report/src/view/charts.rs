@@ -341,11 +341,12 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
     let share = |throughput: f64| if mean > 0.0 { throughput / mean } else { 0.0 };
     let latency = point.latency_ms.unwrap_or_default();
     let LatencyMs { p50, p90, p99, p999, max, .. } = latency;
+    let alone = view.groups.iter().filter(|other| other.kind == Kind::Main).count() == 1;
     let hosts = view.report.repeats.iter().filter(|repeat| repeat.point == point.index);
     Detail {
         index: point.index,
         label: view.step(point),
-        group: group.name.clone(),
+        group: if alone && group.kind == Kind::Main { String::new() } else { group.name.clone() },
         kind: kind_name(group.kind),
         outcome: Outcome::of(point).word(),
         struck: view.struck(point),

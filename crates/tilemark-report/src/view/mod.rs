@@ -9,5 +9,5 @@ mod trust;
 
 pub(crate) use charts::{Charts, charts, outcome_name};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
-pub(crate) use rows::{COLUMNS, Cell, Notes, Outcome, Row, limit_word, measure_words, p99, rows};
+pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, measure_words, p99, table};
 pub(crate) use trust::{Chip, chips, cost, gate_words, sentence, trust};

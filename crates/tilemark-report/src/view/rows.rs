@@ -1,6 +1,6 @@
 //! The table of steps.
 
-use super::{Kind, View};
+use super::{Group, Kind, View};
 use crate::number::{percent, three, whole};
 use tilemark_record::result::{Figure, GateMeasure, GuestResult, LimitResource, PointResult};
 
@@ -91,9 +91,56 @@ pub(crate) struct Row {
     pub(crate) emulated: bool,
 }
 
+/// The table of steps.
+pub(crate) struct Table<'a> {
+    /// The rows of each group.
+    pub(crate) groups: Vec<(&'a Group<'a>, Vec<Row>)>,
+    /// The columns that hold anything, by their place in [`COLUMNS`].
+    pub(crate) columns: Vec<usize>,
+    /// Columns that hold nothing at all, with the reason.
+    pub(crate) absent: Vec<String>,
+    /// The reasons that cells refer to, the first one is number 1.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The table of steps: what has no figure anywhere leaves it and is named below.
+pub(crate) fn table<'a>(view: &'a View) -> Table<'a> {
+    let mut notes = Notes::default();
+    let mut groups: Vec<(&Group, Vec<Row>)> = view
+        .groups
+        .iter()
+        .map(|group| {
+            (group, group.points.iter().map(|point| row(view, group.kind, point, &mut notes)).collect())
+        })
+        .collect();
+    let empty = |place: usize| {
+        let mut rows = groups.iter().flat_map(|(_, rows)| rows).peekable();
+        let first = rows.peek().and_then(|row| row.cells[place].note);
+        first.filter(|note| rows.all(|row| row.cells[place].note == Some(*note)))
+    };
+    let absent: Vec<Option<usize>> = (0..COLUMNS.len()).map(empty).collect();
+    let columns: Vec<usize> = (0..COLUMNS.len()).filter(|place| absent[*place].is_none()).collect();
+    let mut kept = Notes::default();
+    for cell in groups.iter_mut().flat_map(|(_, rows)| rows).flat_map(|row| &mut row.cells) {
+        // Numbers are given again: reasons of whole columns stand below the table without one.
+        cell.note = cell
+            .note
+            .filter(|note| !absent.contains(&Some(*note)))
+            .map(|note| kept.number(notes.0[note - 1].clone()));
+    }
+    let words = notes.0.iter().enumerate().filter_map(|(place, reason)| {
+        let heads: Vec<&str> = (0..COLUMNS.len())
+            .filter(|column| absent[*column] == Some(place + 1))
+            .map(|column| COLUMNS[column].head)
+            .collect();
+        (!heads.is_empty()).then(|| format!("{}: {reason}", heads.join(", ")))
+    });
+    Table { columns, absent: words.collect(), notes: kept.0, groups }
+}
+
 /// Reasons for missing figures, each named once.
 #[derive(Default)]
-pub(crate) struct Notes(pub(crate) Vec<String>);
+struct Notes(Vec<String>);
 
 impl Notes {
     fn number(&mut self, reason: String) -> usize {
@@ -103,11 +150,6 @@ impl Notes {
         });
         place + 1
     }
-}
-
-/// The rows of one group; reasons for what is missing go to `notes`.
-pub(crate) fn rows(view: &View, group: &super::Group, notes: &mut Notes) -> Vec<Row> {
-    group.points.iter().map(|point| row(view, group.kind, point, notes)).collect()
 }
 
 fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {

@@ -1,7 +1,7 @@
 //! Chip, answer, cost and trust: what the first screen says in words.
 
 use super::{Kind, View};
-use crate::number::{counted, percent, three};
+use crate::number::{brief, counted, percent};
 use std::collections::BTreeMap;
 use tilemark_plan::plan::{AcceleratorVerdict, Backend};
 use tilemark_record::result::{Figure, PointResult, VerdictStatus};
@@ -87,20 +87,23 @@ pub(crate) fn cost(view: &View) -> CostView {
     }
     let scenario = &result.scenario;
     let twin = Some(format!("tilemark run {scenario} --twin"));
+    let doctor = Some("tilemark doctor".to_owned());
     let kvm_points = result.points.iter().any(|point| point.backend == Backend::Kvm);
     let reason = result.missing.get("cost").map(|reason| sentence_of(reason));
     let (why, command) = match view.report.plan.host.kvm {
+        _ if kvm_points && view.groups.iter().any(|group| group.kind == Kind::Twin) => {
+            ("The native twin was measured; the record holds no ratio of the two.", None)
+        }
         _ if kvm_points => ("Not measured: this run had no native twin.", twin),
         AcceleratorVerdict::Usable => ("Not measured: this run had no guests on KVM.", twin),
         AcceleratorVerdict::TooSlow => {
-            ("Not measurable here: KVM is present and too slow to boot a guest.", None)
+            ("Not measurable here: KVM is present and too slow to boot a guest.", doctor)
         }
-        AcceleratorVerdict::Absent => ("Not measurable here: this host offers no KVM.", None),
+        AcceleratorVerdict::Absent => ("Not measurable here: this host offers no KVM.", doctor),
         AcceleratorVerdict::Unknown => {
-            ("Not measured: the probe could not tell whether KVM works here.", None)
+            ("Not measured: the probe could not tell whether KVM works here.", doctor)
         }
     };
-    let command = command.or_else(|| Some("tilemark doctor".to_owned()));
     CostView { sentence: reason.unwrap_or_else(|| why.to_owned()), unequal: Vec::new(), command }
 }
 
@@ -216,9 +219,9 @@ fn half_width(figure: &Figure) -> Option<f64> {
 /// `p99 ≤ 50 ms, errors ≤ 0.1 %, achieved ≥ 99 %`
 pub(crate) fn gate_words(gate: &tilemark_plan::scenario::Gate) -> String {
     format!(
-        "p99 \u{2264} {} ms, errors \u{2264} {}, achieved \u{2265} {}",
-        three(gate.p99.as_milliseconds()),
-        percent(gate.errors.get()),
-        percent(gate.achieved.get())
+        "p99 \u{2264} {}\u{202f}ms, errors \u{2264} {}\u{202f}%, achieved \u{2265} {}\u{202f}%",
+        brief(gate.p99.as_milliseconds()),
+        brief(gate.errors.get() * 100.0),
+        brief(gate.achieved.get() * 100.0)
     )
 }
