@@ -2,7 +2,7 @@
 
 use super::{
     command::{Birth, arguments, number},
-    qmp::{Monitor, MonitorError, clone_commands, freeze_commands, is_migrated, is_resumed},
+    qmp::{Monitor, MonitorError, clone_commands, freeze_commands, greeting, is_migrated, is_resumed},
     settings::{Accelerator, QemuSettings, QemuVersion},
     template::{Frozen, Thawed},
 };
@@ -22,7 +22,7 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, OwnedFd},
         unix::net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
@@ -137,30 +137,36 @@ impl QemuBackend {
         let materials = Materials {
             tap: self.network.unconnected_tap(number)?,
             memory: Some(thawed.memory()?),
-            state: Some(thawed.state()?),
+            state: None,
             birth: Birth::Template,
         };
         let guest = Arc::new(self.spawn(&plan, number, materials)?);
         let id = GuestId(number);
         lock(&self.guests).insert(number, guest);
-        let frozen = self.warm_and_freeze(id, &plan, service);
+        let frozen = thawed.state().and_then(|state| self.warm_and_freeze(id, &plan, service, &state));
         let stopped = self.stop(id);
         lock(&self.guests).remove(&number);
         frozen.and(stopped)?;
         thawed.freeze()
     }
 
-    fn warm_and_freeze(&self, id: GuestId, plan: &GuestPlan, service: &Service) -> Result<(), GuestError> {
+    fn warm_and_freeze(
+        &self,
+        id: GuestId,
+        plan: &GuestPlan,
+        service: &Service,
+        state: &OwnedFd,
+    ) -> Result<(), GuestError> {
         let mut session = self.connect(id, TEMPLATE_WITHIN)?;
         expect_serving(plan, session.ask(&Request::StartService(service.clone()), TEMPLATE_WITHIN)?)?;
         drop(session);
         let guest = self.guest(id)?;
+        lock(&guest.inner).hang_up();
         guest.settle();
         let mut inner = lock(&guest.inner);
-        inner.hang_up();
         let frozen = inner
             .monitor
-            .send(&freeze_commands(number::STATE))
+            .send_with(&freeze_commands(), state.as_fd())
             .map_err(MonitorError::Stream)
             .and_then(|()| inner.monitor.wait(FREEZES_WITHIN, is_migrated));
         frozen.map_err(|error| guest.monitor_failed(error, FREEZES_WITHIN))
@@ -176,9 +182,11 @@ impl QemuBackend {
         let (ours, theirs) = UnixStream::pair().map_err(file("make a socket for", &folder))?;
         let birth = materials.birth;
         let mut monitor = Monitor::new(&plan.name, ours).map_err(file("use the socket of", &folder))?;
-        let commands = clone_commands(number::STATE);
-        let first = if birth == Birth::Clone { &commands[..] } else { &commands[..1] };
-        monitor.send(first).map_err(file("write to the monitor of", &folder))?;
+        let greeted = match &materials.state {
+            Some(state) => monitor.send_with(&clone_commands(), state.as_fd()),
+            None => monitor.send(&[greeting()]),
+        };
+        greeted.map_err(file("write to the monitor of", &folder))?;
         let files = Files {
             console: File::create(&console).map_err(file("make", &console))?,
             log: File::create(&qemu_log).map_err(file("make", &qemu_log))?,
@@ -215,9 +223,6 @@ impl QemuBackend {
             .own_session();
         if let Some(memory) = materials.memory {
             spawn = spawn.hand(memory, number::MEMORY);
-        }
-        if let Some(state) = materials.state {
-            spawn = spawn.hand(state, number::STATE);
         }
         Ok(spawn)
     }

@@ -11,8 +11,7 @@ pub(super) mod number {
     pub(crate) const TAP: i32 = 12;
     pub(crate) const CONSOLE: i32 = 13;
     pub(crate) const MEMORY: i32 = 14;
-    pub(crate) const STATE: i32 = 15;
-    pub(crate) const INITRAMFS: i32 = 16;
+    pub(crate) const INITRAMFS: i32 = 15;
 }
 
 /// Size of the translator's buffer for each guest, in MiB. QEMU's default is an eighth of the host's memory; 8 MiB holds

@@ -1,10 +1,12 @@
 //! QEMU's monitor: one JSON document a line, answers and events mixed.
 
 use crate::{conversation::Limited, error::GuestError};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 use std::{
-    io::{self, BufRead, BufReader, Write},
-    os::unix::net::UnixStream,
+    io::{self, BufRead, BufReader, IoSlice, Write},
+    mem::MaybeUninit,
+    os::{fd::BorrowedFd, unix::net::UnixStream},
     time::Duration,
 };
 
@@ -19,26 +21,38 @@ pub(super) struct Monitor {
     reader: BufReader<Limited>,
 }
 
-/// The commands with which a clone begins, written before QEMU even starts.
-pub(super) fn clone_commands(state: i32) -> Vec<Value> {
+/// The name by which QEMU knows the descriptor of the state. QEMU 7.2 takes no number here, and no file.
+const STATE: &str = "state";
+
+fn capabilities() -> Value {
     let capabilities = json!([
         {"capability": "x-ignore-shared", "state": true},
         {"capability": "events", "state": true},
     ]);
-    vec![
-        json!({"execute": "qmp_capabilities"}),
-        json!({"execute": "migrate-set-capabilities", "arguments": {"capabilities": capabilities}}),
-        json!({"execute": "migrate-incoming", "arguments": {"uri": format!("fd:{state}")}}),
-    ]
+    json!({"execute": "migrate-set-capabilities", "arguments": {"capabilities": capabilities}})
 }
 
-/// The commands that freeze a template.
-pub(super) fn freeze_commands(state: i32) -> Vec<Value> {
-    let mut commands = clone_commands(state);
-    commands.remove(0);
-    commands.insert(0, json!({"execute": "stop"}));
-    commands[2] = json!({"execute": "migrate", "arguments": {"uri": format!("fd:{state}")}});
-    commands
+fn receive_state() -> Value {
+    json!({"execute": "getfd", "arguments": {"fdname": STATE}})
+}
+
+/// What every monitor is told first.
+pub(super) fn greeting() -> Value {
+    json!({"execute": "qmp_capabilities"})
+}
+
+/// The commands with which a clone begins, written before QEMU even starts; the state's descriptor goes with them.
+pub(super) fn clone_commands() -> [Value; 4] {
+    let uri = format!("fd:{STATE}");
+    let load = json!({"execute": "migrate-incoming", "arguments": {"uri": uri}});
+    [greeting(), capabilities(), receive_state(), load]
+}
+
+/// The commands that freeze a template; a descriptor to write the state to goes with them.
+pub(super) fn freeze_commands() -> [Value; 4] {
+    let uri = format!("fd:{STATE}");
+    let save = json!({"execute": "migrate", "arguments": {"uri": uri}});
+    [json!({"execute": "stop"}), capabilities(), receive_state(), save]
 }
 
 impl Monitor {
@@ -52,6 +66,20 @@ impl Monitor {
     pub(super) fn send(&mut self, commands: &[Value]) -> io::Result<()> {
         let text: String = commands.iter().map(|command| format!("{command}\n")).collect();
         self.stream.write_all(text.as_bytes())
+    }
+
+    /// The same, with a descriptor for the `getfd` among them. All in one message, for QEMU keeps one at a time.
+    pub(super) fn send_with(&mut self, commands: &[Value], descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let text: String = commands.iter().map(|command| format!("{command}\n")).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let sent =
+            sendmsg(&self.stream, &[IoSlice::new(text.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
+        self.stream.write_all(&text.as_bytes()[sent..])
     }
 
     /// Reads until `wanted` says that it saw what it waits for. A command that QEMU refused is an error, as is a
