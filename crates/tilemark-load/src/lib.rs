@@ -21,6 +21,8 @@ mod run;
 mod sample;
 mod schedule;
 mod sender;
+#[cfg(test)]
+mod simulation;
 mod stop;
 mod worker;
 
