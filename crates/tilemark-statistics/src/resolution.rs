@@ -19,7 +19,7 @@ pub const FOUND_FRACTION: f64 = 0.95;
 const TRIED_RELABELINGS_MAX: u64 = 1_024;
 
 /// Synthetic comparisons behind a resolution that is tried out.
-const TRIALS: u64 = 1_000;
+const TRIALS: u64 = 500;
 
 /// The deviation of one repeat about its block and side: what is left when each block's level and the
 /// difference between the sides are taken away. For pairs that is the deviation of the differences divided by

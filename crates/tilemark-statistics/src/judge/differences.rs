@@ -19,18 +19,18 @@ pub(crate) fn of_points(a: &Point, b: &Point) -> Vec<Difference> {
 
 /// What differs between two hosts.
 pub(crate) fn of_hosts(a: &HostSummary, b: &HostSummary) -> Vec<Difference> {
-    let pairs = [
-        ("host", a.name.clone(), b.name.clone()),
-        ("host.kernel", a.kernel.clone(), b.kernel.clone()),
-        ("host.processor", a.processor.clone(), b.processor.clone()),
-        ("host.threads", a.threads.len().to_string(), b.threads.len().to_string()),
-        ("host.memory", a.memory_total.rounded(), b.memory_total.rounded()),
+    let difference = |key: &str, of: &dyn Fn(&HostSummary) -> String| {
+        let found = Difference { key: key.to_owned(), a: of(a), b: of(b) };
+        (found.a != found.b).then_some(found)
+    };
+    let all = [
+        difference("host", &|host| host.name.clone()),
+        difference("host.kernel", &|host| host.kernel.clone()),
+        difference("host.processor", &|host| host.processor.clone()),
+        difference("host.threads", &|host| host.threads.len().to_string()),
+        difference("host.memory", &|host| host.memory_total.rounded()),
     ];
-    pairs
-        .into_iter()
-        .filter(|(_, a, b)| a != b)
-        .map(|(key, a, b)| Difference { key: key.to_owned(), a, b })
-        .collect()
+    all.into_iter().flatten().collect()
 }
 
 #[derive(Default)]

@@ -25,26 +25,34 @@ impl<'a> MeasuredPoint<'a> {
         let mut own: Vec<&RepeatSummary> =
             repeats.iter().filter(|repeat| repeat.point == point.index).collect();
         own.sort_by_key(|repeat| (repeat.block, repeat.repeat));
-        let (mut kept, mut saturated, mut spoiled, mut voided) = (vec![], vec![], vec![], vec![]);
+        let mut sorted = Self {
+            point,
+            kept: Vec::new(),
+            saturated: Vec::new(),
+            spoiled: Vec::new(),
+            voided: Vec::new(),
+            gate: GateFinding::Holds,
+        };
         for repeat in own {
-            let reason = match soundness(point, repeat) {
-                Soundness::Sound => {
-                    kept.push(repeat);
-                    continue;
-                }
-                Soundness::Saturated(reason) => {
-                    saturated.push(repeat);
-                    reason
-                }
-                Soundness::Spoiled(reason) => {
-                    spoiled.push(repeat);
-                    reason
-                }
-            };
-            voided.push(Voided { repeat: repeat.repeat, reason });
+            sorted.take(repeat);
         }
-        let gate = gate(point, &kept, &saturated, &voided);
-        Self { point, kept, saturated, spoiled, voided, gate }
+        sorted.gate = gate(point, &sorted.kept, &sorted.saturated, &sorted.voided);
+        sorted
+    }
+
+    fn take(&mut self, repeat: &'a RepeatSummary) {
+        let reason = match soundness(self.point, repeat) {
+            Soundness::Sound => return self.kept.push(repeat),
+            Soundness::Saturated(reason) => {
+                self.saturated.push(repeat);
+                reason
+            }
+            Soundness::Spoiled(reason) => {
+                self.spoiled.push(repeat);
+                reason
+            }
+        };
+        self.voided.push(Voided { repeat: repeat.repeat, reason });
     }
 
     /// Whether anything was measured here at all.

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Plan, SideName};
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{
-    Comparison, ComparisonOutcome, Difference, MeasureComparison, Verdict, VerdictStatus,
-};
+use tilemark_record::result::{Comparison, ComparisonOutcome, Difference, MeasureComparison, Verdict};
 use tilemark_record::summary::RepeatSummary;
 
 use super::cost::{in_blocks, p50, p99, processor_per_answer, throughput};
@@ -135,10 +133,8 @@ fn compared(
             missing.insert(format!("comparison.{}.resolution", change.measure), reason.reason.clone());
         }
     }
-    let outcome = match pairs.iter().all(|pair| counts(pair.a.point.backend)) {
-        true => outcome(arithmetic.verdict),
-        false => ComparisonOutcome::CannotTell,
-    };
+    let emulated = pairs.iter().any(|pair| !counts(pair.a.point.backend));
+    let outcome = if emulated { ComparisonOutcome::CannotTell } else { outcome(arithmetic.verdict) };
     let mut comparison = Comparison { differences, measures: stored, outcome, sentence: String::new() };
     comparison.sentence = sentence::sides(&comparison, pairing);
     JudgedSides { comparison, arithmetic }
@@ -227,9 +223,4 @@ fn measure_comparison(change: &Change) -> Result<MeasureComparison, String> {
         more_is_better: change.better_when == BetterWhen::Higher,
         outcome: outcome(change.verdict),
     })
-}
-
-/// Whether a verdict may accuse or acquit.
-pub(crate) fn is_trusted(verdict: &Verdict) -> bool {
-    verdict.status == VerdictStatus::Trusted
 }

@@ -7,7 +7,6 @@ use super::counts;
 use super::gate::GateFinding;
 use super::ladder;
 use super::measured::MeasuredPoint;
-use super::sides::is_trusted;
 use crate::compare::{ExitVerdict, Rank, SideComparison, SideVerdict};
 use crate::interval::INTERVAL_REPEATS_MIN;
 
@@ -134,9 +133,10 @@ pub(crate) fn of_sides<'m, 'a: 'm>(
     doubts.verdict()
 }
 
+/// Only figures that can be trusted accuse or acquit.
 pub(crate) fn exit_verdict(verdict: &Verdict, sides: Option<&SideComparison>, tolerance: f64) -> ExitVerdict {
     match sides {
-        Some(sides) if is_trusted(verdict) => sides.exit_verdict(tolerance),
+        Some(sides) if verdict.status == VerdictStatus::Trusted => sides.exit_verdict(tolerance),
         _ => ExitVerdict::CannotTell,
     }
 }

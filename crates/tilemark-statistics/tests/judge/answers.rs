@@ -125,6 +125,14 @@ fn a_spoiled_step_below_a_broken_one_is_neither_held_nor_untried() {
 }
 
 #[test]
+fn a_step_held_above_a_spoiled_one_is_not_held_with_all_below_it() {
+    let judged = ladder(&[Kvm], &[1, 2, 4]).at(2, |repeat| repeat.host.processor.steal = 0.4).judged();
+    assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(1), None));
+    assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
+    assert!(judged.sentence.starts_with("Holds at least 1 tile: "), "{}", judged.sentence);
+}
+
+#[test]
 fn steps_that_were_planned_and_not_reached_are_not_held_and_cannot_tell() {
     let judged = ladder(&[Kvm], &[1, 2, 4]).without(|_, point| point.tiles > 1).judged();
     assert_eq!(judged.answer.holds, Some(1));

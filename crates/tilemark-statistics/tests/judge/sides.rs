@@ -6,7 +6,7 @@ use tilemark_record::summary::RepeatSummary;
 use tilemark_statistics::ExitVerdict;
 use tilemark_statistics::judge::compare_records;
 
-use crate::run::{CLOSED, Run, SCENARIO, ladder, sides};
+use crate::run::{CLOSED, Run, SCENARIO, ladder, of_scenario, sides};
 
 const A: &[(&str, &str)] = &[("qemu.machine", "pc")];
 const B: &[(&str, &str)] = &[("qemu.machine", "q35")];
@@ -158,6 +158,15 @@ fn two_records_are_compared_unpaired_where_step_and_backend_are_the_same() {
             .contains(", 5 repeats a side. Only host.kernel differs: 6.1 (A), 6.12 (B).")
     );
     assert_eq!(found.exit_verdict(0.05), ExitVerdict::Worse);
+}
+
+#[test]
+fn what_differs_in_every_guest_is_told_once() {
+    let a = ladder(&[Backend::Kvm], &[4]);
+    let b = of_scenario(&SCENARIO.replace("role = \"web\"", "role = \"web\"\nmemory = \"512MiB\""), &[4]);
+    let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats);
+    let keys: Vec<&str> = found.comparison.differences.iter().map(|found| found.key.as_str()).collect();
+    assert_eq!(keys, ["guests.memory"]);
 }
 
 #[test]
