@@ -7,7 +7,7 @@ use kvm_ioctls::{Kvm, VcpuExit, VcpuFd, VmFd};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use super::code::{PORT_TURN, PORT_WRONG, Routine, TOKEN};
-use super::kick::Kicker;
+use super::kick::{Kicker, thread_time};
 
 /// The API version since Linux 2.6.22; the kernel's documentation says to refuse every other (api.rst, 4.1).
 const API_VERSION: i32 = 12;
@@ -106,7 +106,10 @@ pub(super) enum End {
 pub(super) struct Stretch {
     pub(super) end: End,
     pub(super) turns: u64,
+    /// Of the clock on the wall.
     pub(super) elapsed: Duration,
+    /// Of the thread's processor time.
+    pub(super) used: Duration,
 }
 
 /// The guest. Its parts are dropped in this order: vCPU, VM, then the memory that the VM uses.
@@ -159,9 +162,9 @@ impl<'k> Guest<'k> {
     ) -> Stretch {
         let turns = registers.rsi;
         if let Err(reason) = self.set_up(routine, registers) {
-            return Stretch { end: End::Stopped(reason), turns: 0, elapsed: Duration::ZERO };
+            return self.stretch(End::Stopped(reason), 0, Duration::ZERO, Duration::ZERO);
         }
-        let start = Instant::now();
+        let (start, start_used) = (Instant::now(), thread_time());
         let deadline = start + budget;
         self.kicker.arm(deadline);
         let end = loop {
@@ -175,24 +178,25 @@ impl<'k> Guest<'k> {
                 break End::OutOfTime;
             }
         };
-        let elapsed = start.elapsed();
+        let (elapsed, used) = (start.elapsed(), thread_time() - start_used);
         self.kicker.rest();
-        self.stretch(end, turns, elapsed)
+        self.stretch(end, turns, elapsed, used)
     }
 
-    fn stretch(&self, end: End, turns: u64, elapsed: Duration) -> Stretch {
-        match self.vcpu.get_regs() {
-            Ok(registers) => {
-                let done = turns.saturating_sub(registers.rsi);
+    fn stretch(&self, end: End, turns: u64, elapsed: Duration, used: Duration) -> Stretch {
+        match (self.vcpu.get_regs(), end) {
+            (Err(error), _) => {
+                Stretch { end: End::Stopped(format!("KVM_GET_REGS: {error}")), turns: 0, elapsed, used }
+            }
+            (Ok(registers), end) => {
                 let end = match end {
                     End::Stopped(what) => {
                         End::Stopped(format!("{what} at {}", self.instruction(registers.rip)))
                     }
                     other => other,
                 };
-                Stretch { end, turns: done, elapsed }
+                Stretch { end, turns: turns.saturating_sub(registers.rsi), elapsed, used }
             }
-            Err(error) => Stretch { end: End::Stopped(format!("KVM_GET_REGS: {error}")), turns: 0, elapsed },
         }
     }
 

@@ -1,10 +1,13 @@
 //! A deadline for a thread that sits in the kernel: a second thread signals it, again and again, until it is out.
+//! And the clock that such a thread is timed by.
 
 use std::io;
 use std::mem;
 use std::ptr;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Between two signals. A signal that comes just before the ioctl is lost, so one is not enough.
 const KICK_EVERY: Duration = Duration::from_millis(1);
@@ -24,6 +27,13 @@ pub(super) fn install_handler() -> io::Result<()> {
     // SAFETY: the handler is an empty function, so it may run at any instruction. Safe wrappers ask for the same promise.
     let result = unsafe { libc::sigaction(signal(), &action, ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Processor time of the calling thread, guest mode included. Loops are timed by it and not by the wall clock, so that
+/// what other processes take from the thread does not look like a slow accelerator.
+pub(super) fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// What the kicking thread waits for.
