@@ -1,5 +1,6 @@
 //! The store on MariaDB.
 
+use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +20,8 @@ use crate::session::{
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Statements that a session keeps: a few for each number of items in a cart, and some more.
-const STATEMENTS_KEPT: usize = 256;
+/// Statements that a session keeps prepared.
+const STATEMENTS_KEPT: usize = 32;
 
 const LOGIN: &str = "SELECT c.customerid, p.title, p.actor, q.title FROM customers c LEFT JOIN (cust_hist h \
     JOIN products p ON p.prod_id = h.prod_id JOIN products q ON q.prod_id = p.common_prod_id) \
@@ -30,8 +31,6 @@ const NEW_CUSTOMER: &str = "INSERT INTO customers (firstname, lastname, address1
     VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const BROWSE_COLUMNS: &str =
     "SELECT prod_id, category, title, actor, price, special, common_prod_id FROM products";
-const NEW_ORDER: &str = "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) \
-    VALUES (CURRENT_DATE, ?, ? / 100, ? / 100, ? / 100)";
 const LOW_STOCK: &str = "SELECT quan_in_stock FROM inventory WHERE prod_id = ? FOR UPDATE";
 const NEW_REORDER: &str = "INSERT INTO reorder (prod_id, date_low, quan_low, date_reordered, quan_reordered, \
     date_expected) VALUES (?, CURRENT_DATE, ?, CURRENT_DATE, ?, CURRENT_DATE)";
@@ -84,30 +83,68 @@ fn named(what: &str, error: mysql::Error) -> StoreError {
     }
 }
 
-/// Statements that differ by the number of items, prepared when first needed.
-#[derive(Default)]
-struct ByItems(Vec<Option<Statement>>);
-
-impl ByItems {
-    fn get(
-        &mut self,
-        conn: &mut Conn,
-        items: usize,
-        sql: impl FnOnce(usize) -> String,
-    ) -> Result<Statement, mysql::Error> {
-        if self.0.len() <= items {
-            self.0.resize(items + 1, None);
+/// Writes a list, its parts made one by one.
+fn write_list(
+    out: &mut String,
+    items: &[Item],
+    between: &str,
+    mut part: impl FnMut(&mut String, usize, &Item) -> fmt::Result,
+) -> fmt::Result {
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push_str(between);
         }
-        let place = &mut self.0[items];
-        if place.is_none() {
-            *place = Some(conn.prep(sql(items))?);
-        }
-        Ok(place.clone().expect("it was just prepared"))
+        part(out, at, item)?;
     }
+    Ok(())
 }
 
-fn list(part: &str, times: usize) -> String {
-    vec![part; times].join(", ")
+/// Begins the transaction, reads the prices and locks the stocks. The index is forced: on a small table the server would
+/// rather read every row, and lock it.
+fn write_look(out: &mut String, wanted: &[Item]) -> fmt::Result {
+    let ids =
+        |out: &mut String| write_list(out, wanted, ", ", |out, _, item| write!(out, "{}", item.prod_id));
+    out.push_str(
+        "START TRANSACTION; SELECT prod_id, CAST(price * 100 AS SIGNED) FROM products WHERE prod_id IN (",
+    );
+    ids(out)?;
+    out.push_str(
+        ") ORDER BY prod_id; SELECT prod_id, quan_in_stock FROM inventory FORCE INDEX (PRIMARY) WHERE prod_id IN (",
+    );
+    ids(out)?;
+    out.push_str(") ORDER BY prod_id FOR UPDATE");
+    Ok(())
+}
+
+/// The order, the stock, the lines, the history and the commit.
+fn write_order(out: &mut String, cart: &Cart, wanted: &[Item], receipt: &Receipt) -> fmt::Result {
+    let customer = cart.customer_id;
+    write!(
+        out,
+        "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) \
+         VALUES (CURRENT_DATE, {customer}, {} / 100, {} / 100, {} / 100); UPDATE inventory FORCE INDEX (PRIMARY) SET ",
+        receipt.net_cents,
+        receipt.tax_cents,
+        receipt.total_cents()
+    )?;
+    for (column, sign) in [("quan_in_stock", '-'), ("sales", '+')] {
+        write!(out, "{column} = {column} {sign} CASE prod_id ")?;
+        write_list(out, wanted, " ", |out, _, item| {
+            write!(out, "WHEN {} THEN {}", item.prod_id, item.quantity)
+        })?;
+        out.push_str(if sign == '-' { " END, " } else { " END WHERE prod_id IN (" });
+    }
+    write_list(out, wanted, ", ", |out, _, item| write!(out, "{}", item.prod_id))?;
+    out.push_str("); INSERT INTO orderlines (orderlineid, orderid, prod_id, quantity, orderdate) VALUES ");
+    write_list(out, &cart.items, ", ", |out, at, item| {
+        write!(out, "({}, LAST_INSERT_ID(), {}, {}, CURRENT_DATE)", at + 1, item.prod_id, item.quantity)
+    })?;
+    out.push_str("; INSERT INTO cust_hist (customerid, orderid, prod_id) VALUES ");
+    write_list(out, &cart.items, ", ", |out, _, item| {
+        write!(out, "({customer}, LAST_INSERT_ID(), {})", item.prod_id)
+    })?;
+    out.push_str("; COMMIT");
+    Ok(())
 }
 
 /// A client's connection.
@@ -118,11 +155,7 @@ pub struct MariadbSession {
     browse_category: Statement,
     browse_actor: Statement,
     browse_title: Statement,
-    new_order: Statement,
-    shelves: ByItems,
-    take: ByItems,
-    lines: ByItems,
-    history: ByItems,
+    text: String,
 }
 
 impl MariadbSession {
@@ -140,11 +173,7 @@ impl MariadbSession {
             ))?,
             browse_actor: prepare(&by_words("actor"))?,
             browse_title: prepare(&by_words("title"))?,
-            new_order: prepare(NEW_ORDER)?,
-            shelves: ByItems::default(),
-            take: ByItems::default(),
-            lines: ByItems::default(),
-            history: ByItems::default(),
+            text: String::new(),
             conn,
         })
     }
@@ -153,79 +182,59 @@ impl MariadbSession {
         self.conn.query_drop("ROLLBACK").map_err(|error| named("a rollback", error))
     }
 
-    /// Everything between the begin and the end of the purchase's transaction.
+    /// The purchase's transaction, in two messages: look and lock, then write and commit. All values are whole numbers,
+    /// so they stand in the text; prepared statements would be a message each.
     fn buy(&mut self, cart: &Cart) -> Result<Bought, mysql::Error> {
         let wanted = cart.by_product();
-        self.conn.query_drop("START TRANSACTION")?;
-        let shelves = self.read_shelves(&wanted)?;
+        let shelves = self.lock_shelves(&wanted)?;
         let net_cents = match check_stock(&wanted, &shelves) {
             Stock::Enough { net_cents } => net_cents,
             Stock::Short(item) => return Ok(Bought::Short(item)),
             Stock::Unknown => return Ok(Bought::UnknownProduct),
         };
-        let tax_cents = tax_cents(net_cents);
-        let amounts = (cart.customer_id, net_cents, tax_cents, net_cents + tax_cents);
-        self.conn.exec_drop(&self.new_order, amounts)?;
-        let order_id = self.conn.last_insert_id() as i64;
-        self.take_from_stock(&wanted)?;
-        self.write_lines(order_id, cart)?;
-        self.conn.query_drop("COMMIT")?;
-        Ok(Bought::Committed(Receipt { order_id, net_cents, tax_cents }))
+        let receipt = Receipt { order_id: 0, net_cents, tax_cents: tax_cents(net_cents) };
+        self.text.clear();
+        write_order(&mut self.text, cart, &wanted, &receipt).expect("a string takes any text");
+        let mut order_id = 0;
+        let mut results = self.conn.query_iter(&self.text)?;
+        // The first answer is that of the order. Every answer must be read: an error may stand in any of them.
+        while let Some(answer) = results.iter() {
+            if order_id == 0 {
+                order_id = answer.last_insert_id().unwrap_or_default();
+            }
+            for row in answer {
+                row?;
+            }
+        }
+        drop(results);
+        Ok(Bought::Committed(Receipt { order_id: order_id as i64, ..receipt }))
     }
 
-    /// Reads prices and stocks and locks the stocks, by rising product.
-    fn read_shelves(&mut self, wanted: &[Item]) -> Result<Vec<Shelf>, mysql::Error> {
-        let statement = self.shelves.get(&mut self.conn, wanted.len(), |items| {
-            format!(
-                "SELECT i.prod_id, CAST(p.price * 100 AS SIGNED), i.quan_in_stock FROM inventory i STRAIGHT_JOIN \
-                 products p ON p.prod_id = i.prod_id WHERE i.prod_id IN ({}) ORDER BY i.prod_id FOR UPDATE",
-                list("?", items)
-            )
-        })?;
-        let ids = wanted.iter().map(|item| Value::from(item.prod_id)).collect();
-        self.conn.exec_map(&statement, Params::Positional(ids), |(prod_id, price_cents, in_stock)| Shelf {
-            prod_id,
-            price_cents,
-            in_stock,
-        })
-    }
-
-    fn take_from_stock(&mut self, wanted: &[Item]) -> Result<(), mysql::Error> {
-        let statement = self.take.get(&mut self.conn, wanted.len(), |items| {
-            let case = format!("CASE prod_id {} END", "WHEN ? THEN ? ".repeat(items));
-            format!(
-                "UPDATE inventory SET quan_in_stock = quan_in_stock - {case}, sales = sales + {case} \
-                 WHERE prod_id IN ({})",
-                list("?", items)
-            )
-        })?;
-        let pairs = || wanted.iter().flat_map(|item| [Value::from(item.prod_id), Value::from(item.quantity)]);
-        let ids = wanted.iter().map(|item| Value::from(item.prod_id));
-        self.conn.exec_drop(&statement, Params::Positional(pairs().chain(pairs()).chain(ids).collect()))
-    }
-
-    fn write_lines(&mut self, order_id: i64, cart: &Cart) -> Result<(), mysql::Error> {
-        let items = cart.items.len();
-        let lines = self.lines.get(&mut self.conn, items, |items| {
-            let rows = list("(?, ?, ?, ?, CURRENT_DATE)", items);
-            format!(
-                "INSERT INTO orderlines (orderlineid, orderid, prod_id, quantity, orderdate) VALUES {rows}"
-            )
-        })?;
-        let values = (1_i32..).zip(&cart.items).flat_map(|(line, item)| {
-            [Value::from(line), Value::from(order_id), Value::from(item.prod_id), Value::from(item.quantity)]
-        });
-        self.conn.exec_drop(&lines, Params::Positional(values.collect()))?;
-        let history = self.history.get(&mut self.conn, items, |items| {
-            format!(
-                "INSERT INTO cust_hist (customerid, orderid, prod_id) VALUES {}",
-                list("(?, ?, ?)", items)
-            )
-        })?;
-        let values = cart.items.iter().flat_map(|item| {
-            [Value::from(cart.customer_id), Value::from(order_id), Value::from(item.prod_id)]
-        });
-        self.conn.exec_drop(&history, Params::Positional(values.collect()))
+    /// Begins the transaction, reads prices and stocks and locks the stocks, by rising product.
+    fn lock_shelves(&mut self, wanted: &[Item]) -> Result<Vec<Shelf>, mysql::Error> {
+        self.text.clear();
+        write_look(&mut self.text, wanted).expect("a string takes any text");
+        let (mut prices, mut stocks) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
+        let mut results = self.conn.query_iter(&self.text)?;
+        let mut answers = 0;
+        while let Some(answer) = results.iter() {
+            // The begin, the prices, the stocks.
+            answers += 1;
+            for row in answer {
+                let pair: (i64, i64) = mysql::from_row_opt(row?)?;
+                if answers == 2 { prices.push(pair) } else { stocks.push(pair) }
+            }
+        }
+        let same = prices.len() == stocks.len();
+        let both =
+            prices.into_iter().zip(stocks).filter(|((product, _), (shelf, _))| same && product == shelf);
+        Ok(both
+            .map(|((prod_id, price_cents), (_, in_stock))| Shelf {
+                prod_id: prod_id as i32,
+                price_cents,
+                in_stock: in_stock as i32,
+            })
+            .collect())
     }
 
     fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, mysql::Error> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
+use postgres::types::ToSql;
 use postgres::{Client, Config, NoTls, Statement};
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 
@@ -36,15 +37,18 @@ const BROWSE_COLUMNS: &str =
     "SELECT prod_id, category, title, actor, price::text, special, common_prod_id FROM products";
 const SHELVES: &str = "SELECT i.prod_id, CAST(p.price * 100 AS bigint), i.quan_in_stock FROM inventory i \
     JOIN products p ON p.prod_id = i.prod_id WHERE i.prod_id = ANY($1) ORDER BY i.prod_id FOR UPDATE OF i";
-const NEW_ORDER: &str = "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) VALUES (CURRENT_DATE, \
-    $1, CAST($2 AS bigint) / 100.0, CAST($3 AS bigint) / 100.0, CAST($4 AS bigint) / 100.0) RETURNING orderid";
-const TAKE: &str = "UPDATE inventory i SET quan_in_stock = quan_in_stock - c.quantity, sales = sales + c.quantity \
-    FROM unnest(CAST($1 AS int[]), CAST($2 AS int[])) AS c (prod_id, quantity) WHERE i.prod_id = c.prod_id";
-const LINES: &str = "INSERT INTO orderlines (orderlineid, orderid, prod_id, quantity, orderdate) \
-    SELECT line, $1, prod_id, quantity, CURRENT_DATE FROM unnest(CAST($2 AS int[]), CAST($3 AS int[])) \
-    WITH ORDINALITY AS c (prod_id, quantity, line)";
-const HISTORY: &str = "INSERT INTO cust_hist (customerid, orderid, prod_id) \
-    SELECT $1, $2, prod_id FROM unnest(CAST($3 AS int[])) AS c (prod_id)";
+/// The order, the stock, the lines and the history: one message instead of four.
+const SELL: &str = "WITH o AS (INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) \
+    VALUES (CURRENT_DATE, $1, CAST($2 AS bigint) / 100.0, CAST($3 AS bigint) / 100.0, CAST($4 AS bigint) / 100.0) \
+    RETURNING orderid), \
+    stock AS (UPDATE inventory i SET quan_in_stock = quan_in_stock - c.quantity, sales = sales + c.quantity \
+    FROM unnest(CAST($5 AS int[]), CAST($6 AS int[])) AS c (prod_id, quantity) WHERE i.prod_id = c.prod_id), \
+    lines AS (INSERT INTO orderlines (orderlineid, orderid, prod_id, quantity, orderdate) \
+    SELECT c.line, o.orderid, c.prod_id, c.quantity, CURRENT_DATE FROM o, \
+    unnest(CAST($7 AS int[]), CAST($8 AS int[])) WITH ORDINALITY AS c (prod_id, quantity, line)), \
+    history AS (INSERT INTO cust_hist (customerid, orderid, prod_id) \
+    SELECT $1, o.orderid, c.prod_id FROM o, unnest(CAST($7 AS int[])) AS c (prod_id)) \
+    SELECT orderid FROM o";
 const LOW_STOCK: &str = "SELECT quan_in_stock FROM inventory WHERE prod_id = $1 FOR UPDATE";
 const NEW_REORDER: &str = "INSERT INTO reorder (prod_id, date_low, quan_low, date_reordered, quan_reordered, \
     date_expected) VALUES ($1, CURRENT_DATE, $2, CURRENT_DATE, $3, CURRENT_DATE)";
@@ -118,10 +122,7 @@ pub struct PostgresqlSession {
     browse_actor: Statement,
     browse_title: Statement,
     shelves: Statement,
-    new_order: Statement,
-    take: Statement,
-    lines: Statement,
-    history: Statement,
+    sell: Statement,
 }
 
 enum Bought {
@@ -150,10 +151,7 @@ impl PostgresqlSession {
             browse_actor: prepare(&by_words("actor"))?,
             browse_title: prepare(&by_words("title"))?,
             shelves: prepare(SHELVES)?,
-            new_order: prepare(NEW_ORDER)?,
-            take: prepare(TAKE)?,
-            lines: prepare(LINES)?,
-            history: prepare(HISTORY)?,
+            sell: prepare(SELL)?,
             client,
         })
     }
@@ -179,13 +177,19 @@ impl PostgresqlSession {
             Stock::Unknown => return Ok(Bought::UnknownProduct),
         };
         let tax_cents = tax_cents(net_cents);
-        let amounts: [&(dyn postgres::types::ToSql + Sync); 4] =
-            [&cart.customer_id, &net_cents, &tax_cents, &(net_cents + tax_cents)];
-        let order_id: i32 = self.client.query_one(&self.new_order, &amounts)?.get(0);
-        self.client.execute(&self.take, &[&ids, &quantities])?;
+        let total_cents = net_cents + tax_cents;
         let (line_ids, line_quantities) = columns(&cart.items);
-        self.client.execute(&self.lines, &[&order_id, &line_ids, &line_quantities])?;
-        self.client.execute(&self.history, &[&cart.customer_id, &order_id, &line_ids])?;
+        let values: [&(dyn ToSql + Sync); 8] = [
+            &cart.customer_id,
+            &net_cents,
+            &tax_cents,
+            &total_cents,
+            &ids,
+            &quantities,
+            &line_ids,
+            &line_quantities,
+        ];
+        let order_id: i32 = self.client.query_one(&self.sell, &values)?.get(0);
         self.client.batch_execute("COMMIT")?;
         Ok(Bought::Committed(Receipt { order_id: i64::from(order_id), net_cents, tax_cents }))
     }

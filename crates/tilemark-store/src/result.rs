@@ -39,10 +39,12 @@ pub struct LoadResult {
     pub store: StoreFacts,
     /// What was asked of it.
     pub demand: Demand,
+    /// Seconds that were measured: what was asked, or less if the run ended early.
+    pub measured_s: f64,
     /// Committed orders a minute over the measured time.
-    pub orders_per_minute: f64,
+    pub orders_per_minute: Option<f64>,
     /// As the classic driver counts: orders that were rolled back are in it.
-    pub orders_per_minute_ds2: u64,
+    pub orders_per_minute_ds2: Option<u64>,
     /// Committed orders in the measured time.
     pub orders: u64,
     /// Orders that found too little stock and were undone, in the measured time.

@@ -56,8 +56,11 @@ pub fn run_load_with(
     let shared =
         Shared { clock, demand, schedule: Schedule::of(demand), pieces: Pieces::none(store.products), stop };
     let done = run_clients(&store, &shared, sessions);
+    // A run that was stopped, or whose clients all gave up, is measured over the time that it had.
+    let measured = clock.start.elapsed().saturating_sub(clock.warmup).min(clock.measure);
     let pieces = shared.pieces;
-    let summed = Summed::of(&done, demand);
+    let mut summed = Summed::of(&done, demand);
+    summed.figures.committed.truncate(measured.as_secs_f64().ceil() as usize);
     let gave_up = done.iter().filter(|client| client.gave_up).count();
     let told = Told::from_ledgers(done.into_iter().map(|client| client.ledger), pieces);
     let report = audit(books, &before, &told);
@@ -71,13 +74,14 @@ pub fn run_load_with(
     };
     let verdict = judge(&summed.figures, demand.clients, &doubts);
     let Summed { figures, begun, cpu, .. } = summed;
-    let minutes = clock.measure.as_secs_f64() / 60.0;
+    let minutes = measured.as_secs_f64() / 60.0;
     let visits = figures.orders + figures.rollbacks;
     Ok(LoadResult {
         store,
         demand: demand.clone(),
-        orders_per_minute: figures.orders as f64 / minutes,
-        orders_per_minute_ds2: (visits as f64 / minutes).floor() as u64,
+        measured_s: measured.as_secs_f64(),
+        orders_per_minute: (minutes > 0.0).then(|| figures.orders as f64 / minutes),
+        orders_per_minute_ds2: (minutes > 0.0).then(|| (visits as f64 / minutes).floor() as u64),
         orders: figures.orders,
         rollbacks: figures.rollbacks,
         rollback_fraction: (visits > 0).then(|| figures.rollbacks as f64 / visits as f64),

@@ -41,7 +41,11 @@ pub fn start_with(engine: Engine, settings: &[&str]) -> Option<Server> {
     match started {
         Ok(server) => Some(server),
         Err(reason) => {
-            assert_ne!(std::env::var("TILEMARK_CI").as_deref(), Ok("1"), "{engine} test cannot run: {reason}");
+            assert_ne!(
+                std::env::var("TILEMARK_CI").as_deref(),
+                Ok("1"),
+                "{engine} test cannot run: {reason}"
+            );
             eprintln!("skipped: {engine}: {reason}");
             None
         }
@@ -104,7 +108,8 @@ fn start_postgresql(settings: &[&str]) -> Result<Server, String> {
     let (program, client, initdb) = (find("postgres")?, find("psql")?, find("initdb")?);
     let folder = folder();
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
-    let owner = passwd.lines().find(|line| line.starts_with("postgres:")).ok_or("there is no user postgres")?;
+    let owner =
+        passwd.lines().find(|line| line.starts_with("postgres:")).ok_or("there is no user postgres")?;
     let ids: Vec<u32> = owner.split(':').skip(2).take(2).map(|id| id.parse().unwrap()).collect();
     let as_owner = |program: &Path| {
         let mut command = Command::new(program);
@@ -116,7 +121,9 @@ fn start_postgresql(settings: &[&str]) -> Result<Server, String> {
     };
     chown(folder.path(), Some(ids[0]), Some(ids[1])).map_err(|error| error.to_string())?;
     let data = folder.path().join("data");
-    succeed(as_owner(&initdb).args(["-A", "trust", "-U", "store", "-E", "UTF8", "--locale=C", "-D"]).arg(&data))?;
+    succeed(
+        as_owner(&initdb).args(["-A", "trust", "-U", "store", "-E", "UTF8", "--locale=C", "-D"]).arg(&data),
+    )?;
     let mut command = as_owner(&program);
     command.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-c", "listen_addresses="]);
     for line in lines(Engine::Postgresql, settings) {
@@ -188,6 +195,13 @@ impl Server {
         }
     }
 
+    /// An empty folder that the server's own user can read too.
+    pub fn readable_folder(&self) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(self.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        self.folder.path().join("files")
+    }
+
     /// Processor time that the server has used, all its processes together.
     pub fn cpu_s(&self) -> f64 {
         let ticks = |id: u32| -> u64 {
@@ -198,13 +212,19 @@ impl Server {
         };
         let own = self.child.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
-        let all = children.split_whitespace().filter_map(|id| id.parse().ok()).map(ticks).sum::<u64>() + ticks(own);
+        let all =
+            children.split_whitespace().filter_map(|id| id.parse().ok()).map(ticks).sum::<u64>() + ticks(own);
         all as f64 / 100.0
     }
 
     /// Ends the server as a crash does.
     pub fn crash(&mut self) {
-        self.child.kill().unwrap();
+        // SIGQUIT is PostgreSQL's crash on demand: it ends all its processes and frees its shared memory.
+        let signal = match self.engine {
+            Engine::Mariadb => rustix::process::Signal::KILL,
+            Engine::Postgresql => rustix::process::Signal::QUIT,
+        };
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
         self.child.wait().unwrap();
     }
 }
@@ -218,7 +238,7 @@ impl Drop for Server {
         };
         if matches!(self.child.try_wait(), Ok(None)) {
             let id = rustix::process::Pid::from_child(&self.child);
-            drop(rustix::process::kill_process(id, signal));
+            rustix::process::kill_process(id, signal).ok();
             drop(self.child.wait());
         }
     }

@@ -1,0 +1,386 @@
+//! The whole store on real servers: load, run, audit, planted defects, bad input. Each test starts its own server and
+//! says loudly when it cannot.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests stand outside of test functions.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Server, load, small_store, start};
+use tilemark_store::{
+    Arrivals, Cart, DatabaseAddress, DatabaseBooks, Demand, Endpoint, Engine, Item, LoadProgress, LoadResult,
+    NewCustomer, Pace, Purchase, Search, Secret, Session, Status, StoreError, indexes_sql, inspect,
+    load_database, open_session, run_load, run_load_with, tables_sql,
+};
+use tilemark_store_data::{Generator, Rule, Store, Table, write_files};
+
+fn demand(clients: u32) -> Demand {
+    Demand { clients, warmup: Duration::ZERO, measure: Duration::from_secs(1), ..Demand::default() }
+}
+
+fn run(address: &DatabaseAddress, demand: &Demand) -> LoadResult {
+    run_load(address, demand, &AtomicBool::new(false)).unwrap()
+}
+
+fn assert_agrees(result: &LoadResult) {
+    let audit = result.audit.as_ref().expect("the database was audited");
+    assert!(audit.agrees, "{:?}", audit.findings);
+    assert_eq!(result.errors, 0, "{:?}", result.error_kinds);
+    assert!(result.orders > 0 && audit.orders >= result.orders);
+}
+
+fn loading_and_running(engine: Engine) {
+    let Some(server) = start(engine) else { return };
+    let address = server.database("store");
+    match inspect(&address, 1).unwrap_err() {
+        StoreError::WrongSchema { problems } => {
+            assert_eq!(problems.len(), 8, "every table is missing: {problems:?}")
+        }
+        other => panic!("{other}"),
+    }
+    let seen = load(&address).unwrap();
+    assert!(
+        matches!(seen.first(), Some(LoadProgress::Rows { .. }))
+            && seen.last() == Some(&LoadProgress::Checking)
+    );
+    let facts = inspect(&address, 8).unwrap();
+    assert_eq!((facts.customers, facts.products), (4_000, 1_000));
+    assert!(
+        facts
+            .settings
+            .iter()
+            .any(|setting| ["fsync", "innodb_flush_log_at_trx_commit"].contains(&setting.name))
+    );
+    assert!(matches!(load(&address), Err(StoreError::AlreadyLoaded(_))));
+
+    let result = run(&address, &demand(8));
+    assert_agrees(&result);
+    for step in ["login", "new_customer", "browse", "purchase", "order"] {
+        assert!(result.latency_ms.contains_key(step), "{step} was never done");
+    }
+    assert!(result.client_cpu_s > 0.0 && result.send_lateness_us.is_none());
+    let pace = Pace::Open { orders_per_second: 50.0, arrivals: Arrivals::Even };
+    let result = run(&address, &Demand { pace, ..demand(8) });
+    assert_agrees(&result);
+    assert!(result.send_lateness_us.is_some() && result.orders + result.rollbacks <= 50);
+
+    // What the database's own SQL says about it.
+    let sold = server.sql("store", "SELECT SUM(sales) FROM inventory");
+    assert_eq!(sold, server.sql("store", "SELECT SUM(quantity) FROM orderlines"));
+    let orphans = "SELECT COUNT(*) FROM orderlines l LEFT JOIN orders o ON o.orderid = l.orderid WHERE o.orderid IS NULL";
+    assert_eq!(server.sql("store", orphans), "0");
+}
+
+/// Twenty products and sixteen clients: every order meets the locks of others, shortages and restocks.
+fn contention(engine: Engine) {
+    let Some(server) = start(engine) else { return };
+    let address = server.database("store");
+    let store = Store { rule: Rule::Smooth, seed: 7, customers: 200, orders: 100, products: 20 };
+    load_database(&address, &Arc::new(Generator::new(store, 1).unwrap()), &mut |_| {}).unwrap();
+    server.sql("store", "UPDATE inventory SET quan_in_stock = 10");
+    let result = run(&address, &demand(16));
+    assert_agrees(&result);
+    assert!(result.rollbacks > 0, "ten pieces of each product run short");
+}
+
+/// Does something wrong behind the client's back.
+struct Saboteur {
+    session: Box<dyn Session>,
+    server: Arc<Server>,
+    act: Act,
+    purchases: Arc<AtomicU64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    LoseOrder,
+    AlterLine,
+    MoveStock,
+    KeepPartOfRollback,
+    CommitPartOfOrder,
+}
+
+impl Session for Saboteur {
+    fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
+        self.session.login(username, password)
+    }
+
+    fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
+        self.session.new_customer(customer)
+    }
+
+    fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {
+        self.session.browse(search)
+    }
+
+    fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
+        let purchase = self.session.purchase(cart)?;
+        let first = cart.items[0].prod_id;
+        let sql = match (self.act, purchase) {
+            (Act::LoseOrder, Purchase::Committed(receipt)) => {
+                format!("DELETE FROM orders WHERE orderid = {}", receipt.order_id)
+            }
+            (Act::AlterLine, Purchase::Committed(receipt)) => {
+                format!(
+                    "UPDATE orderlines SET quantity = quantity + 1 WHERE orderid = {} AND orderlineid = 1",
+                    receipt.order_id
+                )
+            }
+            (Act::MoveStock, Purchase::Committed(_)) => format!(
+                "UPDATE inventory SET quan_in_stock = quan_in_stock + CASE prod_id WHEN {first} THEN 1 ELSE -1 END \
+                 WHERE prod_id = {first} OR prod_id = (SELECT MAX(prod_id) FROM products WHERE prod_id <> {first})"
+            ),
+            (Act::KeepPartOfRollback, Purchase::Short(_)) => {
+                format!("UPDATE inventory SET sales = sales + 1 WHERE prod_id = {first}")
+            }
+            (Act::CommitPartOfOrder, Purchase::Short(_)) => format!(
+                "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) \
+                 VALUES (CURRENT_DATE, {}, 9.99, 0.82, 10.81)",
+                cart.customer_id
+            ),
+            _ => return Ok(purchase),
+        };
+        if self.purchases.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.server.sql("store", &sql);
+        }
+        Ok(purchase)
+    }
+
+    fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
+        self.session.restock(short, delivery)
+    }
+}
+
+fn defects(engine: Engine) {
+    let Some(server) = start(engine) else { return };
+    let server = Arc::new(server);
+    let address = server.database("store");
+    load(&address).unwrap();
+    for (act, named) in [
+        (Act::LoseOrder, "1 orders that clients were told of are not in the database: "),
+        (Act::AlterLine, "1 orders differ from what their clients were told: "),
+        (Act::MoveStock, "2 products have a stock that sales and deliveries do not explain: "),
+        (Act::KeepPartOfRollback, "1 products have other sales than clients were told: "),
+        (Act::CommitPartOfOrder, "1 orders are in the database that no client was told of: "),
+    ] {
+        // One product in four is gone, so that shortages come at once; the last one must be there to be moved.
+        server.sql(
+            "store",
+            "UPDATE inventory SET quan_in_stock = CASE WHEN prod_id % 4 = 1 THEN 0 ELSE 300 END",
+        );
+        let purchases = Arc::new(AtomicU64::new(0));
+        let open = |_| -> Result<Box<dyn Session>, StoreError> {
+            let (server, purchases) = (Arc::clone(&server), Arc::clone(&purchases));
+            Ok(Box::new(Saboteur { session: open_session(&address)?, server, act, purchases }))
+        };
+        let mut books = DatabaseBooks::open(&address).unwrap();
+        let facts = inspect(&address, 2).unwrap();
+        let result = run_load_with(facts, &demand(2), open, &mut books, &AtomicBool::new(false)).unwrap();
+        let audit = result.audit.unwrap();
+        assert!(
+            audit.findings.iter().any(|finding| finding.contains(named)),
+            "{act:?}: {:?}",
+            audit.findings
+        );
+        assert_eq!(result.verdict.status, Status::NotTrusted, "{act:?}");
+    }
+}
+
+fn bad_input(engine: Engine) {
+    let Some(server) = start(engine) else { return };
+    let address = server.database("store");
+    load(&address).unwrap();
+    let refused = || inspect(&address, 4).unwrap_err();
+    let sql = |text: &str| server.sql("store", text);
+
+    let error = inspect(&address, 900).unwrap_err();
+    assert!(matches!(error, StoreError::TooFewConnections { needed: 901, .. }), "{error}");
+
+    sql("UPDATE load_state SET state = 'loading'");
+    assert!(matches!(refused(), StoreError::HalfLoaded(_)));
+    sql("UPDATE load_state SET state = 'complete'");
+    sql("DELETE FROM inventory WHERE prod_id = 1000");
+    assert!(matches!(refused(), StoreError::HalfLoaded(_)));
+    sql("INSERT INTO inventory VALUES (1000, 5, 0)");
+
+    sql("ALTER TABLE reorder RENAME COLUMN quan_low TO quan_lo");
+    assert_eq!(
+        refused().to_string(),
+        "the schema is not that of the store: column reorder.quan_low is missing"
+    );
+    sql("ALTER TABLE reorder RENAME COLUMN quan_lo TO quan_low");
+    sql(match engine {
+        Engine::Mariadb => "DROP INDEX products_title ON products",
+        Engine::Postgresql => "DROP INDEX products_title",
+    });
+    let text = refused().to_string();
+    assert_eq!(text, "the schema is not that of the store: full-text index on products.title is missing");
+    sql(match engine {
+        Engine::Mariadb => "ALTER TABLE products ADD FULLTEXT KEY products_title (title)",
+        Engine::Postgresql => {
+            "CREATE INDEX products_title ON products USING gin (to_tsvector('simple', title))"
+        }
+    });
+
+    let (closed, open) = match engine {
+        Engine::Mariadb => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
+        Engine::Postgresql => (
+            "ALTER DATABASE store SET default_transaction_read_only = on",
+            "SET default_transaction_read_only = off; ALTER DATABASE store SET default_transaction_read_only = off",
+        ),
+    };
+    sql(closed);
+    let read_only = refused();
+    server.sql("", open);
+    assert!(matches!(read_only, StoreError::ReadOnly { .. }), "{read_only}");
+
+    let mut other = DatabaseAddress { database: "nothing".to_owned(), ..address.clone() };
+    let error = inspect(&other, 1).unwrap_err();
+    assert!(matches!(error, StoreError::NoDatabase { .. }), "{}", error.with_causes());
+    other =
+        DatabaseAddress { user: "mallory".into(), password: Some(Secret::new("hunter2")), ..address.clone() };
+    let error = inspect(&other, 1).unwrap_err();
+    assert!(matches!(error, StoreError::Refused { .. }), "{}", error.with_causes());
+    assert!(
+        !format!("{error:?} {}", error.with_causes()).contains("hunter2"),
+        "a password must not be printed"
+    );
+    other = DatabaseAddress {
+        endpoint: Endpoint::Socket { path: "/nowhere".into(), port: 1 },
+        ..address.clone()
+    };
+    assert!(matches!(inspect(&other, 1).unwrap_err(), StoreError::Down { .. }));
+    assert_agrees(&run(&address, &demand(2)));
+}
+
+/// A load that fails half-way leaves an empty database, into which the next one goes.
+fn failed_load(engine: Engine) {
+    let Some(server) = start(engine) else { return };
+    let address = server.database("store");
+    let (breaking, mending) = match engine {
+        Engine::Mariadb => ("SET GLOBAL local_infile = 0", "SET GLOBAL local_infile = 1"),
+        // The name of an index is taken.
+        Engine::Postgresql => {
+            ("CREATE TABLE odd (x int); CREATE INDEX products_title ON odd (x)", "DROP TABLE odd")
+        }
+    };
+    server.sql("store", breaking);
+    let error = load(&address).unwrap_err();
+    let right = matches!(
+        (engine, &error),
+        (Engine::Mariadb, StoreError::LocalInfileOff { .. })
+            | (Engine::Postgresql, StoreError::Statement { .. })
+    );
+    assert!(right, "{}", error.with_causes());
+    server.sql("store", mending);
+    load(&address).unwrap();
+    assert_agrees(&run(&address, &demand(2)));
+}
+
+/// The load needs nothing but the documented tables: built and filled here by the server's own client.
+fn built_by_hand(engine: Engine) {
+    let Some(server) = start(engine) else { return };
+    let address = server.database("store");
+    let files = server.readable_folder();
+    write_files(&small_store(), &files, |_| {}).unwrap();
+    server.sql("store", tables_sql(engine));
+    for table in Table::ALL {
+        let path = files.join(format!("{table}.csv"));
+        let (path, columns) = (path.display(), table.columns().join(", "));
+        server.sql(
+            "store",
+            &match engine {
+                Engine::Mariadb => {
+                    format!(
+                        "LOAD DATA INFILE '{path}' INTO TABLE {table} FIELDS TERMINATED BY ',' ({columns})"
+                    )
+                }
+                Engine::Postgresql => {
+                    let force =
+                        if table == Table::Customers { ", FORCE_NOT_NULL (address2, state)" } else { "" };
+                    format!("COPY {table} ({columns}) FROM '{path}' WITH (FORMAT csv{force})")
+                }
+            },
+        );
+    }
+    server.sql("store", indexes_sql(engine));
+    if engine == Engine::Postgresql {
+        for (table, id) in [("orders", "orderid"), ("customers", "customerid")] {
+            let sequence = format!("pg_get_serial_sequence('{table}', '{id}')");
+            server.sql("store", &format!("SELECT setval({sequence}, (SELECT MAX({id}) FROM {table}))"));
+        }
+    }
+    assert_agrees(&run(&address, &demand(4)));
+}
+
+/// Ends the server at the fiftieth purchase.
+struct Assassin {
+    session: Box<dyn Session>,
+    server: Arc<Mutex<Server>>,
+    purchases: Arc<AtomicU64>,
+}
+
+impl Session for Assassin {
+    fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
+        self.session.login(username, password)
+    }
+
+    fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
+        self.session.new_customer(customer)
+    }
+
+    fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {
+        self.session.browse(search)
+    }
+
+    fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
+        if self.purchases.fetch_add(1, Ordering::Relaxed) == 50 {
+            self.server.lock().unwrap().crash();
+        }
+        self.session.purchase(cart)
+    }
+
+    fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
+        self.session.restock(short, delivery)
+    }
+}
+
+fn crash(engine: Engine) {
+    let Some(server) = start(engine) else { return };
+    let address = server.database("store");
+    load(&address).unwrap();
+    let server = Arc::new(Mutex::new(server));
+    let purchases = Arc::new(AtomicU64::new(0));
+    let open = |_| -> Result<Box<dyn Session>, StoreError> {
+        let (server, purchases) = (Arc::clone(&server), Arc::clone(&purchases));
+        Ok(Box::new(Assassin { session: open_session(&address)?, server, purchases }))
+    };
+    let mut books = DatabaseBooks::open(&address).unwrap();
+    let facts = inspect(&address, 4).unwrap();
+    // Far longer than the test takes: the run ends because nobody is left.
+    let demand = Demand { measure: Duration::from_secs(600), ..demand(4) };
+    let result = run_load_with(facts, &demand, open, &mut books, &AtomicBool::new(false)).unwrap();
+    assert_eq!(result.verdict.status, Status::NotTrusted);
+    let reasons = result.verdict.reasons.join("; ");
+    assert!(reasons.contains("4 of 4 clients gave up"), "{reasons}");
+    assert!(reasons.contains("the connection to the database was lost"), "{reasons}");
+    assert!(reasons.contains("the database could not be audited"), "{reasons}");
+    assert!(result.measured_s < 600.0, "a dead database is not a slow one");
+}
+
+/// One test of each kind for each engine.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod mariadb {
+            $(#[test] fn $name() { super::$name(super::Engine::Mariadb); })*
+        }
+        mod postgresql {
+            $(#[test] fn $name() { super::$name(super::Engine::Postgresql); })*
+        }
+    };
+}
+
+on_both!(loading_and_running, contention, defects, bad_input, failed_load, built_by_hand, crash);
