@@ -1,6 +1,6 @@
 //! Native twins for real: root, the image and the agent are needed.
 
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 
@@ -85,5 +85,18 @@ fn twins_see_only_themselves() {
             panic!("it did not run")
         };
         assert_eq!(code, 1, "one twin's file is not the other's");
+    });
+}
+
+#[cfg(feature = "fake")]
+#[test]
+fn the_native_backend_keeps_what_every_backend_keeps() {
+    use tilemark_guests::specification::{Subject, keeps_all};
+    in_namespaces("the_native_backend_keeps_what_every_backend_keeps", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.native(&network);
+        let guests = vec![guest(0, Role::Idle), guest(1, Role::Idle)];
+        let service = service(&guests[0]);
+        keeps_all(&Subject { backend: &backend, guests, service, within: LIMIT });
     });
 }

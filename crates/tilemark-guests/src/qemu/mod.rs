@@ -1,7 +1,7 @@
 //! Guests in QEMU: with the processor's virtualization or its translator, booted or cloned.
 //!
 //! ```text
-//! template:  boot -> agent ready -> service warm -> idle -> stop -> state into memory -> QEMU ends
+//! template:  boot -> agent ready -> service warm -> idle -> stopped, state into memory -> QEMU ends
 //!                                                                       |  memory sealed
 //! clone:     QEMU starts with the commands already in its monitor  <----+  mapped copy-on-write
 //!            -> state loaded -> runs on (RESUME) -> agent answers

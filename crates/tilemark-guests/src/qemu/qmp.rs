@@ -48,11 +48,13 @@ pub(super) fn clone_commands() -> [Value; 4] {
     [greeting(), capabilities(), receive_state(), load]
 }
 
-/// The commands that freeze a template; a descriptor to write the state to goes with them.
-pub(super) fn freeze_commands() -> [Value; 4] {
+/// The commands that freeze a template; a descriptor to write the state to goes with them. QEMU stops the guest for
+/// good at the end of it. It is not stopped before: a state says whether its guest ran, and a clone of a running one
+/// runs on by itself.
+pub(super) fn freeze_commands() -> [Value; 3] {
     let uri = format!("fd:{STATE}");
     let save = json!({"execute": "migrate", "arguments": {"uri": uri}});
-    [json!({"execute": "stop"}), capabilities(), receive_state(), save]
+    [capabilities(), receive_state(), save]
 }
 
 impl Monitor {

@@ -90,9 +90,13 @@ impl World {
     }
 
     pub fn emulated(&self, network: &Arc<RunNetwork>) -> QemuBackend {
+        QemuBackend::new(self.qemu_settings(), Arc::clone(network)).unwrap()
+    }
+
+    pub fn qemu_settings(&self) -> QemuSettings {
         let mut initramfs = std::fs::read(self.image.join("initrd")).unwrap();
         initramfs.extend(tilemark_image::agent_initramfs(&self.agent));
-        let settings = QemuSettings {
+        QemuSettings {
             accelerator: Accelerator::Emulated,
             binary: find_qemu(None).unwrap(),
             machine: "pc".to_owned(),
@@ -101,8 +105,7 @@ impl World {
             root_erofs: self.image.join("root.erofs"),
             folder: self.folder.join("qemu"),
             disks: self.disks(),
-        };
-        QemuBackend::new(settings, Arc::clone(network)).unwrap()
+        }
     }
 
     pub fn native(&self, network: &Arc<RunNetwork>) -> NativeBackend {
