@@ -50,8 +50,8 @@ pub struct TelemetryRow {
     pub steal: f64,
     /// Idle.
     pub idle: f64,
-    /// Memory that could be had, in MiB.
-    pub memory_available_mib: Option<f64>,
+    /// Memory that could be had, in bytes.
+    pub memory_available_bytes: Option<u64>,
     /// Pressure: part of the second in which some task waited for a processor.
     pub pressure_cpu_some: Option<f64>,
     /// Pressure: part of the second in which some task waited for memory.

@@ -1,1 +1,79 @@
 //! The pipeline, the keeper, order and clean-up: the only crate that sees host, guests and load together.
+//!
+//! The command calls [`measure::run`] and its siblings; they start a keeper, which starts an engine inside
+//! namespaces of the job's own, which does the job ([`keeper`] draws it).
+
+pub mod alone;
+pub mod conduct;
+pub mod diagnosis;
+mod drive;
+mod engine;
+mod figures;
+pub mod guests;
+mod guests_job;
+pub mod image_job;
+pub mod images;
+pub mod job;
+pub mod judge;
+mod keeper;
+pub mod lock;
+pub mod measure;
+mod pipeline;
+pub mod plan_text;
+pub mod prepare;
+pub mod recover;
+mod run_job;
+mod services;
+mod state;
+mod watch;
+pub mod wire;
+mod world;
+
+/// Words of the plan that the command's flags are turned into.
+pub mod plan_words {
+    pub use tilemark_plan::{plan::Backend, resolve::Sides, scenario::Arrival};
+    pub use tilemark_units::Span;
+}
+
+use sha2::{Digest, Sha256};
+use std::process::ExitCode;
+use wire::{Failure, FailureCode};
+
+/// What the program carries in itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// The agent: first process of a guest, init of a native twin, load process.
+    pub agent: &'static [u8],
+    /// Version of Tilemark.
+    pub version: &'static str,
+}
+
+/// Does the work of a process that this program started of itself; `None` when a user started it.
+pub fn internal_main(program: &Program, arguments: &[String]) -> Option<ExitCode> {
+    match arguments.split_first()? {
+        (first, rest) if first == keeper::KEEPER => Some(keeper::keeper_main(rest)),
+        (first, rest) if first == keeper::INIT => Some(keeper::init_main(rest)),
+        (first, _) if first == keeper::ENGINE => Some(engine::engine_main(program)),
+        (first, _) if first == tilemark_host::accelerator::PROBE_SUBCOMMAND => {
+            Some(tilemark_host::accelerator::probe_child().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+        }
+        _ => None,
+    }
+}
+
+/// Stops with a remedy unless root asks.
+pub fn need_root(what: &str) -> Result<(), Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(Failure::told(
+        FailureCode::HostUnfit,
+        format!("{what} needs root: it makes namespaces, mounts and network devices"),
+        "run the same command with sudo; `plan`, `report`, `compare`, `runs`, `load` and `doctor` need no root",
+    ))
+}
+
+/// SHA-256 of bytes, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

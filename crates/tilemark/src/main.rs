@@ -1,2 +1,28 @@
-//! The command.
-fn main() {}
+//! The command: flags, dispatch, and what a person or a program reads of the outcome.
+
+mod arguments;
+mod commands;
+mod screen;
+
+use arguments::Arguments;
+use clap::Parser;
+use std::process::ExitCode;
+use tilemark_run::Program;
+
+/// What this program carries in itself.
+const PROGRAM: Program =
+    Program { agent: include_bytes!(env!("TILEMARK_AGENT")), version: env!("CARGO_PKG_VERSION") };
+
+fn main() -> ExitCode {
+    let given: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    if let Some(code) = tilemark_run::internal_main(&PROGRAM, &given) {
+        return code;
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return screen::refuse_flags(&error, given.iter().any(|argument| argument == "--json")),
+    };
+    tilemark_run::conduct::count_interrupts();
+    commands::dispatch(arguments.command)
+}

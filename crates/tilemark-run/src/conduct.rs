@@ -1,0 +1,143 @@
+//! The command's side of a job: start a keeper, send the job, show how it goes, hand on Ctrl-C, and wait
+//! until everything is gone.
+
+use crate::{
+    job::{Job, JobDone},
+    keeper::{Kept, Network},
+    state::StateFolder,
+    wire::{Failure, FailureCode, FromEngine, Messages, Progress, ToEngine, send},
+};
+use std::{
+    fs::File,
+    io::{self, Read},
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Who is shown how a job goes.
+pub trait Listener {
+    /// How far it is.
+    fn progress(&mut self, progress: &Progress);
+    /// Something worth telling, once.
+    fn note(&mut self, text: &str);
+    /// Shows what will be changed outside Tilemark's own folders and asks whether that is wanted.
+    fn consents(&mut self, change: &str) -> bool;
+}
+
+/// Ctrl-C's up to now, in this process.
+static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+
+/// Counts Ctrl-C instead of dying of it. Call it once.
+pub fn count_interrupts() {
+    // It fails only when a handler is there already: then interrupts are counted already.
+    let _ = ctrlc::set_handler(|| {
+        INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+    });
+}
+
+/// What is left of a job when its engine is done: nothing, or the guests that were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// Everything goes.
+    Gone,
+    /// The keeper stays with what was started.
+    Kept,
+}
+
+/// Does a job in an engine of its own.
+pub(crate) fn conduct(
+    job: Job,
+    state: &StateFolder,
+    lock: Option<File>,
+    afterwards: Afterwards,
+    listener: &mut dyn Listener,
+) -> Result<JobDone, Failure> {
+    let network = match &job {
+        Job::Image(_) => Network::Host,
+        Job::Run(_) | Job::Guests(_) => Network::Own,
+    };
+    let mut kept = Kept::start(state, network, lock).map_err(|error| {
+        Failure::new(FailureCode::HostUnfit, &error, "be root, and check `tilemark doctor`")
+    })?;
+    // Held open, since the keeper removes it with the state folder.
+    let mut log = File::open(state.log()).map_err(|error| engine_is_gone(&error.to_string()))?;
+    let outcome = converse(job, &mut kept, listener);
+    let failed = matches!(outcome, Ok(None) | Err(_));
+    if afterwards == Afterwards::Kept && matches!(outcome, Ok(Some(Ok(_)))) {
+        kept.hand_over().map_err(|error| engine_is_gone(&error.to_string()))?;
+        return outcome
+            .map_err(|error| engine_is_gone(&error.to_string()))?
+            .unwrap_or_else(|| Err(engine_is_gone("")));
+    }
+    let gone = kept.wait();
+    let mut told = String::new();
+    if failed {
+        // What cannot be read cannot be shown; the failure itself is told all the same.
+        let _ = log.read_to_string(&mut told);
+    }
+    gone.map_err(|error| engine_is_gone(&error.to_string()))?;
+    match outcome {
+        Ok(Some(outcome)) => outcome,
+        Ok(None) => Err(engine_is_gone(told.trim())),
+        Err(error) => Err(engine_is_gone(&format!("{error}\n{}", told.trim()))),
+    }
+}
+
+fn engine_is_gone(told: &str) -> Failure {
+    let last: Vec<&str> = told.lines().rev().take(8).collect();
+    let last: Vec<String> = last.into_iter().rev().map(str::to_owned).collect();
+    Failure {
+        code: FailureCode::Bug,
+        message: "the engine ended before it was done; everything of it was taken away".to_owned(),
+        causes: last,
+        remedy: "run it again; if it happens twice, report it with these lines".to_owned(),
+    }
+}
+
+/// Sends the job and shows what comes back, until the engine is done or gone (`None`).
+fn converse(
+    job: Job,
+    kept: &mut Kept,
+    listener: &mut dyn Listener,
+) -> io::Result<Option<Result<JobDone, Failure>>> {
+    send(&mut kept.messages, &ToEngine::Begin(Box::new(job)))?;
+    let messages = receive_from(Messages::of(kept.messages.try_clone()?));
+    let mut passed_on = 0;
+    loop {
+        match messages.recv_timeout(Duration::from_millis(50)) {
+            Ok(FromEngine::Progress(progress)) => listener.progress(&progress),
+            Ok(FromEngine::Note(text)) => listener.note(&text),
+            Ok(FromEngine::Done(done)) => return Ok(Some(Ok(*done))),
+            Ok(FromEngine::Failed(failure)) => return Ok(Some(Err(failure))),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+        let interrupts = INTERRUPTS.load(Ordering::Relaxed);
+        while passed_on < interrupts {
+            passed_on += 1;
+            let message = if passed_on == 1 { ToEngine::Interrupt } else { ToEngine::Quit };
+            listener.note(match passed_on {
+                1 => "ending the load and keeping what is whole; Ctrl-C again ends everything at once",
+                _ => "ending everything",
+            });
+            send(&mut kept.messages, &message)?;
+        }
+    }
+}
+
+fn receive_from(mut messages: Messages) -> Receiver<FromEngine> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        // Ends when the engine is gone, sends what is no message, or nobody listens any more.
+        while let Ok(Some(message)) = messages.next() {
+            if sender.send(message).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}

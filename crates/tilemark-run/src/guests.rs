@@ -1,0 +1,239 @@
+//! `guests` from the command's side: start an engine that keeps them, and talk to engines that do.
+
+use crate::{
+    Program,
+    conduct::{Afterwards, Listener, conduct},
+    guests_job::{AskGuests, GuestsAnswer},
+    image_job,
+    job::{GuestsJob, GuestsReady, Job, JobDone},
+    measure::state_failed,
+    prepare::{self, Probe},
+    state::StateFolder,
+    wire::{Failure, FailureCode, Messages, send},
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_plan::{
+    facts::AcceleratorVerdict,
+    parse::Draft,
+    plan::{Backend, Plan},
+    resolve::{Request, resolve},
+};
+use tilemark_record::places::Places;
+
+/// Guests that were asked for.
+#[derive(Debug, Clone)]
+pub struct UpRequest {
+    /// How many.
+    pub count: u32,
+    /// What they are for: `idle`, `web` or `disk`.
+    pub role: String,
+    /// How they exist; `None`: kvm, or stop.
+    pub on: Option<Backend>,
+    /// `clone` or `boot`.
+    pub start: String,
+    /// Memory of each, such as `96MiB`.
+    pub memory: String,
+    /// Whether their memory is read after ten idle seconds.
+    pub read_memory: bool,
+    /// Nothing may be fetched.
+    pub offline: bool,
+}
+
+/// Starts guests and leaves them to their keeper.
+pub fn up(
+    program: &Program,
+    places: &Places,
+    request: &UpRequest,
+    listener: &mut dyn Listener,
+) -> Result<GuestsReady, Failure> {
+    crate::need_root("starting guests")?;
+    let plan = plan(request)?;
+    let image = image_job::obtain(program, places, &plan.scenario.image, request.offline, listener)?;
+    let id = new_id(places);
+    let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;
+    let job = GuestsJob {
+        point: plan.points[0].clone(),
+        state: state.path().to_owned(),
+        cache: places.cache.clone(),
+        image: image.folder,
+        read_memory: request.read_memory,
+    };
+    match conduct(Job::Guests(Box::new(job)), &state, None, Afterwards::Kept, listener)? {
+        JobDone::Guests(ready) => Ok(*ready),
+        JobDone::Run(_) | JobDone::Image(_) => {
+            Err(Failure::told(FailureCode::Bug, "the engine did another job than it was given", "report it"))
+        }
+    }
+}
+
+/// A tile of one guest without loads, as many times as asked.
+fn plan(request: &UpRequest) -> Result<Plan, Failure> {
+    let facts = prepare::facts(match request.on {
+        None | Some(Backend::Kvm) => Probe::Time,
+        Some(_) => Probe::Skip,
+    });
+    let backend = prepare::choose(request.on, &facts)?;
+    let disk =
+        if request.role == "disk" { "[[guest.disk]]\nsize = \"64MiB\"\non = \"memory\"\n" } else { "" };
+    let text = format!(
+        "schema = 1\nname = \"guests\"\nabout = \"guests up\"\n[[guest]]\nname = {role:?}\nrole = {role:?}\n\
+         memory = {memory:?}\n{disk}[ladder]\ntiles = [{count}]\n[measure]\nstart = {start:?}\n",
+        role = request.role,
+        memory = request.memory,
+        count = request.count,
+        start = request.start,
+    );
+    let told = |problems: tilemark_plan::problem::Problems| {
+        Failure::told(FailureCode::BadInput, problems.to_string(), problems.remedy())
+    };
+    let resolution = Request {
+        preset: None,
+        settings: BTreeMap::new(),
+        backends: vec![backend],
+        tiles: None,
+        sides: None,
+        search: None,
+        demonstrate: None,
+        seed: 1,
+    };
+    let mut host = prepare::summary(&facts)?;
+    // Whether it was timed or not is no matter of this plan.
+    if backend != Backend::Kvm {
+        host.kvm = AcceleratorVerdict::Unknown;
+    }
+    resolve(&Draft::from_toml(&text, "guests up").map_err(told)?, &resolution, &host).map_err(told)
+}
+
+/// `guests-1`, `guests-2`, …: the first that is free.
+fn new_id(places: &Places) -> String {
+    let taken = |number: &u32| places.state.join(format!("guests-{number}")).exists();
+    let number = (1..).find(|number| !taken(number)).expect("there are more numbers than guests");
+    format!("guests-{number}")
+}
+
+/// All engines that keep guests.
+fn keepers(places: &Places) -> Vec<StateFolder> {
+    let keeps = |state: &StateFolder| state.under_way().is_ok_and(|under_way| under_way.kind == "guests");
+    StateFolder::all(&places.state).into_iter().filter(keeps).collect()
+}
+
+fn ask(state: &StateFolder, asked: &AskGuests) -> Result<GuestsAnswer, Failure> {
+    let failed = |error: io::Error| Failure {
+        code: FailureCode::HostUnfit,
+        message: format!("the engine of {} does not answer", state.path().display()),
+        causes: vec![error.to_string()],
+        remedy: "be root; if its keeper was killed, `tilemark recover` removes what it left".to_owned(),
+    };
+    let mut stream = UnixStream::connect(state.socket()).map_err(failed)?;
+    send(&mut stream, asked).map_err(failed)?;
+    match Messages::of(stream).next().map_err(failed)? {
+        Some(GuestsAnswer::Failed(failure)) => Err(failure),
+        Some(answer) => Ok(answer),
+        None => Err(failed(io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+/// All guests that are kept, by what was started together.
+pub fn list(places: &Places) -> Result<Vec<GuestsReady>, Failure> {
+    let mut all = Vec::new();
+    for state in keepers(places) {
+        if let GuestsAnswer::List(ready) = ask(&state, &AskGuests::List)? {
+            all.push(*ready);
+        }
+    }
+    Ok(all)
+}
+
+/// What a program in a guest did.
+#[derive(Debug, Clone)]
+pub struct Executed {
+    /// Its exit code.
+    pub code: i32,
+    /// Its standard output.
+    pub output: Vec<u8>,
+    /// Its standard error.
+    pub error: Vec<u8>,
+}
+
+/// Runs a program in the guest with this name.
+pub fn execute(places: &Places, guest: &str, arguments: &[String]) -> Result<Executed, Failure> {
+    let asked = AskGuests::Execute { guest: guest.to_owned(), arguments: arguments.to_vec() };
+    match ask(&keeper_of(places, guest)?, &asked)? {
+        GuestsAnswer::Executed { code, output, error } => Ok(Executed { code, output, error }),
+        _ => Err(Failure::told(
+            FailureCode::Bug,
+            "the engine gave another answer than was asked for",
+            "report it",
+        )),
+    }
+}
+
+/// Where the console of the guest with this name is written.
+pub fn console(places: &Places, guest: &str) -> Result<PathBuf, Failure> {
+    match ask(&keeper_of(places, guest)?, &AskGuests::Console { guest: guest.to_owned() })? {
+        GuestsAnswer::Console(path) => Ok(path),
+        _ => Err(Failure::told(
+            FailureCode::Bug,
+            "the engine gave another answer than was asked for",
+            "report it",
+        )),
+    }
+}
+
+fn keeper_of(places: &Places, guest: &str) -> Result<StateFolder, Failure> {
+    for state in keepers(places) {
+        if let GuestsAnswer::List(ready) = ask(&state, &AskGuests::List)? {
+            if ready.guests.iter().any(|known| known.name == guest) {
+                return Ok(state);
+            }
+        }
+    }
+    Err(Failure::told(
+        FailureCode::BadInput,
+        format!("no guest `{guest}`"),
+        "`tilemark guests list` shows them",
+    ))
+}
+
+/// Ending hundreds of guests takes some seconds.
+const DOWN_WITHIN: Duration = Duration::from_secs(60);
+
+/// Ends guests and waits until all is gone; tells what was ended.
+pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
+    let mut ended = Vec::new();
+    for state in keepers(places) {
+        let name = state.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if id.is_some_and(|id| id != name) {
+            continue;
+        }
+        ask(&state, &AskGuests::Down)?;
+        let until = Instant::now() + DOWN_WITHIN;
+        // The keeper removes the folder as its last deed.
+        while state.path().exists() {
+            if Instant::now() > until {
+                return Err(Failure::told(
+                    FailureCode::NotRestored,
+                    format!("{name} is still there after {} s", DOWN_WITHIN.as_secs()),
+                    "look at its keeper.log; `tilemark recover` removes what a dead keeper left",
+                ));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        ended.push(name);
+    }
+    match id {
+        Some(id) if ended.is_empty() => Err(Failure::told(
+            FailureCode::BadInput,
+            format!("no guests `{id}`"),
+            "`tilemark guests list` shows them",
+        )),
+        _ => Ok(ended),
+    }
+}

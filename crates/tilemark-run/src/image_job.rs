@@ -1,0 +1,169 @@
+//! Images: built by an engine inside its own namespaces, listed and moved by the command itself.
+
+use crate::{
+    Program,
+    conduct::{Afterwards, Listener, conduct},
+    engine::Teller,
+    job::{ImageJob, ImageReady, Job, JobDone},
+    measure::state_failed,
+    state::StateFolder,
+    wire::{Failure, FailureCode, Progress},
+};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+use tilemark_image::{FileName, Image, ImageCache, ImageError, ImageSpec, Network, Step};
+use tilemark_record::places::Places;
+use tilemark_units::{Bytes, Span};
+
+/// How long a build takes on two processors, for the progress line: measured, see docs/benchmarks.md.
+const BUILD_SECONDS: f64 = 60.0;
+
+/// Finds an image in the cache, or has an engine build it.
+pub fn obtain(
+    _: &Program,
+    places: &Places,
+    image: &str,
+    offline: bool,
+    listener: &mut dyn Listener,
+) -> Result<ImageReady, Failure> {
+    let job = ImageJob { spec: image.to_owned(), cache: places.cache.clone(), offline, refresh: false };
+    let spec = spec_of(image)?;
+    let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
+    if let Ok(image) = cache.ensure(&spec, Network::Forbidden, &mut tilemark_image::Silent) {
+        return Ok(ready(&image, None));
+    }
+    if offline {
+        // The same refusal, with its words.
+        cache.ensure(&spec, Network::Forbidden, &mut tilemark_image::Silent).map_err(image_failed)?;
+    }
+    listener.note(&format!(
+        "building the guest image `{}`, once; it stays in {}",
+        spec.name,
+        places.cache.display()
+    ));
+    build(places, job, listener)
+}
+
+/// Has an engine build an image.
+pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Result<ImageReady, Failure> {
+    crate::need_root("building an image")?;
+    let id = format!("image-{}", std::process::id());
+    let state = StateFolder::create(&places.state, &id, "image", None).map_err(state_failed)?;
+    match conduct(Job::Image(job), &state, None, Afterwards::Gone, listener)? {
+        JobDone::Image(ready) => Ok(ready),
+        JobDone::Run(_) | JobDone::Guests(_) => {
+            Err(Failure::told(FailureCode::Bug, "the engine did another job than it was given", "report it"))
+        }
+    }
+}
+
+/// The engine's part.
+pub(crate) fn ensure(job: &ImageJob, teller: &Teller) -> Result<JobDone, Failure> {
+    let spec = spec_of(&job.spec)?;
+    let cache = ImageCache::open(&job.cache).map_err(image_failed)?;
+    let network = if job.offline { Network::Forbidden } else { Network::Allowed };
+    let began = Instant::now();
+    let mut progress = Telling { teller, began, step: String::new(), last: None };
+    let image = if job.refresh {
+        cache.refresh(&spec, &mut progress)
+    } else {
+        cache.ensure(&spec, network, &mut progress)
+    };
+    let image = image.map_err(image_failed)?;
+    Ok(JobDone::Image(ready(&image, Some(Span::new(Duration::from_secs(began.elapsed().as_secs()))))))
+}
+
+/// A name inside the program, or the path of an `image.toml`.
+fn spec_of(image: &str) -> Result<ImageSpec, Failure> {
+    let spec = if image.contains('/') || image.ends_with(".toml") {
+        ImageSpec::read(Path::new(image))
+    } else {
+        ImageSpec::built_in(image)
+    };
+    spec.map_err(image_failed)
+}
+
+/// An image as the command shows it.
+pub fn ready(image: &Image, built_in: Option<Span>) -> ImageReady {
+    let locked = FileName::ALL.map(|file| (file, image.locked(file)));
+    ImageReady {
+        name: image.name().to_string(),
+        folder: image.folder().to_owned(),
+        size: locked.iter().map(|(_, file)| Bytes::new(file.bytes)).sum(),
+        built_in,
+        kernel: image.lock().kernel.clone(),
+        hashes: locked.iter().map(|(name, file)| (name.to_string(), file.sha256.to_string())).collect(),
+    }
+}
+
+/// Images that fail are the host's matter, but for a wrong wish.
+pub fn image_failed(error: ImageError) -> Failure {
+    let remedy = error.remedy().into_owned();
+    let code = match &error {
+        ImageError::BadSpec { .. }
+        | ImageError::UnknownSpec { .. }
+        | ImageError::UnknownImage { .. }
+        | ImageError::AmbiguousImage { .. }
+        | ImageError::BadDiskName { .. }
+        | ImageError::BadArchive { .. }
+        | ImageError::SuiteNotFound { .. }
+        | ImageError::PackagesNotFound { .. } => FailureCode::BadInput,
+        ImageError::NotCached { .. }
+        | ImageError::NotRoot { .. }
+        | ImageError::ToolMissing { .. }
+        | ImageError::NoAptSource { .. }
+        | ImageError::MirrorUnreachable { .. }
+        | ImageError::ToolFailed { .. }
+        | ImageError::ExtraFile { .. }
+        | ImageError::DiskFull { .. }
+        | ImageError::DiskShort { .. }
+        | ImageError::StillMounted { .. }
+        | ImageError::Kernel { .. }
+        | ImageError::ModuleMissing { .. }
+        | ImageError::HashMismatch { .. }
+        | ImageError::SizeMismatch { .. }
+        | ImageError::BadLock { .. }
+        | ImageError::StoreBusy { .. }
+        | ImageError::StoreMount { .. }
+        | ImageError::Loop { .. }
+        | ImageError::Clone { .. }
+        | ImageError::Io { .. } => FailureCode::HostUnfit,
+    };
+    Failure::new(code, &error, remedy)
+}
+
+struct Telling<'a> {
+    teller: &'a Teller,
+    began: Instant,
+    step: String,
+    last: Option<Instant>,
+}
+
+impl Telling<'_> {
+    fn tell(&self) {
+        let seconds_done = self.began.elapsed().as_secs_f64();
+        let seconds_expected = BUILD_SECONDS.max(seconds_done);
+        self.teller.progress(Progress {
+            doing: format!("image: {}", self.step),
+            seconds_done,
+            seconds_expected,
+        });
+    }
+}
+
+impl tilemark_image::Progress for Telling<'_> {
+    fn step(&mut self, step: Step) {
+        self.step = step.to_string();
+        self.tell();
+    }
+
+    fn line(&mut self, _: &str) {
+        // A tool prints hundreds of lines; twice a second is enough to see that it lives.
+        if self.last.is_none_or(|last| last.elapsed() > Duration::from_millis(500)) {
+            self.last = Some(Instant::now());
+            self.tell();
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The end of a run: its repeats are judged, the result and the report written, the record closed.
+
+use crate::{
+    job::RunDone,
+    measure::{plan_as_run, record_failed},
+    wire::{Failure, FailureCode},
+};
+use std::path::Path;
+use tilemark_plan::plan::Plan;
+use tilemark_record::{
+    RecordError, RunDirectory,
+    result::{Comparison, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus},
+    summary::RepeatSummary,
+};
+use tilemark_report::Report;
+use tilemark_statistics::judge::compare_records;
+
+/// Judges what stands in a record, writes result and report, and closes it.
+pub fn close(
+    record: &RunDirectory,
+    id: &str,
+    provenance: Provenance,
+    done: &RunDone,
+) -> Result<RunResult, RecordError> {
+    let plan = plan_as_run(record)?;
+    let repeats = record.repeats()?.iter().map(|files| files.summary()).collect::<Result<Vec<_>, _>>()?;
+    let result = result(&plan, &repeats, id, provenance, done);
+    record.write_json("result.json", &result)?;
+    draw(record, &report_of(record)?)?;
+    record.close()?;
+    Ok(result)
+}
+
+fn result(
+    plan: &Plan,
+    repeats: &[RepeatSummary],
+    id: &str,
+    provenance: Provenance,
+    done: &RunDone,
+) -> RunResult {
+    let judged = tilemark_statistics::judge::judge(plan, repeats);
+    let mut verdict = judged.verdict;
+    if !done.reasons.is_empty() {
+        if verdict.status == VerdictStatus::Trusted {
+            verdict.status = VerdictStatus::CannotTell;
+        }
+        verdict.reasons.extend(done.reasons.iter().cloned());
+    }
+    let mut cost = judged.cost;
+    if let Some(cost) = &mut cost {
+        cost.unequal.extend(done.unequal.iter().cloned());
+    }
+    RunResult {
+        schema: RESULT_SCHEMA,
+        run: id.to_owned(),
+        scenario: plan.scenario.name.clone(),
+        preset: plan.preset.clone(),
+        verdict,
+        answer: judged.answer,
+        sentence: judged.sentence,
+        cost,
+        comparison: judged.comparison,
+        points: judged.points,
+        provenance,
+        missing: judged.missing,
+    }
+}
+
+/// Reads all of a record that a report shows.
+pub fn report_of(record: &RunDirectory) -> Result<Report, RecordError> {
+    let mut report = Report {
+        result: record.result()?,
+        plan: plan_as_run(record)?,
+        repeats: Vec::new(),
+        seconds: Vec::new(),
+        telemetry: Vec::new(),
+    };
+    for files in record.repeats()? {
+        report.repeats.push(files.summary()?);
+        report.seconds.extend(files.seconds()?);
+        report.telemetry.extend(files.telemetry()?);
+    }
+    Ok(report)
+}
+
+/// Draws the report into the record.
+fn draw(record: &RunDirectory, report: &Report) -> Result<(), RecordError> {
+    record.write_text("report.html", &tilemark_report::html(report))?;
+    record.write_text("report.csv", &tilemark_report::csv(report))
+}
+
+/// Writes a drawn page elsewhere.
+pub fn draw_to(path: &Path, text: &str) -> Result<(), RecordError> {
+    tilemark_record::write_whole(path, text.as_bytes())
+}
+
+/// Two records side by side.
+pub struct Compared {
+    /// What `--json` prints.
+    pub document: serde_json::Value,
+    /// 0 no worse, 1 worse by more than the tolerance, 125 anything else.
+    pub exit_verdict: u8,
+    comparison: Comparison,
+    verdict: Verdict,
+}
+
+/// Compares two records.
+pub fn compare(a: &RunDirectory, b: &RunDirectory, tolerance: &str) -> Result<Compared, Failure> {
+    let tolerance = fraction(tolerance)?;
+    let read =
+        |record: &RunDirectory| record.verify().and_then(|()| report_of(record)).map_err(record_failed);
+    let (a, b) = (read(a)?, read(b)?);
+    let compared = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats);
+    let exit_verdict = compared.exit_verdict(tolerance).code();
+    let document = serde_json::json!({
+        "schema": RESULT_SCHEMA, "a": a.result.run, "b": b.result.run,
+        "verdict": compared.verdict, "comparison": compared.comparison,
+    });
+    Ok(Compared { document, exit_verdict, comparison: compared.comparison, verdict: compared.verdict })
+}
+
+/// What `--exit-verdict` says of the two sides of one run.
+pub fn exit_verdict_of_sides(record: &RunDirectory, tolerance: &str) -> Result<u8, Failure> {
+    let tolerance = fraction(tolerance)?;
+    let report = report_of(record).map_err(record_failed)?;
+    let judged = tilemark_statistics::judge::judge(&report.plan, &report.repeats);
+    Ok(judged.exit_verdict(tolerance).code())
+}
+
+fn fraction(text: &str) -> Result<f64, Failure> {
+    let read: Result<tilemark_units::Fraction, _> = text.parse();
+    read.map(tilemark_units::Fraction::get)
+        .map_err(|error| Failure::new(FailureCode::BadInput, &error, "write it like `--tolerance 2%`"))
+}
+
+impl Compared {
+    /// For a person.
+    pub fn text(&self) -> String {
+        let mut lines = vec![self.comparison.sentence.clone(), String::new()];
+        for measure in &self.comparison.measures {
+            let percent = |value: f64| format!("{:+.1} %", value * 100.0);
+            let interval = match (measure.change.low, measure.change.high) {
+                (Some(low), Some(high)) => format!(" [{}, {}]", percent(low), percent(high)),
+                _ => String::new(),
+            };
+            let resolution =
+                measure.resolution.map(|found| format!(", ±{:.1} % would have been found", found * 100.0));
+            lines.push(format!(
+                "  {:<32} {}{interval}  {:?}{}",
+                measure.name,
+                percent(measure.change.value),
+                measure.outcome,
+                resolution.unwrap_or_default()
+            ));
+        }
+        lines.push(String::new());
+        lines.extend(self.comparison.differences.iter().map(|difference| {
+            format!("  differs: {} = {} | {}", difference.key, difference.a, difference.b)
+        }));
+        lines.extend(self.verdict.reasons.iter().map(|reason| format!("  because: {reason}")));
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,222 @@
+//! The keeper: a process in its own session that outlives a crash of the command and takes everything away.
+//!
+//! ```text
+//! command --starts--> keeper --starts--> init of new PID, mount and network namespaces --starts--> engine
+//!    |  control socket   |   pidfd, and init dies with the keeper's thread                            |
+//!    +---------------------------------- messages (a socket pair) -----------------------------------+
+//! ```
+//! When the command ends (the control socket closes, `kill -9` included) the keeper ends init, and with it
+//! every process, mount, loop device and tap of the run. Then it removes the run's control group and state
+//! folder, and ends. For `guests up` the command hands over before it leaves. If the keeper itself is
+//! killed, init dies with it; what remains are the folder and the control group, which `recover` removes.
+
+use crate::state::StateFolder;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::Signal,
+};
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::Path,
+    process::ExitCode,
+};
+use tilemark_sys::{
+    namespace::{Namespaces, isolate_mounts, remount_proc},
+    process::{Child, Ended, Spawn, SpawnError, init_loop, take_handed},
+};
+
+/// First argument of the processes that this program starts of itself.
+pub(crate) const KEEPER: &str = "__keeper";
+/// First argument of the init of a run's namespaces.
+pub(crate) const INIT: &str = "__init";
+/// First argument of the engine.
+pub(crate) const ENGINE: &str = "__engine";
+
+/// Descriptors by which keeper, init and engine are handed what they need.
+const MESSAGES: i32 = 3;
+const CONTROL: i32 = 4;
+const LOCK: i32 = 5;
+
+/// What the command tells the keeper before it leaves `guests up` to it.
+const HAND_OVER: u8 = b'h';
+
+/// Which namespaces a job gets, besides processes and mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// One of its own: guests and load.
+    Own,
+    /// The host's: an image needs its mirror.
+    Host,
+}
+
+/// A keeper and the engine that it keeps, as the command sees them.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    keeper: Child,
+    control: UnixStream,
+    /// Messages to and from the engine.
+    pub(crate) messages: UnixStream,
+}
+
+impl Kept {
+    /// Starts a keeper for a job whose state is in `state`. It holds `lock` for as long as it lives.
+    pub(crate) fn start(
+        state: &StateFolder,
+        network: Network,
+        lock: Option<File>,
+    ) -> Result<Self, SpawnError> {
+        let before = |source| SpawnError::Prepare { program: KEEPER.to_owned(), source };
+        let (messages, engines_end) = UnixStream::pair().map_err(before)?;
+        let (control, keepers_end) = UnixStream::pair().map_err(before)?;
+        let null = File::open("/dev/null").map_err(before)?;
+        let log = File::options().create(true).append(true).open(state.log()).map_err(before)?;
+        let errors = log.try_clone().map_err(before)?;
+        let mut spawn = Spawn::this_program("tilemark-keeper")
+            .and_then(|spawn| spawn.argument(KEEPER))
+            .and_then(|spawn| spawn.argument(state.path()))
+            .and_then(|spawn| spawn.argument(network.name()))
+            .map_err(before)?
+            .own_session()
+            .oom_score(-900)
+            .hand(null.into(), 0)
+            .hand(log.into(), 1)
+            .hand(errors.into(), 2)
+            .hand(engines_end.into(), MESSAGES)
+            .hand(keepers_end.into(), CONTROL);
+        if let Some(lock) = lock {
+            spawn = spawn.hand(lock.into(), LOCK);
+        }
+        Ok(Self { keeper: spawn.start()?, control, messages })
+    }
+
+    /// Leaves everything to the keeper: it stays when this process ends.
+    pub(crate) fn hand_over(mut self) -> io::Result<()> {
+        self.control.write_all(&[HAND_OVER])
+    }
+
+    /// Waits until all is gone, and says how the engine ended.
+    pub(crate) fn wait(&self) -> io::Result<Ended> {
+        self.keeper.wait()
+    }
+}
+
+impl Network {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own-network",
+            Self::Host => "host-network",
+        }
+    }
+}
+
+/// The keeper's `main`.
+pub(crate) fn keeper_main(arguments: &[String]) -> ExitCode {
+    match keep(arguments) {
+        Ok(ended) => ExitCode::from(u8::try_from(ended.code()).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("keeper: {error}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn keep(arguments: &[String]) -> io::Result<Ended> {
+    let [state, network] = arguments else {
+        return Err(io::Error::other("the keeper is started by the command, not by hand"));
+    };
+    let state = StateFolder::at(Path::new(state));
+    let messages = take_handed(MESSAGES)?;
+    let control = UnixStream::from(take_handed(CONTROL)?);
+    state.write_keeper(std::process::id())?;
+    let init = start_init(messages, network, &state);
+    let ended = match &init {
+        Ok(init) => watch(init, control),
+        Err(error) => Err(io::Error::other(error.to_string())),
+    };
+    // Whatever happened: nothing of the run may stay.
+    state.remove_with_cgroup()?;
+    ended
+}
+
+fn start_init(messages: OwnedFd, network: &str, state: &StateFolder) -> Result<Child, SpawnError> {
+    let before = |source| SpawnError::Prepare { program: INIT.to_owned(), source };
+    let mut namespaces = Namespaces::PID | Namespaces::MOUNT | Namespaces::IPC;
+    if network == Network::Own.name() {
+        namespaces = namespaces | Namespaces::NETWORK;
+    }
+    let mut spawn = Spawn::this_program("tilemark-init")
+        .and_then(|spawn| spawn.argument(INIT))
+        .and_then(|spawn| spawn.argument(state.path()))
+        .map_err(before)?
+        .namespaces(namespaces)
+        .dies_with_thread(Signal::KILL)
+        .hand(messages, MESSAGES);
+    if let Some(cgroup) = state.open_cgroup() {
+        spawn = spawn.in_cgroup(cgroup);
+    }
+    spawn.start()
+}
+
+/// Waits until init ends; ends it when the command is gone without a hand-over.
+fn watch(init: &Child, mut control: UnixStream) -> io::Result<Ended> {
+    let mut commanded = true;
+    loop {
+        let mut waited = vec![PollFd::from_borrowed_fd(init.pidfd(), PollFlags::IN)];
+        let control_fd = control.as_fd();
+        if commanded {
+            waited.push(PollFd::from_borrowed_fd(control_fd, PollFlags::IN));
+        }
+        match poll(&mut waited, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            result => result?,
+        };
+        if waited.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
+            let mut byte = [0];
+            match control.read(&mut byte) {
+                Ok(1) if byte[0] == HAND_OVER => commanded = false,
+                // The command is gone.
+                _ => {
+                    init.signal(Signal::KILL)?;
+                    commanded = false;
+                }
+            }
+        }
+        if let Some(ended) = init.try_wait()? {
+            return Ok(ended);
+        }
+    }
+}
+
+/// Init's `main`: it starts the engine and reaps, and everything ends with it.
+pub(crate) fn init_main(arguments: &[String]) -> ExitCode {
+    let run = || -> io::Result<Ended> {
+        isolate_mounts()?;
+        remount_proc()?;
+        let messages = take_handed(MESSAGES)?;
+        let engine = Spawn::this_program("tilemark-engine")?
+            .argument(ENGINE)?
+            .arguments(arguments)?
+            .dies_with_thread(Signal::KILL)
+            .hand(messages, MESSAGES)
+            .start()
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        init_loop(&engine)
+    };
+    match run() {
+        Ok(ended) => ExitCode::from(u8::try_from(ended.code()).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("init: {error}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// The engine's end of the messages.
+pub(crate) fn messages_of_engine() -> io::Result<UnixStream> {
+    Ok(UnixStream::from(take_handed(MESSAGES)?))
+}

@@ -1,0 +1,162 @@
+//! `tilemark run` from the command's side: plan, lock, image, record, engine, judgement, report.
+
+use crate::{
+    Program,
+    conduct::{Afterwards, Listener, conduct},
+    image_job,
+    job::{Job, JobDone, RunJob},
+    judge,
+    lock::{self, WhenBusy},
+    prepare::{Asked, Prepared, prepare},
+    state::StateFolder,
+    wire::{Failure, FailureCode},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+use tilemark_record::{
+    Event, RecordError, RunDirectory, Runs,
+    places::Places,
+    result::{Provenance, RunResult},
+    sha256_of,
+};
+
+/// A run that was asked for.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// What to measure.
+    pub asked: Asked,
+    /// Where the record goes instead of among the runs.
+    pub output: Option<PathBuf>,
+    /// Nothing may be fetched.
+    pub offline: bool,
+    /// What to do when another run is under way; `None`: run beside it.
+    pub when_busy: Option<WhenBusy>,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// A run that was measured, judged and closed.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// What it found.
+    pub result: RunResult,
+    /// Where its record is.
+    pub record: PathBuf,
+}
+
+/// Measures a scenario.
+pub fn run(
+    program: &Program,
+    places: &Places,
+    request: &RunRequest,
+    listener: &mut dyn Listener,
+) -> Result<Measured, Failure> {
+    crate::need_root("measuring guests")?;
+    let prepared = prepare(&request.asked)?;
+    let runs = Runs::new(&places.runs);
+    let id = new_id(&runs, &prepared.plan.scenario.name);
+    let lock = request.when_busy.map(|when| lock::take(&places.state, &id, when)).transpose()?;
+    let image = image_job::obtain(program, places, &prepared.plan.scenario.image, request.offline, listener)?;
+    let path = request.output.clone().unwrap_or_else(|| runs.path_of(&id));
+    let record = RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?;
+    record.write_json("facts.json", &prepared.facts).map_err(record_failed)?;
+    let began = Instant::now();
+    let mut provenance = provenance(program, &prepared, request)?;
+    provenance.image = Some(image.name.clone());
+    provenance.guest_kernel = Some(image.kernel.clone());
+    provenance.hashes.extend(image.hashes.iter().map(|(name, hash)| (format!("image/{name}"), hash.clone())));
+
+    let state = StateFolder::create(&places.state, &id, "run", Some(&path)).map_err(state_failed)?;
+    let job = RunJob {
+        id: id.clone(),
+        plan: prepared.plan.clone(),
+        record: path.clone(),
+        state: state.path().to_owned(),
+        cache: places.cache.clone(),
+        image: image.folder,
+        not_alone: request.when_busy.is_none(),
+    };
+    let done = conduct(Job::Run(Box::new(job)), &state, lock, Afterwards::Gone, listener)?;
+    let JobDone::Run(done) = done else {
+        return Err(Failure::told(
+            FailureCode::Bug,
+            "the engine did another job than it was given",
+            "report it",
+        ));
+    };
+    provenance.qemu.clone_from(&done.qemu);
+    provenance.seconds = began.elapsed().as_secs_f64();
+    provenance.as_it_was = Some(!state.path().exists());
+    let result = judge::close(&record, &id, provenance, &done).map_err(record_failed)?;
+    Ok(Measured { result, record: path })
+}
+
+/// An id begins with the time, so that ids sort; a second run in one second gets a letter.
+fn new_id(runs: &Runs, scenario: &str) -> String {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let base = format!("{now}-{scenario}");
+    let letters = ('b'..='z').map(|letter| format!("{now}{letter}-{scenario}"));
+    std::iter::once(base.clone()).chain(letters).find(|id| !runs.path_of(id).exists()).unwrap_or(base)
+}
+
+fn provenance(program: &Program, prepared: &Prepared, request: &RunRequest) -> Result<Provenance, Failure> {
+    let host = &prepared.plan.host;
+    let ours = sha256_of(Path::new("/proc/self/exe")).map_err(record_failed)?;
+    let hashes = [
+        ("tilemark", ours),
+        ("agent", crate::sha256(program.agent)),
+        ("scenario", crate::sha256(prepared.scenario_text.as_bytes())),
+    ];
+    Ok(Provenance {
+        tilemark: program.version.to_owned(),
+        host: host.name.clone(),
+        processor: host.processor.clone(),
+        threads: host.threads.len() as u32,
+        memory_bytes: host.memory_total.get(),
+        kernel: host.kernel.clone(),
+        began: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        expected_seconds: prepared.plan.expected.time.as_seconds(),
+        command: request.command.clone(),
+        hashes: hashes.map(|(name, hash)| (name.to_owned(), hash)).into(),
+        ..Provenance::default()
+    })
+}
+
+/// The plan as it was carried out: with the points that a search added.
+pub fn plan_as_run(record: &RunDirectory) -> Result<tilemark_plan::plan::Plan, RecordError> {
+    let mut plan = record.plan()?;
+    for event in tilemark_record::Events::read(&record.path().join("events.ndjson"))? {
+        match event {
+            Event::PointAdded { point } => plan.points.push(*point),
+            Event::PassBegan { pass, .. } if !plan.passes.contains(&pass) => plan.passes.push(pass),
+            _ => {}
+        }
+    }
+    Ok(plan)
+}
+
+/// A record that cannot be written is the host's shortage; one that cannot be read was a bad wish.
+pub fn record_failed(error: RecordError) -> Failure {
+    let code = match &error {
+        RecordError::Write { .. } => FailureCode::HostUnfit,
+        RecordError::Read { .. }
+        | RecordError::Damaged { .. }
+        | RecordError::Unfinished { .. }
+        | RecordError::Occupied { .. }
+        | RecordError::NoSuchRun { .. }
+        | RecordError::NotUnique { .. } => FailureCode::BadInput,
+    };
+    let remedy = error.remedy();
+    Failure::new(code, &error, remedy)
+}
+
+pub(crate) fn state_failed(error: std::io::Error) -> Failure {
+    Failure {
+        code: FailureCode::HostUnfit,
+        message: "cannot make a state folder".to_owned(),
+        causes: vec![error.to_string()],
+        remedy: "free some space, or set TILEMARK_HOME to a folder that may be written".to_owned(),
+    }
+}

@@ -1,0 +1,434 @@
+//! The pipeline: pass after pass over the plan's points, each with fresh guests, until the plan is done, a
+//! search has its answer, something fails or the user wants it to end.
+//!
+//! ```text
+//! for each pass:  enough memory? -> start guests -> all ready -> drive and watch -> end guests -> write
+//! ```
+//! It sees guests, loads and host only through [`World`], so that every step can be failed once in a test.
+//! Whatever happens in a pass, its guests are gone when it ends.
+
+use crate::{
+    drive::{self, Driven},
+    engine::{Teller, Wish, Wishes},
+    figures::Figures,
+    services, watch,
+    wire::{Failure, FailureCode, Progress},
+};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+use tilemark_guests::{
+    Backend, Expected, GuestId, Origin, ReadyGuest, StartMode, TemplateId, make_all_ready,
+};
+use tilemark_plan::{
+    expect,
+    plan::{self, GuestPlan, Pass, Plan, Point},
+    scenario::Start,
+    search::{CapacitySearch, Finding, Probe},
+};
+use tilemark_record::{
+    Event, Events, RunDirectory,
+    summary::{Incident, MemoryFigures, RepeatSummary},
+};
+use tilemark_statistics::judge;
+use tilemark_units::Bytes;
+
+/// All that a pipeline needs of the world.
+pub(crate) trait World {
+    /// The way for the guests of a point to exist.
+    fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure>;
+    /// A fresh load process.
+    fn load_process(&self, plan: &Plan) -> Result<Box<dyn drive::LoadProcess>, Failure>;
+    /// Memory that could be had now.
+    fn memory_available(&self) -> Option<Bytes>;
+    /// Free space where data disks and the record are.
+    fn disk_available(&self) -> Option<Bytes>;
+    /// Proportional memory of a process.
+    fn pss(&self, pid: u32) -> Option<Bytes>;
+    /// Who is watched besides the guests: Tilemark itself.
+    fn own_processes(&self) -> Vec<u32>;
+}
+
+/// A pipeline over one plan.
+pub(crate) struct Pipeline<'a, W> {
+    /// The world.
+    pub(crate) world: &'a W,
+    /// What shall happen; a search adds points.
+    pub(crate) plan: Plan,
+    /// Where figures go.
+    pub(crate) record: RunDirectory,
+    /// What happened.
+    pub(crate) events: Events,
+    /// Who is told.
+    pub(crate) teller: &'a Teller,
+    /// What the user wants.
+    pub(crate) wishes: &'a Wishes,
+    /// Every repeat up to now.
+    pub(crate) repeats: Vec<RepeatSummary>,
+    /// When the first pass began.
+    pub(crate) began: Instant,
+    /// Seconds of passes that are behind, as they were expected.
+    pub(crate) expected_done: f64,
+}
+
+/// Disk space below which no pass begins.
+const DISK_RESERVE: Bytes = Bytes::from_gib(2);
+
+impl<W: World> Pipeline<'_, W> {
+    /// Does all of it.
+    pub(crate) fn run(&mut self) -> Result<(), Failure> {
+        self.event(Event::Began { unix_ms: unix_ms(), run: self.plan.scenario.name.clone() })?;
+        let planned: Vec<Pass> = self.plan.passes.clone();
+        if self.plan.search.is_some() {
+            self.search()?;
+        }
+        let searched = self.plan.search.map(|_| self.plan.points[0].backend);
+        for pass in planned {
+            // A search has measured its own backend already.
+            if self.wishes.now() == Wish::GoOn && searched != Some(self.plan.points[pass.point].backend) {
+                self.pass(pass)?;
+            }
+        }
+        if self.wishes.now() != Wish::GoOn {
+            self.event(Event::Interrupted)?;
+        }
+        self.event(Event::Ended { unix_ms: unix_ms() })
+    }
+
+    /// Searches for the largest count that holds.
+    fn search(&mut self) -> Result<(), Failure> {
+        let wanted = self.plan.search.expect("asked for by the caller");
+        let like = self.plan.points[0].clone();
+        let mut search = CapacitySearch::new(wanted.from, wanted.limit, like.measure.repeats);
+        while let Some(probe) = search.next() {
+            if self.wishes.now() != Wish::GoOn {
+                return Ok(());
+            }
+            let point = self.point_with(&like, probe.tiles)?;
+            if !self.time_allows(&point, probe) {
+                self.note(format!("stopped searching at {} tiles to keep the time", probe.tiles))?;
+                return Ok(());
+            }
+            if let Err(failure) = self.fits(&point) {
+                self.note(failure.message)?;
+                return Ok(());
+            }
+            let had = self.repeats_of(point.index);
+            for repeat in had + 1..=had + probe.repeats {
+                self.pass(Pass { block: repeat, point: point.index, repeat })?;
+            }
+            match self.holds(point.index) {
+                Some(holds) => {
+                    search.record(probe.tiles, Finding { holds, repeats: self.repeats_of(point.index) });
+                    let word = if holds { "holds" } else { "breaks" };
+                    self.teller.note(format!("{} tiles: {word}", probe.tiles));
+                }
+                None if self.repeats_of(point.index) > like.measure.repeats => {
+                    return self.note(format!("cannot tell whether {} tiles hold", probe.tiles));
+                }
+                None => {} // Voided: the search asks for the same count again.
+            }
+        }
+        Ok(())
+    }
+
+    fn point_with(&mut self, like: &Point, tiles: u32) -> Result<Point, Failure> {
+        if let Some(point) =
+            self.plan.points.iter().find(|point| point.tiles == tiles && point.backend == like.backend)
+        {
+            return Ok(point.clone());
+        }
+        let point = self.plan.point_at(like, self.plan.points.len(), tiles);
+        self.event(Event::PointAdded { point: Box::new(point.clone()) })?;
+        self.plan.points.push(point.clone());
+        Ok(point)
+    }
+
+    fn repeats_of(&self, point: usize) -> u32 {
+        self.repeats.iter().filter(|repeat| repeat.point == point).count() as u32
+    }
+
+    /// Whether a point holds by all that is known now; `None` when that can't be said.
+    fn holds(&self, point: usize) -> Option<bool> {
+        let judged = judge::judge(&self.plan, &self.repeats);
+        judged.points.iter().find(|judged| judged.index == point)?.holds
+    }
+
+    /// Whether a probe would end in time.
+    fn time_allows(&self, point: &Point, probe: Probe) -> bool {
+        let Some(within) = self.plan.search.and_then(|search| search.within) else { return true };
+        let needed = expect::time_of(point) * probe.repeats;
+        self.began.elapsed() + needed <= within.get()
+    }
+
+    /// Stops before memory or disk would fall under what must stay free.
+    fn fits(&self, point: &Point) -> Result<(), Failure> {
+        let remedy = "end other programs, or lower the number of tiles";
+        let reserve = expect::memory_reserve(self.plan.host.memory_total);
+        let needed = expect::memory_of(point);
+        if let Some(free) = self.world.memory_available().filter(|free| free.saturating_sub(needed) < reserve)
+        {
+            let message = format!(
+                "{} tiles need {} of memory, {} is free and {} must stay so",
+                point.tiles,
+                needed.rounded(),
+                free.rounded(),
+                reserve.rounded()
+            );
+            return Err(Failure::told(FailureCode::HostUnfit, message, remedy));
+        }
+        if let Some(free) = self.world.disk_available().filter(|free| *free < DISK_RESERVE) {
+            let message = format!("only {} of disk space is left, {DISK_RESERVE} must be", free.rounded());
+            return Err(Failure::told(FailureCode::HostUnfit, message, "free some space"));
+        }
+        Ok(())
+    }
+
+    /// One pass: fresh guests, one measurement, nothing left.
+    fn pass(&mut self, pass: Pass) -> Result<(), Failure> {
+        let point = self.plan.points[pass.point].clone();
+        self.fits(&point)?;
+        self.event(Event::PassBegan { unix_ms: unix_ms(), pass })?;
+        let outcome = self.measured(&point, pass);
+        match outcome {
+            Ok(Some(())) => self.event(Event::PassEnded { pass })?,
+            // Interrupted: a pass that is not whole does not count.
+            Ok(None) => {}
+            Err(failure) => {
+                self.event(Event::PassFailed { pass, message: failure.message.clone() })?;
+                return Err(failure);
+            }
+        }
+        self.expected_done += expect::time_of(&point).as_secs_f64();
+        Ok(())
+    }
+
+    fn measured(&mut self, point: &Point, pass: Pass) -> Result<Option<()>, Failure> {
+        let world = self.world;
+        let backend = world.backend(point)?;
+        let what = format!("{} tiles on {}, repeat {}", point.tiles, point.backend.name(), pass.repeat);
+        self.progress(format!("{what}: starting {} guests", point.guests.len()));
+        let mut started = Started::new(backend);
+        let modes = started.templates(point)?;
+        let began = Instant::now();
+        let mut guests = started.start(point, &modes)?;
+        let guests_ready =
+            Event::GuestsReady { seconds: began.elapsed().as_secs_f64(), guests: guests.len() as u32 };
+        self.event(guests_ready)?;
+
+        self.progress(format!("{what}: under load"));
+        let mut load = world.load_process(&self.plan)?;
+        let began_unix_ms = unix_ms();
+        let own = world.own_processes();
+        let driven = drive::drive(&self.plan, point, &mut guests, load.as_mut(), &own, backend, self.wishes)?;
+        drop(load);
+        let Some(driven) = driven else {
+            started.stop()?;
+            return Ok(None);
+        };
+        let memory = memory_of(world, backend, &guests);
+        let incidents = incidents(backend, &guests, &point.guests);
+        drop(guests);
+        started.stop()?;
+        self.write(point, pass, began_unix_ms, driven, memory, incidents)?;
+        Ok(Some(()))
+    }
+
+    fn write(
+        &mut self,
+        point: &Point,
+        pass: Pass,
+        began_unix_ms: u64,
+        driven: Driven,
+        memory: Option<MemoryFigures>,
+        incidents: Vec<Incident>,
+    ) -> Result<(), Failure> {
+        let Figures { loads, seconds, latency } =
+            driven.told.figures(point, pass.repeat).map_err(|error| {
+                Failure::new(
+                    FailureCode::Bug,
+                    &error,
+                    "report it: the load process and this program disagree",
+                )
+            })?;
+        let summary = RepeatSummary {
+            point: point.index,
+            repeat: pass.repeat,
+            block: pass.block,
+            began_unix_ms,
+            backend: point.backend,
+            loads,
+            host: watch::figures(
+                &driven.host,
+                self.plan.host.memory_total.get(),
+                &self.plan.processors.guests,
+            ),
+            incidents,
+            memory,
+        };
+        let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
+        let telemetry = watch::rows(point.index, pass.repeat, &driven.host);
+        files.write(&summary, &seconds, &telemetry, &latency).map_err(crate::measure::record_failed)?;
+        self.repeats.push(summary);
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Failure> {
+        self.events.append(&event).map_err(crate::measure::record_failed)
+    }
+
+    fn note(&mut self, text: String) -> Result<(), Failure> {
+        self.teller.note(text.clone());
+        self.event(Event::Note { text })
+    }
+
+    /// What is to come is expected to take as much longer or shorter than planned as what is behind did.
+    fn progress(&self, doing: String) {
+        let seconds_done = self.began.elapsed().as_secs_f64();
+        let planned = self.plan.expected.time.as_seconds();
+        let pace = if self.expected_done > 0.0 { seconds_done / self.expected_done } else { 1.0 };
+        let left = (planned - self.expected_done).max(0.0);
+        self.teller.progress(Progress {
+            doing,
+            seconds_done,
+            seconds_expected: seconds_done + left * pace.clamp(0.3, 3.0),
+        });
+    }
+}
+
+/// Guests that were started; all of them end with it.
+pub(crate) struct Started<'a> {
+    backend: &'a dyn Backend,
+    ids: Vec<GuestId>,
+}
+
+/// How the guests of a point come to be: the templates of those that are cloned.
+pub(crate) struct Modes {
+    templates: BTreeMap<String, TemplateId>,
+    took: Duration,
+}
+
+impl Modes {
+    /// How long the templates took; nothing without one.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        (!self.templates.is_empty()).then(|| self.took.as_secs_f64())
+    }
+}
+
+impl<'a> Started<'a> {
+    pub(crate) fn new(backend: &'a dyn Backend) -> Self {
+        Self { backend, ids: Vec::new() }
+    }
+
+    /// Makes the templates that a point's guests are cloned from, or finds them made.
+    pub(crate) fn templates(&self, point: &Point) -> Result<Modes, Failure> {
+        let began = Instant::now();
+        let mut templates = BTreeMap::new();
+        if point.backend != plan::Backend::Native && point.measure.start == Start::Clone {
+            for guest in &point.guests {
+                let kind = template_kind(guest);
+                if !templates.contains_key(&kind) {
+                    let service = services::service(point, guest);
+                    templates.insert(kind, self.backend.template(guest, &service).map_err(guest_failed)?);
+                }
+            }
+        }
+        Ok(Modes { templates, took: began.elapsed() })
+    }
+
+    /// Starts all guests of a point and waits until they are ready.
+    pub(crate) fn start(&mut self, point: &Point, modes: &Modes) -> Result<Vec<ReadyGuest>, Failure> {
+        for guest in &point.guests {
+            let template = modes.templates.get(&template_kind(guest));
+            let mode = template.map_or(StartMode::Boot, |template| StartMode::Clone(*template));
+            self.ids.push(self.backend.start(guest, mode).map_err(guest_failed)?);
+        }
+        let services: Vec<_> = point.guests.iter().map(|guest| services::service(point, guest)).collect();
+        let expected: Vec<Expected<'_>> = point
+            .guests
+            .iter()
+            .zip(&self.ids)
+            .zip(&services)
+            .map(|((plan, &id), service)| Expected { plan, id, service })
+            .collect();
+        let within = services::ready_within(point);
+        make_all_ready(self.backend, &expected, within)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map_err(guest_failed)
+    }
+
+    pub(crate) fn stop(mut self) -> Result<(), Failure> {
+        self.stop_all()
+    }
+
+    fn stop_all(&mut self) -> Result<(), Failure> {
+        let stopped: Vec<_> = self.ids.drain(..).map(|id| self.backend.stop(id)).collect();
+        stopped.into_iter().collect::<Result<(), _>>().map_err(guest_failed)
+    }
+}
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        // The failure that brought us here is the one to tell.
+        let _ = self.stop_all();
+    }
+}
+
+/// Guests of one kind share a template.
+fn template_kind(guest: &GuestPlan) -> String {
+    let disks: Vec<String> = guest.disks.iter().map(|disk| disk.size.to_string()).collect();
+    format!("{} {} {} {}", guest.role.name(), guest.memory, guest.vcpus, disks.join(","))
+}
+
+pub(crate) fn memory_of<W: World>(
+    world: &W,
+    backend: &dyn Backend,
+    guests: &[ReadyGuest],
+) -> Option<MemoryFigures> {
+    let mut sizes = Vec::new();
+    for guest in guests {
+        let processes = backend.processes(guest.id).ok()?;
+        let size: Bytes = processes.all.iter().filter_map(|pid| world.pss(*pid)).sum();
+        sizes.push(size.as_mib());
+    }
+    let count = sizes.len();
+    (count > 0).then(|| MemoryFigures {
+        pss_mib_per_guest: sizes.iter().sum::<f64>() / count as f64,
+        pss_mib_max: sizes.iter().copied().fold(0.0, f64::max),
+    })
+}
+
+/// A guest that was to be cloned and was not, or that is gone now.
+fn incidents(backend: &dyn Backend, guests: &[ReadyGuest], plans: &[GuestPlan]) -> Vec<Incident> {
+    let mut incidents = Vec::new();
+    for (guest, plan) in guests.iter().zip(plans) {
+        if let Ok(tilemark_guests::GuestState::Ended(how)) = backend.state(guest.id) {
+            incidents.push(Incident {
+                what: format!("it ended during the measurement: {how}"),
+                guest: Some(plan.name.clone()),
+            });
+        }
+    }
+    incidents
+}
+
+/// How a guest came to be, in a word.
+pub(crate) const fn origin_name(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Booted => "booted",
+        Origin::Cloned => "cloned",
+        Origin::Namespaced => "native",
+    }
+}
+
+pub(crate) fn guest_failed(error: tilemark_guests::GuestError) -> Failure {
+    let remedy = error.remedy();
+    Failure::new(FailureCode::GuestFailed, &error, remedy)
+}
+
+pub(crate) fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,60 @@
+//! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
+
+use tilemark_plan::plan::{Plan, Point};
+
+/// The whole text.
+pub fn text(plan: &Plan) -> String {
+    let expected = &plan.expected;
+    let mut lines = vec![
+        format!("{}: {}", plan.scenario.name, plan.scenario.about.trim()),
+        String::new(),
+        format!("Time      about {}", expected.time.rounded()),
+        format!(
+            "Guests    up to {}, with {} of memory and {} of disk",
+            expected.guests,
+            expected.memory.rounded(),
+            expected.disk.rounded()
+        ),
+        format!("Load on   {}", threads(&plan.processors.load)),
+        format!("Guests on {}", threads(&plan.processors.guests)),
+        format!(
+            "Gate      p99 ≤ {}, errors ≤ {}, achieved ≥ {}",
+            plan.scenario.gate.p99, plan.scenario.gate.errors, plan.scenario.gate.achieved
+        ),
+        "Root      needed to run it: namespaces, mounts, network devices; no setting of the host is changed"
+            .to_owned(),
+        String::new(),
+        format!(
+            "{} passes over these points, in random order within each repeat (seed {}):",
+            plan.passes.len(),
+            plan.seed
+        ),
+    ];
+    lines.extend(plan.points.iter().map(point));
+    if let Some(search) = plan.search {
+        lines.push(format!(
+            "then a search: doubles from {} until the gate breaks, at most {}, bisects, and confirms both sides with {} repeats",
+            search.from, search.limit, plan.points[0].measure.repeats
+        ));
+    }
+    lines.join("\n")
+}
+
+fn threads(ids: &[u32]) -> String {
+    let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+    let word = if ids.len() == 1 { "thread" } else { "threads" };
+    format!("{word} {}", ids.join(", "))
+}
+
+fn point(point: &Point) -> String {
+    let mut words = vec![format!(
+        "  {:>4} tiles, {:>4} guests on {}",
+        point.tiles,
+        point.guests.len(),
+        point.backend.name()
+    )];
+    words.extend(point.side.map(|side| format!("side {side:?}")));
+    words.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
+    words.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
+    words.join(", ")
+}

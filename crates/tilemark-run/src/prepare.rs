@@ -1,0 +1,204 @@
+//! From what the user asked to a plan: read the scenario, read the host, choose the backend, resolve.
+
+use crate::wire::{Failure, FailureCode};
+use std::{collections::BTreeMap, path::Path};
+use tilemark_host::{LiveHost, accelerator, read_facts};
+use tilemark_plan::{
+    builtin::{BUILTINS, builtin},
+    facts::{Accelerator, AcceleratorVerdict, HostFacts},
+    parse::Draft,
+    plan::{Backend, HostSummary, Plan},
+    problem::Problems,
+    resolve::{Request, SearchRequest, Sides, resolve},
+};
+use tilemark_units::{Bytes, Span};
+
+/// What the user asked of a scenario.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Asked {
+    /// A name inside the program, or a path.
+    pub scenario: String,
+    /// How guests exist; `None`: kvm, or stop.
+    pub on: Option<Backend>,
+    /// Preset to apply.
+    pub preset: Option<String>,
+    /// `--set` values.
+    pub settings: BTreeMap<String, String>,
+    /// Tile counts instead of the ladder's.
+    pub tiles: Option<Vec<u32>>,
+    /// The native twin in the same blocks.
+    pub twin: bool,
+    /// Search for the largest tile count that holds, within a time.
+    pub search: Option<Option<Span>>,
+    /// Settings of two sides.
+    pub sides: Option<Sides>,
+    /// Show besides that guests live and serve on this backend.
+    pub demonstrate: Option<Backend>,
+    /// Seeds order, schedules and choices.
+    pub seed: u64,
+}
+
+/// A plan with the facts that it was made from.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// What will happen.
+    pub plan: Plan,
+    /// What the host is.
+    pub facts: HostFacts,
+    /// The scenario's text, as it was read.
+    pub scenario_text: String,
+}
+
+/// Whether the accelerator must be timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// Time guest work: takes up to two seconds.
+    Time,
+    /// Nobody will ask.
+    Skip,
+}
+
+/// Reads what the host is.
+pub fn facts(probe: Probe) -> HostFacts {
+    let kvm = match probe {
+        Probe::Time => accelerator::probe_kvm(),
+        Probe::Skip => Accelerator {
+            verdict: AcceleratorVerdict::Unknown,
+            reason: "not timed: nothing that was asked needs it".to_owned(),
+            figures: None,
+        },
+    };
+    read_facts(&LiveHost, kvm)
+}
+
+/// Reads scenario and host and resolves.
+pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
+    let scenario_text = text_of(&asked.scenario)?;
+    let draft = Draft::from_toml(&scenario_text, &asked.scenario).map_err(bad_input)?;
+    let needs_probe = asked.on.is_none() || asked.on == Some(Backend::Kvm);
+    let facts = facts(if needs_probe { Probe::Time } else { Probe::Skip });
+    let backend = choose(asked.on, &facts)?;
+    let mut backends = vec![backend];
+    if asked.twin && backend != Backend::Native {
+        backends.push(Backend::Native);
+    }
+    let request = Request {
+        preset: asked.preset.clone(),
+        settings: asked.settings.clone(),
+        backends,
+        tiles: asked.tiles.clone(),
+        sides: asked.sides.clone(),
+        search: asked.search.map(|within| SearchRequest { within }),
+        demonstrate: asked.demonstrate,
+        seed: asked.seed,
+    };
+    let plan = resolve(&draft, &request, &summary(&facts)?).map_err(bad_input)?;
+    Ok(Prepared { plan, facts, scenario_text })
+}
+
+fn bad_input(problems: Problems) -> Failure {
+    Failure::told(FailureCode::BadInput, problems.to_string(), problems.remedy())
+}
+
+/// The text of a scenario inside the program, or of a file: a name has no `/` and does not end in `.toml`.
+pub fn text_of(scenario: &str) -> Result<String, Failure> {
+    if !scenario.contains('/') && !scenario.ends_with(".toml") {
+        let known: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+        return builtin(scenario).map(|builtin| builtin.text.to_owned()).ok_or_else(|| {
+            let remedy = format!("there are: {}; a file needs its `/` or `.toml`", known.join(", "));
+            Failure::told(FailureCode::BadInput, format!("no scenario `{scenario}`"), remedy)
+        });
+    }
+    std::fs::read_to_string(Path::new(scenario)).map_err(|error| Failure {
+        code: FailureCode::BadInput,
+        message: format!("cannot read the scenario {scenario}"),
+        causes: vec![error.to_string()],
+        remedy: "check the path; `tilemark scenarios list` shows those inside the program".to_owned(),
+    })
+}
+
+/// `auto` means kvm, or stop and say why: nothing becomes emulated by surprise.
+pub fn choose(on: Option<Backend>, facts: &HostFacts) -> Result<Backend, Failure> {
+    let kvm = &facts.accelerators.kvm;
+    match on {
+        Some(Backend::Kvm) | None if kvm.verdict != AcceleratorVerdict::Usable => Err(Failure::told(
+            FailureCode::HostUnfit,
+            format!("kvm is not usable on this host: {}", kvm.reason),
+            "measure natively with `--on native`, prove function with `--on emulated`; `tilemark doctor` tells more",
+        )),
+        Some(backend) => Ok(backend),
+        None => Ok(Backend::Kvm),
+    }
+}
+
+/// What resolution needs to know of the host.
+pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
+    let unread = |what: &str| {
+        Failure::told(
+            FailureCode::HostUnfit,
+            format!("this host does not tell {what}"),
+            "check that /proc and /sys are mounted",
+        )
+    };
+    let text = |fact: &tilemark_plan::facts::Fact<String>| fact.value().cloned().unwrap_or_default();
+    let threads: Vec<u32> = facts.processors.threads.iter().map(|thread| thread.id).collect();
+    if threads.is_empty() {
+        return Err(unread("its processors"));
+    }
+    Ok(HostSummary {
+        name: text(&facts.host_name),
+        kernel: text(&facts.kernel.release),
+        processor: text(&facts.processors.model),
+        threads,
+        memory_total: Bytes::new(*facts.memory.bytes_total.value().ok_or_else(|| unread("its memory"))?),
+        memory_available: Bytes::new(
+            *facts.memory.bytes_available.value().ok_or_else(|| unread("its free memory"))?,
+        ),
+        kvm: facts.accelerators.kvm.verdict,
+    })
+}
+
+/// How the first look is taken on this host.
+#[derive(Debug, Clone)]
+pub struct Demonstration {
+    /// What is measured.
+    pub backend: Backend,
+    /// What is shown besides.
+    pub demonstrate: Option<Backend>,
+    /// Why guests are not measured, where they are not.
+    pub why_not_kvm: Option<String>,
+}
+
+/// Guests where they run at speed; else the host itself, and emulated guests to show that they live.
+pub fn demonstration() -> Demonstration {
+    let kvm = accelerator::probe_kvm();
+    if kvm.verdict == AcceleratorVerdict::Usable {
+        return Demonstration { backend: Backend::Kvm, demonstrate: None, why_not_kvm: None };
+    }
+    Demonstration {
+        backend: Backend::Native,
+        demonstrate: Some(Backend::Emulated),
+        why_not_kvm: Some(format!("kvm is not usable: {}", kvm.reason)),
+    }
+}
+
+/// A scenario inside the program.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its name.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: String,
+    /// Its presets.
+    pub presets: Vec<String>,
+}
+
+/// All scenarios inside the program.
+pub fn scenarios() -> Vec<Listed> {
+    let listed = |builtin: tilemark_plan::builtin::Builtin| {
+        let scenario = Draft::from_toml(builtin.text, builtin.name).ok()?.finish().ok()?;
+        let presets = scenario.preset.keys().cloned().collect();
+        Some(Listed { name: builtin.name, about: scenario.about.trim().to_owned(), presets })
+    };
+    BUILTINS.into_iter().filter_map(listed).collect()
+}

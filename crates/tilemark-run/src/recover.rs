@@ -1,0 +1,85 @@
+//! `recover`: removes what a run left behind whose keeper was killed.
+//!
+//! A keeper takes everything else with it when it dies: processes, mounts, loop devices, network devices all
+//! live in namespaces that end with it. What remains is the state folder and the control group. Only what
+//! carries a run's identity is touched, and nothing whose keeper lives.
+
+use crate::{
+    measure::state_failed,
+    state::{StateFolder, boot_id},
+    wire::{Failure, FailureCode},
+};
+use serde::Serialize;
+use tilemark_record::places::Places;
+
+/// What was found and done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Recovered {
+    /// Removed: their keepers are dead.
+    pub removed: Vec<String>,
+    /// Left alone: their keepers live.
+    pub under_way: Vec<String>,
+}
+
+/// Removes what dead keepers left.
+pub fn recover(places: &Places) -> Result<Recovered, Failure> {
+    crate::need_root("removing what a killed run left")?;
+    let boot = boot_id().map_err(state_failed)?;
+    let mut recovered = Recovered::default();
+    for state in StateFolder::all(&places.state) {
+        let name = state.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let lives = state.under_way().is_ok_and(|under_way| {
+            under_way.boot_id == boot && under_way.keeper.is_some_and(|keeper| keeper.lives())
+        });
+        if lives {
+            recovered.under_way.push(name);
+            continue;
+        }
+        state.remove_with_cgroup().map_err(|error| Failure {
+            code: FailureCode::NotRestored,
+            message: format!("cannot remove {}", state.path().display()),
+            causes: vec![error.to_string()],
+            remedy: "remove the folder and its control group by hand".to_owned(),
+        })?;
+        recovered.removed.push(name);
+    }
+    Ok(recovered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_folder_whose_keeper_is_dead_goes_and_one_whose_keeper_lives_stays() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: recover needs root");
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let places = Places {
+            cache: home.path().join("c"),
+            runs: home.path().join("r"),
+            state: home.path().join("s"),
+        };
+        for (name, keeper) in [("dead", 0), ("alive", std::process::id())] {
+            let folder = places.state.join(name);
+            fs::create_dir_all(&folder).unwrap();
+            let state = StateFolder::at(&folder);
+            let under_way = serde_json::json!({
+                "id": name, "kind": "run", "boot_id": boot_id().unwrap(), "record": null, "cgroup": null,
+                "keeper": null,
+            });
+            fs::write(folder.join("under-way.json"), under_way.to_string()).unwrap();
+            state.write_keeper(keeper).unwrap();
+        }
+        let recovered = recover(&places).unwrap();
+        assert_eq!(
+            recovered,
+            Recovered { removed: vec!["dead".to_owned()], under_way: vec!["alive".to_owned()] }
+        );
+        assert!(!places.state.join("dead").exists());
+        assert!(places.state.join("alive").exists());
+    }
+}

@@ -1,0 +1,99 @@
+//! What a guest of a point must serve, and what each load asks of it.
+
+use std::{net::SocketAddr, time::Duration};
+use tilemark_agent_protocol::{DiskJob, LoadJob, Service, Stream, StreamWork};
+use tilemark_plan::{
+    plan::{Backend, Demand, GuestPlan, LoadPlan, Plan, Point, Work},
+    scenario::{Role, Start},
+};
+
+/// The service that runs in a guest of this point: it must hold what the guest's loads will ask for.
+pub(crate) fn service(point: &Point, guest: &GuestPlan) -> Service {
+    let loads = point.loads.iter().filter(|load| load.guest == guest.index);
+    let mut service = Service {
+        role: guest.role,
+        memory: guest.memory,
+        vcpus: guest.vcpus,
+        web: None,
+        broker: (guest.role == Role::Broker).then_some(guest.broker),
+        store: None,
+    };
+    if guest.role == Role::Web {
+        service.web = Some(tilemark_plan::workload::WebParameters::default());
+    }
+    for load in loads {
+        match &load.work {
+            Work::Web(web) => service.web = Some(web.clone()),
+            Work::Store(store) => service.store = Some(store.clone()),
+            Work::Disk(_) | Work::Messaging(_) => {}
+        }
+    }
+    service
+}
+
+/// How long a step on the way to readiness may take: an emulated boot of many guests on few threads is the
+/// slowest; a native start the fastest.
+pub(crate) fn ready_within(point: &Point) -> Duration {
+    let guests = point.guests.len() as u32;
+    match (point.backend, point.measure.start) {
+        (Backend::Native, _) => Duration::from_secs(60),
+        (_, Start::Clone) => Duration::from_secs(60) + Duration::from_millis(500) * guests,
+        (_, Start::Boot) => Duration::from_secs(120) + Duration::from_secs(10) * guests,
+    }
+}
+
+/// The job of the outside load process, whose streams are numbered like the point's loads; `None` when
+/// nothing is sent from outside.
+pub(crate) fn outside_job(plan: &Plan, point: &Point, ports: &[u16]) -> Option<LoadJob> {
+    let streams: Vec<Stream> =
+        (0..).zip(&point.loads).filter_map(|(id, load)| stream(point, id, load, ports)).collect();
+    (!streams.is_empty()).then(|| LoadJob {
+        streams,
+        processors: plan.processors.load.clone(),
+        warmup: point.measure.warmup,
+        length: point.measure.length,
+        requests_max: 0,
+    })
+}
+
+fn stream(point: &Point, id: u32, load: &LoadPlan, ports: &[u16]) -> Option<Stream> {
+    let guest = &point.guests[load.guest as usize];
+    let work = match &load.work {
+        Work::Web(web) => StreamWork::Web(web.clone()),
+        Work::Disk(_) | Work::Messaging(_) | Work::Store(_) => return None,
+    };
+    Some(Stream {
+        id,
+        target: SocketAddr::from((guest.address, ports[load.guest as usize])),
+        demand: load.demand.clone(),
+        connections: load.connections,
+        seed: load.seed,
+        work,
+    })
+}
+
+/// The job of a load that runs inside its guest; `None` for one that is sent from outside.
+pub(crate) fn inside_job(point: &Point, load: &LoadPlan) -> Option<LoadJob> {
+    let Work::Disk(parameters) = &load.work else { return None };
+    let guest = &point.guests[load.guest as usize];
+    let rate = match &load.demand {
+        Demand::Open { rate, .. } if !parameters.saturate => Some(*rate),
+        Demand::Open { .. } | Demand::Closed => None,
+    };
+    let disks = guest.disks.len() as u32;
+    let stream = Stream {
+        id: 0,
+        target: SocketAddr::from((guest.address, 0)),
+        demand: load.demand.clone(),
+        connections: load.connections,
+        seed: load.seed,
+        work: StreamWork::Disk(DiskJob { parameters: parameters.clone(), rate, disks }),
+    };
+    Some(LoadJob {
+        streams: vec![stream],
+        processors: Vec::new(),
+        warmup: point.measure.warmup,
+        length: point.measure.length,
+        requests_max: 0,
+    })
+}

@@ -1,0 +1,180 @@
+//! The state folder of something under way: who keeps it, where its record is, how it is found again.
+//!
+//! `STATE/ID/` holds `under-way.json`, the keeper's log and, for `guests up`, the socket by which other
+//! commands reach the engine. It goes when the keeper ends; if the keeper was killed, `recover` removes it.
+
+use rustix::process::{Pid, test_kill_process};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tilemark_host::cgroup::Group;
+
+/// What is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UnderWay {
+    /// Its id.
+    pub(crate) id: String,
+    /// `run`, `guests` or `image`.
+    pub(crate) kind: String,
+    /// The boot of the host that it belongs to: after another boot nothing of it can live.
+    pub(crate) boot_id: String,
+    /// Where its record is.
+    pub(crate) record: Option<PathBuf>,
+    /// Its control group, where there is one.
+    pub(crate) cgroup: Option<PathBuf>,
+    /// The keeper, once it lives.
+    pub(crate) keeper: Option<Keeper>,
+}
+
+/// A keeper, known by number and start time: a number alone may come to mean another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Keeper {
+    /// Its number.
+    pub(crate) pid: u32,
+    /// When it started, in clock ticks since the host's boot.
+    pub(crate) start_ticks: u64,
+}
+
+impl Keeper {
+    /// The one with this number, if it lives.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        start_ticks(pid).map(|start_ticks| Self { pid, start_ticks })
+    }
+
+    /// Whether it still lives.
+    pub(crate) fn lives(&self) -> bool {
+        let exists = i32::try_from(self.pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .is_some_and(|pid| test_kill_process(pid).is_ok());
+        exists && start_ticks(self.pid) == Some(self.start_ticks)
+    }
+}
+
+/// Field 22 of /proc/PID/stat; `None` for a process that is gone or only a zombie.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in brackets and may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    if fields.next()? == "Z" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// One state folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StateFolder {
+    path: PathBuf,
+}
+
+/// How long killed processes may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+const UNDER_WAY: &str = "under-way.json";
+
+impl StateFolder {
+    /// Makes one, with a control group if the host has cgroup2.
+    pub(crate) fn create(states: &Path, id: &str, kind: &str, record: Option<&Path>) -> io::Result<Self> {
+        let path = states.join(id);
+        fs::create_dir_all(states)?;
+        fs::create_dir(&path)?;
+        let folder = Self { path };
+        let cgroup = Group::create(&format!("tilemark.{id}")).ok();
+        folder.write(&UnderWay {
+            id: id.to_owned(),
+            kind: kind.to_owned(),
+            boot_id: boot_id()?,
+            record: record.map(Path::to_owned),
+            cgroup: cgroup.map(|cgroup| cgroup.path().to_owned()),
+            keeper: None,
+        })?;
+        Ok(folder)
+    }
+
+    /// Takes up one that exists.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// All that exist.
+    pub(crate) fn all(states: &Path) -> Vec<Self> {
+        let Ok(entries) = fs::read_dir(states) else { return Vec::new() };
+        let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+        folders.map(|path| Self { path }).collect()
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where keeper, init and engine write what nobody reads unless they fail.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join("keeper.log")
+    }
+
+    /// Where commands reach the engine of `guests up`.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path.join("engine.sock")
+    }
+
+    /// What is under way.
+    pub(crate) fn under_way(&self) -> io::Result<UnderWay> {
+        let text = fs::read(self.path.join(UNDER_WAY))?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    fn write(&self, under_way: &UnderWay) -> io::Result<()> {
+        let aside = self.path.join(".under-way.aside");
+        fs::write(&aside, serde_json::to_vec_pretty(under_way)?)?;
+        File::open(&aside)?.sync_all()?;
+        fs::rename(aside, self.path.join(UNDER_WAY))
+    }
+
+    /// Notes who keeps it.
+    pub(crate) fn write_keeper(&self, pid: u32) -> io::Result<()> {
+        let mut under_way = self.under_way()?;
+        under_way.keeper = Keeper::of(pid);
+        self.write(&under_way)
+    }
+
+    /// Its control group, to start processes in.
+    pub(crate) fn open_cgroup(&self) -> Option<OwnedFd> {
+        let path = self.under_way().ok()?.cgroup?;
+        File::open(path).ok().map(OwnedFd::from)
+    }
+
+    /// Removes the control group, with whatever still lives in it, and then the folder.
+    pub(crate) fn remove_with_cgroup(&self) -> io::Result<()> {
+        let cgroup = self.under_way().ok().and_then(|under_way| under_way.cgroup);
+        if let Some(path) = cgroup.filter(|path| path.exists()) {
+            Group::at(&path).end(PATIENCE).map_err(io::Error::other)?;
+        }
+        match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The boot of this host.
+pub(crate) fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_one_with_its_number_and_another_start_does_not() {
+        let keeper = Keeper::of(std::process::id()).unwrap();
+        assert!(keeper.lives());
+        assert!(!Keeper { start_ticks: keeper.start_ticks + 1, ..keeper }.lives());
+    }
+}

@@ -1,0 +1,167 @@
+//! The host while a repeat is measured: one reading a second, and what they come to.
+
+use crate::engine::{Wish, Wishes};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_host::telemetry::{Sampler, Second, Watched, difference};
+use tilemark_record::{
+    rows::TelemetryRow,
+    summary::{HostFigures, ProcessorFigures},
+};
+
+/// Reads once a second, from `start` on, so many seconds. Ends early when the user wants that.
+pub(crate) fn watch(watched: &[Watched], start: Instant, seconds: u32, wishes: &Wishes) -> Vec<Second> {
+    // Without telemetry there is nothing to say of the host; the summary then has no seconds, which the
+    // judge turns into "cannot tell".
+    let Ok(mut sampler) = Sampler::new(watched) else { return Vec::new() };
+    let mut read = Vec::new();
+    sleep_until(start);
+    let mut before = sampler.sample();
+    for second in 1..=seconds {
+        sleep_until(start + Duration::from_secs(second.into()));
+        if wishes.now() != Wish::GoOn {
+            break;
+        }
+        let after = sampler.sample();
+        read.push(difference(&before, &after));
+        before = after;
+    }
+    read
+}
+
+fn sleep_until(moment: Instant) {
+    thread::sleep(moment.saturating_duration_since(Instant::now()));
+}
+
+/// The rows of `telemetry.csv`.
+pub(crate) fn rows(point: usize, repeat: u32, seconds: &[Second]) -> Vec<TelemetryRow> {
+    (0..).zip(seconds).map(|(second, read)| row(point, repeat, second, read)).collect()
+}
+
+fn row(point: usize, repeat: u32, second: u32, read: &Second) -> TelemetryRow {
+    let processor = processor(read);
+    TelemetryRow {
+        point,
+        repeat,
+        second,
+        guest_work: processor.guest_work,
+        guest_overhead: processor.guest_overhead,
+        load: processor.load,
+        tilemark: processor.tilemark,
+        other: processor.other,
+        steal: processor.steal,
+        idle: processor.idle,
+        memory_available_bytes: read.memory.map(|memory| memory.available_bytes),
+        pressure_cpu_some: read.pressure.cpu.map(|pressure| pressure.some),
+        pressure_memory_some: read.pressure.memory.map(|pressure| pressure.some),
+        pressure_io_some: read.pressure.io.map(|pressure| pressure.some),
+        disk_busy_fraction: disk_busy(read),
+        network_bytes: network_bytes(read),
+    }
+}
+
+/// Where the processors went. What the kernel accounts to interrupts and to no process serves guests for
+/// the most part, and stands with the host's work for them.
+fn processor(read: &Second) -> ProcessorFigures {
+    let Some(split) = read.processor else { return ProcessorFigures::default() };
+    let guest_work = split.guest_work.unwrap_or(split.guests);
+    ProcessorFigures {
+        guest_work,
+        guest_overhead: split.guests - guest_work + split.interrupts,
+        load: split.load,
+        tilemark: split.tilemark,
+        other: split.other,
+        steal: split.steal,
+        idle: split.idle,
+    }
+}
+
+fn disk_busy(read: &Second) -> Option<f64> {
+    // Loop devices stand for files on other disks or in memory and would be counted twice.
+    let real = read.disks.iter().filter(|disk| !disk.name.starts_with("loop"));
+    real.map(|disk| disk.busy).max_by(f64::total_cmp)
+}
+
+fn network_bytes(read: &Second) -> Option<f64> {
+    let bridge = read.interfaces.iter().find(|interface| interface.name.starts_with("tilemark"))?;
+    Some((bridge.received_bytes + bridge.sent_bytes) as f64)
+}
+
+/// What the seconds of a repeat come to.
+pub(crate) fn figures(seconds: &[Second], memory_total: u64, guest_threads: &[u32]) -> HostFigures {
+    let splits: Vec<ProcessorFigures> = seconds.iter().map(processor).collect();
+    let mean = |part: fn(&ProcessorFigures) -> f64| mean(splits.iter().map(part)).unwrap_or(0.0);
+    let pressure = |of: fn(&Second) -> Option<f64>| mean_of(seconds, of);
+    let swapped = |read: &Second| {
+        let memory = read.memory?;
+        Some((memory.swap_in_bytes? + memory.swap_out_bytes?) / PAGE_BYTES)
+    };
+    HostFigures {
+        seconds: u32::try_from(seconds.len()).unwrap_or(u32::MAX),
+        processor: ProcessorFigures {
+            guest_work: mean(|split| split.guest_work),
+            guest_overhead: mean(|split| split.guest_overhead),
+            load: mean(|split| split.load),
+            tilemark: mean(|split| split.tilemark),
+            other: mean(|split| split.other),
+            steal: mean(|split| split.steal),
+            idle: mean(|split| split.idle),
+        },
+        guest_processors_busy: mean_of(seconds, |read| busy_of(read, guest_threads)),
+        run_queue_wait_fraction: mean_of(seconds, run_queue_wait),
+        memory_available_min: seconds.iter().filter_map(|read| Some(read.memory?.available_bytes)).min(),
+        memory_total,
+        swapped_pages: sum_of(seconds, swapped),
+        oom_kills: sum_of(seconds, |read| read.memory?.oom_kills),
+        throttled: sum_of(seconds, |read| read.throttles),
+        clock_step_ms_max: seconds
+            .iter()
+            .map(|read| read.clock_step_ns.unsigned_abs() as f64 / 1e6)
+            .fold(0.0, f64::max),
+        disk_busy_fraction: mean_of(seconds, disk_busy),
+        pressure_cpu_some: pressure(|read| read.pressure.cpu.map(|pressure| pressure.some)),
+        pressure_memory_some: pressure(|read| read.pressure.memory.map(|pressure| pressure.some)),
+        pressure_io_some: pressure(|read| read.pressure.io.map(|pressure| pressure.some)),
+        network_bytes_per_s: mean_of(seconds, network_bytes),
+    }
+}
+
+/// Linux on x86-64.
+const PAGE_BYTES: u64 = 4096;
+
+fn busy_of(read: &Second, threads: &[u32]) -> Option<f64> {
+    mean(read.threads.iter().filter(|thread| threads.contains(&thread.id)).map(|thread| thread.busy))
+}
+
+fn run_queue_wait(read: &Second) -> Option<f64> {
+    mean(
+        read.watched
+            .iter()
+            .filter(|watched| is_guest(watched.kind))
+            .filter_map(|watched| watched.run_queue_wait),
+    )
+}
+
+fn is_guest(kind: tilemark_host::telemetry::WatchedKind) -> bool {
+    use tilemark_host::telemetry::WatchedKind;
+    matches!(kind, WatchedKind::QemuGuest | WatchedKind::NativeGuest)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+fn mean_of(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> {
+    mean(seconds.iter().filter_map(of))
+}
+
+/// A sum over seconds is known only if every second is.
+fn sum_of(seconds: &[Second], of: impl Fn(&Second) -> Option<u64>) -> Option<u64> {
+    if seconds.is_empty() {
+        return None;
+    }
+    seconds.iter().map(of).sum()
+}

@@ -1,0 +1,218 @@
+//! The real world of a pipeline: backends, load processes and the host, inside a run's namespaces.
+
+use crate::{
+    Program,
+    drive::LoadProcess,
+    pipeline::{World, guest_failed},
+    wire::{Failure, FailureCode},
+};
+use rustix::{
+    mount::{MountFlags, mount},
+    process::Signal,
+};
+use std::{
+    cell::OnceCell,
+    fs, io,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request, Session};
+use tilemark_guests::{Backend, DiskFolders, NativeBackend, NativeSettings, RunNetwork};
+use tilemark_host::telemetry::pss_bytes;
+use tilemark_image::FileName;
+use tilemark_plan::plan::{self, Plan, Point};
+use tilemark_sys::process::{Child, Spawn, program_in_memory};
+use tilemark_units::Bytes;
+
+/// Where a world takes things from and puts them.
+#[derive(Debug, Clone)]
+pub(crate) struct Folders {
+    /// A folder of this job's own, on disk: sockets, consoles.
+    pub(crate) state: PathBuf,
+    /// Where images and the disk store are.
+    pub(crate) cache: PathBuf,
+    /// The image's folder.
+    pub(crate) image: PathBuf,
+    /// Where consoles stay when all is over.
+    pub(crate) consoles: PathBuf,
+}
+
+/// The world of one job.
+pub(crate) struct RealWorld<'a> {
+    program: &'a Program,
+    folders: Folders,
+    network: Arc<RunNetwork>,
+    cgroup: Option<PathBuf>,
+    native: OnceCell<NativeBackend>,
+}
+
+impl<'a> RealWorld<'a> {
+    /// Makes the run network and mounts the memory of the run.
+    pub(crate) fn new(
+        program: &'a Program,
+        folders: Folders,
+        cgroup: Option<PathBuf>,
+    ) -> Result<Self, Failure> {
+        mount_memory(&folders.memory()).map_err(|error| Failure {
+            code: FailureCode::HostUnfit,
+            message: format!("cannot mount memory on {}", folders.memory().display()),
+            causes: vec![error.to_string()],
+            remedy: "check that this kernel has tmpfs".to_owned(),
+        })?;
+        let network = Arc::new(RunNetwork::create().map_err(guest_failed)?);
+        Ok(Self { program, folders, network, cgroup, native: OnceCell::new() })
+    }
+
+    fn image(&self, file: FileName) -> PathBuf {
+        self.folders.image.join(file.as_str())
+    }
+
+    fn disks(&self) -> Result<DiskFolders, Failure> {
+        let folders = DiskFolders { store: self.folders.state.join("disks"), memory: self.folders.memory() };
+        fs::create_dir_all(&folders.store).map_err(crate::measure::state_failed)?;
+        Ok(folders)
+    }
+
+    fn native(&self) -> Result<&NativeBackend, Failure> {
+        if let Some(native) = self.native.get() {
+            return Ok(native);
+        }
+        let settings = NativeSettings {
+            agent: self.program.agent.to_vec(),
+            root_erofs: self.image(FileName::RootErofs),
+            folder: self.folders.consoles.join("native"),
+            disks: self.disks()?,
+            cgroup: self.cgroup.clone(),
+        };
+        let native = NativeBackend::new(settings, Arc::clone(&self.network)).map_err(guest_failed)?;
+        Ok(self.native.get_or_init(|| native))
+    }
+
+    /// Version of the QEMU that was used, if one was.
+    pub(crate) fn qemu_version(&self) -> Option<String> {
+        None
+    }
+
+    /// What could not be made equal between the backends that were used.
+    pub(crate) fn unequal(&self) -> Vec<String> {
+        self.native.get().map(Backend::inequalities).unwrap_or_default()
+    }
+}
+
+impl Folders {
+    fn memory(&self) -> PathBuf {
+        self.state.join("memory")
+    }
+}
+
+/// A tmpfs that nobody but this mount namespace sees.
+fn mount_memory(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    Ok(mount("tilemark", path, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0700"))?)
+}
+
+impl World for RealWorld<'_> {
+    fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure> {
+        match point.backend {
+            plan::Backend::Native => Ok(self.native()?),
+            plan::Backend::Kvm | plan::Backend::Emulated => {
+                Err(Failure::told(FailureCode::HostUnfit, "no QEMU backend", "measure natively"))
+            }
+        }
+    }
+
+    fn load_process(&self, _: &Plan) -> Result<Box<dyn LoadProcess>, Failure> {
+        let process = AgentProcess::start(self.program.agent).map_err(load_failed)?;
+        Ok(Box::new(process))
+    }
+
+    fn memory_available(&self) -> Option<Bytes> {
+        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+        Some(Bytes::from_kib(line.split_whitespace().nth(1)?.parse().ok()?))
+    }
+
+    fn disk_available(&self) -> Option<Bytes> {
+        let disk = rustix::fs::statvfs(&self.folders.state).ok()?;
+        Some(Bytes::new(disk.f_bavail * disk.f_frsize))
+    }
+
+    fn pss(&self, pid: u32) -> Option<Bytes> {
+        pss_bytes(pid).ok().map(Bytes::new)
+    }
+
+    fn own_processes(&self) -> Vec<u32> {
+        vec![1, std::process::id()]
+    }
+}
+
+pub(crate) fn load_failed(error: io::Error) -> Failure {
+    Failure {
+        code: FailureCode::HostUnfit,
+        message: "the load process cannot be used".to_owned(),
+        causes: vec![error.to_string()],
+        remedy: "check that processes can be started and memory is left".to_owned(),
+    }
+}
+
+/// The agent as a load process, spoken to over a socket.
+pub(crate) struct AgentProcess {
+    child: Arc<Child>,
+    session: Session<UnixStream>,
+}
+
+impl AgentProcess {
+    /// Starts it in the caller's namespaces and says hello.
+    pub(crate) fn start(agent: &[u8]) -> io::Result<Self> {
+        let (ours, its) = UnixStream::pair()?;
+        let spawn = Spawn::descriptor(program_in_memory("tilemark-load", agent)?, "tilemark-load")?
+            .argument("load")?
+            .hand(OwnedFd::from(its.try_clone()?), 0)
+            .hand(OwnedFd::from(its), 1)
+            .dies_with_thread(Signal::KILL);
+        let child = spawn.start().map_err(io::Error::other)?;
+        ours.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut nonce = [0; 8];
+        rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
+        let session = Session::open(ours, u64::from_ne_bytes(nonce)).map_err(io::Error::other)?;
+        Ok(Self { child: Arc::new(child), session })
+    }
+}
+
+impl LoadProcess for AgentProcess {
+    fn begin(&mut self, job: &LoadJob) -> Result<(), Failure> {
+        let sent = self.session.send(&Request::StartLoad(Box::new(job.clone())));
+        sent.map_err(|error| load_failed(io::Error::other(error)))
+    }
+
+    fn next(&mut self, within: Duration) -> Result<LoadEvent, Failure> {
+        self.session.stream().set_read_timeout(Some(within)).map_err(load_failed)?;
+        match self.session.receive().map_err(|error| load_failed(io::Error::other(error)))? {
+            Reply::Load(event) => Ok(event),
+            Reply::Failed { message, remedy } => Ok(LoadEvent::Failed { message, remedy }),
+            other => Err(load_failed(io::Error::other(format!("unexpected answer {other:?}")))),
+        }
+    }
+
+    fn pid(&self) -> Option<u32> {
+        Some(self.child.pid())
+    }
+
+    fn ender(&self) -> Box<dyn Fn() + Send> {
+        let child = Arc::clone(&self.child);
+        Box::new(move || {
+            // One that has ended already is what is wanted.
+            let _ = child.signal(Signal::KILL);
+        })
+    }
+}
+
+impl Drop for AgentProcess {
+    fn drop(&mut self) {
+        // Its work is over; one that has ended already is what is wanted.
+        let _ = self.child.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,69 @@
+//! Builds the agent, which this program carries in itself: release, static, in a folder of its own, so that
+//! plain `cargo build`, `cargo test` and `cargo install --path` work.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// It travels to every guest at every start.
+const AGENT_BYTES_MAX: u64 = 8 << 20;
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+fn main() {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let workspace =
+        here.ancestors().nth(2).expect("this crate is two folders below the workspace").to_owned();
+    // All that the agent is built of; the command's own crates are not among them.
+    for part in [
+        "tilemark-agent",
+        "tilemark-agent-protocol",
+        "tilemark-amqp",
+        "tilemark-amqp-load",
+        "tilemark-broker",
+        "tilemark-load",
+        "tilemark-netlink",
+        "tilemark-plan",
+        "tilemark-sys",
+        "tilemark-units",
+        "tilemark-workloads",
+    ] {
+        println!("cargo::rerun-if-changed={}", workspace.join("crates").join(part).join("src").display());
+        println!(
+            "cargo::rerun-if-changed={}",
+            workspace.join("crates").join(part).join("Cargo.toml").display()
+        );
+    }
+    println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());
+    let agent = build_agent(&workspace);
+    let size = std::fs::metadata(&agent).expect("the agent was built").len();
+    assert!(size <= AGENT_BYTES_MAX, "the agent has {size} bytes, more than {AGENT_BYTES_MAX}");
+    println!("cargo::rustc-env=TILEMARK_AGENT={}", agent.display());
+}
+
+fn build_agent(workspace: &Path) -> PathBuf {
+    let target_folder = workspace.join("target/agent");
+    let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
+    cargo
+        .current_dir(workspace)
+        .args(["build", "--release", "--locked", "--package", "tilemark-agent", "--target", TARGET])
+        .arg("--target-dir")
+        .arg(&target_folder)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static");
+    // What cargo sets for this build must not reach the other one, or each build would undo the other's.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let of_this_build =
+            ["CARGO_ENCODED_RUSTFLAGS", "CARGO_MAKEFLAGS", "MAKEFLAGS", "TARGET", "RUSTC_WRAPPER"];
+        let profile = name.starts_with("CARGO_PROFILE_")
+            || name.starts_with("CARGO_FEATURE_")
+            || name.starts_with("CARGO_CFG_");
+        if of_this_build.contains(&name.as_str()) || profile || name.starts_with("CARGO_PKG_") {
+            cargo.env_remove(&name);
+        }
+    }
+    let status = cargo.status().expect("cargo runs, since it runs this");
+    assert!(status.success(), "the agent does not build; see above");
+    target_folder.join(TARGET).join("release/tilemark-agent")
+}

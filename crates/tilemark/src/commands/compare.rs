@@ -1,0 +1,39 @@
+//! `tilemark compare`
+
+use super::places;
+use crate::{
+    arguments::CompareArguments,
+    screen::{self, Form},
+};
+use std::process::ExitCode;
+use tilemark_record::Runs;
+use tilemark_run::{
+    judge::{self, Compared},
+    measure::record_failed,
+    wire::Failure,
+};
+
+/// Compares two records.
+pub fn compare(arguments: &CompareArguments) -> ExitCode {
+    let form = Form::of(arguments.json);
+    match compared(arguments) {
+        Err(failure) => {
+            let code = screen::fail(&failure, form);
+            if arguments.verdict.exit_verdict { ExitCode::from(125) } else { code }
+        }
+        Ok(compared) => {
+            match form {
+                Form::Json => screen::print_json(&compared.document),
+                Form::Text => screen::print_text(&compared.text()),
+            }
+            ExitCode::from(if arguments.verdict.exit_verdict { compared.exit_verdict } else { 0 })
+        }
+    }
+}
+
+fn compared(arguments: &CompareArguments) -> Result<Compared, Failure> {
+    let runs = Runs::new(&places().runs);
+    let a = runs.find(&arguments.a).map_err(record_failed)?;
+    let b = runs.find(&arguments.b).map_err(record_failed)?;
+    judge::compare(&a, &b, &arguments.verdict.tolerance)
+}

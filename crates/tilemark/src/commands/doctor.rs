@@ -1,0 +1,16 @@
+//! `tilemark doctor`
+
+use crate::screen::{self, Form};
+use std::process::ExitCode;
+use tilemark_report::Colour;
+use tilemark_run::diagnosis;
+
+/// Says what this host has and lacks.
+pub fn doctor(json: bool) -> ExitCode {
+    let diagnosis = diagnosis::diagnose();
+    match Form::of(json) {
+        Form::Json => screen::print_json(&diagnosis.json()),
+        Form::Text => screen::print_text(&diagnosis.text(screen::style().colour == Colour::Ansi)),
+    }
+    ExitCode::SUCCESS
+}

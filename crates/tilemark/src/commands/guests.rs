@@ -1,0 +1,141 @@
+//! `tilemark guests`
+
+use super::{backend, places};
+use crate::{
+    PROGRAM,
+    arguments::{GuestsCommand, GuestsUpArguments},
+    screen::{self, Form, Watcher},
+};
+use std::{
+    io::{Write, stderr, stdout},
+    process::ExitCode,
+};
+use tilemark_run::{
+    guests::{self, UpRequest},
+    job::GuestsReady,
+    wire::{Failure, FailureCode},
+};
+
+/// Starts, lists, talks to and ends guests.
+pub fn guests(command: GuestsCommand) -> ExitCode {
+    match command {
+        GuestsCommand::Up(arguments) => up(&arguments),
+        GuestsCommand::List(flags) => list(Form::of(flags.json)),
+        GuestsCommand::Exec { guest, command } => exec(&guest, &command),
+        GuestsCommand::Console { guest } => console(&guest),
+        GuestsCommand::Down { id, json } => down(id.as_deref(), Form::of(json.json)),
+    }
+}
+
+fn up(arguments: &GuestsUpArguments) -> ExitCode {
+    let form = Form::of(arguments.json);
+    let request = UpRequest {
+        count: arguments.count,
+        role: arguments.role.clone(),
+        on: backend(arguments.on),
+        start: if arguments.boot { "boot" } else { "clone" }.to_owned(),
+        memory: arguments.memory.clone(),
+        read_memory: !arguments.no_memory,
+        offline: arguments.offline,
+    };
+    let mut watcher = Watcher::new();
+    let outcome = guests::up(&PROGRAM, &places(), &request, &mut watcher);
+    drop(watcher);
+    match outcome {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(ready) => {
+            match form {
+                Form::Json => screen::print_json(&ready),
+                Form::Text => screen::print_text(&described(&ready)),
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn described(ready: &GuestsReady) -> String {
+    let seconds = ready.seconds_to_ready;
+    let memory = ready.pss_mib_per_guest.map(|mib| format!(", {mib:.1} MiB each")).unwrap_or_default();
+    let mut lines = vec![format!(
+        "{}: {} {} guests ready in {:.2} s (p50 {:.2}, p99 {:.2}){memory}",
+        ready.id,
+        ready.ready,
+        ready.backend.name(),
+        seconds.max,
+        seconds.p50,
+        seconds.p99,
+    )];
+    lines.extend(
+        ready
+            .guests
+            .iter()
+            .map(|guest| format!("  {:<20} {:<15} {}  {}", guest.name, guest.address, guest.mac, guest.how)),
+    );
+    lines.push("End them with `tilemark guests down`.".to_owned());
+    lines.join("\n")
+}
+
+fn list(form: Form) -> ExitCode {
+    match guests::list(&places()) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(all) => {
+            match form {
+                Form::Json => screen::print_json(&serde_json::json!({ "guests": all })),
+                Form::Text if all.is_empty() => screen::print_text("No guests."),
+                Form::Text => all.iter().for_each(|ready| screen::print_text(&described(ready))),
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn exec(guest: &str, command: &[String]) -> ExitCode {
+    match guests::execute(&places(), guest, command) {
+        Err(failure) => screen::fail(&failure, Form::Text),
+        Ok(executed) => {
+            // Whoever reads may have gone away.
+            let _ = stdout().write_all(&executed.output);
+            let _ = stderr().write_all(&executed.error);
+            ExitCode::from(u8::try_from(executed.code).unwrap_or(1))
+        }
+    }
+}
+
+fn console(guest: &str) -> ExitCode {
+    let printed = guests::console(&places(), guest).and_then(|path| {
+        let read = std::fs::read(&path);
+        read.map_err(|error| Failure {
+            code: FailureCode::HostUnfit,
+            message: format!("cannot read {}", path.display()),
+            causes: vec![error.to_string()],
+            remedy: "be root".to_owned(),
+        })
+    });
+    match printed {
+        Err(failure) => screen::fail(&failure, Form::Text),
+        Ok(text) => {
+            // A guest must not write to the user's terminal what is no text.
+            let text = String::from_utf8_lossy(&text);
+            let clean: String =
+                text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
+            screen::print_text(&clean);
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn down(id: Option<&str>, form: Form) -> ExitCode {
+    match guests::down(&places(), id) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(ended) => {
+            match form {
+                Form::Json => screen::print_json(&serde_json::json!({ "ended": ended })),
+                Form::Text if ended.is_empty() => screen::print_text("No guests."),
+                Form::Text => {
+                    screen::print_text(&format!("Ended {}; nothing of them is left.", ended.join(", ")))
+                }
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}

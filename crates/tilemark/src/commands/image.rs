@@ -1,0 +1,70 @@
+//! `tilemark image`
+
+use super::places;
+use crate::{
+    arguments::ImageCommand,
+    screen::{self, Form, Watcher},
+};
+use std::process::ExitCode;
+use tilemark_run::{
+    image_job, images,
+    job::{ImageJob, ImageReady},
+    wire::Failure,
+};
+
+/// Builds, lists and moves images.
+pub fn image(command: ImageCommand) -> ExitCode {
+    match command {
+        ImageCommand::Build { image, refresh, offline, json } => {
+            let places = places();
+            let job = ImageJob { spec: image, cache: places.cache.clone(), offline, refresh };
+            let mut watcher = Watcher::new();
+            let built = image_job::build(&places, job, &mut watcher);
+            drop(watcher);
+            told(built, Form::of(json.json))
+        }
+        ImageCommand::List(flags) => list(Form::of(flags.json)),
+        ImageCommand::Export { name, file } => told(images::export(&places(), &name, &file), Form::Text),
+        ImageCommand::Import { file } => told(images::import(&places(), &file), Form::Text),
+    }
+}
+
+fn told(outcome: Result<ImageReady, Failure>, form: Form) -> ExitCode {
+    match outcome {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(image) => {
+            match form {
+                Form::Json => screen::print_json(&image),
+                Form::Text => screen::print_text(&described(&image)),
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn described(image: &ImageReady) -> String {
+    let built = image.built_in.map(|span| format!(", built in {}", span.rounded())).unwrap_or_default();
+    format!(
+        "{}  kernel {}, {}{built}\n  {}",
+        image.name,
+        image.kernel,
+        image.size.rounded(),
+        image.folder.display()
+    )
+}
+
+fn list(form: Form) -> ExitCode {
+    match images::list(&places()) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(listed) => {
+            match form {
+                Form::Json => screen::print_json(&serde_json::json!({ "images": listed })),
+                Form::Text if listed.is_empty() => {
+                    screen::print_text("No images yet. `tilemark image build` makes one.");
+                }
+                Form::Text => listed.iter().for_each(|image| screen::print_text(&image.text())),
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}

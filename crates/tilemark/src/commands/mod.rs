@@ -1,0 +1,62 @@
+//! One file for each command. Each gives the exit code of the program.
+
+mod compare;
+mod doctor;
+mod guests;
+mod image;
+mod load;
+mod plan;
+mod recover;
+mod report;
+mod run;
+mod scenarios;
+
+use crate::arguments::{Arguments, Command, On};
+use clap::CommandFactory;
+use std::{collections::BTreeMap, process::ExitCode};
+use tilemark_record::places::{Places, Surroundings};
+use tilemark_run::plan_words::Backend;
+
+/// Does what was asked.
+pub fn dispatch(command: Command) -> ExitCode {
+    match command {
+        Command::Doctor(flags) => doctor::doctor(flags.json),
+        Command::Plan(arguments) => plan::plan(&arguments),
+        Command::Quick(arguments) => run::quick(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Capacity(arguments) => run::capacity(&arguments),
+        Command::Ab(arguments) => run::ab(&arguments),
+        Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
+        Command::Runs(flags) => report::runs(flags.json),
+        Command::Guests(command) => guests::guests(command),
+        Command::Load(command) => load::load(command),
+        Command::Image(command) => image::image(command),
+        Command::Scenarios(command) => scenarios::scenarios(command),
+        Command::Recover(flags) => recover::recover(flags.json),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "tilemark", &mut std::io::stdout());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Where this user's things are.
+fn places() -> Places {
+    Places::of(&Surroundings::of_this_process())
+}
+
+/// The backend that a flag names; `None`: kvm, or stop.
+fn backend(on: On) -> Option<Backend> {
+    match on {
+        On::Auto => None,
+        On::Kvm => Some(Backend::Kvm),
+        On::Emulated => Some(Backend::Emulated),
+        On::Native => Some(Backend::Native),
+    }
+}
+
+/// Settings by key; the last one of a key counts.
+fn settings(pairs: &[(String, String)]) -> BTreeMap<String, String> {
+    pairs.iter().cloned().collect()
+}

@@ -1,0 +1,37 @@
+//! `tilemark plan`
+
+use super::{backend, settings};
+use crate::{
+    arguments::PlanArguments,
+    screen::{self, Form},
+};
+use std::process::ExitCode;
+use tilemark_run::{
+    plan_text,
+    prepare::{Asked, prepare},
+};
+
+/// Prints what would be done.
+pub fn plan(arguments: &PlanArguments) -> ExitCode {
+    let form = Form::of(arguments.json);
+    let asked = Asked {
+        scenario: arguments.scenario.clone(),
+        on: backend(arguments.resolution.on),
+        preset: arguments.resolution.preset.clone(),
+        settings: settings(&arguments.resolution.set),
+        tiles: arguments.tiles.clone(),
+        twin: arguments.twin,
+        seed: arguments.resolution.seed,
+        ..Asked::default()
+    };
+    match prepare(&asked) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(prepared) => {
+            match form {
+                Form::Json => screen::print_json(&prepared.plan),
+                Form::Text => screen::print_text(&plan_text::text(&prepared.plan)),
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}

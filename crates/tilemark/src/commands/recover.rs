@@ -1,0 +1,31 @@
+//! `tilemark recover`
+
+use super::places;
+use crate::screen::{self, Form};
+use std::process::ExitCode;
+use tilemark_run::recover::{Recovered, recover as remove_left};
+
+/// Removes what a killed run left behind.
+pub fn recover(json: bool) -> ExitCode {
+    let form = Form::of(json);
+    match remove_left(&places()) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(recovered) => {
+            match form {
+                Form::Json => screen::print_json(&recovered),
+                Form::Text => screen::print_text(&described(&recovered)),
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn described(recovered: &Recovered) -> String {
+    let mut lines = Vec::new();
+    if recovered.removed.is_empty() {
+        lines.push("Nothing was left behind.".to_owned());
+    }
+    lines.extend(recovered.removed.iter().map(|name| format!("Removed what {name} had left.")));
+    lines.extend(recovered.under_way.iter().map(|name| format!("{name} is under way and was left alone.")));
+    lines.join("\n")
+}

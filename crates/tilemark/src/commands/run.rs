@@ -1,0 +1,170 @@
+//! `tilemark run`, `capacity`, `quick` and `ab`: all that measure.
+
+use super::{backend, places, settings};
+use crate::{
+    PROGRAM,
+    arguments::{
+        AbArguments, CapacityArguments, ExitVerdict, Measuring, QuickArguments, Resolution, RunArguments,
+    },
+    screen::{self, Form, Watcher},
+};
+use std::process::ExitCode;
+use tilemark_record::{RunDirectory, result::VerdictStatus};
+use tilemark_run::{
+    judge,
+    lock::WhenBusy,
+    measure::{self, Measured, RunRequest, record_failed},
+    plan_words::{Sides, Span},
+    prepare::{Asked, demonstration},
+    wire::{Failure, FailureCode},
+};
+
+/// `tilemark run`
+pub fn run(arguments: &RunArguments) -> ExitCode {
+    let asked = Asked {
+        scenario: arguments.scenario.clone(),
+        tiles: arguments.tiles.clone(),
+        twin: arguments.twin,
+        ..asked(&arguments.resolution)
+    };
+    finish(measured(asked, &arguments.measuring), &arguments.measuring)
+}
+
+/// `tilemark capacity`
+pub fn capacity(arguments: &CapacityArguments) -> ExitCode {
+    let within = match arguments.within.as_deref().map(span).transpose() {
+        Ok(within) => within,
+        Err(failure) => return screen::fail(&failure, Form::of(arguments.measuring.json)),
+    };
+    let asked =
+        Asked { scenario: arguments.scenario.clone(), search: Some(within), ..asked(&arguments.resolution) };
+    finish(measured(asked, &arguments.measuring), &arguments.measuring)
+}
+
+/// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of
+/// emulated guests to show that they live and serve.
+pub fn quick(arguments: &QuickArguments) -> ExitCode {
+    let form = Form::of(arguments.measuring.json);
+    let within = match span(&arguments.within) {
+        Ok(within) => within,
+        Err(failure) => return screen::fail(&failure, form),
+    };
+    let shown = demonstration();
+    if let Some(why) = &shown.why_not_kvm {
+        eprintln!("No capacity answer for guests on this host: {why}");
+        eprintln!("Measured natively instead; one tile of emulated guests shows that guests live and serve.");
+    }
+    let asked = Asked {
+        scenario: "first-look".to_owned(),
+        preset: Some("quick".to_owned()),
+        on: Some(shown.backend),
+        demonstrate: shown.demonstrate,
+        search: Some(Some(within)),
+        seed: arguments.seed,
+        ..Asked::default()
+    };
+    finish(measured(asked, &arguments.measuring), &arguments.measuring)
+}
+
+/// `tilemark ab`
+pub fn ab(arguments: &AbArguments) -> ExitCode {
+    let asked = Asked {
+        scenario: arguments.scenario.clone(),
+        tiles: arguments.tiles.clone().or(Some(vec![1])),
+        sides: Some(Sides { a: settings(&arguments.a), b: settings(&arguments.b) }),
+        ..asked(&arguments.resolution)
+    };
+    let outcome = measured(asked, &arguments.measuring);
+    if !arguments.verdict.exit_verdict {
+        return finish(outcome, &arguments.measuring);
+    }
+    let form = Form::of(arguments.measuring.json);
+    match outcome
+        .and_then(|measured| exit_verdict(&measured, &arguments.verdict).map(|code| (measured, code)))
+    {
+        Err(failure) => {
+            screen::fail(&failure, form);
+            ExitCode::from(125)
+        }
+        Ok((measured, code)) => {
+            if let Err(failure) = show(&measured, form) {
+                return screen::fail(&failure, form);
+            }
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn exit_verdict(measured: &Measured, wanted: &ExitVerdict) -> Result<u8, Failure> {
+    judge::exit_verdict_of_sides(&RunDirectory::at(&measured.record), &wanted.tolerance)
+}
+
+fn asked(resolution: &Resolution) -> Asked {
+    Asked {
+        on: backend(resolution.on),
+        preset: resolution.preset.clone(),
+        settings: settings(&resolution.set),
+        seed: resolution.seed,
+        ..Asked::default()
+    }
+}
+
+fn span(text: &str) -> Result<Span, Failure> {
+    text.parse().map_err(|error| Failure::new(FailureCode::BadInput, &error, "write it like `10m`"))
+}
+
+fn measured(asked: Asked, measuring: &Measuring) -> Result<Measured, Failure> {
+    let request = RunRequest {
+        asked,
+        output: measuring.output.clone(),
+        offline: measuring.offline,
+        when_busy: match (measuring.not_alone, measuring.wait) {
+            (true, _) => None,
+            (false, true) => Some(WhenBusy::Wait),
+            (false, false) => Some(WhenBusy::Stop),
+        },
+        command: command_line(),
+    };
+    measure::run(&PROGRAM, &places(), &request, &mut Watcher::new())
+}
+
+/// The command that repeats this, as it was typed.
+fn command_line() -> String {
+    let quoted = |argument: String| {
+        let plain = argument.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,%@+".contains(c));
+        if plain && !argument.is_empty() {
+            argument
+        } else {
+            format!("'{}'", argument.replace('\'', "'\\''"))
+        }
+    };
+    let arguments =
+        std::env::args_os().skip(1).map(|argument| quoted(argument.to_string_lossy().into_owned()));
+    std::iter::once("tilemark".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+fn finish(outcome: Result<Measured, Failure>, measuring: &Measuring) -> ExitCode {
+    let form = Form::of(measuring.json);
+    match outcome.and_then(|measured| show(&measured, form).map(|()| measured)) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(measured) => ExitCode::from(match measured.result.verdict.status {
+            VerdictStatus::Trusted => 0,
+            VerdictStatus::NotTrusted | VerdictStatus::CannotTell => 5,
+        }),
+    }
+}
+
+fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
+    match form {
+        Form::Json => screen::print_json(&measured.result),
+        Form::Text => {
+            let report = judge::report_of(&RunDirectory::at(&measured.record)).map_err(record_failed)?;
+            screen::print_text(&tilemark_report::terminal(&report, screen::style()));
+            eprintln!("\nReport: {}", measured.record.join("report.html").display());
+            if measured.result.provenance.as_it_was == Some(true) {
+                eprintln!("Your machine is as it was.");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! What a person sees: errors with their remedy, progress, colours where they are wanted.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use std::{
+    io::{IsTerminal, Write, stderr, stdout},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+use tilemark_report::{Colour, Style};
+use tilemark_run::{
+    conduct::Listener,
+    wire::{Failure, Progress},
+};
+
+/// In which form the outcome is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For a person.
+    Text,
+    /// Exactly one JSON document on standard output.
+    Json,
+}
+
+impl Form {
+    /// As the flag says.
+    pub fn of(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+}
+
+/// Tells a failure, and gives its exit code.
+pub fn fail(failure: &Failure, form: Form) -> ExitCode {
+    match form {
+        Form::Text => eprintln!("{}", explained(failure)),
+        Form::Json => {
+            let message =
+                std::iter::once(failure.message.as_str()).chain(failure.causes.iter().map(String::as_str));
+            let message: Vec<&str> = message.collect();
+            print_json(&serde_json::json!({ "error": {
+                "code": failure.code.name(), "message": message.join(": "), "remedy": failure.remedy,
+            }}));
+        }
+    }
+    ExitCode::from(failure.code.exit_code())
+}
+
+/// `error:` what failed, one `because:` line per cause, `to fix:` what to do.
+fn explained(failure: &Failure) -> String {
+    let because: String = failure.causes.iter().map(|cause| format!("\n  because: {cause}")).collect();
+    let fix =
+        if failure.remedy.is_empty() { String::new() } else { format!("\n  to fix: {}", failure.remedy) };
+    format!("error: {}{because}{fix}", failure.message)
+}
+
+/// Tells flags that can't be read. Help and version are no failures.
+pub fn refuse_flags(error: &clap::Error, json: bool) -> ExitCode {
+    if json && error.use_stderr() {
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        print_json(&serde_json::json!({ "error": {
+            "code": "bad-input", "message": message, "remedy": "see `tilemark --help`",
+        }}));
+    } else {
+        // A closed terminal cannot be told anything.
+        let _ = error.print();
+    }
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
+
+/// Prints the one document of `--json`.
+pub fn print_json(document: &impl Serialize) {
+    let text = serde_json::to_string_pretty(document).expect("documents have only text keys");
+    print_text(&text);
+}
+
+/// Prints a text and ends its line. A reader that has gone away is no error.
+pub fn print_text(text: &str) {
+    let mut out = stdout().lock();
+    let _ = writeln!(out, "{}", text.trim_end());
+    let _ = out.flush();
+}
+
+/// Colours and width of standard output.
+pub fn style() -> Style {
+    let colours = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let width = columns.or_else(terminal_width).unwrap_or(100);
+    Style { colour: if colours { Colour::Ansi } else { Colour::Plain }, width }
+}
+
+fn terminal_width() -> Option<usize> {
+    let (_, columns) = console_size()?;
+    Some(columns)
+}
+
+fn console_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
+    (size.ws_col > 0).then(|| (size.ws_row.into(), size.ws_col.into()))
+}
+
+/// Shows on standard error how a job goes.
+pub struct Watcher {
+    bar: Option<ProgressBar>,
+    last: Option<(Instant, String)>,
+}
+
+impl Watcher {
+    /// A bar on a terminal, a line at each new step elsewhere.
+    pub fn new() -> Self {
+        let bar = stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{bar:24} {msg}").expect("the template is right");
+            bar.set_style(style);
+            bar
+        });
+        Self { bar, last: None }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Listener for Watcher {
+    fn progress(&mut self, progress: &Progress) {
+        let left = (progress.seconds_expected - progress.seconds_done).max(0.0);
+        let left = rounded(Duration::from_secs_f64(left));
+        match &self.bar {
+            Some(bar) => {
+                let part = progress.seconds_done / progress.seconds_expected.max(0.001);
+                bar.set_position((part.clamp(0.0, 1.0) * 1000.0) as u64);
+                bar.set_message(format!("{} · {left} left", progress.doing));
+            }
+            None => {
+                let is_new = self.last.as_ref().is_none_or(|(_, doing)| *doing != progress.doing);
+                let is_due = self.last.as_ref().is_none_or(|(at, _)| at.elapsed() > Duration::from_secs(5));
+                if is_new && is_due {
+                    eprintln!("{} ({left} left)", progress.doing);
+                    self.last = Some((Instant::now(), progress.doing.clone()));
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    fn consents(&mut self, change: &str) -> bool {
+        eprintln!("{change}");
+        if !std::io::stdin().is_terminal() {
+            return false;
+        }
+        eprint!("Go on? [y/N] ");
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).is_ok() && answer.trim().eq_ignore_ascii_case("y")
+    }
+}
+
+/// A length of time for a person.
+fn rounded(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
+}
