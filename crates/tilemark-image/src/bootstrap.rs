@@ -19,7 +19,9 @@ const ETC_APT: &str = "/etc/apt";
 /// Comes with mmdebstrap. For bookworm, where `/bin` is still made a link by a package that needs all of Perl (46 MB).
 const MERGED_USR_HOOKS: &str = "/usr/share/mmdebstrap/hooks/merged-usr";
 const SUITES_WITH_USRMERGE: [&str; 2] = ["bullseye", "bookworm"];
-const HOOK: &str = include_str!("packages_hook.sh");
+/// Scripts for mmdebstrap, run by it in the course of the build.
+const NAMES_HOOK: Hook = Hook { file: "names_hook.sh", text: include_str!("names_hook.sh") };
+const PACKAGES_HOOK: Hook = Hook { file: "packages_hook.sh", text: include_str!("packages_hook.sh") };
 /// Never installed, so that the image is small: documents, translations.
 const EXCLUDED: [&str; 6] = [
     "/usr/share/doc/*",
@@ -29,6 +31,11 @@ const EXCLUDED: [&str; 6] = [
     "/usr/share/lintian/*",
     "/usr/share/bug/*",
 ];
+
+struct Hook {
+    file: &'static str,
+    text: &'static str,
+}
 
 /// What mmdebstrap left in the build folder.
 pub(crate) struct Bootstrapped {
@@ -45,10 +52,12 @@ pub(crate) struct Bootstrapped {
 /// Installs into the folder `build`, which is empty.
 pub(crate) fn bootstrap(spec: &ImageSpec, build: &Path, progress: &mut dyn Progress) -> Result<Bootstrapped> {
     let sources = write_sources(spec, build)?;
-    let hook = build.join("packages_hook.sh");
     let kernel = build.join("kernel");
     let tree = build.join("tree");
-    fs::write(&hook, HOOK).map_err(ImageError::io("write", &hook))?;
+    for hook in [NAMES_HOOK, PACKAGES_HOOK] {
+        let path = build.join(hook.file);
+        fs::write(&path, hook.text).map_err(ImageError::io("write", &path))?;
+    }
     fs::create_dir(&kernel).map_err(ImageError::io("create", &kernel))?;
 
     let mut tool = Tool::new("mmdebstrap", "mmdebstrap")
@@ -64,7 +73,8 @@ pub(crate) fn bootstrap(spec: &ImageSpec, build: &Path, progress: &mut dyn Progr
         tool = tool.arg(format!("--hook-dir={MERGED_USR_HOOKS}"));
     }
     let ended = tool
-        .arg(r#"--customize-hook=sh "$TILEMARK_BUILD/packages_hook.sh" "$1""#)
+        .arg(hook_option("extract", &NAMES_HOOK))
+        .arg(hook_option("customize", &PACKAGES_HOOK))
         .arg(&spec.suite)
         .arg(&tree)
         .arg(sources)
@@ -73,6 +83,7 @@ pub(crate) fn bootstrap(spec: &ImageSpec, build: &Path, progress: &mut dyn Progr
         .env("TMPDIR", build)
         .env("TILEMARK_BUILD", build)
         .env("TILEMARK_KERNEL", &spec.kernel)
+        .env("TILEMARK_PACKAGES", spec.packages.join(" "))
         .run(progress)?;
     ended.map_err(|failure| explain(failure, spec, build))?;
 
@@ -86,6 +97,11 @@ pub(crate) fn bootstrap(spec: &ImageSpec, build: &Path, progress: &mut dyn Progr
         installed: read("installed")?,
         records: read("records")?,
     })
+}
+
+/// mmdebstrap hands its hooks to a shell, with the tree as the first argument.
+fn hook_option(moment: &str, hook: &Hook) -> String {
+    format!(r#"--{moment}-hook=sh "$TILEMARK_BUILD/{}" "$1""#, hook.file)
 }
 
 /// Writes the sources for the suite and returns the file.
@@ -125,6 +141,8 @@ fn explain(failure: Failure, spec: &ImageSpec, build: &Path) -> ImageError {
         ImageError::DiskFull { path: build.to_owned() }
     } else if !missing.is_empty() {
         ImageError::PackagesNotFound { suite: spec.suite.clone(), names: missing }
+    } else if has(&["does not have a Release file"]) {
+        ImageError::SuiteNotFound { suite: spec.suite.clone(), output: failure.output }
     } else if has(&["Failed to fetch", "Could not resolve", "Could not connect", "Unable to connect", "Err:"])
     {
         ImageError::MirrorUnreachable { output: failure.output }
@@ -172,6 +190,11 @@ mod tests {
             "Err:1 http://nowhere bookworm InRelease\n  Could not resolve 'nowhere'\nE: apt failed",
         );
         assert!(matches!(error, ImageError::MirrorUnreachable { ref output } if output.contains("nowhere")));
+        let error = explained(
+            "Err:4 http://m/debian bookwurm Release\n  404  Not Found\nE: The repository \
+            'http://m/debian bookwurm Release' does not have a Release file.",
+        );
+        assert!(matches!(error, ImageError::SuiteNotFound { .. }), "{error}");
         assert!(matches!(explained("cp: x: No space left on device"), ImageError::DiskFull { .. }));
     }
 

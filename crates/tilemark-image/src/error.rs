@@ -38,6 +38,9 @@ pub enum ImageError {
     /// The archive could not be reached.
     #[error("cannot reach the package archive; the last that apt said:\n{output}")]
     MirrorUnreachable { output: String },
+    /// The archive was reached and has no such suite.
+    #[error("the package archive has no suite `{suite}`; the last that apt said:\n{output}")]
+    SuiteNotFound { suite: String, output: String },
     /// Packages that the archive does not have.
     #[error("the archive of `{suite}` has no package {}", names.join(", "))]
     PackagesNotFound { suite: String, names: Vec<String> },
@@ -118,6 +121,9 @@ impl ImageError {
             Self::MirrorUnreachable { .. } => {
                 "check the network, the proxy and the sources of apt with `apt-get update`; elsewhere built images \
                  can be imported"
+            }
+            Self::SuiteNotFound { .. } => {
+                "correct `suite` in image.toml (bookworm, trixie, …), or use another mirror"
             }
             Self::PackagesNotFound { .. } => {
                 "correct `packages` and `kernel` in image.toml, or choose another `suite`"

@@ -47,3 +47,59 @@ fn fetch(file: &ExtraFile, target: &Path, progress: &mut dyn Progress) -> Result
     }
     Err(ImageError::HashMismatch { path: target.to_owned(), expected: file.sha256, found })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use crate::{Sha256Hash, Silent};
+
+    /// Answers two requests with this content and returns its URL.
+    fn serve_twice(content: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().take(2) {
+                let mut stream = stream.unwrap();
+                let request = BufReader::new(stream.try_clone().unwrap());
+                request.lines().map_while(std::result::Result::ok).find(String::is_empty);
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    content.len()
+                );
+                stream.write_all(head.as_bytes()).unwrap();
+                stream.write_all(content).unwrap();
+            }
+        });
+        format!("http://{address}/file")
+    }
+
+    #[test]
+    fn a_file_with_the_stated_hash_comes_into_the_tree_and_another_does_not() {
+        if !Path::new(HELPER).exists() {
+            return println!("skipped: {HELPER} is not installed");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("tree");
+        fs::create_dir(&root).unwrap();
+        let tree = Tree::new(root).unwrap();
+        let mut spec = ImageSpec::built_in("first-look").unwrap();
+        let url = serve_twice(b"content");
+        spec.files = vec![ExtraFile {
+            path: "/opt/tool".into(),
+            url: url.clone(),
+            sha256: Sha256Hash::of(b"content"),
+            mode: 0o755,
+        }];
+        add_extra_files(&spec, folder.path(), &tree, &mut Silent).unwrap();
+        assert_eq!(fs::read(tree.root().join("opt/tool")).unwrap(), b"content");
+
+        spec.files[0].sha256 = Sha256Hash::of(b"other content");
+        spec.files[0].path = "/opt/other".into();
+        let error = add_extra_files(&spec, &folder.path().join("tree"), &tree, &mut Silent).unwrap_err();
+        assert!(matches!(&error, ImageError::ExtraFile { url: named, .. } if *named == url), "{error}");
+        assert!(!tree.root().join("opt/other").exists());
+    }
+}

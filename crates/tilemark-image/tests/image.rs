@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use tilemark_image::{FileName, ImageCache, ImageSpec, Network, Progress, Step};
+use tilemark_image::{FileName, ImageCache, ImageError, ImageSpec, Network, Progress, Step};
 
 /// Shows what the build does, with its times.
 struct Shown(Instant);
@@ -108,4 +108,31 @@ fn look_inside(root: &Path) {
             .unwrap();
         assert_eq!(String::from_utf8_lossy(&hits.stdout), "", "the host's name {host}");
     }
+}
+
+#[test]
+fn without_a_network_the_build_says_that_the_archive_cannot_be_reached_and_leaves_nothing() {
+    const INSIDE: &str = "TILEMARK_TEST_INSIDE";
+    const NAME: &str =
+        "without_a_network_the_build_says_that_the_archive_cannot_be_reached_and_leaves_nothing";
+    if std::env::var_os(INSIDE).is_none() {
+        if wanted() {
+            let mut unshare = Command::new("unshare");
+            unshare.args(["--net", "--mount", "--"]).arg(std::env::current_exe().unwrap());
+            let status = unshare.args([NAME, "--exact", "--nocapture"]).env(INSIDE, "1").status().unwrap();
+            assert!(status.success());
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let cache = ImageCache::open(folder.path()).unwrap();
+    let spec = ImageSpec::built_in("first-look").unwrap();
+    let error = cache.ensure(&spec, Network::Allowed, &mut Shown(Instant::now())).unwrap_err();
+    assert!(
+        matches!(&error, ImageError::MirrorUnreachable { output } if output.contains("Failed to fetch")),
+        "{error}"
+    );
+    let left = fs::read_dir(folder.path().join("images")).unwrap().count();
+    assert_eq!(left, 2, "by-spec and the lock only");
+    assert!(cache.list().unwrap().is_empty());
 }
