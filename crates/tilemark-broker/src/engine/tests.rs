@@ -1,1 +1,7 @@
+//! What the broker promises, as clients see it.
 
+mod conduct;
+mod delivery;
+mod exceptions;
+mod pressure;
+mod topology;

@@ -1,0 +1,122 @@
+//! When more comes in than goes out.
+
+use std::time::Duration;
+
+use tilemark_amqp::{Method, Properties};
+
+use crate::Config;
+use crate::engine::testing::{Lab, QueueFlags, consume, declare, publish};
+
+fn small_lab() -> Lab {
+    let mut config = Config::new("127.0.0.1:0".parse().unwrap());
+    config.memory_limit_bytes = 2 << 20;
+    Lab::with(&config)
+}
+
+#[test]
+fn publishers_wait_while_memory_is_short_and_go_on_when_it_is_free() {
+    let mut lab = small_lab();
+    let (publisher, consumer, newcomer) = (lab.client(), lab.client(), lab.client());
+    lab.ask(publisher, &declare("q", QueueFlags::default()));
+    let message = publish(1, "", "q", Properties::NONE, &[1; 50_000]);
+    let mut published = 0;
+    while lab.bytes(publisher, &message) == message.len() {
+        published += 1;
+        assert!(published < 100, "nothing stops the publisher");
+    }
+    assert!(lab.hear(publisher).contains(&r#"ConnectionBlocked { reason: "low on memory" }"#.to_owned()));
+    assert!(lab.engine.is_paused(publisher));
+    // Somebody who has not published yet is stopped at the first message, not before.
+    assert_eq!(lab.ask(newcomer, &Method::TxSelect {}), ["TxSelectOk"]);
+    assert_eq!(lab.bytes(newcomer, &message), 0);
+    // A consumer is served, and frees memory.
+    lab.send(consumer, 1, &consume("q", "c", true));
+    let mut received = 0;
+    for _ in 0..100 {
+        received += lab.bodies(consumer).concat().len();
+    }
+    assert_eq!(received, published * 50_000);
+    let resumed = lab.engine.take_resumed();
+    assert!(resumed.contains(&publisher) && resumed.contains(&newcomer));
+    assert!(lab.hear(publisher).contains(&"ConnectionUnblocked".to_owned()));
+    assert_eq!(lab.bytes(publisher, &message), message.len());
+}
+
+#[test]
+fn a_consumer_that_does_not_read_is_given_no_more_than_its_share() {
+    let mut lab = small_lab();
+    let (publisher, slow, quick) = (lab.client(), lab.client(), lab.client());
+    lab.ask(publisher, &declare("q", QueueFlags::default()));
+    lab.ask(slow, &consume("q", "slow", true));
+    let message = publish(1, "", "q", Properties::NONE, &[1; 10_000]);
+    for _ in 0..100 {
+        lab.bytes(publisher, &message);
+    }
+    let waiting = lab.engine.outbox(slow).unwrap().len();
+    assert!((500_000..600_000).contains(&waiting), "{waiting}");
+    // The rest is for whoever reads.
+    lab.send(quick, 1, &consume("q", "quick", true));
+    assert!(lab.bodies(quick).concat().len() > 400_000);
+}
+
+#[test]
+fn a_publisher_waits_a_moment_for_consumers_that_are_behind() {
+    let mut lab = Lab::new();
+    let (publisher, slow) = (lab.client(), lab.client());
+    lab.ask(publisher, &declare("q", QueueFlags::default()));
+    lab.ask(slow, &consume("q", "slow", true));
+    let message = publish(1, "", "q", Properties::NONE, &[1; 100_000]);
+    for _ in 0..18 {
+        lab.bytes(publisher, &message);
+    }
+    assert!(lab.engine.is_paused(publisher));
+    assert!(lab.engine.take_resumed().is_empty());
+    // It goes on when they have caught up …
+    while lab.engine.is_paused(publisher) {
+        assert!(!lab.hear(slow).is_empty(), "the consumer has everything and the publisher still waits");
+        lab.engine.take_resumed();
+    }
+    // … or when the moment has passed.
+    for _ in 0..25 {
+        lab.bytes(publisher, &message);
+    }
+    assert!(lab.engine.is_paused(publisher));
+    lab.pass(Duration::from_millis(6));
+    assert_eq!(lab.engine.take_resumed(), [publisher]);
+}
+
+#[test]
+fn a_publisher_that_consumes_is_never_made_to_wait_for_consumers() {
+    let mut lab = Lab::new();
+    let both = lab.client();
+    lab.ask(both, &declare("q", QueueFlags::default()));
+    lab.ask(both, &crate::engine::testing::prefetch(1));
+    lab.ask(both, &consume("q", "c", false));
+    let message = publish(1, "", "q", Properties::NONE, &[1; 100_000]);
+    for _ in 0..30 {
+        lab.bytes(both, &message);
+    }
+    assert!(!lab.engine.is_paused(both));
+}
+
+#[test]
+fn channel_flow_stops_deliveries() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    lab.ask(client, &consume("q", "c", true));
+    assert_eq!(lab.ask(client, &Method::ChannelFlow { active: false }), ["ChannelFlowOk { active: false }"]);
+    lab.put(client, "q", "x");
+    assert!(lab.hear(client).is_empty());
+    lab.send(client, 1, &Method::ChannelFlow { active: true });
+    assert_eq!(lab.bodies(client), ["x"]);
+}
+
+#[test]
+fn unfinished_messages_cannot_take_all_memory() {
+    let mut lab = small_lab();
+    let client = lab.client();
+    let message = publish(1, "", "q", Properties::NONE, &[0; 1_900_000]);
+    lab.bytes(client, &message[..message.len() - 4010]);
+    assert!(lab.hear(client).join("").contains("ConnectionClose { reply_code: 506"));
+}

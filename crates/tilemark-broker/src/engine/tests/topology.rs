@@ -1,0 +1,176 @@
+//! Exchanges, queues and bindings.
+
+use tilemark_amqp::{Method, Properties, Table};
+
+use crate::engine::testing::{Lab, QueueFlags, bind, consume, declare, exchange, get, name, publish};
+
+#[test]
+fn exchanges_of_each_kind_reach_the_queues_they_should() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    ["a", "b", "c"].iter().for_each(|queue| drop(lab.ask(client, &declare(queue, QueueFlags::default()))));
+    lab.ask(client, &exchange("d", "direct"));
+    for (queue, on, key) in [
+        ("a", "d", "k"),
+        ("b", "d", "k"),
+        ("a", "amq.fanout", ""),
+        ("b", "amq.fanout", "x"),
+        ("b", "amq.fanout", "y"),
+        ("c", "amq.topic", "news.#"),
+        ("c", "amq.topic", "#.uk"),
+        ("a", "amq.topic", "*.uk"),
+    ] {
+        assert_eq!(lab.ask(client, &bind(queue, on, key)), ["QueueBindOk"]);
+    }
+    for (on, key, expected) in [
+        ("d", "k", "ab"),
+        ("d", "other", ""),
+        ("amq.fanout", "whatever", "ab"),
+        ("amq.topic", "news.uk", "ac"),
+        ("amq.topic", "news", "c"),
+        ("amq.topic", "weather.uk.x", ""),
+    ] {
+        lab.bytes(client, &publish(1, on, key, Properties::NONE, b"x"));
+        let mut reached = String::new();
+        for queue in ["a", "b", "c"] {
+            lab.send(client, 1, &get(queue, true));
+            lab.send(client, 1, &get(queue, true));
+            let count = lab.bodies(client).len();
+            assert!(count < 2, "{queue} got it twice");
+            reached.push_str(&queue[..count]);
+        }
+        assert_eq!(reached, expected, "{on} {key}");
+    }
+}
+
+#[test]
+fn a_publisher_that_repeats_itself_notices_new_and_lost_bindings() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    let message = publish(1, "amq.direct", "k", Properties::NONE, b"x");
+    lab.bytes(client, &message);
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    lab.ask(client, &bind("q", "amq.direct", "k"));
+    lab.bytes(client, &message);
+    let unbind = Method::QueueUnbind {
+        reserved_1: 0,
+        queue: name("q"),
+        exchange: name("amq.direct"),
+        routing_key: name("k"),
+        arguments: Table::default(),
+    };
+    assert_eq!(lab.ask(client, &unbind), ["QueueUnbindOk"]);
+    lab.bytes(client, &message);
+    assert_eq!(lab.engine.statistics().messages, 1);
+}
+
+#[test]
+fn an_exclusive_queue_belongs_to_its_connection_and_ends_with_it() {
+    let mut lab = Lab::new();
+    let (owner, other) = (lab.client(), lab.client());
+    lab.ask(owner, &declare("mine", QueueFlags { exclusive: true, ..QueueFlags::default() }));
+    lab.refused(other, &consume("mine", "c", true), 405);
+    lab.engine.disconnect(owner);
+    let third = lab.client();
+    lab.refused(third, &consume("mine", "c", true), 404);
+}
+
+#[test]
+fn an_auto_delete_queue_ends_with_its_last_consumer() {
+    let mut lab = Lab::new();
+    let (one, two) = (lab.client(), lab.client());
+    lab.ask(one, &declare("q", QueueFlags { auto_delete: true, ..QueueFlags::default() }));
+    lab.ask(one, &consume("q", "c", true));
+    lab.ask(two, &consume("q", "c", true));
+    lab.engine.disconnect(one);
+    assert_eq!(lab.engine.statistics().queues, 1);
+    lab.engine.disconnect(two);
+    assert_eq!(lab.engine.statistics().queues, 0);
+}
+
+#[test]
+fn a_deleted_queue_takes_its_messages_and_tells_its_consumers() {
+    let mut lab = Lab::new();
+    let (client, other) = (lab.client(), lab.client());
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    lab.put(client, "q", "held");
+    lab.put(client, "q", "ready");
+    lab.ask(other, &get("q", false));
+    lab.ask(other, &crate::engine::testing::prefetch(1));
+    lab.ask(other, &consume("q", "c", false));
+    lab.put(client, "q", "more");
+    let delete = Method::QueueDelete {
+        reserved_1: 0,
+        queue: name("q"),
+        if_unused: false,
+        if_empty: false,
+        no_wait: false,
+    };
+    assert_eq!(lab.ask(client, &delete), ["QueueDeleteOk { message_count: 1 }"]);
+    assert_eq!(lab.hear(other), [r#"BasicCancel { consumer_tag: "c", no_wait: true }"#]);
+    // Deleting what is gone succeeds; acknowledging what it had delivered still does, too.
+    assert_eq!(lab.ask(client, &delete), ["QueueDeleteOk { message_count: 0 }"]);
+    assert!(lab.ask(other, &Method::BasicAck { delivery_tag: 0, multiple: true }).is_empty());
+    assert_eq!(lab.engine.statistics().messages, 0);
+}
+
+#[test]
+fn names_are_generated_and_the_last_one_is_remembered() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    let said = lab.ask(client, &declare("", QueueFlags::default())).join("");
+    assert!(said.starts_with(r#"QueueDeclareOk { queue: "amq.gen-"#), "{said}");
+    assert_eq!(lab.ask(client, &bind("", "amq.fanout", "")), ["QueueBindOk"]);
+    lab.bytes(client, &publish(1, "amq.fanout", "", Properties::NONE, b"x"));
+    assert_eq!(
+        lab.ask(client, &Method::QueuePurge { reserved_1: 0, queue: name(""), no_wait: false }),
+        ["QueuePurgeOk { message_count: 1 }"]
+    );
+}
+
+#[test]
+fn declaring_counts_messages_and_consumers() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    lab.put(client, "q", "x");
+    let said = lab.ask(client, &declare("q", QueueFlags::default()));
+    assert_eq!(said, [r#"QueueDeclareOk { queue: "q", message_count: 1, consumer_count: 0 }"#]);
+}
+
+#[test]
+fn an_auto_delete_exchange_ends_with_its_last_binding() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    let declare_exchange = Method::ExchangeDeclare {
+        reserved_1: 0,
+        exchange: name("e"),
+        kind: name("fanout"),
+        passive: false,
+        durable: false,
+        auto_delete: true,
+        internal: false,
+        no_wait: false,
+        arguments: Table::default(),
+    };
+    lab.ask(client, &declare_exchange);
+    lab.ask(client, &declare("q", QueueFlags { exclusive: true, ..QueueFlags::default() }));
+    lab.ask(client, &bind("q", "e", ""));
+    lab.engine.disconnect(client);
+    let client = lab.client();
+    lab.refused(client, &exchange_passive("e"), 404);
+}
+
+fn exchange_passive(exchange: &str) -> Method<'_> {
+    Method::ExchangeDeclare {
+        reserved_1: 0,
+        exchange: name(exchange),
+        kind: name("fanout"),
+        passive: true,
+        durable: false,
+        auto_delete: false,
+        internal: false,
+        no_wait: false,
+        arguments: Table::default(),
+    }
+}
