@@ -191,7 +191,7 @@
         markLine: line.lead ? { silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.2, type: "solid" }, data: [{ yAxis: data.gate.achieved }], label: { show: false } } : undefined,
       });
     }
-    const below = achieved.length > 0 ? 62 : 0;
+    const below = achieved.length > 0 ? 64 : 0;
     const inkOf = Object.fromEntries(drawn.map((line) => [line.name, line]));
     legend("legend-latency", [
       ...drawn.map((line) => ({ name: line.name, draw: [stroke(inkOf[line.name].ink, line.kind === "twin" || line.kind === "emulated" ? "5 3" : ""), ...(line.kind === "twin" ? [] : [dot(line.ink)])] })),
@@ -201,8 +201,8 @@
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || ""),
       grid: [
-        { left: 52, right: 14, top: 12, bottom: 42 + below + (below ? 18 : 0) },
-        { left: 52, right: 14, bottom: 42, height: Math.max(below - 14, 1), show: false },
+        { outerBoundsMode: "none", left: 52, right: 14, top: 12, bottom: 42 + below + (below ? 20 : 0) },
+        { outerBoundsMode: "none", left: 52, right: 14, bottom: 42, height: Math.max(below - 16, 1), show: false },
       ],
       xAxis: [
         category(data.steps, { gridIndex: 0, axisLabel: below ? { show: false } : { ...textStyle("ink"), hideOverlap: true }, name: below ? "" : data.axis, nameLocation: "middle", nameGap: 26 }),
@@ -211,7 +211,7 @@
       yAxis: [
         values({ gridIndex: 0, ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
         values({ gridIndex: 1, show: below > 0, min: floor, max: 1, interval: 1 - floor, axisLabel: { formatter: (value) => `${Math.round(value * 100)}${narrow}%` },
-          name: below ? `achieved share of demand, gate ${percent(data.gate.achieved)}` : "", nameLocation: "end", nameGap: 5, nameTextStyle: { ...textStyle("soft", 11.5), align: "left", padding: [0, 0, 0, 4] } }),
+          name: below ? `achieved share of demand, gate ${brief(data.gate.achieved * 100)}${narrow}%` : "", nameLocation: "end", nameGap: 8, nameTextStyle: { ...textStyle("soft", 11.5), align: "left", padding: [0, 0, 0, 4] } }),
       ],
       series,
     };
@@ -232,7 +232,7 @@
     const slot = (widthOf("chart-processors") - 56) / Math.max(bars.length, 1);
         const blank = bars.map((bar) => (bar.parts ? bar.limit || "" : "no figures"));
     const longest = Math.max(...blank.map((word) => word.length), 0);
-    const upright = slot < longest * 6.4, size = slot < longest * 7.4 && !upright ? 10.5 : 11.5;
+    const upright = slot < longest * 6.9, size = slot < longest * 7.8 && !upright ? 10.5 : 11.5;
     const names = Math.max(...bars.map((bar) => bar.label.length), 0);
     const series = parts.filter(([key]) => key === "idle" || bars.some((bar) => bar.parts && bar.parts[key] >= 0.005)).map(([key, name, ink]) => ({
       type: "bar", stack: "all", name, barWidth: Math.min(slot * 0.72, 52), animation: false,
@@ -245,7 +245,7 @@
     legend("legend-processors", parts.filter(([, name]) => series.some((one) => one.name === name)).map(([, name, ink, tip]) => ({ name, tip, draw: [box(colour(ink))] })));
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || "", { trigger: "item" }),
-      grid: { left: 44, right: 8, top: longest === 0 ? 12 : upright ? 18 + longest * 6.6 : 30, bottom: 42 },
+      grid: { outerBoundsMode: "none", left: 44, right: 8, top: longest === 0 ? 12 : upright ? 18 + longest * 6.6 : 30, bottom: 42 },
       xAxis: [
         category(bars.map((bar) => bar.label), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, ...(names * 7 > slot ? { width: Math.max(slot - 4, 26), overflow: "truncate" } : {}) } }),
         category(blank, { position: "top", axisLine: { show: false }, axisLabel: { ...textStyle("ink", size), interval: 0, hideOverlap: false, rotate: upright ? 90 : 0, margin: 6, color: (_, index) => colour(bars[index] && bars[index].outcome === "broke" ? "bad" : "soft"), fontWeight: 600 } }),
@@ -273,7 +273,7 @@
         const row = rows[item.data && item.data.row !== undefined ? item.data.row : item.dataIndex];
         return lines([row.name, row.text, row.p === null ? "" : `p = ${three(row.p)}`, row.resolution === null ? "smallest change visible: not known" : `smallest change visible ${percent(row.resolution)}`, `${row.pairs} pairs`, row.outcome, row.primary ? "" : "not a primary measure: p is corrected"]);
       }),
-      grid: { left, right, top: 8, bottom: 42 },
+      grid: { outerBoundsMode: "none", left, right, top: 8, bottom: 42 },
       xAxis: values({ min: -limit, max: limit, splitLine: { showMinLine: false, showMaxLine: false }, name: "change from A to B, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: (value) => (value > 0 ? "+" : "") + brief(value), hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
       yAxis: [
         category(rows.map((row) => row.name), { inverse: true, axisLine: { show: false }, axisLabel: { ...textStyle("ink"), interval: 0, width: left - 14, overflow: "break", lineHeight: 15 } }),
@@ -371,12 +371,12 @@
         const used = host ? ["guest work", "QEMU & host kernel", "load", "Tilemark", "other", "steal"].map((name, place) => `${name} ${percent(host[1][place])}`).join(", ") : "";
         return lines([`repeat ${repeat.repeat}, second ${second}` + (repeat.void ? ` (voided: ${repeat.void})` : ""), ...told, used, host && host[2] !== null ? `${three(host[2] / 1024)} GiB of memory left` : ""]);
       }, { trigger: "axis" }),
-      grid: [{ left: 60, right: 14, top: 24, height: 170 }, { left: 60, right: 14, top: 222, height: 90 }, { left: 60, right: 14, top: 340, height: 66 }],
+      grid: [[24, 170], [222, 90], [340, 66]].map(([top, height]) => ({ outerBoundsMode: "none", left: 76, right: 14, top, height })),
       xAxis: [x(0), x(1), { ...x(2), name: "seconds of each repeat, side by side", nameLocation: "middle", nameGap: 8 }],
       yAxis: [
-        values({ gridIndex: 0, name: "p99, ms", nameLocation: "middle", nameGap: 42, ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
-        values({ gridIndex: 1, name: "served/s", nameLocation: "middle", nameGap: 42, min: 0, splitNumber: 3, axisLabel: { formatter: brief } }),
-        values({ gridIndex: 2, name: "processor", nameLocation: "middle", nameGap: 42, min: 0, max: 100, interval: 50, axisLabel: { formatter: (value) => `${value}${narrow}%` } }),
+        values({ gridIndex: 0, name: "p99, ms", nameLocation: "middle", nameGap: 54, nameMoveOverlap: false, ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
+        values({ gridIndex: 1, name: "served/s", nameLocation: "middle", nameGap: 54, nameMoveOverlap: false, min: 0, splitNumber: 3, axisLabel: { formatter: brief } }),
+        values({ gridIndex: 2, name: "processor", nameLocation: "middle", nameGap: 54, nameMoveOverlap: false, min: 0, max: 100, interval: 50, axisLabel: { formatter: (value) => `${value}${narrow}%` } }),
       ],
       series,
     };
@@ -400,9 +400,9 @@
         const detail = details[item.value[0]], value = item.value[2] - item.value[1], total = detail.tiles.reduce((sum, one) => sum + one, 0);
         return lines([`${stepName(detail, details)} ${data.axis}: tile ${item.value[3] + 1} of ${detail.tiles.length}`, `${three(value)} ${detail.unit}`, `${percent(value / total)} of the step; even is ${percent(1 / detail.tiles.length)}`]);
       }),
-      grid: { left: 62, right: 14, top: 12, bottom: 42 },
+      grid: { outerBoundsMode: "none", left: 72, right: 14, top: 12, bottom: 42 },
       xAxis: category(details.map((detail) => stepName(detail, details)), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, width: Math.max(slot - 4, 26), overflow: "truncate" } }),
-      yAxis: values({ min: 0, name: details[0] ? details[0].unit : "", nameLocation: "middle", nameGap: 46, axisLabel: { formatter: brief } }),
+      yAxis: values({ min: 0, name: details[0] ? details[0].unit : "", nameLocation: "middle", nameGap: 52, nameMoveOverlap: false, axisLabel: { formatter: brief } }),
       series: [{
         type: "custom", animation: false, data: bars, encode: { x: 0, y: [1, 2] },
         renderItem: (params, api) => {
@@ -422,7 +422,7 @@
     const strong = (index) => 0.35 + (0.65 * (index + 1)) / details.length;
     return {
       animation: false, tooltip: tooltip((item) => lines([`${item.seriesName} ${data.axis}`, `${item.name} ${three(scale.from(item.value))} ms`])),
-      grid: { left: 52, right: 76, top: 12, bottom: 42 },
+      grid: { outerBoundsMode: "none", left: 52, right: 76, top: 12, bottom: 42 },
       xAxis: category(["p50", "p90", "p99", "p99.9", "max"], { boundaryGap: false, name: "of all requests of a step", nameLocation: "middle", nameGap: 26 }),
       yAxis: values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
       series: details.map((detail, index) => ({
@@ -443,8 +443,8 @@
     const reach = nice(far * 1.1);
     return {
       animation: false, tooltip: tooltip((item) => lines([item.name, `${three(item.value[0])} % of what guests got on average`])),
-      grid: { left: 8, right: 14, top: 8, bottom: 42, containLabel: true },
-      xAxis: values({ min: Math.max(0, 100 - reach), max: 100 + reach, name: "served over the mean, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: brief, hideOverlap: true } }),
+      grid: { outerBoundsMode: "none", left: Math.min(130, 20 + 7.5 * Math.max(...details.map((detail) => stepName(detail, details).length), 0)), right: 14, top: 8, bottom: 42 },
+      xAxis: values({ min: Math.max(0, 100 - reach), max: 100 + reach, name: "served over the mean, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: brief, hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
       yAxis: category(details.map((detail) => stepName(detail, details)), { inverse: true, axisLabel: { ...textStyle("ink"), hideOverlap: true, width: 120, overflow: "truncate" } }),
       series: [{ type: "scatter", animation: false, symbolSize: 6, data: dots.map((point) => ({ ...point, itemStyle: { color: colour("accent"), opacity: point.struck ? 0.25 : 0.55 } })),
         markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, lineStyle: { color: colour("faint"), width: 1, type: "solid" }, data: [{ xAxis: 100 }] } }],
@@ -458,7 +458,7 @@
       const slot = (widthOf(id) - 70) / Math.max(details.length, 1);
       return {
         animation: false, tooltip: tooltip((item) => lines([`${item.name} ${data.axis}`, `${three(item.value)} ${unit}`])),
-        grid: { left: 52, right: 14, top: 12, bottom: 42 },
+        grid: { outerBoundsMode: "none", left: 52, right: 14, top: 12, bottom: 42 },
         xAxis: category(details.map((detail) => stepName(detail, details)), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, width: Math.max(slot - 4, 26), overflow: "truncate" } }),
         yAxis: values({ min: 0, splitNumber: 3, axisLabel: { formatter: brief } }),
         series: [{ type: "bar", animation: false, barWidth: Math.min(slot * 0.6, 44), data: details.map((detail) => ({ value: pick(detail), itemStyle: { color: colour("accent"), opacity: detail.struck ? 0.4 : detail.kind === "twin" ? 0.5 : 0.85, decal: detail.kind === "emulated" ? decal() : undefined } })) }],
@@ -489,6 +489,9 @@
       }
     }
     root.dataset.charts = String(live.size);
+    // Where the first screen ends, for the test that it fits.
+    const first = document.querySelector(".charts");
+    root.dataset.firstScreenEnds = String(Math.round(first.getBoundingClientRect().bottom + scrollY));
   }
 
   const pick = byId("pick-step");

@@ -56,14 +56,14 @@ pub(crate) const WORDS: [Word; 31] = [
         "A 95 % confidence interval over repeats: repeated often, 95 of 100 such intervals would hold the true value. Below three repeats there is none.",
     ),
     word(
-        "lateness",
-        "lateness",
-        "How long after its intended time a request was sent. That is the load generator's fault; it is kept apart from latency and never hidden.",
-    ),
-    word(
         "latency",
         "latency",
         "From the intended start of a request to its last byte. A late start counts: it is what a user would feel.",
+    ),
+    word(
+        "lateness",
+        "lateness",
+        "How long after its intended time a request was sent. That is the load generator's fault; it is kept apart from latency and never hidden.",
     ),
     word("limit", "limit", "What ran out first. The figures that say so stand under Evidence."),
     word(

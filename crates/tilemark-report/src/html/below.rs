@@ -8,6 +8,9 @@ use tilemark_record::result::{LoadResult, Measured};
 
 pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts) {
     timeline(page, charts);
+    if view.groups.is_empty() {
+        return;
+    }
     if view.headline().is_empty() {
         memory(page, view);
         return;
@@ -66,11 +69,11 @@ fn fairness(page: &mut Markup, view: &View) {
             .raw("</th>");
         match &point.fairness {
             Some(fair) => {
-                page.element("td", "", &format!("{:.4}", fair.jain));
+                page.element("td", "measured", &format!("{:.4}", fair.jain));
                 page.element("td", "name", &fair.least_served.guest);
-                page.element("td", "", &percent(fair.least_served.of_mean));
+                page.element("td", "measured", &percent(fair.least_served.of_mean));
                 page.element("td", "name", &fair.most_served.guest);
-                page.element("td", "", &percent(fair.most_served.of_mean));
+                page.element("td", "measured", &percent(fair.most_served.of_mean));
             }
             None => {
                 let reason = match point.loads.iter().map(|load| load.guests.len()).max() {
@@ -82,7 +85,15 @@ fn fairness(page: &mut Markup, view: &View) {
         }
         page.raw("</tr>");
     }
-    page.raw("</tbody></table></div></div></section>\n");
+    page.raw("</tbody></table></div></div>");
+    let shown = view::shares_shown(view);
+    if view.report.result.points.iter().flat_map(|point| &point.loads).any(|load| load.guests.len() > shown) {
+        let text = format!(
+            "The chart draws {shown} guests of a step, evenly by rank, the least and the most served among them."
+        );
+        page.element("p", "about", &text);
+    }
+    page.raw("</section>\n");
 }
 
 fn memory(page: &mut Markup, view: &View) {
@@ -151,15 +162,23 @@ fn load_cells(page: &mut Markup, load: &LoadResult) {
     let share = |value: Option<f64>| value.map_or_else(|| "\u{2013}".to_owned(), percent);
     let latency = load.latency_ms;
     page.element("td", "name", &load.name).element("td", "name", how);
-    page.element("td", "", &figure(load.offered));
-    page.element("td", "", &figure(load.throughput.as_ref().map(|throughput| throughput.figure.value)));
-    page.element("td", "", &share(load.achieved_fraction));
+    page.element("td", "measured", &figure(load.offered));
+    page.element(
+        "td",
+        "measured",
+        &figure(load.throughput.as_ref().map(|throughput| throughput.figure.value)),
+    );
+    page.element("td", "measured", &share(load.achieved_fraction));
     for value in [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max] {
-        page.element("td", "", &figure(value));
+        page.element("td", "measured", &figure(value));
     }
     let errors = load.errors.map(|errors| if errors == 0.0 { "0".to_owned() } else { percent(errors) });
-    page.element("td", "", errors.as_deref().unwrap_or("\u{2013}")).element("td", "", &whole(latency.n));
-    page.element("td", "", &figure(load.send_lateness_us.p99));
+    page.element("td", "measured", errors.as_deref().unwrap_or("\u{2013}")).element(
+        "td",
+        "measured",
+        &whole(latency.n),
+    );
+    page.element("td", "measured", &figure(load.send_lateness_us.p99));
 }
 
 fn label(view: &View, group: &view::Group, point: &tilemark_record::result::PointResult) -> String {

@@ -54,13 +54,8 @@ fn identity(page: &mut Markup, view: &View) {
 fn facts(view: &View) -> Vec<String> {
     let Provenance { tilemark, host, processor, threads, memory_bytes, kernel, qemu, seconds: took, .. } =
         &view.report.result.provenance;
-    let mut backends: Vec<&str> =
-        view.groups.iter().map(|group| view::backend_words(group.backend)).collect();
-    backends.dedup();
     let mut facts = vec![if host.is_empty() { "host not named".to_owned() } else { host.clone() }];
-    if !backends.is_empty() {
-        facts.push(backends.join(" + "));
-    }
+    facts.extend(Some(view.backends()).filter(|words| !words.is_empty()));
     facts.push(format!("{processor}, {threads} threads, {}", bytes(*memory_bytes)));
     facts.push(format!("Linux {kernel}"));
     facts.extend(qemu.iter().map(|version| {

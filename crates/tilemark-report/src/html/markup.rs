@@ -44,6 +44,7 @@ impl Markup {
         let json = serde_json::to_string(value).expect("views hold nothing that JSON cannot");
         for character in json.chars() {
             match character {
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => self.0.push_str("\\ufffd"),
                 '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                     write!(self.0, "\\u{:04x}", u32::from(character)).expect("strings take all");
                 }
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn json_cannot_leave_its_script() {
         let mut page = Markup::default();
-        page.json(&"</script><!--\u{2028}&");
-        assert_eq!(page.finish(), "\"\\u003c/script\\u003e\\u003c!--\\u2028\\u0026\"");
+        page.json(&"</script><!--\u{2028}&\u{202e}");
+        assert_eq!(page.finish(), "\"\\u003c/script\\u003e\\u003c!--\\u2028\\u0026\\ufffd\"");
     }
 }

@@ -77,11 +77,15 @@ fn line(page: &mut Markup, table: &Table, row: &Row) {
     page.raw("<tr").attribute("class", &format!("{outcome}{struck}{emulated}")).raw(">");
     for place in &table.columns {
         let cell = &row.cells[*place];
-        page.raw("<td").attribute("class", class(*place)).raw("><span class=\"figure\">").text(&cell.text);
+        // Only what was measured is struck: a count of guests is as true as it was.
+        let measured = if (3..=10).contains(place) && cell.note.is_none() { " measured" } else { "" };
+        page.raw("<td")
+            .attribute("class", format!("{}{measured}", class(*place)).trim())
+            .raw(">")
+            .text(&cell.text);
         if let Some(interval) = &cell.interval {
             page.raw(" <span class=\"interval\">").text(interval).raw("</span>");
         }
-        page.raw("</span>");
         if let Some(note) = cell.note {
             let number = note.to_string();
             page.raw("<sup><a")
@@ -141,7 +145,8 @@ fn measures(page: &mut Markup, view: &View) {
         let struck = if view.answer_struck() { "struck" } else { "" };
         page.raw("<tr").attribute("class", struck).raw("><th scope=\"row\">").text(&measure.name);
         page.raw(if measure.primary { "</th>" } else { " <small>not primary, p corrected</small></th>" });
-        page.element("td", "", &format!("{}\u{202f}%", change(figure.value))).element("td", "", &interval);
+        page.element("td", "measured", &format!("{}\u{202f}%", change(figure.value)));
+        page.element("td", "measured", &interval);
         page.element("td", "", &measure.p.map_or_else(|| "\u{2013}".to_owned(), three));
         page.element("td", "", &measure.resolution.map_or_else(|| "not known".to_owned(), percent));
         page.element("td", "", &figure.n_repeats.to_string());

@@ -1,6 +1,6 @@
 //! A small chart: p99 of each step over a scale of logarithms, with the gate; for sides, a forest.
 
-use super::paint::{Ink, Paint, clean, columns};
+use super::paint::{Ink, Paint, clean, columns, wrap};
 use crate::number::{brief, change, three};
 use crate::view::{self, Kind, Outcome, View};
 use tilemark_record::result::{Figure, PointResult};
@@ -40,7 +40,10 @@ pub(super) fn latency(view: &View, paint: &Paint, width: usize) -> String {
     let axis = view.axis_words();
     let title =
         format!("p99 in ms against {}{emulated}; the line is the gate, {} ms", clean(&axis), brief(gate));
-    let mut out = format!("{}\n", paint.ink(Ink::Dim, &title));
+    let mut out = String::new();
+    for line in wrap(&title, width) {
+        out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
+    }
     for line in (0..LINES).rev() {
         out.push_str(&chart_line(&steps, &scale, gate, line, slot, paint));
     }

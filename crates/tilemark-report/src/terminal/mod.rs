@@ -84,24 +84,20 @@ fn chip_text(chip: Chip, paint: &Paint) -> String {
     let ink = match chip {
         Chip::Trusted => Ink::Good,
         Chip::NotTrusted => Ink::Bad,
-        Chip::CannotTell | Chip::Emulated => Ink::Warn,
+        Chip::CannotTell | Chip::Emulated | Chip::PartEmulated => Ink::Warn,
     };
-    let word = if chip == Chip::Emulated {
-        format!("[// {} //]", chip.word())
-    } else {
-        format!("[{}]", chip.word())
+    let word = match chip {
+        Chip::Emulated | Chip::PartEmulated => format!("[// {} //]", chip.word()),
+        _ => format!("[{}]", chip.word()),
     };
     paint.ink(ink, &word)
 }
 
 fn facts(view: &View) -> String {
     let provenance = &view.report.result.provenance;
-    let mut backends: Vec<&str> =
-        view.groups.iter().map(|group| view::backend_words(group.backend)).collect();
-    backends.dedup();
     let mut facts =
         vec![if provenance.host.is_empty() { "host not named".to_owned() } else { provenance.host.clone() }];
-    facts.push(backends.join(" + "));
+    facts.push(view.backends());
     facts.push(format!("Linux {}", provenance.kernel));
     facts.extend(provenance.qemu.clone());
     facts.push(format!("Tilemark {}", provenance.tilemark));

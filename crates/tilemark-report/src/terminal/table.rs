@@ -44,8 +44,7 @@ pub(super) fn steps(view: &View, paint: &Paint, width: usize) -> String {
 
 fn row_text(row: &Row, text: &str, paint: &Paint) -> String {
     if row.struck {
-        let words = if paint.0 == super::Colour::Plain { " (not trusted)" } else { "" };
-        return format!("{}{words}", paint.ink(Ink::Struck, text));
+        return paint.ink(Ink::Struck, text);
     }
     let ink = match row.outcome {
         Outcome::Broke => Ink::Bad,

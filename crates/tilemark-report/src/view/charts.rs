@@ -137,6 +137,30 @@ struct GuestShare {
     of_mean: f64,
 }
 
+/// Guests that a page draws at most, over all steps: about 0.2 MB of it.
+const SHARES_MAX: usize = 4_000;
+
+/// Guests of each step that are drawn.
+pub(crate) fn shares_shown(view: &View) -> usize {
+    (SHARES_MAX / view.report.result.points.len().max(1)).max(16)
+}
+
+/// At most `shown` of `shares`, evenly by rank, the least and the most served among them.
+fn shares(mut shares: Vec<GuestShare>, shown: usize) -> Vec<GuestShare> {
+    if shares.len() <= shown {
+        return shares;
+    }
+    shares.sort_by(|a, b| a.of_mean.total_cmp(&b.of_mean));
+    let last = shares.len() - 1;
+    let ranks: Vec<usize> = (0..shown).map(|place| place * last / (shown - 1)).collect();
+    let mut rank = 0;
+    shares.retain(|_| {
+        rank += 1;
+        ranks.binary_search(&(rank - 1)).is_ok()
+    });
+    shares
+}
+
 /// The data of all charts.
 pub(crate) fn charts(view: &View) -> Charts {
     let steps = view.steps();
@@ -338,7 +362,7 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
         *tiles.entry(guest.tile).or_default() += guest.throughput;
     }
     let mean = guests.iter().map(|guest| guest.throughput).sum::<f64>() / guests.len().max(1) as f64;
-    let share = |throughput: f64| if mean > 0.0 { throughput / mean } else { 0.0 };
+    let share = |throughput: f64| if mean > 0.0 { (throughput / mean * 1e4).round() / 1e4 } else { 0.0 };
     let latency = point.latency_ms.unwrap_or_default();
     let LatencyMs { p50, p90, p99, p999, max, .. } = latency;
     let alone = view.groups.iter().filter(|other| other.kind == Kind::Main).count() == 1;
@@ -351,11 +375,14 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
         outcome: Outcome::of(point).word(),
         struck: view.struck(point),
         unit: point.throughput.as_ref().map_or_else(|| "requests/s".to_owned(), |unit| unit.unit.clone()),
-        tiles: tiles.into_values().collect(),
-        guests: guests
-            .iter()
-            .map(|guest| GuestShare { name: guest.name.clone(), of_mean: share(guest.throughput) })
-            .collect(),
+        tiles: tiles.into_values().map(|served| (served * 100.0).round() / 100.0).collect(),
+        guests: shares(
+            guests
+                .iter()
+                .map(|guest| GuestShare { name: guest.name.clone(), of_mean: share(guest.throughput) })
+                .collect(),
+            shares_shown(view),
+        ),
         percentiles: [p50, p90, p99, p999, max],
         pss_mib: point.pss_mib_per_guest,
         memory_available_min: hosts.filter_map(|repeat| repeat.host.memory_available_min).min(),

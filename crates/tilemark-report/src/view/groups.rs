@@ -100,6 +100,17 @@ impl<'a> View<'a> {
         if real.is_empty() { self.groups.iter().collect() } else { real }
     }
 
+    /// How guests existed, in words.
+    pub(crate) fn backends(&self) -> String {
+        let words = self.groups.iter().map(|group| match group.kind {
+            Kind::Twin => "native twin",
+            _ => backend_words(group.backend),
+        });
+        let mut words: Vec<&str> = words.collect();
+        words.dedup();
+        words.join(" + ")
+    }
+
     /// Whether everything that was measured is emulated.
     pub(crate) fn all_emulated(&self) -> bool {
         !self.groups.is_empty() && self.groups.iter().all(|group| group.kind == Kind::Emulated)
@@ -208,7 +219,7 @@ pub(crate) const fn backend_words(backend: Backend) -> &'static str {
     match backend {
         Backend::Kvm => "KVM guests",
         Backend::Emulated => "emulated guests",
-        Backend::Native => "native, no guests",
+        Backend::Native => "native (no guests)",
     }
 }
 

@@ -7,7 +7,7 @@ mod rows;
 mod timeline;
 mod trust;
 
-pub(crate) use charts::{Charts, charts, outcome_name};
-pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
+pub(crate) use charts::{Charts, charts, outcome_name, shares_shown};
+pub(crate) use groups::{Axis, Group, Kind, View, side_words};
 pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, measure_words, p99, table};
 pub(crate) use trust::{Chip, chips, cost, gate_words, sentence, trust};

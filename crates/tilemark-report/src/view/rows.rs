@@ -164,6 +164,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
     let p99 = p99(point);
     let worst = worst_guest(view, point);
     let kept = point.repeats_kept;
+    let not_trusted = if view.struck(point) { ", not trusted" } else { "" };
     let mut cells = vec![
         cell(Some(step(view, point)), ""),
         cell(Some(whole(point.guests.into())), ""),
@@ -179,7 +180,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         cell(Some(format!("{kept} of {}", kept as usize + point.repeats_voided.len())), ""),
         match Outcome::of(point) {
             Outcome::Unknown => cell(None, "holds"),
-            known => cell(Some(gate_words(known, point)), ""),
+            known => cell(Some(gate_words(known, point) + not_trusted), ""),
         },
     ];
     cells[7].interval = p99.as_ref().and_then(interval);

@@ -5,8 +5,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tilemark_record::rows::{SecondRow, TelemetryRow};
 
-/// Marks that a page holds at most, over all loads: about 0.4 MB of it.
-const MARKS_MAX: usize = 12_000;
+/// Marks that a page holds at most, over all loads: about 0.3 MB of it.
+const MARKS_MAX: usize = 5_000;
 
 /// The time line.
 #[derive(Serialize)]
@@ -86,13 +86,13 @@ fn mark(rows: &[&SecondRow]) -> Mark {
         rows.iter().map(|row| part(row)).sum::<u64>() as f64 / rows.len().max(1) as f64
     };
     let worst = |part: fn(&SecondRow) -> Option<f64>| {
-        rows.iter().filter_map(|row| part(row)).max_by(f64::total_cmp).map(|value| rounded(value, 1_000.0))
+        rows.iter().filter_map(|row| part(row)).max_by(f64::total_cmp).map(|value| four_digits(value))
     };
     Mark(
         rows.first().map_or(0, |row| row.second),
-        rounded(mean(|row| row.offered), 10.0),
-        rounded(mean(|row| row.completed), 10.0),
-        rounded(mean(|row| row.errors), 10.0),
+        four_digits(mean(|row| row.offered)),
+        four_digits(mean(|row| row.completed)),
+        four_digits(mean(|row| row.errors)),
         worst(|row| row.p50_ms),
         worst(|row| row.p99_ms),
         worst(|row| row.max_ms),
@@ -101,7 +101,8 @@ fn mark(rows: &[&SecondRow]) -> Mark {
 
 fn host_mark(rows: &[&TelemetryRow]) -> HostMark {
     let mean = |part: fn(&TelemetryRow) -> f64| {
-        rounded(rows.iter().map(|row| part(row)).sum::<f64>() / rows.len().max(1) as f64, 10_000.0)
+        let mean = rows.iter().map(|row| part(row)).sum::<f64>() / rows.len().max(1) as f64;
+        (mean * 1_000.0).round() / 1_000.0
     };
     let parts = [
         mean(|row| row.guest_work),
@@ -115,9 +116,13 @@ fn host_mark(rows: &[&TelemetryRow]) -> HostMark {
     HostMark(rows.first().map_or(0, |row| row.second), parts, memory)
 }
 
-/// Fewer digits, a smaller page.
-fn rounded(value: f64, per_unit: f64) -> f64 {
-    (value * per_unit).round() / per_unit
+/// Fewer digits, a smaller page: the page writes three.
+fn four_digits(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let unit = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    (value * unit).round() / unit
 }
 
 #[cfg(test)]
@@ -141,6 +146,8 @@ mod tests {
 
     #[test]
     fn thinning_keeps_the_worst_second() {
+        assert_eq!(four_digits(1_234.567), 1_235.0);
+        assert_eq!(four_digits(0.012_345_6), 0.012_35);
         let (good, bad) = (second(4, 2.0), second(5, 80.0));
         let Mark(at, offered, completed, errors, p50, p99, _) = mark(&[&good, &bad]);
         assert_eq!((at, p50, p99), (4, None, Some(80.0)));

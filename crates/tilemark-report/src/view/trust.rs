@@ -17,6 +17,8 @@ pub(crate) enum Chip {
     CannotTell,
     /// They prove function only.
     Emulated,
+    /// Some of them prove function only; the verdict is about the others.
+    PartEmulated,
 }
 
 impl Chip {
@@ -27,6 +29,7 @@ impl Chip {
             Self::NotTrusted => "NOT TRUSTED",
             Self::CannotTell => "CANNOT TELL",
             Self::Emulated => "EMULATED",
+            Self::PartEmulated => "PART EMULATED",
         }
     }
 
@@ -36,24 +39,23 @@ impl Chip {
             Self::Trusted => "trusted",
             Self::NotTrusted => "not-trusted",
             Self::CannotTell => "cannot-tell",
-            Self::Emulated => "emulated",
+            Self::Emulated | Self::PartEmulated => "emulated",
         }
     }
 }
 
-/// The chips: the verdict, and `EMULATED` beside or instead of it where anything is emulated.
+/// The chips: the verdict, and what is emulated beside or instead of it.
 pub(crate) fn chips(view: &View) -> Vec<Chip> {
     let verdict = match view.report.result.verdict.status {
         VerdictStatus::Trusted => Chip::Trusted,
         VerdictStatus::NotTrusted => Chip::NotTrusted,
         VerdictStatus::CannotTell => Chip::CannotTell,
     };
-    if view.all_emulated() && verdict != Chip::NotTrusted {
-        vec![Chip::Emulated]
-    } else if view.any_emulated() {
-        vec![verdict, Chip::Emulated]
-    } else {
-        vec![verdict]
+    match (view.all_emulated(), view.any_emulated()) {
+        (true, _) if verdict == Chip::NotTrusted => vec![verdict, Chip::Emulated],
+        (true, _) => vec![Chip::Emulated],
+        (false, true) => vec![verdict, Chip::PartEmulated],
+        (false, false) => vec![verdict],
     }
 }
 

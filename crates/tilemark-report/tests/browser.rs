@@ -1,0 +1,72 @@
+//! Draws pages in a real Chromium: every chart stands, nothing failed, the first screen fits 1280 × 720.
+
+mod fixture;
+
+use std::{
+    env, fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+/// Pixels below which nothing of the first screen may lie.
+const SCREEN: (u32, u32) = (1280, 720);
+
+fn browser() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
+}
+
+/// The document as it is after its scripts ran.
+fn drawn(browser: &PathBuf, page: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder for the browser");
+    let file = folder.path().join("report.html");
+    fs::write(&file, page).expect("the page is written");
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .arg(format!("--window-size={},{}", SCREEN.0, SCREEN.1))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", file.display()))
+        .stderr(Stdio::null())
+        .output()
+        .expect("the browser starts");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The value of a `data-` attribute of the document.
+fn told<'a>(document: &'a str, name: &str) -> &'a str {
+    let head = &document[..document.find("<head").unwrap_or(document.len())];
+    let start = head.find(&format!("{name}=\"")).map(|at| at + name.len() + 2);
+    let start = start.unwrap_or_else(|| panic!("the page says nothing of {name}: {head}"));
+    &head[start..start + head[start..].find('"').expect("an attribute ends")]
+}
+
+#[test]
+fn chromium_draws_every_chart_without_an_error() {
+    let Some(browser) = browser() else {
+        assert!(env::var("TILEMARK_CI").is_err(), "no Chromium on PATH: apt-get install chromium");
+        println!("skipped: no Chromium on PATH (apt-get install chromium)");
+        return;
+    };
+    let cases = [
+        (fixture::trusted(), 8),
+        (fixture::sides(), 8),
+        (fixture::no_kvm(), 8),
+        (fixture::twenty_steps(), 8),
+        (fixture::hostile(), 8),
+        (fixture::density(), 4),
+        (fixture::empty(), 0),
+    ];
+    for (report, charts) in cases {
+        let sentence = &report.result.sentence;
+        let document = drawn(&browser, &tilemark_report::html(&report));
+        assert_eq!(told(&document, "data-errors"), "", "{sentence}");
+        assert_eq!(told(&document, "data-charts"), charts.to_string(), "{sentence}");
+        assert!(document.matches("<svg").count() >= charts, "{sentence}");
+        assert!(!document.contains("data-owned"), "foreign script ran: {sentence}");
+        let ends: u32 = told(&document, "data-first-screen-ends").parse().expect("pixels");
+        assert!(ends <= SCREEN.1, "the first screen ends at {ends}: {sentence}");
+    }
+}

@@ -1,0 +1,61 @@
+//! What reports say, word for word. `INSTA_UPDATE=always cargo test -p tilemark-report` writes them anew.
+
+mod fixture;
+
+use tilemark_report::{Colour, Style, csv, html, terminal};
+
+/// A page without its style, scripts and charts' data: those are looked at in a browser.
+fn words_of(page: &str) -> String {
+    let mut page = page.to_owned();
+    for (open, close) in [
+        ("<style>", "</style>"),
+        ("<script type=\"application/json\" id=\"data\">", "</script>"),
+        ("<script>", "</script>"),
+        ("sha256-", "'"),
+        ("<details class=\"part words\">", "</details>"),
+    ] {
+        let mut from = 0;
+        while let Some(start) = page[from..].find(open).map(|at| from + at + open.len()) {
+            let end = page[start..].find(close).map_or(page.len(), |at| start + at);
+            page.replace_range(start..end, "…");
+            from = start + '…'.len_utf8();
+        }
+    }
+    page
+}
+
+#[test]
+fn pages_say_what_they_said() {
+    for (name, report) in fixture::all() {
+        insta::assert_snapshot!(format!("{name}.html"), words_of(&html(&report)));
+    }
+}
+
+#[test]
+fn terminals_say_what_they_said() {
+    for (name, report) in fixture::all() {
+        let plain = terminal(&report, Style { colour: Colour::Plain, width: 120 });
+        insta::assert_snapshot!(format!("{name}.terminal"), plain);
+    }
+    let narrow = terminal(&fixture::trusted(), Style { colour: Colour::Plain, width: 60 });
+    insta::assert_snapshot!("trusted.narrow", narrow);
+    let ansi = terminal(&fixture::not_trusted(), Style { colour: Colour::Ansi, width: 100 });
+    insta::assert_snapshot!("not-trusted.ansi", ansi.replace('\u{1b}', "ESC"));
+}
+
+#[test]
+fn tables_say_what_they_said() {
+    insta::assert_snapshot!("trusted.csv", csv(&fixture::trusted()));
+    insta::assert_snapshot!("not-trusted.csv", csv(&fixture::not_trusted()));
+}
+
+/// The data of the charts of a small report: what the page's script is given.
+#[test]
+fn charts_are_given_what_they_were_given() {
+    let page = html(&fixture::one_step());
+    let open = "<script type=\"application/json\" id=\"data\">";
+    let start = page.find(open).expect("a page has data") + open.len();
+    let end = start + page[start..].find("</script>").expect("the element ends");
+    let data: serde_json::Value = serde_json::from_str(&page[start..end]).expect("the data is JSON");
+    insta::assert_json_snapshot!("one-step.charts", data);
+}

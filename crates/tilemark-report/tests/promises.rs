@@ -1,0 +1,112 @@
+//! What every report keeps, whatever it is about.
+
+mod fixture;
+
+use tilemark_record::rows::SecondRow;
+use tilemark_report::{Colour, Style, csv, html, redact, terminal};
+
+/// The size that a page may have.
+const PAGE_BYTES_MAX: usize = 1_200_000;
+
+#[test]
+fn a_page_is_one_file_that_asks_nobody_for_anything() {
+    for (name, report) in fixture::all() {
+        let page = html(&report);
+        for asks in ["src=\"", "href=\"http", "@import", "url(http", "<link", "<iframe"] {
+            assert!(!page.contains(asks), "{name} holds {asks}");
+        }
+        assert!(page.contains("default-src &#39;none&#39;"), "{name} has no content policy");
+    }
+}
+
+#[test]
+fn a_page_stays_small_however_long_the_run_was() {
+    let mut report = fixture::twenty_steps();
+    let rows: Vec<SecondRow> = report.seconds.clone();
+    for hour in 1..30 {
+        report
+            .seconds
+            .extend(rows.iter().map(|row| SecondRow { second: row.second + hour * 10, ..row.clone() }));
+    }
+    for point in &mut report.result.points {
+        for load in &mut point.loads {
+            let guests = load.guests.clone();
+            load.guests = guests.iter().cycle().take(1_000).cloned().collect();
+        }
+    }
+    assert!(report.seconds.len() > 80_000, "a long run");
+    for report in fixture::all().into_iter().map(|(_, report)| report).chain([report]) {
+        let bytes = html(&report).len();
+        assert!(bytes <= PAGE_BYTES_MAX, "{} has {bytes} bytes", report.result.run);
+    }
+}
+
+#[test]
+fn hostile_names_stay_text_everywhere() {
+    let report = fixture::hostile();
+    let page = html(&report);
+    assert!(!page.contains("<script>document"), "a script got into the page");
+    assert!(!page.contains("<img"), "an element got into the page");
+    assert!(!page.contains('\u{202e}') && !page.contains('\u{1b}'), "a control character got into the page");
+    for colour in [Colour::Plain, Colour::Ansi] {
+        let text = terminal(&report, Style { colour, width: 100 });
+        assert!(!text.contains("\u{1b}[2J") && !text.contains('\u{202e}'), "an escape got into the terminal");
+    }
+    assert!(!csv(&report).lines().any(|line| line.contains(",=cmd")), "a formula got into the table");
+}
+
+#[test]
+fn without_colours_no_escape_is_written_and_every_line_fits() {
+    for (name, report) in fixture::all() {
+        for width in [60, 80, 120, 200] {
+            let text = terminal(&report, Style { colour: Colour::Plain, width });
+            assert!(!text.contains('\u{1b}'), "{name} holds an escape");
+            // The command may be longer than a line: broken, it could not be copied.
+            for line in text.lines().filter(|line| !line.starts_with("Again:")) {
+                assert!(
+                    line.chars().count() <= width,
+                    "{name}: {} columns in {width}: {line}",
+                    line.chars().count()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_redacted_report_names_no_machine_anywhere() {
+    let mut report = fixture::not_trusted();
+    report.result.provenance.host = "rack7.example.org".to_owned();
+    report.plan.host.name = "rack7.example.org".to_owned();
+    report.result.verdict.reasons.push("rack7 answered from 192.168.3.4".to_owned());
+    report.repeats[0].loads[0].errors.push("connect 192.168.3.4:80: link 0c:42:a1:00:11:22 down".to_owned());
+    report.plan.scenario.qemu.binary = Some("/home/mia/qemu".to_owned());
+    report.result.provenance.command = "ssh rack7 tilemark run first-look".to_owned();
+    let before = report.clone();
+    redact(&mut report);
+    let all = serde_json::to_string(&report).expect("a report is JSON");
+    for secret in ["rack7", "example.org", "192.168", "0c:42", "/home/mia"] {
+        assert!(!all.contains(secret), "{secret} is still there");
+        assert!(!html(&report).contains(secret), "{secret} is on the page");
+    }
+    assert_eq!(report.result.points, before.result.points, "figures changed");
+    assert_eq!(report.seconds, before.seconds, "the time line changed");
+}
+
+#[test]
+fn emulated_figures_are_marked_and_stay_out_of_the_charts_of_real_ones() {
+    let report = fixture::no_kvm();
+    let page = html(&report);
+    assert!(page.contains("PART EMULATED") && page.contains("shows that guests start and serve"));
+    let charts = &page[page.find("id=\"data\">").expect("a page has data")..];
+    let lines = &charts[charts.find("\"lines\":").expect("lines")..charts.find("\"raw\":").expect("raw")];
+    assert!(!lines.contains("emulated"), "an emulated line stands beside a native one");
+}
+
+#[test]
+fn what_is_not_trusted_is_struck_and_not_hidden() {
+    let page = html(&fixture::not_trusted());
+    assert!(page.contains("sentence struck") && page.contains("Holds 4 tiles"));
+    assert!(page.contains("<tr class=\"held struck\">"), "the doubtful step is struck");
+    assert!(page.contains("<tr class=\"held\">"), "a step that nothing spoiled stands");
+}
