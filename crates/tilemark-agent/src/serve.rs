@@ -6,7 +6,9 @@ use crate::{
     decoder::{Decoder, Incoming},
     describe,
     error::{AgentError, explain, step},
-    execute, identity, memory,
+    execute, identity,
+    load::RunningLoad,
+    memory,
     service::Services,
 };
 use std::{
@@ -14,7 +16,7 @@ use std::{
     net::Ipv4Addr,
     sync::{Arc, Mutex, PoisonError},
 };
-use tilemark_agent_protocol::{Hello, PROTOCOL_VERSION, Reply, Request, write_frame};
+use tilemark_agent_protocol::{Hello, LoadJob, PROTOCOL_VERSION, Reply, Request, write_frame};
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -69,7 +71,11 @@ pub(crate) fn serve(mut channel: impl Channel + Owned) -> Result<(), AgentError>
         };
         for incoming in decoder.take(&buffer[..length]) {
             match incoming {
-                Incoming::Hello(hello) => answers.hello(hello.nonce),
+                Incoming::Hello(hello) => {
+                    // A load belongs to its session.
+                    agent.load = None;
+                    answers.hello(hello.nonce);
+                }
                 Incoming::Frame(body) => match agent.answer(&body) {
                     Next::Request => {}
                     Next::End => return Ok(()),
@@ -100,6 +106,7 @@ struct Agent {
     boot_nonce: u64,
     address: Ipv4Addr,
     services: Services,
+    load: Option<RunningLoad>,
     answers: Answers,
 }
 
@@ -108,16 +115,22 @@ impl Agent {
         let bytes = random(8)?;
         let boot_nonce = u64::from_ne_bytes(bytes.try_into().expect("eight bytes were asked for"));
         let address = Ipv4Addr::UNSPECIFIED;
-        Ok(Self { owner, boot_nonce, address, services: Services::default(), answers })
+        Ok(Self { owner, boot_nonce, address, services: Services::default(), load: None, answers })
     }
 
     fn answer(&mut self, body: &[u8]) -> Next {
         let reply = match postcard::from_bytes::<Request>(body) {
             Ok(Request::PowerOff) => return Next::End,
-            Ok(request) => self.carry_out(request).unwrap_or_else(|error| Reply::Failed {
-                message: explain(&error),
-                remedy: error.remedy().to_owned(),
-            }),
+            Ok(Request::StopLoad) if self.is_loading() => {
+                // The load's last event is the reply.
+                self.load.iter().for_each(RunningLoad::stop);
+                return Next::Request;
+            }
+            Ok(Request::StartLoad(job)) if !self.is_loading() => match self.start_load(*job) {
+                Ok(()) => return Next::Request,
+                Err(error) => failed(&error),
+            },
+            Ok(request) => self.carry_out(request).unwrap_or_else(|error| failed(&error)),
             Err(error) => Reply::Failed {
                 message: format!("a request does not decode: {error}"),
                 remedy: "use the agent that belongs to this tilemark".to_owned(),
@@ -125,6 +138,17 @@ impl Agent {
         };
         self.answers.send(&reply);
         Next::Request
+    }
+
+    fn is_loading(&self) -> bool {
+        self.load.as_ref().is_some_and(|load| !load.is_over())
+    }
+
+    fn start_load(&mut self, job: LoadJob) -> Result<(), AgentError> {
+        let answers = self.answers.clone();
+        let started = RunningLoad::start(job, move |event| answers.send(&Reply::Load(event)));
+        self.load = Some(started.map_err(step("start the load"))?);
+        Ok(())
     }
 
     fn carry_out(&mut self, request: Request) -> Result<Reply, AgentError> {
@@ -142,9 +166,9 @@ impl Agent {
                 return Ok(Reply::Serving { port: self.services.start(&service)? });
             }
             Request::StopService => self.services.stop()?,
-            Request::StartLoad(_) | Request::StopLoad => {
-                return Err(AgentError::Refused("this agent runs no load from inside yet"));
-            }
+            Request::StartLoad(_) => return Err(AgentError::Refused("a load runs already")),
+            // None runs, or it would have been told to end.
+            Request::StopLoad => {}
             Request::TouchMemory(size) => memory::touch(size)?,
             Request::Random(count) => return Ok(Reply::Random(random(count)?)),
             Request::Describe => {
@@ -155,6 +179,10 @@ impl Agent {
         }
         Ok(Reply::Done)
     }
+}
+
+fn failed(error: &AgentError) -> Reply {
+    Reply::Failed { message: explain(error), remedy: error.remedy().to_owned() }
 }
 
 fn random(count: u32) -> Result<Vec<u8>, AgentError> {

@@ -1,23 +1,25 @@
-//! The service of this guest: one at a time, started once.
+//! The service of this guest: one at a time, started once. What it is made of stands in `tilemark-workloads`.
 
 use crate::error::{AgentError, step};
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     net::{Ipv4Addr, TcpStream},
+    path::Path,
     process::{Child, Command},
     thread,
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::Service;
 use tilemark_plan::scenario::Role;
+use tilemark_workloads::web;
 
-const WEB_PORT: u16 = 80;
-const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
-const CONFIGURATION: &str = "daemon off; user root; worker_processes 1; pid /run/tilemark-nginx.pid; \
-    error_log stderr; events { worker_connections 4096; } \
-    http { access_log off; sendfile on; keepalive_requests 1000000000; keepalive_timeout 3600; \
-    server { listen 80; root /srv/tilemark; } }\n";
+/// An emulated guest on a busy host takes some seconds to start a server.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
+/// Time between two attempts while a server starts; none are made once it answers.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+const TREE: &str = "/srv/tilemark";
+const STATE: &str = "/run/tilemark";
 
 /// The running service, if any.
 #[derive(Default)]
@@ -40,8 +42,12 @@ impl Services {
             None => {}
         }
         let (child, port) = match service.role {
-            Role::Web => (Some(start_web(service)?), WEB_PORT),
-            _ => (None, 0),
+            Role::Web => (Some(start_web(service)?), web::PORT),
+            // Their work is started by a load, or there is none.
+            Role::Idle | Role::Disk | Role::Compute => (None, 0),
+            Role::Broker | Role::Database => {
+                return Err(AgentError::Service("this agent does not carry it yet".to_owned()));
+            }
         };
         self.running = Some(Running { service: service.clone(), port, child });
         Ok(port)
@@ -58,24 +64,30 @@ impl Services {
 }
 
 fn start_web(service: &Service) -> Result<Child, AgentError> {
-    let files = service.web.clone().unwrap_or_default().files;
-    fs::create_dir_all("/srv/tilemark").map_err(step("make /srv/tilemark"))?;
-    for file in files {
-        let path = format!("/srv/tilemark/{}", file.size.get());
-        let length = usize::try_from(file.size.get()).unwrap_or(0);
-        fs::write(&path, vec![b'x'; length]).map_err(step(format!("write {path}")))?;
+    let parameters = service.web.clone().unwrap_or_default();
+    let unfit = |error: tilemark_workloads::WorkloadError| AgentError::Service(error.to_string());
+    let tree = Path::new(TREE);
+    let state = Path::new(STATE);
+    for folder in [tree, state] {
+        fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
     }
-    let path = "/run/tilemark-nginx.conf";
-    fs::File::create(path)
-        .and_then(|mut file| file.write_all(CONFIGURATION.as_bytes()))
-        .map_err(step(format!("write {path}")))?;
-    for folder in ["/var/log/nginx", "/var/lib/nginx"] {
-        fs::create_dir_all(folder).map_err(step(format!("make {folder}")))?;
+    for file in web::service_files(&parameters).map_err(unfit)? {
+        let path = tree.join(&file.path);
+        fs::write(&path, &file.contents).map_err(step(format!("write {}", path.display())))?;
     }
-    let mut child = Command::new("nginx").args(["-c", path]).spawn().map_err(step("start nginx"))?;
+    let conf = state.join("nginx.conf");
+    let text = web::nginx_conf(service.vcpus, web::PORT, tree, state);
+    fs::write(&conf, text).map_err(step(format!("write {}", conf.display())))?;
+    let request = web::ready_request(&parameters).map_err(unfit)?;
+    let child = Command::new(web::NGINX).args(web::nginx_arguments(&conf)).spawn();
+    await_answer(child.map_err(step(format!("start {}", web::NGINX)))?, &request)
+}
+
+/// Asks until the right answer comes, or the server is gone, or the time is over.
+fn await_answer(mut child: Child, request: &[u8]) -> Result<Child, AgentError> {
     let deadline = Instant::now() + ANSWERS_WITHIN;
     loop {
-        if TcpStream::connect((Ipv4Addr::LOCALHOST, WEB_PORT)).is_ok() {
+        if is_right(request).unwrap_or(false) {
             return Ok(child);
         }
         if let Ok(Some(status)) = child.try_wait() {
@@ -84,8 +96,18 @@ fn start_web(service: &Service) -> Result<Child, AgentError> {
         if Instant::now() > deadline {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(AgentError::Service("nginx did not answer within 60 s".into()));
+            let seconds = ANSWERS_WITHIN.as_secs();
+            return Err(AgentError::Service(format!("nginx did not answer within {seconds} s")));
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(ASK_AGAIN_AFTER);
     }
+}
+
+fn is_right(request: &[u8]) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, web::PORT))?;
+    stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
+    stream.write_all(request)?;
+    let mut beginning = [0; 12];
+    stream.read_exact(&mut beginning)?;
+    Ok(beginning == *b"HTTP/1.1 200")
 }

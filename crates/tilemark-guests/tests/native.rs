@@ -28,7 +28,7 @@ fn a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing() {
         println!("steps: {:?}", ready.steps);
         let mut web = TcpStream::connect((plan.address, ready.port)).unwrap();
         web.set_read_timeout(Some(LIMIT)).unwrap();
-        web.write_all(b"GET /1024 HTTP/1.0\r\n\r\n").unwrap();
+        web.write_all(b"GET /1024.bin HTTP/1.0\r\n\r\n").unwrap();
         let mut text = Vec::new();
         web.read_to_end(&mut text).unwrap();
         assert!(text.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&text));
