@@ -54,7 +54,10 @@ pub fn inspect(address: &DatabaseAddress, clients: u32) -> Result<StoreFacts, St
 
 /// Says what the server is, if it is something that the store runs on.
 pub(crate) fn check_version(engine: Engine, console: &mut dyn Console) -> Result<String, StoreError> {
-    let version = console.texts("SELECT version()")?.concat();
+    judge_version(engine, console.texts("SELECT version()")?.concat())
+}
+
+fn judge_version(engine: Engine, version: String) -> Result<String, StoreError> {
     let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
     let mut parts = digits.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
     let found: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -225,4 +228,24 @@ fn settings(engine: Engine, console: &mut dyn Console) -> Result<Vec<FoundSettin
             Ok(FoundSetting { name, value: console.texts(&sql)?.concat() })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_judged_by_maker_and_number() {
+        let right = |engine, text: &str| judge_version(engine, text.to_owned()).is_ok();
+        assert!(right(Engine::Mariadb, "10.11.19-MariaDB-0+deb12u1"));
+        assert!(right(Engine::Mariadb, "11.4.2-MariaDB"));
+        assert!(right(
+            Engine::Postgresql,
+            "PostgreSQL 15.18 (Debian 15.18-0+deb12u1) on x86_64-pc-linux-gnu"
+        ));
+        assert!(!right(Engine::Mariadb, "10.5.9-MariaDB"));
+        assert!(!right(Engine::Postgresql, "PostgreSQL 9.6.24 on x86_64-pc-linux-gnu"));
+        let error = judge_version(Engine::Mariadb, "8.0.36".to_owned()).unwrap_err();
+        assert_eq!(error.to_string(), "the server is 8.0.36; MariaDB 10.6 or newer is needed");
+    }
 }

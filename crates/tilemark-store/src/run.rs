@@ -65,15 +65,9 @@ pub fn run_load_with(
     let told = Told::from_ledgers(done.into_iter().map(|client| client.ledger), pieces);
     let report = audit(books, &before, &told);
     let steady = find_steady(&summed.figures.committed, None);
-    let doubts = Doubts {
-        gave_up,
-        starved: summed.starved,
-        stopped: stop.load(Ordering::Relaxed),
-        steady,
-        audit: &report,
-    };
+    let doubts = Doubts { gave_up, stopped: stop.load(Ordering::Relaxed), steady, audit: &report };
     let verdict = judge(&summed.figures, demand.clients, &doubts);
-    let Summed { figures, begun, cpu, .. } = summed;
+    let Summed { figures, begun, waited, cpu } = summed;
     let minutes = measured.as_secs_f64() / 60.0;
     let visits = figures.orders + figures.rollbacks;
     Ok(LoadResult {
@@ -91,6 +85,7 @@ pub fn run_load_with(
         client_cpu_us_per_order: (begun > 0).then(|| cpu.as_secs_f64() * 1e6 / begun as f64),
         latency_ms: figures.latency_ms(),
         send_lateness_us: figures.lateness_us(),
+        waited_for_client: waited,
         steady,
         orders_by_second: figures.committed,
         error_kinds: figures.errors,
@@ -124,7 +119,7 @@ fn run_clients(store: &StoreFacts, shared: &Shared<'_>, sessions: Vec<Box<dyn Se
 struct Summed {
     figures: Figures,
     begun: u64,
-    starved: u64,
+    waited: u64,
     cpu: Duration,
 }
 
@@ -133,13 +128,13 @@ impl Summed {
         let mut all = Self {
             figures: Figures::new(demand.measure.as_secs()),
             begun: 0,
-            starved: 0,
+            waited: 0,
             cpu: Duration::ZERO,
         };
         for client in clients {
             all.figures.merge(&client.figures);
             all.begun += client.begun;
-            all.starved += client.starved;
+            all.waited += client.waited;
             all.cpu += client.cpu;
         }
         all

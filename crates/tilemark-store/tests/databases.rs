@@ -72,6 +72,13 @@ fn loading_and_running(engine: Engine) {
     assert_eq!(sold, server.sql("store", "SELECT SUM(quantity) FROM orderlines"));
     let orphans = "SELECT COUNT(*) FROM orderlines l LEFT JOIN orders o ON o.orderid = l.orderid WHERE o.orderid IS NULL";
     assert_eq!(server.sql("store", orphans), "0");
+    if engine == Engine::Mariadb {
+        let checked = server.sql(
+            "store",
+            "CHECK TABLE products, customers, orders, orderlines, cust_hist, inventory EXTENDED",
+        );
+        assert!(checked.lines().all(|line| line.ends_with("OK")), "{checked}");
+    }
 }
 
 /// Twenty products and sixteen clients: every order meets the locks of others, shortages and restocks.
