@@ -7,7 +7,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
 use tilemark_agent_protocol::{
@@ -82,7 +82,11 @@ struct JobFile(PathBuf);
 
 impl JobFile {
     fn write(text: &str) -> Result<Self, WorkloadError> {
-        let path = std::env::temp_dir().join(format!("tilemark-disk-{}.fio", std::process::id()));
+        // Two loads of one process must not read each other's job.
+        static WRITTEN: AtomicU64 = AtomicU64::new(0);
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tilemark-disk-{}-{number}.fio", std::process::id());
+        let path = std::env::temp_dir().join(name);
         fs::write(&path, text)
             .map_err(|source| WorkloadError::File { path: path.display().to_string(), source })?;
         Ok(Self(path))

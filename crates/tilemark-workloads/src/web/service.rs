@@ -72,6 +72,7 @@ events {{
 }}
 http {{
     access_log off;
+    log_not_found off;
     server_tokens off;
     default_type application/octet-stream;
     sendfile on;

@@ -1,0 +1,209 @@
+//! What happens on a connection: events, answers, requests, breaks.
+
+use super::{Links, STOP_TOKEN, Worker};
+use crate::{
+    clock,
+    connection::Doing,
+    conversation::{Answer, Progress, Verdict},
+    lane::{Due, closed_loop_due},
+};
+use rustix::{
+    event::epoll::{Event, EventFlags},
+    io::Errno,
+    net::RecvFlags,
+};
+use std::{cmp::Reverse, os::fd::OwnedFd};
+
+impl Worker<'_> {
+    /// Works on one event. The time after it.
+    pub(super) fn handle(&mut self, event: Event, epoll: &OwnedFd, links: &Links, buffer: &mut [u8]) -> u64 {
+        let token = event.data.u64();
+        if token == STOP_TOKEN {
+            return self.seen;
+        }
+        let place = token as usize;
+        let connection = &mut self.connections[place];
+        if connection.doing == Doing::Down {
+            return self.seen;
+        }
+        if connection.doing == Doing::Connecting {
+            match connection.connect_result() {
+                Ok(()) => self.greet(place, epoll, links),
+                Err(errno) => {
+                    let now = clock::now();
+                    self.broke(place, now, Verdict::Failed, &|| format!("connecting: {errno}"), links);
+                }
+            }
+            return clock::now();
+        }
+        let flags = event.flags;
+        if flags.contains(EventFlags::OUT)
+            && let Err(errno) = connection.flush(epoll, token)
+        {
+            let now = clock::now();
+            self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
+            return now;
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            return self.receive(place, epoll, links, buffer);
+        }
+        clock::now()
+    }
+
+    /// The connection stands: the conversation may greet.
+    fn greet(&mut self, place: usize, epoll: &OwnedFd, links: &Links) {
+        let connection = &mut self.connections[place];
+        connection.doing = Doing::Greeting;
+        connection.reason = None;
+        let progress = connection.conversation.connected(&mut connection.out);
+        // Also takes the socket out of waiting to write.
+        if let Err(errno) = connection.flush(epoll, place as u64) {
+            let now = clock::now();
+            self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
+            return;
+        }
+        if progress == Progress::Ready {
+            self.connection_is_free(place, epoll, links);
+        }
+    }
+
+    /// Reads what came. The time after it.
+    fn receive(&mut self, place: usize, epoll: &OwnedFd, links: &Links, buffer: &mut [u8]) -> u64 {
+        loop {
+            let connection = &mut self.connections[place];
+            let Some(socket) = &connection.socket else { return self.seen };
+            let count = match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+                Ok((count, _)) => count,
+                Err(Errno::AGAIN) => return clock::now(),
+                Err(Errno::INTR) => continue,
+                Err(errno) => {
+                    let now = clock::now();
+                    self.broke(place, now, Verdict::Failed, &|| format!("receiving: {errno}"), links);
+                    return now;
+                }
+            };
+            let now = clock::now();
+            if count == 0 {
+                self.closed_by_peer(place, now, links);
+                return now;
+            }
+            let progress = connection.conversation.received(&buffer[..count], &mut connection.out);
+            if !connection.out.is_empty()
+                && let Err(errno) = connection.flush(epoll, place as u64)
+            {
+                self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
+                return now;
+            }
+            match progress {
+                Progress::More if count == buffer.len() => {}
+                Progress::More => return now,
+                other => {
+                    self.progressed(place, other, now, epoll, links);
+                    return now;
+                }
+            }
+        }
+    }
+
+    fn progressed(&mut self, place: usize, progress: Progress, now: u64, epoll: &OwnedFd, links: &Links) {
+        let doing = self.connections[place].doing;
+        match (progress, doing) {
+            (Progress::More, _) => {}
+            (Progress::Ready, Doing::Greeting) => self.connection_is_free(place, epoll, links),
+            (Progress::Answered(answer), Doing::Asking(due)) => {
+                self.answered(place, due, answer, now, links);
+                self.connection_is_free(place, epoll, links);
+            }
+            (Progress::Last(answer), Doing::Asking(due)) => {
+                self.answered(place, due, answer, now, links);
+                self.connections[place].close();
+                self.retries.push(Reverse((now, place)));
+            }
+            (Progress::Broken(verdict), Doing::Asking(_)) => {
+                let said = self.connections[place].conversation.explain();
+                self.broke(place, now, verdict, &|| said.clone(), links);
+            }
+            (Progress::Broken(_) | Progress::Ready | Progress::Answered(_) | Progress::Last(_), _) => {
+                let why = || "the peer spoke unasked, or refused the connection".to_owned();
+                self.broke(place, now, Verdict::Failed, &why, links);
+            }
+        }
+    }
+
+    /// A request was answered, rightly or not.
+    fn answered(&mut self, place: usize, due: Due, answer: Answer, now: u64, links: &Links) {
+        self.asking -= 1;
+        let connection = &mut self.connections[place];
+        connection.doing = Doing::Resting;
+        connection.proved_good();
+        let lane = connection.lane;
+        if answer.verdict != Verdict::Right {
+            self.tell_trouble(place, None, links);
+        } else if due.intended >= self.origin + self.timing.warmup_ns {
+            self.tallies[lane].last_answer_ns = now - self.origin - self.timing.warmup_ns;
+        }
+        self.note(lane, due, now, answer, links);
+    }
+
+    /// A connection can take a request: the one that waited longest, or in a closed loop the next.
+    pub(super) fn connection_is_free(&mut self, place: usize, epoll: &OwnedFd, links: &Links) {
+        let now = clock::now();
+        self.connections[place].doing = Doing::Resting;
+        let lane = self.connections[place].lane;
+        let may_ask = self.is_started && self.lanes[lane].is_closed_loop() && now < self.end;
+        if may_ask && self.is_within_budget(now) {
+            self.count_offered(lane, now, links);
+            self.ask(place, closed_loop_due(now), now, epoll, links);
+        } else if let Some(due) = self.lanes[lane].freed(place as u32, self.seen, now) {
+            self.ask(place, due, now, epoll, links);
+        }
+    }
+
+    /// Sends a request.
+    pub(super) fn ask(&mut self, place: usize, due: Due, now: u64, epoll: &OwnedFd, links: &Links) {
+        self.asking += 1;
+        let connection = &mut self.connections[place];
+        connection.doing = Doing::Asking(due);
+        connection.conversation.request(&mut connection.out);
+        if let Err(errno) = connection.flush(epoll, place as u64) {
+            self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
+        }
+    }
+
+    /// The peer closed: in order when nothing was asked, a failure when something was.
+    fn closed_by_peer(&mut self, place: usize, now: u64, links: &Links) {
+        let why = || "the peer closed the connection before the answer was whole".to_owned();
+        self.broke(place, now, Verdict::Failed, &why, links);
+    }
+
+    /// A connection is no more. Its request, if any, ends like `verdict`; it is made anew after a pause.
+    pub(super) fn broke(
+        &mut self,
+        place: usize,
+        now: u64,
+        verdict: Verdict,
+        why: &dyn Fn() -> String,
+        links: &Links,
+    ) {
+        let connection = &mut self.connections[place];
+        let lane = connection.lane;
+        match connection.doing {
+            Doing::Asking(due) => {
+                self.asking -= 1;
+                self.tell_trouble(place, Some(why), links);
+                self.note(lane, due, now, Answer { verdict, body_bytes: 0 }, links);
+            }
+            Doing::Resting => self.lanes[lane].lost(place as u32),
+            Doing::Down | Doing::Connecting | Doing::Greeting => {
+                connection.reason = Some(why());
+                if self.is_started {
+                    self.tell_trouble(place, Some(why), links);
+                }
+            }
+        }
+        let connection = &mut self.connections[place];
+        connection.close();
+        let pause = connection.next_backoff();
+        self.retries.push(Reverse((now + pause, place)));
+    }
+}
