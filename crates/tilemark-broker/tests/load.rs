@@ -1,0 +1,285 @@
+//! Our loads against our broker over real sockets: everything is accounted for, and what is missing is noticed.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tilemark_amqp::{FrameKind, Inbox, PROTOCOL_HEADER, PublishArguments, put_frame};
+use tilemark_amqp_load::{
+    BrokerAddress, LatencyLoad, LoadError, Mode, Session, ThroughputLoad, ThroughputReport, latency,
+    throughput,
+};
+use tilemark_broker::{Broker, Config, Reach, User, serve};
+
+fn broker() -> Broker {
+    serve(Config::new("127.0.0.1:0".parse().expect("an address"))).expect("a free port")
+}
+
+/// A run of so many messages, however long it takes.
+fn load(address: SocketAddr, count: u64) -> ThroughputLoad {
+    ThroughputLoad {
+        count: Some(count),
+        seconds: Duration::from_secs(600),
+        patience: Duration::from_secs(30),
+        ..ThroughputLoad::new(BrokerAddress::guest(address))
+    }
+}
+
+fn assert_complete(report: &ThroughputReport, published: u64, received: u64) {
+    assert_eq!((report.published, report.received), (published, received), "{report:?}");
+    let wrong = report.lost + report.duplicated + report.reordered + report.damaged + report.refused;
+    assert_eq!((wrong, report.errors.len()), (0, 0), "{report:?}");
+    assert!(report.messages_per_s > 0.0 && report.client_cpu_s > 0.0);
+}
+
+#[test]
+fn of_ten_million_messages_none_is_lost() {
+    let broker = broker();
+    let report = throughput(&load(broker.address(), 10_000_000)).expect("a run");
+    assert_complete(&report, 10_000_000, 10_000_000);
+    let left = broker.stop().expect("a good end");
+    assert_eq!((left.messages, left.queues, left.published), (0, 0, 10_000_000));
+}
+
+#[test]
+fn every_mode_and_every_way_to_acknowledge_accounts_for_all() {
+    let broker = broker();
+    let base = load(broker.address(), 3000);
+    let runs = [
+        (ThroughputLoad { queues: 3, publishers: 2, subscribers: 2, ..base.clone() }, 18_000, 18_000),
+        (
+            ThroughputLoad { mode: Mode::Fanout, publishers: 2, subscribers: 3, queues: 9, ..base.clone() },
+            6_000,
+            18_000,
+        ),
+        (
+            ThroughputLoad { mode: Mode::Topic, queues: 2, publishers: 2, subscribers: 2, ..base.clone() },
+            12_000,
+            24_000,
+        ),
+        (ThroughputLoad { confirms: 100, ack: 50, prefetch: 100, ..base.clone() }, 3000, 3000),
+        (ThroughputLoad { confirms: 1, ack: 1, prefetch: 1, ..base.clone() }, 3000, 3000),
+        (ThroughputLoad { transactions: 70, ack: 10, ..base.clone() }, 3000, 3000),
+        (ThroughputLoad { size_bytes: 300_000, count: Some(100), ..base.clone() }, 100, 100),
+        (ThroughputLoad { size_bytes: 131_064, count: Some(100), ..base }, 100, 100),
+    ];
+    for (load, published, received) in runs {
+        let report = throughput(&load).unwrap_or_else(|error| panic!("{load:?}: {error}"));
+        assert_complete(&report, published, received);
+    }
+    assert_eq!(broker.stop().expect("a good end").queues, 0);
+}
+
+#[test]
+fn durable_runs_are_stored_and_leave_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = Config {
+        journal: Some(folder.path().into()),
+        ..Config::new("127.0.0.1:0".parse().expect("an address"))
+    };
+    let broker = serve(config.clone()).expect("a free port");
+    for (confirms, transactions) in [(100, 0), (0, 50), (0, 0)] {
+        let base = load(broker.address(), 2000);
+        let run = ThroughputLoad { durable: true, confirms, transactions, ack: 20, size_bytes: 1000, ..base };
+        assert_complete(&throughput(&run).expect("a run"), 2000, 2000);
+    }
+    assert!(broker.stop().expect("a good end").journal_flushes > 0);
+    let again = serve(config).expect("the journal is free again");
+    let left = again.stop().expect("a good end");
+    assert_eq!((left.queues, left.messages, left.journal_ignored_bytes), (0, 0, 0));
+}
+
+#[test]
+fn the_latency_load_sends_its_whole_schedule() {
+    let broker = broker();
+    let settings = LatencyLoad {
+        rate: 5000,
+        seconds: Duration::from_millis(400),
+        patience: Duration::from_secs(30),
+        ..LatencyLoad::new(BrokerAddress::guest(broker.address()))
+    };
+    let report = latency(&settings).expect("a run");
+    assert_eq!((report.scheduled, report.published, report.received), (2000, 2000, 2000));
+    assert_eq!((report.lost, report.duplicated, report.reordered, report.damaged), (0, 0, 0, 0));
+    assert!(report.latency_ms.p50 > 0.0 && report.latency_ms.max >= report.latency_ms.p99);
+    assert_eq!(report.seconds.iter().map(|second| second.received).sum::<u64>(), 2000);
+    assert_eq!(broker.stop().expect("a good end").queues, 0);
+}
+
+/// What a relay does to the stream of publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    Drop(u64),
+    Double(u64),
+    Damage(u64),
+}
+
+/// A relay in front of a broker that harms one message: a broker with a defect, to whoever connects to it.
+fn harmful(broker: SocketAddr, harm: Harm) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound above");
+    let published = Arc::new(AtomicU64::new(0));
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(broker).expect("the broker listens");
+            let (from_server, to_client) =
+                (server.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
+            let published = Arc::clone(&published);
+            std::thread::spawn(move || relay_publishes(client, server, harm, &published));
+            std::thread::spawn(move || relay(from_server, to_client));
+        }
+    });
+    address
+}
+
+fn relay(mut from: TcpStream, mut to: TcpStream) {
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = to.shutdown(std::net::Shutdown::Both);
+}
+
+fn relay_publishes(mut from: TcpStream, mut to: TcpStream, harm: Harm, published: &AtomicU64) {
+    let mut header = PROTOCOL_HEADER;
+    if from.read_exact(&mut header).and_then(|()| to.write_all(&header)).is_err() {
+        return;
+    }
+    let mut inbox = Inbox::new(1 << 20, 1 << 18);
+    let mut out = Vec::new();
+    let mut number = 0;
+    let mut copy = Vec::new();
+    loop {
+        match from.read(inbox.space()) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => inbox.received(count),
+        }
+        while let Ok(Some(frame)) = inbox.next_frame() {
+            if frame.kind == FrameKind::Method {
+                let is_publish = frame.payload.starts_with(&PublishArguments::START);
+                number = if is_publish { published.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
+            }
+            let is_body = frame.kind == FrameKind::Body;
+            match harm {
+                Harm::Drop(which) if which == number => {}
+                Harm::Damage(which) if which == number && is_body => {
+                    let mut payload = frame.payload.to_vec();
+                    payload[5] ^= 1;
+                    put_frame(&mut out, frame.kind, frame.channel, &payload);
+                }
+                Harm::Double(which) if which == number => {
+                    put_frame(&mut copy, frame.kind, frame.channel, frame.payload);
+                    if is_body {
+                        out.extend(copy.repeat(2));
+                    }
+                }
+                _ => put_frame(&mut out, frame.kind, frame.channel, frame.payload),
+            }
+        }
+        if to.write_all(&out).is_err() {
+            break;
+        }
+        out.clear();
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+}
+
+#[test]
+fn one_message_lost_in_ten_million_is_noticed_and_named() {
+    let broker = broker();
+    let relay = harmful(broker.address(), Harm::Drop(7_654_322));
+    let settings = ThroughputLoad { patience: Duration::from_secs(3), ..load(relay, 10_000_000) };
+    let report = throughput(&settings).expect("a run");
+    assert_eq!((report.lost, report.received), (1, 9_999_999));
+    assert_eq!(report.errors, ["message 7654321 of publisher 0 was lost in queue 0"]);
+}
+
+#[test]
+fn a_doubled_and_a_damaged_message_are_noticed() {
+    let broker = broker();
+    let report = throughput(&load(harmful(broker.address(), Harm::Double(500)), 1000)).expect("a run");
+    assert_eq!((report.lost, report.duplicated, report.damaged), (0, 1, 0));
+    let settings = |harm| ThroughputLoad {
+        patience: Duration::from_millis(300),
+        size_bytes: 64,
+        ..load(harmful(broker.address(), harm), 1000)
+    };
+    let report = throughput(&settings(Harm::Damage(500))).expect("a run");
+    assert_eq!((report.lost, report.duplicated, report.damaged), (1, 0, 1));
+}
+
+#[test]
+fn what_users_do_wrong_is_named_with_its_remedy() {
+    let broker = broker();
+    let quick = ThroughputLoad { patience: Duration::from_secs(5), ..load(broker.address(), 10) };
+    let small = throughput(&ThroughputLoad { size_bytes: 15, ..quick.clone() }).unwrap_err();
+    assert_eq!(small.to_string().split(';').next(), Some("size is 15"));
+    let address = BrokerAddress::guest(broker.address()).with_user("guest", "wrong");
+    let wrong = throughput(&ThroughputLoad { broker: address, ..quick.clone() }).unwrap_err();
+    assert!(matches!(wrong, LoadError::WrongPassword { .. }), "{wrong}");
+    let durable = throughput(&ThroughputLoad { durable: true, ..quick.clone() }).unwrap_err();
+    assert!(
+        matches!(&durable, LoadError::Closed { code: 540, text } if text.contains("journal")),
+        "{durable}"
+    );
+    let free =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let nobody = throughput(&load(free, 1)).unwrap_err();
+    assert!(matches!(nobody, LoadError::Connect { .. }), "{nobody}");
+    assert_eq!(broker.stop().expect("a good end").queues, 0);
+}
+
+#[test]
+fn a_broker_that_ends_or_blocks_is_named_and_nothing_is_left() {
+    let mut config = Config::new("127.0.0.1:0".parse().expect("an address"));
+    config.memory_limit_bytes = 1 << 20;
+    let blocking = serve(config).expect("a free port");
+    // Nobody acknowledges: with this prefetch the broker fills up, blocks the publisher and stays so.
+    let stuck = ThroughputLoad {
+        ack: 60_000,
+        prefetch: 60_000,
+        size_bytes: 1000,
+        patience: Duration::from_secs(1),
+        ..load(blocking.address(), 50_000)
+    };
+    let error = throughput(&stuck).unwrap_err();
+    assert!(matches!(&error, LoadError::Blocked { reason, .. } if reason.contains("memory")), "{error}");
+    assert_eq!(blocking.stop().expect("a good end").queues, 0);
+
+    let ending = broker();
+    let endless = load(ending.address(), u64::MAX);
+    let running = std::thread::spawn(move || throughput(&endless));
+    while ending.statistics().published == 0 {
+        std::thread::yield_now();
+    }
+    ending.stop().expect("a good end");
+    let error = running.join().expect("no panic").unwrap_err();
+    let expected =
+        matches!(&error, LoadError::Closed { code: 320, .. } | LoadError::Socket(_) | LoadError::HungUp);
+    assert!(expected, "{error}");
+}
+
+#[test]
+fn a_user_of_the_run_is_admitted_and_guest_is_not_there_unless_asked_for() {
+    let users = vec![User::new("run", "p:ss@word", Reach::Anywhere)];
+    let config = Config { users, ..Config::new("127.0.0.1:0".parse().expect("an address")) };
+    let broker = serve(config).expect("a free port");
+    let address = BrokerAddress::guest(broker.address());
+    let patience = Duration::from_secs(5);
+    assert!(matches!(Session::open(&address, patience), Err(LoadError::WrongPassword { .. })));
+    Session::open(&address.with_user("run", "p:ss@word"), patience)
+        .expect("admitted")
+        .close()
+        .expect("a good end");
+}
+
+#[test]
+fn one_journal_serves_one_broker() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = Config {
+        journal: Some(folder.path().into()),
+        ..Config::new("127.0.0.1:0".parse().expect("an address"))
+    };
+    let first = serve(config.clone()).expect("a free journal");
+    assert!(matches!(serve(config), Err(tilemark_broker::BrokerError::JournalInUse { .. })));
+    drop(first);
+}
