@@ -54,6 +54,9 @@ pub fn run_on(
         events(LoadEvent::Started(Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false }));
         let read = account.read(BufReader::new(output), events);
         is_over.store(true, Ordering::Release);
+        if read.is_err() {
+            interrupt(child.id());
+        }
         read.map(|()| said.join().unwrap_or_default())
     });
     let status = child.wait().map_err(|source| WorkloadError::Program { program: FIO.to_owned(), source })?;
@@ -110,7 +113,6 @@ fn last_words(mut errors: impl Read) -> String {
 /// Waits for the stop and then asks fio to end, which it does with a last report.
 fn end_when_asked(stop: &Stop, is_over: &AtomicBool, id: u32) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
     // The end of fio is looked for ten times a second; a stop wakes at once.
     let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     while !is_over.load(Ordering::Acquire) {
@@ -118,11 +120,16 @@ fn end_when_asked(stop: &Stop, is_over: &AtomicBool, id: u32) {
         let mut descriptors = [PollFd::new(&descriptor, PollFlags::IN)];
         let _ = poll(&mut descriptors, Some(&pause));
         if stop.is_asked() {
-            // It was not waited for yet: the id is still its own.
-            pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::INT));
+            interrupt(id);
             return;
         }
     }
+}
+
+/// Asks fio to end. It was not waited for yet: the id is still its own.
+fn interrupt(id: u32) {
+    let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
+    pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::INT));
 }
 
 /// Makes seconds and a total of fio's growing counts.
