@@ -90,10 +90,12 @@ fn split(before: &HostProcessor, after: &HostProcessor, watched: &[WatchedSecond
     let other = (of_all(whole.processes()) - mine).max(0.0);
     let busy = of_all(whole.processes() + whole.irq + whole.softirq);
     let interrupts = (busy - mine - other).max(0.0);
+    // The rest of the whole, not a sum of rests: processes count in ticks of 10 ms, and rests below 0 would be lost one by one.
+    let guest_work = of_guests(|set| set.guest_work);
     Some(ProcessorSplit {
         guests: guest,
-        guest_work: of_guests(|set| set.guest_work),
-        host_for_guests: of_guests(|set| set.host_for_guest),
+        guest_work,
+        host_for_guests: guest_work.map(|work| (guest - work).max(0.0)),
         load,
         tilemark,
         other,
