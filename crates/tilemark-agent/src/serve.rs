@@ -6,7 +6,8 @@ use crate::{
     decoder::{Decoder, Incoming},
     describe,
     error::{AgentError, explain, step},
-    execute, identity,
+    execute,
+    identity::Place,
     load::RunningLoad,
     memory,
     service::Services,
@@ -103,6 +104,7 @@ impl Owned for crate::channel::Socket {
 /// What stays between requests.
 struct Agent {
     owner: Owner,
+    place: Place,
     boot_nonce: u64,
     address: Ipv4Addr,
     services: Services,
@@ -115,7 +117,8 @@ impl Agent {
         let bytes = random(8)?;
         let boot_nonce = u64::from_ne_bytes(bytes.try_into().expect("eight bytes were asked for"));
         let address = Ipv4Addr::UNSPECIFIED;
-        Ok(Self { owner, boot_nonce, address, services: Services::default(), load: None, answers })
+        let place = Place::prepare(owner)?;
+        Ok(Self { owner, place, boot_nonce, address, services: Services::default(), load: None, answers })
     }
 
     fn answer(&mut self, body: &[u8]) -> Next {
@@ -155,7 +158,7 @@ impl Agent {
         match request {
             Request::Ping(number) => return Ok(Reply::Pong(number)),
             Request::Become(identity) => {
-                identity::become_guest(&identity, self.owner)?;
+                self.place.become_guest(&identity)?;
                 self.address = identity.address;
             }
             Request::Clock { adjust_ns } => {

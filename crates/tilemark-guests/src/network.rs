@@ -80,6 +80,7 @@ impl RunNetwork {
         let mut netlink = self.netlink();
         let port = netlink.link(name)?;
         netlink.join_bridge(name, &port, &self.bridge)?;
+        netlink.isolate_port(name, &port, guest.mac.0)?;
         // The host never asks who has an address: its table of learned neighbours ends at some hundreds.
         let neighbour = Neighbour { address: guest.address, mac: guest.mac.0 };
         Ok(netlink.add_neighbour(&self.bridge, neighbour)?)

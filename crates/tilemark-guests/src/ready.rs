@@ -18,8 +18,6 @@ use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, NETWORK_PREFIX};
 
 /// A guest's clock is set again until it is at most this far from the host's.
 pub const CLOCK_BOUND: Duration = Duration::from_millis(50);
-/// How often it is tried.
-const CLOCK_ATTEMPTS: u32 = 20;
 /// Bytes of entropy for each guest: twice the state of the kernel's generator, rounded up.
 const ENTROPY_BYTES: usize = 64;
 
@@ -119,38 +117,71 @@ fn ping(backend: &dyn Backend, guest: Expected<'_>, within: Duration) -> Result<
     })
 }
 
-/// Brings the clock's bound under the limit: the host's clock is compared with the middle of each question.
+/// Brings the clock's bound under the limit. Each question gives an interval in which the offset must lie (the guest
+/// read its clock between question and answer); all intervals together are narrower than any of them, so it also
+/// works while the host is busy and every answer is late.
 fn set_clock(
     plan: &GuestPlan,
     session: &mut AgentSession,
     first_bound: Duration,
     within: Duration,
 ) -> Result<Duration, GuestError> {
+    let mut known = ClockOffset::unknown();
     let mut bound = first_bound;
-    let mut adjust_ns = 0;
-    for _ in 0..CLOCK_ATTEMPTS {
-        if bound <= CLOCK_BOUND && adjust_ns == 0 {
-            return Ok(bound);
-        }
+    let deadline = Instant::now() + within;
+    while bound > CLOCK_BOUND {
+        let adjust_ns = known.correction();
         let before = realtime_ns();
-        let asked = Instant::now();
         let reply = session.ask(&Request::Clock { adjust_ns }, within)?;
-        let took = asked.elapsed();
+        let after = realtime_ns();
         let Reply::Clock { realtime_ns } = reply else { return Err(misplaced(plan, "setting the clock")) };
-        let middle = before + u64::try_from(took.as_nanos() / 2).unwrap_or(u64::MAX);
-        let offset_ns = i64::try_from(i128::from(realtime_ns) - i128::from(middle)).unwrap_or(i64::MAX);
-        bound = took / 2 + Duration::from_nanos(offset_ns.unsigned_abs());
-        // An offset within the question's own uncertainty tells nothing and is left alone.
-        let uncertain_ns = u64::try_from(took.as_nanos() / 2).unwrap_or(u64::MAX);
-        adjust_ns = if offset_ns.unsigned_abs() > uncertain_ns { offset_ns.saturating_neg() } else { 0 };
-        if bound <= CLOCK_BOUND {
-            return Ok(bound);
+        known.moved(adjust_ns);
+        known.narrow(realtime_ns, before, after);
+        bound = known.bound();
+        if Instant::now() > deadline {
+            return Err(GuestError::ClockUnsure { guest: plan.name.clone(), bound });
         }
     }
-    if bound <= CLOCK_BOUND {
-        Ok(bound)
-    } else {
-        Err(GuestError::ClockUnsure { guest: plan.name.clone(), bound })
+    Ok(bound)
+}
+
+/// What is known of a guest's clock minus the host's, in nanoseconds: it lies between these two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ClockOffset {
+    least: i128,
+    most: i128,
+}
+
+impl ClockOffset {
+    fn unknown() -> Self {
+        // Far beyond any clock, and far from overflowing.
+        Self { least: -(1 << 100), most: 1 << 100 }
+    }
+
+    /// The guest read `guest` at some moment between `before` and `after` on the host.
+    fn narrow(&mut self, guest: u64, before: u64, after: u64) {
+        self.least = self.least.max(i128::from(guest) - i128::from(after));
+        self.most = self.most.min(i128::from(guest) - i128::from(before));
+    }
+
+    /// The guest's clock was moved.
+    fn moved(&mut self, by_ns: i64) {
+        self.least += i128::from(by_ns);
+        self.most += i128::from(by_ns);
+    }
+
+    /// By what to move it so that the middle of what is known becomes nothing; 0 while little is known.
+    fn correction(&self) -> i64 {
+        if self.most - self.least > 1 << 62 {
+            return 0;
+        }
+        i64::try_from(-(self.most + self.least) / 2).unwrap_or(0)
+    }
+
+    /// How far off it can be at most.
+    fn bound(&self) -> Duration {
+        let worst = self.most.unsigned_abs().max(self.least.unsigned_abs());
+        Duration::from_nanos(u64::try_from(worst).unwrap_or(u64::MAX))
     }
 }
 
@@ -249,4 +280,23 @@ pub fn start_ready(
 ) -> Result<ReadyGuest, GuestError> {
     let id = backend.start(plan, mode)?;
     make_ready(backend, Expected { plan, id, service }, within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_answers_narrow_the_offset_together() {
+        let mut known = ClockOffset::unknown();
+        assert_eq!(known.correction(), 0);
+        // The guest is 1,000 ahead. One answer was slow on the way there, one on the way back.
+        known.narrow(5_000 + 1_000, 4_900, 5_010);
+        known.narrow(6_000 + 1_000, 5_995, 6_900);
+        assert_eq!(known, ClockOffset { least: 990, most: 1_005 });
+        let correction = known.correction();
+        assert_eq!(correction, -997);
+        known.moved(correction);
+        assert!(known.bound() <= Duration::from_nanos(8), "{known:?}");
+    }
 }

@@ -206,6 +206,49 @@ fn pss_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// Processor time of all threads of a process, in milliseconds.
+fn processor_ms(pid: u32) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let ns: u64 = tasks
+        .filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok())
+        .filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok())
+        .sum();
+    ns as f64 / 1e6
+}
+
+/// Not a test of time: what one clone costs in processor time, step by step.
+#[test]
+#[ignore = "a measurement; run it alone"]
+fn cost_of_a_clone() {
+    in_namespaces("cost_of_a_clone", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.emulated(&network);
+        let plan = guest(0, Role::Idle);
+        let service = service(&plan);
+        let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error}"));
+        for _ in 0..5 {
+            let id = backend.start(&plan, StartMode::Clone(template)).unwrap();
+            let pid = backend.processes(id).unwrap().all[0];
+            let mut session = backend.connect(id, LIMIT).unwrap();
+            let connected = processor_ms(pid);
+            session.ask(&Request::Ping(1), LIMIT).unwrap();
+            let pinged = processor_ms(pid);
+            drop(session);
+            let expected = Expected { plan: &plan, id, service: &service };
+            let ready = tilemark_guests::make_ready(&backend, expected, LIMIT).unwrap();
+            let all = processor_ms(pid);
+            println!(
+                "connected {connected:.0} ms, a ping {:.0} ms, ready {all:.0} ms {:?}",
+                pinged - connected,
+                ready.steps
+            );
+            std::thread::sleep(Duration::from_secs(2));
+            println!("after 2 s idle {:.0} ms", processor_ms(pid));
+            backend.stop(id).unwrap();
+        }
+    });
+}
+
 /// Not a test of time: it prints what `docs/benchmarks.md` takes over. TILEMARK_TEST_CLONES sets the number.
 #[test]
 #[ignore = "a measurement; run it alone"]
@@ -243,6 +286,8 @@ fn density() {
         std::thread::sleep(Duration::from_secs(10));
         let pids: Vec<_> = ids.iter().map(|&id| backend.processes(id).unwrap().all[0]).collect();
         let pss: u64 = pids.iter().map(|&pid| pss_kib(pid)).sum();
+        let processor: f64 = pids.iter().map(|&pid| processor_ms(pid)).sum();
+        println!("processor time {:.0} ms per clone", processor / pids.len() as f64);
         println!("PSS {:.1} MiB per clone", pss as f64 / 1024.0 / pids.len() as f64);
     });
 }

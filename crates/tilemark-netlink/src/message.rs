@@ -29,6 +29,13 @@ pub(crate) mod link_attribute {
     pub(crate) const NAMESPACE_DESCRIPTOR: u16 = 28;
     pub(crate) const KIND: u16 = 1;
     pub(crate) const DATA: u16 = 2;
+    pub(crate) const SLAVE_KIND: u16 = 4;
+    pub(crate) const SLAVE_DATA: u16 = 5;
+    pub(crate) const PORT_LEARNING: u16 = 8;
+    pub(crate) const PORT_UNICAST_FLOOD: u16 = 9;
+    pub(crate) const PORT_PROXY_ARP: u16 = 10;
+    pub(crate) const PORT_MULTICAST_FLOOD: u16 = 27;
+    pub(crate) const PORT_BROADCAST_FLOOD: u16 = 30;
     pub(crate) const VETH_PEER: u16 = 1;
     pub(crate) const BRIDGE_FORWARD_DELAY: u16 = 1;
     pub(crate) const BRIDGE_AGEING_TIME: u16 = 4;

@@ -15,6 +15,12 @@ use std::{
 
 const IFF_UP: u32 = 1;
 const NEIGHBOUR_PERMANENT: u16 = 0x80;
+/// NUD_NOARP: for a bridge, an entry that does not age.
+const NEIGHBOUR_STATIC: u16 = 0x40;
+/// NTF_MASTER: the entry is the bridge's, not the device's.
+const FLAG_MASTER: u8 = 0x04;
+/// AF_BRIDGE.
+const FAMILY_BRIDGE: u8 = 7;
 
 /// A request that the kernel refused or that could not be sent.
 #[derive(Debug, thiserror::Error)]
@@ -134,6 +140,36 @@ impl Netlink {
             .link_part(port.index, IFF_UP, IFF_UP)
             .number(attribute::MASTER, bridge.index);
         self.change("join the bridge with", name, message)
+    }
+
+    /// Makes a port of a bridge deaf to everything that is not sent to its one hardware address, and the bridge answer
+    /// for its neighbours' addresses: hundreds of guests would otherwise be woken by each other's broadcasts.
+    pub fn isolate_port(&mut self, name: &str, port: &Link, mac: [u8; 6]) -> Result<(), NetlinkError> {
+        let switches = [
+            (attribute::PORT_LEARNING, 0),
+            (attribute::PORT_UNICAST_FLOOD, 0),
+            (attribute::PORT_MULTICAST_FLOOD, 0),
+            (attribute::PORT_BROADCAST_FLOOD, 0),
+            (attribute::PORT_PROXY_ARP, 1),
+        ];
+        let message =
+            Message::link(kind::NEW_LINK, 0, port.index).nested(attribute::INFORMATION, |information| {
+                information.attribute(attribute::SLAVE_KIND, b"bridge").nested(
+                    attribute::SLAVE_DATA,
+                    |data| {
+                        switches.iter().fold(data, |data, (switch, value)| data.attribute(*switch, &[*value]))
+                    },
+                )
+            });
+        self.change("isolate the bridge's port", name, message)?;
+        // struct ndmsg: family and padding, index, state, flags, type. NDA_LLADDR 2.
+        let message = Message::new(kind::NEW_NEIGHBOUR, flag::CREATE | flag::REPLACE)
+            .raw(&[FAMILY_BRIDGE, 0, 0, 0])
+            .raw(&port.index.to_ne_bytes())
+            .raw(&NEIGHBOUR_STATIC.to_ne_bytes())
+            .raw(&[FLAG_MASTER, 0])
+            .attribute(2, &mac);
+        self.change("tell the bridge who is at", name, message)
     }
 
     /// Switches a device on.

@@ -42,10 +42,12 @@ pub(super) fn greeting() -> Value {
 }
 
 /// The commands with which a clone begins, written before QEMU even starts; the state's descriptor goes with them.
-pub(super) fn clone_commands() -> [Value; 4] {
+pub(super) fn clone_commands() -> [Value; 5] {
     let uri = format!("fd:{STATE}");
     let load = json!({"execute": "migrate-incoming", "arguments": {"uri": uri}});
-    [greeting(), capabilities(), receive_state(), load]
+    // QEMU would announce the template's address to the whole bridge, several times for each clone.
+    let silent = json!({"execute": "migrate-set-parameters", "arguments": {"announce-rounds": 0}});
+    [greeting(), capabilities(), silent, receive_state(), load]
 }
 
 /// The commands that freeze a template; a descriptor to write the state to goes with them. QEMU stops the guest for
