@@ -23,7 +23,8 @@
     const size = Math.abs(value);
     const places = Math.max(0, 2 - Math.floor(Math.log10(Number(size.toPrecision(3)))));
     const rounded = size >= 1000 ? Number(size.toPrecision(3)) : size;
-    const text = rounded.toFixed(Math.min(places, 12)).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ",");
+    const [whole, part] = rounded.toFixed(Math.min(places, 12)).split(".");
+    const text = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part === undefined ? "" : "." + part);
     return (value < 0 ? "−" : "") + text;
   }
   // Labels of an axis: no zeros that say nothing.
@@ -419,6 +420,13 @@
   function percentiles() {
     const details = real().filter((detail) => detail.percentiles.some((value) => value !== null));
     const scale = scaleOf(details.flatMap((detail) => detail.percentiles), 5);
+    // A line is named where its name does not run into another's.
+    const named = new Set();
+    const ends = details.map((detail) => scale.to([...detail.percentiles].reverse().find((value) => value !== null) || 1));
+    const apart = scale.log ? (scale.axis.max - scale.axis.min) * 0.07 : (scale.axis.max || 1) * 0.07;
+    for (let index = details.length - 1; index >= 0; index--) {
+      if (![...named].some((other) => Math.abs(ends[other] - ends[index]) < apart)) named.add(index);
+    }
     const strong = (index) => 0.35 + (0.65 * (index + 1)) / details.length;
     return {
       animation: false, tooltip: tooltip((item) => lines([`${item.seriesName} ${data.axis}`, `${item.name} ${three(scale.from(item.value))} ms`])),
@@ -429,7 +437,7 @@
         type: "line", animation: false, name: stepName(detail, details), symbol: signs[detail.outcome] || "circle", symbolSize: detail.outcome === "broke" ? 8 : 5, connectNulls: true,
         lineStyle: { color: colour(detail.outcome === "broke" ? "bad" : detail.kind === "twin" ? "twin" : "accent"), opacity: strong(index), width: 1.6, type: detail.kind === "twin" || detail.struck ? [6, 4] : "solid" },
         itemStyle: { color: colour(detail.outcome === "broke" ? "bad" : detail.kind === "twin" ? "twin" : "accent"), opacity: strong(index) },
-        endLabel: { show: detail.kind !== "twin", formatter: () => stepName(detail, details), ...textStyle("soft", 11.5), width: 66, overflow: "truncate" }, labelLayout: { moveOverlap: "shiftY" },
+        endLabel: { show: named.has(index), formatter: () => stepName(detail, details), ...textStyle("soft", 11.5), width: 66, overflow: "truncate" },
         data: detail.percentiles.map((value) => (value === null || value <= 0 ? null : scale.to(value))),
       })),
     };
@@ -484,6 +492,9 @@
         const chart = live.get(id);
         chart.resize();
         chart.setOption(option(), true);
+        // With a view box the drawing scales where paper is narrower than the screen was.
+        const svg = place.querySelector("svg");
+        if (svg) svg.setAttribute("viewBox", `0 0 ${chart.getWidth()} ${chart.getHeight()}`);
       } catch (error) {
         failed(`${id}: ${error.stack || error}`);
       }
@@ -529,7 +540,7 @@
       area.remove();
     }
     const before = button.textContent;
-    button.textContent = done ? "Copied" : "Select and copy";
+    button.textContent = done ? "Copied" : "No copy";
     setTimeout(() => { button.textContent = before; }, 1600);
   }
   const copyButton = byId("copy");

@@ -63,7 +63,7 @@ pub(crate) fn percent(fraction: f64) -> String {
     let text = match value {
         v if v > 99.99 && v < 100.0 => ">99.99".to_owned(),
         v if (99.9..100.0).contains(&v) => format!("{:.2}", (v * 100.0).floor() / 100.0),
-        v if v == 100.0 => "100".to_owned(),
+        100.0 => "100".to_owned(),
         v => three(v),
     };
     format!("{text}{NARROW_SPACE}%")

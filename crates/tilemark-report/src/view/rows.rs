@@ -2,6 +2,7 @@
 
 use super::{Group, Kind, View};
 use crate::number::{percent, three, whole};
+use tilemark_plan::plan::Backend;
 use tilemark_record::result::{Figure, GateMeasure, GuestResult, LimitResource, PointResult};
 
 /// A column of the table.
@@ -69,9 +70,9 @@ impl Outcome {
         }
     }
 
-    /// Of a point.
+    /// Of a point. The gate is no measure of what is emulated.
     pub(crate) fn of(point: &PointResult) -> Self {
-        match point.holds {
+        match point.holds.filter(|_| point.backend != Backend::Emulated) {
             Some(true) => Self::Held,
             Some(false) => Self::Broke,
             None => Self::Unknown,
@@ -179,6 +180,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         cell(point.pss_mib_per_guest.map(three), "pss_mib_per_guest"),
         cell(Some(format!("{kept} of {}", kept as usize + point.repeats_voided.len())), ""),
         match Outcome::of(point) {
+            Outcome::Unknown if kind == Kind::Emulated => cell(Some("emulated: not judged".to_owned()), ""),
             Outcome::Unknown => cell(None, "holds"),
             known => cell(Some(gate_words(known, point) + not_trusted), ""),
         },

@@ -41,16 +41,19 @@ struct Mark(u32, f64, f64, f64, Option<f64>, Option<f64>, Option<f64>);
 #[derive(Serialize)]
 struct HostMark(u32, [f64; 6], Option<u64>);
 
+/// The seconds behind each mark, by its place.
+type Marks<Row> = BTreeMap<u32, Vec<Row>>;
+
 /// The time line of every repeat.
 pub(crate) fn timeline(view: &View) -> Timeline {
     let report = view.report;
     let per_mark = (report.seconds.len().max(report.telemetry.len())).div_ceil(MARKS_MAX).max(1) as u32;
-    let mut loads: BTreeMap<(usize, u32), BTreeMap<&str, BTreeMap<u32, Vec<&SecondRow>>>> = BTreeMap::new();
+    let mut loads: BTreeMap<(usize, u32), BTreeMap<&str, Marks<&SecondRow>>> = BTreeMap::new();
     for row in &report.seconds {
         let lines = loads.entry((row.point, row.repeat)).or_default();
         lines.entry(&row.load).or_default().entry(row.second / per_mark).or_default().push(row);
     }
-    let mut hosts: BTreeMap<(usize, u32), BTreeMap<u32, Vec<&TelemetryRow>>> = BTreeMap::new();
+    let mut hosts: BTreeMap<(usize, u32), Marks<&TelemetryRow>> = BTreeMap::new();
     for row in &report.telemetry {
         let marks = hosts.entry((row.point, row.repeat)).or_default();
         marks.entry(row.second / per_mark).or_default().push(row);
@@ -76,7 +79,7 @@ fn void(view: &View, (point, repeat): (usize, u32)) -> Option<String> {
     point.repeats_voided.iter().find(|void| void.repeat == repeat).map(|void| void.reason.clone())
 }
 
-fn load_line((name, marks): (&str, BTreeMap<u32, Vec<&SecondRow>>)) -> LoadLine {
+fn load_line((name, marks): (&str, Marks<&SecondRow>)) -> LoadLine {
     LoadLine { name: name.to_owned(), marks: marks.into_values().map(|rows| mark(&rows)).collect() }
 }
 
@@ -86,7 +89,7 @@ fn mark(rows: &[&SecondRow]) -> Mark {
         rows.iter().map(|row| part(row)).sum::<u64>() as f64 / rows.len().max(1) as f64
     };
     let worst = |part: fn(&SecondRow) -> Option<f64>| {
-        rows.iter().filter_map(|row| part(row)).max_by(f64::total_cmp).map(|value| four_digits(value))
+        rows.iter().filter_map(|row| part(row)).max_by(f64::total_cmp).map(four_digits)
     };
     Mark(
         rows.first().map_or(0, |row| row.second),
