@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use tilemark_store::{Arrivals, DatabaseAddress, Demand, Pace, StoreError, load_database, run_load};
+use tilemark_store::{
+    Arrivals, DatabaseAddress, Demand, LoadProgress, Pace, StoreError, load_database, run_load,
+};
 use tilemark_store_data::{Generator, Store};
 
 fn main() {
@@ -32,9 +34,18 @@ fn load(address: &str, size: &str) -> Result<(), StoreError> {
     let address: DatabaseAddress = address.parse()?;
     let generator = Arc::new(Generator::new(Store::of_size(size.parse()?, 7), 1)?);
     let start = Instant::now();
-    let loaded = load_database(&address, &generator, &mut |_| {})?;
+    let mut rows_s = 0.0;
+    let loaded = load_database(&address, &generator, &mut |progress| {
+        if progress == LoadProgress::Checking {
+            rows_s = start.elapsed().as_secs_f64();
+        }
+    })?;
     let bytes: u64 = loaded.tables.iter().map(|table| table.sum.bytes).sum();
-    println!("{bytes} bytes into {} in {:.2} s", loaded.server, start.elapsed().as_secs_f64());
+    println!(
+        "{bytes} bytes into {} in {:.2} s, rows and keys after {rows_s:.2} s",
+        loaded.server,
+        start.elapsed().as_secs_f64()
+    );
     Ok(())
 }
 
