@@ -6,6 +6,9 @@ use toml::{Table, Value};
 
 const PUBLISHED: &str = include_str!("../published.toml");
 
+/// Columns that say what was done, in the order of a reader's questions.
+const FIRST: [&str; 8] = ["system", "setting", "tiles", "guests", "vcpus", "luns", "size_bytes", "bound"];
+
 /// What one paper published.
 pub(crate) struct Paper {
     /// Its title.
@@ -56,6 +59,8 @@ fn paper(data: &Table) -> Vec<Paper> {
                     heads.push(key);
                 }
             }
+            // What was done stands before what came of it.
+            heads.sort_by_key(|head| FIRST.iter().position(|first| first == head).unwrap_or(FIRST.len()));
             let cells = |row: &Table| {
                 heads.iter().map(|head| row.get(*head).map(plain).unwrap_or_default()).collect()
             };
@@ -97,6 +102,9 @@ fn plain(value: &Value) -> String {
 
 /// `bridged_transfers_per_s` is `bridged transfers/s`.
 fn head_words(key: &str) -> String {
+    if key == "bound" {
+        return "the paper says".to_owned();
+    }
     key.replace("_per_s", "/s").replace("_per_minute", "/min").replace('_', " ")
 }
 

@@ -7,6 +7,8 @@ use tilemark_record::result::Provenance;
 
 /// Squares of the strip of tiles at most; more tiles share a square.
 const SQUARES_MAX: u32 = 40;
+/// Characters of what was not equal that the first screen shows unfolded.
+const UNEQUAL_SHOWN: usize = 180;
 /// Reasons for distrust that the first screen has room for.
 const REASONS_SHOWN: usize = 3;
 
@@ -146,8 +148,20 @@ fn cost(page: &mut Markup, view: &View) {
         if view.answer_struck() && view.report.result.cost.is_some() { "struck" } else { "" },
     );
     page.raw(">").text(&cost.sentence).raw("</p>");
-    if !cost.unequal.is_empty() {
-        page.raw("<p class=\"aside\">Not equal: ").text(&cost.unequal.join("; ")).raw(".</p>");
+    let unequal = cost.unequal.join("; ");
+    match unequal.chars().count() {
+        0 => {}
+        1..=UNEQUAL_SHOWN => {
+            page.raw("<p class=\"aside\">Not equal: ").text(&unequal).raw(".</p>");
+        }
+        _ => {
+            let count = format!("Not equal: {} things", cost.unequal.len());
+            page.raw("<details class=\"aside\"><summary>").text(&count).raw("</summary><ul>");
+            for thing in &cost.unequal {
+                page.element("li", "", thing);
+            }
+            page.raw("</ul></details>");
+        }
     }
     if let Some(command) = &cost.command {
         page.raw("<p class=\"aside\">To know: ").element("code", "", command).raw("</p>");

@@ -182,8 +182,8 @@ impl<'a> View<'a> {
     /// Why `figure` of `point` is missing.
     pub(crate) fn missing(&self, point: &PointResult, figure: &str) -> String {
         let result = &self.report.result;
-        let place = result.points.iter().position(|other| std::ptr::eq(other, point));
-        let keys = [place.unwrap_or(point.index), point.index].map(|at| format!("points.{at}.{figure}"));
+        let (at, headline) = (point.index, self.headline());
+        let keys = [format!("points.{at}.{figure}"), format!("points.{at}.loads.{headline}.{figure}")];
         if let Some(reason) = keys.iter().chain([&figure.to_owned()]).find_map(|key| result.missing.get(key))
         {
             return reason.clone();
@@ -294,5 +294,5 @@ fn doubt(report: &Report) -> Doubt {
 fn doubtful(point: &PointResult) -> bool {
     point.repeats_kept == 0
         || point.limit == Some(LimitResource::LoadGenerator)
-        || point.repeats_voided.len() as u32 >= point.repeats_kept
+        || point.repeats_voided.len() as u32 > point.repeats_kept
 }

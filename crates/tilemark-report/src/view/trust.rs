@@ -91,10 +91,16 @@ pub(crate) fn cost(view: &View) -> CostView {
     let twin = Some(format!("tilemark run {scenario} --twin"));
     let doctor = Some("tilemark doctor".to_owned());
     let kvm_points = result.points.iter().any(|point| point.backend == Backend::Kvm);
-    let reason = result.missing.get("cost").map(|reason| sentence_of(reason));
+    let twins = view.groups.iter().any(|group| group.kind == Kind::Twin);
     let (why, command) = match view.report.plan.host.kvm {
-        _ if kvm_points && view.groups.iter().any(|group| group.kind == Kind::Twin) => {
-            ("The native twin was measured; the record holds no ratio of the two.", None)
+        _ if kvm_points && twins => {
+            let reason =
+                result.missing.get("cost").map_or("the record holds no ratio of guests and twin", |why| why);
+            return CostView {
+                sentence: format!("Not known: {}", sentence_of(reason)),
+                unequal: Vec::new(),
+                command: None,
+            };
         }
         _ if kvm_points => ("Not measured: this run had no native twin.", twin),
         AcceleratorVerdict::Usable => ("Not measured: this run had no guests on KVM.", twin),
@@ -106,15 +112,13 @@ pub(crate) fn cost(view: &View) -> CostView {
             ("Not measured: the probe could not tell whether KVM works here.", doctor)
         }
     };
-    CostView { sentence: reason.unwrap_or_else(|| why.to_owned()), unequal: Vec::new(), command }
+    CostView { sentence: why.to_owned(), unequal: Vec::new(), command }
 }
 
-/// A reason as a sentence: first letter large, a full stop at the end.
+/// A reason as a sentence's end: a full stop behind it.
 fn sentence_of(reason: &str) -> String {
-    let mut letters = reason.trim().chars();
-    let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
-    let stop = if reason.trim_end().ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{first}{}{stop}", letters.as_str())
+    let reason = reason.trim();
+    if reason.ends_with(['.', '!', '?']) { reason.to_owned() } else { format!("{reason}.") }
 }
 
 /// How far the figures can be believed.
