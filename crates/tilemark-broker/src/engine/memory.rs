@@ -63,7 +63,10 @@ impl Engine {
             return;
         }
         connection.pause = Some(Pause::Backlog(self.now + BACKLOG_WAIT));
-        queue.held_back.push(id);
+        // It may be there from an earlier wait that ended by time.
+        if !queue.held_back.contains(&id) {
+            queue.held_back.push(id);
+        }
         self.paused.push(id);
         self.newly_paused.push(id);
     }

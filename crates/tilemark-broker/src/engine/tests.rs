@@ -3,5 +3,7 @@
 mod conduct;
 mod delivery;
 mod exceptions;
+mod journal;
 mod pressure;
+mod storm;
 mod topology;

@@ -17,4 +17,6 @@ pub(crate) use disk::FolderDisk;
 pub(crate) use log::{Journal, NewMessage};
 pub(crate) use record::{BindingRecord, Definition, ExchangeRecord, QueueRecord};
 pub(crate) use recovery::{Recovered, RecoveredMessage, recover};
+#[cfg(test)]
+pub(crate) use writer::Batch;
 pub(crate) use writer::{ThreadWriter, Writer};

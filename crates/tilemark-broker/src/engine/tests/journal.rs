@@ -1,0 +1,67 @@
+//! What a broker with a journal does when the disk does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tilemark_amqp::{Method, Properties};
+
+use crate::engine::testing::{Lab, QueueFlags, declare, get, publish};
+use crate::journal::{Recovered, Writer};
+
+/// A disk that stores nothing, and fails when it is told to.
+struct Stuck(Arc<AtomicBool>);
+
+impl Writer for Stuck {
+    fn is_idle(&self) -> bool {
+        false
+    }
+    fn submit(&mut self, _: crate::journal::Batch) {}
+    fn stored(&self) -> u64 {
+        0
+    }
+    fn failure(&self) -> Option<String> {
+        self.0.load(Ordering::Relaxed).then(|| "no space left on device".to_owned())
+    }
+}
+
+fn stuck_lab() -> (Lab, Arc<AtomicBool>) {
+    let mut lab = Lab::new();
+    let fails = Arc::new(AtomicBool::new(false));
+    lab.engine.restore(&Recovered::default(), Box::new(Stuck(Arc::clone(&fails))));
+    (lab, fails)
+}
+
+const DURABLE: QueueFlags = QueueFlags { durable: true, exclusive: false, auto_delete: false };
+
+#[test]
+fn nothing_durable_is_confirmed_or_committed_before_it_is_stored() {
+    let (mut lab, _) = stuck_lab();
+    let (publisher, committer) = (lab.client(), lab.client());
+    lab.ask(publisher, &declare("q", DURABLE));
+    lab.ask(publisher, &Method::ConfirmSelect { no_wait: false });
+    lab.bytes(publisher, &publish(1, "", "q", Properties::PERSISTENT, b"x"));
+    lab.ask(committer, &Method::TxSelect {});
+    lab.bytes(committer, &publish(1, "", "q", Properties::PERSISTENT, b"y"));
+    assert!(lab.ask(committer, &Method::TxCommit {}).is_empty());
+    assert!(lab.hear(publisher).is_empty());
+    // What promises nothing waits for nothing, on a channel where nothing waits before it.
+    let transient = lab.client();
+    lab.ask(transient, &Method::ConfirmSelect { no_wait: false });
+    lab.bytes(transient, &publish(1, "", "q", Properties::NONE, b"z"));
+    assert_eq!(lab.hear(transient), ["BasicAck { delivery_tag: 1, multiple: false }"]);
+}
+
+#[test]
+fn a_disk_that_fails_ends_those_who_rely_on_it_and_nobody_else() {
+    let (mut lab, fails) = stuck_lab();
+    let (publisher, bystander) = (lab.client(), lab.client());
+    lab.ask(publisher, &declare("q", DURABLE));
+    lab.ask(publisher, &Method::ConfirmSelect { no_wait: false });
+    lab.bytes(publisher, &publish(1, "", "q", Properties::PERSISTENT, b"x"));
+    fails.store(true, Ordering::Relaxed);
+    let said = lab.hear(publisher).join("");
+    assert!(said.contains("reply_code: 541") && said.contains("no space left"), "{said}");
+    assert!(lab.ask(bystander, &get("q", true))[0].starts_with("BasicGetOk"));
+    lab.bytes(bystander, &publish(1, "", "q", Properties::PERSISTENT, b"x"));
+    assert!(lab.hear(bystander).join("").contains("reply_code: 541"));
+}

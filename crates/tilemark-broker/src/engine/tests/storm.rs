@@ -1,0 +1,140 @@
+//! Clients that do everything at random, some of them mad: nothing panics, nothing leaks, a bystander notices nothing.
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use tilemark_amqp::{Method, Properties, Table, TableBuilder, put_method};
+
+use crate::connection::ConnectionId;
+use crate::engine::testing::{Lab, QueueFlags, bind, consume, declare_with, exchange, get, name, publish_as};
+
+const NAMES: [&str; 4] = ["a", "b", "", "absent"];
+const EXCHANGES: [&str; 4] = ["", "amq.fanout", "amq.topic", "e"];
+const KEYS: [&str; 5] = ["a", "b", "x.y", "#", "*.y"];
+
+fn flag(rng: &mut StdRng) -> bool {
+    rng.random_bool(0.5)
+}
+
+fn pick<'a>(rng: &mut StdRng, from: &[&'a str]) -> &'a str {
+    from.choose(rng).expect("the lists are not empty")
+}
+
+/// A method that may be right or wrong at this moment.
+fn random_method<'a>(rng: &mut StdRng, limits: &'a TableBuilder) -> Method<'a> {
+    let queue = pick(rng, &NAMES);
+    let delivery_tag = rng.random_range(0..20);
+    match rng.random_range(0..24) {
+        0 => {
+            let flags =
+                QueueFlags { durable: false, exclusive: rng.random_bool(0.1), auto_delete: flag(rng) };
+            let arguments = if rng.random_bool(0.2) { limits.as_table() } else { Table::default() };
+            declare_with(queue, flags, arguments)
+        }
+        1 => exchange("e", if flag(rng) { "topic" } else { "direct" }),
+        2..4 => bind(queue, pick(rng, &EXCHANGES), pick(rng, &KEYS)),
+        4 => Method::QueueUnbind {
+            reserved_1: 0,
+            queue: name(queue),
+            exchange: name(pick(rng, &EXCHANGES)),
+            routing_key: name(pick(rng, &KEYS)),
+            arguments: Table::default(),
+        },
+        5 => Method::QueueDelete {
+            reserved_1: 0,
+            queue: name(queue),
+            if_unused: flag(rng),
+            if_empty: flag(rng),
+            no_wait: flag(rng),
+        },
+        6 => Method::QueuePurge { reserved_1: 0, queue: name(queue), no_wait: flag(rng) },
+        7..10 => consume(queue, pick(rng, &["t", "u", ""]), flag(rng)),
+        10 => Method::BasicCancel { consumer_tag: name(pick(rng, &["t", "u"])), no_wait: flag(rng) },
+        11..13 => get(queue, flag(rng)),
+        13..16 => Method::BasicAck { delivery_tag, multiple: flag(rng) },
+        16 => Method::BasicNack { delivery_tag, multiple: flag(rng), requeue: flag(rng) },
+        17 => Method::BasicReject { delivery_tag, requeue: flag(rng) },
+        18 => Method::BasicRecover { requeue: true },
+        19 => {
+            Method::BasicQos { prefetch_size: 0, prefetch_count: rng.random_range(0..4), global: flag(rng) }
+        }
+        20 => *[Method::TxSelect {}, Method::ConfirmSelect { no_wait: false }].choose(rng).expect("two"),
+        21 => *[Method::TxCommit {}, Method::TxRollback {}].choose(rng).expect("two"),
+        22 => Method::ChannelFlow { active: flag(rng) },
+        _ => Method::ExchangeDelete {
+            reserved_1: 0,
+            exchange: name("e"),
+            if_unused: flag(rng),
+            no_wait: false,
+        },
+    }
+}
+
+fn random_bytes(rng: &mut StdRng) -> Vec<u8> {
+    let limits = TableBuilder::new().integer("x-max-length", 3);
+    let mut wire = Vec::new();
+    if rng.random_bool(0.4) {
+        let body = vec![7; rng.random_range(0..9000)];
+        let properties = if flag(rng) { Properties::NONE } else { Properties::PERSISTENT };
+        wire = publish_as(1, pick(rng, &EXCHANGES), pick(rng, &KEYS), properties, &body, flag(rng));
+    } else {
+        put_method(&mut wire, rng.random_range(1..3), &random_method(rng, &limits));
+    }
+    if rng.random_bool(0.02) {
+        let at = rng.random_range(0..wire.len());
+        wire[at] ^= 1 << rng.random_range(0..8);
+    }
+    wire
+}
+
+/// Answers closes as a good client does; true when the connection is over.
+fn answer(lab: &mut Lab, client: ConnectionId) -> bool {
+    for said in lab.hear(client) {
+        if said.starts_with("ChannelClose {") {
+            for channel in 1..3 {
+                lab.send(client, channel, &Method::ChannelCloseOk {});
+                lab.send(client, channel, &Method::ChannelOpen { reserved_1: name("") });
+            }
+        }
+        if said.starts_with("ConnectionClose {") {
+            lab.send(client, 0, &Method::ConnectionCloseOk {});
+        }
+    }
+    lab.engine.is_ended(client)
+}
+
+#[test]
+fn nothing_that_clients_do_breaks_the_broker_or_a_bystander() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut lab = Lab::new();
+    let bystander = lab.client();
+    lab.ask(
+        bystander,
+        &declare_with("mine", QueueFlags { exclusive: true, ..QueueFlags::default() }, Table::default()),
+    );
+    let mut clients: Vec<ConnectionId> = (0..4).map(|_| lab.client()).collect();
+    for round in 0..40_000 {
+        let place = rng.random_range(0..clients.len());
+        lab.bytes(clients[place], &random_bytes(&mut rng));
+        let is_over = rng.random_bool(0.5) && answer(&mut lab, clients[place]);
+        if is_over || rng.random_bool(0.003) {
+            lab.engine.disconnect(clients[place]);
+            clients[place] = lab.client();
+            lab.send(clients[place], 2, &Method::ChannelOpen { reserved_1: name("") });
+        }
+        if round % 1000 == 0 {
+            lab.put(bystander, "mine", "x");
+            let said = lab.ask(bystander, &get("mine", true));
+            assert_eq!(said.last().map(String::as_str), Some("= x"));
+        }
+    }
+    clients.into_iter().for_each(|client| lab.engine.disconnect(client));
+    for queue in lab.engine.queues.keys() {
+        lab.engine.remove_queue(queue);
+    }
+    lab.engine.disconnect(bystander);
+    assert_eq!((lab.engine.consumers.len(), lab.engine.assembling_bytes), (0, 0));
+    let left = lab.engine.statistics();
+    assert!(left.published > 5_000 && left.delivered > 2_000, "{left:?}");
+    assert_eq!((left.connections, left.messages, left.queues), (0, 0, 0), "{left:?}");
+}
