@@ -7,13 +7,16 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 use tilemark_netlink::{Link, Neighbour, Netlink};
-use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, NETWORK_PREFIX};
+use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, MacAddress, NETWORK_PREFIX};
 use tilemark_sys::tap::create_tap;
 
 /// A bridge has 1,024 ports (BR_MAX_PORTS); some are kept for templates and a load's own device.
 pub const GUESTS_MAX: u32 = 1000;
 /// The bridge's name.
 pub const BRIDGE: &str = "tilemark0";
+
+/// The bridge's hardware address: no guest's, since indices end at 1,000.
+const BRIDGE_MAC: MacAddress = MacAddress::of_guest(0x00ff_ffff);
 
 /// The network of a run, in the network namespace of the thread that made it.
 #[derive(Debug)]
@@ -37,7 +40,11 @@ impl RunNetwork {
         for scope in ["all", "default"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
         }
-        let bridge = netlink.create_bridge(BRIDGE)?;
+        let mut bridge = netlink.create_bridge(BRIDGE)?;
+        // A bridge otherwise takes the lowest address of its ports, anew with each that joins, and the kernel then forgets
+        // all its neighbours, the permanent ones too.
+        netlink.set_mac(BRIDGE, &bridge, BRIDGE_MAC.0)?;
+        bridge.mac = BRIDGE_MAC.0;
         netlink.add_address(&bridge, BRIDGE_ADDRESS, NETWORK_PREFIX)?;
         netlink.switch_on(BRIDGE, &bridge)?;
         Ok(Self { netlink: Mutex::new(netlink), bridge })
