@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::StoreError;
 
@@ -23,6 +23,7 @@ pub enum Pace {
     /// Each client begins when its last order is done: the more slowly the store answers, the less it is asked.
     Closed {
         /// Mean pause after an order; the pause is uniform from 0 to twice this. 0 is flat out.
+        #[serde(rename = "think_time_s", serialize_with = "seconds")]
         think_time: Duration,
     },
     /// Orders begin at a rate, whatever the store does. Latency counts from the intended start.
@@ -42,8 +43,10 @@ pub struct Demand {
     /// Closed or open loop.
     pub pace: Pace,
     /// Time before measuring begins.
+    #[serde(rename = "warmup_s", serialize_with = "seconds")]
     pub warmup: Duration,
     /// Measured time after it, whole seconds.
+    #[serde(rename = "measure_s", serialize_with = "seconds")]
     pub measure: Duration,
     /// Orders of new customers, of 100.
     pub new_customer_percent: u32,
@@ -55,6 +58,10 @@ pub struct Demand {
     pub items_mean: u32,
     /// What all draws start from.
     pub seed: u64,
+}
+
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
 }
 
 impl Default for Demand {
@@ -102,6 +109,13 @@ impl Demand {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_written_in_seconds() {
+        let value = serde_json::to_value(Demand::default()).unwrap();
+        assert_eq!((value["warmup_s"].as_f64(), value["measure_s"].as_f64()), (Some(60.0), Some(300.0)));
+        assert_eq!(value["pace"]["closed"]["think_time_s"].as_f64(), Some(0.0));
+    }
 
     #[test]
     fn the_defaults_can_be_run_and_nonsense_is_named() {

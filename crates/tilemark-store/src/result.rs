@@ -122,3 +122,61 @@ pub(crate) fn judge(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Ver
     let status = if reasons.is_empty() { Status::Trusted } else { Status::CannotTell };
     Verdict { status, reasons }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::figures::Step;
+
+    fn agreeing() -> Result<AuditReport, StoreError> {
+        let findings = Vec::new();
+        Ok(AuditReport {
+            agrees: true,
+            findings,
+            orders: 1,
+            lines: 1,
+            products: 1,
+            customers: 0,
+            net_cents: 1,
+        })
+    }
+
+    fn verdict(change: impl Fn(&mut Figures, &mut Doubts<'_>)) -> Verdict {
+        let audit = agreeing();
+        let steady = Some(Steady { from_s: 0, to_s: 60, orders_per_minute: 1.0 });
+        let mut doubts = Doubts { gave_up: 0, stopped: false, steady, audit: &audit };
+        let mut figures = Figures::new(60);
+        figures.orders = 1;
+        change(&mut figures, &mut doubts);
+        judge(&figures, 4, &doubts)
+    }
+
+    #[test]
+    fn a_clean_run_is_trusted_and_each_doubt_is_told() {
+        assert_eq!(verdict(|_, _| {}), Verdict { status: Status::Trusted, reasons: Vec::new() });
+        assert_eq!(verdict(|figures, _| figures.error("broken".to_owned())).status, Status::NotTrusted);
+        assert_eq!(
+            verdict(|_, doubts| doubts.gave_up = 1).reasons,
+            ["1 of 4 clients gave up before the end"]
+        );
+        assert_eq!(verdict(|_, doubts| doubts.steady = None).status, Status::CannotTell);
+        assert_eq!(verdict(|_, doubts| doubts.stopped = true).status, Status::CannotTell);
+        assert_eq!(verdict(|figures, _| figures.orders = 0).status, Status::CannotTell);
+    }
+
+    #[test]
+    fn lateness_of_our_own_voids_a_run_from_a_tenth_of_the_latency_on() {
+        let late_by = |late_us: u64| {
+            verdict(|figures, _| {
+                for _ in 0..3_000 {
+                    figures.time(Step::Order, Duration::from_millis(10));
+                    figures.late(Duration::from_micros(late_us));
+                }
+            })
+        };
+        assert_eq!(late_by(900).status, Status::Trusted);
+        assert_eq!(late_by(1_100).status, Status::NotTrusted);
+    }
+}
