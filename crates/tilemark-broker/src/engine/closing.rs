@@ -91,9 +91,6 @@ impl Engine {
         let Some(channel) = self.channel(id, number) else { return };
         let mut old = std::mem::take(channel);
         self.assembling_bytes -= old.assembling_bytes();
-        for consumer in std::mem::take(&mut old.consumers) {
-            self.remove_consumer(consumer);
-        }
         if let Mode::Transaction(transaction) = std::mem::take(&mut old.mode) {
             transaction.publishes.iter().for_each(|publish| self.store.release(publish.message));
             // Acknowledged in a transaction that was never committed: not acknowledged.
@@ -101,9 +98,13 @@ impl Engine {
                 .extend(transaction.settlements.iter().map(|(unacknowledged, _)| *unacknowledged));
             old.unacknowledged.make_contiguous().sort_by_key(|unacknowledged| unacknowledged.tag);
         }
-        // Last first: each goes in front of those that came after it.
+        // Last first: each goes in front of those that came after it. And before the consumers go: a queue that goes with
+        // its last consumer has to find all its messages in it.
         for unacknowledged in old.unacknowledged.iter().rev() {
             self.settle(unacknowledged, Settlement::Requeue);
+        }
+        for consumer in std::mem::take(&mut old.consumers) {
+            self.remove_consumer(consumer);
         }
     }
 

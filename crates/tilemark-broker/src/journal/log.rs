@@ -103,6 +103,19 @@ impl Journal {
         self.segment_bytes = bytes;
     }
 
+    /// Messages that a queue still needs, and their bytes.
+    #[cfg(test)]
+    pub(crate) fn live_messages(&self) -> u64 {
+        let by_segment: u64 = self.segments.iter().map(|segment| segment.messages).sum();
+        assert_eq!(by_segment, self.live.len() as u64, "the segments count otherwise");
+        by_segment
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
     fn write(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
         if let Some(group) = &mut self.group {
             fill(group);

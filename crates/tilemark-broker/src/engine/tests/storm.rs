@@ -7,6 +7,7 @@ use tilemark_amqp::{Method, Properties, Table, TableBuilder, put_method};
 
 use crate::connection::ConnectionId;
 use crate::engine::testing::{Lab, QueueFlags, bind, consume, declare_with, exchange, get, name, publish_as};
+use crate::journal::{Batch, Recovered, Writer};
 
 const NAMES: [&str; 4] = ["a", "b", "", "absent"];
 const EXCHANGES: [&str; 4] = ["", "amq.fanout", "amq.topic", "e"];
@@ -21,13 +22,16 @@ fn pick<'a>(rng: &mut StdRng, from: &[&'a str]) -> &'a str {
 }
 
 /// A method that may be right or wrong at this moment.
-fn random_method<'a>(rng: &mut StdRng, limits: &'a TableBuilder) -> Method<'a> {
+fn random_method<'a>(rng: &mut StdRng, durable: f64, limits: &'a TableBuilder) -> Method<'a> {
     let queue = pick(rng, &NAMES);
     let delivery_tag = rng.random_range(0..20);
     match rng.random_range(0..24) {
         0 => {
-            let flags =
-                QueueFlags { durable: false, exclusive: rng.random_bool(0.1), auto_delete: flag(rng) };
+            let flags = QueueFlags {
+                durable: rng.random_bool(durable),
+                exclusive: rng.random_bool(0.1),
+                auto_delete: flag(rng),
+            };
             let arguments = if rng.random_bool(0.2) { limits.as_table() } else { Table::default() };
             declare_with(queue, flags, arguments)
         }
@@ -70,7 +74,7 @@ fn random_method<'a>(rng: &mut StdRng, limits: &'a TableBuilder) -> Method<'a> {
     }
 }
 
-fn random_bytes(rng: &mut StdRng) -> Vec<u8> {
+fn random_bytes(rng: &mut StdRng, durable: f64) -> Vec<u8> {
     let limits = TableBuilder::new().integer("x-max-length", 3);
     let mut wire = Vec::new();
     if rng.random_bool(0.4) {
@@ -78,7 +82,7 @@ fn random_bytes(rng: &mut StdRng) -> Vec<u8> {
         let properties = if flag(rng) { Properties::NONE } else { Properties::PERSISTENT };
         wire = publish_as(1, pick(rng, &EXCHANGES), pick(rng, &KEYS), properties, &body, flag(rng));
     } else {
-        put_method(&mut wire, rng.random_range(1..3), &random_method(rng, &limits));
+        put_method(&mut wire, rng.random_range(1..3), &random_method(rng, durable, &limits));
     }
     if rng.random_bool(0.02) {
         let at = rng.random_range(0..wire.len());
@@ -103,10 +107,44 @@ fn answer(lab: &mut Lab, client: ConnectionId) -> bool {
     lab.engine.is_ended(client)
 }
 
+/// A disk that is done at once.
+#[derive(Default)]
+struct Quick(u64);
+
+impl Writer for Quick {
+    fn is_idle(&self) -> bool {
+        true
+    }
+    fn submit(&mut self, batch: Batch) {
+        self.0 = batch.number;
+    }
+    fn stored(&self) -> u64 {
+        self.0
+    }
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
+
 #[test]
 fn nothing_that_clients_do_breaks_the_broker_or_a_bystander() {
-    let mut rng = StdRng::seed_from_u64(7);
     let mut lab = Lab::new();
+    storm(&mut lab, 0.0);
+}
+
+#[test]
+fn nor_does_it_with_a_journal_whose_books_are_right_at_the_end() {
+    let mut lab = Lab::new();
+    lab.engine.restore(&Recovered::default(), Box::new(Quick::default()));
+    lab.engine.journal_mut().expect("restored above").set_segment_bytes(20_000);
+    storm(&mut lab, 0.7);
+    let journal = lab.engine.journal_mut().expect("restored above");
+    assert_eq!((journal.live_messages(), journal.live_bytes()), (0, 0));
+}
+
+/// `durable` is the share of declared queues that are.
+fn storm(lab: &mut Lab, durable: f64) {
+    let mut rng = StdRng::seed_from_u64(7);
     let bystander = lab.client();
     lab.ask(
         bystander,
@@ -115,8 +153,8 @@ fn nothing_that_clients_do_breaks_the_broker_or_a_bystander() {
     let mut clients: Vec<ConnectionId> = (0..4).map(|_| lab.client()).collect();
     for round in 0..40_000 {
         let place = rng.random_range(0..clients.len());
-        lab.bytes(clients[place], &random_bytes(&mut rng));
-        let is_over = rng.random_bool(0.5) && answer(&mut lab, clients[place]);
+        lab.bytes(clients[place], &random_bytes(&mut rng, durable));
+        let is_over = rng.random_bool(0.5) && answer(lab, clients[place]);
         if is_over || rng.random_bool(0.003) {
             lab.engine.disconnect(clients[place]);
             clients[place] = lab.client();
