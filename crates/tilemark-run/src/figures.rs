@@ -30,6 +30,18 @@ pub(crate) struct StreamTold {
     total: Option<StreamTotal>,
 }
 
+impl StreamTold {
+    /// All seconds in one histogram. Totals come without: those of hundreds of streams would be longer than
+    /// a frame may be.
+    fn all(&self, of: impl Fn(&StreamSecond) -> &[u8]) -> Result<Histogram<u64>, BadHistogram> {
+        let mut all = Merged::new().latency;
+        for second in &self.seconds {
+            add(&mut all, &decoded(of(second))?)?;
+        }
+        Ok(all)
+    }
+}
+
 /// What all load processes of a pass told.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
@@ -135,14 +147,14 @@ impl Told {
 
     /// All that was told of one stream.
     pub(crate) fn of_one_stream(&self, id: u32) -> Result<OneStream, BadHistogram> {
-        let total = self.streams.get(&id).and_then(|told| told.total.clone());
-        let Some(total) = total else { return Ok(OneStream::default()) };
+        let Some(told) = self.streams.get(&id) else { return Ok(OneStream::default()) };
+        let Some(total) = told.total.clone() else { return Ok(OneStream::default()) };
         Ok(OneStream {
             counts: total.counts,
             seconds: total.seconds,
             client_cpu_s: total.client_cpu_s,
-            latency_ms: latency_ms(&decoded(&total.latency)?),
-            lateness_us: lateness_us(&decoded(&total.lateness)?),
+            latency_ms: latency_ms(&told.all(|second| &second.latency)?),
+            lateness_us: lateness_us(&told.all(|second| &second.lateness)?),
             errors: total.errors,
         })
     }
@@ -272,11 +284,11 @@ fn one_guest(
     let mut latency_ms_of_guest = LatencyMs::default();
     let mut counts = Counts::default();
     if let Some(total) = &told.total {
-        let latency = decoded(&total.latency)?;
+        let latency = told.all(|second| &second.latency)?;
         latency_ms_of_guest = latency_ms(&latency);
         counts = total.counts;
         add(&mut merged.latency, &latency)?;
-        add(&mut merged.lateness, &decoded(&total.lateness)?)?;
+        add(&mut merged.lateness, &told.all(|second| &second.lateness)?)?;
         merged.add_counts(counts);
         merged.seconds = merged.seconds.max(total.seconds);
         merged.client_cpu_s += total.client_cpu_s;

@@ -81,12 +81,8 @@ pub(crate) fn up(
     wishes: &Wishes,
     told: &dyn Fn(JobDone),
 ) -> Result<(), Failure> {
-    let folders = Folders {
-        state: job.state.clone(),
-        cache: job.cache.clone(),
-        image: job.image.clone(),
-        consoles: job.state.join("guests"),
-    };
+    let folders =
+        Folders { state: job.state.clone(), image: job.image.clone(), consoles: job.state.join("guests") };
     let state = StateFolder::at(&job.state);
     let under_way = state.under_way().map_err(crate::measure::state_failed)?;
     let world = RealWorld::new(program, folders, under_way.cgroup)?;

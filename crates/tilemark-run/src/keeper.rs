@@ -82,7 +82,6 @@ impl Kept {
             .and_then(|spawn| spawn.argument(network.name()))
             .map_err(before)?
             .own_session()
-            .oom_score(-900)
             .hand(null.into(), 0)
             .hand(log.into(), 1)
             .hand(errors.into(), 2)

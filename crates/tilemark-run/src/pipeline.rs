@@ -151,8 +151,7 @@ impl<W: World> Pipeline<'_, W> {
 
     /// Whether a point holds by all that is known now; `None` when that can't be said.
     fn holds(&self, point: usize) -> Option<bool> {
-        let judged = judge::judge(&self.plan, &self.repeats);
-        judged.points.iter().find(|judged| judged.index == point)?.holds
+        judge::point_holds(&self.plan.points[point], &self.repeats)
     }
 
     /// Whether a probe would end in time.

@@ -12,6 +12,7 @@ use rustix::{
 };
 use std::{
     cell::OnceCell,
+    collections::BTreeSet,
     fs, io,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
@@ -19,10 +20,16 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request, Session};
-use tilemark_guests::{Backend, DiskFolders, NativeBackend, NativeSettings, RunNetwork};
+use tilemark_guests::{
+    Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
+    find_qemu,
+};
 use tilemark_host::telemetry::pss_bytes;
 use tilemark_image::FileName;
-use tilemark_plan::plan::{self, Plan, Point};
+use tilemark_plan::{
+    plan::{self, Plan, Point},
+    scenario::QemuWishes,
+};
 use tilemark_sys::process::{Child, Spawn, program_in_memory};
 use tilemark_units::Bytes;
 
@@ -31,8 +38,6 @@ use tilemark_units::Bytes;
 pub(crate) struct Folders {
     /// A folder of this job's own, on disk: sockets, consoles.
     pub(crate) state: PathBuf,
-    /// Where images and the disk store are.
-    pub(crate) cache: PathBuf,
     /// The image's folder.
     pub(crate) image: PathBuf,
     /// Where consoles stay when all is over.
@@ -46,6 +51,19 @@ pub(crate) struct RealWorld<'a> {
     network: Arc<RunNetwork>,
     cgroup: Option<PathBuf>,
     native: OnceCell<NativeBackend>,
+    qemus: Kept,
+}
+
+/// QEMU backends, one for each configuration: sides differ in machine type or QEMU, and keep their templates.
+/// A list that only grows, so that each stays where it is.
+#[derive(Default)]
+struct Kept(OnceCell<Box<KeptQemu>>);
+
+struct KeptQemu {
+    kind: plan::Backend,
+    wishes: QemuWishes,
+    backend: QemuBackend,
+    next: Kept,
 }
 
 impl<'a> RealWorld<'a> {
@@ -62,7 +80,7 @@ impl<'a> RealWorld<'a> {
             remedy: "check that this kernel has tmpfs".to_owned(),
         })?;
         let network = Arc::new(RunNetwork::create().map_err(guest_failed)?);
-        Ok(Self { program, folders, network, cgroup, native: OnceCell::new() })
+        Ok(Self { program, folders, network, cgroup, native: OnceCell::new(), qemus: Kept::default() })
     }
 
     fn image(&self, file: FileName) -> PathBuf {
@@ -90,9 +108,40 @@ impl<'a> RealWorld<'a> {
         Ok(self.native.get_or_init(|| native))
     }
 
-    /// Version of the QEMU that was used, if one was.
+    fn qemu(&self, kind: plan::Backend, wishes: &QemuWishes) -> Result<&QemuBackend, Failure> {
+        let (mut list, mut number) = (&self.qemus, 0);
+        while let Some(kept) = list.0.get() {
+            if kept.kind == kind && kept.wishes == *wishes {
+                return Ok(&kept.backend);
+            }
+            (list, number) = (&kept.next, number + 1);
+        }
+        let accelerator = match kind {
+            plan::Backend::Kvm => Accelerator::Kvm,
+            plan::Backend::Emulated | plan::Backend::Native => Accelerator::Emulated,
+        };
+        let mut initramfs = fs::read(self.image(FileName::Initrd)).map_err(crate::measure::state_failed)?;
+        initramfs.extend(tilemark_image::agent_initramfs(self.program.agent));
+        let settings = QemuSettings {
+            accelerator,
+            binary: find_qemu(wishes.binary.as_deref().map(Path::new)).map_err(guest_failed)?,
+            machine: wishes.machine.clone().unwrap_or_else(|| "pc".to_owned()),
+            vmlinux: wishes.kernel.as_ref().map_or_else(|| self.image(FileName::Vmlinux), PathBuf::from),
+            initramfs,
+            root_erofs: self.image(FileName::RootErofs),
+            folder: self.folders.consoles.join(format!("{}-{number}", kind.name())),
+            disks: self.disks()?,
+        };
+        let backend = QemuBackend::new(settings, Arc::clone(&self.network)).map_err(guest_failed)?;
+        let kept = KeptQemu { kind, wishes: wishes.clone(), backend, next: Kept::default() };
+        Ok(&list.0.get_or_init(|| Box::new(kept)).backend)
+    }
+
+    /// Version of the QEMU that was used, if one was; all of them where sides had their own.
     pub(crate) fn qemu_version(&self) -> Option<String> {
-        None
+        let kept = std::iter::successors(self.qemus.0.get(), |kept| kept.next.0.get());
+        let versions: BTreeSet<String> = kept.map(|kept| kept.backend.version().to_string()).collect();
+        (!versions.is_empty()).then(|| versions.into_iter().collect::<Vec<_>>().join(", "))
     }
 
     /// What could not be made equal between the backends that were used.
@@ -117,9 +166,7 @@ impl World for RealWorld<'_> {
     fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure> {
         match point.backend {
             plan::Backend::Native => Ok(self.native()?),
-            plan::Backend::Kvm | plan::Backend::Emulated => {
-                Err(Failure::told(FailureCode::HostUnfit, "no QEMU backend", "measure natively"))
-            }
+            kind => Ok(self.qemu(kind, &point.qemu)?),
         }
     }
 
