@@ -46,10 +46,17 @@ pub struct Spawn {
     descriptors: Vec<Handed>,
     death_signal: Option<Signal>,
     session: Session,
+    huge_pages: HugePages,
     processors: Vec<u32>,
     oom_score: Option<i16>,
     cgroup: Option<OwnedFd>,
     network: Option<OwnedFd>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HugePages {
+    AsTheHostDoes,
+    Never,
 }
 
 #[derive(Debug)]
@@ -122,6 +129,7 @@ impl Spawn {
             descriptors: Vec::new(),
             death_signal: None,
             session: Session::Shared,
+            huge_pages: HugePages::AsTheHostDoes,
             processors: Vec::new(),
             oom_score: None,
             cgroup: None,
@@ -187,6 +195,12 @@ impl Spawn {
         self
     }
 
+    /// The kernel gives it no transparent huge pages: memory that it touches a little of stays little.
+    pub fn without_huge_pages(mut self) -> Self {
+        self.huge_pages = HugePages::Never;
+        self
+    }
+
     /// Only these host threads; empty: as the caller.
     pub fn processors(mut self, processors: &[u32]) -> Self {
         self.processors = processors.to_vec();
@@ -232,7 +246,7 @@ impl Spawn {
 }
 
 /// Names of the child's steps, in order; the child reports the index.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     "setting the signal that follows its parent",
     "starting a session",
     "choosing processors",
@@ -241,6 +255,7 @@ const STEPS: [&str; 8] = [
     "handing descriptors",
     "finding its parent alive",
     "executing the program",
+    "doing without huge pages",
 ];
 
 /// All that the child needs, allocated beforehand.
@@ -252,6 +267,7 @@ struct Prepared {
     flags: u64,
     death_signal: libc::c_int,
     session: Session,
+    huge_pages: HugePages,
     processors: Option<libc::cpu_set_t>,
     oom_score: Option<Vec<u8>>,
     cgroup: Option<OwnedFd>,
@@ -305,6 +321,7 @@ impl Prepared {
             flags: spawn.namespaces.clone_flags(),
             death_signal: spawn.death_signal.map_or(0, Signal::as_raw),
             session: spawn.session,
+            huge_pages: spawn.huge_pages,
             processors: processor_set(&spawn.processors),
             oom_score: spawn.oom_score.map(|score| score.to_string().into_bytes()),
             cgroup: spawn.cgroup,
@@ -373,6 +390,9 @@ impl Prepared {
             }
             if self.session == Session::Own && libc::setsid() < 0 {
                 fail(1);
+            }
+            if self.huge_pages == HugePages::Never && libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0 {
+                fail(8);
             }
             if let Some(set) = &self.processors
                 && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) != 0
