@@ -112,7 +112,9 @@ fn customers(store: &Store, block: u64, ids: Range<u64>, out: &mut Vec<u8>) {
         let last: [u8; 10] = letters(&mut stream.draw());
         let mut person = stream.draw();
         let first: [u8; 6] = letters(&mut person);
-        let (age, income, gender) = (18 + person.below(73), 20_000 * (1 + person.below(5)), person.below(2));
+        let age = 18 + person.below(73);
+        let income = 20_000 * (1 + person.below(5));
+        let gender = person.below(2);
         let place = person.below(51 * 10);
         let mut town = stream.draw();
         let city: [u8; 7] = letters(&mut town);

@@ -302,6 +302,23 @@ fn a_folder_holds_all_tables_and_says_what_they_are() {
 }
 
 #[test]
+fn a_write_that_fails_half_way_names_its_file_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_the_way = folder.path().join("orders.csv");
+    let generator = Generator::new(tiny(9, 300, 200, 100), 2).unwrap();
+    let error = write_files(&generator, folder.path(), |progress| {
+        if progress.table == Table::Customers {
+            drop(std::fs::create_dir(&in_the_way));
+        }
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot create {}", in_the_way.display()));
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["orders.csv"], "only what was not ours is left");
+}
+
+#[test]
 fn a_store_that_does_not_fit_is_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let generator = Generator::new(Store::ds2("4095GB".parse().unwrap(), 1), 1).unwrap();

@@ -90,14 +90,22 @@ fn stock_findings(before: &Snapshot, after: &Snapshot, told: &Told) -> Vec<Strin
             after.shelves.len()
         ));
     }
-    let (mut stock, mut sales, mut deliveries) = (Cases::default(), Cases::default(), Cases::default());
+    let mut stock = Cases::default();
+    let mut sales = Cases::default();
+    let mut deliveries = Cases::default();
     let told_pieces = told.sold.iter().zip(&told.delivered);
     for (id, ((old, new), (&sold, &delivered))) in
         (1..).zip(before.shelves.iter().zip(&after.shelves).zip(told_pieces))
     {
-        stock.add_if(id, new.in_stock != old.in_stock - sold + delivered);
-        sales.add_if(id, new.sales != old.sales + sold);
-        deliveries.add_if(id, new.delivered != old.delivered + delivered);
+        if new.in_stock != old.in_stock - sold + delivered {
+            stock.add(id);
+        }
+        if new.sales != old.sales + sold {
+            sales.add(id);
+        }
+        if new.delivered != old.delivered + delivered {
+            deliveries.add(id);
+        }
     }
     stock.tell("products have a stock that sales and deliveries do not explain", &mut findings);
     sales.tell("products have other sales than clients were told", &mut findings);
@@ -117,12 +125,6 @@ impl Cases {
         self.count += 1;
         if self.named.len() < NAMED {
             self.named.push(id);
-        }
-    }
-
-    fn add_if(&mut self, id: i64, wrong: bool) {
-        if wrong {
-            self.add(id);
         }
     }
 
@@ -207,12 +209,15 @@ impl<'a> OrderAudit<'a> {
         let right = order.priced_cents == Some(order.net_cents)
             && order.tax_cents == tax_cents(order.net_cents)
             && order.total_cents == order.net_cents + order.tax_cents;
-        self.wrong_sum.add_if(order.id, !right);
+        if !right {
+            self.wrong_sum.add(order.id);
+        }
         while let Some(lost) = self.told.next_if(|told| told.id < order.id) {
             self.lost.add(lost.id);
         }
         match self.told.next_if(|told| told.id == order.id) {
-            Some(told) => self.altered.add_if(order.id, told.fingerprint != order.fingerprint),
+            Some(told) if told.fingerprint == order.fingerprint => {}
+            Some(told) => self.altered.add(told.id),
             None => self.untold.add(order.id),
         }
     }

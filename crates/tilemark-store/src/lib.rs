@@ -16,6 +16,7 @@ mod inspect;
 mod ledger;
 mod loader;
 mod mariadb;
+mod mariadb_sql;
 mod postgresql;
 mod result;
 mod run;

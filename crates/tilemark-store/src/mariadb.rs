@@ -1,6 +1,5 @@
 //! The store on MariaDB.
 
-use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +12,7 @@ use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 use crate::address::{DatabaseAddress, Endpoint};
 use crate::console::Console;
 use crate::error::StoreError;
+use crate::mariadb_sql::{write_look, write_order};
 use crate::session::{
     Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,
     tax_cents,
@@ -81,70 +81,6 @@ fn named(what: &str, error: mysql::Error) -> StoreError {
         1054 | 1146 => StoreError::WrongSchema { problems: vec![format!("{what}: {source}")] },
         _ => StoreError::Statement { what: what.to_owned(), source },
     }
-}
-
-/// Writes a list, its parts made one by one.
-fn write_list(
-    out: &mut String,
-    items: &[Item],
-    between: &str,
-    mut part: impl FnMut(&mut String, usize, &Item) -> fmt::Result,
-) -> fmt::Result {
-    for (at, item) in items.iter().enumerate() {
-        if at > 0 {
-            out.push_str(between);
-        }
-        part(out, at, item)?;
-    }
-    Ok(())
-}
-
-/// Begins the transaction, reads the prices and locks the stocks. The index is forced: on a small table the server would
-/// rather read every row, and lock it.
-fn write_look(out: &mut String, wanted: &[Item]) -> fmt::Result {
-    let ids =
-        |out: &mut String| write_list(out, wanted, ", ", |out, _, item| write!(out, "{}", item.prod_id));
-    out.push_str(
-        "START TRANSACTION; SELECT prod_id, CAST(price * 100 AS SIGNED) FROM products WHERE prod_id IN (",
-    );
-    ids(out)?;
-    out.push_str(
-        ") ORDER BY prod_id; SELECT prod_id, quan_in_stock FROM inventory FORCE INDEX (PRIMARY) WHERE prod_id IN (",
-    );
-    ids(out)?;
-    out.push_str(") ORDER BY prod_id FOR UPDATE");
-    Ok(())
-}
-
-/// The order, the stock, the lines, the history and the commit.
-fn write_order(out: &mut String, cart: &Cart, wanted: &[Item], receipt: &Receipt) -> fmt::Result {
-    let customer = cart.customer_id;
-    write!(
-        out,
-        "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) \
-         VALUES (CURRENT_DATE, {customer}, {} / 100, {} / 100, {} / 100); UPDATE inventory FORCE INDEX (PRIMARY) SET ",
-        receipt.net_cents,
-        receipt.tax_cents,
-        receipt.total_cents()
-    )?;
-    for (column, sign) in [("quan_in_stock", '-'), ("sales", '+')] {
-        write!(out, "{column} = {column} {sign} CASE prod_id ")?;
-        write_list(out, wanted, " ", |out, _, item| {
-            write!(out, "WHEN {} THEN {}", item.prod_id, item.quantity)
-        })?;
-        out.push_str(if sign == '-' { " END, " } else { " END WHERE prod_id IN (" });
-    }
-    write_list(out, wanted, ", ", |out, _, item| write!(out, "{}", item.prod_id))?;
-    out.push_str("); INSERT INTO orderlines (orderlineid, orderid, prod_id, quantity, orderdate) VALUES ");
-    write_list(out, &cart.items, ", ", |out, at, item| {
-        write!(out, "({}, LAST_INSERT_ID(), {}, {}, CURRENT_DATE)", at + 1, item.prod_id, item.quantity)
-    })?;
-    out.push_str("; INSERT INTO cust_hist (customerid, orderid, prod_id) VALUES ");
-    write_list(out, &cart.items, ", ", |out, _, item| {
-        write!(out, "({customer}, LAST_INSERT_ID(), {})", item.prod_id)
-    })?;
-    out.push_str("; COMMIT");
-    Ok(())
 }
 
 /// A client's connection.
@@ -375,7 +311,8 @@ impl Console for MariadbConsole {
         progress: &SyncSender<Progress>,
     ) -> Result<TableSum, StoreError> {
         let outcome: Outcome = Arc::default();
-        let (generator, told, progress) = (Arc::clone(generator), Arc::clone(&outcome), progress.clone());
+        let (generator, told) = (Arc::clone(generator), Arc::clone(&outcome));
+        let progress = progress.clone();
         self.0.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, stream| {
             let made = generator.write_table(table, stream, &mut |at| {
                 let _ = progress.send(at); // Nobody listens any more: the load goes on.

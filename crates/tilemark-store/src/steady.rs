@@ -2,8 +2,14 @@
 
 use serde::Serialize;
 
-/// Seconds put together before anything is compared, as in MSER-5.
+/// Seconds put together before anything is compared, as in MSER-5; a run under [`LONG_S`] has too few for that.
 const BATCH_S: usize = 5;
+
+/// From so many seconds on a run is long enough for batches.
+const LONG_S: usize = 100;
+
+/// Seconds below which nothing can be said.
+const SHORTEST_S: usize = 20;
 
 /// How much the second half of the steady part may differ from the first before it counts as a drift.
 const DRIFT_MAX: f64 = 0.1;
@@ -23,13 +29,14 @@ pub struct Steady {
 /// rest smallest. `None` if the best cut takes half of the run, if the two halves of what is left differ by more than
 /// a tenth, or if the run is shorter than 20 s: it never settled, or that cannot be seen. With `window_s` the last so many seconds of the steady part are taken.
 pub fn find_steady(orders_by_second: &[u32], window_s: Option<u64>) -> Option<Steady> {
-    let batches: Vec<f64> = orders_by_second
-        .chunks_exact(BATCH_S)
-        .map(|batch| batch.iter().map(|&orders| f64::from(orders)).sum())
-        .collect();
-    if batches.len() < 4 {
+    if orders_by_second.len() < SHORTEST_S {
         return None;
     }
+    let batch_s = if orders_by_second.len() < LONG_S { 1 } else { BATCH_S };
+    let batches: Vec<f64> = orders_by_second
+        .chunks_exact(batch_s)
+        .map(|batch| batch.iter().map(|&orders| f64::from(orders)).sum())
+        .collect();
     let error_of = |cut: usize| {
         let rest = &batches[cut..];
         let n = rest.len() as f64;
@@ -41,8 +48,8 @@ pub fn find_steady(orders_by_second: &[u32], window_s: Option<u64>) -> Option<St
     if cut == half || drifts(&batches[cut..]) {
         return None;
     }
-    let to = batches.len() * BATCH_S;
-    let mut from = cut * BATCH_S;
+    let to = batches.len() * batch_s;
+    let mut from = cut * batch_s;
     if let Some(window) = window_s.map(|window| window as usize) {
         if window > to - from {
             return None;
@@ -78,6 +85,14 @@ mod tests {
         let window = find_steady(&run(), Some(30)).unwrap();
         assert_eq!((window.from_s, window.to_s), (30, 60));
         assert_eq!(find_steady(&run(), Some(51)), None);
+    }
+
+    #[test]
+    fn a_long_run_is_cut_at_a_batch() {
+        let long: Vec<u32> = (0..200).map(|second| if second < 12 { 0 } else { 100 + second % 7 }).collect();
+        let steady = find_steady(&long, Some(150)).unwrap();
+        assert_eq!((steady.from_s, steady.to_s), (50, 200));
+        assert_eq!(find_steady(&long, None).unwrap().from_s % 5, 0);
     }
 
     #[test]
