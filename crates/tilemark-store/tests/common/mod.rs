@@ -104,22 +104,32 @@ fn start_mariadb(settings: &[&str]) -> Result<Server, String> {
     Server { engine: Engine::Mariadb, folder, child, client, user: "root" }.ready()
 }
 
+/// Ids of the user and the group that the package made.
+fn postgres_user() -> Result<(u32, u32), String> {
+    let users = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
+    let ids = users.lines().find_map(|line| {
+        let mut fields = line.strip_prefix("postgres:")?.split(':').skip(1);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    });
+    ids.ok_or_else(|| "there is no user `postgres`".to_owned())
+}
+
 fn start_postgresql(settings: &[&str]) -> Result<Server, String> {
     let (program, client, initdb) = (find("postgres")?, find("psql")?, find("initdb")?);
     let folder = folder();
-    let passwd = fs::read_to_string("/etc/passwd").unwrap();
-    let owner =
-        passwd.lines().find(|line| line.starts_with("postgres:")).ok_or("there is no user postgres")?;
-    let ids: Vec<u32> = owner.split(':').skip(2).take(2).map(|id| id.parse().unwrap()).collect();
+    // PostgreSQL refuses to run as root: root hands it to the user that the package made.
+    let owner = if rustix::process::getuid().is_root() { Some(postgres_user()?) } else { None };
     let as_owner = |program: &Path| {
         let mut command = Command::new(program);
-        if rustix::process::getuid().is_root() {
-            command.uid(ids[0]).gid(ids[1]);
+        if let Some((user, group)) = owner {
+            command.uid(user).gid(group);
         }
         command.current_dir("/");
         command
     };
-    chown(folder.path(), Some(ids[0]), Some(ids[1])).map_err(|error| error.to_string())?;
+    if let Some((user, group)) = owner {
+        chown(folder.path(), Some(user), Some(group)).map_err(|error| error.to_string())?;
+    }
     let data = folder.path().join("data");
     succeed(
         as_owner(&initdb).args(["-A", "trust", "-U", "store", "-E", "UTF8", "--locale=C", "-D"]).arg(&data),
