@@ -1,0 +1,60 @@
+# Tilemark: how many guests this host carries. `make quick` is the way in; `make help` lists the rest.
+
+SHELL := /bin/bash
+PREFIX ?= /usr/local
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# What the program needs at run time, and what its tests need besides.
+TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
+TEST_TOOLS := $(TOOLS) chromium cpio fio kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
+	python3-pika xz-utils zstd
+
+.PHONY: help quick build test install tools test-tools rust
+help:
+	@echo "make quick    build, make the guest image, take a first look at this host"
+	@echo "make build    build target/release/tilemark"
+	@echo "make test     all that CI runs"
+	@echo "make install  install to $(PREFIX)/bin, with shell completions"
+
+quick: tools build
+	@echo "$(SUDO) target/release/tilemark quick"
+	@$(SUDO) env TILEMARK_HOME="$$TILEMARK_HOME" target/release/tilemark quick || { code=$$?; \
+		[ $$code = 5 ] && echo "Finished, but not trusted: the reasons stand above." || exit $$code; }
+
+build: rust
+	cargo build --release --locked --package tilemark
+
+test: rust test-tools
+	cargo xtask ci
+
+install: build
+	$(SUDO) install -Dm755 target/release/tilemark $(DESTDIR)$(PREFIX)/bin/tilemark
+	target/release/tilemark completion bash | $(SUDO) install -Dm644 /dev/stdin \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tilemark
+	target/release/tilemark completion zsh | $(SUDO) install -Dm644 /dev/stdin \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tilemark
+	target/release/tilemark completion fish | $(SUDO) install -Dm644 /dev/stdin \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tilemark.fish
+
+# Says what it installs, and installs only what is missing.
+define need
+	@missing=(); for package in $(1); do \
+		dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'install ok installed' || missing+=($$package); \
+	done; \
+	if [ $${#missing[@]} -gt 0 ]; then \
+		echo "$(SUDO) apt-get install --yes --no-install-recommends $${missing[*]}"; \
+		$(SUDO) apt-get update --quiet --quiet && \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install --yes --quiet --quiet \
+			--no-install-recommends "$${missing[@]}" >/dev/null; \
+	fi
+endef
+
+tools:
+	$(call need,$(TOOLS))
+
+test-tools:
+	$(call need,$(TEST_TOOLS))
+
+rust:
+	@command -v cargo >/dev/null || { echo "error: no cargo"; \
+		echo "  to fix: install Rust 1.90 or newer, see https://rustup.rs"; exit 3; }

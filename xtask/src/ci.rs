@@ -1,0 +1,128 @@
+//! The whole CI. Every part runs, whatever the others did; all failures are told at the end, with the
+//! minutes of each part.
+
+use crate::{schema, walls, workspace};
+use anyhow::{Context, Result, bail};
+use std::{
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+struct Part {
+    name: &'static str,
+    took: Duration,
+    failure: Option<String>,
+}
+
+/// Runs all parts.
+pub(crate) fn run() -> Result<()> {
+    let mut parts = Vec::new();
+    let mut part = |name: &'static str, work: &dyn Fn() -> Result<()>| {
+        println!("\n== {name}");
+        let began = Instant::now();
+        let failure = work().err().map(|error| format!("{error:#}"));
+        if let Some(failure) = &failure {
+            println!("failed: {failure}");
+        }
+        parts.push(Part { name, took: began.elapsed(), failure });
+    };
+    part("format", &|| cargo(&["fmt", "--all", "--check"]));
+    part("walls between crates", &walls::check);
+    part("schemas are fresh", &schema::check_fresh);
+    part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
+    part("guest image", &|| image().map(|_| ()));
+    part("tests", &tests);
+    part("lints", &|| {
+        cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ])
+    });
+    part("documents of the code", &documents);
+    report(&parts)
+}
+
+fn report(parts: &[Part]) -> Result<()> {
+    println!("\n== minutes");
+    for part in parts {
+        let word = if part.failure.is_some() { "FAILED" } else { "ok" };
+        println!("{:>6.1}  {:<24} {word}", part.took.as_secs_f64() / 60.0, part.name);
+    }
+    let total: Duration = parts.iter().map(|part| part.took).sum();
+    println!("{:>6.1}  all", total.as_secs_f64() / 60.0);
+    let failed: Vec<&str> =
+        parts.iter().filter(|part| part.failure.is_some()).map(|part| part.name).collect();
+    println!("{} passed, {} failed", parts.len() - failed.len(), failed.len());
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    finish(command(arguments), arguments)
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace());
+    command
+}
+
+fn finish(mut command: Command, arguments: &[&str]) -> Result<()> {
+    let status = command.status().context("cargo does not start")?;
+    if status.success() { Ok(()) } else { bail!("cargo {} ended with {status}", arguments.join(" ")) }
+}
+
+fn documents() -> Result<()> {
+    let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
+    let mut cargo = command(&arguments);
+    cargo.env("RUSTDOCFLAGS", "-D warnings");
+    finish(cargo, &arguments)
+}
+
+/// Where cargo puts what it builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// Builds the guest image with the program that was built, or finds it in the tests' cache. `None`: not
+/// root, and the tests that need it say that they are skipped.
+fn image() -> Result<Option<PathBuf>> {
+    let home = target().join("test-home");
+    let output = Command::new(target().join("debug/tilemark"))
+        .args(["image", "build", "--json"])
+        .env("TILEMARK_HOME", &home)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("the program was not built")?;
+    let document: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("`image build` printed no JSON")?;
+    match document["folder"].as_str() {
+        Some(folder) => Ok(Some(PathBuf::from(folder))),
+        None if std::env::var_os("TILEMARK_CI").is_none() => {
+            println!("skipped: {}", document["error"]["message"]);
+            Ok(None)
+        }
+        None => bail!("{}", document["error"]["message"]),
+    }
+}
+
+/// All layers in one go, in one build profile. Each layer says loudly what it skips; with `TILEMARK_CI=1`
+/// a skip is a failure.
+fn tests() -> Result<()> {
+    let arguments = ["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
+    let mut cargo = command(&arguments);
+    cargo.env(
+        "TILEMARK_TEST_AGENT",
+        workspace().join("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent"),
+    );
+    if let Some(image) = image()? {
+        cargo.env("TILEMARK_TEST_IMAGE", image).env("TILEMARK_TEST_CACHE", target().join("test-home/cache"));
+    }
+    finish(cargo, &arguments)
+}

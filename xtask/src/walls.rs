@@ -1,0 +1,123 @@
+//! Which crate may know which. A crate is a wall: what it must not know, it cannot name.
+
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::process::Command;
+
+/// Each crate with all of Tilemark's crates that it may depend on (tests aside).
+const ALLOWED: [(&str, &[&str]); 20] = [
+    ("tilemark", &["tilemark-record", "tilemark-report", "tilemark-run"]),
+    ("tilemark-sys", &[]),
+    ("tilemark-units", &[]),
+    ("tilemark-netlink", &["tilemark-sys"]),
+    ("tilemark-plan", &["tilemark-units"]),
+    ("tilemark-host", &["tilemark-plan", "tilemark-sys", "tilemark-units"]),
+    ("tilemark-image", &["tilemark-sys", "tilemark-units"]),
+    ("tilemark-agent-protocol", &["tilemark-plan", "tilemark-units"]),
+    ("tilemark-load", &["tilemark-agent-protocol", "tilemark-plan", "tilemark-sys", "tilemark-units"]),
+    ("tilemark-workloads", &["tilemark-agent-protocol", "tilemark-load", "tilemark-plan", "tilemark-units"]),
+    (
+        "tilemark-agent",
+        &[
+            "tilemark-agent-protocol",
+            "tilemark-broker",
+            "tilemark-load",
+            "tilemark-netlink",
+            "tilemark-plan",
+            "tilemark-sys",
+            "tilemark-units",
+            "tilemark-workloads",
+        ],
+    ),
+    (
+        "tilemark-guests",
+        &[
+            "tilemark-agent-protocol",
+            "tilemark-image",
+            "tilemark-netlink",
+            "tilemark-plan",
+            "tilemark-sys",
+            "tilemark-units",
+        ],
+    ),
+    ("tilemark-record", &["tilemark-plan", "tilemark-units"]),
+    ("tilemark-statistics", &["tilemark-plan", "tilemark-record", "tilemark-units"]),
+    ("tilemark-report", &["tilemark-plan", "tilemark-record", "tilemark-units"]),
+    (
+        "tilemark-run",
+        &[
+            "tilemark-agent-protocol",
+            "tilemark-guests",
+            "tilemark-host",
+            "tilemark-image",
+            "tilemark-plan",
+            "tilemark-record",
+            "tilemark-report",
+            "tilemark-statistics",
+            "tilemark-sys",
+            "tilemark-units",
+        ],
+    ),
+    ("tilemark-amqp", &[]),
+    ("tilemark-amqp-load", &["tilemark-amqp"]),
+    ("tilemark-broker", &["tilemark-amqp"]),
+    ("tilemark-store", &["tilemark-store-data"]),
+];
+
+/// Fails where a crate knows one that it must not, or is not in the list.
+pub(crate) fn check() -> Result<()> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
+        .current_dir(workspace())
+        .output()
+        .context("cargo metadata")?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let broken = broken(&metadata);
+    if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
+}
+
+fn broken(metadata: &Value) -> Vec<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut broken = Vec::new();
+    for package in list(&metadata["packages"]) {
+        let name = package["name"].as_str().unwrap_or_default();
+        let free = ["xtask", "tilemark-store-data"];
+        let allowed = ALLOWED.iter().find(|(known, _)| *known == name).map(|(_, allowed)| *allowed);
+        for dependency in list(&package["dependencies"]) {
+            let known = dependency["name"].as_str().unwrap_or_default();
+            let is_ours = known.starts_with("tilemark-") && dependency["kind"].is_null();
+            match allowed {
+                Some(allowed) if is_ours && !allowed.contains(&known) => {
+                    broken.push(format!("{name} must not know {known}"));
+                }
+                None if is_ours && !free.contains(&name) => {
+                    broken.push(format!("{name} stands in no list of xtask/src/walls.rs"));
+                }
+                _ => {}
+            }
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn package(name: &str, dependency: &str, kind: Value) -> Value {
+        json!({ "packages": [{ "name": name, "dependencies": [{ "name": dependency, "kind": kind }] }] })
+    }
+
+    #[test]
+    fn a_plan_that_knows_the_host_is_caught() {
+        let metadata = package("tilemark-plan", "tilemark-host", Value::Null);
+        assert_eq!(broken(&metadata), ["tilemark-plan must not know tilemark-host"]);
+    }
+
+    #[test]
+    fn tests_may_know_more() {
+        assert!(broken(&package("tilemark-plan", "tilemark-host", json!("dev"))).is_empty());
+    }
+}
