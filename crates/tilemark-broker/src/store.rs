@@ -12,6 +12,8 @@ pub(crate) struct MessageId(u32);
 const CHUNK_BYTES: usize = 256 * 1024;
 /// A message from this size on has a chunk of its own.
 const LARGE_BYTES: usize = 64 * 1024;
+/// An empty store keeps room for so many messages.
+const KEPT_PLACES: usize = 64 * 1024;
 /// Empty chunks kept for reuse.
 const SPARE_CHUNKS: usize = 16;
 
@@ -199,6 +201,14 @@ impl Store {
         self.messages[id.0 as usize].length
     }
 
+    /// Forgets the places of messages that are all gone.
+    pub(crate) fn shrink_if_empty(&mut self) {
+        if self.len() == 0 && self.messages.capacity() > KEPT_PLACES {
+            self.messages = Vec::new();
+            self.free = Vec::new();
+        }
+    }
+
     /// Moves messages out of chunks that are mostly empty, once chunks hold four times what lives in them and 64 MiB more.
     /// Looks at every message, so it costs no more than the publishing of the waste did.
     pub(crate) fn evacuate_if_wasteful(&mut self) {
@@ -267,6 +277,17 @@ mod tests {
             store.release(id);
         }
         assert_eq!((store.held_bytes(), store.len()), (CHUNK_BYTES as u64, 0));
+    }
+
+    #[test]
+    fn places_of_a_long_backlog_are_given_back() {
+        let mut store = Store::new();
+        let ids: Vec<MessageId> = (0..100_000).map(|_| put(&mut store, b"x")).collect();
+        ids.iter().for_each(|id| store.release(*id));
+        store.shrink_if_empty();
+        assert_eq!((store.messages.capacity(), store.free.capacity()), (0, 0));
+        let id = put(&mut store, b"y");
+        assert_eq!(store.parts(id).body, b"y");
     }
 
     #[test]

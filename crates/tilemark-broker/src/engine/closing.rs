@@ -171,6 +171,20 @@ impl Engine {
             }
         }
         self.store.evacuate_if_wasteful();
+        self.give_back_memory();
+    }
+
+    /// A long backlog leaves long buffers behind; when it is gone, so should they be.
+    fn give_back_memory(&mut self) {
+        for key in self.queues.keys() {
+            if let Some(queue) = self.queues.get_mut(key)
+                && queue.ready.is_empty()
+                && queue.ready.capacity() > KEPT_ENTRIES
+            {
+                queue.ready.shrink_to(KEPT_ENTRIES);
+            }
+        }
+        self.store.shrink_if_empty();
     }
 
     /// Sends a method and remembers nothing: for peers that may be half gone.
@@ -184,6 +198,8 @@ impl Engine {
     }
 }
 
+/// Entries that an empty queue keeps room for: a few turns' worth.
+const KEPT_ENTRIES: usize = 64 * 1024;
 /// A handshake or a close that takes longer than this ends the connection; RabbitMQ allows a handshake 10 s, too.
 const PHASE_LIMIT_S: u64 = 10;
 

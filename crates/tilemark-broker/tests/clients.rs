@@ -1,0 +1,166 @@
+//! Clients that others wrote against the broker: pika (Debian: python3-pika) and amqp091-go (needs `go`).
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use tilemark_broker::{Config, serve};
+
+/// A client that is there.
+#[derive(Clone, Debug)]
+enum Client {
+    Pika,
+    /// The program that was built of `go_client`.
+    Go(PathBuf),
+}
+
+/// A client is missing: CI may not skip, others are told.
+fn skip<T>(reason: &str) -> Option<T> {
+    assert!(std::env::var_os("TILEMARK_CI").is_none(), "{reason}, and CI may not skip");
+    eprintln!("skipped: {reason}");
+    None
+}
+
+fn tests_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+impl Client {
+    fn pika() -> Option<Self> {
+        let found = Command::new("python3").args(["-c", "import pika"]).stderr(Stdio::null()).status();
+        if found.is_ok_and(|status| status.success()) {
+            Some(Self::Pika)
+        } else {
+            skip("python3-pika is not installed")
+        }
+    }
+
+    /// Builds the program once; the folder of this test's binaries outlives the test.
+    fn go() -> Option<Self> {
+        static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+        let program = PROGRAM.get_or_init(|| {
+            let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("go_client");
+            let mut build = Command::new("go");
+            build.arg("build").arg("-o").arg(&program).arg(".").current_dir(tests_folder().join("go_client"));
+            match build.output() {
+                Err(_) => skip("go is not installed"),
+                Ok(output) if output.status.success() => Some(program),
+                Ok(output) => {
+                    skip(&format!("go_client does not build: {}", String::from_utf8_lossy(&output.stderr)))
+                }
+            }
+        });
+        program.clone().map(Self::Go)
+    }
+
+    fn play(&self, address: SocketAddr, scenario: &str) {
+        let mut command = match self {
+            Self::Pika => {
+                let mut command = Command::new("python3");
+                command.arg(tests_folder().join("pika_client.py"));
+                command
+            }
+            Self::Go(program) => Command::new(program),
+        };
+        let output =
+            command.args([&address.port().to_string(), scenario]).output().expect("the client was found");
+        assert!(output.status.success(), "{self:?} {scenario}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn play_with_new_broker(&self, scenario: &str) {
+        let broker = serve(Config::new("127.0.0.1:0".parse().expect("an address"))).expect("a free port");
+        self.play(broker.address(), scenario);
+        broker.stop().expect("a good end");
+    }
+}
+
+macro_rules! scenarios {
+    ($($test:ident: $client:ident $scenario:literal;)*) => {
+        $(#[test]
+        fn $test() {
+            if let Some(client) = Client::$client() {
+                client.play_with_new_broker($scenario);
+            }
+        })*
+    };
+}
+
+scenarios! {
+    pika_publishes_and_consumes: pika "publish_and_consume";
+    pika_gets_confirms_and_returns: pika "confirm_and_return";
+    pika_nacks_and_requeues: pika "nack_and_requeue";
+    pika_commits_and_rolls_back: pika "transactions";
+    pika_uses_topics_and_fanout: pika "topics_and_fanout";
+    pika_is_told_its_errors: pika "errors";
+    go_publishes_and_consumes: go "publish_and_consume";
+    go_gets_confirms_and_returns: go "confirm";
+    go_nacks_and_requeues: go "nack";
+    go_commits_and_rolls_back: go "transactions";
+    go_uses_topics: go "topics";
+}
+
+const JOURNAL: &str = "TILEMARK_TEST_JOURNAL";
+
+/// Not a test: the broker process that the tests below kill. It is this program, started again.
+#[test]
+#[ignore = "started by the tests that kill it"]
+fn broker_process() {
+    let Some(folder) = std::env::var_os(JOURNAL) else { return };
+    let config =
+        Config { journal: Some(folder.into()), ..Config::new("127.0.0.1:0".parse().expect("an address")) };
+    let broker = serve(config).expect("a free port and a free journal");
+    println!("\nlistening on {}", broker.address());
+    broker.wait().expect("it is killed before it ends");
+}
+
+/// Ends with the test, also when it fails.
+struct Process(Child, SocketAddr);
+
+impl Process {
+    fn start(folder: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("we run from a file"))
+            .args(["--exact", "broker_process", "--ignored", "--nocapture"])
+            .env(JOURNAL, folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("this program starts again");
+        let lines = BufReader::new(child.stdout.take().expect("piped above")).lines();
+        let mut addresses =
+            lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("listening on ")?.parse().ok());
+        let address = addresses.next().expect("the broker says where it listens");
+        Self(child, address)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // `kill` is SIGKILL; a process that is gone already is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn kill_between_store_and_recovered(client: &Client) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let killed = Process::start(folder.path());
+    client.play(killed.1, "store");
+    drop(killed);
+    let next = Process::start(folder.path());
+    client.play(next.1, "recovered");
+}
+
+#[test]
+fn what_was_confirmed_to_pika_survives_a_kill() {
+    if let Some(client) = Client::pika() {
+        kill_between_store_and_recovered(&client);
+    }
+}
+
+#[test]
+fn what_was_confirmed_to_go_survives_a_kill() {
+    if let Some(client) = Client::go() {
+        kill_between_store_and_recovered(&client);
+    }
+}
