@@ -22,7 +22,7 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
@@ -249,7 +249,24 @@ struct Files {
 }
 
 fn listen(path: &Path) -> Result<UnixListener, GuestError> {
-    UnixListener::bind(path).map_err(file("listen on", path))
+    let listening = short(path).and_then(|(_folder, short)| UnixListener::bind(short));
+    listening.map_err(file("listen on", path))
+}
+
+fn connect_to(path: &Path) -> Result<UnixStream, GuestError> {
+    let connected = short(path).and_then(|(_folder, short)| UnixStream::connect(short));
+    connected.map_err(file("connect to", path))
+}
+
+/// A socket's address holds 107 bytes, and a run's directory can be deeper: the way leads through a descriptor of
+/// its folder, which must stay open meanwhile.
+fn short(path: &Path) -> io::Result<(File, PathBuf)> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let folder = File::open(folder)?;
+    let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+    Ok((folder, short))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -413,7 +430,7 @@ impl Backend for QemuBackend {
         }
         let mut inner = lock(&guest.inner);
         inner.hang_up();
-        let stream = UnixStream::connect(&guest.socket).map_err(file("connect to", &guest.socket))?;
+        let stream = connect_to(&guest.socket)?;
         inner.stream = Some(stream.try_clone().map_err(file("use the socket", &guest.socket))?);
         drop(inner);
         let left = deadline.saturating_duration_since(Instant::now());
@@ -500,5 +517,19 @@ impl Drop for QemuBackend {
                 let _ = writeln!(io::stderr(), "a guest could not be stopped: {error}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_deeper_than_an_address_is_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("d".repeat(100)).join("e".repeat(100));
+        fs::create_dir_all(&deep).unwrap();
+        let _listener = listen(&deep.join("agent")).unwrap();
+        connect_to(&deep.join("agent")).unwrap();
     }
 }
