@@ -72,9 +72,14 @@ fn connect(address: &DatabaseAddress) -> Result<Client, StoreError> {
         Some(&SqlState::INVALID_CATALOG_NAME) => {
             StoreError::NoDatabase { database: address.database.clone(), source: Box::new(error) }
         }
-        Some(&SqlState::CANNOT_CONNECT_NOW) | None => {
+        Some(&SqlState::CANNOT_CONNECT_NOW) => {
             StoreError::Down { address: address.to_string(), source: Box::new(error) }
         }
+        // Without a code the server never answered, or the library lacks something that the server asked for.
+        None if from_system(&error) => {
+            StoreError::Down { address: address.to_string(), source: Box::new(error) }
+        }
+        None => StoreError::Refused { address: address.to_string(), source: Box::new(error) },
         Some(_) => named("the connection", error),
     })
 }
@@ -83,7 +88,7 @@ fn connect(address: &DatabaseAddress) -> Result<Client, StoreError> {
 fn named(what: &str, error: postgres::Error) -> StoreError {
     let Some(code) = error.code().cloned() else {
         // Without a code it did not come from the server: either the connection broke or the library refused a value.
-        let broken = error.is_closed() || error.source().is_some_and(|source| source.is::<io::Error>());
+        let broken = error.is_closed() || from_system(&error);
         let source = Box::new(error);
         return if broken {
             StoreError::Lost { source }
@@ -107,6 +112,10 @@ fn named(what: &str, error: postgres::Error) -> StoreError {
     } else {
         StoreError::Statement { what: what.to_owned(), source }
     }
+}
+
+fn from_system(error: &postgres::Error) -> bool {
+    error.source().is_some_and(|source| source.is::<io::Error>())
 }
 
 fn server_text(error: &postgres::Error) -> String {
