@@ -47,6 +47,14 @@ impl CapacitySearch {
         self.found.insert(tiles, finding);
     }
 
+    /// Lowers the limit, since more does not fit. Says no where so much was found already: then the host gives
+    /// less than it gave, and a search has nothing left to go by.
+    pub fn never_pass(&mut self, limit: u32) -> bool {
+        let found = self.found.keys().next_back().is_some_and(|most| *most > limit);
+        self.limit = self.limit.min(limit.max(1));
+        !found && limit > 0
+    }
+
     /// What to measure next; `None` when the boundary is known and confirmed, or nothing broke.
     pub fn next(&self) -> Option<Probe> {
         let broke = self.found.iter().find(|(_, finding)| !finding.holds).map(|(tiles, _)| *tiles);
@@ -121,6 +129,20 @@ mod tests {
     fn doubling_and_halving_need_few_probes() {
         let (_, probes) = search(21, 1, 1024, 1);
         assert!(probes.len() <= 11, "{probes:?}");
+    }
+
+    #[test]
+    fn what_fits_at_most_is_confirmed_like_a_limit() {
+        let mut search = CapacitySearch::new(4, 64, 2);
+        search.record(4, Finding { holds: true, repeats: 1 });
+        assert_eq!(search.next(), Some(Probe { tiles: 8, repeats: 1 }));
+        assert!(search.never_pass(6));
+        assert_eq!(search.next(), Some(Probe { tiles: 6, repeats: 1 }));
+        search.record(6, Finding { holds: true, repeats: 1 });
+        assert_eq!(search.next(), Some(Probe { tiles: 6, repeats: 1 }));
+        search.record(6, Finding { holds: true, repeats: 2 });
+        assert_eq!(search.next(), None);
+        assert!(!search.never_pass(5), "6 tiles fitted before");
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use crate::{
     engine::{Wish, Wishes},
     figures::Told,
-    services, watch,
+    services,
     wire::{Failure, FailureCode},
 };
 use std::{
-    sync::mpsc::{self, RecvTimeoutError, Sender},
-    thread,
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    thread::{self, Scope},
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request};
@@ -28,7 +28,40 @@ pub(crate) trait LoadProcess: Send {
     fn ender(&self) -> Box<dyn Fn() + Send>;
 }
 
+/// The one who watches the host while a measurement lasts.
+pub(crate) trait Watch: Sync {
+    /// Reads the host once a second and says what each second was. `watched` tells, once the warm-up is over,
+    /// whose processor time is told apart. Ends early, with what it has, when `over` closes.
+    fn watch(&self, watched: &dyn Fn() -> Vec<Watched>, times: Times, over: &Receiver<()>) -> Vec<Second>;
+}
+
+/// When a measurement happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Its first counted moment: the warm-up is over.
+    pub(crate) start: Instant,
+    /// How many seconds it lasts.
+    pub(crate) seconds: u32,
+}
+
+/// One measurement: what is measured and who watches.
+pub(crate) struct Measurement<'a> {
+    /// Of which plan.
+    pub(crate) plan: &'a Plan,
+    /// Of which point.
+    pub(crate) point: &'a Point,
+    /// How its guests exist.
+    pub(crate) backend: &'a dyn Backend,
+    /// Tilemark's own processes.
+    pub(crate) own_processes: Vec<u32>,
+    /// Who watches the host.
+    pub(crate) watch: &'a dyn Watch,
+    /// What the user wants.
+    pub(crate) wishes: &'a Wishes,
+}
+
 /// What one measurement told.
+#[derive(Default)]
 pub(crate) struct Driven {
     /// The loads.
     pub(crate) told: Told,
@@ -42,102 +75,148 @@ const AFTERWARDS: Duration = Duration::from_secs(60);
 enum Heard {
     Outside(LoadEvent),
     Inside(u32, LoadEvent),
+    Watched(Vec<Second>),
     Ended(Result<(), Failure>),
 }
 
 /// Drives all loads of a point and watches the host; `None` when the user wanted it to end.
 pub(crate) fn drive(
-    plan: &Plan,
-    point: &Point,
+    measurement: &Measurement<'_>,
     guests: &mut [ReadyGuest],
     load: &mut dyn LoadProcess,
-    own_processes: &[u32],
-    backend: &dyn Backend,
-    wishes: &Wishes,
 ) -> Result<Option<Driven>, Failure> {
+    let point = measurement.point;
     let ports: Vec<u16> = guests.iter().map(|guest| guest.port).collect();
-    let ids: Vec<_> = guests.iter().map(|guest| guest.id).collect();
-    let outside = services::outside_job(plan, point, &ports);
+    let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
     let within = point.measure.warmup.get() + point.measure.length.get() + AFTERWARDS;
-    let end_load = load.ender();
-    let load_pid = load.pid();
-    let ids = &ids;
+    let (end_load, load_pid) = (load.ender(), load.pid());
     let (sender, heard) = mpsc::channel();
+    let (going_on, over) = mpsc::channel();
     thread::scope(|scope| {
-        let mut under_way = 0;
-        let has_outside = outside.is_some();
+        let outside = services::outside_job(measurement.plan, point, &ports);
+        let (has_outside, mut under_way) = (outside.is_some(), 0);
         if let Some(job) = outside {
             under_way += 1;
             let sender = sender.clone();
+            // Nobody listens only when everything has failed already; so everywhere below.
             scope.spawn(move || {
                 let ended = outside_load(load, &job, within, &sender);
-                // Nobody listens only when everything has failed already.
                 let _ = sender.send(Heard::Ended(ended));
             });
         }
-        let mut sessions: Vec<Option<&mut AgentSession>> =
-            guests.iter_mut().map(|guest| Some(&mut guest.session)).collect();
-        for (place, load) in (0..).zip(&point.loads) {
-            let Some(job) = services::inside_job(point, load) else { continue };
-            let Some(session) = sessions[load.guest as usize].take() else { continue };
-            under_way += 1;
-            let sender = sender.clone();
+        under_way += inside_loads(scope, point, guests, within, &sender);
+        let ids = &ids;
+        let watch_from_now = move || {
+            let times = measurement.times_from(Instant::now());
             scope.spawn(move || {
-                let ended = inside_load(session, place, job, within, &sender);
-                let _ = sender.send(Heard::Ended(ended));
+                let watched = || measurement.watched(ids, load_pid);
+                let _ = sender.send(Heard::Watched(measurement.watch.watch(&watched, times, &over)));
             });
-        }
-        drop(sender);
-        let seconds = u32::try_from(point.measure.length.get().as_secs()).unwrap_or(u32::MAX);
-        let watch_from = |start: Instant| {
-            let start = start + point.measure.warmup.get();
-            scope.spawn(move || {
-                // Looked up when the warm-up is over: what runs inside has started its processes by then.
-                thread::sleep(start.saturating_duration_since(Instant::now()));
-                let watched = watched(point, backend, ids, load_pid, own_processes);
-                watch::watch(&watched, start, seconds, wishes)
-            })
         };
-        let mut watching = (!has_outside).then(|| watch_from(Instant::now()));
-        let mut told = Told::default();
-        let mut failed = None;
-        while under_way > 0 {
-            match heard.recv_timeout(Duration::from_millis(100)) {
-                Ok(Heard::Outside(event)) => {
-                    if matches!(event, LoadEvent::Started(_)) && watching.is_none() {
-                        watching = Some(watch_from(Instant::now()));
-                    }
-                    told.outside(event);
-                }
-                Ok(Heard::Inside(place, event)) => told.inside(place, event),
-                Ok(Heard::Ended(Ok(()))) => under_way -= 1,
-                Ok(Heard::Ended(Err(failure))) => {
-                    under_way -= 1;
-                    if failed.is_none() {
-                        failed = Some(failure);
-                        wishes_end(&*end_load, backend, ids);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+        let mut course = Course { under_way, ..Course::default() };
+        let mut watching = Some(watch_from_now);
+        if !has_outside {
+            course.begin_watching(&mut watching);
+        }
+        let mut going_on = Some(going_on);
+        while course.under_way > 0 {
+            let heard = match heard.recv_timeout(Duration::from_millis(100)) {
+                Ok(heard) => Some(heard),
+                Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if matches!(heard, Some(Heard::Outside(LoadEvent::Started(_)))) {
+                course.begin_watching(&mut watching);
             }
-            if wishes.now() != Wish::GoOn && failed.is_none() {
-                wishes_end(&*end_load, backend, ids);
-                failed = Some(Failure::told(FailureCode::Bug, "interrupted", ""));
+            heard.into_iter().for_each(|heard| course.note(heard));
+            if going_on.is_some() && course.shall_end(measurement.wishes) {
+                (going_on, watching) = (None, None);
+                end_all(&*end_load, measurement.backend, ids);
             }
         }
-        let host =
-            watching.map(|watching| watching.join().expect("watching does not panic")).unwrap_or_default();
-        match failed {
-            _ if wishes.now() != Wish::GoOn => Ok(None),
-            Some(failure) => Err(failure),
-            None => Ok(Some(Driven { told, host })),
-        }
+        course.end()
     })
 }
 
+impl Measurement<'_> {
+    fn times_from(&self, load_began: Instant) -> Times {
+        let measure = &self.point.measure;
+        Times {
+            start: load_began + measure.warmup.get(),
+            seconds: u32::try_from(measure.length.get().as_secs()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Everybody whose processor time is told apart.
+    fn watched(&self, guests: &[GuestId], load: Option<u32>) -> Vec<Watched> {
+        let kind = match self.point.backend {
+            plan::Backend::Native => WatchedKind::NativeGuest,
+            plan::Backend::Kvm | plan::Backend::Emulated => WatchedKind::QemuGuest,
+        };
+        let one = |name: &str, kind, pids| Watched { name: name.to_owned(), kind, pids, group: None };
+        let processes = |guest: &GuestId| {
+            self.backend.processes(*guest).map(|processes| processes.all).unwrap_or_default()
+        };
+        let plans = &self.point.guests;
+        let mut watched: Vec<Watched> =
+            guests.iter().zip(plans).map(|(guest, plan)| one(&plan.name, kind, processes(guest))).collect();
+        watched.extend(load.map(|pid| one("load", WatchedKind::Load, vec![pid])));
+        watched.push(one("tilemark", WatchedKind::Tilemark, self.own_processes.clone()));
+        watched
+    }
+}
+
+/// What a measurement has come to.
+#[derive(Default)]
+struct Course {
+    driven: Driven,
+    /// Loads and watchers that have not ended.
+    under_way: usize,
+    failed: Option<Failure>,
+    interrupted: bool,
+}
+
+impl Course {
+    /// Once: the host is watched from the moment on when the load's schedule begins.
+    fn begin_watching(&mut self, begin: &mut Option<impl FnOnce()>) {
+        if let Some(begin) = begin.take() {
+            begin();
+            self.under_way += 1;
+        }
+    }
+
+    fn note(&mut self, heard: Heard) {
+        match heard {
+            Heard::Outside(event) => self.driven.told.outside(event),
+            Heard::Inside(place, event) => self.driven.told.inside(place, event),
+            Heard::Watched(seconds) => {
+                self.under_way -= 1;
+                self.driven.host = seconds;
+            }
+            Heard::Ended(ended) => {
+                self.under_way -= 1;
+                // The first failure is the one to tell: others follow from it.
+                self.failed = self.failed.take().or(ended.err());
+            }
+        }
+    }
+
+    fn shall_end(&mut self, wishes: &Wishes) -> bool {
+        self.interrupted = self.failed.is_none() && wishes.now() != Wish::GoOn;
+        self.interrupted || self.failed.is_some()
+    }
+
+    fn end(self) -> Result<Option<Driven>, Failure> {
+        match self.failed {
+            _ if self.interrupted => Ok(None),
+            Some(failure) => Err(failure),
+            None => Ok(Some(self.driven)),
+        }
+    }
+}
+
 /// Ends what others wait for, so that they stop waiting.
-fn wishes_end(end_load: &dyn Fn(), backend: &dyn Backend, ids: &[GuestId]) {
+fn end_all(end_load: &dyn Fn(), backend: &dyn Backend, ids: &[GuestId]) {
     end_load();
     for id in ids {
         // The pass ends them again and tells what failed then.
@@ -172,6 +251,30 @@ fn outside_load(
     }
 }
 
+/// Starts the loads that run inside their guests, and says how many.
+fn inside_loads<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    point: &'scope Point,
+    guests: &'scope mut [ReadyGuest],
+    within: Duration,
+    sender: &Sender<Heard>,
+) -> usize {
+    let mut sessions: Vec<Option<&mut AgentSession>> =
+        guests.iter_mut().map(|guest| Some(&mut guest.session)).collect();
+    let mut begun = 0;
+    for (place, load) in (0..).zip(&point.loads) {
+        let Some(job) = services::inside_job(point, load) else { continue };
+        let Some(session) = sessions[load.guest as usize].take() else { continue };
+        begun += 1;
+        let sender = sender.clone();
+        scope.spawn(move || {
+            let ended = inside_load(session, place, job, within, &sender);
+            let _ = sender.send(Heard::Ended(ended));
+        });
+    }
+    begun
+}
+
 fn inside_load(
     session: &mut AgentSession,
     place: u32,
@@ -199,29 +302,4 @@ fn inside_load(
             _ => {}
         }
     }
-}
-
-/// Everybody whose processor time is told apart.
-fn watched(
-    point: &Point,
-    backend: &dyn Backend,
-    guests: &[GuestId],
-    load: Option<u32>,
-    own_processes: &[u32],
-) -> Vec<Watched> {
-    let kind = match point.backend {
-        plan::Backend::Native => WatchedKind::NativeGuest,
-        plan::Backend::Kvm | plan::Backend::Emulated => WatchedKind::QemuGuest,
-    };
-    let one = |name: &str, kind, pids| Watched { name: name.to_owned(), kind, pids, group: None };
-    let processes =
-        |guest: &GuestId| backend.processes(*guest).map(|processes| processes.all).unwrap_or_default();
-    let mut watched: Vec<Watched> = guests
-        .iter()
-        .zip(&point.guests)
-        .map(|(guest, plan)| one(&plan.name, kind, processes(guest)))
-        .collect();
-    watched.extend(load.map(|pid| one("load", WatchedKind::Load, vec![pid])));
-    watched.push(one("tilemark", WatchedKind::Tilemark, own_processes.to_vec()));
-    watched
 }

@@ -53,6 +53,11 @@ impl Wishes {
 pub(crate) struct Teller(Arc<Mutex<UnixStream>>);
 
 impl Teller {
+    /// One that writes to this stream.
+    pub(crate) fn to(stream: UnixStream) -> Self {
+        Self(Arc::new(Mutex::new(stream)))
+    }
+
     fn tell(&self, message: &FromEngine) {
         let mut stream = self.0.lock().expect("nobody panics while sending a line");
         // When the command is gone nobody needs to be told; the keeper ends us.
@@ -83,7 +88,7 @@ pub(crate) fn engine_main(program: &Program) -> ExitCode {
 
 fn converse(program: &Program) -> io::Result<ExitCode> {
     let stream = keeper::messages_of_engine()?;
-    let teller = Teller(Arc::new(Mutex::new(stream.try_clone()?)));
+    let teller = Teller::to(stream.try_clone()?);
     let mut messages = Messages::of(stream);
     let Some(ToEngine::Begin(job)) = messages.next()? else {
         return Err(io::Error::other("the command sent no job"));

@@ -8,6 +8,8 @@ pub mod conduct;
 pub mod diagnosis;
 mod drive;
 mod engine;
+#[cfg(test)]
+mod fakes;
 mod figures;
 pub mod guests;
 mod guests_job;
@@ -19,10 +21,14 @@ mod keeper;
 pub mod lock;
 pub mod measure;
 mod pipeline;
+#[cfg(test)]
+mod pipeline_tests;
 pub mod plan_text;
 pub mod prepare;
 pub mod recover;
 mod run_job;
+#[cfg(test)]
+mod search_tests;
 mod services;
 mod state;
 mod watch;

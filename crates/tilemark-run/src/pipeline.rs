@@ -8,7 +8,7 @@
 //! Whatever happens in a pass, its guests are gone when it ends.
 
 use crate::{
-    drive::{self, Driven},
+    drive::{self, Driven, Measurement},
     engine::{Teller, Wish, Wishes},
     figures::Figures,
     services, watch,
@@ -48,6 +48,10 @@ pub(crate) trait World {
     fn pss(&self, pid: u32) -> Option<Bytes>;
     /// Who is watched besides the guests: Tilemark itself.
     fn own_processes(&self) -> Vec<u32>;
+    /// Who watches the host.
+    fn watch(&self) -> &dyn drive::Watch {
+        &watch::LiveWatch
+    }
 }
 
 /// A pipeline over one plan.
@@ -105,19 +109,21 @@ impl<W: World> Pipeline<'_, W> {
             if self.wishes.now() != Wish::GoOn {
                 return Ok(());
             }
-            let point = self.point_with(&like, probe.tiles)?;
+            let point = self.point_with(&like, probe.tiles);
             if !self.time_allows(&point, probe) {
                 self.note(format!("stopped searching at {} tiles to keep the time", probe.tiles))?;
                 return Ok(());
             }
             if let Err(failure) = self.fits(&point) {
                 self.note(failure.message)?;
-                return Ok(());
+                // Below what does not fit there may be more than what was found to hold.
+                match self.most_that_fits(&like, probe.tiles) {
+                    Some(most) if search.never_pass(most) => continue,
+                    _ => return Ok(()),
+                }
             }
-            let had = self.repeats_of(point.index);
-            for repeat in had + 1..=had + probe.repeats {
-                self.pass(Pass { block: repeat, point: point.index, repeat })?;
-            }
+            self.add(&point)?;
+            self.passes_of(&point, probe.repeats)?;
             match self.holds(point.index) {
                 Some(holds) => {
                     search.record(probe.tiles, Finding { holds, repeats: self.repeats_of(point.index) });
@@ -133,16 +139,37 @@ impl<W: World> Pipeline<'_, W> {
         Ok(())
     }
 
-    fn point_with(&mut self, like: &Point, tiles: u32) -> Result<Point, Failure> {
-        if let Some(point) =
-            self.plan.points.iter().find(|point| point.tiles == tiles && point.backend == like.backend)
-        {
-            return Ok(point.clone());
+    /// Further repeats of a point, until the user wants it to end.
+    fn passes_of(&mut self, point: &Point, repeats: u32) -> Result<(), Failure> {
+        let had = self.repeats_of(point.index);
+        for repeat in had + 1..=had + repeats {
+            if self.wishes.now() != Wish::GoOn {
+                break;
+            }
+            self.pass(Pass { block: repeat, point: point.index, repeat })?;
         }
-        let point = self.plan.point_at(like, self.plan.points.len(), tiles);
-        self.event(Event::PointAdded { point: Box::new(point.clone()) })?;
-        self.plan.points.push(point.clone());
-        Ok(point)
+        Ok(())
+    }
+
+    /// The point with so many tiles: the plan's, or one that is not in it yet.
+    fn point_with(&self, like: &Point, tiles: u32) -> Point {
+        let known =
+            self.plan.points.iter().find(|point| point.tiles == tiles && point.backend == like.backend);
+        known.cloned().unwrap_or_else(|| self.plan.point_at(like, self.plan.points.len(), tiles))
+    }
+
+    /// Takes a point into the plan, unless it is there.
+    fn add(&mut self, point: &Point) -> Result<(), Failure> {
+        if point.index == self.plan.points.len() {
+            self.event(Event::PointAdded { point: Box::new(point.clone()) })?;
+            self.plan.points.push(point.clone());
+        }
+        Ok(())
+    }
+
+    /// The largest count below one that does not fit.
+    fn most_that_fits(&self, like: &Point, below: u32) -> Option<u32> {
+        (1..below).rev().find(|tiles| self.fits(&self.point_with(like, *tiles)).is_ok())
     }
 
     fn repeats_of(&self, point: usize) -> u32 {
@@ -219,8 +246,15 @@ impl<W: World> Pipeline<'_, W> {
         self.progress(format!("{what}: under load"));
         let mut load = world.load_process(&self.plan)?;
         let began_unix_ms = unix_ms();
-        let own = world.own_processes();
-        let driven = drive::drive(&self.plan, point, &mut guests, load.as_mut(), &own, backend, self.wishes)?;
+        let measurement = Measurement {
+            plan: &self.plan,
+            point,
+            backend,
+            own_processes: world.own_processes(),
+            watch: world.watch(),
+            wishes: self.wishes,
+        };
+        let driven = drive::drive(&measurement, &mut guests, load.as_mut())?;
         drop(load);
         let Some(driven) = driven else {
             started.stop()?;
@@ -389,7 +423,9 @@ pub(crate) fn memory_of<W: World>(
     let mut sizes = Vec::new();
     for guest in guests {
         let processes = backend.processes(guest.id).ok()?;
-        let size: Bytes = processes.all.iter().filter_map(|pid| world.pss(*pid)).sum();
+        let parts: Vec<Bytes> = processes.all.iter().filter_map(|pid| world.pss(*pid)).collect();
+        // A guest of which nothing could be read has an unknown size, and not none.
+        let size: Bytes = (!parts.is_empty()).then(|| parts.into_iter().sum())?;
         sizes.push(size.as_mib());
     }
     let count = sizes.len();

@@ -1,8 +1,8 @@
 //! The host while a repeat is measured: one reading a second, and what they come to.
 
-use crate::engine::{Wish, Wishes};
+use crate::drive::{Times, Watch};
 use std::{
-    thread,
+    sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
 use tilemark_host::telemetry::{Sampler, Second, Watched, difference};
@@ -11,28 +11,36 @@ use tilemark_record::{
     summary::{HostFigures, ProcessorFigures},
 };
 
-/// Reads once a second, from `start` on, so many seconds. Ends early when the user wants that.
-pub(crate) fn watch(watched: &[Watched], start: Instant, seconds: u32, wishes: &Wishes) -> Vec<Second> {
-    // Without telemetry there is nothing to say of the host; the summary then has no seconds, which the
-    // judge turns into "cannot tell".
-    let Ok(mut sampler) = Sampler::new(watched) else { return Vec::new() };
-    let mut read = Vec::new();
-    sleep_until(start);
-    let mut before = sampler.sample();
-    for second in 1..=seconds {
-        sleep_until(start + Duration::from_secs(second.into()));
-        if wishes.now() != Wish::GoOn {
-            break;
+/// The host itself.
+pub(crate) struct LiveWatch;
+
+impl Watch for LiveWatch {
+    fn watch(&self, watched: &dyn Fn() -> Vec<Watched>, times: Times, over: &Receiver<()>) -> Vec<Second> {
+        let mut read = Vec::new();
+        // What runs inside guests has started its processes when the warm-up is over.
+        if !lasts_until(times.start, over) {
+            return read;
         }
-        let after = sampler.sample();
-        read.push(difference(&before, &after));
-        before = after;
+        // Without telemetry there is nothing to say of the host; the summary then has no seconds, which the
+        // judge turns into "cannot tell".
+        let Ok(mut sampler) = Sampler::new(&watched()) else { return read };
+        let mut before = sampler.sample();
+        for second in 1..=times.seconds {
+            if !lasts_until(times.start + Duration::from_secs(second.into()), over) {
+                break;
+            }
+            let after = sampler.sample();
+            read.push(difference(&before, &after));
+            before = after;
+        }
+        read
     }
-    read
 }
 
-fn sleep_until(moment: Instant) {
-    thread::sleep(moment.saturating_duration_since(Instant::now()));
+/// Waits for a moment; says whether the measurement was not over before.
+fn lasts_until(moment: Instant, over: &Receiver<()>) -> bool {
+    let left = moment.saturating_duration_since(Instant::now());
+    over.recv_timeout(left) == Err(RecvTimeoutError::Timeout)
 }
 
 /// The rows of `telemetry.csv`.
@@ -164,4 +172,20 @@ fn sum_of(seconds: &[Second], of: impl Fn(&Second) -> Option<u64>) -> Option<u64
         return None;
     }
     seconds.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_watch_ends_at_once_when_the_measurement_is_over() {
+        let (going_on, over) = mpsc::channel();
+        drop(going_on);
+        let times = Times { start: Instant::now() + Duration::from_secs(3600), seconds: 3600 };
+        assert_eq!(LiveWatch.watch(&|| panic!("nobody is looked up"), times, &over), []);
+        let times = Times { start: Instant::now(), ..times };
+        assert_eq!(LiveWatch.watch(&Vec::new, times, &over), []);
+    }
 }

@@ -1,0 +1,499 @@
+//! A world without root, guests, network and time: what happens in it is written down beforehand.
+
+use crate::{
+    drive::{LoadProcess, Times, Watch},
+    engine::{Teller, Wishes},
+    measure::plan_as_run,
+    pipeline::{Pipeline, World},
+    wire::{Failure, FailureCode, FromEngine, Messages},
+};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Serializer, V2DeflateSerializer},
+};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, VecDeque},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_agent_protocol::{
+    Counts, LoadEvent, LoadJob, Sender as LoadSender, Service, StreamSecond, StreamTotal,
+};
+use tilemark_guests::{
+    AgentSession, Backend, GuestError, GuestId, GuestState, Origin, Processes, StartMode, TemplateId,
+    fake::FakeBackend,
+};
+use tilemark_host::telemetry::{MemorySecond, PressureSecond, ProcessorSplit, Second, Watched};
+use tilemark_plan::{
+    parse::Draft,
+    plan::{self, AcceleratorVerdict, GuestPlan, HostSummary, Pass, Plan, Point},
+    resolve::{Request, SearchRequest, resolve},
+};
+use tilemark_record::{Event, Events, RunDirectory, summary::RepeatSummary};
+use tilemark_units::{Bytes, Span};
+
+/// One act of a load process.
+pub(crate) enum Act {
+    /// It tells this.
+    Tell(LoadEvent),
+    /// This happens meanwhile, somewhere in the world.
+    Meanwhile(Box<dyn Fn() + Send>),
+    /// It says nothing more until it is ended.
+    Hang,
+    /// It ends without a word.
+    Die,
+}
+
+/// What the load process of a pass does; passes count from 0.
+type Script = dyn Fn(&LoadJob, u32) -> Vec<Act> + Send + Sync;
+
+/// How the host is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watching {
+    /// Every second was quiet.
+    Quiet,
+    /// There is no telemetry in so many passes, and then quiet.
+    AbsentAtFirst(u32),
+    /// The seconds last until the measurement is over: whoever forgets to say so waits for ever.
+    UntilOver,
+}
+
+pub(crate) struct FakeWatch {
+    pub(crate) watching: Watching,
+    watched: AtomicU32,
+}
+
+impl Watch for FakeWatch {
+    fn watch(&self, watched: &dyn Fn() -> Vec<Watched>, times: Times, over: &Receiver<()>) -> Vec<Second> {
+        let names: Vec<String> = watched().into_iter().map(|watched| watched.name).collect();
+        assert!(names.ends_with(&["tilemark".to_owned()]), "{names:?}");
+        let before = self.watched.fetch_add(1, Ordering::Relaxed);
+        match self.watching {
+            Watching::AbsentAtFirst(passes) if before < passes => Vec::new(),
+            Watching::UntilOver => {
+                assert!(over.recv().is_err(), "nothing is ever sent");
+                Vec::new()
+            }
+            _ => (0..times.seconds).map(|_| quiet_second()).collect(),
+        }
+    }
+}
+
+fn quiet_second() -> Second {
+    Second {
+        monotonic_ns_end: 0,
+        seconds: 1.0,
+        clock_step_ns: 0,
+        reading_us: 100.0,
+        processor: Some(ProcessorSplit {
+            guests: 0.5,
+            guest_work: Some(0.4),
+            host_for_guests: Some(0.1),
+            load: 0.1,
+            tilemark: 0.0,
+            other: 0.0,
+            interrupts: 0.0,
+            idle: 0.4,
+            steal: 0.0,
+        }),
+        threads: Vec::new(),
+        runnable: None,
+        load_1m: None,
+        memory: Some(MemorySecond {
+            available_bytes: 8 << 30,
+            swap_used_bytes: 0,
+            swap_in_bytes: Some(0),
+            swap_out_bytes: Some(0),
+            oom_kills: Some(0),
+        }),
+        pressure: PressureSecond::default(),
+        throttles: Some(0),
+        disks: Vec::new(),
+        interfaces: Vec::new(),
+        watched: Vec::new(),
+        missing: Vec::new(),
+    }
+}
+
+/// Fake guests that the test keeps an eye on, and whose templates may fail.
+#[derive(Clone)]
+pub(crate) struct Guests {
+    pub(crate) fake: Arc<FakeBackend>,
+    pub(crate) template_fails: Option<&'static str>,
+}
+
+impl Guests {
+    pub(crate) fn of(fake: FakeBackend) -> Self {
+        Self { fake: Arc::new(fake), template_fails: None }
+    }
+}
+
+impl Backend for Guests {
+    fn kind(&self) -> plan::Backend {
+        self.fake.kind()
+    }
+    fn template(&self, guest: &GuestPlan, service: &Service) -> Result<TemplateId, GuestError> {
+        match self.template_fails {
+            Some(said) => Err(GuestError::Tool { command: "qemu".to_owned(), said: said.to_owned() }),
+            None => self.fake.template(guest, service),
+        }
+    }
+    fn start(&self, guest: &GuestPlan, mode: StartMode) -> Result<GuestId, GuestError> {
+        self.fake.start(guest, mode)
+    }
+    fn state(&self, guest: GuestId) -> Result<GuestState, GuestError> {
+        self.fake.state(guest)
+    }
+    fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError> {
+        self.fake.connect(guest, within)
+    }
+    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
+        self.fake.processes(guest)
+    }
+    fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
+        self.fake.console(guest)
+    }
+    fn origin(&self, guest: GuestId) -> Result<Origin, GuestError> {
+        self.fake.origin(guest)
+    }
+    fn stop(&self, guest: GuestId) -> Result<(), GuestError> {
+        self.fake.stop(guest)
+    }
+    fn has_network(&self) -> bool {
+        self.fake.has_network()
+    }
+    fn inequalities(&self) -> Vec<String> {
+        self.fake.inequalities()
+    }
+}
+
+/// The world. Its amounts of memory and disk may depend on how many load processes were started before.
+pub(crate) struct FakeWorld {
+    pub(crate) backends: BTreeMap<plan::Backend, Guests>,
+    pub(crate) watch: FakeWatch,
+    pub(crate) memory: Box<dyn Fn(u32) -> Bytes>,
+    pub(crate) disk: Box<dyn Fn(u32) -> Bytes>,
+    /// The load process of this pass cannot be started.
+    pub(crate) no_load_process: Option<u32>,
+    pub(crate) script: Arc<Script>,
+    pub(crate) load_processes: Cell<u32>,
+}
+
+impl FakeWorld {
+    /// One with plenty of everything, native guests, and loads that do as the script says.
+    pub(crate) fn new(script: impl Fn(&LoadJob, u32) -> Vec<Act> + Send + Sync + 'static) -> Self {
+        let world = Self {
+            backends: BTreeMap::new(),
+            watch: FakeWatch { watching: Watching::Quiet, watched: AtomicU32::new(0) },
+            memory: Box::new(|_| Bytes::from_gib(64)),
+            disk: Box::new(|_| Bytes::from_gib(64)),
+            no_load_process: None,
+            script: Arc::new(script),
+            load_processes: Cell::new(0),
+        };
+        world.with(Guests::of(FakeBackend::new(plan::Backend::Native)))
+    }
+
+    /// The same with these guests.
+    pub(crate) fn with(mut self, guests: Guests) -> Self {
+        self.backends.insert(guests.kind(), guests);
+        self
+    }
+
+    /// Names of all guests that run now.
+    pub(crate) fn running(&self) -> Vec<String> {
+        self.backends.values().flat_map(|guests| guests.fake.running()).collect()
+    }
+
+    /// How many load processes were started.
+    pub(crate) fn load_processes(&self) -> u32 {
+        self.load_processes.get()
+    }
+}
+
+impl World for FakeWorld {
+    fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure> {
+        match self.backends.get(&point.backend) {
+            Some(guests) => Ok(guests),
+            None => Err(Failure::told(FailureCode::HostUnfit, "no QEMU found", "install QEMU")),
+        }
+    }
+
+    fn load_process(&self, _: &Plan) -> Result<Box<dyn LoadProcess>, Failure> {
+        let pass = self.load_processes.get();
+        if self.no_load_process == Some(pass) {
+            return Err(unusable());
+        }
+        self.load_processes.set(pass + 1);
+        let (end, ended) = mpsc::channel();
+        Ok(Box::new(FakeLoad { script: Arc::clone(&self.script), pass, acts: VecDeque::new(), end, ended }))
+    }
+
+    fn memory_available(&self) -> Option<Bytes> {
+        Some((self.memory)(self.load_processes.get()))
+    }
+
+    fn disk_available(&self) -> Option<Bytes> {
+        Some((self.disk)(self.load_processes.get()))
+    }
+
+    fn pss(&self, _: u32) -> Option<Bytes> {
+        None
+    }
+
+    fn own_processes(&self) -> Vec<u32> {
+        vec![1]
+    }
+
+    fn watch(&self) -> &dyn Watch {
+        &self.watch
+    }
+}
+
+fn unusable() -> Failure {
+    Failure::told(FailureCode::HostUnfit, "the load process cannot be used", "check that memory is left")
+}
+
+struct FakeLoad {
+    script: Arc<Script>,
+    pass: u32,
+    acts: VecDeque<Act>,
+    end: Sender<()>,
+    ended: Receiver<()>,
+}
+
+impl LoadProcess for FakeLoad {
+    fn begin(&mut self, job: &LoadJob) -> Result<(), Failure> {
+        self.acts = (self.script)(job, self.pass).into();
+        Ok(())
+    }
+
+    fn next(&mut self, _: Duration) -> Result<LoadEvent, Failure> {
+        loop {
+            match self.acts.pop_front().expect("a script ends with Done, Failed, Hang or Die") {
+                Act::Tell(event) => return Ok(event),
+                Act::Meanwhile(happens) => happens(),
+                Act::Die => return Err(unusable()),
+                Act::Hang => {
+                    self.ended.recv().expect("this process holds a sender itself");
+                    return Err(unusable());
+                }
+            }
+        }
+    }
+
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    fn ender(&self) -> Box<dyn Fn() + Send> {
+        let end = self.end.clone();
+        Box::new(move || {
+            let _ = end.send(());
+        })
+    }
+}
+
+/// Requests of each stream and second: enough for a p99.
+pub(crate) const REQUESTS: u64 = 2500;
+
+/// Its first act: all connections stand.
+pub(crate) fn started() -> Act {
+    let sender = LoadSender { workers: 1, real_time: true, timer_slack_ns: 1, pinned: true };
+    Act::Tell(LoadEvent::Started(sender))
+}
+
+/// A load whose every request is answered after so many milliseconds.
+pub(crate) fn answered(job: &LoadJob, latency_ms: u64) -> Vec<Act> {
+    let counts = Counts { offered: REQUESTS, completed: REQUESTS, ..Counts::default() };
+    let seconds = u32::try_from(job.length.get().as_secs()).unwrap();
+    let mut acts = vec![started()];
+    for second in 0..seconds {
+        acts.extend(job.streams.iter().map(|stream| {
+            let latency = encoded(latency_ms * 1_000_000);
+            let lateness = encoded(10_000);
+            Act::Tell(LoadEvent::Second(StreamSecond { id: stream.id, second, counts, latency, lateness }))
+        }));
+        acts.push(Act::Tell(LoadEvent::Busy { second, fraction: 0.3 }));
+    }
+    acts.push(Act::Tell(LoadEvent::Done(
+        job.streams.iter().map(|stream| total(stream.id, seconds)).collect(),
+    )));
+    acts
+}
+
+fn total(id: u32, seconds: u32) -> StreamTotal {
+    let requests = REQUESTS * u64::from(seconds);
+    StreamTotal {
+        id,
+        counts: Counts { offered: requests, completed: requests, ..Counts::default() },
+        seconds: seconds.into(),
+        client_cpu_s: 0.1,
+        latency: Vec::new(),
+        lateness: Vec::new(),
+        errors: Vec::new(),
+        tool_output: None,
+    }
+}
+
+fn encoded(nanoseconds: u64) -> Vec<u8> {
+    let mut histogram = Histogram::<u64>::new(3).unwrap();
+    histogram.record_n(nanoseconds, REQUESTS).unwrap();
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
+    bytes
+}
+
+/// A tile of a web server and an idle guest.
+pub(crate) const TILE: &str = r#"
+schema = 1
+name = "t"
+about = "a test"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[guest]]
+name = "idle"
+role = "idle"
+[[load]]
+name = "web"
+guest = "web"
+rate = "2500/s"
+[load.web]
+[ladder]
+tiles = [1, 2]
+search_limit = 64
+[measure]
+warmup = "1s"
+length = "1s"
+repeats = 3
+"#;
+
+/// What is asked of a scenario: its ladder, natively.
+pub(crate) fn ladder() -> Request {
+    Request {
+        preset: None,
+        settings: BTreeMap::new(),
+        backends: vec![plan::Backend::Native],
+        tiles: None,
+        sides: None,
+        search: None,
+        demonstrate: None,
+        seed: 1,
+    }
+}
+
+/// A search for the largest count that holds.
+pub(crate) fn search(within: Option<Span>) -> Request {
+    Request { search: Some(SearchRequest { within }), ..ladder() }
+}
+
+/// The plan of a scenario on a host of four threads and 64 GiB.
+pub(crate) fn plan_of(scenario: &str, request: &Request) -> Plan {
+    let host = HostSummary {
+        name: "testhost".to_owned(),
+        kernel: "6.1".to_owned(),
+        processor: "a processor".to_owned(),
+        threads: (0..4).collect(),
+        memory_total: Bytes::from_gib(64),
+        memory_available: Bytes::from_gib(64),
+        kvm: AcceleratorVerdict::Absent,
+    };
+    resolve(&Draft::from_toml(scenario, "test").unwrap(), request, &host).unwrap()
+}
+
+/// A run that is over.
+pub(crate) struct Ran {
+    pub(crate) outcome: Result<(), Failure>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) record: RunDirectory,
+    _folder: tempfile::TempDir,
+}
+
+impl Ran {
+    /// The plan as it was carried out.
+    pub(crate) fn plan(&self) -> Plan {
+        plan_as_run(&self.record).unwrap()
+    }
+
+    /// Every whole repeat.
+    pub(crate) fn repeats(&self) -> Vec<RepeatSummary> {
+        self.record.repeats().unwrap().iter().map(|files| files.summary().unwrap()).collect()
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event> {
+        Events::read(&self.record.path().join("events.ndjson")).unwrap()
+    }
+
+    /// Passes that began, in order.
+    pub(crate) fn began(&self) -> Vec<Pass> {
+        let began = |event| if let Event::PassBegan { pass, .. } = event { Some(pass) } else { None };
+        self.events().into_iter().filter_map(began).collect()
+    }
+
+    /// Passes that ended with their figures written, in order.
+    pub(crate) fn ended(&self) -> Vec<Pass> {
+        let ended = |event| if let Event::PassEnded { pass } = event { Some(pass) } else { None };
+        self.events().into_iter().filter_map(ended).collect()
+    }
+
+    /// How it failed.
+    pub(crate) fn failure(&self) -> &Failure {
+        self.outcome.as_ref().expect_err("it was to fail")
+    }
+}
+
+/// Runs a plan in a world, with a record in a folder of its own.
+pub(crate) fn run(plan: &Plan, world: &FakeWorld, wishes: &Wishes) -> Ran {
+    run_at(tempfile::tempdir().unwrap(), plan, world, wishes)
+}
+
+/// The same with a record in `folder`, at `folder/run`.
+pub(crate) fn run_at(folder: tempfile::TempDir, plan: &Plan, world: &FakeWorld, wishes: &Wishes) -> Ran {
+    let record = RunDirectory::create(&folder.path().join("run"), plan).unwrap();
+    run_into(folder, record, plan, world, wishes)
+}
+
+/// The same with a record that stands already, in `folder`.
+pub(crate) fn run_into(
+    folder: tempfile::TempDir,
+    record: RunDirectory,
+    plan: &Plan,
+    world: &FakeWorld,
+    wishes: &Wishes,
+) -> Ran {
+    let (told, heard) = UnixStream::pair().unwrap();
+    let listener = thread::spawn(move || {
+        let (mut messages, mut notes) = (Messages::of(heard), Vec::new());
+        while let Some(message) = messages.next().unwrap() {
+            if let FromEngine::Note(text) = message {
+                notes.push(text);
+            }
+        }
+        notes
+    });
+    let teller = Teller::to(told);
+    let mut pipeline = Pipeline {
+        world,
+        plan: plan.clone(),
+        events: record.events().unwrap(),
+        record: record.clone(),
+        teller: &teller,
+        wishes,
+        repeats: Vec::new(),
+        began: Instant::now(),
+        expected_done: 0.0,
+    };
+    let outcome = pipeline.run();
+    drop(teller);
+    Ran { outcome, notes: listener.join().unwrap(), record, _folder: folder }
+}

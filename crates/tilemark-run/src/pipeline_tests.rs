@@ -1,0 +1,370 @@
+//! What a ladder's run promises, every step of a pass failed once.
+
+use crate::{
+    engine::{Wish, Wishes},
+    fakes::{
+        Act, FakeWorld, Guests, REQUESTS, Ran, TILE, Watching, answered, ladder, plan_of, run, run_at,
+        run_into, started,
+    },
+    wire::FailureCode,
+};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond};
+use tilemark_guests::fake::{FakeBackend, Fault};
+use tilemark_plan::{
+    plan::{Backend, Pass, Plan},
+    resolve::Request,
+};
+use tilemark_record::{Event, RunDirectory};
+use tilemark_statistics::judge;
+use tilemark_units::Bytes;
+
+fn plan() -> Plan {
+    plan_of(TILE, &ladder())
+}
+
+/// One whose loads are answered in 5 ms.
+fn quick() -> FakeWorld {
+    FakeWorld::new(|job, _| answered(job, 5))
+}
+
+fn native(fake: FakeBackend) -> FakeWorld {
+    quick().with(Guests::of(fake))
+}
+
+fn wishes() -> Wishes {
+    Wishes::default()
+}
+
+/// What every run promises that came to the pass `wanting` of its plan and not through it.
+fn kept_all_before(ran: &Ran, world: &FakeWorld, wanting: usize) {
+    assert_eq!(world.running(), Vec::<String>::new(), "guests are left");
+    let plan = ran.plan();
+    assert_eq!(ran.ended(), plan.passes[..wanting], "passes that ended");
+    let mut whole: Vec<Pass> = ran
+        .repeats()
+        .iter()
+        .map(|repeat| Pass { block: repeat.block, point: repeat.point, repeat: repeat.repeat })
+        .collect();
+    let mut wanted = plan.passes[..wanting].to_vec();
+    for passes in [&mut whole, &mut wanted] {
+        passes.sort_by_key(|pass| (pass.point, pass.repeat));
+    }
+    assert_eq!(whole, wanted, "repeats in the record");
+}
+
+/// The first pass of a plan over a point with so many tiles.
+fn first_with(plan: &Plan, tiles: u32) -> usize {
+    plan.passes.iter().position(|pass| plan.points[pass.point].tiles == tiles).unwrap()
+}
+
+#[test]
+fn a_ladder_is_climbed_in_the_plans_order_and_every_repeat_is_whole() {
+    let world = quick();
+    let ran = run(&plan(), &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(ran.began(), plan().passes);
+    kept_all_before(&ran, &world, plan().passes.len());
+    assert!(matches!(ran.events().first(), Some(Event::Began { .. })));
+    assert!(matches!(ran.events().last(), Some(Event::Ended { .. })));
+    for (files, summary) in ran.record.repeats().unwrap().iter().zip(ran.repeats()) {
+        let tiles = plan().points[summary.point].tiles;
+        let load = &summary.loads[0];
+        assert_eq!((load.completed, load.guests.len()), (u64::from(tiles) * REQUESTS, tiles as usize));
+        let p99 = load.latency_ms.p99.unwrap();
+        assert!((p99 - 5.0).abs() < 0.01, "{p99}");
+        assert_eq!(summary.host.seconds, 1);
+        assert_eq!((files.seconds().unwrap().len(), files.telemetry().unwrap().len()), (1, 1));
+        let log = fs::read_to_string(files.path().join("latency.hlog")).unwrap();
+        assert!(log.contains("Tag=tile-001-web/web"), "{log}");
+        assert_eq!(summary.memory, None, "fakes have no memory, and unknown is not none");
+    }
+}
+
+#[test]
+fn during_a_pass_exactly_its_own_guests_run() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let world = FakeWorld::new({
+        let (seen, guests) = (Arc::clone(&seen), guests.clone());
+        move |job, _| {
+            seen.lock().unwrap().push(guests.fake.running());
+            answered(job, 5)
+        }
+    });
+    run(&plan(), &world.with(guests), &wishes()).outcome.unwrap();
+    let wanted: Vec<Vec<String>> = plan()
+        .passes
+        .iter()
+        .map(|pass| plan().points[pass.point].guests.iter().map(|guest| guest.name.clone()).collect())
+        .collect();
+    assert_eq!(*seen.lock().unwrap(), wanted);
+}
+
+#[test]
+fn a_guest_that_fails_ends_the_run_with_its_name_and_leaves_nothing() {
+    let cases = [
+        (Fault::NeverStarts, "guest `tile-002-web` cannot be started"),
+        (Fault::NeverAnswers, "guest `tile-002-web` did not answer within 60 s"),
+        (Fault::Panics, "Kernel panic"),
+        (Fault::WrongNonce, "guest `tile-002-web` did not begin a conversation"),
+        (Fault::DiesAfter(1), "guest `tile-002-web` ended: QEMU ended with code 1"),
+        (Fault::ServiceFails, "nginx ended with code 1"),
+    ];
+    for (fault, wanted) in cases {
+        let world = native(FakeBackend::new(Backend::Native).where_guest("tile-002-web", fault.clone()));
+        let ran = run(&plan(), &world, &wishes());
+        let failure = ran.failure();
+        assert_eq!(failure.code, FailureCode::GuestFailed, "{fault:?}");
+        assert!(failure.message.contains(wanted), "{fault:?}: {failure:?}");
+        assert!(!failure.remedy.is_empty(), "{fault:?}");
+        kept_all_before(&ran, &world, first_with(&plan(), 2));
+        let pass = plan().passes[first_with(&plan(), 2)];
+        let message = failure.message.clone();
+        assert_eq!(ran.events().last(), Some(&Event::PassFailed { pass, message }), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_guest_that_does_not_end_is_told_and_the_others_end() {
+    let stays = FakeBackend::new(Backend::Native).where_guest("tile-001-web", Fault::Stays);
+    let world = native(stays);
+    let ran = run(&plan(), &world, &wishes());
+    assert_eq!(ran.failure().message, "cannot end the guest in tile-001-web");
+    assert_eq!(world.running(), ["tile-001-web"]);
+    assert_eq!(ran.repeats(), []);
+}
+
+#[test]
+fn a_template_that_fails_ends_the_run() {
+    let mut guests = Guests::of(FakeBackend::new(Backend::Emulated));
+    guests.template_fails = Some("no memory");
+    let world = quick().with(guests);
+    let request = Request { backends: vec![Backend::Emulated], ..ladder() };
+    let ran = run(&plan_of(TILE, &request), &world, &wishes());
+    assert_eq!(
+        (ran.failure().code, ran.failure().message.as_str()),
+        (FailureCode::GuestFailed, "`qemu` failed: no memory")
+    );
+    kept_all_before(&ran, &world, 0);
+}
+
+#[test]
+fn a_backend_that_this_host_lacks_is_its_own_failure() {
+    let request = Request { backends: vec![Backend::Kvm], ..ladder() };
+    let world = quick();
+    let ran = run(&plan_of(TILE, &request), &world, &wishes());
+    assert_eq!((ran.failure().code, ran.failure().remedy.as_str()), (FailureCode::HostUnfit, "install QEMU"));
+    kept_all_before(&ran, &world, 0);
+}
+
+#[test]
+fn a_load_process_that_cannot_be_started_ends_the_run() {
+    let world = FakeWorld { no_load_process: Some(2), ..quick() };
+    let ran = run(&plan(), &world, &wishes());
+    assert_eq!(ran.failure().code, FailureCode::HostUnfit);
+    kept_all_before(&ran, &world, 2);
+}
+
+/// A world whose second pass does this; its watch waits until somebody says that it is over.
+fn second_pass(acts: impl Fn() -> Vec<Act> + Send + Sync + 'static) -> FakeWorld {
+    FakeWorld::new(move |job, pass| if pass == 1 { acts() } else { answered(job, 5) })
+}
+
+#[test]
+fn a_load_that_fails_midway_is_told_at_once_with_its_own_remedy() {
+    let mut world = FakeWorld::new(|job, _| {
+        let mut acts = answered(job, 5);
+        acts.truncate(2);
+        acts.push(Act::Tell(LoadEvent::Failed {
+            message: "no sockets left".into(),
+            remedy: "raise the limit".into(),
+        }));
+        acts
+    });
+    // It would wait for ever if the failure did not end it.
+    world.watch.watching = Watching::UntilOver;
+    let ran = run(&plan(), &world, &wishes());
+    assert_eq!(ran.failure().code, FailureCode::GuestFailed);
+    assert_eq!(ran.failure().message, "the load failed: no sockets left");
+    assert_eq!(ran.failure().remedy, "raise the limit");
+    kept_all_before(&ran, &world, 0);
+}
+
+#[test]
+fn a_load_that_dies_before_or_after_its_start_is_told() {
+    for acts in [|| vec![Act::Die], || vec![started(), Act::Die]] {
+        let world = second_pass(acts);
+        let ran = run(&plan(), &world, &wishes());
+        assert_eq!(ran.failure().message, "the load process cannot be used");
+        kept_all_before(&ran, &world, 1);
+    }
+}
+
+#[test]
+fn a_histogram_that_does_not_decode_is_a_bug_and_no_repeat() {
+    let world = second_pass(|| {
+        let counts = Counts { offered: 1, completed: 1, ..Counts::default() };
+        let second = StreamSecond { id: 0, second: 0, counts, latency: vec![1, 2, 3], lateness: Vec::new() };
+        vec![started(), Act::Tell(LoadEvent::Second(second)), Act::Tell(LoadEvent::Done(Vec::new()))]
+    });
+    let ran = run(&plan(), &world, &wishes());
+    assert_eq!(ran.failure().code, FailureCode::Bug);
+    kept_all_before(&ran, &world, 1);
+}
+
+/// A tile whose disk is worked from inside.
+fn plan_with_disk() -> Plan {
+    let disk = "[[guest]]\nname = \"disk\"\nrole = \"disk\"\n[[guest.disk]]\nsize = \"64MiB\"\n[[load]]\nname = \"disk\"\n\
+                guest = \"disk\"\nrate = \"50/s\"\n[load.disk]\n[ladder]";
+    plan_of(&TILE.replace("[ladder]", disk), &ladder())
+}
+
+#[test]
+fn a_load_inside_that_fails_ends_the_load_outside_too() {
+    // It says who it is, starts its service, and dies when the load is to begin.
+    let dies = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
+    let mut world = FakeWorld::new(|_, _| vec![started(), Act::Hang]).with(Guests::of(dies));
+    world.watch.watching = Watching::UntilOver;
+    let ran = run(&plan_with_disk(), &world, &wishes());
+    assert_eq!(ran.failure().code, FailureCode::GuestFailed);
+    assert!(ran.failure().message.starts_with("guest `tile-001-disk` ended"), "{:?}", ran.failure());
+    kept_all_before(&ran, &world, 0);
+}
+
+#[test]
+fn a_load_inside_that_told_nothing_is_written_as_nothing_and_voided() {
+    let world = quick();
+    let ran = run(&plan_with_disk(), &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    let repeats = ran.repeats();
+    let disk = repeats[0].loads.iter().find(|load| load.name == "disk").unwrap();
+    assert_eq!((disk.offered, disk.latency_ms.p99), (0, None));
+    assert_eq!(judge::point_holds(&ran.plan().points[0], &repeats), None);
+}
+
+#[test]
+fn a_guest_that_ends_under_load_is_an_incident_of_its_repeat() {
+    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let world = FakeWorld::new({
+        let guests = guests.clone();
+        move |job, _| {
+            let fake = Arc::clone(&guests.fake);
+            let mut acts = answered(job, 5);
+            acts.insert(
+                1,
+                Act::Meanwhile(Box::new(move || fake.crash("tile-001-web", "killed by signal 9"))),
+            );
+            acts
+        }
+    });
+    let ran = run(&plan(), &world.with(guests), &wishes());
+    ran.outcome.as_ref().unwrap();
+    for repeat in ran.repeats() {
+        assert_eq!(repeat.incidents.len(), 1);
+        assert_eq!(repeat.incidents[0].guest.as_deref(), Some("tile-001-web"));
+        assert!(repeat.incidents[0].what.ends_with("killed by signal 9"), "{:?}", repeat.incidents);
+    }
+    assert_eq!(judge::point_holds(&ran.plan().points[0], &ran.repeats()), None);
+}
+
+#[test]
+fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
+    let mut world = quick();
+    world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
+    let ran = run(&plan(), &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    kept_all_before(&ran, &world, plan().passes.len());
+    assert!(ran.repeats().iter().all(|repeat| repeat.host.seconds == 0));
+    assert_eq!(judge::point_holds(&ran.plan().points[0], &ran.repeats()), None);
+}
+
+#[test]
+fn memory_or_disk_that_runs_short_stops_before_the_next_pass() {
+    let short = |passes| if passes < 3 { Bytes::from_gib(64) } else { Bytes::from_gib(1) };
+    let memory = FakeWorld { memory: Box::new(short), ..quick() };
+    let disk = FakeWorld { disk: Box::new(short), ..quick() };
+    for (world, wanted) in [(memory, "of memory"), (disk, "only 1 GiB of disk space is left")] {
+        let ran = run(&plan(), &world, &wishes());
+        assert_eq!(ran.failure().code, FailureCode::HostUnfit);
+        assert!(ran.failure().message.contains(wanted), "{:?}", ran.failure());
+        assert_eq!(ran.began().len(), 3, "the pass that does not fit never began");
+        kept_all_before(&ran, &world, 3);
+    }
+}
+
+/// A world in which something is put in the way of the record of the pass `of`.
+fn spoiled(record: &Path, of: u32, spoil: fn(&Path, Pass)) -> FakeWorld {
+    let (record, passes) = (record.to_owned(), plan().passes);
+    FakeWorld::new(move |job, pass| {
+        if pass == of {
+            spoil(&record, passes[pass as usize]);
+        }
+        answered(job, 5)
+    })
+}
+
+fn folder_of(record: &Path, pass: Pass) -> std::path::PathBuf {
+    record.join(format!("points/{:02}/repeat-{}", pass.point, pass.repeat))
+}
+
+#[test]
+fn a_repeat_that_cannot_be_written_is_no_repeat() {
+    let no_folder = |record: &Path, pass| {
+        let folder = folder_of(record, pass);
+        fs::create_dir_all(folder.parent().unwrap()).unwrap();
+        fs::write(folder, "in the way").unwrap();
+    };
+    let no_file = |record: &Path, pass| {
+        // The file before the last: what came before it is written.
+        fs::create_dir_all(folder_of(record, pass).join("telemetry.csv")).unwrap();
+    };
+    for spoil in [no_folder, no_file] {
+        let folder = tempfile::tempdir().unwrap();
+        let world = spoiled(&folder.path().join("run"), 2, spoil);
+        let ran = run_at(folder, &plan(), &world, &wishes());
+        assert_eq!(ran.failure().code, FailureCode::HostUnfit);
+        assert!(ran.failure().message.starts_with("cannot write /"), "{:?}", ran.failure());
+        kept_all_before(&ran, &world, 2);
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_with_its_remedy() {
+    let (folder, world) = (tempfile::tempdir().unwrap(), quick());
+    let record = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
+    // Every write to it fails for want of space.
+    std::os::unix::fs::symlink("/dev/full", record.path().join("events.ndjson")).unwrap();
+    let ran = run_into(folder, record, &plan(), &world, &wishes());
+    assert_eq!(ran.failure().code, FailureCode::HostUnfit);
+    assert!(ran.failure().remedy.starts_with("free some space"), "{:?}", ran.failure());
+    assert_eq!((world.load_processes(), world.running().len()), (0, 0));
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_whole_and_begins_nothing_more() {
+    for wish in [Wish::Stop, Wish::Quit] {
+        let wishes = wishes();
+        let mut world = second_pass({
+            let wishes = wishes.clone();
+            move || {
+                let wishes = wishes.clone();
+                vec![started(), Act::Meanwhile(Box::new(move || wishes.note(wish))), Act::Hang]
+            }
+        });
+        world.watch.watching = Watching::Quiet;
+        let ran = run(&plan(), &world, &wishes);
+        ran.outcome.as_ref().unwrap();
+        assert_eq!(world.load_processes(), 2);
+        kept_all_before(&ran, &world, 1);
+        let events = ran.events();
+        assert!(
+            matches!(events[events.len() - 2..], [Event::Interrupted, Event::Ended { .. }]),
+            "{events:?}"
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! What a search for the largest count that holds promises, against boundaries that were planted.
+
+use crate::{
+    engine::{Wish, Wishes},
+    fakes::{Act, FakeWorld, Guests, Ran, TILE, Watching, answered, plan_of, run, search, started},
+};
+use tilemark_guests::fake::FakeBackend;
+use tilemark_plan::{expect, plan::Backend, resolve::Request};
+use tilemark_record::result::Answer;
+use tilemark_statistics::judge::judge;
+use tilemark_units::{Bytes, Span};
+
+/// A host that answers within the gate up to so many tiles, and far too late beyond.
+fn host_that_holds(capacity: usize) -> FakeWorld {
+    FakeWorld::new(move |job, _| answered(job, if job.streams.len() <= capacity { 5 } else { 200 }))
+}
+
+fn searched(world: &FakeWorld) -> Ran {
+    let ran = run(&plan_of(TILE, &search(None)), world, &Wishes::default());
+    assert_eq!(world.running(), Vec::<String>::new(), "guests are left");
+    ran.outcome.as_ref().unwrap();
+    ran
+}
+
+fn answer(ran: &Ran) -> Answer {
+    judge(&ran.plan(), &ran.repeats()).answer
+}
+
+/// Repeats that a count had.
+fn repeats_at(ran: &Ran, tiles: u32) -> usize {
+    let plan = ran.plan();
+    ran.repeats().iter().filter(|repeat| plan.points[repeat.point].tiles == tiles).count()
+}
+
+fn counts_tried(ran: &Ran) -> Vec<u32> {
+    ran.plan().points.iter().map(|point| point.tiles).collect()
+}
+
+#[test]
+fn the_planted_boundary_is_found_and_confirmed_with_all_repeats() {
+    for capacity in [1, 5, 21] {
+        let ran = searched(&host_that_holds(capacity as usize));
+        let answer = answer(&ran);
+        assert_eq!(answer.holds, Some(capacity));
+        assert_eq!(answer.breaks.map(|broke| broke.tiles), Some(capacity + 1));
+        assert_eq!((repeats_at(&ran, capacity), repeats_at(&ran, capacity + 1)), (3, 3));
+        assert_eq!(ran.ended(), ran.began());
+    }
+}
+
+#[test]
+fn a_host_that_holds_nothing_is_asked_down_to_one() {
+    let ran = searched(&host_that_holds(0));
+    assert_eq!(answer(&ran).holds, None);
+    assert_eq!((answer(&ran).breaks.unwrap().tiles, repeats_at(&ran, 1)), (1, 3));
+}
+
+#[test]
+fn a_limit_that_holds_is_confirmed_and_never_passed() {
+    let ran = searched(&host_that_holds(1000));
+    assert_eq!(counts_tried(&ran), [1, 2, 4, 8, 16, 32, 64]);
+    assert_eq!(repeats_at(&ran, 64), 3);
+    assert_eq!(answer(&ran).breaks, None);
+}
+
+#[test]
+fn a_search_keeps_its_time_by_what_a_step_will_take() {
+    let plan = plan_of(TILE, &search(None));
+    let at = |tiles| expect::time_of(&plan.point_at(&plan.points[0], 0, tiles));
+    // Doubling allows 8 tiles and not 16.
+    let within = Span::new((at(8) + at(16)) / 2);
+    let world = host_that_holds(1000);
+    let ran = run(&plan_of(TILE, &search(Some(within))), &world, &Wishes::default());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(counts_tried(&ran), [1, 2, 4, 8]);
+    assert!(
+        ran.notes.contains(&"stopped searching at 16 tiles to keep the time".to_owned()),
+        "{:?}",
+        ran.notes
+    );
+    // No time at all: nothing is begun.
+    let ran = run(&plan_of(TILE, &search(Some(Span::from_seconds(1)))), &world, &Wishes::default());
+    assert_eq!(ran.began(), []);
+}
+
+#[test]
+fn where_memory_ends_first_the_most_that_fits_is_confirmed() {
+    let plan = plan_of(TILE, &search(None));
+    let reserve = expect::memory_reserve(plan.host.memory_total);
+    let ten = expect::memory_of(&plan.point_at(&plan.points[0], 0, 10));
+    let world =
+        FakeWorld { memory: Box::new(move |_| reserve + ten + Bytes::from_mib(1)), ..host_that_holds(1000) };
+    let ran = searched(&world);
+    assert_eq!(counts_tried(&ran), [1, 2, 4, 8, 10], "what does not fit is not in the plan");
+    assert_eq!(repeats_at(&ran, 10), 3);
+    assert!(ran.notes[4].starts_with("16 tiles need 1.5 GiB of memory"), "{:?}", ran.notes);
+    // A boundary below what fits is found all the same.
+    let ran = searched(&FakeWorld { memory: Box::new(move |_| reserve + ten), ..host_that_holds(9) });
+    assert_eq!((answer(&ran).holds, repeats_at(&ran, 9), repeats_at(&ran, 10)), (Some(9), 3, 3));
+}
+
+#[test]
+fn a_host_that_gives_less_than_it_gave_ends_the_search() {
+    let plan = plan_of(TILE, &search(None));
+    let reserve = expect::memory_reserve(plan.host.memory_total);
+    let world = FakeWorld {
+        // After the third pass there is not even room for what was measured.
+        memory: Box::new(move |passes| if passes < 3 { Bytes::from_gib(64) } else { reserve }),
+        ..host_that_holds(1000)
+    };
+    let ran = searched(&world);
+    assert_eq!((counts_tried(&ran), ran.began().len()), (vec![1, 2, 4], 3));
+}
+
+#[test]
+fn voided_repeats_are_asked_again_but_not_for_ever() {
+    let mut world = host_that_holds(5);
+    world.watch.watching = Watching::AbsentAtFirst(2);
+    let ran = searched(&world);
+    assert_eq!(answer(&ran).holds, Some(5), "two voided repeats do not end a search");
+
+    let mut world = host_that_holds(5);
+    world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
+    let ran = searched(&world);
+    assert_eq!((counts_tried(&ran), ran.began().len()), (vec![1], 4));
+    assert_eq!(ran.notes.last().unwrap(), "cannot tell whether 1 tiles hold");
+}
+
+#[test]
+fn an_interrupted_search_starts_no_further_guests() {
+    let wishes = Wishes::default();
+    // The passes at 1, 2 and 1 tiles have been: two more repeats of 2 tiles are to confirm that it breaks.
+    let world = FakeWorld::new({
+        let wishes = wishes.clone();
+        move |job, pass| {
+            if pass < 2 {
+                return answered(job, if job.streams.len() <= 1 { 5 } else { 200 });
+            }
+            let wishes = wishes.clone();
+            vec![started(), Act::Meanwhile(Box::new(move || wishes.note(Wish::Stop))), Act::Hang]
+        }
+    });
+    let ran = run(&plan_of(TILE, &search(None)), &world, &wishes);
+    ran.outcome.as_ref().unwrap();
+    assert_eq!((world.load_processes(), ran.began().len(), ran.repeats().len()), (3, 3, 2));
+}
+
+#[test]
+fn what_is_only_shown_comes_once_after_the_search() {
+    let world = host_that_holds(3).with(Guests::of(FakeBackend::new(Backend::Emulated)));
+    let request = Request { demonstrate: Some(Backend::Emulated), ..search(None) };
+    let ran = run(&plan_of(TILE, &request), &world, &Wishes::default());
+    ran.outcome.as_ref().unwrap();
+    let backends: Vec<Backend> = ran.repeats().iter().map(|repeat| repeat.backend).collect();
+    assert_eq!(backends.iter().filter(|backend| **backend == Backend::Emulated).count(), 1);
+    let last = ran.began().last().copied().unwrap();
+    assert_eq!(ran.plan().points[last.point].backend, Backend::Emulated);
+    assert_eq!(answer(&ran).holds, Some(3), "what was shown enters no answer");
+}
