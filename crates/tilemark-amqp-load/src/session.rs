@@ -158,9 +158,23 @@ impl Session {
         }
     }
 
+    /// Sets for how long [`Session::receive_waiting`] waits.
+    pub(crate) fn set_receive_wait(&self, limit: Duration) -> Result<(), LoadError> {
+        self.stream.set_read_timeout(Some(limit)).map_err(LoadError::Socket)
+    }
+
+    /// Takes what comes in, waiting a moment when there is nothing: one system call between a message and its receiver.
+    pub(crate) fn receive_waiting(&mut self) -> Result<Moved, LoadError> {
+        self.receive_with(RecvFlags::empty())
+    }
+
     /// Takes what has come in, without waiting.
     pub(crate) fn receive(&mut self) -> Result<Moved, LoadError> {
-        match rustix::net::recv(&self.stream, self.inbox.space(), RecvFlags::DONTWAIT) {
+        self.receive_with(RecvFlags::DONTWAIT)
+    }
+
+    fn receive_with(&mut self, flags: RecvFlags) -> Result<Moved, LoadError> {
+        match rustix::net::recv(&self.stream, self.inbox.space(), flags) {
             Ok((0, _)) => Err(LoadError::HungUp),
             Ok((count, _)) => {
                 self.inbox.received(count);

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
 use tilemark_amqp::{Frame, FrameKind, Method, ShortStr, Table};
 
 use crate::input::{Notice, interpret};
@@ -82,6 +81,7 @@ impl Subscriber {
         session.call(&consume, "start a consumer", |method| {
             matches!(method, Method::BasicConsumeOk { .. }).then_some(())
         })?;
+        session.set_receive_wait(GLANCE)?;
         Ok(Self {
             session,
             acknowledging,
@@ -100,11 +100,8 @@ impl Subscriber {
     /// Waits a moment for input and takes it. `arrived` is told of each new message that is whole and sound.
     pub(crate) fn receive(&mut self, mut arrived: impl FnMut(Stamp)) -> Result<(), LoadError> {
         self.fresh = 0;
-        if self.session.receive()? == Moved::WouldBlock {
-            self.session.wait(PollFlags::IN, GLANCE)?;
-            if self.session.receive()? == Moved::WouldBlock {
-                return Ok(());
-            }
+        if self.session.receive_waiting()? == Moved::WouldBlock {
+            return Ok(());
         }
         while let Some(frame) = self.session.inbox.next_frame().map_err(LoadError::Malformed)? {
             let message = &mut self.message;
