@@ -54,6 +54,9 @@ pub enum StoreDataError {
         #[source]
         source: io::Error,
     },
+    /// Somebody set the generator's stop flag.
+    #[error("stopped before the data was complete")]
+    Stopped,
     /// The receiver of a table's rows refused them.
     #[error("cannot hand on the rows of table {table}")]
     Sink {
@@ -85,6 +88,7 @@ impl StoreDataError {
             Self::Write { .. } => {
                 "if the disk is full, free space or lower --size; the unfinished files were removed again"
             }
+            Self::Stopped => "start again; what was written so far was removed",
             Self::Sink { .. } => "see the cause: the program or database that reads the rows ended early",
         }
     }

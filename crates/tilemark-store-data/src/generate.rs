@@ -5,9 +5,9 @@
 //! whatever the size of the store, and the receiver of the rows need not be shared between threads.
 
 use std::io::{self, Write};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -67,6 +67,13 @@ pub struct Generator {
     store: Store,
     threads: usize,
     sales: OnceLock<Sales>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Why a table was not written to its end.
+enum Failure {
+    Sink(io::Error),
+    Stopped,
 }
 
 struct Block {
@@ -81,12 +88,18 @@ impl Generator {
         if threads == 0 {
             return Err(StoreDataError::NoThreads);
         }
-        Ok(Self { store, threads, sales: OnceLock::new() })
+        Ok(Self { store, threads, sales: OnceLock::new(), stop: Arc::default() })
     }
 
     /// The store whose data this makes.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// A flag that ends all writing of this generator, for good, at the next block: for Ctrl-C, or because another table
+    /// failed.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 
     /// Writes all tables, each into the sink that `open` gives for it, and returns their checksums in the same order.
@@ -111,7 +124,10 @@ impl Generator {
         sink: &mut dyn Write,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<TableSum, StoreDataError> {
-        let failed = |source| StoreDataError::Sink { table, source };
+        let failed = |failure| match failure {
+            Failure::Sink(source) => StoreDataError::Sink { table, source },
+            Failure::Stopped => StoreDataError::Stopped,
+        };
         match table {
             Table::Inventory => {
                 let sales = self.sales.get_or_init(|| self.count_sales());
@@ -134,7 +150,7 @@ impl Generator {
         sales: &Sales,
         sink: &mut dyn Write,
         progress: &mut dyn FnMut(Progress),
-    ) -> io::Result<TableSum> {
+    ) -> Result<TableSum, Failure> {
         let blocks = rows::blocks(&self.store, table);
         let workers = self.threads.min(blocks.max(1) as usize);
         let bytes_expected = self.store.expected_table_bytes(table);
@@ -153,7 +169,10 @@ impl Generator {
             for number in 0..blocks {
                 let (full, empty) = &lanes[number as usize % workers];
                 let block = full.recv().expect("a worker ends only after its last block or a hang-up");
-                sink.write_all(&block.bytes)?;
+                if self.stop.load(Ordering::Relaxed) {
+                    return Err(Failure::Stopped);
+                }
+                sink.write_all(&block.bytes).map_err(Failure::Sink)?;
                 rows += block.rows;
                 bytes += block.bytes.len() as u64;
                 summing.add(block.rows, block.bytes.len() as u64, &block.crc);
@@ -161,7 +180,7 @@ impl Generator {
                 // A worker that has made its last block no longer listens: the buffer is then simply freed.
                 drop(empty.send(block.bytes));
             }
-            sink.flush()?;
+            sink.flush().map_err(Failure::Sink)?;
             Ok(summing.finish())
         })
     }

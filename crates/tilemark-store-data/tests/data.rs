@@ -282,6 +282,20 @@ fn a_receiver_that_fails_ends_all_workers_and_is_named() {
 }
 
 #[test]
+fn a_stopped_generator_ends_at_the_next_block_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let generator = Generator::new(tiny(9, 50_000, 200, 100), 2).unwrap();
+    let stop = generator.stop_flag();
+    let mut blocks = 0;
+    let error = write_files(&generator, folder.path(), |progress| {
+        blocks += u32::from(progress.table == Table::Customers);
+        stop.store(progress.table == Table::Customers, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(matches!(error, Err(StoreDataError::Stopped)));
+    assert_eq!((blocks, std::fs::read_dir(folder.path()).unwrap().count()), (1, 0));
+}
+
+#[test]
 fn a_folder_holds_all_tables_and_says_what_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("store");

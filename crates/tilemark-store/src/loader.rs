@@ -7,11 +7,12 @@
 //! Rows go from the generator straight into the server's bulk loader; no file is written.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use serde::Serialize;
-use tilemark_store_data::{Generator, Progress, Table, TableSum};
+use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 
 use crate::address::{DatabaseAddress, Engine};
 use crate::console::{Console, int, open_console};
@@ -66,7 +67,8 @@ pub struct LoadedTable {
     pub sum: TableSum,
 }
 
-/// Makes the store in an empty database: tables, rows, keys, statistics, checks. If it fails, the database is empty again
+/// Makes the store in an empty database: tables, rows, keys, statistics, checks. The generator's stop flag ends it early; a
+/// load that failed sets it, so each load needs a generator of its own. If it fails, the database is empty again
 /// unless the connection is gone; then its mark says that it is half loaded.
 pub fn load_database(
     address: &DatabaseAddress,
@@ -140,7 +142,11 @@ fn run_lanes(
             .iter()
             .map(|lane| {
                 let sender = sender.clone();
-                scope.spawn(move || run_lane(address, generator, lane, &sender))
+                scope.spawn(move || {
+                    // When one lane has failed the other need not go on for minutes.
+                    run_lane(address, generator, lane, &sender)
+                        .inspect_err(|_| generator.stop_flag().store(true, Ordering::Relaxed))
+                })
             })
             .collect();
         drop(sender);
@@ -150,10 +156,21 @@ fn run_lanes(
             progress(LoadProgress::Rows { bytes: sent.iter().sum(), bytes_expected });
         }
         let mut loaded = Vec::new();
+        let mut failed: Option<StoreError> = None;
         for lane in lanes {
-            loaded.extend(lane.join().expect("a lane reports its failures as errors")?);
+            match lane.join().expect("a lane reports its failures as errors") {
+                Ok(tables) => loaded.extend(tables),
+                // The lane that was merely stopped does not say why.
+                Err(error)
+                    if failed.is_none()
+                        || matches!(failed, Some(StoreError::Data(StoreDataError::Stopped))) =>
+                {
+                    failed = Some(error);
+                }
+                Err(_) => {}
+            }
         }
-        Ok(loaded)
+        failed.map_or(Ok(loaded), Err)
     })
 }
 

@@ -333,6 +333,7 @@ impl Console for MariadbConsole {
         self.0.set_local_infile_handler(None);
         let made = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (loaded, made) {
+            (_, Some(Err(StoreDataError::Stopped))) => Err(StoreDataError::Stopped.into()),
             // A server that went away breaks both; its own answer says more than our broken pipe.
             (Err(error), _) => Err(error),
             (Ok(()), Some(sum)) => Ok(sum?),

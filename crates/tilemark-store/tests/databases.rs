@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Server, load, small_store, start};
+use common::{Server, load, small_store, start, start_with};
 use tilemark_store::{
     Arrivals, Cart, DatabaseAddress, DatabaseBooks, Demand, Endpoint, Engine, Item, LoadProgress, LoadResult,
     NewCustomer, Pace, Purchase, Search, Secret, Session, Status, StoreError, indexes_sql, inspect,
     load_database, open_session, run_load, run_load_with, tables_sql,
 };
-use tilemark_store_data::{Generator, Rule, Store, Table, write_files};
+use tilemark_store_data::{DataSize, Generator, Rule, Store, StoreDataError, Table, write_files};
 
 fn demand(clients: u32) -> Demand {
     Demand { clients, warmup: Duration::ZERO, measure: Duration::from_secs(1), ..Demand::default() }
@@ -283,6 +283,11 @@ fn failed_load(engine: Engine) {
     );
     assert!(right, "{}", error.with_causes());
     server.sql("store", mending);
+    let generator = small_store();
+    let stop = generator.stop_flag();
+    let error =
+        load_database(&address, &generator, &mut |_| stop.store(true, Ordering::Relaxed)).unwrap_err();
+    assert!(matches!(error, StoreError::Data(StoreDataError::Stopped)), "{}", error.with_causes());
     load(&address).unwrap();
     assert_agrees(&run(&address, &demand(2)));
 }
@@ -376,6 +381,18 @@ fn crash(engine: Engine) {
     assert!(reasons.contains("the connection to the database was lost"), "{reasons}");
     assert!(reasons.contains("the database could not be audited"), "{reasons}");
     assert!(result.measured_s < 600.0, "a dead database is not a slow one");
+}
+
+/// A tablespace with an end stands in for a full disk, which takes a mount of its own and therefore root.
+#[test]
+fn a_full_mariadb_is_named_and_emptied() {
+    let settings = ["innodb_file_per_table=OFF", "innodb_data_file_path=ibdata1:12M:autoextend:max:20M"];
+    let Some(server) = start_with(Engine::Mariadb, &settings) else { return };
+    let address = server.database("store");
+    let generator = Arc::new(Generator::new(Store::of_size(DataSize::MIN, 7), 1).unwrap());
+    let error = load_database(&address, &generator, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{}", error.with_causes());
+    assert_eq!(server.sql("store", "SHOW TABLES"), "", "nothing half-made is left");
 }
 
 /// One test of each kind for each engine.
