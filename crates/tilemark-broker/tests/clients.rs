@@ -1,4 +1,5 @@
-//! Clients that others wrote against the broker: pika (Debian: python3-pika) and amqp091-go (needs `go`).
+//! Clients that others wrote against the broker: pika (Debian: python3-pika), amqp091-go (needs `go`) and lapin (built by
+//! cargo, the first time for about a minute).
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,8 +13,8 @@ use tilemark_broker::{Config, serve};
 #[derive(Clone, Debug)]
 enum Client {
     Pika,
-    /// The program that was built of `go_client`.
-    Go(PathBuf),
+    /// The program that was built of `go_client` or `lapin_client`.
+    Program(PathBuf),
 }
 
 /// A client is missing: CI may not skip, others are told.
@@ -52,7 +53,26 @@ impl Client {
                 }
             }
         });
-        program.clone().map(Self::Go)
+        program.clone().map(Self::Program)
+    }
+
+    /// Built apart from the workspace, so that nothing else waits for tokio.
+    fn lapin() -> Option<Self> {
+        static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+        let program = PROGRAM.get_or_init(|| {
+            let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lapin");
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--locked", "--quiet", "--target-dir"]).arg(&target);
+            build.current_dir(tests_folder().join("lapin_client"));
+            match build.output() {
+                Err(_) => skip("cargo cannot be started"),
+                Ok(output) if output.status.success() => Some(target.join("debug/lapin-client")),
+                Ok(output) => {
+                    skip(&format!("lapin_client does not build: {}", String::from_utf8_lossy(&output.stderr)))
+                }
+            }
+        });
+        program.clone().map(Self::Program)
     }
 
     fn play(&self, address: SocketAddr, scenario: &str) {
@@ -62,7 +82,7 @@ impl Client {
                 command.arg(tests_folder().join("pika_client.py"));
                 command
             }
-            Self::Go(program) => Command::new(program),
+            Self::Program(program) => Command::new(program),
         };
         let output =
             command.args([&address.port().to_string(), scenario]).output().expect("the client was found");
@@ -99,6 +119,11 @@ scenarios! {
     go_nacks_and_requeues: go "nack";
     go_commits_and_rolls_back: go "transactions";
     go_uses_topics: go "topics";
+    lapin_publishes_and_consumes: lapin "publish_and_consume";
+    lapin_gets_confirms_and_returns: lapin "confirm";
+    lapin_nacks_and_requeues: lapin "nack";
+    lapin_commits_and_rolls_back: lapin "transactions";
+    lapin_uses_topics: lapin "topics";
 }
 
 const JOURNAL: &str = "TILEMARK_TEST_JOURNAL";
@@ -161,6 +186,13 @@ fn what_was_confirmed_to_pika_survives_a_kill() {
 #[test]
 fn what_was_confirmed_to_go_survives_a_kill() {
     if let Some(client) = Client::go() {
+        kill_between_store_and_recovered(&client);
+    }
+}
+
+#[test]
+fn what_was_confirmed_to_lapin_survives_a_kill() {
+    if let Some(client) = Client::lapin() {
         kill_between_store_and_recovered(&client);
     }
 }
