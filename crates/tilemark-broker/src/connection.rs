@@ -39,6 +39,8 @@ pub(crate) enum Phase {
 pub(crate) enum Pause {
     /// Memory is short: until it is not.
     Memory,
+    /// It asks and does not read the answers: until it has.
+    Unread,
     /// Its queue's consumers are behind: until they caught up, or a moment has passed.
     Backlog(Instant),
 }

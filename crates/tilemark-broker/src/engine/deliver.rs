@@ -3,9 +3,10 @@
 use tilemark_amqp::{DeliverMethod, put_deliver};
 
 use super::Engine;
+use super::input::UNREAD_BYTES;
 use super::memory::RELIEVED_BYTES;
 use crate::channel::Unacknowledged;
-use crate::connection::{Connection, ConnectionId, Phase};
+use crate::connection::{Connection, ConnectionId, Pause, Phase};
 use crate::queue::{Consumer, QueueId};
 
 /// A consumer whose peer has this much to read gets no more for now: a slow reader costs its queue's memory, which has
@@ -104,6 +105,9 @@ impl Engine {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.outbox.sent(count);
         connection.last_sent = self.now;
+        if connection.pause == Some(Pause::Unread) && connection.outbox.len() < UNREAD_BYTES / 2 {
+            self.resumed.push(id);
+        }
         if !connection.starved || connection.outbox.len() >= OUTBOX_BYTES / 2 {
             return;
         }

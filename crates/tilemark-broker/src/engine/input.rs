@@ -6,12 +6,19 @@ use super::Engine;
 use crate::connection::{ConnectionId, Pause, Phase};
 use crate::exception::Exception;
 
+/// A peer that leaves more than this unread is not listened to: answers to what it asks would take memory without end.
+pub(super) const UNREAD_BYTES: usize = 8 << 20;
+
 impl Engine {
     /// Takes bytes of a peer and returns how many were used: the rest is the start of a frame, or the peer is paused.
     pub(crate) fn receive(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
         let mut used = 0;
         loop {
             let Some(connection) = self.connections.get_mut(id) else { return bytes.len() };
+            if connection.outbox.len() > UNREAD_BYTES && connection.phase == Phase::Running {
+                connection.pause = Some(Pause::Unread);
+                return used;
+            }
             match connection.phase {
                 Phase::Ended => return bytes.len(),
                 Phase::Header => match self.protocol_header(id, &bytes[used..]) {

@@ -120,3 +120,24 @@ fn unfinished_messages_cannot_take_all_memory() {
     lab.bytes(client, &message[..message.len() - 4010]);
     assert!(lab.hear(client).join("").contains("ConnectionClose { reply_code: 506"));
 }
+
+#[test]
+fn who_asks_without_reading_is_not_listened_to() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    lab.put(client, "q", &"x".repeat(1_000_000));
+    let mut wire = Vec::new();
+    tilemark_amqp::put_method(&mut wire, 1, &crate::engine::testing::get("q", false));
+    tilemark_amqp::put_method(&mut wire, 1, &Method::BasicRecover { requeue: true });
+    let mut asked = 0;
+    while lab.bytes(client, &wire) == wire.len() {
+        asked += 1;
+        assert!(asked < 20, "nothing stops the client");
+    }
+    assert!(asked >= 8 && lab.engine.is_paused(client));
+    // It has read: it is heard again.
+    assert!(!lab.hear(client).is_empty());
+    assert_eq!(lab.engine.take_resumed(), [client]);
+    assert_eq!(lab.bytes(client, &wire), wire.len());
+}
