@@ -48,6 +48,8 @@ pub fn obtain(
 
 /// Has an engine build an image.
 pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Result<ImageReady, Failure> {
+    // A specification with mistakes is told to everybody, before anything is begun.
+    spec_of(&job.spec)?;
     crate::need_root("building an image")?;
     let id = format!("image-{}", std::process::id());
     let state = StateFolder::create(&places.state, &id, "image", None).map_err(state_failed)?;
@@ -77,12 +79,16 @@ pub(crate) fn ensure(job: &ImageJob, teller: &Teller) -> Result<JobDone, Failure
 
 /// A name inside the program, or the path of an `image.toml`.
 fn spec_of(image: &str) -> Result<ImageSpec, Failure> {
-    let spec = if image.contains('/') || image.ends_with(".toml") {
-        ImageSpec::read(Path::new(image))
-    } else {
-        ImageSpec::built_in(image)
-    };
-    spec.map_err(image_failed)
+    if !image.contains('/') && !image.ends_with(".toml") {
+        return ImageSpec::built_in(image).map_err(image_failed);
+    }
+    ImageSpec::read(Path::new(image)).map_err(|error| match error {
+        ImageError::Io { .. } => {
+            let remedy = "check the path; `first-look` is the image inside the program";
+            Failure::new(FailureCode::BadInput, &error, remedy)
+        }
+        error => image_failed(error),
+    })
 }
 
 /// An image as the command shows it.

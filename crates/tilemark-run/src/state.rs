@@ -81,8 +81,8 @@ impl StateFolder {
     /// Makes one, with a control group if the host has cgroup2.
     pub(crate) fn create(states: &Path, id: &str, kind: &str, record: Option<&Path>) -> io::Result<Self> {
         let path = states.join(id);
-        fs::create_dir_all(states)?;
-        fs::create_dir(&path)?;
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        fs::create_dir_all(states).and_then(|()| fs::create_dir(&path)).map_err(named)?;
         let folder = Self { path };
         let cgroup = Group::create(&format!("tilemark.{id}")).ok();
         folder.write(&UnderWay {

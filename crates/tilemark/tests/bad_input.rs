@@ -1,0 +1,323 @@
+//! Whoever asks for what cannot be is told what, why and what to do, with the right exit code, in words or as
+//! one JSON document; and nothing is left behind.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Home, Said, TILEMARK, is_root, skipped};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
+use tilemark_record::RunDirectory;
+
+const SCENARIO: &str = r#"
+schema = 1
+name = "t"
+about = "a test"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[load]]
+name = "web"
+guest = "web"
+rate = "10/s"
+[load.web]
+[ladder]
+tiles = [1, 2]
+"#;
+
+/// What is refused, and how.
+struct Refused<'a> {
+    arguments: &'a [&'a str],
+    code: i32,
+    message: &'a str,
+    remedy: &'a str,
+}
+
+/// In words and as JSON, the refusal says the same and nothing else.
+#[track_caller]
+fn refused(home: &Home, wanted: &Refused<'_>) {
+    let name = match wanted.code {
+        2 => "bad-input",
+        3 => "host-unfit",
+        other => panic!("{other} is no refusal"),
+    };
+    let said = home.says(wanted.arguments);
+    assert_eq!((said.code, said.out.as_str()), (Some(wanted.code), ""), "{said:?}");
+    assert!(said.error.contains(wanted.message), "{:?}: {said:?}", wanted.arguments);
+    assert!(said.error.contains(wanted.remedy), "{:?}: {said:?}", wanted.arguments);
+    assert!(!said.error.contains("panicked"), "{said:?}");
+
+    let arguments = [wanted.arguments, &["--json"]].concat();
+    let said = home.says(&arguments);
+    assert_eq!(said.code, Some(wanted.code), "{said:?}");
+    let document = said.json();
+    assert_eq!(document.as_object().unwrap().keys().collect::<Vec<_>>(), ["error"]);
+    let error = &document["error"];
+    assert_eq!(error["code"], name);
+    assert!(error["message"].as_str().unwrap().contains(wanted.message), "{document}");
+    assert!(error["remedy"].as_str().unwrap().contains(wanted.remedy), "{document}");
+    assert!(
+        !home.path().join("state").exists() || folder(home, "state").iter().all(|name| name == "lock"),
+        "something is left"
+    );
+}
+
+fn folder(home: &Home, name: &str) -> Vec<String> {
+    let entries = fs::read_dir(home.path().join(name)).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn flags_that_cannot_be_read() {
+    let home = Home::new();
+    for (arguments, message) in [
+        (&["plan", "web", "--frobnicate"][..], "unexpected argument '--frobnicate'"),
+        (&["plan", "web", "--on", "moon"], "invalid value 'moon' for '--on <ON>'"),
+        (&["plan", "web", "--set", "gate.p99"], "`gate.p99` is not KEY=VALUE"),
+        (&["plan", "web", "--seed", "-1"], "unexpected argument '-1'"),
+        (&["plan", "web", "--tiles", "one"], "invalid value 'one' for '--tiles <TILES>'"),
+        (&["plan"], "required arguments were not provided"),
+        (&["wob"], "unrecognized subcommand 'wob'"),
+        (&["guests", "up", "1001"], "1001 is not in 1..=1000"),
+    ] {
+        refused(&home, &Refused { arguments, code: 2, message, remedy: "--help" });
+    }
+}
+
+#[test]
+fn scenarios_that_cannot_be_resolved() {
+    let home = Home::new();
+    for (arguments, message, remedy) in [
+        (&["plan", "wob"][..], "no scenario `wob`", "there are: first-look, web, disk, density"),
+        (&["plan", "./wob.toml"], "cannot read the scenario ./wob.toml", "check the path"),
+        (
+            &["plan", "web", "--on", "native", "--preset", "quik"],
+            "no preset `quik`",
+            "this scenario has: quick",
+        ),
+        (
+            &["plan", "web", "--on", "native", "--set", "gate.p99=soon"],
+            "`soon` is not a",
+            "docs/scenarios.md",
+        ),
+        (
+            &["plan", "web", "--on", "native", "--set", "gate.p98=1ms"],
+            "unknown field `p98`",
+            "docs/scenarios.md",
+        ),
+        (
+            &["plan", "web", "--on", "native", "--set", "load.wob.rate=1/s"],
+            "no `wob`; there are: web",
+            "scenarios show",
+        ),
+        (
+            &["plan", "web", "--on", "native", "--set", "measure.repeats=0"],
+            "`measure.repeats = 0` measures nothing",
+            "write 1 or more",
+        ),
+        (
+            &["plan", "web", "--on", "native", "--tiles", "0"],
+            "`ladder.tiles = [0]` is no ladder",
+            "rising counts",
+        ),
+        (
+            &["plan", "web", "--on", "native", "--tiles", "1200"],
+            "1200 tiles are 1200 guests",
+            "lower `ladder.tiles`",
+        ),
+        (
+            &["plan", "web", "--on", "emulated", "--set", "guest.web.memory=2TiB"],
+            "of memory and this host has",
+            "",
+        ),
+        (&["capacity", "web", "--within", "soon"], "`soon` is not a", "write it like `10m`"),
+        (&["load", "web", "https://127.0.0.1/"], "only http:// is spoken", "http://127.0.0.1:8080"),
+        (&["load", "web", "http://localhost/"], "its host must be an address", "http://127.0.0.1:8080"),
+        (&["load", "web", "http://127.0.0.1/", "--rate", "0"], "`--rate 0` is no rate", "above 0"),
+    ] {
+        refused(&home, &Refused { arguments, code: 2, message, remedy });
+    }
+}
+
+#[test]
+fn scenario_files_with_mistakes_name_the_key_or_the_line() {
+    let home = Home::new();
+    for (text, message) in [
+        (SCENARIO.replace("rate =", "rte ="), "unknown field `rte`"),
+        (SCENARIO.replace("10/s", "10/day"), "`10/day` is not a rate"),
+        (SCENARIO.replace("[ladder]", "[ladder"), "TOML parse error at line 14"),
+        (SCENARIO.replace("role = \"web\"", "role = \"wob\""), "unknown variant `wob`"),
+    ] {
+        let file = home.file("scenario.toml", &text);
+        let arguments = ["plan", file.to_str().unwrap(), "--on", "native"];
+        refused(&home, &Refused { arguments: &arguments, code: 2, message, remedy: "" });
+    }
+    // Several at once are told at once.
+    let text = SCENARIO.replace("10/s", "0/s").replace("[1, 2]", "[2, 1]");
+    let file = home.file("scenario.toml", &text);
+    let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native"]);
+    assert!(
+        said.error.contains("open loop without a rate") && said.error.contains("is no ladder"),
+        "{said:?}"
+    );
+}
+
+/// A closed record in this home; the figures in it are none.
+fn record(home: &Home) -> PathBuf {
+    let plan = home.says(&["plan", "web", "--on", "native", "--json"]).out;
+    let path = home.file("runs/20260101-000000-web/plan.json", &plan);
+    let record = RunDirectory::at(path.parent().unwrap());
+    record.events().unwrap().append(&tilemark_record::Event::Interrupted).unwrap();
+    record.close().unwrap();
+    record.path().to_owned()
+}
+
+#[test]
+fn a_record_with_a_changed_byte_is_refused_by_the_name_of_its_file() {
+    let home = Home::new();
+    let record = record(&home);
+    let text = fs::read_to_string(record.join("plan.json")).unwrap();
+    fs::write(record.join("plan.json"), text.replacen("500/s", "501/s", 1)).unwrap();
+    let message = format!("{} is damaged", record.join("plan.json").display());
+    let id = "20260101-000000-web";
+    for arguments in
+        [&["report"][..], &["report", "2026"], &["report", record.to_str().unwrap()], &["compare", id, id]]
+    {
+        refused(
+            &home,
+            &Refused { arguments, code: 2, message: &message, remedy: "restore the file from a copy" },
+        );
+    }
+}
+
+#[test]
+fn a_record_that_was_never_closed_is_refused() {
+    let home = Home::new();
+    fs::remove_file(record(&home).join("manifest.json")).unwrap();
+    refused(
+        &home,
+        &Refused { arguments: &["report"], code: 2, message: "was never closed", remedy: "events.ndjson" },
+    );
+}
+
+#[test]
+fn runs_that_are_not_there() {
+    let home = Home::new();
+    for (arguments, message) in [
+        (&["report"][..], "no run `last`: there are none yet"),
+        (&["report", "2026"], "no run `2026`"),
+        (&["compare", "a", "b"], "no run `a`"),
+    ] {
+        refused(&home, &Refused { arguments, code: 2, message, remedy: "`tilemark runs`" });
+    }
+    assert_eq!(home.says(&["compare", "a", "b", "--exit-verdict"]).code, Some(125), "git bisect skips it");
+    let said = home.says(&["runs"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "No runs yet. `tilemark quick` makes one.\n"));
+    assert_eq!(home.says(&["runs", "--json"]).json(), serde_json::json!({ "runs": [] }));
+}
+
+#[test]
+fn kvm_that_is_not_usable_is_refused_with_its_reason() {
+    let home = Home::new();
+    let facts = home.says(&["doctor", "--json"]).json();
+    let kvm = &facts["accelerators"]["kvm"];
+    if kvm["verdict"] == "usable" {
+        return println!("not tried: kvm is usable here");
+    }
+    let reason = kvm["reason"].as_str().unwrap();
+    assert!(!reason.is_empty());
+    for arguments in [&["plan", "web", "--on", "kvm"][..], &["plan", "web"]] {
+        let message = "kvm is not usable on this host: ";
+        refused(&home, &Refused { arguments, code: 3, message, remedy: "`--on native`" });
+    }
+}
+
+/// The program as anybody starts it; nothing when this process can't become anybody.
+fn as_nobody(home: &Home, arguments: &[&str]) -> Option<Said> {
+    if !is_root() {
+        return Some(home.says(arguments));
+    }
+    // Where it was built nobody else may look.
+    let program = home.path().join("tilemark");
+    if !program.exists() {
+        fs::copy(TILEMARK, &program).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(program).args(arguments);
+    command.env("TILEMARK_HOME", home.path());
+    command.output().ok().map(|output| Said::of(&output))
+}
+
+#[test]
+fn what_needs_root_says_so_and_the_rest_does_not_need_it() {
+    let home = Home::new();
+    if as_nobody(&home, &["--version"]).is_none_or(|said| said.code != Some(0)) {
+        return skipped("setpriv cannot start the program as nobody");
+    }
+    let needing: [&[&str]; 6] = [
+        &["run", "web", "--on", "native"],
+        &["capacity", "web", "--on", "native"],
+        &["ab", "web", "--on", "native"],
+        &["guests", "up", "1", "--on", "native"],
+        &["image", "build"],
+        &["recover"],
+    ];
+    for arguments in needing {
+        let said = as_nobody(&home, &[arguments, &["--json"]].concat()).unwrap();
+        assert_eq!(said.code, Some(3), "{arguments:?}: {said:?}");
+        let error = &said.json()["error"];
+        assert_eq!(error["code"], "host-unfit");
+        assert!(error["message"].as_str().unwrap().contains("needs root"), "{error}");
+        assert!(error["remedy"].as_str().unwrap().contains("sudo"), "{error}");
+    }
+    for arguments in [
+        &["plan", "web", "--on", "native"][..],
+        &["scenarios", "list"],
+        &["runs"],
+        &["guests", "list"],
+        &["doctor"],
+    ] {
+        let said = as_nobody(&home, arguments).unwrap();
+        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_named() {
+    if !is_root() {
+        return skipped("runs need root");
+    }
+    let home = Home::new();
+    let place = home.file("home", "a file").join("below");
+    for arguments in [&["run", "web", "--on", "native", "--offline"][..], &["image", "build", "--offline"]] {
+        let mut command = home.command(arguments);
+        let said = Said::of(&command.env("TILEMARK_HOME", &place).output().unwrap());
+        assert_eq!(said.code, Some(3), "{arguments:?}: {said:?}");
+        assert!(said.error.contains(place.to_str().unwrap()), "{arguments:?}: {said:?}");
+        assert!(said.error.contains("TILEMARK_HOME"), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn images_that_cannot_be_built() {
+    let home = Home::new();
+    let file = home.file("image.toml", "schema = 1\nnam = \"x\"\n");
+    let file = file.to_str().unwrap();
+    for (arguments, message, remedy) in [
+        (&["image", "build", file][..], "unknown key `nam`", "correct the file"),
+        (&["image", "build", "./wob.toml"], "cannot read ./wob.toml", "check the path"),
+        (&["image", "build", "wob"], "`wob` is built in; there are: first-look", "image.toml"),
+    ] {
+        refused(&home, &Refused { arguments, code: 2, message, remedy });
+    }
+    if !is_root() {
+        return skipped("runs need root");
+    }
+    let arguments = ["run", "web", "--on", "native", "--offline"];
+    let message = "is not in the cache";
+    refused(&home, &Refused { arguments: &arguments, code: 3, message, remedy: "--offline" });
+    assert!(!home.path().join("runs").exists(), "no record of what never began");
+}

@@ -1,0 +1,148 @@
+//! What the command promises beside measuring: its documents parse, its help is true, its colours can be off.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Home, TILEMARK};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::{
+    fs::{self, File},
+    io::Read,
+    process::Command,
+};
+use tilemark_record::RunDirectory;
+
+#[test]
+fn a_printed_plan_is_a_plan() {
+    let home = Home::new();
+    for scenario in ["first-look", "web", "disk", "density"] {
+        let said = home.says(&["plan", scenario, "--on", "native", "--tiles", "1,2", "--json"]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        home.file("plan.json", &said.out);
+        let plan = RunDirectory::at(home.path()).plan().unwrap();
+        assert_eq!(serde_json::to_value(&plan).unwrap(), said.json(), "nothing is lost");
+        assert_eq!(plan.scenario.name, scenario);
+        let text = home.says(&["plan", scenario, "--on", "native", "--tiles", "1,2"]).out;
+        assert!(text.contains("Time      about") && text.contains("Root      needed"), "{text}");
+    }
+    assert!(
+        !home.path().join("state").exists() && !home.path().join("cache").exists(),
+        "a plan touches nothing"
+    );
+}
+
+#[test]
+fn the_scenarios_inside_are_listed_and_shown() {
+    let home = Home::new();
+    let listed = home.says(&["scenarios", "list", "--json"]).json();
+    let names: Vec<&str> =
+        listed["scenarios"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["first-look", "web", "disk", "density"]);
+    let text = home.says(&["scenarios", "list"]).out;
+    for name in names {
+        assert!(text.contains(name));
+        // What is shown can be run from a file.
+        let file = home.file("shown.toml", &home.says(&["scenarios", "show", name]).out);
+        let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native", "--tiles", "1"]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+    assert_eq!(home.says(&["scenarios", "show", "wob"]).code, Some(2));
+}
+
+/// Commands that a help text lists.
+fn listed(help: &str) -> Vec<String> {
+    let commands = help.split("Commands:").nth(1).unwrap_or_default().split("Options:").next().unwrap();
+    let first = |line: &str| line.strip_prefix("  ")?.split(' ').next().map(str::to_owned);
+    commands.lines().filter_map(first).filter(|word| !word.is_empty() && word != "help").collect()
+}
+
+#[test]
+fn help_lists_what_works_and_nothing_else() {
+    let home = Home::new();
+    let help = home.says(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    // What is later work comes into this list when it works, and not before: `host`, `watch`.
+    let works = [
+        "doctor",
+        "plan",
+        "quick",
+        "run",
+        "capacity",
+        "ab",
+        "compare",
+        "report",
+        "runs",
+        "guests",
+        "load",
+        "data",
+        "broker",
+        "image",
+        "scenarios",
+        "recover",
+        "completion",
+    ];
+    let listed_here = listed(&help.out);
+    assert!(listed_here.len() >= 15, "{}", help.out);
+    for command in listed_here.iter().map(String::as_str) {
+        assert!(works.contains(&command), "`{command}` is listed");
+        let help = home.says(&[command, "--help"]);
+        assert_eq!(help.code, Some(0));
+        for below in listed(&help.out) {
+            assert_eq!(home.says(&[command, &below, "--help"]).code, Some(0), "{command} {below}");
+        }
+        assert!(!help.out.to_lowercase().contains("not yet"), "{}", help.out);
+    }
+    let said = home.says(&[]);
+    assert_eq!(said.code, Some(2), "without a command it says how it is used: {said:?}");
+    assert!(said.error.contains("Usage: tilemark"), "{said:?}");
+}
+
+#[test]
+fn completions_are_printed_for_shells() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let said = home.says(&["completion", shell]);
+        assert_eq!(said.code, Some(0));
+        assert!(said.out.contains("tilemark") && said.out.contains("capacity"), "{shell}: {}", said.out);
+    }
+}
+
+/// What a command writes on a terminal.
+fn on_a_terminal(home: &Home, arguments: &[&str], no_color: Option<&str>) -> String {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let its = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let mut command = Command::new(TILEMARK);
+    command.args(arguments).env("TILEMARK_HOME", home.path()).env("TERM", "xterm").env_remove("NO_COLOR");
+    command.envs(no_color.map(|value| ("NO_COLOR", value)));
+    command.stdin(its.try_clone().unwrap()).stdout(its.try_clone().unwrap()).stderr(its);
+    let mut child = command.spawn().unwrap();
+    // The last copies of its end go with it.
+    drop(command);
+    let mut written = Vec::new();
+    // A terminal whose other end is closed says so with an error.
+    let _ = File::from(ours).read_to_end(&mut written);
+    child.wait().unwrap();
+    String::from_utf8_lossy(&written).into_owned()
+}
+
+#[test]
+fn no_color_means_no_escape_codes() {
+    let home = Home::new();
+    for arguments in
+        [&["--help"][..], &["doctor"], &["plan", "wob"], &["plan", "--wob"], &["scenarios", "list"]]
+    {
+        let plain = on_a_terminal(&home, arguments, Some("1"));
+        assert!(!plain.is_empty() && !plain.contains('\x1b'), "{arguments:?}: {plain:?}");
+    }
+    // The same without it has colours: else nothing was tried above.
+    assert!(on_a_terminal(&home, &["doctor"], None).contains('\x1b'));
+    // An empty NO_COLOR is none.
+    assert!(on_a_terminal(&home, &["doctor"], Some("")).contains('\x1b'));
+    // Nobody's file or pipe gets colours.
+    assert!(!home.says(&["doctor"]).out.contains('\x1b'));
+    fs::remove_dir_all(home.path()).unwrap();
+}

@@ -1,0 +1,84 @@
+//! What the tests of the command share: it is started as a user would, in a home of its own.
+
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The program that is tested.
+pub const TILEMARK: &str = env!("CARGO_BIN_EXE_tilemark");
+
+/// A home without runs, images and anything under way.
+pub struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Self { folder: TempDir::with_prefix("tilemark-test-").unwrap() }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A command line in this home.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(TILEMARK);
+        command.env("TILEMARK_HOME", self.path()).env_remove("NO_COLOR").args(arguments);
+        command
+    }
+
+    /// What it says.
+    pub fn says(&self, arguments: &[&str]) -> Said {
+        Said::of(&self.command(arguments).output().unwrap())
+    }
+
+    /// A file in this home.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub error: String,
+}
+
+impl Said {
+    pub fn of(output: &std::process::Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout.clone()).unwrap(),
+            error: String::from_utf8(output.stderr.clone()).unwrap(),
+        }
+    }
+
+    /// The one document on standard output.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        let documents: Vec<Value> =
+            serde_json::Deserializer::from_str(&self.out).into_iter().collect::<Result<_, _>>().unwrap();
+        assert_eq!(documents.len(), 1, "not one document: {self:?}");
+        documents.into_iter().next().unwrap()
+    }
+}
+
+/// Says why a test cannot be; in CI that is a failure.
+#[track_caller]
+pub fn skipped(why: &str) {
+    println!("skipped: {why}");
+    assert!(std::env::var_os("TILEMARK_CI").is_none_or(|value| value != "1"), "skipped in CI: {why}");
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
