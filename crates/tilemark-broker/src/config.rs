@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::connection::Origin;
+
 /// From where a user may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -33,10 +35,10 @@ impl User {
     }
 
     /// Whether these credentials from such a peer are this user's.
-    pub(crate) fn admits(&self, name: &[u8], password: &[u8], is_loopback: bool) -> bool {
+    pub(crate) fn admits(&self, name: &[u8], password: &[u8], origin: Origin) -> bool {
         let same_name = self.name.as_bytes() == name;
         let same_password = same_bytes(self.password.as_bytes(), password);
-        same_name && same_password && (is_loopback || self.reach == Reach::Anywhere)
+        same_name && same_password && (origin == Origin::ThisMachine || self.reach == Reach::Anywhere)
     }
 }
 
@@ -92,10 +94,10 @@ mod tests {
     #[test]
     fn guest_is_admitted_from_this_machine_only_and_prints_no_password() {
         let guest = User::new("guest", "secret-word", Reach::Loopback);
-        assert!(guest.admits(b"guest", b"secret-word", true));
-        assert!(!guest.admits(b"guest", b"secret-word", false));
-        assert!(!guest.admits(b"guest", b"secret-worm", true));
-        assert!(!guest.admits(b"guest", b"", true));
+        assert!(guest.admits(b"guest", b"secret-word", Origin::ThisMachine));
+        assert!(!guest.admits(b"guest", b"secret-word", Origin::Elsewhere));
+        assert!(!guest.admits(b"guest", b"secret-worm", Origin::ThisMachine));
+        assert!(!guest.admits(b"guest", b"", Origin::ThisMachine));
         assert!(!format!("{guest:?}").contains("secret"));
     }
 }

@@ -9,6 +9,13 @@ use crate::slab::Key;
 
 pub(crate) type ConnectionId = Key;
 
+/// Where a peer is: guest may not come from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    ThisMachine,
+    Elsewhere,
+}
+
 /// Where the conversation stands.
 ///
 /// ```text
@@ -59,8 +66,7 @@ pub(crate) struct Capabilities {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) phase: Phase,
-    /// Whether the peer is on this machine: guest may not come from elsewhere.
-    pub(crate) is_loopback: bool,
+    pub(crate) origin: Origin,
     pub(crate) user: Box<[u8]>,
     pub(crate) capabilities: Capabilities,
     pub(crate) outbox: Outbox,
@@ -97,10 +103,10 @@ pub(crate) const FRAME_MAX: usize = 131_072;
 pub(crate) const CHANNEL_MAX: u16 = 2047;
 
 impl Connection {
-    pub(crate) fn new(is_loopback: bool, now: Instant) -> Self {
+    pub(crate) fn new(origin: Origin, now: Instant) -> Self {
         Self {
             phase: Phase::Header,
-            is_loopback,
+            origin,
             user: Box::default(),
             capabilities: Capabilities::default(),
             outbox: Outbox::default(),

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, Origin};
 use crate::engine::{Engine, Statistics};
 use crate::slab::Key;
 
@@ -177,7 +177,8 @@ impl EventLoop {
         sockopt::set_tcp_keepidle(&stream, Duration::from_secs(30))?;
         sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(10))?;
         sockopt::set_tcp_keepcnt(&stream, 3)?;
-        let id = self.engine.connect(peer.ip().to_canonical().is_loopback());
+        let is_here = peer.ip().to_canonical().is_loopback();
+        let id = self.engine.connect(if is_here { Origin::ThisMachine } else { Origin::Elsewhere });
         let interest = EventFlags::IN;
         if let Err(error) = epoll::add(&self.epoll, &stream, EventData::new_u64(id.to_u64()), interest) {
             self.engine.disconnect(id);

@@ -92,7 +92,7 @@ impl Engine {
         let (Some(name), Some(password)) = (parts.next(), parts.next()) else {
             return Err(Exception::new(ReplyCode::SyntaxError, "malformed PLAIN response"));
         };
-        if self.users.iter().any(|user| user.admits(name, password, connection.is_loopback)) {
+        if self.users.iter().any(|user| user.admits(name, password, connection.origin)) {
             connection.user = name.into();
             let heartbeat = self.limits.heartbeat_s;
             let frame_max = u32::try_from(FRAME_MAX).expect("128 KiB");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::config::{Config, User};
-use crate::connection::{Connection, ConnectionId, Phase};
+use crate::connection::{Connection, ConnectionId, Origin, Phase};
 use crate::exchange::{Exchange, ExchangeKind, ExchangeSettings};
 use crate::journal::Journal;
 use crate::outbox::Outbox;
@@ -118,8 +118,8 @@ impl Engine {
     }
 
     /// A peer has connected.
-    pub(crate) fn connect(&mut self, is_loopback: bool) -> ConnectionId {
-        self.connections.insert(Connection::new(is_loopback, self.now))
+    pub(crate) fn connect(&mut self, origin: Origin) -> ConnectionId {
+        self.connections.insert(Connection::new(origin, self.now))
     }
 
     /// Tells the time.

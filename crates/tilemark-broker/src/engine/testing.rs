@@ -9,7 +9,7 @@ use tilemark_amqp::{
 
 use super::Engine;
 use crate::config::Config;
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, Origin};
 
 /// A broker and its clock.
 pub(crate) struct Lab {
@@ -141,7 +141,7 @@ impl Lab {
 
     /// A peer that has said nothing yet.
     pub(crate) fn peer(&mut self) -> ConnectionId {
-        self.engine.connect(true)
+        self.engine.connect(Origin::ThisMachine)
     }
 
     /// A client that is logged in and has channel 1 open.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tilemark_amqp::{Method, PROTOCOL_HEADER, Properties};
 
+use crate::connection::Origin;
 use crate::engine::testing::{Lab, QueueFlags, consume, declare, get, name, publish};
 use crate::{Config, Reach, User};
 
@@ -33,10 +34,10 @@ fn guest_is_for_this_machine_and_others_come_from_anywhere() {
     let mut config = Config::new("127.0.0.1:0".parse().unwrap());
     config.users.push(User::new("run", "secret", Reach::Anywhere));
     let mut lab = Lab::with(&config);
-    let stranger = lab.engine.connect(false);
+    let stranger = lab.engine.connect(Origin::Elsewhere);
     lab.log_in(stranger, "guest", "guest");
     assert!(lab.hear(stranger).join("\n").contains("reply_code: 403"));
-    let stranger = lab.engine.connect(false);
+    let stranger = lab.engine.connect(Origin::Elsewhere);
     lab.log_in(stranger, "run", "secret");
     assert!(lab.hear(stranger).join("\n").contains("ConnectionOpenOk"));
 }
