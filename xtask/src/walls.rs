@@ -48,6 +48,8 @@ const ALLOWED: [(&str, &[&str]); 20] = [
         "tilemark-run",
         &[
             "tilemark-agent-protocol",
+            "tilemark-amqp-load",
+            "tilemark-broker",
             "tilemark-guests",
             "tilemark-host",
             "tilemark-image",
@@ -55,6 +57,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "tilemark-record",
             "tilemark-report",
             "tilemark-statistics",
+            "tilemark-store-data",
             "tilemark-sys",
             "tilemark-units",
         ],

@@ -5,6 +5,7 @@
 
 pub mod alone;
 pub mod conduct;
+pub mod data;
 pub mod diagnosis;
 mod drive;
 mod engine;
@@ -20,6 +21,7 @@ pub mod judge;
 mod keeper;
 pub mod lock;
 pub mod measure;
+pub mod messaging;
 mod pipeline;
 #[cfg(test)]
 mod pipeline_tests;

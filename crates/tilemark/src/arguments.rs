@@ -11,15 +11,15 @@ use std::path::PathBuf;
     after_help = "Begin with `tilemark doctor`, then `tilemark quick`. Exit codes: 0 done and trusted, 1 a bug \
 of ours, 2 bad scenario or flag, 3 host unfit, 4 a guest failed, 5 finished but not trusted, 6 host not restored."
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// What this host has, what is missing, what that costs and how to mend it
     Doctor(JsonOnly),
     /// What would be done, with minutes, memory and disk; touches nothing
@@ -44,6 +44,11 @@ pub enum Command {
     /// A load alone, against any address
     #[command(subcommand)]
     Load(LoadCommand),
+    /// Data for a load, as files
+    #[command(subcommand)]
+    Data(DataCommand),
+    /// The reference AMQP 0-9-1 broker, until Ctrl-C
+    Broker(BrokerArguments),
     /// The guest image
     #[command(subcommand)]
     Image(ImageCommand),
@@ -61,15 +66,15 @@ pub enum Command {
 
 /// Only `--json`.
 #[derive(Debug, Args)]
-pub struct JsonOnly {
+pub(crate) struct JsonOnly {
     /// Print one JSON document on standard output and everything else on standard error
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Where guests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum On {
+pub(crate) enum On {
     /// kvm, or stop and say why not
     Auto,
     /// QEMU with the processor's own virtualization
@@ -82,173 +87,173 @@ pub enum On {
 
 /// What all that resolve a scenario share.
 #[derive(Debug, Args)]
-pub struct Resolution {
+pub(crate) struct Resolution {
     /// How guests exist
     #[arg(long, value_enum, default_value = "auto")]
-    pub on: On,
+    pub(crate) on: On,
     /// A size of the scenario: quick, host or published
     #[arg(long)]
-    pub preset: Option<String>,
+    pub(crate) preset: Option<String>,
     /// Set a value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
-    pub set: Vec<(String, String)>,
+    pub(crate) set: Vec<(String, String)>,
     /// Seed of order, schedules and choices
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// `tilemark plan`.
 #[derive(Debug, Args)]
-pub struct PlanArguments {
+pub(crate) struct PlanArguments {
     /// A scenario's name or file
-    pub scenario: String,
+    pub(crate) scenario: String,
     #[command(flatten)]
-    pub resolution: Resolution,
+    pub(crate) resolution: Resolution,
     /// Tile counts instead of the ladder's
     #[arg(long, value_delimiter = ',')]
-    pub tiles: Option<Vec<u32>>,
+    pub(crate) tiles: Option<Vec<u32>>,
     /// Measure the native twin in the same blocks
     #[arg(long)]
-    pub twin: bool,
+    pub(crate) twin: bool,
     /// Print the plan as JSON
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// What all that measure share.
 #[derive(Debug, Args)]
-pub struct Measuring {
+pub(crate) struct Measuring {
     /// Put the record here instead of among the runs
     #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Fetch nothing: the image must be cached
     #[arg(long)]
-    pub offline: bool,
+    pub(crate) offline: bool,
     /// Wait for another run to end instead of stopping
     #[arg(long)]
-    pub wait: bool,
+    pub(crate) wait: bool,
     /// Run beside another run; the verdict is then at most "cannot tell"
     #[arg(long)]
-    pub not_alone: bool,
+    pub(crate) not_alone: bool,
     /// Print the result as one JSON document on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `tilemark run`.
 #[derive(Debug, Args)]
-pub struct RunArguments {
+pub(crate) struct RunArguments {
     /// A scenario's name or file
-    pub scenario: String,
+    pub(crate) scenario: String,
     #[command(flatten)]
-    pub resolution: Resolution,
+    pub(crate) resolution: Resolution,
     /// Tile counts instead of the ladder's
     #[arg(long, value_delimiter = ',')]
-    pub tiles: Option<Vec<u32>>,
+    pub(crate) tiles: Option<Vec<u32>>,
     /// Measure the native twin in the same blocks
     #[arg(long)]
-    pub twin: bool,
+    pub(crate) twin: bool,
     #[command(flatten)]
-    pub measuring: Measuring,
+    pub(crate) measuring: Measuring,
 }
 
 /// `tilemark capacity`.
 #[derive(Debug, Args)]
-pub struct CapacityArguments {
+pub(crate) struct CapacityArguments {
     /// A scenario's name or file
-    pub scenario: String,
+    pub(crate) scenario: String,
     #[command(flatten)]
-    pub resolution: Resolution,
+    pub(crate) resolution: Resolution,
     /// End within this, such as 10m
     #[arg(long)]
-    pub within: Option<String>,
+    pub(crate) within: Option<String>,
     #[command(flatten)]
-    pub measuring: Measuring,
+    pub(crate) measuring: Measuring,
 }
 
 /// `tilemark quick`.
 #[derive(Debug, Args)]
-pub struct QuickArguments {
+pub(crate) struct QuickArguments {
     /// End within this, such as 10m
     #[arg(long, default_value = "5m")]
-    pub within: String,
+    pub(crate) within: String,
     /// Seed of order, schedules and choices
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     #[command(flatten)]
-    pub measuring: Measuring,
+    pub(crate) measuring: Measuring,
 }
 
 /// `tilemark ab`.
 #[derive(Debug, Args)]
-pub struct AbArguments {
+pub(crate) struct AbArguments {
     /// A scenario's name or file
-    pub scenario: String,
+    pub(crate) scenario: String,
     #[command(flatten)]
-    pub resolution: Resolution,
+    pub(crate) resolution: Resolution,
     /// A value of the first side, such as `qemu.machine=pc`; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
-    pub a: Vec<(String, String)>,
+    pub(crate) a: Vec<(String, String)>,
     /// A value of the second side; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
-    pub b: Vec<(String, String)>,
+    pub(crate) b: Vec<(String, String)>,
     /// Tile counts instead of the ladder's first
     #[arg(long, value_delimiter = ',')]
-    pub tiles: Option<Vec<u32>>,
+    pub(crate) tiles: Option<Vec<u32>>,
     #[command(flatten)]
-    pub verdict: ExitVerdict,
+    pub(crate) verdict: ExitVerdict,
     #[command(flatten)]
-    pub measuring: Measuring,
+    pub(crate) measuring: Measuring,
 }
 
 /// Exit codes for `git bisect run`.
 #[derive(Debug, Args)]
-pub struct ExitVerdict {
+pub(crate) struct ExitVerdict {
     /// Exit 0 when B is no worse, 1 when it is worse by more than the tolerance, 125 for anything else
     #[arg(long)]
-    pub exit_verdict: bool,
+    pub(crate) exit_verdict: bool,
     /// How much worse is not worse
     #[arg(long, default_value = "0%")]
-    pub tolerance: String,
+    pub(crate) tolerance: String,
 }
 
 /// `tilemark compare`.
 #[derive(Debug, Args)]
-pub struct CompareArguments {
+pub(crate) struct CompareArguments {
     /// The first run: an id, a unique start of one, `last` or a path
-    pub a: String,
+    pub(crate) a: String,
     /// The second run
-    pub b: String,
+    pub(crate) b: String,
     #[command(flatten)]
-    pub verdict: ExitVerdict,
+    pub(crate) verdict: ExitVerdict,
     /// Print the comparison as one JSON document on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `tilemark report`.
 #[derive(Debug, Args)]
-pub struct ReportArguments {
+pub(crate) struct ReportArguments {
     /// An id, a unique start of one, `last` or a path
     #[arg(default_value = "last")]
-    pub run: String,
+    pub(crate) run: String,
     /// Write the HTML page here instead of into the record
     #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    pub(crate) html: Option<PathBuf>,
     /// Write the figures as CSV here
     #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
+    pub(crate) csv: Option<PathBuf>,
     /// Leave out host names and serial numbers
     #[arg(long)]
-    pub redact: bool,
+    pub(crate) redact: bool,
     /// Print the result as one JSON document on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `tilemark guests`.
 #[derive(Debug, Subcommand)]
-pub enum GuestsCommand {
+pub(crate) enum GuestsCommand {
     /// Start guests and leave them running
     Up(GuestsUpArguments),
     /// What runs
@@ -277,71 +282,189 @@ pub enum GuestsCommand {
 
 /// `tilemark guests up`.
 #[derive(Debug, Args)]
-pub struct GuestsUpArguments {
+pub(crate) struct GuestsUpArguments {
     /// How many
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub count: u32,
+    pub(crate) count: u32,
     /// What they are for
     #[arg(long, default_value = "idle", value_parser = ["idle", "web", "disk"])]
-    pub role: String,
+    pub(crate) role: String,
     /// How they exist
     #[arg(long, value_enum, default_value = "auto")]
-    pub on: On,
+    pub(crate) on: On,
     /// Clone them from a template (the default)
     #[arg(long, conflicts_with = "boot")]
-    pub clone: bool,
+    pub(crate) clone: bool,
     /// Boot each by itself
     #[arg(long)]
-    pub boot: bool,
+    pub(crate) boot: bool,
     /// Memory of each
     #[arg(long, default_value = "96MiB")]
-    pub memory: String,
+    pub(crate) memory: String,
     /// Do not wait ten idle seconds to read their memory
     #[arg(long)]
-    pub no_memory: bool,
+    pub(crate) no_memory: bool,
     /// Fetch nothing: the image must be cached
     #[arg(long)]
-    pub offline: bool,
+    pub(crate) offline: bool,
     /// Print one JSON document on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `tilemark load`.
 #[derive(Debug, Subcommand)]
-pub enum LoadCommand {
+pub(crate) enum LoadCommand {
     /// GET requests against a web server
     Web(LoadWebArguments),
+    /// As many messages as an AMQP 0-9-1 broker takes
+    MessagingThroughput(ThroughputArguments),
+    /// How long messages take through an AMQP 0-9-1 broker at a rate
+    MessagingLatency(LatencyArguments),
+}
+
+/// `tilemark load messaging-throughput`; the defaults are the standard run.
+#[derive(Debug, Args)]
+pub(crate) struct ThroughputArguments {
+    /// Such as amqp://guest:guest@127.0.0.1:5672
+    #[arg(long)]
+    pub(crate) broker: String,
+    /// Bytes of a message
+    #[arg(long, default_value_t = 16)]
+    pub(crate) size: usize,
+    /// Queues or topics
+    #[arg(long, default_value_t = 1)]
+    pub(crate) queues: u16,
+    /// Publishers of each
+    #[arg(long, default_value_t = 1)]
+    pub(crate) publishers: u16,
+    /// Subscribers of each
+    #[arg(long, default_value_t = 1)]
+    pub(crate) subscribers: u16,
+    /// How messages find their subscribers
+    #[arg(long, value_parser = ["shared", "fanout", "topic"], default_value = "shared")]
+    pub(crate) mode: String,
+    /// Durable queues and persistent messages
+    #[arg(long)]
+    pub(crate) durable: bool,
+    /// Publishes that may wait for their confirm; 0 asks for none
+    #[arg(long, default_value_t = 0)]
+    pub(crate) confirms: u32,
+    /// Acknowledge every so many; 0 is automatic
+    #[arg(long, default_value_t = 0)]
+    pub(crate) ack: u32,
+    /// Messages a subscriber may hold unacknowledged; 0 is no limit
+    #[arg(long, default_value_t = 0)]
+    pub(crate) prefetch: u16,
+    /// Publishes in a transaction; 0 uses none
+    #[arg(long, default_value_t = 0)]
+    pub(crate) transactions: u32,
+    /// Messages of each publisher; without it only time ends the load
+    #[arg(long)]
+    pub(crate) count: Option<u64>,
+    /// How long to publish, in seconds
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tilemark load messaging-latency`.
+#[derive(Debug, Args)]
+pub(crate) struct LatencyArguments {
+    /// Such as amqp://guest:guest@127.0.0.1:5672
+    #[arg(long)]
+    pub(crate) broker: String,
+    /// Bytes of a message
+    #[arg(long, default_value_t = 16)]
+    pub(crate) size: usize,
+    /// Messages a second, at intended times
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) rate: u64,
+    /// Durable queue and persistent messages
+    #[arg(long)]
+    pub(crate) durable: bool,
+    /// How long to publish, in seconds
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tilemark broker`.
+#[derive(Debug, Args)]
+pub(crate) struct BrokerArguments {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:5672")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// Folder of the journal; without one durable queues are refused
+    #[arg(long, value_name = "DIR")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+/// `tilemark data`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataCommand {
+    /// The online store's customers, orders and products as CSV
+    Store(DataStoreArguments),
+}
+
+/// `tilemark data store`.
+#[derive(Debug, Args)]
+pub(crate) struct DataStoreArguments {
+    /// Bytes of CSV, 10MB to 100GB; with `--as ds2` a label of the old kit
+    #[arg(long)]
+    pub(crate) size: String,
+    /// The same seed gives the same bytes, whatever the threads
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Form of the files
+    #[arg(long, value_parser = ["csv"], default_value = "csv")]
+    pub(crate) format: String,
+    /// Follow the row counts of the old kit
+    #[arg(long = "as", value_parser = ["ds2"], value_name = "KIT")]
+    pub(crate) like: Option<String>,
+    /// Threads that make rows; all when left out
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// The folder, new or empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `tilemark load web`.
 #[derive(Debug, Args)]
-pub struct LoadWebArguments {
+pub(crate) struct LoadWebArguments {
     /// Such as http://127.0.0.1:8080/index.html; the host must be an address
-    pub url: String,
+    pub(crate) url: String,
     /// Connections
     #[arg(long, default_value_t = 32)]
-    pub connections: u32,
+    pub(crate) connections: u32,
     /// How long to measure, in seconds
     #[arg(long, default_value_t = 10)]
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Requests a second, at intended times; without it each connection asks again when it was answered
     #[arg(long)]
-    pub rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// How requests of a rate are spread
     #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
-    pub arrival: String,
+    pub(crate) arrival: String,
     /// Seed of the schedule
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `tilemark image`.
 #[derive(Debug, Subcommand)]
-pub enum ImageCommand {
+pub(crate) enum ImageCommand {
     /// Build an image, or find it in the cache
     Build {
         /// `first-look`, or the path of an image.toml
@@ -374,7 +497,7 @@ pub enum ImageCommand {
 
 /// `tilemark scenarios`.
 #[derive(Debug, Subcommand)]
-pub enum ScenariosCommand {
+pub(crate) enum ScenariosCommand {
     /// Their names and what they measure
     List(JsonOnly),
     /// The text of one

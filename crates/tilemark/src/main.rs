@@ -23,6 +23,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return screen::refuse_flags(&error, given.iter().any(|argument| argument == "--json")),
     };
-    tilemark_run::conduct::count_interrupts();
+    // A broker has nothing to keep or give back: Ctrl-C may just end it.
+    if !matches!(arguments.command, arguments::Command::Broker(_)) {
+        tilemark_run::conduct::count_interrupts();
+    }
     commands::dispatch(arguments.command)
 }

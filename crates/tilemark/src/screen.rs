@@ -15,7 +15,7 @@ use tilemark_run::{
 
 /// In which form the outcome is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// For a person.
     Text,
     /// Exactly one JSON document on standard output.
@@ -24,13 +24,13 @@ pub enum Form {
 
 impl Form {
     /// As the flag says.
-    pub fn of(json: bool) -> Self {
+    pub(crate) fn of(json: bool) -> Self {
         if json { Self::Json } else { Self::Text }
     }
 }
 
 /// Tells a failure, and gives its exit code.
-pub fn fail(failure: &Failure, form: Form) -> ExitCode {
+pub(crate) fn fail(failure: &Failure, form: Form) -> ExitCode {
     match form {
         Form::Text => eprintln!("{}", explained(failure)),
         Form::Json => {
@@ -54,7 +54,7 @@ fn explained(failure: &Failure) -> String {
 }
 
 /// Tells flags that can't be read. Help and version are no failures.
-pub fn refuse_flags(error: &clap::Error, json: bool) -> ExitCode {
+pub(crate) fn refuse_flags(error: &clap::Error, json: bool) -> ExitCode {
     if json && error.use_stderr() {
         let text = error.render().to_string();
         let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
@@ -69,20 +69,20 @@ pub fn refuse_flags(error: &clap::Error, json: bool) -> ExitCode {
 }
 
 /// Prints the one document of `--json`.
-pub fn print_json(document: &impl Serialize) {
+pub(crate) fn print_json(document: &impl Serialize) {
     let text = serde_json::to_string_pretty(document).expect("documents have only text keys");
     print_text(&text);
 }
 
 /// Prints a text and ends its line. A reader that has gone away is no error.
-pub fn print_text(text: &str) {
+pub(crate) fn print_text(text: &str) {
     let mut out = stdout().lock();
     let _ = writeln!(out, "{}", text.trim_end());
     let _ = out.flush();
 }
 
 /// Colours and width of standard output.
-pub fn style() -> Style {
+pub(crate) fn style() -> Style {
     let colours = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let width = columns.or_else(terminal_width).unwrap_or(100);
@@ -100,14 +100,14 @@ fn console_size() -> Option<(usize, usize)> {
 }
 
 /// Shows on standard error how a job goes.
-pub struct Watcher {
+pub(crate) struct Watcher {
     bar: Option<ProgressBar>,
     last: Option<(Instant, String)>,
 }
 
 impl Watcher {
     /// A bar on a terminal, a line at each new step elsewhere.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{bar:24} {msg}").expect("the template is right");

@@ -14,7 +14,7 @@ use tilemark_run::{
 };
 
 /// Compares two records.
-pub fn compare(arguments: &CompareArguments) -> ExitCode {
+pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
     let form = Form::of(arguments.json);
     match compared(arguments) {
         Err(failure) => {

@@ -6,7 +6,7 @@ use tilemark_report::Colour;
 use tilemark_run::diagnosis;
 
 /// Says what this host has and lacks.
-pub fn doctor(json: bool) -> ExitCode {
+pub(crate) fn doctor(json: bool) -> ExitCode {
     let diagnosis = diagnosis::diagnose();
     match Form::of(json) {
         Form::Json => screen::print_json(&diagnosis.json()),

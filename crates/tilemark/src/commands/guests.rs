@@ -17,7 +17,7 @@ use tilemark_run::{
 };
 
 /// Starts, lists, talks to and ends guests.
-pub fn guests(command: GuestsCommand) -> ExitCode {
+pub(crate) fn guests(command: GuestsCommand) -> ExitCode {
     match command {
         GuestsCommand::Up(arguments) => up(&arguments),
         GuestsCommand::List(flags) => list(Form::of(flags.json)),

@@ -13,7 +13,7 @@ use tilemark_run::{
 };
 
 /// Builds, lists and moves images.
-pub fn image(command: ImageCommand) -> ExitCode {
+pub(crate) fn image(command: ImageCommand) -> ExitCode {
     match command {
         ImageCommand::Build { image, refresh, offline, json } => {
             let places = places();

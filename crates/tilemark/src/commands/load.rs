@@ -2,20 +2,24 @@
 
 use crate::{
     PROGRAM,
-    arguments::{LoadCommand, LoadWebArguments},
+    arguments::{LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments},
     screen::{self, Form},
 };
 use std::process::ExitCode;
 use tilemark_record::result::VerdictStatus;
 use tilemark_run::{
     alone::{self, AloneResult, WebAlone},
+    messaging::{self, Judged, LatencyAlone, Mode, ThroughputAlone},
     plan_words::Arrival,
+    wire::Failure,
 };
 
 /// Sends a load alone.
-pub fn load(command: LoadCommand) -> ExitCode {
+pub(crate) fn load(command: LoadCommand) -> ExitCode {
     match command {
         LoadCommand::Web(arguments) => web(&arguments),
+        LoadCommand::MessagingThroughput(arguments) => throughput(&arguments),
+        LoadCommand::MessagingLatency(arguments) => latency(&arguments),
     }
 }
 
@@ -62,4 +66,97 @@ fn described(result: &AloneResult) -> String {
     lines.extend(result.error_examples.iter().map(|error| format!("  {error}")));
     lines.extend(result.verdict.reasons.iter().map(|reason| format!("not trusted: {reason}")));
     lines.join("\n")
+}
+
+fn throughput(arguments: &ThroughputArguments) -> ExitCode {
+    let asked = ThroughputAlone {
+        broker: arguments.broker.clone(),
+        size: arguments.size,
+        queues: arguments.queues,
+        publishers: arguments.publishers,
+        subscribers: arguments.subscribers,
+        mode: match arguments.mode.as_str() {
+            "fanout" => Mode::Fanout,
+            "topic" => Mode::Topic,
+            _ => Mode::Shared,
+        },
+        durable: arguments.durable,
+        confirms: arguments.confirms,
+        ack: arguments.ack,
+        prefetch: arguments.prefetch,
+        transactions: arguments.transactions,
+        count: arguments.count,
+        seconds: arguments.seconds,
+    };
+    told(messaging::throughput(&asked), Form::of(arguments.json), |figures| {
+        format!(
+            "{:.0} messages/s ({:.0} transfers/s), {:.1} MB/s in and out\nlost {}, duplicated {}, reordered {}\n\
+             processor time of the load: {:.2} s",
+            figures.messages_per_s,
+            figures.transfers_per_s,
+            figures.megabytes_per_s,
+            figures.lost,
+            figures.duplicated,
+            figures.reordered,
+            figures.client_cpu_s,
+        )
+    })
+}
+
+fn latency(arguments: &LatencyArguments) -> ExitCode {
+    let asked = LatencyAlone {
+        broker: arguments.broker.clone(),
+        size: arguments.size,
+        rate: arguments.rate,
+        durable: arguments.durable,
+        seconds: arguments.seconds,
+    };
+    told(messaging::latency(&asked), Form::of(arguments.json), |figures| {
+        let latency = &figures.latency_ms;
+        format!(
+            "{:.0} messages/s\nlatency: mean {:.3} ms (deviation {:.3}), p50 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}\n\
+             sent late: p50 {:.1} µs, p99 {:.1} µs\nlost {}, duplicated {}, reordered {}",
+            figures.messages_per_s,
+            latency.mean,
+            latency.deviation,
+            latency.p50,
+            latency.p99,
+            latency.p999,
+            latency.max,
+            figures.send_lateness_us.p50,
+            figures.send_lateness_us.p99,
+            figures.lost,
+            figures.duplicated,
+            figures.reordered,
+        )
+    })
+}
+
+/// Tells a report with its verdict; in JSON the verdict stands among the figures.
+fn told<R: serde::Serialize>(
+    outcome: Result<Judged<R>, Failure>,
+    form: Form,
+    described: impl Fn(&R) -> String,
+) -> ExitCode {
+    let judged = match outcome {
+        Err(failure) => return screen::fail(&failure, form),
+        Ok(judged) => judged,
+    };
+    match form {
+        Form::Json => {
+            let mut document = serde_json::to_value(&judged.figures).expect("reports have only text keys");
+            document["verdict"] =
+                serde_json::to_value(&judged.verdict).expect("verdicts have only text keys");
+            screen::print_json(&document);
+        }
+        Form::Text => {
+            screen::print_text(&described(&judged.figures));
+            judged
+                .verdict
+                .reasons
+                .iter()
+                .for_each(|reason| screen::print_text(&format!("not trusted: {reason}")));
+        }
+    }
+    ExitCode::from(if judged.verdict.status == VerdictStatus::Trusted { 0 } else { 5 })
 }

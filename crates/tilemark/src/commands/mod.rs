@@ -1,6 +1,8 @@
 //! One file for each command. Each gives the exit code of the program.
 
+mod broker;
 mod compare;
+mod data;
 mod doctor;
 mod guests;
 mod image;
@@ -18,7 +20,7 @@ use tilemark_record::places::{Places, Surroundings};
 use tilemark_run::plan_words::Backend;
 
 /// Does what was asked.
-pub fn dispatch(command: Command) -> ExitCode {
+pub(crate) fn dispatch(command: Command) -> ExitCode {
     match command {
         Command::Doctor(flags) => doctor::doctor(flags.json),
         Command::Plan(arguments) => plan::plan(&arguments),
@@ -31,6 +33,8 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Runs(flags) => report::runs(flags.json),
         Command::Guests(command) => guests::guests(command),
         Command::Load(command) => load::load(command),
+        Command::Data(command) => data::data(&command),
+        Command::Broker(arguments) => broker::broker(arguments),
         Command::Image(command) => image::image(command),
         Command::Scenarios(command) => scenarios::scenarios(command),
         Command::Recover(flags) => recover::recover(flags.json),

@@ -12,7 +12,7 @@ use tilemark_run::{
 };
 
 /// Prints what would be done.
-pub fn plan(arguments: &PlanArguments) -> ExitCode {
+pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     let form = Form::of(arguments.json);
     let asked = Asked {
         scenario: arguments.scenario.clone(),

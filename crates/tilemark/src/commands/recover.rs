@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tilemark_run::recover::{Recovered, recover as remove_left};
 
 /// Removes what a killed run left behind.
-pub fn recover(json: bool) -> ExitCode {
+pub(crate) fn recover(json: bool) -> ExitCode {
     let form = Form::of(json);
     match remove_left(&places()) {
         Err(failure) => screen::fail(&failure, form),

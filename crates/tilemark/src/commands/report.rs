@@ -14,7 +14,7 @@ use tilemark_run::{
 };
 
 /// Draws a record again.
-pub fn report(arguments: &ReportArguments) -> ExitCode {
+pub(crate) fn report(arguments: &ReportArguments) -> ExitCode {
     let form = Form::of(arguments.json);
     match drawn(arguments, form) {
         Err(failure) => screen::fail(&failure, form),
@@ -51,7 +51,7 @@ fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
 }
 
 /// Lists what was measured.
-pub fn runs(json: bool) -> ExitCode {
+pub(crate) fn runs(json: bool) -> ExitCode {
     let listed = Runs::new(&places().runs).list();
     match Form::of(json) {
         Form::Json => {

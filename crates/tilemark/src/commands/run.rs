@@ -20,7 +20,7 @@ use tilemark_run::{
 };
 
 /// `tilemark run`
-pub fn run(arguments: &RunArguments) -> ExitCode {
+pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
     let asked = Asked {
         scenario: arguments.scenario.clone(),
         tiles: arguments.tiles.clone(),
@@ -31,7 +31,7 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
 }
 
 /// `tilemark capacity`
-pub fn capacity(arguments: &CapacityArguments) -> ExitCode {
+pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
     let within = match arguments.within.as_deref().map(span).transpose() {
         Ok(within) => within,
         Err(failure) => return screen::fail(&failure, Form::of(arguments.measuring.json)),
@@ -43,7 +43,7 @@ pub fn capacity(arguments: &CapacityArguments) -> ExitCode {
 
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of
 /// emulated guests to show that they live and serve.
-pub fn quick(arguments: &QuickArguments) -> ExitCode {
+pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
     let form = Form::of(arguments.measuring.json);
     let within = match span(&arguments.within) {
         Ok(within) => within,
@@ -67,7 +67,7 @@ pub fn quick(arguments: &QuickArguments) -> ExitCode {
 }
 
 /// `tilemark ab`
-pub fn ab(arguments: &AbArguments) -> ExitCode {
+pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
     let asked = Asked {
         scenario: arguments.scenario.clone(),
         tiles: arguments.tiles.clone().or(Some(vec![1])),

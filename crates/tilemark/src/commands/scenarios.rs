@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tilemark_run::prepare;
 
 /// Lists and shows the scenarios inside the program.
-pub fn scenarios(command: ScenariosCommand) -> ExitCode {
+pub(crate) fn scenarios(command: ScenariosCommand) -> ExitCode {
     match command {
         ScenariosCommand::List(flags) => {
             let known = prepare::scenarios();

@@ -1,0 +1,71 @@
+//! `tilemark data store`: the online store's data as CSV files.
+
+use crate::{
+    conduct::Listener,
+    wire::{Failure, FailureCode, Progress},
+};
+use serde::Serialize;
+use std::{path::PathBuf, time::Instant};
+use tilemark_store_data::{DataSize, Ds2Size, Generator, Manifest, Store, StoreDataError, write_files};
+
+/// Data that was asked for.
+#[derive(Debug, Clone)]
+pub struct StoreDataRequest {
+    /// Such as `4GB`.
+    pub size: String,
+    /// Row counts and labels of the old kit.
+    pub as_ds2: bool,
+    /// The same seed gives the same bytes, whatever the threads.
+    pub seed: u64,
+    /// Threads that make rows.
+    pub threads: usize,
+    /// The folder, new or empty.
+    pub out: PathBuf,
+}
+
+/// Data that was written.
+#[derive(Debug, Clone, Serialize)]
+pub struct StoreDataWritten {
+    /// Tables with rows, bytes and checksums.
+    pub manifest: Manifest,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Writes the data.
+pub fn store(request: &StoreDataRequest, listener: &mut dyn Listener) -> Result<StoreDataWritten, Failure> {
+    let store = if request.as_ds2 {
+        Store::ds2(request.size.parse::<Ds2Size>().map_err(bad_input)?, request.seed)
+    } else {
+        Store::of_size(request.size.parse::<DataSize>().map_err(bad_input)?, request.seed)
+    };
+    let expected = store.expected_bytes();
+    let generator = Generator::new(store, request.threads).map_err(bad_input)?;
+    let began = Instant::now();
+    let mut table = String::new();
+    let (mut finished, mut of_table) = (0, 0);
+    let manifest = write_files(&generator, &request.out, |progress| {
+        let name = format!("{:?}", progress.table).to_lowercase();
+        if name != table {
+            (finished, of_table, table) = (finished + of_table, 0, name);
+        }
+        of_table = progress.bytes;
+        let seconds_done = began.elapsed().as_secs_f64();
+        let part = (finished + of_table) as f64 / expected.max(1) as f64;
+        let seconds_expected = if part > 0.0 { seconds_done / part } else { 0.0 };
+        listener.progress(&Progress { doing: format!("writing {table}"), seconds_done, seconds_expected });
+    })
+    .map_err(|error| {
+        let remedy = error.remedy();
+        Failure::new(FailureCode::HostUnfit, &error, remedy)
+    })?;
+    let bytes = manifest.tables.iter().map(|table| table.sum.bytes).sum();
+    Ok(StoreDataWritten { manifest, bytes, seconds: began.elapsed().as_secs_f64() })
+}
+
+fn bad_input(error: StoreDataError) -> Failure {
+    let remedy = error.remedy();
+    Failure::new(FailureCode::BadInput, &error, remedy)
+}

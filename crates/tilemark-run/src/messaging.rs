@@ -1,0 +1,159 @@
+//! The reference broker and the messaging loads alone: `tilemark broker`, `tilemark load messaging-…`.
+
+use crate::wire::{Failure, FailureCode};
+use serde::Serialize;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use tilemark_amqp_load::{
+    BrokerAddress, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
+};
+use tilemark_broker::{BrokerError, Config, serve};
+use tilemark_record::result::{Verdict, VerdictStatus};
+
+pub use tilemark_amqp_load::Mode;
+
+/// Runs the reference broker until it fails or this process ends. `listening` is told its address once.
+pub fn broker(
+    listen: SocketAddr,
+    journal: Option<PathBuf>,
+    listening: impl FnOnce(SocketAddr),
+) -> Result<(), Failure> {
+    let failed = |error: BrokerError| {
+        let remedy = error.remedy();
+        Failure::new(FailureCode::HostUnfit, &error, remedy)
+    };
+    let broker = serve(Config { journal, ..Config::new(listen) }).map_err(failed)?;
+    listening(broker.address());
+    broker.wait().map(|_| ()).map_err(failed)
+}
+
+/// A throughput load that was asked for.
+#[derive(Debug, Clone)]
+pub struct ThroughputAlone {
+    /// Such as `amqp://guest:guest@127.0.0.1:5672`.
+    pub broker: String,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Queues or topics.
+    pub queues: u16,
+    /// Publishers of each.
+    pub publishers: u16,
+    /// Subscribers of each.
+    pub subscribers: u16,
+    /// How messages find their subscribers.
+    pub mode: Mode,
+    /// Messages survive a restart of the broker.
+    pub durable: bool,
+    /// Publishes that may wait for their confirm; 0: none are asked for.
+    pub confirms: u32,
+    /// Acknowledge every so many; 0: automatically.
+    pub ack: u32,
+    /// Messages a subscriber may hold unacknowledged; 0: no limit.
+    pub prefetch: u16,
+    /// Publishes in a transaction; 0: none.
+    pub transactions: u32,
+    /// Messages of each publisher; nothing: by time alone.
+    pub count: Option<u64>,
+    /// How long to publish.
+    pub seconds: u64,
+}
+
+/// A report with its verdict.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged<R> {
+    /// The figures.
+    pub figures: R,
+    /// Whether they can be trusted.
+    pub verdict: Verdict,
+}
+
+/// As many messages as the broker takes.
+pub fn throughput(asked: &ThroughputAlone) -> Result<Judged<ThroughputReport>, Failure> {
+    let load = ThroughputLoad {
+        size_bytes: asked.size,
+        queues: asked.queues,
+        publishers: asked.publishers,
+        subscribers: asked.subscribers,
+        mode: asked.mode,
+        durable: asked.durable,
+        confirms: asked.confirms,
+        ack: asked.ack,
+        prefetch: asked.prefetch,
+        transactions: asked.transactions,
+        count: asked.count,
+        seconds: Duration::from_secs(asked.seconds),
+        ..ThroughputLoad::new(address(&asked.broker)?)
+    };
+    let figures = tilemark_amqp_load::throughput(&load).map_err(failed)?;
+    let verdict = verdict(
+        &[
+            ("lost", figures.lost),
+            ("duplicated", figures.duplicated),
+            ("reordered", figures.reordered),
+            ("damaged", figures.damaged),
+            ("refused", figures.refused),
+        ],
+        &figures.errors,
+    );
+    Ok(Judged { figures, verdict })
+}
+
+/// A latency load that was asked for.
+#[derive(Debug, Clone)]
+pub struct LatencyAlone {
+    /// Such as `amqp://guest:guest@127.0.0.1:5672`.
+    pub broker: String,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Messages a second.
+    pub rate: u64,
+    /// Messages survive a restart of the broker.
+    pub durable: bool,
+    /// How long to publish.
+    pub seconds: u64,
+}
+
+/// How long messages take at a rate.
+pub fn latency(asked: &LatencyAlone) -> Result<Judged<LatencyReport>, Failure> {
+    let load = LatencyLoad {
+        size_bytes: asked.size,
+        rate: asked.rate,
+        durable: asked.durable,
+        seconds: Duration::from_secs(asked.seconds),
+        ..LatencyLoad::new(address(&asked.broker)?)
+    };
+    let figures = tilemark_amqp_load::latency(&load).map_err(failed)?;
+    let verdict = verdict(
+        &[
+            ("lost", figures.lost),
+            ("duplicated", figures.duplicated),
+            ("reordered", figures.reordered),
+            ("damaged", figures.damaged),
+        ],
+        &figures.errors,
+    );
+    Ok(Judged { figures, verdict })
+}
+
+fn address(text: &str) -> Result<BrokerAddress, Failure> {
+    text.parse().map_err(failed)
+}
+
+fn failed(error: LoadError) -> Failure {
+    let remedy = error.remedy();
+    let code = match &error {
+        LoadError::Setting { .. } => FailureCode::BadInput,
+        _ => FailureCode::HostUnfit,
+    };
+    Failure::new(code, &error, remedy)
+}
+
+fn verdict(counts: &[(&str, u64)], errors: &[String]) -> Verdict {
+    let mut reasons: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{count} messages were {what}"))
+        .collect();
+    reasons.extend(errors.iter().cloned());
+    let status = if reasons.is_empty() { VerdictStatus::Trusted } else { VerdictStatus::NotTrusted };
+    Verdict { status, reasons }
+}
