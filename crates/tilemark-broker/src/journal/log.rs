@@ -112,6 +112,11 @@ impl Journal {
     }
 
     #[cfg(test)]
+    pub(crate) fn segment_count(&self) -> usize {
+        self.segments.len()
+    }
+
+    #[cfg(test)]
     pub(crate) const fn live_bytes(&self) -> u64 {
         self.live_bytes
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tilemark_amqp::{Method, Properties};
 
-use crate::engine::testing::{Lab, QueueFlags, declare, get, publish};
+use crate::engine::testing::{Lab, QueueFlags, Quick, ack, declare, get, publish};
 use crate::journal::{Recovered, Writer};
 
 /// A disk that stores nothing, and fails when it is told to.
@@ -64,4 +64,28 @@ fn a_disk_that_fails_ends_those_who_rely_on_it_and_nobody_else() {
     assert!(lab.ask(bystander, &get("q", true))[0].starts_with("BasicGetOk"));
     lab.bytes(bystander, &publish(1, "", "q", Properties::PERSISTENT, b"x"));
     assert!(lab.hear(bystander).join("").contains("reply_code: 541"));
+}
+
+#[test]
+fn a_journal_stays_small_however_much_passes_through_it() {
+    let mut lab = Lab::new();
+    lab.engine.restore(&Recovered::default(), Box::new(Quick::default()));
+    lab.engine.journal_mut().expect("restored above").set_segment_bytes(20_000);
+    let client = lab.client();
+    lab.ask(client, &declare("kept", DURABLE));
+    lab.ask(client, &declare("q", DURABLE));
+    // One message that stays, in front of thousands that do not.
+    lab.bytes(client, &publish(1, "", "kept", Properties::PERSISTENT, b"old"));
+    for tag in 1..=2000 {
+        lab.bytes(client, &publish(1, "", "q", Properties::PERSISTENT, &[7; 1000]));
+        lab.ask(client, &get("q", false));
+        lab.send(client, 1, &ack(tag));
+        let journal = lab.engine.journal_mut().expect("restored above");
+        assert!(journal.segment_count() <= 4, "{} segments after {tag} messages", journal.segment_count());
+    }
+    let journal = lab.engine.journal_mut().expect("restored above");
+    assert_eq!(journal.live_messages(), 1);
+    lab.send(client, 1, &get("kept", true));
+    assert_eq!(lab.bodies(client), ["old"]);
+    assert_eq!(lab.engine.journal_mut().expect("restored above").live_messages(), 0);
 }

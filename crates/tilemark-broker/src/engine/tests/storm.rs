@@ -6,8 +6,10 @@ use rand::{RngExt, SeedableRng};
 use tilemark_amqp::{Method, Properties, Table, TableBuilder, put_method};
 
 use crate::connection::ConnectionId;
-use crate::engine::testing::{Lab, QueueFlags, bind, consume, declare_with, exchange, get, name, publish_as};
-use crate::journal::{Batch, Recovered, Writer};
+use crate::engine::testing::{
+    Lab, QueueFlags, Quick, bind, consume, declare_with, exchange, get, name, publish_as,
+};
+use crate::journal::Recovered;
 
 const NAMES: [&str; 4] = ["a", "b", "", "absent"];
 const EXCHANGES: [&str; 4] = ["", "amq.fanout", "amq.topic", "e"];
@@ -105,25 +107,6 @@ fn answer(lab: &mut Lab, client: ConnectionId) -> bool {
         }
     }
     lab.engine.is_ended(client)
-}
-
-/// A disk that is done at once.
-#[derive(Default)]
-struct Quick(u64);
-
-impl Writer for Quick {
-    fn is_idle(&self) -> bool {
-        true
-    }
-    fn submit(&mut self, batch: Batch) {
-        self.0 = batch.number;
-    }
-    fn stored(&self) -> u64 {
-        self.0
-    }
-    fn failure(&self) -> Option<String> {
-        None
-    }
 }
 
 #[test]
