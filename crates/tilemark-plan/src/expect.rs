@@ -96,6 +96,14 @@ pub fn of(points: &[Point], passes: &[Pass], search: Option<&Search>) -> Expecte
     }
 }
 
+/// What is left of a search's time when points on other backends have had theirs.
+pub fn less_what_is_besides(within: Span, points: &[Point]) -> Span {
+    let Some(first) = points.first() else { return within };
+    let besides = points.iter().filter(|point| point.backend != first.backend);
+    let taken: Duration = besides.map(|point| time_of(point) * point.measure.repeats).sum();
+    Span::new(within.get().saturating_sub(taken + time_of_templates(points)))
+}
+
 /// Doublings, halvings, then the boundary on both sides with all repeats, where the boundary is taken at a
 /// quarter of the limit for lack of better knowledge. `within` caps it.
 fn time_of_search(first: &Point, search: &Search) -> Duration {

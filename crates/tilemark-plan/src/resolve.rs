@@ -91,7 +91,8 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     let search = request.search.map(|asked| Search {
         from: scenario.ladder.tiles[0],
         limit: scenario.ladder.search_limit.min(crate::parse::GUESTS_MAX / scenario.guest.len() as u32),
-        within: asked.within,
+        // What is shown besides must end within the same time.
+        within: asked.within.map(|within| expect::less_what_is_besides(within, &points)),
     });
     let expected = expect::of(&points, &passes, search.as_ref());
     Ok(Plan {

@@ -10,7 +10,7 @@ use crate::{
     error::RecordError,
     events::Events,
     file::{read, sha256_of, write_whole},
-    result::RunResult,
+    result::{RESULT_SCHEMA, RunResult},
     rows::{SecondRow, TelemetryRow},
     summary::RepeatSummary,
 };
@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
-use tilemark_plan::plan::Plan;
+use tilemark_plan::plan::{PLAN_SCHEMA, Plan};
 
 const MANIFEST: &str = "manifest.json";
 
@@ -87,12 +87,26 @@ impl RunDirectory {
 
     /// The plan.
     pub fn plan(&self) -> Result<Plan, RecordError> {
-        self.read_json(&self.path.join("plan.json"))
+        self.read_versioned("plan.json", PLAN_SCHEMA)
     }
 
     /// The result.
     pub fn result(&self) -> Result<RunResult, RecordError> {
-        self.read_json(&self.path.join("result.json"))
+        self.read_versioned("result.json", RESULT_SCHEMA)
+    }
+
+    /// Reads a document unless its format is newer than this program knows.
+    fn read_versioned<T: DeserializeOwned>(&self, name: &str, known: u32) -> Result<T, RecordError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            schema: u32,
+        }
+        let path = self.path.join(name);
+        let found: Versioned = self.read_json(&path)?;
+        if found.schema > known {
+            return Err(RecordError::Newer { path, found: found.schema, known });
+        }
+        self.read_json(&path)
     }
 
     fn read_json<T: DeserializeOwned>(&self, path: &Path) -> Result<T, RecordError> {

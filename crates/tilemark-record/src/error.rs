@@ -29,6 +29,16 @@ pub enum RecordError {
         /// In which way.
         what: String,
     },
+    /// A format that a later version of Tilemark wrote.
+    #[error("{} has format {found}, and this program knows up to {known}", path.display())]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest that is known.
+        known: u32,
+    },
     /// The run never came to its end.
     #[error("the record {} was never closed", path.display())]
     Unfinished {
@@ -71,6 +81,9 @@ impl RecordError {
             }
             Self::Read { .. } => "check the path; `tilemark runs` lists what is there".to_owned(),
             Self::Damaged { .. } => "run it again, or restore the file from a copy".to_owned(),
+            Self::Newer { .. } => {
+                "read it with the version of Tilemark that wrote it, or a later one".to_owned()
+            }
             Self::Unfinished { .. } => "run it again; its events.ndjson tells how far it came".to_owned(),
             Self::Occupied { .. } => "name an empty or new directory".to_owned(),
             Self::NoSuchRun { .. } => "`tilemark runs` lists them; a path works too".to_owned(),

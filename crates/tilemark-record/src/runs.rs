@@ -70,10 +70,10 @@ impl Runs {
             }
         }
         let ids = self.ids();
-        if wanted == "last" {
-            if let Some(id) = ids.last() {
-                return Ok(RunDirectory::at(&self.path_of(id)));
-            }
+        if wanted == "last"
+            && let Some(id) = ids.last()
+        {
+            return Ok(RunDirectory::at(&self.path_of(id)));
         }
         if ids.iter().any(|id| id == wanted) {
             return Ok(RunDirectory::at(&self.path_of(wanted)));

@@ -81,3 +81,12 @@ fn nothing_is_written_where_something_is() {
     assert!(matches!(error, RecordError::Occupied { .. }));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn a_record_of_a_later_version_is_refused_by_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = closed_record(folder.path());
+    directory.write_text("result.json", "{\"schema\": 99}").unwrap();
+    let error = directory.result().unwrap_err();
+    assert!(matches!(error, RecordError::Newer { found: 99, known: 1, .. }), "{error}");
+}

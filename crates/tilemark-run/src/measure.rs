@@ -55,6 +55,10 @@ pub fn run(
 ) -> Result<Measured, Failure> {
     crate::need_root("measuring guests")?;
     let prepared = prepare(&request.asked)?;
+    if let Some(reason) = &prepared.out_of_reach {
+        listener.note(&format!("no difference can be shown by this run: {reason}"));
+    }
+    listener.note(&format!("this takes about {}", prepared.plan.expected.time.rounded()));
     let runs = Runs::new(&places.runs);
     let id = new_id(&runs, &prepared.plan.scenario.name);
     let lock = request.when_busy.map(|when| lock::take(&places.state, &id, when)).transpose()?;
@@ -144,6 +148,7 @@ pub fn record_failed(error: RecordError) -> Failure {
         RecordError::Read { .. }
         | RecordError::Damaged { .. }
         | RecordError::Unfinished { .. }
+        | RecordError::Newer { .. }
         | RecordError::Occupied { .. }
         | RecordError::NoSuchRun { .. }
         | RecordError::NotUnique { .. } => FailureCode::BadInput,

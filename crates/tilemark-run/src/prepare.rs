@@ -11,6 +11,7 @@ use tilemark_plan::{
     problem::Problems,
     resolve::{Request, SearchRequest, Sides, resolve},
 };
+use tilemark_statistics::{Arrangement, can_reach};
 use tilemark_units::{Bytes, Span};
 
 /// What the user asked of a scenario.
@@ -34,6 +35,8 @@ pub struct Asked {
     pub sides: Option<Sides>,
     /// Show besides that guests live and serve on this backend.
     pub demonstrate: Option<Backend>,
+    /// What is known of the accelerator already; `None`: it is timed if anything asked needs it.
+    pub kvm: Option<Accelerator>,
     /// Seeds order, schedules and choices.
     pub seed: u64,
 }
@@ -47,6 +50,18 @@ pub struct Prepared {
     pub facts: HostFacts,
     /// The scenario's text, as it was read.
     pub scenario_text: String,
+    /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
+    pub out_of_reach: Option<String>,
+}
+
+const REPEATS: &str = "measure.repeats";
+/// Pairs of two sides, unless the user says another number: the fewest that can give p < 0.01.
+const PAIRS: u32 = 8;
+
+fn out_of_reach(plan: &Plan) -> Option<String> {
+    let measure = &plan.points.first()?.measure;
+    let repeats = measure.repeats as usize;
+    can_reach(Arrangement::Pairs, repeats, measure.significance.get()).err().map(|missing| missing.reason)
 }
 
 /// Whether the accelerator must be timed.
@@ -76,15 +91,22 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let scenario_text = text_of(&asked.scenario)?;
     let draft = Draft::from_toml(&scenario_text, &asked.scenario).map_err(bad_input)?;
     let needs_probe = asked.on.is_none() || asked.on == Some(Backend::Kvm);
-    let facts = facts(if needs_probe { Probe::Time } else { Probe::Skip });
+    let facts = match &asked.kvm {
+        Some(known) => read_facts(&LiveHost, known.clone()),
+        None => facts(if needs_probe { Probe::Time } else { Probe::Skip }),
+    };
     let backend = choose(asked.on, &facts)?;
     let mut backends = vec![backend];
     if asked.twin && backend != Backend::Native {
         backends.push(Backend::Native);
     }
+    let mut settings = asked.settings.clone();
+    if asked.sides.is_some() && !settings.contains_key(REPEATS) {
+        settings.insert(REPEATS.to_owned(), PAIRS.to_string());
+    }
     let request = Request {
         preset: asked.preset.clone(),
-        settings: asked.settings.clone(),
+        settings,
         backends,
         tiles: asked.tiles.clone(),
         sides: asked.sides.clone(),
@@ -93,7 +115,8 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         seed: asked.seed,
     };
     let plan = resolve(&draft, &request, &summary(&facts)?).map_err(bad_input)?;
-    Ok(Prepared { plan, facts, scenario_text })
+    let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
+    Ok(Prepared { plan, facts, scenario_text, out_of_reach })
 }
 
 fn bad_input(problems: Problems) -> Failure {
@@ -167,18 +190,21 @@ pub struct Demonstration {
     pub demonstrate: Option<Backend>,
     /// Why guests are not measured, where they are not.
     pub why_not_kvm: Option<String>,
+    /// What the probe found.
+    pub kvm: Accelerator,
 }
 
 /// Guests where they run at speed; else the host itself, and emulated guests to show that they live.
 pub fn demonstration() -> Demonstration {
     let kvm = accelerator::probe_kvm();
     if kvm.verdict == AcceleratorVerdict::Usable {
-        return Demonstration { backend: Backend::Kvm, demonstrate: None, why_not_kvm: None };
+        return Demonstration { backend: Backend::Kvm, demonstrate: None, why_not_kvm: None, kvm };
     }
     Demonstration {
         backend: Backend::Native,
         demonstrate: Some(Backend::Emulated),
         why_not_kvm: Some(format!("kvm is not usable: {}", kvm.reason)),
+        kvm,
     }
 }
 

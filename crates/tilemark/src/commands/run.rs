@@ -59,6 +59,7 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
         preset: Some("quick".to_owned()),
         on: Some(shown.backend),
         demonstrate: shown.demonstrate,
+        kvm: Some(shown.kvm),
         search: Some(Some(within)),
         seed: arguments.seed,
         ..Asked::default()
