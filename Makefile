@@ -7,7 +7,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # What the program needs at run time, and what its tests need besides.
 TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
 TEST_TOOLS := $(TOOLS) chromium cpio fio kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
-	python3-pika xz-utils zstd
+	python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go)
 
 .PHONY: help quick build test install tools test-tools rust
 help:

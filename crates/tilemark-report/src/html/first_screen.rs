@@ -60,13 +60,7 @@ fn facts(view: &View) -> Vec<String> {
     facts.extend(Some(view.backends()).filter(|words| !words.is_empty()));
     facts.push(format!("{processor}, {threads} threads, {}", bytes(*memory_bytes)));
     facts.push(format!("Linux {kernel}"));
-    facts.extend(qemu.iter().map(|version| {
-        if version.to_ascii_lowercase().starts_with("qemu") {
-            version.clone()
-        } else {
-            format!("QEMU {version}")
-        }
-    }));
+    facts.extend(qemu.iter().map(|version| view::qemu_words(version)));
     facts.push(format!("Tilemark {tilemark}"));
     facts.push(format!("took {}", seconds(*took)));
     facts

@@ -99,7 +99,7 @@ fn facts(view: &View) -> String {
         vec![if provenance.host.is_empty() { "host not named".to_owned() } else { provenance.host.clone() }];
     facts.push(view.backends());
     facts.push(format!("Linux {}", provenance.kernel));
-    facts.extend(provenance.qemu.iter().map(|version| format!("QEMU {version}")));
+    facts.extend(provenance.qemu.iter().map(|version| view::qemu_words(version)));
     facts.push(format!("Tilemark {}", provenance.tilemark));
     facts.push(format!("took {}", number::seconds(provenance.seconds)));
     facts.extend(provenance.as_it_was.map(|same| match same {

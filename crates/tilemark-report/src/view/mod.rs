@@ -11,3 +11,8 @@ pub(crate) use charts::{Charts, charts, outcome_name, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, side_words};
 pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, measure_words, p99, table};
 pub(crate) use trust::{Chip, chips, cost, gate_words, sentence, trust};
+
+/// A version of QEMU with its name before it.
+pub(crate) fn qemu_words(version: &str) -> String {
+    if version.to_ascii_lowercase().starts_with("qemu") { version.to_owned() } else { format!("QEMU {version}") }
+}
