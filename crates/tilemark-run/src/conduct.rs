@@ -61,7 +61,11 @@ pub(crate) fn conduct(
         Job::Run(_) | Job::Guests(_) => Network::Own,
     };
     let mut kept = Kept::start(state, network, lock).map_err(|error| {
-        Failure::new(FailureCode::HostUnfit, &error, "be root, and check `tilemark doctor`")
+        Failure::new(
+            FailureCode::HostUnfit,
+            &error,
+            "be root, leave space where TILEMARK_HOME is, and check `tilemark doctor`",
+        )
     })?;
     // Held open, since the keeper removes it with the state folder.
     let mut log = File::open(state.log()).map_err(|error| engine_is_gone(&error.to_string()))?;

@@ -5,12 +5,13 @@
 //!    |  control socket   |   pidfd, and init dies with the keeper's thread                            |
 //!    +---------------------------------- messages (a socket pair) -----------------------------------+
 //! ```
-//! When the command ends (the control socket closes, `kill -9` included) the keeper ends init, and with it
+//! The keeper makes the run's state folder and control group before anything else, so that nothing is there
+//! without it. When the command ends (the control socket closes, `kill -9` included) the keeper ends init, and with it
 //! every process, mount, loop device and tap of the run. Then it removes the run's control group and state
 //! folder, and ends. For `guests up` the command hands over before it leaves. If the keeper itself is
 //! killed, init dies with it; what remains are the folder and the control group, which `recover` removes.
 
-use crate::state::StateFolder;
+use crate::state::{StateFolder, UnderWay};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     process::Signal,
@@ -42,6 +43,8 @@ const MESSAGES: i32 = 3;
 const CONTROL: i32 = 4;
 const LOCK: i32 = 5;
 
+/// What the keeper tells the command when the state folder is there; a text without it is why it is not.
+const STATE_STANDS: u8 = b'\n';
 /// What the command tells the keeper before it leaves `guests up` to it.
 const HAND_OVER: u8 = b'h';
 
@@ -73,24 +76,37 @@ impl Kept {
         let before = |source| SpawnError::Prepare { program: KEEPER.to_owned(), source };
         let (messages, engines_end) = UnixStream::pair().map_err(before)?;
         let (control, keepers_end) = UnixStream::pair().map_err(before)?;
-        let null = File::open("/dev/null").map_err(before)?;
-        let log = File::options().create(true).append(true).open(state.log()).map_err(before)?;
-        let errors = log.try_clone().map_err(before)?;
+        let null = || File::options().read(true).write(true).open("/dev/null").map_err(before);
+        let wanted = serde_json::to_string(&state.wanted()).expect("it has only text keys");
         let mut spawn = Spawn::this_program("tilemark-keeper")
             .and_then(|spawn| spawn.argument(KEEPER))
             .and_then(|spawn| spawn.argument(state.path()))
             .and_then(|spawn| spawn.argument(network.name()))
+            .and_then(|spawn| spawn.argument(wanted))
             .map_err(before)?
             .own_session()
-            .hand(null.into(), 0)
-            .hand(log.into(), 1)
-            .hand(errors.into(), 2)
+            .hand(null()?.into(), 0)
+            .hand(null()?.into(), 1)
+            .hand(null()?.into(), 2)
             .hand(engines_end.into(), MESSAGES)
             .hand(keepers_end.into(), CONTROL);
         if let Some(lock) = lock {
             spawn = spawn.hand(lock.into(), LOCK);
         }
-        Ok(Self { keeper: spawn.start()?, control, messages })
+        let mut kept = Self { keeper: spawn.start()?, control, messages };
+        kept.wait_for_state().map_err(before)?;
+        Ok(kept)
+    }
+
+    /// Waits until the keeper has made the state folder. One that could not says why.
+    fn wait_for_state(&mut self) -> io::Result<()> {
+        let mut told = [0];
+        if self.control.read(&mut told)? == 1 && told == [STATE_STANDS] {
+            return Ok(());
+        }
+        let mut why = String::from_utf8_lossy(&told).into_owned();
+        self.control.read_to_string(&mut why)?;
+        Err(io::Error::other(why.trim_matches('\0').to_owned()))
     }
 
     /// Leaves everything to the keeper: it stays when this process ends.
@@ -125,13 +141,19 @@ pub(crate) fn keeper_main(arguments: &[String]) -> ExitCode {
 }
 
 fn keep(arguments: &[String]) -> io::Result<Ended> {
-    let [state, network] = arguments else {
+    let [state, network, wanted] = arguments else {
         return Err(io::Error::other("the keeper is started by the command, not by hand"));
     };
     let state = StateFolder::at(Path::new(state));
     let messages = take_handed(MESSAGES)?;
-    let control = UnixStream::from(take_handed(CONTROL)?);
-    state.write_keeper(std::process::id())?;
+    let mut control = UnixStream::from(take_handed(CONTROL)?);
+    let made = serde_json::from_str(wanted).map_err(io::Error::from).and_then(|wanted| make(&state, wanted));
+    // A command that is gone is found to be so below.
+    let _ = match &made {
+        Ok(()) => control.write_all(&[STATE_STANDS]),
+        Err(error) => control.write_all(error.to_string().as_bytes()),
+    };
+    made?;
     let init = start_init(messages, network, &state);
     let ended = match &init {
         Ok(init) => watch(init, control),
@@ -140,6 +162,17 @@ fn keep(arguments: &[String]) -> io::Result<Ended> {
     // Whatever happened: nothing of the run may stay.
     state.remove_with_cgroup()?;
     ended
+}
+
+/// Makes the state folder and writes into its log from now on.
+fn make(state: &StateFolder, wanted: UnderWay) -> io::Result<()> {
+    state.make(wanted)?;
+    let logged = || -> io::Result<()> {
+        let log = File::options().create(true).append(true).open(state.log())?;
+        rustix::stdio::dup2_stdout(&log)?;
+        Ok(rustix::stdio::dup2_stderr(&log)?)
+    };
+    logged().or_else(|error| state.remove_with_cgroup().and(Err(error)))
 }
 
 fn start_init(messages: OwnedFd, network: &str, state: &StateFolder) -> Result<Child, SpawnError> {

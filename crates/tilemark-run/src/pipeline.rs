@@ -15,7 +15,7 @@ use crate::{
     wire::{Failure, FailureCode, Progress},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tilemark_guests::{
@@ -345,7 +345,7 @@ pub(crate) struct Modes {
 impl Modes {
     /// How long the templates took; nothing without one.
     pub(crate) fn seconds(&self) -> Option<f64> {
-        (!self.templates.is_empty()).then(|| self.took.as_secs_f64())
+        (!self.templates.is_empty()).then_some(self.took.as_secs_f64())
     }
 }
 
@@ -360,10 +360,9 @@ impl<'a> Started<'a> {
         let mut templates = BTreeMap::new();
         if point.backend != plan::Backend::Native && point.measure.start == Start::Clone {
             for guest in &point.guests {
-                let kind = template_kind(guest);
-                if !templates.contains_key(&kind) {
+                if let Entry::Vacant(place) = templates.entry(template_kind(guest)) {
                     let service = services::service(point, guest);
-                    templates.insert(kind, self.backend.template(guest, &service).map_err(guest_failed)?);
+                    place.insert(self.backend.template(guest, &service).map_err(guest_failed)?);
                 }
             }
         }

@@ -49,6 +49,7 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Keeper;
     use std::fs;
 
     #[test]
@@ -63,16 +64,16 @@ mod tests {
             runs: home.path().join("r"),
             state: home.path().join("s"),
         };
-        for (name, keeper) in [("dead", 0), ("alive", std::process::id())] {
+        let alive = Keeper::of(std::process::id()).unwrap();
+        let dead = Keeper { start_ticks: alive.start_ticks + 1, ..alive };
+        for (name, keeper) in [("dead", dead), ("alive", alive)] {
             let folder = places.state.join(name);
             fs::create_dir_all(&folder).unwrap();
-            let state = StateFolder::at(&folder);
             let under_way = serde_json::json!({
                 "id": name, "kind": "run", "boot_id": boot_id().unwrap(), "record": null, "cgroup": null,
-                "keeper": null,
+                "keeper": keeper,
             });
             fs::write(folder.join("under-way.json"), under_way.to_string()).unwrap();
-            state.write_keeper(keeper).unwrap();
         }
         let recovered = recover(&places).unwrap();
         assert_eq!(

@@ -1,7 +1,8 @@
 //! The state folder of something under way: who keeps it, where its record is, how it is found again.
 //!
 //! `STATE/ID/` holds `under-way.json`, the keeper's log and, for `guests up`, the socket by which other
-//! commands reach the engine. It goes when the keeper ends; if the keeper was killed, `recover` removes it.
+//! commands reach the engine. The keeper makes it and removes it, so that a command can be killed at any
+//! moment; if the keeper itself was killed, `recover` removes it.
 
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,8 @@ fn start_ticks(pid: u32) -> Option<u64> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StateFolder {
     path: PathBuf,
+    /// What its keeper is to write into it.
+    wanted: Option<UnderWay>,
 }
 
 /// How long killed processes may take to be gone.
@@ -78,34 +81,48 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const UNDER_WAY: &str = "under-way.json";
 
 impl StateFolder {
-    /// Makes one, with a control group if the host has cgroup2.
+    /// Says what one shall be. Only the folder of all of them is made now; its keeper makes the rest.
     pub(crate) fn create(states: &Path, id: &str, kind: &str, record: Option<&Path>) -> io::Result<Self> {
-        let path = states.join(id);
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        fs::create_dir_all(states).and_then(|()| fs::create_dir(&path)).map_err(named)?;
-        let folder = Self { path };
-        let cgroup = Group::create(&format!("tilemark.{id}")).ok();
-        folder.write(&UnderWay {
+        fs::create_dir_all(states).map_err(|error| named(states, &error))?;
+        let wanted = UnderWay {
             id: id.to_owned(),
             kind: kind.to_owned(),
             boot_id: boot_id()?,
             record: record.map(Path::to_owned),
-            cgroup: cgroup.map(|cgroup| cgroup.path().to_owned()),
+            cgroup: None,
             keeper: None,
-        })?;
-        Ok(folder)
+        };
+        Ok(Self { path: states.join(id), wanted: Some(wanted) })
+    }
+
+    /// What its keeper is to write into it.
+    pub(crate) fn wanted(&self) -> Option<&UnderWay> {
+        self.wanted.as_ref()
+    }
+
+    /// The keeper's part: makes it, with a control group if the host has cgroup2.
+    pub(crate) fn make(&self, wanted: UnderWay) -> io::Result<()> {
+        fs::create_dir(&self.path).map_err(|error| named(&self.path, &error))?;
+        let cgroup = Group::create(&format!("tilemark.{}", wanted.id)).ok();
+        let keeper = Keeper::of(std::process::id());
+        let path = cgroup.as_ref().map(|cgroup| cgroup.path().to_owned());
+        self.write(&UnderWay { cgroup: path, keeper, ..wanted }).inspect_err(|_| {
+            // What is half made goes; the error that counts is the one above.
+            let _ = cgroup.map(|cgroup| cgroup.end(PATIENCE));
+            let _ = fs::remove_dir_all(&self.path);
+        })
     }
 
     /// Takes up one that exists.
     pub(crate) fn at(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), wanted: None }
     }
 
     /// All that exist.
     pub(crate) fn all(states: &Path) -> Vec<Self> {
         let Ok(entries) = fs::read_dir(states) else { return Vec::new() };
         let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
-        folders.map(|path| Self { path }).collect()
+        folders.map(|path| Self { path, wanted: None }).collect()
     }
 
     /// Where it is.
@@ -136,13 +153,6 @@ impl StateFolder {
         fs::rename(aside, self.path.join(UNDER_WAY))
     }
 
-    /// Notes who keeps it.
-    pub(crate) fn write_keeper(&self, pid: u32) -> io::Result<()> {
-        let mut under_way = self.under_way()?;
-        under_way.keeper = Keeper::of(pid);
-        self.write(&under_way)
-    }
-
     /// Its control group, to start processes in.
     pub(crate) fn open_cgroup(&self) -> Option<OwnedFd> {
         let path = self.under_way().ok()?.cgroup?;
@@ -160,6 +170,11 @@ impl StateFolder {
             _ => Ok(()),
         }
     }
+}
+
+/// The system's reason does not name the path.
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// The boot of this host.

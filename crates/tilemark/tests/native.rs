@@ -214,7 +214,7 @@ impl Running<'_> {
             }
             assert_eq!(self.child.try_wait().unwrap(), None, "it ended before: {what}; {}", self.error());
             assert!(Instant::now() < until, "waited in vain: {what}; {}", self.error());
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -344,15 +344,26 @@ fn a_record_is_not_put_where_something_is() {
 fn a_killed_command_leaves_nothing_at_any_moment() {
     let Some(real) = Real::new() else { return };
     let mut under_way_at_kill = 0;
-    for after_ms in [0, 60, 120, 250, 400, 600, 900, 1400, 2200, 3500] {
+    // The first while it reads plan and image, the others counted from the moment when something is there.
+    for after_ms in
+        [None, Some(0), Some(2), Some(5), Some(15), Some(50), Some(150), Some(500), Some(1500), Some(3000)]
+    {
         let mut running = real.start(&[&RUN[..], &["--set", "measure.length=10s"]].concat());
-        thread::sleep(Duration::from_millis(after_ms));
+        if let Some(after_ms) = after_ms {
+            running.until("a state folder", |real| {
+                fs::read_dir(real.home.path().join("state"))
+                    .ok()?
+                    .flatten()
+                    .find(|entry| entry.path().is_dir())
+            });
+            thread::sleep(Duration::from_millis(after_ms));
+        }
         let (under_way, processes) = (real.under_way(), Process::descendants(running.child.id() as i32));
         assert_eq!(running.child.try_wait().unwrap(), None, "{}", running.error());
         running.signal(Signal::KILL);
         running.child.wait().unwrap();
         let cgroup = under_way.as_ref().and_then(|under_way| under_way.cgroup.clone());
-        println!("killed after {after_ms} ms: {} processes, {under_way:?}", processes.len());
+        println!("killed after {after_ms:?} ms: {} processes, {under_way:?}", processes.len());
         under_way_at_kill += u32::from(under_way.is_some());
         real.all_gone(&processes, cgroup.as_slice());
     }
