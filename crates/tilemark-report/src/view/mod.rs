@@ -14,5 +14,9 @@ pub(crate) use trust::{Chip, chips, cost, gate_words, sentence, trust};
 
 /// A version of QEMU with its name before it.
 pub(crate) fn qemu_words(version: &str) -> String {
-    if version.to_ascii_lowercase().starts_with("qemu") { version.to_owned() } else { format!("QEMU {version}") }
+    if version.to_ascii_lowercase().starts_with("qemu") {
+        version.to_owned()
+    } else {
+        format!("QEMU {version}")
+    }
 }
