@@ -30,7 +30,7 @@ fn tests_folder() -> PathBuf {
 
 impl Client {
     fn pika() -> Option<Self> {
-        let found = Command::new("python3").args(["-c", "import pika"]).stderr(Stdio::null()).status();
+        let found = Command::new("/usr/bin/python3").args(["-c", "import pika"]).stderr(Stdio::null()).status();
         if found.is_ok_and(|status| status.success()) {
             Some(Self::Pika)
         } else {
@@ -78,7 +78,7 @@ impl Client {
     fn play(&self, address: SocketAddr, scenario: &str) {
         let mut command = match self {
             Self::Pika => {
-                let mut command = Command::new("python3");
+                let mut command = Command::new("/usr/bin/python3");
                 command.arg(tests_folder().join("pika_client.py"));
                 command
             }

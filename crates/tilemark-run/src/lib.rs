@@ -1,7 +1,7 @@
 //! The pipeline, the keeper, order and clean-up: the only crate that sees host, guests and load together.
 //!
 //! The command calls [`measure::run`] and its siblings; they start a keeper, which starts an engine inside
-//! namespaces of the job's own, which does the job ([`keeper`] draws it).
+//! namespaces of the job's own, which does the job (`keeper.rs` draws it).
 
 pub mod alone;
 pub mod conduct;
