@@ -30,7 +30,8 @@ fn tests_folder() -> PathBuf {
 
 impl Client {
     fn pika() -> Option<Self> {
-        let found = Command::new("/usr/bin/python3").args(["-c", "import pika"]).stderr(Stdio::null()).status();
+        let found =
+            Command::new("/usr/bin/python3").args(["-c", "import pika"]).stderr(Stdio::null()).status();
         if found.is_ok_and(|status| status.success()) {
             Some(Self::Pika)
         } else {

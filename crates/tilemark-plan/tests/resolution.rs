@@ -1,5 +1,7 @@
 //! What resolution promises, on hosts and scenarios made for it.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
+
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_plan::{

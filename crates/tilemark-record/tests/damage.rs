@@ -1,5 +1,7 @@
 //! A record is whole, or its reader says what is wrong with it.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
+
 use std::{collections::BTreeMap, fs, path::Path};
 use tilemark_plan::{
     builtin::builtin,

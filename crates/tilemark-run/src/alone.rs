@@ -138,12 +138,13 @@ fn result(
     if busy > SENDER_BUSY_MAX && asked.rate.is_some() {
         reasons.push(format!("the load used {:.0} % of its processor", busy * 100.0));
     }
-    if let (Some(lateness), Some(p99)) = (figures.lateness_us.p99, figures.latency_ms.p99) {
-        if asked.rate.is_some() && lateness / 1e3 > LATENESS_OF_P99_MAX * p99 {
-            reasons.push(format!(
-                "requests were sent {lateness:.0} µs late at p99, beside a latency of {p99:.3} ms"
-            ));
-        }
+    if let (Some(_), Some(lateness), Some(p99)) =
+        (asked.rate, figures.lateness_us.p99, figures.latency_ms.p99)
+        && lateness / 1e3 > LATENESS_OF_P99_MAX * p99
+    {
+        reasons.push(format!(
+            "requests were sent {lateness:.0} µs late at p99, beside a latency of {p99:.3} ms"
+        ));
     }
     if figures.counts.completed == 0 {
         reasons.push("nothing was answered rightly".to_owned());

@@ -137,7 +137,7 @@ fn receive_from(mut messages: Messages) -> Receiver<FromEngine> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         // Ends when the engine is gone, sends what is no message, or nobody listens any more.
-        while let Ok(Some(message)) = messages.next() {
+        while let Ok(Some(message)) = messages.receive() {
             if sender.send(message).is_err() {
                 break;
             }

@@ -90,14 +90,14 @@ fn converse(program: &Program) -> io::Result<ExitCode> {
     let stream = keeper::messages_of_engine()?;
     let teller = Teller::to(stream.try_clone()?);
     let mut messages = Messages::of(stream);
-    let Some(ToEngine::Begin(job)) = messages.next()? else {
+    let Some(ToEngine::Begin(job)) = messages.receive()? else {
         return Err(io::Error::other("the command sent no job"));
     };
     let wishes = Wishes::default();
     let noted = wishes.clone();
     thread::spawn(move || {
         loop {
-            match messages.next() {
+            match messages.receive() {
                 Ok(Some(ToEngine::Interrupt)) => noted.note(Wish::Stop),
                 Ok(Some(ToEngine::Begin(_))) => {}
                 Ok(Some(ToEngine::Quit)) | Ok(None) | Err(_) => return noted.note(Wish::Quit),

@@ -474,7 +474,7 @@ pub(crate) fn run_into(
     let (told, heard) = UnixStream::pair().unwrap();
     let listener = thread::spawn(move || {
         let (mut messages, mut notes) = (Messages::of(heard), Vec::new());
-        while let Some(message) = messages.next().unwrap() {
+        while let Some(message) = messages.receive().unwrap() {
             if let FromEngine::Note(text) = message {
                 notes.push(text);
             }

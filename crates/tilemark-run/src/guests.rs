@@ -133,7 +133,7 @@ fn ask(state: &StateFolder, asked: &AskGuests) -> Result<GuestsAnswer, Failure> 
     };
     let mut stream = UnixStream::connect(state.socket()).map_err(failed)?;
     send(&mut stream, asked).map_err(failed)?;
-    match Messages::of(stream).next().map_err(failed)? {
+    match Messages::of(stream).receive().map_err(failed)? {
         Some(GuestsAnswer::Failed(failure)) => Err(failure),
         Some(answer) => Ok(answer),
         None => Err(failed(io::ErrorKind::UnexpectedEof.into())),
@@ -189,10 +189,10 @@ pub fn console(places: &Places, guest: &str) -> Result<PathBuf, Failure> {
 
 fn keeper_of(places: &Places, guest: &str) -> Result<StateFolder, Failure> {
     for state in keepers(places) {
-        if let GuestsAnswer::List(ready) = ask(&state, &AskGuests::List)? {
-            if ready.guests.iter().any(|known| known.name == guest) {
-                return Ok(state);
-            }
+        if let GuestsAnswer::List(ready) = ask(&state, &AskGuests::List)?
+            && ready.guests.iter().any(|known| known.name == guest)
+        {
+            return Ok(state);
         }
     }
     Err(Failure::told(

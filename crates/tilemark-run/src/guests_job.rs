@@ -195,7 +195,7 @@ fn serve(
         let Ok(writing) = stream.try_clone() else { continue };
         // Whoever connects and says nothing must not keep others out.
         let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-        let Ok(Some(asked)) = Messages::of(stream).next::<AskGuests>() else { continue };
+        let Ok(Some(asked)) = Messages::of(stream).receive::<AskGuests>() else { continue };
         let answer = match &asked {
             AskGuests::List => GuestsAnswer::List(Box::new(ready.clone())),
             AskGuests::Down => GuestsAnswer::GoingDown,

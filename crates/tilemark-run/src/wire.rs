@@ -134,7 +134,7 @@ impl Messages {
     }
 
     /// The next message; `None` when the other end is gone.
-    pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+    pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let mut line = String::new();
         match self.lines.read_line(&mut line) {
             Ok(0) => Ok(None),
