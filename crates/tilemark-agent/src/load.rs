@@ -8,7 +8,10 @@ use crate::decoder::{Decoder, Incoming};
 use std::{
     error::Error,
     io::{self, Read, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
 };
 use tilemark_agent_protocol::{
@@ -54,6 +57,7 @@ fn failure(error: &dyn Error, remedy: &str) -> LoadEvent {
 pub(crate) struct RunningLoad {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
+    over: Arc<AtomicBool>,
 }
 
 impl RunningLoad {
@@ -61,17 +65,27 @@ impl RunningLoad {
     pub(crate) fn start(job: LoadJob, mut send: impl FnMut(LoadEvent) + Send + 'static) -> io::Result<Self> {
         let stop = Arc::new(Stop::new()?);
         let its_stop = Arc::clone(&stop);
-        let work = move || perform(&job, &its_stop, &mut |event| send(fitted(event)));
+        let over = Arc::new(AtomicBool::new(false));
+        let its_over = Arc::clone(&over);
+        let work = move || {
+            perform(&job, &its_stop, &mut |event| {
+                // Before the host reads it: it may ask for the next load at once.
+                if matches!(event, LoadEvent::Done(_) | LoadEvent::Failed { .. }) {
+                    its_over.store(true, Ordering::Release);
+                }
+                send(fitted(event));
+            });
+        };
         let thread = Some(thread::Builder::new().name("load".to_owned()).spawn(work)?);
-        Ok(Self { stop, thread })
+        Ok(Self { stop, thread, over })
     }
     /// Ends it early; its `Done` still comes.
     pub(crate) fn stop(&self) {
         self.stop.ask();
     }
-    /// Whether its last event was sent.
+    /// Whether its last event was sent, or is being sent.
     pub(crate) fn is_over(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.over.load(Ordering::Acquire) || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 

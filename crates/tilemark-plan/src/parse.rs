@@ -115,6 +115,10 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     for load in &scenario.load {
         check_load(scenario, load, &mut say);
     }
+    let of_disks = scenario.load.iter().filter(|load| load.disk.is_some());
+    for guest in repeated(of_disks.map(|load| load.guest.as_str())) {
+        say(format!("guest `{guest}` has two disk loads"), "a guest runs one load from inside: give it one");
+    }
     problems
 }
 

@@ -312,6 +312,10 @@ fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem
         }
     }
     problems.dedup();
+    if request.search.is_some() && points.iter().any(|point| !point.vary.is_empty()) {
+        let remedy = "leave out `vary` in a copy of the scenario, or use `run`";
+        problems.push(Problem::new("a search has one answer, and this scenario varies something", remedy));
+    }
     if request.backends.is_empty() {
         problems
             .push(Problem::new("no backend was chosen", "say `--on native`, `--on emulated` or `--on kvm`"));

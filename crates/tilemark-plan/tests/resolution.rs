@@ -9,7 +9,7 @@ use tilemark_plan::{
     parse::Draft,
     plan::{AcceleratorVerdict, Backend, Demand, HostSummary, Plan, SideName},
     problem::Problems,
-    resolve::{Request, Sides, resolve},
+    resolve::{Request, SearchRequest, Sides, resolve},
 };
 use tilemark_units::Bytes;
 
@@ -230,6 +230,13 @@ fn bad_scenarios_are_named_with_what_is_wrong() {
         let message = problem(&text, &asked());
         assert!(message.contains(wanted), "{what}: {message}");
     }
+}
+
+#[test]
+fn a_search_over_what_varies_is_refused() {
+    let text = format!("{TILE}[vary.rate]\nkey = \"load.web.rate\"\nvalues = [\"5/s\", \"50/s\"]\n");
+    let request = Request { search: Some(SearchRequest { within: None }), ..asked() };
+    assert!(problem(&text, &request).starts_with("a search has one answer"));
 }
 
 #[test]

@@ -58,6 +58,13 @@ impl RunDirectory {
         Ok(directory)
     }
 
+    /// Takes back what `create` made, for a run that cannot begin.
+    pub fn discard(&self) {
+        // What cannot be removed is a record that was never closed, and says so.
+        let _ = fs::remove_file(self.path.join("plan.json"));
+        let _ = fs::remove_dir(&self.path);
+    }
+
     /// Takes up one that exists, whole or not.
     pub fn at(path: &Path) -> Self {
         Self { path: path.to_owned() }

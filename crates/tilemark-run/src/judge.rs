@@ -27,6 +27,7 @@ pub fn close(
     let result = result(&plan, &repeats, id, provenance, done);
     record.write_json("result.json", &result)?;
     draw(record, &report_of(record)?)?;
+    remove_empty(&record.path().join("guests"));
     record.close()?;
     Ok(result)
 }
@@ -81,6 +82,17 @@ pub fn report_of(record: &RunDirectory) -> Result<Report, RecordError> {
         report.telemetry.extend(files.telemetry()?);
     }
     Ok(report)
+}
+
+/// Removes folders below this one, and it, that hold no file: guests that are gone left them.
+fn remove_empty(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_empty(&entry.path());
+        }
+    }
+    // One that holds something is not empty, and stays.
+    let _ = std::fs::remove_dir(folder);
 }
 
 /// Draws the report into the record.

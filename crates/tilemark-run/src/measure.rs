@@ -62,9 +62,11 @@ pub fn run(
     let runs = Runs::new(&places.runs);
     let id = new_id(&runs, &prepared.plan.scenario.name);
     let lock = request.when_busy.map(|when| lock::take(&places.state, &id, when)).transpose()?;
-    let image = image_job::obtain(program, places, &prepared.plan.scenario.image, request.offline, listener)?;
     let path = request.output.clone().unwrap_or_else(|| runs.path_of(&id));
+    // Before an image is built for minutes: a bad place fails now.
     let record = RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?;
+    let image = image_job::obtain(program, places, &prepared.plan.scenario.image, request.offline, listener);
+    let image = image.inspect_err(|_| record.discard())?;
     record.write_json("facts.json", &prepared.facts).map_err(record_failed)?;
     let began = Instant::now();
     let mut provenance = provenance(program, &prepared, request)?;

@@ -262,9 +262,11 @@ impl<W: World> Pipeline<'_, W> {
         };
         let memory = memory_of(world, backend, &guests);
         let incidents = incidents(backend, &guests, &point.guests);
+        let consoles = guests.iter().map(|guest| backend.console(guest.id).ok()).collect::<Vec<_>>();
         drop(guests);
         started.stop()?;
         self.write(point, pass, began_unix_ms, driven, memory, incidents)?;
+        self.keep_consoles(point, pass, &consoles)?;
         Ok(Some(()))
     }
 
@@ -304,6 +306,25 @@ impl<W: World> Pipeline<'_, W> {
         let telemetry = watch::rows(point.index, pass.repeat, &driven.host);
         files.write(&summary, &seconds, &telemetry, &latency).map_err(crate::measure::record_failed)?;
         self.repeats.push(summary);
+        Ok(())
+    }
+
+    /// Puts each guest's console beside the figures of its repeat. One that failed stays where its error
+    /// says that it is.
+    fn keep_consoles(&self, point: &Point, pass: Pass, consoles: &[Option<PathBuf>]) -> Result<(), Failure> {
+        let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
+        for (guest, console) in point.guests.iter().zip(consoles) {
+            let Some(console) = console.as_ref().filter(|path| path.starts_with(self.record.path())) else {
+                continue;
+            };
+            let kept = files.guest(&guest.name).map_err(crate::measure::record_failed)?;
+            // A console is for a person who looks for a fault; a figure does not depend on it.
+            if fs::rename(console, kept.join("console.log")).is_ok()
+                && let Some(folder) = console.parent()
+            {
+                let _ = fs::remove_dir_all(folder);
+            }
+        }
         Ok(())
     }
 

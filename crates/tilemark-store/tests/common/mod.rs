@@ -84,13 +84,16 @@ fn start_mariadb(settings: &[&str]) -> Result<Server, String> {
     let (program, client, install) = (find("mariadbd")?, find("mariadb")?, find("mariadb-install-db")?);
     let folder = folder();
     let data = format!("--datadir={}", folder.path().join("data").display());
+    // A server that starts removes what others left in its folder for temporary tables, theirs that live too.
+    let temporary = format!("--tmpdir={}", folder.path().display());
     let is_root = rustix::process::getuid().is_root();
     let user = if is_root { vec!["--user=root"] } else { vec![] };
     let how = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
-    succeed(Command::new(install).args(how).arg(&data).args(&user))?;
+    succeed(Command::new(install).args(how).arg(&data).arg(&temporary).args(&user))?;
     let child = Command::new(program)
         .arg("--no-defaults")
         .arg(&data)
+        .arg(&temporary)
         .args(&user)
         .arg("--skip-networking")
         .arg(format!("--socket={}", folder.path().join("socket").display()))
