@@ -16,6 +16,8 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, btree_map::Entry},
+    fs,
+    path::PathBuf,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tilemark_guests::{
