@@ -13,7 +13,7 @@ use crate::{
 };
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 use std::collections::BTreeMap;
-use tilemark_units::Span;
+use tilemark_units::{Rate, Span};
 
 /// What was asked for besides the scenario itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +81,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     if let (Some(backend), [variant, ..]) = (request.demonstrate, variants.as_slice()) {
         let mut point = variant.point(points.len(), 1, backend, &processors, request.seed);
         point.measure.repeats = 1;
+        point.loads.iter_mut().for_each(|load| load.demand = gentle(&load.demand));
         points.push(point);
     }
     let problems = unfit(&points, host, request);
@@ -243,6 +244,17 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
     };
     let seed = mixed(seed, &[load.name.as_str(), &tile.to_string()]);
     LoadPlan { name: load.name.clone(), tile, guest, demand, connections: load.connections, work, seed }
+}
+
+/// A twentieth of a demand: what is shown to live and serve need not be fast.
+fn gentle(demand: &Demand) -> Demand {
+    match demand.clone() {
+        Demand::Open { rate, arrival, burst_every, burst_length } => {
+            let rate = Rate::per_second(rate.get() / 20.0).expect("a part of a rate is a rate");
+            Demand::Open { rate, arrival, burst_every, burst_length }
+        }
+        Demand::Closed => Demand::Closed,
+    }
 }
 
 /// A seed of its own for each use, from the run's seed and the use's name (64-bit FNV-1a). It does not

@@ -164,6 +164,10 @@ fn a_demonstration_is_one_tile_once() {
     let shown: Vec<_> = plan.points.iter().filter(|point| point.backend == Backend::Emulated).collect();
     assert_eq!(shown.len(), 1);
     assert_eq!(shown[0].tiles, 1);
+    assert!(
+        matches!(shown[0].loads[0].demand, Demand::Open { rate, .. } if rate.get() == 0.5),
+        "a twentieth"
+    );
     assert_eq!(plan.passes.iter().filter(|pass| pass.point == shown[0].index).count(), 1);
 }
 

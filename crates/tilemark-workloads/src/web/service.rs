@@ -60,6 +60,8 @@ pub(super) fn sizes(parameters: &WebParameters) -> Result<Vec<u64>, WorkloadErro
 pub fn nginx_conf(workers: u32, port: u16, root: &Path, state: &Path) -> String {
     let (root, state) = (root.display(), state.display());
     // A connection of the load is kept for a whole run: the limits of requests and time are out of reach.
+    // Not `tcp_nopush`: with it, the end of an 8 KiB file on a kept connection waited for the client's delayed
+    // acknowledgement, and p99 was 43 ms instead of 0.2 ms on an idle host.
     format!(
         "daemon off;
 user root;
@@ -76,7 +78,6 @@ http {{
     server_tokens off;
     default_type application/octet-stream;
     sendfile on;
-    tcp_nopush on;
     tcp_nodelay on;
     keepalive_timeout 1h;
     keepalive_requests 1000000000;
