@@ -9,11 +9,12 @@ TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
 TEST_TOOLS := $(TOOLS) chromium cpio fio kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
 	python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go)
 
-.PHONY: help quick build test install tools test-tools rust
+.PHONY: help quick build test lab install tools test-tools rust
 help:
 	@echo "make quick    build, make the guest image, take a first look at this host"
 	@echo "make build    build target/release/tilemark"
 	@echo "make test     all that CI runs"
+	@echo "make lab      all tests in the lab, the long ones too (an emulated server with KVM inside)"
 	@echo "make install  install to $(PREFIX)/bin, with shell completions"
 
 quick: tools build
@@ -26,6 +27,10 @@ build: rust
 
 test: rust test-tools
 	cargo xtask ci
+
+lab: rust test-tools
+	cargo build --package tilemark --locked
+	cargo test --package xtask --locked --test lab -- --include-ignored
 
 install: build
 	$(SUDO) install -Dm755 target/release/tilemark $(DESTDIR)$(PREFIX)/bin/tilemark

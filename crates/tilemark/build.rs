@@ -25,6 +25,8 @@ fn main() {
         "tilemark-load",
         "tilemark-netlink",
         "tilemark-plan",
+        "tilemark-store",
+        "tilemark-store-data",
         "tilemark-sys",
         "tilemark-units",
         "tilemark-workloads",
@@ -47,9 +49,11 @@ fn build_agent(workspace: &Path) -> PathBuf {
     let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
     cargo
         .current_dir(workspace)
-        .args(["build", "--release", "--locked", "--package", "tilemark-agent", "--target", TARGET])
+        .args(["rustc", "--release", "--locked", "--package", "tilemark-agent", "--target", TARGET])
         .arg("--target-dir")
         .arg(&target_folder)
+        // Names of functions are an eighth of it, and it travels to every guest; a panic still names file and line.
+        .args(["--", "-C", "strip=symbols"])
         .env("RUSTFLAGS", "-C target-feature=+crt-static");
     // What cargo sets for this build must not reach the other one, or each build would undo the other's.
     for (name, _) in env::vars_os() {

@@ -1,11 +1,11 @@
 //! What a load process is told, and what it tells back.
 
-use crate::message::DiskJob;
+use crate::message::{Credentials, DiskJob};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use tilemark_plan::{
     plan::Demand,
-    workload::{MessagingParameters, StoreParameters, WebParameters},
+    workload::{MessagingParameters, StoreParameters, SysbenchParameters, WebParameters},
 };
 use tilemark_units::Span;
 
@@ -52,19 +52,17 @@ pub enum StreamWork {
     Messaging {
         /// What is sent.
         parameters: MessagingParameters,
-        /// The user that was made for this run.
-        user: String,
-        /// Its password.
-        password: String,
+        /// Who sends it.
+        credentials: Credentials,
     },
+    /// sysbench, in the guest itself.
+    Sysbench(SysbenchParameters),
     /// Orders at a database.
     Store {
         /// What is ordered.
         parameters: StoreParameters,
-        /// The user that was made for this run.
-        user: String,
-        /// Its password.
-        password: String,
+        /// Who orders it.
+        credentials: Credentials,
     },
 }
 
@@ -81,6 +79,14 @@ pub enum LoadEvent {
         second: u32,
         /// The busiest worker's processor time as a part of the second, 0 to 1.
         fraction: f64,
+    },
+    /// The output of the tool or engine that did a stream's work, before `Done`: in the totals it might not fit a
+    /// frame.
+    Output {
+        /// Which stream.
+        id: u32,
+        /// Its words, at most as many as fit a frame.
+        text: String,
     },
     /// It ended: the totals of every stream.
     Done(Vec<StreamTotal>),

@@ -8,7 +8,7 @@ use tilemark_plan::{
     scenario::Role,
     workload::{BrokerService, DiskParameters, StoreParameters, WebParameters},
 };
-use tilemark_units::{Bytes, Rate, Span};
+use tilemark_units::{Bytes, Span};
 
 /// What the host asks of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +78,23 @@ pub struct Service {
     pub broker: Option<BrokerService>,
     /// What the store's database must hold, when it is one.
     pub store: Option<StoreParameters>,
+    /// Who may use it, where a service knows users.
+    pub credentials: Option<Credentials>,
+}
+
+/// A user made for one run. It stands in no output, log or record: not even its debug form tells the password.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// Its name.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
 }
 
 /// A program to run in a guest.
@@ -156,13 +173,11 @@ pub struct Description {
     pub realtime_ns: u64,
 }
 
-/// fio inside a guest.
+/// Requests to the data disks, made inside a guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiskJob {
     /// The load's parameters.
     pub parameters: DiskParameters,
-    /// Requests a second over all disks; `None`: flat out.
-    pub rate: Option<Rate>,
     /// How many data disks the guest has.
     pub disks: u32,
 }

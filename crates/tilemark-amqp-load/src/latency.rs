@@ -11,6 +11,7 @@ use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{Timespec, clock_gettime};
 use tilemark_amqp::{Properties, PublishBatch, ShortStr};
 
+use crate::director::{Alone, Director};
 use crate::input::interpret;
 use crate::publisher::filling;
 use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures};
@@ -33,6 +34,8 @@ const BATCH: usize = 256;
 struct Schedule {
     start_ns: u64,
     rate: u64,
+    /// Messages of the warm-up, which come first and are in no figure.
+    warmup: u64,
 }
 
 impl Schedule {
@@ -49,8 +52,10 @@ impl Schedule {
         u64::try_from(whole).unwrap_or(u64::MAX - 1) + 1
     }
 
-    fn second_of(&self, sequence: u64) -> usize {
-        usize::try_from(sequence / self.rate).unwrap_or(usize::MAX)
+    /// The second of the measurement to which a message belongs; `None` in the warm-up.
+    fn second_of(&self, sequence: u64) -> Option<usize> {
+        let measured = sequence.checked_sub(self.warmup)?;
+        Some(usize::try_from(measured / self.rate).unwrap_or(usize::MAX))
     }
 }
 
@@ -68,11 +73,16 @@ fn histogram() -> Histogram<u64> {
 
 /// Runs the load: one queue, one publisher by the schedule, one subscriber.
 pub fn latency(load: &LatencyLoad) -> Result<LatencyReport, LoadError> {
+    latency_under(load, &Alone::default())
+}
+
+/// [`latency`] as one of several loads, or with a way to end it.
+pub fn latency_under(load: &LatencyLoad, director: &dyn Director) -> Result<LatencyReport, LoadError> {
     load.check()?;
     let (name, run) = random_run();
     let shape = Shape { mode: Mode::Shared, groups: 1, subscribers: 1, durable: load.durable };
     let topology = Topology::declare(&load.broker, load.patience, &name, shape)?;
-    let shared = Shared::new(run, 1, 3);
+    let shared = Shared::new(run, director, 1, 3);
     let schedule = OnceLock::new();
     let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared, &schedule));
     match (shared.into_error(), outcome) {
@@ -80,7 +90,7 @@ pub fn latency(load: &LatencyLoad) -> Result<LatencyReport, LoadError> {
         (None, None) => Err(LoadError::Aborted),
         (None, Some((sent, seen))) => {
             topology.delete()?;
-            Ok(report(load, &sent, seen))
+            Ok(report(load, sent, seen))
         }
     }
 }
@@ -88,7 +98,7 @@ pub fn latency(load: &LatencyLoad) -> Result<LatencyReport, LoadError> {
 #[derive(Debug)]
 struct Sent {
     count: u64,
-    lateness: Histogram<u64>,
+    lateness: Vec<Histogram<u64>>,
     cpu_s: f64,
 }
 
@@ -104,26 +114,25 @@ fn drive<'s>(
     scope: &'s Scope<'s, '_>,
     load: &'s LatencyLoad,
     topology: &'s Topology,
-    shared: &'s Shared,
+    shared: &'s Shared<'_>,
     schedule: &'s OnceLock<Schedule>,
 ) -> Option<(Sent, Seen)> {
     let publisher = scope.spawn(move || {
+        shared.director.thread_begins();
         let prepared = Sender::prepare(load, shared, topology).map_err(|error| shared.fail(error));
-        shared.wait_for_start();
         shared.wait_for_start();
         prepared.ok()?.run(*schedule.get()?).map_err(|error| shared.fail(error)).ok()
     });
     let subscriber = scope.spawn(move || {
+        shared.director.thread_begins();
         let started = subscribe(load, shared, topology).map_err(|error| shared.fail(error));
-        shared.wait_for_start();
         shared.wait_for_start();
         observe(started.ok()?, load, shared, *schedule.get()?).map_err(|error| shared.fail(error)).ok()
     });
-    // Everybody is connected. The schedule is made now, and the second wait hands it to both threads.
-    shared.wait_for_start();
-    let start_ns = now_ns() + u64::try_from(LEAD.as_nanos()).expect("20 ms");
-    let _ = schedule.set(Schedule { start_ns, rate: load.rate });
-    shared.wait_for_start();
+    shared.start(|| {
+        let start_ns = now_ns() + u64::try_from(LEAD.as_nanos()).expect("20 ms");
+        let _ = schedule.set(Schedule { start_ns, rate: load.rate, warmup: load.warmup_count() });
+    });
     let sent = publisher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     shared.expect(0, sent.as_ref().map_or(0, |sent| sent.count));
     let seen = subscriber.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -133,14 +142,19 @@ fn drive<'s>(
 /// The publisher.
 struct Sender<'a> {
     load: &'a LatencyLoad,
-    shared: &'a Shared,
+    shared: &'a Shared<'a>,
     session: Session,
     batch: PublishBatch,
-    lateness: Histogram<u64>,
+    /// By second of the measurement.
+    lateness: Vec<Histogram<u64>>,
 }
 
 impl<'a> Sender<'a> {
-    fn prepare(load: &'a LatencyLoad, shared: &'a Shared, topology: &Topology) -> Result<Self, LoadError> {
+    fn prepare(
+        load: &'a LatencyLoad,
+        shared: &'a Shared<'a>,
+        topology: &Topology,
+    ) -> Result<Self, LoadError> {
         let session = Session::open(&load.broker, load.patience)?;
         let destination = &topology.destinations[0];
         let properties = if load.durable { Properties::PERSISTENT } else { Properties::NONE };
@@ -153,7 +167,7 @@ impl<'a> Sender<'a> {
             session.frame_max,
             BATCH,
         );
-        Ok(Self { load, shared, session, batch, lateness: histogram() })
+        Ok(Self { load, shared, session, batch, lateness: by_second(load) })
     }
 
     fn run(mut self, schedule: Schedule) -> Result<Sent, LoadError> {
@@ -162,13 +176,14 @@ impl<'a> Sender<'a> {
         let cpu_before = cpu_time();
         let count = self.load.count();
         let mut sent = 0;
-        while sent < count {
+        while sent < count && !self.shared.director.is_over() {
             sleep_until(schedule.intended_ns(sent));
             self.shared.check_running()?;
             let due = schedule.due(now_ns()).min(count).saturating_sub(sent);
             let batch = due.clamp(1, BATCH as u64);
             self.send(sent, batch, schedule)?;
             sent += batch;
+            self.shared.director.gauge().count_published(batch);
             self.look_for_complaints()?;
         }
         let cpu_s = cpu_time() - cpu_before;
@@ -192,8 +207,10 @@ impl<'a> Sender<'a> {
                     let now = now_ns();
                     let whole = (done / self.batch.stride()) as u64;
                     for sequence in first + recorded..first + whole {
-                        self.lateness
-                            .saturating_record(now.saturating_sub(schedule.intended_ns(sequence)).max(1));
+                        if let Some(second) = second_mut(&mut self.lateness, schedule, sequence) {
+                            second
+                                .saturating_record(now.saturating_sub(schedule.intended_ns(sequence)).max(1));
+                        }
                     }
                     recorded = whole;
                     deadline = Instant::now() + self.load.patience;
@@ -230,7 +247,7 @@ fn sleep_until(time_ns: u64) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &time) == Err(rustix::io::Errno::INTR) {}
 }
 
-fn subscribe(load: &LatencyLoad, shared: &Shared, topology: &Topology) -> Result<Subscriber, LoadError> {
+fn subscribe(load: &LatencyLoad, shared: &Shared<'_>, topology: &Topology) -> Result<Subscriber, LoadError> {
     let session = Session::open(&load.broker, load.patience)?;
     let acknowledging = Acknowledging { every: load.ack, prefetch: load.prefetch };
     Subscriber::start(
@@ -246,19 +263,18 @@ fn subscribe(load: &LatencyLoad, shared: &Shared, topology: &Topology) -> Result
 fn observe(
     mut subscriber: Subscriber,
     load: &LatencyLoad,
-    shared: &Shared,
+    shared: &Shared<'_>,
     schedule: Schedule,
 ) -> Result<Seen, LoadError> {
     let cpu_before = cpu_time();
-    let seconds = schedule.second_of(load.count().saturating_sub(1)) + 1;
-    let mut seconds: Vec<Histogram<u64>> = (0..seconds).map(|_| histogram()).collect();
+    let mut seconds = by_second(load);
     let mut quiet_since = Instant::now();
     let mut last_ns = schedule.start_ns;
     while !shared.is_drained(0) {
         subscriber.receive(|stamp| {
             let now = now_ns();
             last_ns = now;
-            if let Some(second) = seconds.get_mut(schedule.second_of(stamp.sequence)) {
+            if let Some(second) = second_mut(&mut seconds, schedule, stamp.sequence) {
                 second.saturating_record(now.saturating_sub(schedule.intended_ns(stamp.sequence)).max(1));
             }
         })?;
@@ -271,28 +287,51 @@ fn observe(
         }
     }
     let cpu_s = cpu_time() - cpu_before;
-    let elapsed_s = Duration::from_nanos(last_ns - schedule.start_ns).as_secs_f64();
+    let began_ns = schedule.intended_ns(schedule.warmup);
+    let elapsed_s = Duration::from_nanos(last_ns.saturating_sub(began_ns)).as_secs_f64();
     Ok(Seen { finished: subscriber.finish()?, seconds, elapsed_s, cpu_s })
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-fn report(load: &LatencyLoad, sent: &Sent, seen: Seen) -> LatencyReport {
+/// An empty histogram for each second of the measurement.
+fn by_second(load: &LatencyLoad) -> Vec<Histogram<u64>> {
+    let measured = load.count() - load.warmup_count();
+    (0..measured.div_ceil(load.rate)).map(|_| histogram()).collect()
+}
+
+fn second_mut(
+    seconds: &mut [Histogram<u64>],
+    schedule: Schedule,
+    sequence: u64,
+) -> Option<&mut Histogram<u64>> {
+    schedule.second_of(sequence).and_then(|second| seconds.get_mut(second))
+}
+
+fn merged(seconds: &[Histogram<u64>]) -> Histogram<u64> {
     let mut whole = histogram();
-    for second in &seen.seconds {
+    for second in seconds {
         whole.add(second).expect("the same bounds, and they may grow");
     }
+    whole
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+fn report(load: &LatencyLoad, sent: Sent, seen: Seen) -> LatencyReport {
+    let whole = merged(&seen.seconds);
     let ledger = &seen.finished.ledger;
     let missing = ledger.missing(0, sent.count, 5);
     let seconds =
         (0..).zip(&seen.seconds).map(|(second, histogram)| SecondFigures::of(second, histogram)).collect();
+    let messages_per_s = if seen.elapsed_s > 0.0 { whole.len() as f64 / seen.elapsed_s } else { 0.0 };
     LatencyReport {
         scheduled: load.count(),
         published: sent.count,
         received: ledger.received(),
         offered_per_s: load.rate as f64,
-        messages_per_s: if seen.elapsed_s > 0.0 { ledger.received() as f64 / seen.elapsed_s } else { 0.0 },
+        messages_per_s,
+        transfers_per_s: 2.0 * messages_per_s,
+        megabytes_per_s: 2.0 * messages_per_s * load.size_bytes as f64 / 1e6,
         latency_ms: LatencyFigures::of(&whole),
-        send_lateness_us: LatenessFigures::of(&sent.lateness),
+        send_lateness_us: LatenessFigures::of(&merged(&sent.lateness)),
         seconds,
         lost: ledger.lost(0, sent.count),
         duplicated: ledger.duplicated(),
@@ -301,6 +340,7 @@ fn report(load: &LatencyLoad, sent: &Sent, seen: Seen) -> LatencyReport {
         client_cpu_s: sent.cpu_s + seen.cpu_s,
         errors: missing.iter().map(|missing| format!("message {} was lost", missing.sequence)).collect(),
         histograms: seen.seconds,
+        lateness_histograms: sent.lateness,
     }
 }
 
@@ -311,7 +351,7 @@ mod tests {
     #[test]
     fn every_message_is_due_at_its_intended_time_and_none_before() {
         for rate in [1, 3, 1000, 333_333] {
-            let schedule = Schedule { start_ns: 5_000, rate };
+            let schedule = Schedule { start_ns: 5_000, rate, warmup: 0 };
             assert_eq!(schedule.due(4_999), 0);
             for sequence in [0, 1, 2, 10, 999_999_999] {
                 let intended = schedule.intended_ns(sequence);

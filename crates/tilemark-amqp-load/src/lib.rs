@@ -7,6 +7,7 @@
 //! end, also after an error.
 
 mod address;
+mod director;
 mod error;
 mod input;
 mod latency;
@@ -21,11 +22,12 @@ mod throughput;
 mod topology;
 
 pub use address::BrokerAddress;
+pub use director::{Cue, Director, Gauge};
 pub use error::LoadError;
-pub use latency::latency;
+pub use latency::{latency, latency_under};
 pub use ledger::{Ledger, Missing};
 pub use report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, ThroughputReport};
 pub use session::Session;
 pub use settings::{LatencyLoad, Mode, ThroughputLoad};
 pub use stamp::{STAMP_BYTES, Stamp};
-pub use throughput::throughput;
+pub use throughput::{throughput, throughput_under};

@@ -28,7 +28,7 @@ pub(crate) struct Published {
 
 pub(crate) struct Publisher<'a> {
     load: &'a ThroughputLoad,
-    shared: &'a Shared,
+    shared: &'a Shared<'a>,
     session: Session,
     batch: PublishBatch,
     number: u16,
@@ -51,7 +51,7 @@ impl<'a> Publisher<'a> {
     /// Connects and prepares; publishes nothing yet.
     pub(crate) fn prepare(
         load: &'a ThroughputLoad,
-        shared: &'a Shared,
+        shared: &'a Shared<'a>,
         number: u16,
         destination: &Destination,
     ) -> Result<Self, LoadError> {
@@ -126,7 +126,9 @@ impl<'a> Publisher<'a> {
     }
 
     fn is_finished(&self, end: Instant) -> bool {
-        self.load.count.is_some_and(|count| self.sent >= count) || Instant::now() >= end
+        self.load.count.is_some_and(|count| self.sent >= count)
+            || Instant::now() >= end
+            || self.shared.director.is_over()
     }
 
     /// How many messages may be sent now.
@@ -159,6 +161,7 @@ impl<'a> Publisher<'a> {
         }
         self.send_whole(count)?;
         self.sent += count as u64;
+        self.shared.director.gauge().count_published(count as u64);
         if self.load.confirms > 0 {
             self.window.issue(count as u64);
         }

@@ -36,6 +36,10 @@ pub struct ThroughputReport {
     pub client_cpu_s: f64,
     /// The longest time that a publisher was told to wait (`connection.blocked`), s.
     pub blocked_s: f64,
+    /// Not measured: a message that goes as fast as it can has no intended time of sending. [`crate::latency`] measures it.
+    pub latency_ms: Option<LatencyFigures>,
+    /// Not measured, for the same reason.
+    pub send_lateness_us: Option<LatenessFigures>,
     /// What went wrong without ending the load, such as the names of the first lost messages.
     pub errors: Vec<String>,
 }
@@ -53,6 +57,10 @@ pub struct LatencyReport {
     pub offered_per_s: f64,
     /// Messages a second from the first intended time to the last receipt.
     pub messages_per_s: f64,
+    /// Messages in and messages out a second, in the same time.
+    pub transfers_per_s: f64,
+    /// Payload in and out, 10^6 bytes a second.
+    pub megabytes_per_s: f64,
     /// Intended time of sending to receipt.
     pub latency_ms: LatencyFigures,
     /// Intended time of sending to sending: the load's own delay, contained in the latency.
@@ -74,6 +82,9 @@ pub struct LatencyReport {
     /// The distributions behind `seconds`, ns; merged they are the whole.
     #[serde(skip)]
     pub histograms: Vec<Histogram<u64>>,
+    /// How late the messages of each second were sent, ns.
+    #[serde(skip)]
+    pub lateness_histograms: Vec<Histogram<u64>>,
 }
 
 /// A distribution of latencies, ms.

@@ -112,13 +112,15 @@ pub struct LatencyLoad {
     pub size_bytes: usize,
     /// Messages a second, evenly spaced.
     pub rate: u64,
+    /// Sent like all others and not in the figures: what is intended in the first so much time.
+    pub warmup: Duration,
     /// Durable queue and persistent messages.
     pub durable: bool,
     /// One acknowledgement for so many deliveries; 0 is automatic acknowledgement.
     pub ack: u32,
     /// Most deliveries without an acknowledgement; 0 is no limit.
     pub prefetch: u16,
-    /// For how long to publish.
+    /// For how long to publish after the warm-up.
     pub seconds: Duration,
     /// For how long nothing may move before the load gives up.
     pub patience: Duration,
@@ -131,6 +133,7 @@ impl LatencyLoad {
             broker,
             size_bytes: STAMP_BYTES,
             rate: 1000,
+            warmup: Duration::ZERO,
             durable: false,
             ack: 0,
             prefetch: 0,
@@ -139,16 +142,25 @@ impl LatencyLoad {
         }
     }
 
-    /// Messages in the whole schedule.
+    /// Messages in the whole schedule, those of the warm-up too.
     pub(crate) fn count(&self) -> u64 {
-        let total = self.seconds.as_nanos() * u128::from(self.rate) / 1_000_000_000;
-        u64::try_from(total).unwrap_or(u64::MAX)
+        self.intended_before(self.warmup + self.seconds)
+    }
+
+    /// Messages of the warm-up.
+    pub(crate) fn warmup_count(&self) -> u64 {
+        self.intended_before(self.warmup)
+    }
+
+    fn intended_before(&self, time: Duration) -> u64 {
+        let count = time.as_nanos() * u128::from(self.rate) / 1_000_000_000;
+        u64::try_from(count).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         check_size(self.size_bytes)?;
         at_least_one("rate", self.rate)?;
-        at_least_one("rate x seconds", self.count())?;
+        at_least_one("rate x seconds", self.intended_before(self.seconds))?;
         at_most("rate", self.rate, 10_000_000)
     }
 }

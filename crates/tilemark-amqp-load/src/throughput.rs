@@ -5,6 +5,7 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::director::{Alone, Cue, Director};
 use crate::publisher::{Published, Publisher};
 use crate::report::ThroughputReport;
 use crate::settings::Mode;
@@ -16,9 +17,9 @@ use crate::{Ledger, LoadError, Session, ThroughputLoad};
 const NAMED: usize = 5;
 
 /// What the threads of a load share.
-#[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Shared<'d> {
     pub(crate) run: u16,
+    pub(crate) director: &'d dyn Director,
     aborted: AtomicBool,
     first_error: Mutex<Option<LoadError>>,
     start: Barrier,
@@ -28,10 +29,11 @@ pub(crate) struct Shared {
     expected: Vec<AtomicU64>,
 }
 
-impl Shared {
-    pub(crate) fn new(run: u16, queues: usize, threads: usize) -> Self {
+impl<'d> Shared<'d> {
+    pub(crate) fn new(run: u16, director: &'d dyn Director, queues: usize, threads: usize) -> Self {
         Self {
             run,
+            director,
             aborted: AtomicBool::new(false),
             first_error: Mutex::new(None),
             start: Barrier::new(threads),
@@ -54,13 +56,26 @@ impl Shared {
         self.first_error.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everybody is connected, or somebody has failed.
+    /// For a publisher or subscriber: all are connected, or somebody has failed; and the load may begin.
     pub(crate) fn wait_for_start(&self) {
+        self.start.wait();
+        self.start.wait();
+    }
+
+    /// For the thread that leads: waits until all are connected, then until the director lets them begin. `prepare` is
+    /// called between the two, while all others wait.
+    pub(crate) fn start(&self, prepare: impl FnOnce()) {
+        self.start.wait();
+        if !self.aborted.load(Ordering::Relaxed) && self.director.ready() == Cue::CalledOff {
+            self.fail(LoadError::Aborted);
+        }
+        prepare();
         self.start.wait();
     }
 
     pub(crate) fn count_received(&self, queue: usize, count: u64) {
         self.received[queue].fetch_add(count, Ordering::Relaxed);
+        self.director.gauge().count_received(count);
     }
 
     pub(crate) fn expect(&self, queue: usize, count: u64) {
@@ -95,6 +110,14 @@ pub(crate) fn random_run() -> (String, u16) {
 
 /// Runs the load. All threads connect first; then all start together.
 pub fn throughput(load: &ThroughputLoad) -> Result<ThroughputReport, LoadError> {
+    throughput_under(load, &Alone::default())
+}
+
+/// [`throughput`] as one of several loads, or with a way to end it.
+pub fn throughput_under(
+    load: &ThroughputLoad,
+    director: &dyn Director,
+) -> Result<ThroughputReport, LoadError> {
     load.check()?;
     let (name, run) = random_run();
     let shape = Shape {
@@ -106,7 +129,7 @@ pub fn throughput(load: &ThroughputLoad) -> Result<ThroughputReport, LoadError> 
     let topology = Topology::declare(&load.broker, load.patience, &name, shape)?;
     let consumers: usize = topology.queues.iter().map(|queue| usize::from(queue.subscribers)).sum();
     let publishers = load.groups() * load.publishers;
-    let shared = Shared::new(run, topology.queues.len(), usize::from(publishers) + consumers + 1);
+    let shared = Shared::new(run, director, topology.queues.len(), usize::from(publishers) + consumers + 1);
     let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared));
     match shared.into_error() {
         Some(error) => Err(error),
@@ -137,12 +160,13 @@ fn drive<'s>(
     scope: &'s Scope<'s, '_>,
     load: &'s ThroughputLoad,
     topology: &'s Topology,
-    shared: &'s Shared,
+    shared: &'s Shared<'_>,
 ) -> Outcome {
     let publishers: Vec<ScopedJoinHandle<'_, Option<Published>>> = (0..load.groups() * load.publishers)
         .map(|number| {
             let destination = &topology.destinations[usize::from(number / load.publishers)];
             scope.spawn(move || {
+                shared.director.thread_begins();
                 let prepared =
                     Publisher::prepare(load, shared, number, destination).map_err(|error| shared.fail(error));
                 shared.wait_for_start();
@@ -157,8 +181,8 @@ fn drive<'s>(
             subscribers.push(scope.spawn(move || consume(load, shared, queue, &name.name, all_publishers)));
         }
     }
-    shared.wait_for_start();
-    let started = Instant::now();
+    let mut started = Instant::now();
+    shared.start(|| started = Instant::now());
     let published: Vec<Published> = publishers.into_iter().filter_map(join).collect();
     for (queue, name) in topology.queues.iter().enumerate() {
         shared.expect(queue, expected_in(load, name, &published));
@@ -188,11 +212,12 @@ fn senders_to<'p>(
 
 fn consume(
     load: &ThroughputLoad,
-    shared: &Shared,
+    shared: &Shared<'_>,
     queue: usize,
     name: &str,
     publishers: u16,
 ) -> Option<Consumed> {
+    shared.director.thread_begins();
     let acknowledging = Acknowledging { every: load.ack, prefetch: load.prefetch };
     let started = Session::open(&load.broker, load.patience).and_then(|session| {
         Subscriber::start(session, name, acknowledging, shared.run, Ledger::new(publishers), load.size_bytes)
@@ -210,7 +235,7 @@ fn consume(
 /// Receives until all that was published is here, or nothing has come for too long after the last publish.
 pub(crate) fn drain(
     subscriber: &mut Subscriber,
-    shared: &Shared,
+    shared: &Shared<'_>,
     queue: usize,
     patience: Duration,
 ) -> Result<(), LoadError> {

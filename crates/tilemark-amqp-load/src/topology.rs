@@ -110,9 +110,16 @@ impl Topology {
                 if_empty: false,
                 no_wait: false,
             };
-            session.call(&delete, "delete a queue", |method| {
+            let deleted = session.call(&delete, "delete a queue", |method| {
                 matches!(method, Method::QueueDeleteOk { .. }).then_some(())
-            })?;
+            });
+            match deleted {
+                // It went with its last consumer, and this broker says so. That took our channel with it.
+                Err(LoadError::ChannelClosed { code: 404, .. }) => {
+                    *session = Session::open(&self.broker, self.patience)?;
+                }
+                other => other?,
+            }
         }
         if let Some(exchange) = &self.exchange {
             let exchange = ShortStr::cut(exchange);

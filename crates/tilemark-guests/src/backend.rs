@@ -84,6 +84,10 @@ pub trait Backend: Send + Sync {
     /// Its processes now.
     fn processes(&self, guest: GuestId) -> Result<Processes, GuestError>;
 
+    /// Requests that the host itself counted on the guest's data disks, all together, since it started; `None`
+    /// when it has none, or the host does not say.
+    fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError>;
+
     /// Where its console is written.
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError>;
 

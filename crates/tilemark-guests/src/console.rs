@@ -9,8 +9,10 @@ use std::{
 
 /// How many lines are shown.
 const LINES: usize = 8;
-/// How much of the file's end is read for them.
-const BYTES: u64 = 4096;
+/// How much of the file's end is read for them: more than a kernel's backtrace.
+const BYTES: u64 = 16_384;
+/// How Linux begins its last words; a backtrace follows, longer than what is shown.
+const PANIC: &str = "Kernel panic - not syncing";
 
 /// A console's path and its last lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +41,11 @@ fn last_lines(bytes: &[u8]) -> Vec<String> {
     let clean =
         |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>().trim_end().to_owned();
     let lines: Vec<String> = text.lines().map(clean).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].to_vec()
+    let first = lines.len().saturating_sub(LINES);
+    match lines.iter().rposition(|line| line.contains(PANIC)) {
+        Some(panic) if panic < first => [&lines[panic..=panic], &lines[first + 1..]].concat(),
+        _ => lines[first..].to_vec(),
+    }
 }
 
 impl fmt::Display for ConsoleTail {
@@ -66,6 +72,15 @@ mod tests {
         assert_eq!(lines.len(), LINES);
         assert_eq!(lines[LINES - 1], "[31mKernel panic");
         assert_eq!(lines[0], "line 13");
+    }
+
+    #[test]
+    fn why_a_kernel_panicked_is_shown_however_long_its_backtrace_is() {
+        let text = format!("up\n[1.2] {PANIC}: no init\n{}", "[1.3]  ? frame\n".repeat(30));
+        let lines = last_lines(text.as_bytes());
+        assert_eq!(lines.len(), LINES);
+        assert_eq!(lines[0], "[1.2] Kernel panic - not syncing: no init");
+        assert_eq!(last_lines(format!("{PANIC}\nx").as_bytes()), [PANIC, "x"]);
     }
 
     #[test]

@@ -15,6 +15,9 @@ use tilemark_sys::block::{LoopAccess, LoopCaching, configure_loop, free_loop_num
 
 /// Sectors of a data disk: requests of 512 bytes must be possible.
 const SECTOR_BYTES: u32 = 512;
+/// Sectors of a disk that was cloned: on the blocks of a clone the kernel has direct I/O for whole blocks of its file
+/// system only, and goes silently through the page cache otherwise.
+const CLONE_SECTOR_BYTES: u32 = 4096;
 /// Another process can take the loop device that was free a moment ago.
 const LOOP_ATTEMPTS: u32 = 64;
 
@@ -25,6 +28,11 @@ pub struct DiskFolders {
     pub store: PathBuf,
     /// On a tmpfs.
     pub memory: PathBuf,
+}
+
+/// The name of the file behind a guest's data disk.
+pub fn disk_file_name(guest: &str, index: usize) -> String {
+    format!("{guest}-{index}.disk")
 }
 
 /// A file bound to a loop device. The device unbinds itself when its last user is gone; the file goes with it.
@@ -45,10 +53,23 @@ enum Keep {
 impl LoopDisk {
     /// Binds a file that stays.
     pub(crate) fn read_only(path: &Path) -> Result<Self, GuestError> {
-        Self::bind(path, LoopAccess::ReadOnly, LoopCaching::Cached, Keep::File)
+        let how = Binding {
+            access: LoopAccess::ReadOnly,
+            caching: LoopCaching::Cached,
+            sector_bytes: SECTOR_BYTES,
+            keep: Keep::File,
+        };
+        Self::bind(path, how)
     }
 
-    /// Makes all data disks of a guest, empty.
+    /// Reads and writes that the host's kernel completed on it.
+    fn requests(&self) -> Option<u64> {
+        let name = self.device_path.file_name()?;
+        let text = fs::read_to_string(Path::new("/sys/class/block").join(name).join("stat")).ok()?;
+        completed_requests(&text)
+    }
+
+    /// Makes all data disks of a guest: empty, or with what stands already in the file of their name.
     pub(crate) fn of_guest(guest: &GuestPlan, folders: &DiskFolders) -> Result<Vec<Self>, GuestError> {
         guest.disks.iter().enumerate().map(|(index, disk)| Self::make(guest, index, disk, folders)).collect()
     }
@@ -64,18 +85,20 @@ impl LoopDisk {
             // A tmpfs has no direct I/O.
             DiskMedium::Memory => (&folders.memory, LoopCaching::Cached),
         };
-        let path = folder.join(format!("{}-{index}.disk", guest.name));
-        let made = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+        let path = folder.join(disk_file_name(&guest.name, index));
+        // A file that is there was cloned for this guest: disks go with their guests, so none is left over.
+        let sector_bytes = if path.exists() { CLONE_SECTOR_BYTES } else { SECTOR_BYTES };
+        let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         made.and_then(|file| file.set_len(disk.size.get())).map_err(file("make the disk", &path))?;
-        Self::bind(&path, LoopAccess::ReadWrite, caching, Keep::Nothing)
+        let how = Binding { access: LoopAccess::ReadWrite, caching, sector_bytes, keep: Keep::Nothing };
+        Self::bind(&path, how)
     }
 
-    fn bind(path: &Path, access: LoopAccess, caching: LoopCaching, keep: Keep) -> Result<Self, GuestError> {
-        let backing = OpenOptions::new().read(true).write(access == LoopAccess::ReadWrite).open(path);
+    fn bind(path: &Path, how: Binding) -> Result<Self, GuestError> {
+        let backing = OpenOptions::new().read(true).write(how.access == LoopAccess::ReadWrite).open(path);
         let backing = backing.map_err(file("open", path))?;
-        let (device, device_path) =
-            bind_any(&backing, access, caching).map_err(file("bind a loop device to", path))?;
-        Ok(Self { path: path.to_owned(), device_path, device: Some(device), keep })
+        let (device, device_path) = bind_any(&backing, how).map_err(file("bind a loop device to", path))?;
+        Ok(Self { path: path.to_owned(), device_path, device: Some(device), keep: how.keep })
     }
 
     /// The loop device.
@@ -84,18 +107,40 @@ impl LoopDisk {
     }
 }
 
-fn bind_any(backing: &File, access: LoopAccess, caching: LoopCaching) -> io::Result<(File, PathBuf)> {
+/// How a file is bound.
+#[derive(Debug, Clone, Copy)]
+struct Binding {
+    access: LoopAccess,
+    caching: LoopCaching,
+    sector_bytes: u32,
+    keep: Keep,
+}
+
+fn bind_any(backing: &File, how: Binding) -> io::Result<(File, PathBuf)> {
+    let Binding { access, caching, sector_bytes, .. } = how;
     let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
     for _ in 0..LOOP_ATTEMPTS {
         let path = PathBuf::from(format!("/dev/loop{}", free_loop_number(&control)?));
         let device = OpenOptions::new().read(true).write(access == LoopAccess::ReadWrite).open(&path)?;
-        match configure_loop(&device, backing, SECTOR_BYTES, access, caching) {
+        match configure_loop(&device, backing, sector_bytes, access, caching) {
             Ok(()) => return Ok((device, path)),
             Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
     }
     Err(Errno::BUSY.into())
+}
+
+/// Requests that the host's kernel did on these disks; `None` where it does not say.
+pub(crate) fn requests_of(disks: &[LoopDisk]) -> Option<u64> {
+    disks.iter().map(LoopDisk::requests).sum()
+}
+
+/// From a block device's `stat`: the kernel's Documentation/block/stat.rst has completed reads first and completed
+/// writes fifth.
+fn completed_requests(stat: &str) -> Option<u64> {
+    let mut fields = stat.split_whitespace().map(str::parse::<u64>);
+    Some(fields.next()?.ok()? + fields.nth(3)?.ok()?)
 }
 
 impl Drop for LoopDisk {

@@ -10,7 +10,7 @@ use tilemark_sys::process::SpawnError;
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// Time ran out before the agent said anything.
-    #[error("guest `{guest}` did not answer within {} s; {console}", within.as_secs_f64())]
+    #[error("guest `{guest}` did not answer within {} s; {console}", (within.as_secs_f64() * 10.0).round() / 10.0)]
     Silent {
         /// Who.
         guest: String,

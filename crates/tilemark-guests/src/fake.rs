@@ -250,6 +250,10 @@ impl Backend for FakeBackend {
         self.guest(guest).map(|_| Processes::default())
     }
 
+    fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
+        self.guest(guest).map(|_| None)
+    }
+
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
         Ok(console_path(&self.guest(guest)?.plan.name))
     }

@@ -23,11 +23,12 @@ pub mod specification;
 pub use backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId};
 pub use console::ConsoleTail;
 pub use conversation::{AgentSession, Conversation};
-pub use disks::DiskFolders;
+pub use disks::{DiskFolders, disk_file_name};
 pub use error::GuestError;
 pub use native::{NativeBackend, NativeSettings};
 pub use network::{BRIDGE, GUESTS_MAX, RunNetwork};
 pub use qemu::{Accelerator, QemuBackend, QemuSettings, QemuVersion, find_qemu};
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, describe, make_all_ready, make_ready, start_ready,
+    stop_all,
 };

@@ -4,7 +4,7 @@ use crate::{
     backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId},
     console::ConsoleTail,
     conversation::{AgentSession, SocketConversation},
-    disks::{DiskFolders, LoopDisk},
+    disks::{DiskFolders, LoopDisk, requests_of},
     error::{GuestError, file},
     network::RunNetwork,
     process_tree,
@@ -72,7 +72,7 @@ struct Twin {
     console: PathBuf,
     folder: PathBuf,
     cgroup: Option<PathBuf>,
-    _disks: Vec<LoopDisk>,
+    disks: Vec<LoopDisk>,
     ended: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl NativeBackend {
                 .hand(streams.log.try_clone()?.into(), 1)
                 .hand(streams.log.into(), 2)
                 .hand(streams.other.into(), SOCKET_NUMBER)
-                .processors(&processors_of(plan))
+                .processors(&plan.processors)
                 .oom_score(1000)
                 .own_session();
         Ok(match streams.cgroup {
@@ -171,16 +171,6 @@ fn limits_memory(group: &Path) -> bool {
         .is_ok_and(|controllers| controllers.split_whitespace().any(|name| name == "memory"))
 }
 
-/// As many processors as the guest would have, taken in turn from those it may use.
-fn processors_of(plan: &GuestPlan) -> Vec<u32> {
-    let count = plan.processors.len();
-    let wanted = usize::try_from(plan.vcpus).unwrap_or(usize::MAX).min(count);
-    let first = usize::try_from(plan.index).unwrap_or(0) * wanted;
-    let mut chosen: Vec<u32> = (0..wanted).map(|step| plan.processors[(first + step) % count]).collect();
-    chosen.sort_unstable();
-    chosen
-}
-
 impl Backend for NativeBackend {
     fn kind(&self) -> plan::Backend {
         plan::Backend::Native
@@ -195,8 +185,7 @@ impl Backend for NativeBackend {
         let folder = self.settings.folder.join(format!("{number}-{}", plan.name));
         let disks = LoopDisk::of_guest(plan, &self.settings.disks)?;
         let Spawned { child, socket, console, cgroup } = self.spawn(plan, &folder, &disks)?;
-        let twin =
-            Twin { plan: plan.clone(), child, socket, console, folder, cgroup, _disks: disks, ended: None };
+        let twin = Twin { plan: plan.clone(), child, socket, console, folder, cgroup, disks, ended: None };
         let namespace_path = PathBuf::from(format!("/proc/{}/ns/net", twin.child.pid()));
         self.twins().insert(number, twin);
         let id = GuestId(number);
@@ -244,6 +233,10 @@ impl Backend for NativeBackend {
         Ok(Processes { all: first.map(process_tree::below).unwrap_or_default(), vcpu_threads: Vec::new() })
     }
 
+    fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
+        self.with(guest, |twin| requests_of(&twin.disks).filter(|_| !twin.disks.is_empty()))
+    }
+
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
         self.with(guest, |twin| twin.console.clone())
     }
@@ -268,7 +261,7 @@ impl Backend for NativeBackend {
                 twin.ended = Some("it was stopped".to_owned());
             })?;
         }
-        self.with(guest, |twin| twin._disks.clear())?;
+        self.with(guest, |twin| twin.disks.clear())?;
         if let Some(cgroup) = cgroup {
             let _ = fs::remove_dir(cgroup);
         }
@@ -307,36 +300,5 @@ impl Drop for NativeBackend {
             }
         }
         let _ = unmount(&self.root, UnmountFlags::DETACH);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tilemark_units::Bytes;
-
-    fn guest(index: u32, vcpus: u32, processors: &[u32]) -> GuestPlan {
-        GuestPlan {
-            name: "tile-001-web".into(),
-            index,
-            tile: 1,
-            role: tilemark_plan::scenario::Role::Web,
-            broker: Default::default(),
-            vcpus,
-            memory: Bytes::from_mib(256),
-            disks: Vec::new(),
-            mac: plan::MacAddress::of_guest(index),
-            address: plan::guest_address(index),
-            processors: processors.to_vec(),
-        }
-    }
-
-    #[test]
-    fn twins_take_processors_in_turn_and_never_more_than_the_guest_has() {
-        assert_eq!(processors_of(&guest(0, 1, &[2, 3, 4])), [2]);
-        assert_eq!(processors_of(&guest(1, 1, &[2, 3, 4])), [3]);
-        assert_eq!(processors_of(&guest(1, 2, &[2, 3, 4])), [2, 4]);
-        assert_eq!(processors_of(&guest(5, 4, &[2, 3])), [2, 3]);
-        assert!(processors_of(&guest(0, 1, &[])).is_empty(), "none stated: as the host does");
     }
 }

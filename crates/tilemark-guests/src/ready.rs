@@ -246,22 +246,32 @@ pub fn make_all_ready(
     guests: &[Expected<'_>],
     within: Duration,
 ) -> Vec<Result<ReadyGuest, GuestError>> {
+    at_once(guests, |guest| make_ready(backend, *guest, within))
+}
+
+/// Ends all these guests and waits until they are gone, with an outcome for each in its place. Most of an end is
+/// waiting for the kernel to take a network namespace apart, which it does for many as fast as for one.
+pub fn stop_all(backend: &dyn Backend, guests: &[GuestId]) -> Vec<Result<(), GuestError>> {
+    at_once(guests, |guest| backend.stop(*guest))
+}
+
+/// Does something for each, for several at once; results in their order.
+fn at_once<I: Sync, R: Send>(items: &[I], each: impl Fn(&I) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let workers = guests.len().min(WORKERS);
-    let mut found: Vec<(usize, Result<ReadyGuest, GuestError>)> = thread::scope(|scope| {
-        let handles: Vec<_> = (0..workers)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut mine = Vec::new();
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(guest) = guests.get(index) else { return mine };
-                        mine.push((index, make_ready(backend, *guest, within)));
-                    }
-                })
-            })
-            .collect();
-        handles.into_iter().flat_map(|handle| handle.join().expect("no step of readiness panics")).collect()
+    let mut found: Vec<(usize, R)> = thread::scope(|scope| {
+        let work = || {
+            let mut mine = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(index) else { return mine };
+                mine.push((index, each(item)));
+            }
+        };
+        let handles: Vec<_> = (0..items.len().min(WORKERS)).map(|_| scope.spawn(work)).collect();
+        let join = |handle: thread::ScopedJoinHandle<'_, _>| {
+            handle.join().expect("no step of a guest's life panics")
+        };
+        handles.into_iter().flat_map(join).collect()
     });
     found.sort_by_key(|(index, _)| *index);
     found.into_iter().map(|(_, result)| result).collect()

@@ -6,7 +6,7 @@ mod fixture;
 use fixture::{Server, usable};
 use tilemark_host::doctor::{Backend, DoctorReport, Finding, Severity, Style, diagnose, render_text, report};
 use tilemark_host::read_facts;
-use tilemark_plan::facts::{Accelerator, AcceleratorVerdict, AskedBy, Fact, HostFacts};
+use tilemark_plan::facts::{Accelerator, AcceleratorVerdict, AskedBy, Fact, HostFacts, Virtualisation};
 
 fn facts(server: &Server) -> HostFacts {
     read_facts(&server.host(), usable())
@@ -130,4 +130,14 @@ fn the_text_fits_a_terminal_and_says_everything() {
     }
     assert!(!text.contains('\x1b'));
     assert!(render_text(&facts, &findings, Style::Colour).contains('\x1b'));
+}
+
+#[test]
+fn a_host_that_is_itself_emulated_is_told_from_one_that_is_virtual() {
+    let guest_of = |signature: &str| HostFacts {
+        virtualisation: Fact::Value(Virtualisation::Guest { hypervisor: Fact::Value(signature.to_owned()) }),
+        ..facts(&Server::new())
+    };
+    assert_eq!(keys(&diagnose(&guest_of("TCGTCGTCGTCG"))), ["emulated-host"]);
+    assert_eq!(keys(&diagnose(&guest_of("KVMKVMKVM"))), ["virtual-host"]);
 }

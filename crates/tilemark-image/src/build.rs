@@ -60,7 +60,7 @@ pub(crate) fn build_image(spec: &ImageSpec, build: &Path, progress: &mut dyn Pro
     let folder = build.join("image");
     fs::create_dir(&folder).map_err(ImageError::io("create", &folder))?;
     progress.step(Step::Kernel);
-    let kernel = add_kernel(&bootstrapped, build, &folder, &tree, progress)?;
+    let kernel = add_kernel(spec, &bootstrapped, build, &folder, &tree, progress)?;
     add_extra_files(spec, build, &tree, progress)?;
     progress.step(Step::FileSystem);
     pack_root(tree.root(), &folder.join(FileName::RootErofs.as_str()), progress)?;
@@ -73,6 +73,7 @@ pub(crate) fn build_image(spec: &ImageSpec, build: &Path, progress: &mut dyn Pro
 
 /// Unpacks the kernel's packages, writes `vmlinux` and `initrd`, and returns the kernel's version.
 fn add_kernel(
+    spec: &ImageSpec,
     bootstrapped: &Bootstrapped,
     build: &Path,
     folder: &Path,
@@ -97,7 +98,8 @@ fn add_kernel(
     let modules = ModuleTree::read(place)?;
     let for_boot = modules.in_load_order(&FOR_BOOT)?;
     write_whole(&folder.join(FileName::Initrd.as_str()), &modules_initramfs(&for_boot))?;
-    tree.add_modules(&version, &modules.in_load_order(&FOR_SERVICES)?)?;
+    let wanted: Vec<&str> = FOR_SERVICES.into_iter().chain(spec.modules.iter().map(String::as_str)).collect();
+    tree.add_modules(&version, &modules.in_load_order(&wanted)?)?;
     Ok(version)
 }
 

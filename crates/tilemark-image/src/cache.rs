@@ -81,7 +81,7 @@ impl ImageCache {
 
     /// The image for a specification: the cached one, or else one that is built now.
     ///
-    /// Sizes are checked, hashes only by [`Image::verify`]. Building needs root and the network, and belongs into
+    /// A cached one is verified if any of its files was touched since it last was. Building needs root and the network, and belongs into
     /// namespaces of the caller's.
     pub fn ensure(&self, spec: &ImageSpec, network: Network, progress: &mut dyn Progress) -> Result<Image> {
         if let Some(image) = self.cached(spec)? {
@@ -229,7 +229,12 @@ impl ImageCache {
     fn cached(&self, spec: &ImageSpec) -> Result<Option<Image>> {
         let Some(name) = self.pointed_to(spec.key())? else { return Ok(None) };
         let folder = self.folder_of(name);
-        if folder.is_dir() { Image::open(&folder).map(Some) } else { Ok(None) }
+        if !folder.is_dir() {
+            return Ok(None);
+        }
+        let image = Image::open(&folder)?;
+        image.verify_if_touched()?;
+        Ok(Some(image))
     }
 
     fn pointed_to(&self, key: Sha256Hash) -> Result<Option<Sha256Hash>> {

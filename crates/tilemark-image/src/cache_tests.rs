@@ -92,14 +92,35 @@ fn a_changed_byte_fails_verification_and_a_changed_size_fails_at_once() {
     let image = fixture.put("root");
     let path = image.path(FileName::RootErofs);
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    assert!(fixture.ensure().is_ok() && fixture.ensure().is_ok());
     file.write_all_at(b"R", 0).unwrap();
-    let error = fixture.ensure().unwrap().verify().unwrap_err();
+    let error = fixture.ensure().unwrap_err();
     assert!(matches!(&error, ImageError::HashMismatch { path: found, .. } if *found == path), "{error}");
     assert!(error.remedy().contains("--refresh"));
     file.set_len(3).unwrap();
     assert!(matches!(fixture.ensure(), Err(ImageError::SizeMismatch { expected: 4, found: 3, .. })));
     // Building it again puts it right.
     fixture.put("root").verify().unwrap();
+}
+
+#[test]
+fn what_was_not_touched_since_it_was_verified_is_not_read_again() {
+    let fixture = fixture();
+    let image = fixture.put("root");
+    fixture.ensure().unwrap();
+    // Nobody can take a change back unseen: not by writing the old bytes again, not by setting times.
+    let path = image.path(FileName::RootErofs);
+    let marks = image.folder().join(".verified");
+    let before = fs::read_to_string(&marks).unwrap();
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::write(&path, "rood").unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    assert!(matches!(fixture.ensure(), Err(ImageError::HashMismatch { .. })));
+    assert_eq!(fs::read_to_string(&marks).unwrap(), before, "what fails is not marked as verified");
+    // Marked as verified as it is now, it is not read: that is what a start saves.
+    fs::write(&path, "root").unwrap();
+    fixture.ensure().unwrap();
+    assert_ne!(fs::read_to_string(&marks).unwrap(), before);
 }
 
 #[test]

@@ -52,7 +52,8 @@ impl DiskStore {
             mount_point,
             "xfs",
             MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOATIME,
-            None,
+            // What removed disks held goes back to the host.
+            Some(c"discard"),
         )
         .map_err(|error| ImageError::StoreMount { file: file.to_owned(), source: error.into() })?;
         Ok(Self { mount_point: mount_point.to_owned() })

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::command::Tool;
+use crate::maven;
 use crate::progress::{Progress, Step};
 use crate::spec::{ExtraFile, ImageSpec};
 use crate::tree::Tree;
@@ -24,9 +25,11 @@ pub(crate) fn add_extra_files(
     }
     progress.step(Step::ExtraFiles);
     for (index, file) in spec.files.iter().enumerate() {
-        progress.line(&file.url);
+        // The hash decides what is taken, wherever it comes from.
+        let url = maven::nearest(&file.url, maven::mirror().as_deref());
+        progress.line(&url);
         let fetched = build.join(format!("extra-{index}"));
-        fetch(file, &fetched, progress)?;
+        fetch(&ExtraFile { url, ..file.clone() }, &fetched, progress)?;
         let content = fs::read(&fetched).map_err(ImageError::io("read", &fetched))?;
         tree.add_file(Path::new(file.path.trim_start_matches('/')), &content, file.mode)?;
     }

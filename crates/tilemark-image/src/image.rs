@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::hash::Sha256Hash;
@@ -11,6 +12,8 @@ use crate::{ImageError, Result};
 
 pub(crate) const SPEC_FILE: &str = "image.toml";
 pub(crate) const LOCK_FILE: &str = "image.lock";
+/// What the files looked like when they were last verified.
+const VERIFIED_FILE: &str = ".verified";
 
 /// A file of an image that its lock speaks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +114,32 @@ impl Image {
             FileName::Vmlinux => &files.vmlinux,
             FileName::Initrd => &files.initrd,
         }
+    }
+
+    /// Verifies it unless none of its files was touched since it was last verified: then its file
+    /// `.verified` says so. A change of a file's content moves its time of change (ctime), which nobody can set; what a
+    /// failing disk does to it is not seen.
+    pub(crate) fn verify_if_touched(&self) -> Result<()> {
+        let marks = self.folder.join(VERIFIED_FILE);
+        let now = self.marks()?;
+        if fs::read_to_string(&marks).is_ok_and(|before| before == now) {
+            return Ok(());
+        }
+        self.verify()?;
+        // One who may not write here, or a full disk: it is verified again the next time.
+        let _ = crate::files::write_whole(&marks, now.as_bytes());
+        Ok(())
+    }
+
+    /// By what a touched file is known.
+    fn marks(&self) -> Result<String> {
+        let mark = |file: FileName| {
+            let path = self.path(file);
+            let found = fs::metadata(&path).map_err(ImageError::io("read", &path))?;
+            let times = format!("{}.{:09}", found.ctime(), found.ctime_nsec());
+            Ok(format!("{file} {} {} {} {times}\n", found.dev(), found.ino(), found.len()))
+        };
+        FileName::ALL.into_iter().map(mark).collect()
     }
 
     /// Hashes every file and compares it with the lock.

@@ -25,6 +25,7 @@ mod image;
 mod initramfs;
 mod kernel;
 mod lock;
+mod maven;
 mod modules;
 mod progress;
 mod spec;

@@ -10,3 +10,8 @@ for package in $TILEMARK_KERNEL $TILEMARK_PACKAGES; do
     fi
 done
 [ -z "$missing" ]
+
+# Java's package links its manual pages into a folder that is left out with all manuals, and fails without it.
+case "$TILEMARK_PACKAGES" in
+    *-jre*) mkdir -p "$1/usr/share/man/man1" ;;
+esac

@@ -13,11 +13,14 @@ use crate::{ImageError, Result};
 const RECIPE: u32 = 1;
 
 /// The specifications inside the program, by name.
-const BUILT_IN: [BuiltIn; 1] =
-    [BuiltIn { name: "first-look", text: include_str!("../images/first-look.toml") }];
+const BUILT_IN: [BuiltIn; 3] = [
+    BuiltIn { name: "first-look", text: include_str!("../images/first-look.toml") },
+    BuiltIn { name: "database", text: include_str!("../images/database.toml") },
+    BuiltIn { name: "brokers", text: include_str!("../images/brokers.toml") },
+];
 
 /// Their names.
-pub const BUILT_IN_NAMES: [&str; BUILT_IN.len()] = [BUILT_IN[0].name];
+pub const BUILT_IN_NAMES: [&str; BUILT_IN.len()] = [BUILT_IN[0].name, BUILT_IN[1].name, BUILT_IN[2].name];
 
 struct BuiltIn {
     name: &'static str,
@@ -35,6 +38,8 @@ pub struct ImageSpec {
     pub kernel: String,
     /// Packages, each `name` or `name=version`; what they need comes with them. Sorted.
     pub packages: Vec<String>,
+    /// Kernel modules that programs in the image may load, besides those that every image has. Sorted.
+    pub modules: Vec<String>,
     /// Files from elsewhere. Sorted by path.
     pub files: Vec<ExtraFile>,
 }
@@ -95,6 +100,10 @@ impl ImageSpec {
             quoted(&self.kernel),
             packages.join(", ")
         );
+        if !self.modules.is_empty() {
+            let modules: Vec<String> = self.modules.iter().map(|module| quoted(module)).collect();
+            writeln!(text, "modules = [{}]", modules.join(", ")).expect("writing to a string cannot fail");
+        }
         for ExtraFile { path, url, sha256, mode } in &self.files {
             let (path, url) = (quoted(path), quoted(url));
             write!(
@@ -122,26 +131,46 @@ impl Reader {
         let suite = self.text(&mut table, "", "suite", is_plain_name, "the name of a release of Debian");
         let kernel = self.text(&mut table, "", "kernel", is_package, "the name of a package");
         let packages = self.packages(&mut table);
+        let modules = self.modules(&mut table);
         let files = self.files(&mut table);
         self.nothing_left("", &table);
-        ImageSpec { name, suite, kernel, packages, files }
+        ImageSpec { name, suite, kernel, packages, modules, files }
     }
 
     fn packages(&mut self, table: &mut Table) -> Vec<String> {
-        let Some(Value::Array(values)) = table.remove("packages") else {
-            self.problems.push("`packages` must be a list of names of packages (it may be empty)".to_owned());
-            return Vec::new();
-        };
-        let mut packages = Vec::new();
-        for value in values {
-            match value {
-                Value::String(name) if is_package(&name) => packages.push(name),
-                other => self.problems.push(format!("`packages`: {other} is not the name of a package")),
+        match table.remove("packages") {
+            Some(Value::Array(values)) => self.names("packages", "package", values, is_package),
+            _ => {
+                let problem = "`packages` must be a list of names of packages (it may be empty)";
+                self.problems.push(problem.to_owned());
+                Vec::new()
             }
         }
-        packages.sort();
-        packages.dedup();
-        packages
+    }
+
+    fn modules(&mut self, table: &mut Table) -> Vec<String> {
+        match table.remove("modules") {
+            None => Vec::new(),
+            Some(Value::Array(values)) => self.names("modules", "kernel module", values, is_module),
+            Some(_) => {
+                self.problems.push("`modules` must be a list of names of kernel modules".to_owned());
+                Vec::new()
+            }
+        }
+    }
+
+    /// A list of names, sorted, each once.
+    fn names(&mut self, key: &str, what: &str, values: Vec<Value>, fits: fn(&str) -> bool) -> Vec<String> {
+        let mut names = Vec::new();
+        for value in values {
+            match value {
+                Value::String(name) if fits(&name) => names.push(name),
+                other => self.problems.push(format!("`{key}`: {other} is not the name of a {what}")),
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
     }
 
     fn files(&mut self, table: &mut Table) -> Vec<ExtraFile> {
@@ -227,6 +256,12 @@ fn is_package(text: &str) -> bool {
         && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+-:~".contains(&byte))
 }
 
+/// As the kernel shows it: with underscores.
+fn is_module(text: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    !text.is_empty() && text.bytes().all(known)
+}
+
 fn is_path(text: &str) -> bool {
     let whole = text.strip_prefix('/').is_some_and(|rest| !rest.is_empty());
     whole && text[1..].split('/').all(|part| !["", ".", ".."].contains(&part)) && !text.contains('\0')
@@ -260,7 +295,7 @@ mod tests {
         let error = ImageSpec::built_in("frist-look").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no image specification `frist-look` is built in; there are: first-look"
+            "no image specification `frist-look` is built in; there are: first-look, database, brokers"
         );
     }
 
@@ -271,6 +306,7 @@ mod tests {
             suite = 12
             package = ["nginx"]
             packages = ["nginx-light", "./local.deb", 3]
+            modules = ["kvm_amd", "kvm-intel"]
             [[files]]
             path = "etc/../shadow"
             url = "ftp://host/file"
@@ -286,6 +322,7 @@ mod tests {
                 "`kernel` is missing: the name of a package",
                 "`packages`: \"./local.deb\" is not the name of a package",
                 "`packages`: 3 is not the name of a package",
+                "`modules`: \"kvm-intel\" is not the name of a kernel module",
                 "files 1: `path` must be an absolute path without `.` and `..`, and is \"etc/../shadow\"",
                 "files 1: `url` must be a URL that starts with http:// or https://, and is \"ftp://host/file\"",
                 "files 1: `sha256` must be 64 hexadecimal digits, and is \"abc\"",
@@ -299,6 +336,7 @@ mod tests {
 
     fn sample() -> ImageSpec {
         let mut spec = ImageSpec::built_in("first-look").unwrap();
+        spec.modules.push("kvm_amd".into());
         spec.files.push(ExtraFile {
             path: "/opt/a".into(),
             url: "https://host/a".into(),
@@ -320,9 +358,12 @@ mod tests {
         let same = "# x\nsuite = 'bookworm'\nname = 'b'\nkernel = 'linux-image-amd64'\npackages = ['nginx', 'fio', 'fio']";
         let key = |text: &str| ImageSpec::parse("image.toml", text).unwrap().key();
         assert_eq!(key(base), key(same));
-        for change in
-            [("bookworm", "trixie"), ("'fio'", "'fio=3.33-3'"), ("linux-image-amd64", "linux-image-x")]
-        {
+        for change in [
+            ("bookworm", "trixie"),
+            ("'fio'", "'fio=3.33-3'"),
+            ("linux-image-amd64", "linux-image-x"),
+            ("]", "]\nmodules = ['kvm']"),
+        ] {
             assert_ne!(key(base), key(&base.replace(change.0, change.1)), "{change:?}");
         }
         let mut other_mode = sample();

@@ -1,5 +1,5 @@
 //! The yardstick for lateness: a bare loop of absolute sleeps under the sender's own scheduling, and nothing
-//! else. `bare_sleep RATE SECONDS PROCESSOR`.
+//! else. `bare_sleep RATE SECONDS PROCESSOR`; prints one JSON line.
 
 use rustix::{
     thread::{clock_nanosleep_absolute, set_current_timer_slack},
@@ -30,5 +30,10 @@ fn main() {
     }
     late.sort_unstable();
     let at = |part: f64| late[(late.len() as f64 * part) as usize] as f64 / 1e3;
-    println!("fifo {fifo}: p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us", at(0.5), at(0.99), at(0.999));
+    println!(
+        "{{\"real_time\":{fifo},\"lateness_us\":{{\"p50\":{:.2},\"p99\":{:.2},\"p999\":{:.2}}}}}",
+        at(0.5),
+        at(0.99),
+        at(0.999)
+    );
 }

@@ -5,6 +5,7 @@ use hdrhistogram::{
     Histogram,
     serialization::{Deserializer, Serializer, V2DeflateSerializer},
 };
+use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
 
 /// The compressed V2 form of a histogram.
@@ -83,6 +84,8 @@ pub struct Gathered {
     /// The totals. An agent leaves their histograms away where they would not fit a frame: `latency` and
     /// `lateness` of this type always give them.
     pub totals: Vec<StreamTotal>,
+    /// The outputs of tools and engines that did a stream's work, by the stream's id, where they came apart.
+    pub outputs: BTreeMap<u32, String>,
     /// Why it failed, and the remedy.
     pub failed: Option<Failure>,
 }
@@ -103,6 +106,7 @@ impl Gathered {
             LoadEvent::Started(sender) => self.sender = Some(sender),
             LoadEvent::Second(second) => self.seconds.push(second),
             LoadEvent::Busy { second: _, fraction } => self.busy.push(fraction),
+            LoadEvent::Output { id, text } => drop(self.outputs.insert(id, text)),
             LoadEvent::Done(totals) => self.totals = totals,
             LoadEvent::Failed { message, remedy } => self.failed = Some(Failure { message, remedy }),
         }

@@ -11,6 +11,7 @@
 //! clocks: tests drive them with invented times.
 
 mod account;
+mod blocking;
 mod clock;
 mod connection;
 mod conversation;
@@ -26,8 +27,10 @@ mod simulation;
 mod stop;
 mod worker;
 
+pub use blocking::{Operation, Performed, run_blocking};
 pub use conversation::{Answer, Conversation, Factory, Progress, Verdict};
 pub use error::LoadError;
 pub use run::{Limits, run, run_within};
 pub use schedule::Schedule;
+pub use sender::{Got, Scheduling, pin, prepare_thread};
 pub use stop::Stop;

@@ -243,6 +243,6 @@ impl<'a> Load<'a> {
     }
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("a load shorter than 584 years")
 }

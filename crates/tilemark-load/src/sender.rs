@@ -7,15 +7,18 @@ const FIFO_PRIORITY: i32 = 1;
 
 /// What one thread got.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Got {
-    pub(crate) real_time: bool,
-    pub(crate) timer_slack_ns: u64,
-    pub(crate) pinned: bool,
+pub struct Got {
+    /// Whether it runs under SCHED_FIFO.
+    pub real_time: bool,
+    /// Timer slack that the kernel reports for it, in nanoseconds.
+    pub timer_slack_ns: u64,
+    /// Whether it has one processor that it never leaves.
+    pub pinned: bool,
 }
 
 /// Which scheduling a sender asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scheduling {
+pub enum Scheduling {
     /// SCHED_FIFO: an open loop sleeps between its requests and must wake in time.
     RealTime,
     /// As any thread: a closed loop never sleeps when the server is fast, and has no intended time to miss.
@@ -24,7 +27,7 @@ pub(crate) enum Scheduling {
 
 /// Pins the calling thread to `processor`, sets its timer slack to 1 ns and asks for `scheduling`. What is
 /// refused is done without, and told.
-pub(crate) fn prepare_thread(processor: Option<u32>, scheduling: Scheduling) -> Got {
+pub fn prepare_thread(processor: Option<u32>, scheduling: Scheduling) -> Got {
     let pinned = processor.is_some_and(|processor| pin(&[processor]));
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let real_time =
@@ -35,7 +38,7 @@ pub(crate) fn prepare_thread(processor: Option<u32>, scheduling: Scheduling) -> 
 }
 
 /// Lets the calling thread run on `processors` only. False: the kernel refused.
-pub(crate) fn pin(processors: &[u32]) -> bool {
+pub fn pin(processors: &[u32]) -> bool {
     let mut set = rustix::thread::CpuSet::new();
     for processor in processors {
         if *processor as usize >= rustix::thread::CpuSet::MAX_CPU {

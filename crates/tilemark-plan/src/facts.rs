@@ -82,6 +82,39 @@ pub struct HostFacts {
     pub accelerators: Accelerators,
 }
 
+/// What carries out a host's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hardware {
+    /// A processor, also where a hypervisor shares it out.
+    #[default]
+    Real,
+    /// QEMU's translator: what happens is real, how long it takes means nothing.
+    Emulated,
+}
+
+/// The signature of QEMU's translator in the hypervisor leaf (`TCG_SIGNATURE`, target/i386/cpu.c in QEMU).
+const TRANSLATOR_SIGNATURE: &str = "TCGTCGTCGTCG";
+
+impl HostFacts {
+    /// Whether this host is hardware.
+    pub fn hardware(&self) -> Hardware {
+        self.virtualisation.value().map_or(Hardware::Real, Virtualisation::hardware)
+    }
+}
+
+impl Virtualisation {
+    /// Whether it is hardware that is virtualised, or is not. An emulator that hides is taken for hardware.
+    pub fn hardware(&self) -> Hardware {
+        match self {
+            Self::Guest { hypervisor: Fact::Value(name) } if name == TRANSLATOR_SIGNATURE => {
+                Hardware::Emulated
+            }
+            Self::Guest { .. } | Self::None => Hardware::Real,
+        }
+    }
+}
+
 /// Who asked for the facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -2,6 +2,8 @@
 //! a clock or a host.
 
 pub mod builtin;
+mod check_messaging;
+mod check_work;
 pub mod expect;
 pub mod facts;
 pub mod parse;

@@ -1,6 +1,8 @@
 //! From the text of a scenario, with presets and settings applied, to a checked [`Scenario`].
 
 use crate::{
+    check_messaging,
+    check_work::check_work,
     problem::{Problem, Problems},
     scenario::{Arrival, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
     settings,
@@ -27,6 +29,11 @@ impl Draft {
             Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
         })?;
         Ok(Self { document })
+    }
+
+    /// Whether the scenario has such a preset.
+    pub fn has_preset(&self, name: &str) -> bool {
+        self.document.get("preset").and_then(|presets| presets.get(name)).is_some()
     }
 
     /// Puts the values of a preset in place.
@@ -161,13 +168,13 @@ fn check_measure(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
 
 fn check_load(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &str)) {
     let name = &load.name;
-    let wanted = match (&load.web, &load.disk, &load.messaging, &load.store) {
-        (Some(_), None, None, None) => Role::Web,
-        (None, Some(_), None, None) => Role::Disk,
-        (None, None, Some(_), None) => Role::Broker,
-        (None, None, None, Some(_)) => Role::Database,
+    let wanted = match (&load.web, &load.disk, &load.messaging, &load.store, &load.sysbench) {
+        (Some(_), None, None, None, None) => Role::Web,
+        (None, Some(_), None, None, None) => Role::Disk,
+        (None, None, Some(_), None, None) => Role::Broker,
+        (None, None, None, Some(_), None) | (None, None, None, None, Some(_)) => Role::Database,
         _ => {
-            let remedy = "give it exactly one of `web`, `disk`, `messaging` and `store`";
+            let remedy = "give it exactly one of `web`, `disk`, `messaging`, `store` and `sysbench`";
             return say(format!("load `{name}` must say what is asked, once"), remedy);
         }
     };
@@ -189,7 +196,7 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &st
                 "add a `[[guest.disk]]`",
             );
         }
-        Some(_) => {}
+        Some(guest) => check_work(load, guest, say),
     }
     let saturates = load.disk.as_ref().is_some_and(|disk| disk.saturate);
     let rate = load.rate.map_or(0.0, |rate| rate.get());
@@ -212,6 +219,7 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &st
             "make it shorter",
         );
     }
+    check_messaging::check(scenario, load, say);
     if load.web.as_ref().is_some_and(|web| web.files.iter().all(|file| file.weight == 0)) {
         say(format!("load `{name}` asks for no file"), "give a file a `weight` of 1 or more");
     }

@@ -1,9 +1,12 @@
 //! A plan: what will happen, fully resolved. It can be printed, stored and compared; it does nothing.
 
-pub use crate::facts::AcceleratorVerdict;
+pub use crate::facts::{AcceleratorVerdict, Hardware};
 use crate::{
     scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
-    workload::{BrokerService, DiskParameters, MessagingParameters, StoreParameters, WebParameters},
+    workload::{
+        BrokerService, DiskParameters, MessagingParameters, StoreParameters, SysbenchParameters,
+        WebParameters,
+    },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +56,17 @@ pub struct HostSummary {
     pub memory_available: Bytes,
     /// Whether guests run at speed here: measured, with its reason.
     pub kvm: AcceleratorVerdict,
+    /// Whether it is hardware, or a program that plays it. Hardware in records from before this was told.
+    #[serde(default)]
+    pub hardware: Hardware,
+}
+
+impl HostSummary {
+    /// Whether times of a backend on this host are an emulator's and no hardware's: because its guests are emulated, or
+    /// because the whole host is. They prove function and are no measure of anything.
+    pub fn emulates(&self, backend: Backend) -> bool {
+        backend == Backend::Emulated || self.hardware == Hardware::Emulated
+    }
 }
 
 /// What will happen.
@@ -78,6 +92,9 @@ pub struct Plan {
     pub passes: Vec<Pass>,
     /// Set when tile counts are searched for instead of taken from the ladder.
     pub search: Option<Search>,
+    /// It was asked to end within this: a ladder then ends after a whole block of repeats.
+    #[serde(default)]
+    pub within: Option<Span>,
     /// What it will need.
     pub expected: Expected,
 }
@@ -257,6 +274,8 @@ pub enum Work {
     Messaging(MessagingParameters),
     /// Orders at a database.
     Store(StoreParameters),
+    /// sysbench, inside the guest.
+    Sysbench(SysbenchParameters),
 }
 
 impl Work {
@@ -267,6 +286,7 @@ impl Work {
             Self::Disk(_) => "disk",
             Self::Messaging(_) => "messaging",
             Self::Store(_) => "store",
+            Self::Sysbench(_) => "sysbench",
         }
     }
 }
@@ -289,6 +309,10 @@ pub struct Search {
     pub from: u32,
     /// The count that it never passes.
     pub limit: u32,
+    /// Where the boundary is taken to be before anything is known, to say how long the search will take: half
+    /// of the largest count of the scenario's ladder.
+    #[serde(default)]
+    pub guess: u32,
     /// It stops in time to end within this.
     pub within: Option<Span>,
 }

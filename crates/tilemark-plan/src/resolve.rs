@@ -9,11 +9,15 @@ use crate::{
         Point, Processors, Search, SideName, Work, guest_address,
     },
     problem::{Problem, Problems},
-    scenario::{Guest, Load, LoadProcessors, LoopKind, Scenario},
+    scenario::{Guest, Load, LoadProcessors, LoopKind, Role, Scenario},
+    workload::{BrokerService, MessagingMeasure},
 };
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 use std::collections::BTreeMap;
 use tilemark_units::{Rate, Span};
+
+/// The image of guests whose broker is not our own, which is in the agent.
+const BROKERS_IMAGE: &str = "brokers";
 
 /// What was asked for besides the scenario itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +33,9 @@ pub struct Request {
     /// Settings of two sides.
     pub sides: Option<Sides>,
     /// Search for the largest tile count that holds.
-    pub search: Option<SearchRequest>,
+    pub search: bool,
+    /// End within this.
+    pub within: Option<Span>,
     /// One tile more on this backend, once, to show that its guests live and serve.
     pub demonstrate: Option<Backend>,
     /// Seeds order, schedules and choices.
@@ -45,31 +51,35 @@ pub struct Sides {
     pub b: BTreeMap<String, String>,
 }
 
-/// A search that was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SearchRequest {
-    /// It stops in time to end within this.
-    pub within: Option<Span>,
-}
-
 /// Resolves everything; tells all problems at once.
 pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<Plan, Problems> {
     let mut draft = draft.clone();
-    if let Some(preset) = &request.preset {
+    let fits_host = request.preset.as_deref() == Some(HOST_PRESET) && !draft.has_preset(HOST_PRESET);
+    if let Some(preset) = request.preset.as_deref().filter(|_| !fits_host) {
         draft.apply_preset(preset)?;
     }
     draft.apply_settings(&request.settings)?;
     if let Some(tiles) = &request.tiles {
         draft.set("ladder.tiles", serde_json::json!(tiles))?;
     }
-    let scenario = draft.finish()?;
+    let mut scenario = draft.finish()?;
     let processors = split_processors(host, scenario.host.load_processors);
+    if fits_host && request.tiles.is_none() {
+        let tiles = ladder_of_host(&scenario, request, host, &processors);
+        draft.set("ladder.tiles", serde_json::json!(tiles))?;
+        scenario = draft.finish()?;
+    }
     let variants = variants(&draft, &scenario, request)?;
 
-    let tiles: Vec<u32> = match request.search {
-        Some(_) => vec![scenario.ladder.tiles[0]],
-        None => scenario.ladder.tiles.clone(),
-    };
+    let tiles =
+        if request.search { scenario.ladder.tiles[..1].to_vec() } else { scenario.ladder.tiles.clone() };
+    // What varies may name brokers that the scenario itself does not.
+    let foreign = |guest: &Guest| guest.role == Role::Broker && guest.broker != BrokerService::Reference;
+    if scenario.image == crate::scenario::default_image()
+        && variants.iter().any(|variant| variant.scenario.guest.iter().any(foreign))
+    {
+        scenario.image = BROKERS_IMAGE.to_owned();
+    }
     let mut points = Vec::new();
     for variant in &variants {
         for &backend in &request.backends {
@@ -89,11 +99,12 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         return Err(Problems(problems));
     }
     let passes = passes(&points, request.seed);
-    let search = request.search.map(|asked| Search {
+    let search = request.search.then(|| Search {
         from: scenario.ladder.tiles[0],
         limit: scenario.ladder.search_limit.min(crate::parse::GUESTS_MAX / scenario.guest.len() as u32),
+        guess: scenario.ladder.tiles.iter().max().map_or(1, |tiles| tiles.div_ceil(2)),
         // What is shown besides must end within the same time.
-        within: asked.within.map(|within| expect::less_what_is_besides(within, &points)),
+        within: request.within.map(|within| expect::less_what_is_besides(within, &points)),
     });
     let expected = expect::of(&points, &passes, search.as_ref());
     Ok(Plan {
@@ -107,6 +118,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         points,
         passes,
         search,
+        within: request.within,
         expected,
     })
 }
@@ -116,11 +128,6 @@ impl Plan {
     pub fn point_at(&self, like: &Point, index: usize, tiles: u32) -> Point {
         let variant = Variant { scenario: self.scenario.clone(), side: like.side, vary: like.vary.clone() };
         variant.point(index, tiles, like.backend, &self.processors, self.seed)
-    }
-
-    /// Whether anything in it needs root.
-    pub fn needs_root(&self) -> bool {
-        !self.points.is_empty()
     }
 }
 
@@ -172,10 +179,17 @@ impl Variant {
         let scenario = &self.scenario;
         let mut guests = Vec::new();
         let mut loads = Vec::new();
+        let mut vcpus = 0;
         for tile in 1..=tiles {
             let first = guests.len() as u32;
             for guest in &scenario.guest {
-                guests.push(guest_plan(guest, guests.len() as u32, tile, backend, processors));
+                guests.push(guest_plan(
+                    guest,
+                    guests.len() as u32,
+                    tile,
+                    processors.of_guest(vcpus, guest.vcpus, backend),
+                ));
+                vcpus += guest.vcpus;
             }
             for load in &scenario.load {
                 let place = scenario.guest.iter().position(|guest| guest.name == load.guest);
@@ -198,18 +212,23 @@ impl Variant {
     }
 }
 
-fn guest_plan(guest: &Guest, index: u32, tile: u32, backend: Backend, processors: &Processors) -> GuestPlan {
-    let threads = &processors.guests;
-    // A native twin may run on as many threads as its guest has processors; a guest's own processors
-    // are threads of the host, which the scheduler may place on any of the guests' threads.
-    let own = match backend {
-        Backend::Native => {
-            let first = (index * guest.vcpus) as usize;
-            let count = (guest.vcpus as usize).min(threads.len());
-            (0..count).map(|offset| threads[(first + offset) % threads.len()]).collect()
+impl Processors {
+    /// Threads of a guest with so many processors, where the guests before it have so many together. A native twin
+    /// may run on as many threads as its guest has processors, the next ones in turn; a guest's own processors
+    /// are threads of the host, which the scheduler may place on any of the guests' threads.
+    fn of_guest(&self, before: u32, vcpus: u32, backend: Backend) -> Vec<u32> {
+        let threads = &self.guests;
+        match backend {
+            Backend::Native => {
+                let count = (vcpus as usize).min(threads.len());
+                threads.iter().cycle().skip(before as usize % threads.len()).take(count).copied().collect()
+            }
+            Backend::Kvm | Backend::Emulated => threads.clone(),
         }
-        Backend::Kvm | Backend::Emulated => threads.clone(),
-    };
+    }
+}
+
+fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> GuestPlan {
     GuestPlan {
         name: format!("tile-{tile:03}-{}", guest.name),
         index,
@@ -221,12 +240,15 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, backend: Backend, processors
         disks: guest.disk.iter().map(|disk| DiskPlan { size: disk.size, on: disk.on }).collect(),
         mac: MacAddress::of_guest(index),
         address: guest_address(index),
-        processors: own,
+        processors,
     }
 }
 
 fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
+    let flat_out =
+        load.messaging.as_ref().is_some_and(|messaging| messaging.measure == MessagingMeasure::Throughput);
     let demand = match (load.loop_kind, load.rate) {
+        _ if flat_out => Demand::Closed,
         (LoopKind::Open, Some(rate)) => Demand::Open {
             rate,
             arrival: load.arrival,
@@ -235,15 +257,46 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
         },
         (LoopKind::Open, None) | (LoopKind::Closed, _) => Demand::Closed,
     };
-    let work = match (&load.web, &load.disk, &load.messaging, &load.store) {
+    let work = match (&load.web, &load.disk, &load.messaging, &load.store, &load.sysbench) {
         (Some(web), ..) => Work::Web(web.clone()),
         (_, Some(disk), ..) => Work::Disk(disk.clone()),
-        (_, _, Some(messaging), _) => Work::Messaging(messaging.clone()),
-        (.., Some(store)) => Work::Store(store.clone()),
+        (_, _, Some(messaging), ..) => Work::Messaging(messaging.clone()),
+        (.., Some(store), _) => Work::Store(store.clone()),
+        (.., Some(sysbench)) => Work::Sysbench(sysbench.clone()),
         _ => unreachable!("a load without work is refused when the scenario is read"),
     };
     let seed = mixed(seed, &[load.name.as_str(), &tile.to_string()]);
     LoadPlan { name: load.name.clone(), tile, guest, demand, connections: load.connections, work, seed }
+}
+
+/// A preset that every scenario has: its own, or the sizes as they are with a ladder that fits the host.
+pub const HOST_PRESET: &str = "host";
+/// More processors of guests than this for each thread are no sizing any more. A host that holds them is
+/// asked by a search.
+const VCPUS_PER_THREAD_MAX: usize = 64;
+
+/// From the scenario's smallest step in doublings for as long as the host has memory and threads for it.
+fn ladder_of_host(
+    scenario: &Scenario,
+    request: &Request,
+    host: &HostSummary,
+    processors: &Processors,
+) -> Vec<u32> {
+    let variant = Variant { scenario: scenario.clone(), side: None, vary: BTreeMap::new() };
+    let free = host.memory_available.saturating_sub(expect::memory_reserve(host.memory_total));
+    let guests_max = processors.guests.len() * VCPUS_PER_THREAD_MAX;
+    let fits = |tiles: u32| {
+        request.backends.iter().all(|&backend| {
+            let point = variant.point(0, tiles, backend, processors, request.seed);
+            let vcpus: usize = point.guests.iter().map(|guest| guest.vcpus as usize).sum();
+            expect::memory_of(&point) <= free && vcpus <= guests_max
+        })
+    };
+    let most = crate::parse::GUESTS_MAX / scenario.guest.len() as u32;
+    let first = scenario.ladder.tiles[0];
+    let doublings = std::iter::successors(Some(first), |tiles| Some(tiles * 2));
+    // One that does not fit is refused later, with its figures.
+    doublings.take_while(|&tiles| tiles == first || (tiles <= most && fits(tiles))).collect()
 }
 
 /// A twentieth of a demand: what is shown to live and serve need not be fast.
@@ -324,7 +377,7 @@ fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem
         }
     }
     problems.dedup();
-    if request.search.is_some() && points.iter().any(|point| !point.vary.is_empty()) {
+    if request.search && points.iter().any(|point| !point.vary.is_empty()) {
         let remedy = "leave out `vary` in a copy of the scenario, or use `run`";
         problems.push(Problem::new("a search has one answer, and this scenario varies something", remedy));
     }

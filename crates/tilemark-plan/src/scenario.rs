@@ -3,7 +3,9 @@
 //! Every field is checked when it is read; an unknown key is an error. What a scenario leaves out has
 //! the default that its field states. Nothing here looks at a host.
 
-use crate::workload::{BrokerService, DiskParameters, MessagingParameters, StoreParameters, WebParameters};
+use crate::workload::{
+    BrokerService, DiskParameters, MessagingParameters, StoreParameters, SysbenchParameters, WebParameters,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,7 +57,7 @@ pub struct Scenario {
     pub vary: BTreeMap<String, Vary>,
 }
 
-fn default_image() -> String {
+pub(crate) fn default_image() -> String {
     "first-look".to_owned()
 }
 
@@ -180,6 +182,9 @@ pub struct Load {
     /// Orders at the guest's database.
     #[serde(default)]
     pub store: Option<StoreParameters>,
+    /// sysbench read-write, inside a database guest.
+    #[serde(default)]
+    pub sysbench: Option<SysbenchParameters>,
 }
 
 fn default_connections() -> u32 {

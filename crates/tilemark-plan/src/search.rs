@@ -6,6 +6,8 @@
 //!     |                    ^                        |
 //!     +--limit held--------+--------reversed--------+
 //! ```
+//! When its time gets short it settles: nothing new is tried, and the boundary as it is known, with what lies
+//! untried between, is measured again on both sides.
 
 use std::collections::BTreeMap;
 
@@ -34,12 +36,25 @@ pub struct CapacitySearch {
     limit: u32,
     repeats: u32,
     found: BTreeMap<u32, Finding>,
+    is_settled: bool,
+}
+
+/// The largest count that held with all below it, and the smallest that broke.
+struct Boundary {
+    held: Option<u32>,
+    broke: Option<u32>,
 }
 
 impl CapacitySearch {
     /// A search that begins with `from`, never passes `limit` and confirms with so many repeats.
     pub fn new(from: u32, limit: u32, repeats: u32) -> Self {
-        Self { from: from.max(1), limit: limit.max(1), repeats: repeats.max(1), found: BTreeMap::new() }
+        Self {
+            from: from.max(1),
+            limit: limit.max(1),
+            repeats: repeats.max(1),
+            found: BTreeMap::new(),
+            is_settled: false,
+        }
     }
 
     /// Takes what a count was found to do, over all repeats that it had.
@@ -55,25 +70,67 @@ impl CapacitySearch {
         !found && limit > 0
     }
 
+    /// Tries no further count from now on. Says no where that was so already.
+    pub fn settle(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_settled, true)
+    }
+
+    /// Whether nothing further is tried.
+    pub const fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
     /// What to measure next; `None` when the boundary is known and confirmed, or nothing broke.
     pub fn next(&self) -> Option<Probe> {
+        self.untried().filter(|_| !self.is_settled).or_else(|| self.to_confirm())
+    }
+
+    /// What would still have to be measured to confirm the boundary if a probe went either way: repeats of the
+    /// probe's own count and of the count on its other side. Nothing before the first probe, which is worth
+    /// its time whatever comes of it.
+    pub fn confirmation_after(&self, probe: Probe) -> Vec<Probe> {
+        let boundary = self.boundary();
+        let Some(other) = boundary.broke.or(boundary.held) else { return Vec::new() };
+        let had = |tiles| self.found.get(&tiles).map_or(0, |finding| finding.repeats);
+        let left = |tiles, had: u32| Probe { tiles, repeats: self.repeats.saturating_sub(had) };
+        vec![left(probe.tiles, had(probe.tiles) + probe.repeats), left(other, had(other))]
+    }
+
+    /// A count between what held and what broke, or beyond what was tried.
+    fn untried(&self) -> Option<Probe> {
+        let tiles = match self.boundary() {
+            Boundary { held: None, broke: None } => self.from.min(self.limit),
+            Boundary { held: Some(held), broke: None } if held < self.limit => {
+                held.saturating_mul(2).min(self.limit)
+            }
+            Boundary { held: Some(held), broke: Some(broke) } if broke - held > 1 => {
+                held + (broke - held) / 2
+            }
+            Boundary { held: None, broke: Some(broke) } if broke > 1 => broke / 2,
+            _ => return None,
+        };
+        Some(Probe { tiles, repeats: 1 })
+    }
+
+    /// The side of the boundary that lacks repeats: the broken one first, since it is likelier to turn. One
+    /// repeat after the other where time is short, so that both sides get theirs.
+    fn to_confirm(&self) -> Option<Probe> {
+        let Boundary { held, broke } = self.boundary();
+        let lacking = [broke, held].into_iter().flatten().filter_map(|tiles| self.unconfirmed(tiles));
+        if self.is_settled {
+            let one = |probe: Probe| Probe { repeats: 1, ..probe };
+            return lacking.max_by_key(|probe| (probe.repeats, probe.tiles)).map(one);
+        }
+        lacking.into_iter().next()
+    }
+
+    fn boundary(&self) -> Boundary {
         let broke = self.found.iter().find(|(_, finding)| !finding.holds).map(|(tiles, _)| *tiles);
         let held = match broke {
             Some(broke) => self.found.range(..broke).next_back().map(|(tiles, _)| *tiles),
             None => self.found.keys().next_back().copied(),
         };
-        match (held, broke) {
-            (None, None) => Some(Probe { tiles: self.from.min(self.limit), repeats: 1 }),
-            (Some(held), None) if held < self.limit => {
-                Some(Probe { tiles: held.saturating_mul(2).min(self.limit), repeats: 1 })
-            }
-            (Some(held), Some(broke)) if broke - held > 1 => {
-                Some(Probe { tiles: held + (broke - held) / 2, repeats: 1 })
-            }
-            (None, Some(broke)) if broke > 1 => Some(Probe { tiles: broke / 2, repeats: 1 }),
-            // The boundary: the broken side first, since it is likelier to turn.
-            (held, broke) => [broke, held].into_iter().flatten().find_map(|tiles| self.unconfirmed(tiles)),
-        }
+        Boundary { held, broke }
     }
 
     fn unconfirmed(&self, tiles: u32) -> Option<Probe> {
@@ -155,5 +212,34 @@ mod tests {
         assert_eq!(search.next(), Some(Probe { tiles: 7, repeats: 1 }));
         search.record(7, Finding { holds: true, repeats: 2 });
         assert_eq!(search.next(), Some(Probe { tiles: 8, repeats: 1 }));
+    }
+
+    #[test]
+    fn a_settled_search_confirms_what_it_knows_and_leaves_what_lies_between_untried() {
+        let mut search = CapacitySearch::new(4, 64, 3);
+        assert!(search.settle());
+        assert_eq!(search.next(), None, "it knows nothing");
+        let mut search = CapacitySearch::new(4, 64, 3);
+        search.record(8, Finding { holds: true, repeats: 1 });
+        search.record(16, Finding { holds: false, repeats: 1 });
+        assert!(search.settle() && !search.settle());
+        let mut probes = Vec::new();
+        while let Some(probe) = search.next() {
+            let had = search.found[&probe.tiles].repeats;
+            search.record(probe.tiles, Finding { holds: probe.tiles <= 8, repeats: had + probe.repeats });
+            probes.push((probe.tiles, probe.repeats));
+        }
+        assert_eq!(probes, [(16, 1), (8, 1), (16, 1), (8, 1)]);
+    }
+
+    #[test]
+    fn what_a_confirmation_will_take_is_known_before_a_probe() {
+        let mut search = CapacitySearch::new(4, 64, 3);
+        let probe = |tiles, repeats| Probe { tiles, repeats };
+        assert_eq!(search.confirmation_after(probe(4, 1)), []);
+        search.record(8, Finding { holds: true, repeats: 1 });
+        assert_eq!(search.confirmation_after(probe(16, 1)), [probe(16, 2), probe(8, 2)]);
+        search.record(16, Finding { holds: false, repeats: 2 });
+        assert_eq!(search.confirmation_after(probe(12, 1)), [probe(12, 2), probe(16, 1)]);
     }
 }

@@ -93,6 +93,12 @@ pub struct MessagingParameters {
     pub acknowledge: u32,
     /// Messages a subscriber may hold unacknowledged; 0: no limit.
     pub prefetch: u32,
+    /// How messages find their subscribers. Default `shared`.
+    pub mode: MessagingMode,
+    /// Publishes in a transaction; 0: none.
+    pub transactions: u32,
+    /// Messages of each publisher, after which the load ends; 0: it ends by time alone.
+    pub count: u64,
 }
 
 /// What a messaging load measures.
@@ -104,6 +110,30 @@ pub enum MessagingMeasure {
     Throughput,
     /// How long a message takes at the load's rate.
     Latency,
+}
+
+/// How messages find their subscribers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessagingMode {
+    /// Subscribers of a queue share its messages.
+    #[default]
+    Shared,
+    /// Every subscriber gets every message.
+    Fanout,
+    /// Every subscriber of a topic gets each of its messages; `queues` is the number of topics.
+    Topic,
+}
+
+impl BrokerService {
+    /// The name as a scenario writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Rabbitmq => "rabbitmq",
+            Self::QpidBrokerJ => "qpid-broker-j",
+        }
+    }
 }
 
 impl Default for MessagingParameters {
@@ -118,6 +148,9 @@ impl Default for MessagingParameters {
             confirms: 0,
             acknowledge: 0,
             prefetch: 0,
+            mode: MessagingMode::Shared,
+            transactions: 0,
+            count: 0,
         }
     }
 }
@@ -126,6 +159,10 @@ impl Default for MessagingParameters {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreParameters {
+    /// Which database serves it. Default `mariadb`.
+    pub database: StoreDatabase,
+    /// What a commit promises. Default `full`.
+    pub durability: StoreDurability,
     /// Bytes of the database's data as CSV. Default 20 MB.
     pub data: Bytes,
     /// Customers at the same time. Default 32.
@@ -136,6 +173,62 @@ pub struct StoreParameters {
 
 impl Default for StoreParameters {
     fn default() -> Self {
-        Self { data: Bytes::new(20_000_000), clients: 32, think_time: Span::default() }
+        Self {
+            database: StoreDatabase::default(),
+            durability: StoreDurability::default(),
+            data: Bytes::new(20_000_000),
+            clients: 32,
+            think_time: Span::default(),
+        }
     }
+}
+
+/// The workload `sysbench`: Debian's sysbench inside a database guest, read-write transactions on MariaDB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SysbenchParameters {
+    /// Tables. Default 1, as sysbench's own.
+    pub tables: u32,
+    /// Rows of each. Default 10,000, as sysbench's own.
+    pub rows: u32,
+    /// Clients at the same time. Default 16.
+    pub threads: u32,
+}
+
+impl Default for SysbenchParameters {
+    fn default() -> Self {
+        Self { tables: 1, rows: 10_000, threads: 16 }
+    }
+}
+
+/// Which database serves the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreDatabase {
+    /// MariaDB as Debian ships it, InnoDB tables.
+    #[default]
+    Mariadb,
+    /// PostgreSQL as Debian ships it.
+    Postgresql,
+}
+
+impl StoreDatabase {
+    /// The name as a scenario writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mariadb => "mariadb",
+            Self::Postgresql => "postgresql",
+        }
+    }
+}
+
+/// What a commit promises.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreDurability {
+    /// Each commit is on the disk before it is confirmed; torn pages are repaired.
+    #[default]
+    Full,
+    /// A crash may lose the last second.
+    Relaxed,
 }

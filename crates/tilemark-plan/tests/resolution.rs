@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilemark_plan::{
     expect,
     parse::Draft,
-    plan::{AcceleratorVerdict, Backend, Demand, HostSummary, Plan, SideName},
+    plan::{AcceleratorVerdict, Backend, Demand, Hardware, HostSummary, Plan, SideName},
     problem::Problems,
-    resolve::{Request, SearchRequest, Sides, resolve},
+    resolve::{Request, Sides, resolve},
 };
 use tilemark_units::Bytes;
 
@@ -46,6 +46,7 @@ fn host(threads: u32, memory: Bytes) -> HostSummary {
         memory_total: memory,
         memory_available: memory,
         kvm: AcceleratorVerdict::Absent,
+        hardware: Hardware::Real,
     }
 }
 
@@ -56,7 +57,8 @@ fn asked() -> Request {
         backends: vec![Backend::Native],
         tiles: None,
         sides: None,
-        search: None,
+        search: false,
+        within: None,
         demonstrate: None,
         seed: 1,
     }
@@ -239,7 +241,7 @@ fn bad_scenarios_are_named_with_what_is_wrong() {
 #[test]
 fn a_search_over_what_varies_is_refused() {
     let text = format!("{TILE}[vary.rate]\nkey = \"load.web.rate\"\nvalues = [\"5/s\", \"50/s\"]\n");
-    let request = Request { search: Some(SearchRequest { within: None }), ..asked() };
+    let request = Request { search: true, ..asked() };
     assert!(problem(&text, &request).starts_with("a search has one answer"));
 }
 
@@ -251,9 +253,59 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
+fn every_scenario_has_a_preset_that_fits_the_host() {
+    let request = Request { preset: Some("host".to_owned()), ..asked() };
+    let tiles = |threads, memory| -> Vec<u32> {
+        let draft = Draft::from_toml(TILE, "test").unwrap();
+        let plan = resolve(&draft, &request, &host(threads, memory)).unwrap();
+        plan.points.iter().map(|point| point.tiles).collect()
+    };
+    // The reserve is 1 GiB, and a native tile of two guests is taken for 96 MiB.
+    assert_eq!(tiles(64, Bytes::from_gib(2)), [1, 2, 4, 8]);
+    assert_eq!(tiles(2, Bytes::from_gib(1024)).last(), Some(&32), "64 processors for the guests' thread");
+    assert!(tiles(64, Bytes::from_gib(1024)).last() > Some(&64));
+    let own = format!("{TILE}[preset.host]\n\"ladder.tiles\" = [3]\n");
+    let planned = plan(&own, &request).unwrap();
+    assert_eq!(
+        planned.points.iter().map(|point| point.tiles).collect::<Vec<_>>(),
+        [3],
+        "its own comes first"
+    );
+}
+
+#[test]
 fn a_preset_that_is_not_there_is_told_with_those_that_are() {
     let request = Request { preset: Some("quik".to_owned()), ..asked() };
     let problems = plan(TILE, &request).unwrap_err();
     assert_eq!(problems.to_string(), "no preset `quik`");
     assert_eq!(problems.remedy(), "this scenario has: long");
+}
+
+#[test]
+fn twins_take_the_guests_threads_in_turn_whatever_their_sizes() {
+    let text = TILE.replacen("role = \"web\"", "role = \"web\"\nvcpus = 2", 1);
+    let request = Request { tiles: Some(vec![2]), ..asked() };
+    let planned =
+        resolve(&Draft::from_toml(&text, "test").unwrap(), &request, &host(8, Bytes::from_gib(64))).unwrap();
+    // Of eight threads two are the load's. A tile is a guest of two processors and one of one.
+    let threads: Vec<&[u32]> =
+        planned.points[0].guests.iter().map(|guest| guest.processors.as_slice()).collect();
+    assert_eq!(threads, [&[2, 3][..], &[4], &[5, 6], &[7]]);
+}
+
+#[test]
+fn what_a_workload_cannot_do_is_refused_before_a_guest_is_started() {
+    let work = |role: &str, text: &str| {
+        let text = TILE
+            .replacen("role = \"web\"", &format!("role = \"{role}\"\n[[guest.disk]]\nsize = \"1GiB\""), 1)
+            .replace("[load.web]", text);
+        problem(&text, &asked())
+    };
+    let said = work("disk", "[load.disk]\nblock_size = \"1000B\"\ndepth = 2000");
+    assert!(said.contains("has a `block_size` of 1kB"), "{said}");
+    assert!(said.contains("may have 2000 requests under way at its rate"), "{said}");
+    let said = work("database", "arrival = \"bursts\"\n[load.store]\nclients = 0\ndata = \"1MB\"");
+    for wanted in ["has 0 clients", "of data", "has customers in bursts"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
 }

@@ -127,7 +127,8 @@ impl RunDirectory {
     /// The files of one repeat; the folder is made.
     pub fn repeat(&self, point: usize, repeat: u32) -> Result<RepeatFiles, RecordError> {
         let path = self.path.join(format!("points/{point:02}/repeat-{repeat}"));
-        fs::create_dir_all(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        let made = crate::faults::space().and_then(|()| fs::create_dir_all(&path));
+        made.map_err(|source| RecordError::Write { path: path.clone(), source })?;
         Ok(RepeatFiles { path })
     }
 
@@ -205,7 +206,8 @@ impl RepeatFiles {
     /// Where a guest's console and other files go; the folder is made.
     pub fn guest(&self, name: &str) -> Result<PathBuf, RecordError> {
         let path = self.path.join("guests").join(name);
-        fs::create_dir_all(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        let made = crate::faults::space().and_then(|()| fs::create_dir_all(&path));
+        made.map_err(|source| RecordError::Write { path: path.clone(), source })?;
         Ok(path)
     }
 

@@ -6,7 +6,6 @@ use crate::error::RecordError;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions},
-    io::Write,
     path::{Path, PathBuf},
 };
 use tilemark_plan::plan::{Pass, Point};
@@ -93,7 +92,8 @@ impl Events {
         let text = serde_json::to_string(event).expect("an event has only text keys and finite numbers");
         let crc32 = format!("{:08x}", crc32fast::hash(text.as_bytes()));
         let line = format!("{{\"crc32\":\"{crc32}\",\"event\":{text}}}\n");
-        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        let written =
+            crate::faults::write_all(&mut self.file, line.as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|source| RecordError::Write { path: self.path.clone(), source })
     }
 

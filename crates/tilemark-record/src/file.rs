@@ -1,10 +1,10 @@
 //! Files that are there whole or not at all.
 
-use crate::error::RecordError;
+use crate::{error::RecordError, faults};
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -16,9 +16,11 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
 fn write_aside(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let aside = aside_of(path);
     let written = (|| {
+        faults::space()?;
         let mut file = File::create(&aside)?;
-        file.write_all(bytes)?;
+        faults::write_all(&mut file, bytes)?;
         file.sync_all()?;
+        faults::space()?;
         fs::rename(&aside, path)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         File::open(folder)?.sync_all()

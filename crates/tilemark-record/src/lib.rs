@@ -4,11 +4,16 @@
 mod directory;
 mod error;
 mod events;
+#[cfg(feature = "faults")]
+pub mod faults;
+#[cfg(not(feature = "faults"))]
+mod faults;
 mod file;
 pub mod places;
 pub mod result;
 pub mod rows;
 mod runs;
+pub mod store;
 pub mod summary;
 
 pub use directory::{RepeatFiles, RunDirectory, TaggedSecond};

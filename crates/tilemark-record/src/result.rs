@@ -316,6 +316,12 @@ pub struct LatencyMs {
     pub n: u64,
     /// Mean.
     pub mean: Option<f64>,
+    /// Standard deviation of single requests.
+    #[serde(default)]
+    pub deviation: Option<f64>,
+    /// Standard deviation of the means of seconds, which is what load tools that print a mean a second can tell.
+    #[serde(default)]
+    pub deviation_of_seconds: Option<f64>,
     /// Median.
     pub p50: Option<f64>,
     /// 90th percentile.

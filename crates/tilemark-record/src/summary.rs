@@ -1,6 +1,9 @@
 //! One repeat of one point in figures: what the judge judges. Stored as `summary.json` of the repeat.
 
-use crate::result::{Fairness, LatencyMs, LatenessUs, Measured};
+use crate::{
+    result::{Fairness, LatencyMs, LatenessUs, Measured},
+    store::StoreFigures,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_plan::{
@@ -71,6 +74,9 @@ pub struct LoadFigures {
     pub fairness: Option<Fairness>,
     /// The first errors in words.
     pub errors: Vec<String>,
+    /// What a store load found besides, for each guest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub store: Vec<StoreFigures>,
 }
 
 /// How busy a thread was.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use tilemark_plan::{
     builtin::builtin,
     parse::Draft,
-    plan::{AcceleratorVerdict, Backend, HostSummary, Plan},
+    plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan},
     resolve::{Request, resolve},
 };
 use tilemark_record::{RecordError, RunDirectory};
@@ -21,6 +21,7 @@ fn plan() -> Plan {
         memory_total: Bytes::from_gib(64),
         memory_available: Bytes::from_gib(64),
         kvm: AcceleratorVerdict::Absent,
+        hardware: Hardware::Real,
     };
     let request = Request {
         preset: None,
@@ -28,7 +29,8 @@ fn plan() -> Plan {
         backends: vec![Backend::Native],
         tiles: None,
         sides: None,
-        search: None,
+        search: false,
+        within: None,
         demonstrate: None,
         seed: 1,
     };

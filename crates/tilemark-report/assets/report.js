@@ -218,6 +218,79 @@
     };
   }
 
+  // --- A broker's figures by message size, beside what was published ------------------------------------------
+  const ourInks = ["accent", "line-a", "line-b", "line-c"];
+  const sizeName = (size) => `${three(size)} B`;
+  const crossed = "path://M-5 -5 L5 5 M5 -5 L-5 5";
+  const sizeLabels = () => data.messaging.sizes.map((size) => (size >= 1024 && size % 1024 === 0 ? `${size / 1024}K` : String(size)));
+  const place = (size) => data.messaging.sizes.indexOf(size);
+  const bySize = () => category(sizeLabels(), { name: "bytes of a message", nameLocation: "middle", nameGap: 26, axisLine: { onZero: false, lineStyle: { color: colour("faint") } }, axisLabel: { ...textStyle("ink"), hideOverlap: true } });
+  const drawnLine = (name, ink, points, more) => ({
+    type: "line", name, animation: false, showAllSymbol: true, symbolSize: 7, lineStyle: { color: ink, width: 2 }, itemStyle: { color: ink }, emphasis: { scale: 1.3 },
+    data: points.map(([size, value, told, struck]) => ({ value: [place(size), value], told, ...(struck ? { symbol: crossed, symbolSize: 9, itemStyle: { color: "none", borderColor: colour("bad"), borderWidth: 1.6 } } : { symbol: "circle" }) })), ...more,
+  });
+  function sizeThroughput() {
+    const { throughput, paper } = data.messaging;
+    const transfers = scaleOf([...throughput.flatMap((line) => line.points.flatMap((point) => [point.transfers, point.low, point.high])), ...paper.throughput.flatMap((point) => [point.bridged, point.passthrough])]);
+    const bytes = scaleOf([...throughput.flatMap((line) => line.points.map((point) => point.megabytes)), ...paper.throughput.flatMap((point) => [point.bridged_megabytes, point.passthrough_megabytes])]);
+    const series = [], entries = [];
+    throughput.forEach((line, index) => {
+      const ink = colour(ourInks[index % ourInks.length]);
+      const told = (point) => lines([`${line.name}, ${sizeName(point.size)}`, `${three(point.transfers)} transfers/s` + (point.low === null ? "" : ` [${three(point.low)}, ${three(point.high)}]`), `${three(point.megabytes)} MB/s in and out`, `median of sums ${three(point.median_of_sums)}/s, ${point.repeats} repeats`, point.struck ? "not trusted" : ""]);
+      series.push(drawnLine(line.name, ink, line.points.map((point) => [point.size, transfers.to(point.transfers), told(point), point.struck]), { z: 5 }));
+      series.push(drawnLine(`${line.name}, MB/s`, ink, line.points.map((point) => [point.size, bytes.to(point.megabytes), told(point), point.struck]), { z: 4, yAxisIndex: 1, symbolSize: 4, lineStyle: { color: ink, width: 1.5, type: [6, 4] } }));
+      const spans = line.points.filter((point) => point.low > 0 && point.high !== null);
+      if (spans.length > 0) series.push({ type: "custom", silent: true, z: 6, animation: false, renderItem: whisker(ink), clip: true, data: spans.map((point) => [place(point.size), transfers.to(point.low), transfers.to(point.high)]), encode: { x: 0, y: [1, 2] } });
+      entries.push({ name: line.name, draw: [stroke(ink), dot(ink)] }, { name: "MB/s", draw: [stroke(ink, "5 3")] });
+    });
+    for (const [key, name, ink] of [["bridged", "2009: two guests, bridged", colour("faint")], ["passthrough", "passed through", colour("twin")]]) {
+      const told = (point) => lines([`published 2009, two guests, ${key === "bridged" ? "bridged" : "network card passed through"}, ${sizeName(point.size)}`, `${three(point[key])} transfers/s`, `${three(point[key + "_megabytes"])} MB/s`, "other hardware, another broker: see below"]);
+      series.push(drawnLine(name, ink, paper.throughput.map((point) => [point.size, transfers.to(point[key]), told(point)]), { z: 2, symbolSize: 4, lineStyle: { color: ink, width: 1.4, type: "solid" } }));
+      series.push(drawnLine(`${name}, MB/s`, ink, paper.throughput.map((point) => [point.size, bytes.to(point[key + "_megabytes"]), told(point)]), { z: 2, yAxisIndex: 1, symbolSize: 3, lineStyle: { color: ink, width: 1.2, type: [6, 4] } }));
+      entries.push({ name, draw: [stroke(ink)] });
+    }
+    legend("legend-size-throughput", entries);
+    const million = (value) => (value >= 1e6 ? `${brief(value / 1e6)} M` : value >= 1e3 ? `${brief(value / 1e3)} k` : brief(value));
+    return {
+      animation: false, tooltip: tooltip((item) => item.data.told || ""),
+      grid: { outerBoundsMode: "none", left: 58, right: 62, top: 12, bottom: 42 }, xAxis: bySize(),
+      yAxis: [
+        values({ ...transfers.axis, axisLabel: { ...(transfers.axis.axisLabel || {}), formatter: (value) => million(transfers.from(value)) } }),
+        values({ ...bytes.axis, position: "right", axisLabel: { ...(bytes.axis.axisLabel || {}), formatter: (value) => brief(bytes.from(value)) }, splitLine: { show: false }, name: "MB/s", nameLocation: "middle", nameGap: 46, nameRotate: 90, nameMoveOverlap: false }),
+      ],
+      series,
+    };
+  }
+  function sizeLatency() {
+    const { latency, paper } = data.messaging;
+    const ours = latency.flatMap((line) => line.points);
+    const scale = scaleOf([...ours.flatMap((point) => [point.mean, point.p99]), ...paper.latency.flatMap((point) => [point.one_mean, point.two_mean])]);
+    const to = (value) => (value === null || value <= 0 ? null : scale.to(value));
+    const series = [], entries = [];
+    latency.forEach((line, index) => {
+      const ink = colour(ourInks[index % ourInks.length]);
+      const told = (point) => lines([`${line.name}, ${sizeName(point.size)}`, `mean ${three(point.mean)} ms, deviation of messages ${three(point.deviation)} ms`, `p99 ${three(point.p99)} ms`,
+        point.median_run ? `median run (repeat ${point.median_run.repeat}): ${three(point.median_run.mean)} ± ${three(point.median_run.deviation_of_seconds)} ms of seconds` : "", point.struck ? "not trusted" : ""]);
+      series.push(drawnLine(`${line.name}, mean`, ink, line.points.map((point) => [point.size, to(point.mean), told(point), point.struck]), { z: 5 }));
+      series.push(drawnLine(`${line.name}, p99`, ink, line.points.filter((point) => point.p99 !== null).map((point) => [point.size, to(point.p99), told(point), point.struck]), { z: 4, symbolSize: 4, lineStyle: { color: ink, width: 1.5, type: [2, 3] } }));
+      const spans = line.points.filter((point) => point.median_run && point.mean > point.median_run.deviation_of_seconds);
+      series.push({ type: "custom", silent: true, z: 6, animation: false, renderItem: whisker(ink), clip: true, data: spans.map((point) => [place(point.size), to(point.mean - point.median_run.deviation_of_seconds), to(point.mean + point.median_run.deviation_of_seconds)]), encode: { x: 0, y: [1, 2] } });
+      entries.push({ name: `${line.name}, mean`, draw: [stroke(ink), dot(ink)] }, { name: "p99", draw: [stroke(ink, "2 3")] });
+    });
+    for (const [key, name, ink] of [["one", "2009: one guest, passed through", colour("faint")], ["two", "two guests", colour("twin")]]) {
+      const told = (point) => lines([`published 2009, ${key} guest${key === "one" ? "" : "s"}, network card passed through, ${sizeName(point.size)}`, `mean ${three(point[key + "_mean"])} ± ${three(point[key + "_deviation"])} ms`, "other hardware, another broker: see below"]);
+      series.push(drawnLine(name, ink, paper.latency.map((point) => [point.size, to(point[key + "_mean"]), told(point)]), { z: 2, symbolSize: 4, lineStyle: { color: ink, width: 1.4 } }));
+      entries.push({ name, draw: [stroke(ink)] });
+    }
+    legend("legend-size-latency", entries);
+    return {
+      animation: false, tooltip: tooltip((item) => item.data.told || ""),
+      grid: { outerBoundsMode: "none", left: 52, right: 14, top: 12, bottom: 42 }, xAxis: bySize(),
+      yAxis: values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
+      series,
+    };
+  }
+
   // --- Where the processor went ---------------------------------------------------------------------------
   const parts = [
     ["guest_work", "guest work", "guest", "Processor time spent inside guests, doing what they are for."],
@@ -478,6 +551,7 @@
   const charts = [
     ["chart-latency", latency], ["chart-processors", processors], ["chart-forest", forest], ["chart-timeline", timeline], ["chart-bands", bands],
     ["chart-percentiles", percentiles], ["chart-fairness", fairness],
+    ["chart-size-throughput", sizeThroughput], ["chart-size-latency", sizeLatency],
     ["chart-pss", memory("chart-pss", (detail) => detail.pss_mib, "MiB")],
     ["chart-left", memory("chart-left", (detail) => (detail.memory_available_min === null ? null : detail.memory_available_min / 2 ** 30), "GiB")],
   ];

@@ -1,6 +1,7 @@
 //! One line for each load of each point, every figure in full, for spreadsheets and programs.
 
 use crate::{Report, view::View};
+use tilemark_plan::plan::Hardware;
 use tilemark_record::result::{LoadResult, PointResult};
 
 const HEAD: &str = "point,tiles,guests,vcpus_per_thread,backend,side,vary,load,headline,measured,loop,\
@@ -24,6 +25,15 @@ pub fn csv(report: &Report) -> String {
     out
 }
 
+/// Where the host itself is emulated, every line says so.
+fn backend(view: &View, point: &PointResult) -> String {
+    let name = point.backend.name();
+    match view.report.plan.host.hardware {
+        Hardware::Real => name.to_owned(),
+        Hardware::Emulated => format!("{name} on an emulated host"),
+    }
+}
+
 fn cells(view: &View, point: &PointResult, load: &LoadResult) -> Vec<String> {
     let headline = load.name == view.headline();
     let vary: Vec<String> = point.vary.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -37,7 +47,7 @@ fn cells(view: &View, point: &PointResult, load: &LoadResult) -> Vec<String> {
         point.tiles.to_string(),
         point.guests.to_string(),
         point.vcpus_per_thread.to_string(),
-        point.backend.name().to_owned(),
+        backend(view, point),
         point.side.map(|side| crate::view::side_words(side).to_ascii_lowercase()).unwrap_or_default(),
         text(&vary.join("; ")),
         text(&load.name),

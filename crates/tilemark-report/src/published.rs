@@ -36,6 +36,28 @@ pub(crate) fn papers(scenario: &Scenario) -> Vec<Paper> {
     tables.flat_map(paper).collect()
 }
 
+fn oltp() -> Table {
+    let data: Table = PUBLISHED.parse().expect("published.toml is our own; a test parses it");
+    data["oltp"].as_table().expect("a paper is a table; a test reads it").clone()
+}
+
+/// What so many guests of the database paper did together, over what one did.
+pub(crate) fn oltp_relative(guests: u32) -> Option<f64> {
+    let oltp = oltp();
+    let row = oltp.get("result")?.as_array()?.first()?;
+    let counts = row.get("guests")?.as_array()?;
+    let place = counts.iter().position(|count| count.as_integer() == Some(i64::from(guests)))?;
+    row.get("relative")?.as_array()?.get(place)?.as_float()
+}
+
+/// The database paper's host and guests.
+pub(crate) fn oltp_machine() -> String {
+    let oltp = oltp();
+    let told =
+        |key: &str| oltp.get("source").and_then(|source| source.get(key)).map(plain).unwrap_or_default();
+    format!("{}; guests of {}", told("host"), told("guest"))
+}
+
 /// One paper can publish several tables.
 fn paper(data: &Table) -> Vec<Paper> {
     let source = data.get("source").and_then(Value::as_table);
@@ -108,9 +130,114 @@ fn head_words(key: &str) -> String {
     key.replace("_per_s", "/s").replace("_per_minute", "/min").replace('_', " ")
 }
 
+/// What the messaging paper published, for charts. Rates are transfers: a message in is one, a message out another.
+#[derive(serde::Serialize)]
+pub(crate) struct MessagingPaper {
+    /// Who published it.
+    pub(crate) publisher: String,
+    /// When.
+    pub(crate) year: i64,
+    /// On which host.
+    pub(crate) host: String,
+    /// In which guests.
+    pub(crate) guest: String,
+    /// Throughput of two guests summed, the median of nine runs.
+    pub(crate) throughput: Vec<PublishedThroughput>,
+    /// Latency at 1,000 messages a second with the network card passed through, the run with the median deviation of nine.
+    pub(crate) latency: Vec<PublishedLatency>,
+}
+
+/// Throughput at one size.
+#[derive(serde::Serialize)]
+pub(crate) struct PublishedThroughput {
+    /// Bytes of a message.
+    pub(crate) size: u64,
+    /// Transfers a second over a bridge.
+    pub(crate) bridged: f64,
+    /// The same in 10^6 bytes a second; the paper's figure is in 2^20.
+    pub(crate) bridged_megabytes: f64,
+    /// Transfers a second with the network card passed through.
+    pub(crate) passthrough: f64,
+    /// The same in 10^6 bytes a second.
+    pub(crate) passthrough_megabytes: f64,
+}
+
+/// Latency at one size, milliseconds.
+#[derive(serde::Serialize)]
+pub(crate) struct PublishedLatency {
+    /// Bytes of a message.
+    pub(crate) size: u64,
+    /// Mean of one guest.
+    pub(crate) one_mean: f64,
+    /// Its deviation.
+    pub(crate) one_deviation: f64,
+    /// Mean of two guests together.
+    pub(crate) two_mean: f64,
+    /// Its deviation.
+    pub(crate) two_deviation: f64,
+}
+
+impl MessagingPaper {
+    /// All sizes that it has.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = u64> {
+        self.throughput.iter().map(|point| point.size).chain(self.latency.iter().map(|point| point.size))
+    }
+}
+
+/// The figures of the messaging paper.
+pub(crate) fn messaging() -> MessagingPaper {
+    const OWN: &str = "published.toml is our own; a test reads it";
+    let data: Table = PUBLISHED.parse().expect(OWN);
+    let paper = data["messaging"].as_table().expect(OWN);
+    let told = |key: &str| paper["source"][key].as_str().expect(OWN).to_owned();
+    let rows = |part: &str| -> Vec<Table> {
+        let rows = paper[part].as_array().expect(OWN);
+        rows.iter().filter_map(Value::as_table).flat_map(spread).collect()
+    };
+    let number = |row: &Table, key: &str| match &row[key] {
+        Value::Integer(whole) => *whole as f64,
+        other => other.as_float().expect(OWN),
+    };
+    let megabytes = |row: &Table, key: &str| number(row, key) * f64::from(1 << 20) / 1e6;
+    let size = |row: &Table| row["size_bytes"].as_integer().expect(OWN).unsigned_abs();
+    MessagingPaper {
+        publisher: told("publisher"),
+        year: paper["source"]["year"].as_integer().expect(OWN),
+        host: told("host"),
+        guest: told("guest"),
+        throughput: rows("throughput")
+            .iter()
+            .map(|row| PublishedThroughput {
+                size: size(row),
+                bridged: number(row, "bridged_transfers_per_s"),
+                bridged_megabytes: megabytes(row, "bridged_mebibytes_per_s"),
+                passthrough: number(row, "passthrough_transfers_per_s"),
+                passthrough_megabytes: megabytes(row, "passthrough_mebibytes_per_s"),
+            })
+            .collect(),
+        latency: rows("latency")
+            .iter()
+            .map(|row| PublishedLatency {
+                size: size(row),
+                one_mean: number(row, "one_guest_mean_ms"),
+                one_deviation: number(row, "one_guest_deviation_ms"),
+                two_mean: number(row, "two_guests_mean_ms"),
+                two_deviation: number(row, "two_guests_deviation_ms"),
+            })
+            .collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_database_paper_tells_how_much_more_guests_did() {
+        let relative: Vec<Option<f64>> = [1, 2, 3, 4, 8].into_iter().map(oltp_relative).collect();
+        assert_eq!(relative, [Some(1.0), Some(1.99), None, Some(3.51), Some(5.43)]);
+        assert!(oltp_machine().contains("X5550") && oltp_machine().contains("2 vCPU"));
+    }
 
     #[test]
     fn every_published_figure_becomes_a_row() {
@@ -125,5 +252,17 @@ mod tests {
             [7, 9, 7, 2, 4, 2, 1],
             "latency, throughput; results, rivals; results; effects, result"
         );
+    }
+
+    #[test]
+    fn the_paper_s_mebibytes_are_its_transfers_times_the_size() {
+        let paper = messaging();
+        assert_eq!((paper.throughput.len(), paper.latency.len()), (9, 7));
+        for point in &paper.throughput {
+            let computed = point.bridged * point.size as f64 / 1e6;
+            assert!((point.bridged_megabytes / computed - 1.0).abs() < 1e-3, "{} B", point.size);
+        }
+        // 637.515 MiB/s of 4096 B, bridged.
+        assert!((paper.throughput[8].bridged_megabytes - 668.483).abs() < 0.01);
     }
 }

@@ -138,6 +138,7 @@ impl Scrub {
             memory_total: _,
             memory_available: _,
             kvm: _,
+            hardware: _,
         } = &mut plan.host;
         name.clear();
         self.text(kernel);

@@ -133,7 +133,7 @@ fn result(
         told.of_one_stream(0).map_err(|error| Failure::new(FailureCode::Bug, &error, "report it"))?;
     let errors = figures.counts.failed + figures.counts.wrong;
     let seconds = figures.seconds.max(f64::MIN_POSITIVE);
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<String> = crate::prepare::emulated_reason().into_iter().collect();
     let busy = told.sender_busy().max_fraction;
     if busy > SENDER_BUSY_MAX && asked.rate.is_some() {
         reasons.push(format!("the load used {:.0} % of its processor", busy * 100.0));

@@ -7,6 +7,7 @@ use crate::{
     state::StateFolder,
     wire::{Failure, FailureCode, FromEngine, Messages, Progress, ToEngine, send},
 };
+use rustix::process::Signal;
 use std::{
     fs::File,
     io::{self, Read},
@@ -15,8 +16,9 @@ use std::{
         mpsc::{self, Receiver, RecvTimeoutError},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
+use tilemark_sys::process::Ended;
 
 /// Who is shown how a job goes.
 pub trait Listener {
@@ -37,6 +39,11 @@ pub fn count_interrupts() {
     let _ = ctrlc::set_handler(|| {
         INTERRUPTS.fetch_add(1, Ordering::Relaxed);
     });
+}
+
+/// Whether Ctrl-C was pressed.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTS.load(Ordering::Relaxed) > 0
 }
 
 /// What is left of a job when its engine is done: nothing, or the guests that were asked for.
@@ -83,11 +90,43 @@ pub(crate) fn conduct(
         // What cannot be read cannot be shown; the failure itself is told all the same.
         let _ = log.read_to_string(&mut told);
     }
-    gone.map_err(|error| engine_is_gone(&error.to_string()))?;
+    let gone = gone.map_err(|error| engine_is_gone(&error.to_string()))?;
+    if failed && let Some(failure) = ended_from_outside(gone, state) {
+        return Err(failure);
+    }
     match outcome {
         Ok(Some(outcome)) => outcome,
         Ok(None) => Err(engine_is_gone(told.trim())),
         Err(error) => Err(engine_is_gone(&format!("{error}\n{}", told.trim()))),
+    }
+}
+
+/// Signals that a process does not get for its own faults.
+const FROM_OUTSIDE: [Signal; 4] = [Signal::KILL, Signal::TERM, Signal::HUP, Signal::INT];
+
+/// Somebody ended the keeper or the engine: no fault of theirs. The keeper hands on how the engine ended as a shell does,
+/// as 128 and the signal.
+fn ended_from_outside(keeper: Ended, state: &StateFolder) -> Option<Failure> {
+    let outside = |signal: i32| FROM_OUTSIDE.iter().any(|known| known.as_raw() == signal);
+    let id = state.path().file_name().unwrap_or_default().to_string_lossy();
+    match keeper {
+        Ended::Signalled(signal) if outside(signal) => Some(Failure::told(
+            FailureCode::NotRestored,
+            format!(
+                "the keeper of {id} was ended from outside by signal {signal}; what it kept went with it, its folder {} is left",
+                state.path().display()
+            ),
+            "`tilemark recover` removes what is left; then run it again",
+        )),
+        Ended::Exited(code) if outside(code - 128) => Some(Failure::told(
+            FailureCode::HostUnfit,
+            format!(
+                "the engine of {id} was ended from outside by signal {}; everything of it was taken away",
+                code - 128
+            ),
+            "look with `dmesg` whether memory ran out, then run it again",
+        )),
+        Ended::Signalled(_) | Ended::Exited(_) => None,
     }
 }
 
@@ -102,6 +141,17 @@ fn engine_is_gone(told: &str) -> Failure {
     }
 }
 
+/// After the second Ctrl-C an engine may end by itself for so long; then its keeper takes it away.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn ended_at_once() -> Failure {
+    Failure::told(
+        FailureCode::Interrupted,
+        "ended at once by a second Ctrl-C; everything of it was taken away",
+        "nothing is to be done; the record of a run stays unfinished, as `tilemark runs` says",
+    )
+}
+
 /// Sends the job and shows what comes back, until the engine is done or gone (`None`).
 fn converse(
     job: Job,
@@ -110,8 +160,13 @@ fn converse(
 ) -> io::Result<Option<Result<JobDone, Failure>>> {
     send(&mut kept.messages, &ToEngine::Begin(Box::new(job)))?;
     let messages = receive_from(Messages::of(kept.messages.try_clone()?));
-    let mut passed_on = 0;
+    let (mut passed_on, mut patience_until) = (0, None);
     loop {
+        if patience_until.is_some_and(|until| Instant::now() >= until) {
+            // It is in the midst of something that it cannot leave, such as a guest that boots.
+            kept.end_now()?;
+            return Ok(Some(Err(ended_at_once())));
+        }
         match messages.recv_timeout(Duration::from_millis(50)) {
             Ok(FromEngine::Progress(progress)) => listener.progress(&progress),
             Ok(FromEngine::Note(text)) => listener.note(&text),
@@ -128,6 +183,9 @@ fn converse(
                 1 => "ending the load and keeping what is whole; Ctrl-C again ends everything at once",
                 _ => "ending everything",
             });
+            if passed_on == 2 {
+                patience_until = Some(Instant::now() + PATIENCE);
+            }
             send(&mut kept.messages, &message)?;
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     wire::{Failure, FailureCode, Progress},
 };
 use serde::Serialize;
-use std::{path::PathBuf, time::Instant};
+use std::{path::Path, time::Instant};
 use tilemark_store_data::{DataSize, Ds2Size, Generator, Manifest, Store, StoreDataError, write_files};
 
 /// Data that was asked for.
@@ -19,8 +19,6 @@ pub struct StoreDataRequest {
     pub seed: u64,
     /// Threads that make rows.
     pub threads: usize,
-    /// The folder, new or empty.
-    pub out: PathBuf,
 }
 
 /// Data that was written.
@@ -34,19 +32,28 @@ pub struct StoreDataWritten {
     pub seconds: f64,
 }
 
-/// Writes the data.
-pub fn store(request: &StoreDataRequest, listener: &mut dyn Listener) -> Result<StoreDataWritten, Failure> {
+/// What makes the rows that were asked for.
+pub(crate) fn generator(request: &StoreDataRequest) -> Result<Generator, Failure> {
     let store = if request.as_ds2 {
         Store::ds2(request.size.parse::<Ds2Size>().map_err(bad_input)?, request.seed)
     } else {
         Store::of_size(request.size.parse::<DataSize>().map_err(bad_input)?, request.seed)
     };
-    let expected = store.expected_bytes();
-    let generator = Generator::new(store, request.threads).map_err(bad_input)?;
+    Generator::new(store, request.threads).map_err(bad_input)
+}
+
+/// Writes the data into files in a folder, new or empty.
+pub fn store(
+    request: &StoreDataRequest,
+    out: &Path,
+    listener: &mut dyn Listener,
+) -> Result<StoreDataWritten, Failure> {
+    let generator = generator(request)?;
+    let expected = generator.store().expected_bytes();
     let began = Instant::now();
     let mut table = String::new();
     let (mut finished, mut of_table) = (0, 0);
-    let manifest = write_files(&generator, &request.out, |progress| {
+    let manifest = write_files(&generator, out, |progress| {
         let name = format!("{:?}", progress.table).to_lowercase();
         if name != table {
             (finished, of_table, table) = (finished + of_table, 0, name);

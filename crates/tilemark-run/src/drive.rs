@@ -1,6 +1,7 @@
 //! One measurement: loads from outside and inside at the same time, the host watched meanwhile.
 
 use crate::{
+    disk_check::{DiskCounts, HostCount},
     engine::{Wish, Wishes},
     figures::Told,
     services,
@@ -31,8 +32,15 @@ pub(crate) trait LoadProcess: Send {
 /// The one who watches the host while a measurement lasts.
 pub(crate) trait Watch: Sync {
     /// Reads the host once a second and says what each second was. `watched` tells, once the warm-up is over,
-    /// whose processor time is told apart. Ends early, with what it has, when `over` closes.
-    fn watch(&self, watched: &dyn Fn() -> Vec<Watched>, times: Times, over: &Receiver<()>) -> Vec<Second>;
+    /// whose processor time is told apart; `reading` is called at each reading. Ends early, with what it has,
+    /// when `over` closes.
+    fn watch(
+        &self,
+        watched: &dyn Fn() -> Vec<Watched>,
+        reading: &dyn Fn(),
+        times: Times,
+        over: &Receiver<()>,
+    ) -> Vec<Second>;
 }
 
 /// When a measurement happens.
@@ -67,6 +75,8 @@ pub(crate) struct Driven {
     pub(crate) told: Told,
     /// The host, second by second.
     pub(crate) host: Vec<Second>,
+    /// What the host counted on the disks of loads that run inside.
+    pub(crate) disks: Vec<HostCount>,
 }
 
 /// After its measurement a load may take so long to hear the last answers and to tell its totals.
@@ -92,9 +102,13 @@ pub(crate) fn drive(
     let (end_load, load_pid) = (load.ender(), load.pid());
     let (sender, heard) = mpsc::channel();
     let (going_on, over) = mpsc::channel();
-    thread::scope(|scope| {
+    let disks = DiskCounts::of(measurement.backend, point, &ids);
+    let driven = thread::scope(|scope| {
         let outside = services::outside_job(measurement.plan, point, &ports);
         let (has_outside, mut under_way) = (outside.is_some(), 0);
+        // Loads inside begin with the one outside, once that stands: it may take a second to connect to many guests,
+        // and all shall measure at the same time.
+        let (mut waiting, to_inside) = (Some(&mut *guests), sender.clone());
         if let Some(job) = outside {
             under_way += 1;
             let sender = sender.clone();
@@ -104,18 +118,25 @@ pub(crate) fn drive(
                 let _ = sender.send(Heard::Ended(ended));
             });
         }
-        under_way += inside_loads(scope, point, guests, within, &sender);
-        let ids = &ids;
+        if let Some(guests) = waiting.take_if(|_| !has_outside) {
+            under_way += inside_loads(scope, point, guests, within, &to_inside);
+        }
+        let (ids, disks) = (&ids, &disks);
         let watch_from_now = move || {
             let times = measurement.times_from(Instant::now());
             scope.spawn(move || {
                 let watched = || measurement.watched(ids, load_pid);
-                let _ = sender.send(Heard::Watched(measurement.watch.watch(&watched, times, &over)));
+                let _ = sender.send(Heard::Watched(measurement.watch.watch(
+                    &watched,
+                    &|| disks.read(),
+                    times,
+                    &over,
+                )));
             });
         };
         let mut course = Course { under_way, ..Course::default() };
         let mut watching = Some(watch_from_now);
-        if !has_outside {
+        if course.under_way == 0 {
             course.begin_watching(&mut watching);
         }
         let mut going_on = Some(going_on);
@@ -125,17 +146,31 @@ pub(crate) fn drive(
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if matches!(heard, Some(Heard::Outside(LoadEvent::Started(_)))) {
+            // What runs inside may have to prepare first, too.
+            let begins = match &heard {
+                Some(Heard::Outside(LoadEvent::Started(_))) => true,
+                Some(Heard::Inside(_, LoadEvent::Started(_))) => !has_outside,
+                _ => false,
+            };
+            if begins {
+                if let Some(guests) = waiting.take() {
+                    course.under_way += inside_loads(scope, point, guests, within, &to_inside);
+                }
                 course.begin_watching(&mut watching);
             }
             heard.into_iter().for_each(|heard| course.note(heard));
+            if course.watches_for_nobody(within - AFTERWARDS) {
+                going_on = None;
+            }
             if going_on.is_some() && course.shall_end(measurement.wishes) {
-                (going_on, watching) = (None, None);
+                (going_on, watching, waiting) = (None, None, None);
                 end_all(&*end_load, measurement.backend, ids);
             }
         }
         course.end()
-    })
+    })?;
+    disks.read();
+    Ok(driven.map(|driven| Driven { disks: disks.into_counts(), ..driven }))
 }
 
 impl Measurement<'_> {
@@ -174,6 +209,8 @@ struct Course {
     under_way: usize,
     failed: Option<Failure>,
     interrupted: bool,
+    /// Since when the host is watched, until it was told what was seen.
+    watching_since: Option<Instant>,
 }
 
 impl Course {
@@ -182,6 +219,7 @@ impl Course {
         if let Some(begin) = begin.take() {
             begin();
             self.under_way += 1;
+            self.watching_since = Some(Instant::now());
         }
     }
 
@@ -191,6 +229,7 @@ impl Course {
             Heard::Inside(place, event) => self.driven.told.inside(place, event),
             Heard::Watched(seconds) => {
                 self.under_way -= 1;
+                self.watching_since = None;
                 self.driven.host = seconds;
             }
             Heard::Ended(ended) => {
@@ -199,6 +238,12 @@ impl Course {
                 self.failed = self.failed.take().or(ended.err());
             }
         }
+    }
+
+    /// All loads have ended long before their time: a load of so many messages does when they are through.
+    fn watches_for_nobody(&self, planned: Duration) -> bool {
+        let is_early = |since: Instant| since.elapsed() + Duration::from_secs(1) < planned;
+        self.under_way == 1 && self.watching_since.is_some_and(is_early)
     }
 
     fn shall_end(&mut self, wishes: &Wishes) -> bool {

@@ -77,6 +77,7 @@ impl Teller {
 
 /// The engine's `main`.
 pub(crate) fn engine_main(program: &Program) -> ExitCode {
+    tilemark_sys::limits::raise_open_files();
     match converse(program) {
         Ok(code) => code,
         Err(error) => {

@@ -34,8 +34,8 @@ use tilemark_guests::{
 use tilemark_host::telemetry::{MemorySecond, PressureSecond, ProcessorSplit, Second, Watched};
 use tilemark_plan::{
     parse::Draft,
-    plan::{self, AcceleratorVerdict, GuestPlan, HostSummary, Pass, Plan, Point},
-    resolve::{Request, SearchRequest, resolve},
+    plan::{self, AcceleratorVerdict, GuestPlan, Hardware, HostSummary, Pass, Plan, Point},
+    resolve::{Request, resolve},
 };
 use tilemark_record::{Event, Events, RunDirectory, summary::RepeatSummary};
 use tilemark_units::{Bytes, Span};
@@ -72,7 +72,13 @@ pub(crate) struct FakeWatch {
 }
 
 impl Watch for FakeWatch {
-    fn watch(&self, watched: &dyn Fn() -> Vec<Watched>, times: Times, over: &Receiver<()>) -> Vec<Second> {
+    fn watch(
+        &self,
+        watched: &dyn Fn() -> Vec<Watched>,
+        _: &dyn Fn(),
+        times: Times,
+        over: &Receiver<()>,
+    ) -> Vec<Second> {
         let names: Vec<String> = watched().into_iter().map(|watched| watched.name).collect();
         assert!(names.ends_with(&["tilemark".to_owned()]), "{names:?}");
         let before = self.watched.fetch_add(1, Ordering::Relaxed);
@@ -157,6 +163,9 @@ impl Backend for Guests {
     }
     fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
         self.fake.processes(guest)
+    }
+    fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
+        self.fake.disk_requests(guest)
     }
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
         self.fake.console(guest)
@@ -386,7 +395,8 @@ pub(crate) fn ladder() -> Request {
         backends: vec![plan::Backend::Native],
         tiles: None,
         sides: None,
-        search: None,
+        search: false,
+        within: None,
         demonstrate: None,
         seed: 1,
     }
@@ -394,7 +404,7 @@ pub(crate) fn ladder() -> Request {
 
 /// A search for the largest count that holds.
 pub(crate) fn search(within: Option<Span>) -> Request {
-    Request { search: Some(SearchRequest { within }), ..ladder() }
+    Request { search: true, within, ..ladder() }
 }
 
 /// The plan of a scenario on a host of four threads and 64 GiB.
@@ -407,6 +417,7 @@ pub(crate) fn plan_of(scenario: &str, request: &Request) -> Plan {
         memory_total: Bytes::from_gib(64),
         memory_available: Bytes::from_gib(64),
         kvm: AcceleratorVerdict::Absent,
+        hardware: Hardware::Real,
     };
     resolve(&Draft::from_toml(scenario, "test").unwrap(), request, &host).unwrap()
 }

@@ -14,7 +14,8 @@ use tilemark_record::{
     TaggedSecond,
     result::{Fairness, LatencyMs, LatenessUs, Measured, Served},
     rows::SecondRow,
-    summary::{Busy, GuestFigures, LoadFigures, WorstSecond},
+    store::StoreFigures,
+    summary::{Busy, GuestFigures, Incident, LoadFigures, WorstSecond},
 };
 use tilemark_statistics::{fairness, percentile_admissible};
 
@@ -27,6 +28,7 @@ pub(crate) struct BadHistogram(String);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StreamTold {
     seconds: Vec<StreamSecond>,
+    output: Option<String>,
     total: Option<StreamTotal>,
 }
 
@@ -73,6 +75,9 @@ impl Told {
             LoadEvent::Second(second) => {
                 self.streams.entry(place(second.id)).or_default().seconds.push(second);
             }
+            LoadEvent::Output { id, text } => {
+                self.streams.entry(place(id)).or_default().output = Some(text);
+            }
             LoadEvent::Done(totals) => {
                 for total in totals {
                     let place = place(total.id);
@@ -81,6 +86,18 @@ impl Told {
             }
             LoadEvent::Started(_) | LoadEvent::Busy { .. } | LoadEvent::Failed { .. } => {}
         }
+    }
+
+    /// What a load said to have completed in each of so many seconds, by its place in the point's list.
+    pub(crate) fn completed_by_second(&self, place: u32, seconds: u32) -> Vec<u64> {
+        let mut completed = vec![0; seconds as usize];
+        for second in self.streams.get(&place).iter().flat_map(|stream| &stream.seconds) {
+            // A guest may say what it likes: what lies outside the measurement is nobody's.
+            if let Some(completed) = completed.get_mut(second.second as usize) {
+                *completed += second.counts.completed;
+            }
+        }
+        completed
     }
 
     /// All figures of the point's loads, in the order of their first appearance.
@@ -130,7 +147,10 @@ impl Told {
             failed: merged.counts.failed,
             wrong: merged.counts.wrong,
             bytes: merged.counts.bytes,
-            latency_ms: latency_ms(&merged.latency),
+            latency_ms: LatencyMs {
+                deviation_of_seconds: deviation_of_seconds(&by_second),
+                ..latency_ms(&merged.latency)
+            },
             send_lateness_us: lateness_us(&merged.lateness),
             client_cpu_s: merged.client_cpu_s,
             sender_busy: if measured(&load.work) == Measured::Outside {
@@ -141,8 +161,38 @@ impl Told {
             fairness: fairness_of(&guests, load.demand.loop_kind()),
             guests,
             errors: merged.errors,
+            store: self.stores(point, name),
         });
         Ok(())
+    }
+
+    /// What store loads of this name found, guest by guest.
+    fn stores(&self, point: &Point, name: &str) -> Vec<StoreFigures> {
+        let output = |place: usize| self.streams.get(&u32::try_from(place).ok()?)?.output.as_ref();
+        let loads = point.loads.iter().enumerate().filter(|(_, load)| load.name == name);
+        let of = |(place, load): (usize, &LoadPlan)| {
+            let Work::Store(_) = load.work else { return None };
+            let found: StoreFigures = serde_json::from_str(output(place)?).ok()?;
+            Some(StoreFigures { guest: point.guests[load.guest as usize].name.clone(), ..found })
+        };
+        loads.filter_map(of).collect()
+    }
+
+    /// Databases whose load told no audit: nobody can say whether what it did was right.
+    pub(crate) fn unaudited<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = Incident> + 'a {
+        let is_store = |load: &LoadPlan| matches!(load.work, Work::Store(_));
+        let told =
+            |name: &str, guest: &str| self.stores(point, name).iter().any(|store| store.guest == guest);
+        point.loads.iter().filter(move |load| is_store(load)).filter_map(move |load| {
+            let guest = point.guests[load.guest as usize].name.clone();
+            let what = "its database was not audited".to_owned();
+            (!told(&load.name, &guest)).then_some(Incident { what, guest: Some(guest) })
+        })
+    }
+
+    /// The output of the tool or engine behind each load, by its place in the point's list.
+    pub(crate) fn tool_outputs(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.streams.iter().filter_map(|(place, told)| Some((*place, told.output.as_deref()?)))
     }
 
     /// All that was told of one stream.
@@ -192,7 +242,7 @@ pub(crate) struct Figures {
 /// From where a workload is measured.
 pub(crate) const fn measured(work: &Work) -> Measured {
     match work {
-        Work::Disk(_) => Measured::Inside,
+        Work::Disk(_) | Work::Sysbench(_) => Measured::Inside,
         Work::Web(_) | Work::Messaging(_) | Work::Store(_) => Measured::Outside,
     }
 }
@@ -202,6 +252,7 @@ const fn unit(work: &Work) -> &'static str {
         Work::Web(_) | Work::Disk(_) => "requests",
         Work::Messaging(_) => "messages",
         Work::Store(_) => "orders",
+        Work::Sysbench(_) => "transactions",
     }
 }
 
@@ -330,12 +381,24 @@ pub(crate) fn latency_ms(histogram: &Histogram<u64>) -> LatencyMs {
     LatencyMs {
         n: histogram.len(),
         mean: (!histogram.is_empty()).then(|| histogram.mean() / 1e6),
+        deviation: (histogram.len() > 1).then(|| histogram.stdev() / 1e6),
+        deviation_of_seconds: None,
         p50: at(0.5),
         p90: at(0.9),
         p99: at(0.99),
         p999: at(0.999),
         max: (!histogram.is_empty()).then(|| histogram.max() as f64 / 1e6),
     }
+}
+
+/// How far the means of seconds lie apart, in milliseconds: sample deviation.
+fn deviation_of_seconds(seconds: &BTreeMap<u32, Merged>) -> Option<f64> {
+    let means: Vec<f64> = seconds
+        .values()
+        .filter(|second| !second.latency.is_empty())
+        .map(|second| second.latency.mean() / 1e6)
+        .collect();
+    tilemark_statistics::sample_deviation(&means)
 }
 
 /// Lateness of a histogram in nanoseconds. Percentiles with fewer than 20 requests beyond them are left out.

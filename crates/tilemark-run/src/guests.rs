@@ -73,7 +73,7 @@ pub fn up(
     }
 }
 
-/// A tile of one guest without loads, as many times as asked.
+/// A tile of one guest without loads, as many times as asked. No load needs processors of its own: guests have all.
 fn plan(request: &UpRequest) -> Result<Plan, Failure> {
     let facts = prepare::facts(match request.on {
         None | Some(Backend::Kvm) => Probe::Time,
@@ -84,7 +84,8 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
         if request.role == "disk" { "[[guest.disk]]\nsize = \"64MiB\"\non = \"memory\"\n" } else { "" };
     let text = format!(
         "schema = 1\nname = \"guests\"\nabout = \"guests up\"\n[[guest]]\nname = {role:?}\nrole = {role:?}\n\
-         memory = {memory:?}\n{disk}[ladder]\ntiles = [{count}]\n[measure]\nstart = {start:?}\n",
+         memory = {memory:?}\n{disk}[ladder]\ntiles = [{count}]\n[measure]\nstart = {start:?}\n\
+         [host]\nload_processors = \"shared\"\n",
         role = request.role,
         memory = request.memory,
         count = request.count,
@@ -99,7 +100,8 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
         backends: vec![backend],
         tiles: None,
         sides: None,
-        search: None,
+        search: false,
+        within: None,
         demonstrate: None,
         seed: 1,
     };

@@ -8,6 +8,7 @@ use crate::{
     engine::{Teller, Wish, Wishes},
     job::{GuestsJob, GuestsReady, JobDone, ReadyGuest, SecondsToReady},
     pipeline::{Started, World, guest_failed, memory_of, origin_name},
+    prepare,
     state::StateFolder,
     wire::{Failure, FailureCode, Messages, Progress, send},
     world::{Folders, RealWorld},
@@ -81,8 +82,12 @@ pub(crate) fn up(
     wishes: &Wishes,
     told: &dyn Fn(JobDone),
 ) -> Result<(), Failure> {
-    let folders =
-        Folders { state: job.state.clone(), image: job.image.clone(), consoles: job.state.join("guests") };
+    let folders = Folders {
+        state: job.state.clone(),
+        cache: job.cache.clone(),
+        image: job.image.clone(),
+        consoles: job.state.join("guests"),
+    };
     let state = StateFolder::at(&job.state);
     let under_way = state.under_way().map_err(crate::measure::state_failed)?;
     let world = RealWorld::new(program, folders, under_way.cgroup)?;
@@ -162,6 +167,7 @@ fn describe_all(
     Ok(GuestsReady {
         id: id.to_owned(),
         backend: point.backend,
+        hardware: prepare::hardware(),
         ready: seen.len() as u32,
         seconds_to_ready: SecondsToReady {
             p50: rank(&seconds, 0.5),

@@ -31,12 +31,10 @@ pub fn obtain(
     let job = ImageJob { spec: image.to_owned(), cache: places.cache.clone(), offline, refresh: false };
     let spec = spec_of(image)?;
     let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
-    if let Ok(image) = cache.ensure(&spec, Network::Forbidden, &mut tilemark_image::Silent) {
-        return Ok(ready(&image, None));
-    }
-    if offline {
-        // The same refusal, with its words.
-        cache.ensure(&spec, Network::Forbidden, &mut tilemark_image::Silent).map_err(image_failed)?;
+    match cache.ensure(&spec, Network::Forbidden, &mut tilemark_image::Silent) {
+        Ok(image) => return Ok(ready(&image, None)),
+        Err(ImageError::NotCached { .. }) if !offline => {}
+        Err(error) => return Err(image_failed(error)),
     }
     listener.note(&format!(
         "building the guest image `{}`, once; it stays in {}",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
-use tilemark_plan::plan::{Backend, Plan, Point};
+use tilemark_plan::plan::{Backend, Hardware, Plan, Point};
 use tilemark_units::{Bytes, Span};
 
 /// A job of an engine.
@@ -109,6 +109,9 @@ pub struct GuestsReady {
     pub id: String,
     /// How they exist.
     pub backend: Backend,
+    /// Whether the times below are those of hardware.
+    #[serde(default)]
+    pub hardware: Hardware,
     /// How many are ready.
     pub ready: u32,
     /// From the moment the template stood (or, booted, from the first start), in seconds.
@@ -119,6 +122,13 @@ pub struct GuestsReady {
     pub pss_mib_per_guest: Option<f64>,
     /// Each guest.
     pub guests: Vec<ReadyGuest>,
+}
+
+impl GuestsReady {
+    /// Whether their times are an emulator's.
+    pub fn is_on_emulated_host(&self) -> bool {
+        self.hardware == Hardware::Emulated
+    }
 }
 
 /// Times of all guests, in seconds.

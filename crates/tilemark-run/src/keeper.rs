@@ -114,6 +114,11 @@ impl Kept {
         self.control.write_all(&[HAND_OVER])
     }
 
+    /// Lets the keeper end everything now, as if this process were gone.
+    pub(crate) fn end_now(&self) -> io::Result<()> {
+        self.control.shutdown(std::net::Shutdown::Both)
+    }
+
     /// Waits until all is gone, and says how the engine ended.
     pub(crate) fn wait(&self) -> io::Result<Ended> {
         self.keeper.wait()

@@ -5,8 +5,11 @@
 
 pub mod alone;
 pub mod conduct;
+mod credentials;
 pub mod data;
+mod database_disks;
 pub mod diagnosis;
+mod disk_check;
 mod drive;
 mod engine;
 #[cfg(test)]
@@ -33,6 +36,7 @@ mod run_job;
 mod search_tests;
 mod services;
 mod state;
+pub mod store;
 mod watch;
 pub mod wire;
 mod world;

@@ -154,6 +154,7 @@ fn verdict(counts: &[(&str, u64)], errors: &[String]) -> Verdict {
         .map(|(what, count)| format!("{count} messages were {what}"))
         .collect();
     reasons.extend(errors.iter().cloned());
+    reasons.extend(crate::prepare::emulated_reason());
     let status = if reasons.is_empty() { VerdictStatus::Trusted } else { VerdictStatus::NotTrusted };
     Verdict { status, reasons }
 }

@@ -8,6 +8,7 @@
 //! Whatever happens in a pass, its guests are gone when it ends.
 
 use crate::{
+    disk_check,
     drive::{self, Driven, Measurement},
     engine::{Teller, Wish, Wishes},
     figures::Figures,
@@ -21,12 +22,13 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tilemark_guests::{
-    Backend, Expected, GuestId, Origin, ReadyGuest, StartMode, TemplateId, make_all_ready,
+    Backend, Expected, GuestError, GuestId, Origin, ReadyGuest, StartMode, TemplateId, make_all_ready,
+    stop_all,
 };
 use tilemark_plan::{
     expect,
     plan::{self, GuestPlan, Pass, Plan, Point},
-    scenario::Start,
+    scenario::{Role, Start},
     search::{CapacitySearch, Finding, Probe},
 };
 use tilemark_record::{
@@ -50,6 +52,10 @@ pub(crate) trait World {
     fn pss(&self, pid: u32) -> Option<Bytes>;
     /// Who is watched besides the guests: Tilemark itself.
     fn own_processes(&self) -> Vec<u32>;
+    /// Puts the data disks of a point's guests in place where they begin with something on them.
+    fn prepare_disks(&self, _: &Point, _: &dyn Fn(&str)) -> Result<(), Failure> {
+        Ok(())
+    }
     /// Who watches the host.
     fn watch(&self) -> &dyn drive::Watch {
         &watch::LiveWatch
@@ -90,10 +96,17 @@ impl<W: World> Pipeline<'_, W> {
             self.search()?;
         }
         let searched = self.plan.search.map(|_| self.plan.points[0].backend);
-        for pass in planned {
-            // A search has measured its own backend already.
-            if self.wishes.now() == Wish::GoOn && searched != Some(self.plan.points[pass.point].backend) {
-                self.pass(pass)?;
+        for block in planned.chunk_by(|one, next| one.block == next.block) {
+            if searched.is_none() && !self.time_allows_block(block) {
+                self.note(format!("stopped after {} whole repeats, to keep the time", block[0].block - 1))?;
+                break;
+            }
+            for pass in block {
+                // A search has measured its own backend already.
+                let is_due = searched != Some(self.plan.points[pass.point].backend);
+                if is_due && self.wishes.now() == Wish::GoOn {
+                    self.pass(*pass)?;
+                }
             }
         }
         if self.wishes.now() != Wish::GoOn {
@@ -112,9 +125,12 @@ impl<W: World> Pipeline<'_, W> {
                 return Ok(());
             }
             let point = self.point_with(&like, probe.tiles);
-            if !self.time_allows(&point, probe) {
-                self.note(format!("stopped searching at {} tiles to keep the time", probe.tiles))?;
-                return Ok(());
+            if !self.time_allows(&like, &search, probe) {
+                if search.settle() {
+                    self.note(format!("{} tiles are not tried, to keep the time", probe.tiles))?;
+                    continue;
+                }
+                return self.note("the time ended before the boundary was confirmed".to_owned());
             }
             if let Err(failure) = self.fits(&point) {
                 self.note(failure.message)?;
@@ -183,11 +199,29 @@ impl<W: World> Pipeline<'_, W> {
         judge::point_holds(&self.plan.points[point], &self.repeats)
     }
 
-    /// Whether a probe would end in time.
-    fn time_allows(&self, point: &Point, probe: Probe) -> bool {
+    /// Whether a block of repeats would end in time.
+    fn time_allows_block(&self, block: &[Pass]) -> bool {
+        let Some(within) = self.plan.within else { return true };
+        let needed: Duration = block.iter().map(|pass| expect::time_of(&self.plan.points[pass.point])).sum();
+        self.began.elapsed() + needed.mul_f64(self.pace()) <= within.get()
+    }
+
+    /// Whether a probe would end in time, and leave enough of it to confirm the boundary afterwards.
+    fn time_allows(&self, like: &Point, search: &CapacitySearch, probe: Probe) -> bool {
         let Some(within) = self.plan.search.and_then(|search| search.within) else { return true };
-        let needed = expect::time_of(point) * probe.repeats;
+        let time = |probe: Probe| expect::time_of(&self.point_with(like, probe.tiles)) * probe.repeats;
+        let confirmation: Duration = match search.is_settled() {
+            true => Duration::ZERO,
+            false => search.confirmation_after(probe).into_iter().map(time).sum(),
+        };
+        let needed = (time(probe) + confirmation).mul_f64(self.pace());
         self.began.elapsed() + needed <= within.get()
+    }
+
+    /// How much longer or shorter than expected all took that is behind.
+    fn pace(&self) -> f64 {
+        let pace = self.began.elapsed().as_secs_f64() / self.expected_done;
+        if self.expected_done > 0.0 { pace.clamp(0.3, 3.0) } else { 1.0 }
     }
 
     /// Stops before memory or disk would fall under what must stay free.
@@ -236,6 +270,7 @@ impl<W: World> Pipeline<'_, W> {
         let world = self.world;
         let backend = world.backend(point)?;
         let what = format!("{} tiles on {}, repeat {}", point.tiles, point.backend.name(), pass.repeat);
+        world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
         self.progress(format!("{what}: starting {} guests", point.guests.len()));
         let mut started = Started::new(backend);
         let modes = started.templates(point)?;
@@ -279,8 +314,9 @@ impl<W: World> Pipeline<'_, W> {
         began_unix_ms: u64,
         driven: Driven,
         memory: Option<MemoryFigures>,
-        incidents: Vec<Incident>,
+        mut incidents: Vec<Incident>,
     ) -> Result<(), Failure> {
+        self.keep_tool_outputs(point, pass, &driven)?;
         let Figures { loads, seconds, latency } =
             driven.told.figures(point, pass.repeat).map_err(|error| {
                 Failure::new(
@@ -289,6 +325,14 @@ impl<W: World> Pipeline<'_, W> {
                     "report it: the load process and this program disagree",
                 )
             })?;
+        incidents.extend(disk_check::overstatements(point, &driven.told, &driven.disks));
+        incidents.extend(driven.told.unaudited(point));
+        incidents.extend(
+            loads
+                .iter()
+                .flat_map(|load| &load.store)
+                .filter_map(|store| Some(Incident { what: store.void()?, guest: Some(store.guest.clone()) })),
+        );
         let summary = RepeatSummary {
             point: point.index,
             repeat: pass.repeat,
@@ -308,6 +352,23 @@ impl<W: World> Pipeline<'_, W> {
         let telemetry = watch::rows(point.index, pass.repeat, &driven.host);
         files.write(&summary, &seconds, &telemetry, &latency).map_err(crate::measure::record_failed)?;
         self.repeats.push(summary);
+        Ok(())
+    }
+
+    /// Puts what the tools behind the loads said beside the figures of their repeat.
+    fn keep_tool_outputs(&self, point: &Point, pass: Pass, driven: &Driven) -> Result<(), Failure> {
+        let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
+        for (place, output) in driven.told.tool_outputs() {
+            let load = &point.loads[place as usize];
+            let folder = files
+                .guest(&point.guests[load.guest as usize].name)
+                .map_err(crate::measure::record_failed)?;
+            let kind = if output.starts_with('{') { "json" } else { "txt" };
+            let path = folder.join(format!("{}.{kind}", load.name));
+            fs::write(&path, output).map_err(|source| {
+                crate::measure::record_failed(tilemark_record::RecordError::Write { path, source })
+            })?;
+        }
         Ok(())
     }
 
@@ -343,12 +404,11 @@ impl<W: World> Pipeline<'_, W> {
     fn progress(&self, doing: String) {
         let seconds_done = self.began.elapsed().as_secs_f64();
         let planned = self.plan.expected.time.as_seconds();
-        let pace = if self.expected_done > 0.0 { seconds_done / self.expected_done } else { 1.0 };
         let left = (planned - self.expected_done).max(0.0);
         self.teller.progress(Progress {
             doing,
             seconds_done,
-            seconds_expected: seconds_done + left * pace.clamp(0.3, 3.0),
+            seconds_expected: seconds_done + left * self.pace(),
         });
     }
 }
@@ -382,8 +442,8 @@ impl<'a> Started<'a> {
         let began = Instant::now();
         let mut templates = BTreeMap::new();
         if point.backend != plan::Backend::Native && point.measure.start == Start::Clone {
-            for guest in &point.guests {
-                if let Entry::Vacant(place) = templates.entry(template_kind(guest)) {
+            for guest in point.guests.iter().filter(|guest| may_be_cloned(guest)) {
+                if let Entry::Vacant(place) = templates.entry(template_kind(point, guest)) {
                     let service = services::service(point, guest);
                     place.insert(self.backend.template(guest, &service).map_err(guest_failed)?);
                 }
@@ -395,7 +455,7 @@ impl<'a> Started<'a> {
     /// Starts all guests of a point and waits until they are ready.
     pub(crate) fn start(&mut self, point: &Point, modes: &Modes) -> Result<Vec<ReadyGuest>, Failure> {
         for guest in &point.guests {
-            let template = modes.templates.get(&template_kind(guest));
+            let template = modes.templates.get(&template_kind(point, guest)).filter(|_| may_be_cloned(guest));
             let mode = template.map_or(StartMode::Boot, |template| StartMode::Clone(*template));
             self.ids.push(self.backend.start(guest, mode).map_err(guest_failed)?);
         }
@@ -419,8 +479,8 @@ impl<'a> Started<'a> {
     }
 
     fn stop_all(&mut self) -> Result<(), Failure> {
-        let stopped: Vec<_> = self.ids.drain(..).map(|id| self.backend.stop(id)).collect();
-        stopped.into_iter().collect::<Result<(), _>>().map_err(guest_failed)
+        let ids = std::mem::take(&mut self.ids);
+        stop_all(self.backend, &ids).into_iter().collect::<Result<(), _>>().map_err(guest_failed)
     }
 }
 
@@ -431,10 +491,14 @@ impl Drop for Started<'_> {
     }
 }
 
-/// Guests of one kind share a template.
-fn template_kind(guest: &GuestPlan) -> String {
-    let disks: Vec<String> = guest.disks.iter().map(|disk| disk.size.to_string()).collect();
-    format!("{} {} {} {}", guest.role.name(), guest.memory, guest.vcpus, disks.join(","))
+/// A database's memory belongs to its disks as they are: it is booted on disks that are cloned instead.
+fn may_be_cloned(guest: &GuestPlan) -> bool {
+    guest.role != Role::Database
+}
+
+/// Guests of one kind share a template: the same service, with all that it holds, on the same disks.
+fn template_kind(point: &Point, guest: &GuestPlan) -> String {
+    format!("{:?} {:?}", services::service(point, guest), guest.disks)
 }
 
 pub(crate) fn memory_of<W: World>(
@@ -480,9 +544,16 @@ pub(crate) const fn origin_name(origin: Origin) -> &'static str {
     }
 }
 
-pub(crate) fn guest_failed(error: tilemark_guests::GuestError) -> Failure {
+pub(crate) fn guest_failed(error: GuestError) -> Failure {
+    let code = match &error {
+        // No guest failed: the host lacks what guests need.
+        GuestError::QemuMissing { .. } | GuestError::QemuTooOld { .. } | GuestError::Network(_) => {
+            FailureCode::HostUnfit
+        }
+        _ => FailureCode::GuestFailed,
+    };
     let remedy = error.remedy();
-    Failure::new(FailureCode::GuestFailed, &error, remedy)
+    Failure::new(code, &error, remedy)
 }
 
 pub(crate) fn unix_ms() -> u64 {

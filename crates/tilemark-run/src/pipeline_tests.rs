@@ -9,19 +9,22 @@ use crate::{
     wire::FailureCode,
 };
 use std::{
+    collections::BTreeSet,
     fs,
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond};
 use tilemark_guests::fake::{FakeBackend, Fault};
 use tilemark_plan::{
+    expect,
     plan::{Backend, Pass, Plan},
     resolve::Request,
 };
 use tilemark_record::{Event, RunDirectory};
 use tilemark_statistics::judge;
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, Span};
 
 fn plan() -> Plan {
     plan_of(TILE, &ladder())
@@ -345,6 +348,42 @@ fn a_full_disk_is_told_with_its_remedy() {
     assert_eq!((world.load_processes(), world.running().len()), (0, 0));
 }
 
+/// Disks that fill up at each write of a run, one after the other: each time the run ends with that, nothing runs on, and
+/// what was whole before can be read.
+#[test]
+fn a_disk_that_fills_up_at_any_write_ends_the_run_and_spoils_nothing() {
+    use tilemark_record::faults;
+    let request = Request { tiles: Some(vec![1]), ..ladder() };
+    let plan = plan_of(&TILE.replace("repeats = 3", "repeats = 2"), &request);
+    let run_full_at = |write| {
+        let folder = tempfile::tempdir().unwrap();
+        let record = RunDirectory::create(&folder.path().join("run"), &plan).unwrap();
+        let world = quick();
+        faults::full_at(write);
+        let ran = run_into(folder, record, &plan, &world, &wishes());
+        let writes = faults::writes();
+        faults::full_at(u64::MAX);
+        (ran, world, writes)
+    };
+    let (whole, _, writes) = run_full_at(u64::MAX);
+    whole.outcome.as_ref().unwrap();
+    assert!(writes > 20, "a run writes more than {writes} times");
+    let mut repeats = BTreeSet::new();
+    for write in 0..writes {
+        let (ran, world, _) = run_full_at(write);
+        let failure = ran.failure();
+        assert_eq!(failure.code, FailureCode::HostUnfit, "write {write}: {failure:?}");
+        assert!(failure.message.starts_with("cannot write /"), "write {write}: {failure:?}");
+        assert!(failure.remedy.starts_with("free some space"), "write {write}: {failure:?}");
+        assert_eq!(world.running(), Vec::<String>::new(), "write {write}");
+        // A summary is read whole or is not there; every whole event line is read, what was cut off is no event.
+        let of_repeats = ran.repeats().len();
+        assert!(ran.ended().len() <= of_repeats, "write {write}: an end without its figures");
+        repeats.insert(of_repeats);
+    }
+    assert_eq!(repeats, BTreeSet::from([0, 1, 2]));
+}
+
 #[test]
 fn an_interrupt_keeps_what_is_whole_and_begins_nothing_more() {
     for wish in [Wish::Stop, Wish::Quit] {
@@ -367,4 +406,22 @@ fn an_interrupt_keeps_what_is_whole_and_begins_nothing_more() {
             "{events:?}"
         );
     }
+}
+
+#[test]
+fn a_ladder_begins_no_block_of_repeats_that_would_end_too_late() {
+    let plan = plan();
+    let block = |number| plan.passes.iter().filter(move |pass| pass.block == number);
+    let needed: Duration = block(1).map(|pass| expect::time_of(&plan.points[pass.point])).sum();
+    // Passes take no time on a fake: when the first block fits, the others do.
+    let plan = Plan { within: Some(Span::new(needed + Duration::from_secs(1))), ..plan.clone() };
+    let world = quick();
+    let ran = run(&plan, &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(ran.ended(), plan.passes, "all of it takes no time");
+    let plan = Plan { within: Some(Span::new(needed / 2)), ..plan };
+    let ran = run(&plan, &quick(), &wishes());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(ran.began(), []);
+    assert_eq!(ran.notes, ["stopped after 0 whole repeats, to keep the time"]);
 }

@@ -2,14 +2,14 @@
 
 use crate::wire::{Failure, FailureCode};
 use std::{collections::BTreeMap, path::Path};
-use tilemark_host::{LiveHost, accelerator, read_facts};
+use tilemark_host::{HostView, LiveHost, accelerator, read_facts};
 use tilemark_plan::{
     builtin::{BUILTINS, builtin},
-    facts::{Accelerator, AcceleratorVerdict, HostFacts},
+    facts::{Accelerator, AcceleratorVerdict, Hardware, HostFacts, Virtualisation},
     parse::Draft,
     plan::{Backend, HostSummary, Plan},
     problem::Problems,
-    resolve::{Request, SearchRequest, Sides, resolve},
+    resolve::{Request, Sides, resolve},
 };
 use tilemark_statistics::{Arrangement, can_reach};
 use tilemark_units::{Bytes, Span};
@@ -30,7 +30,9 @@ pub struct Asked {
     /// The native twin in the same blocks.
     pub twin: bool,
     /// Search for the largest tile count that holds, within a time.
-    pub search: Option<Option<Span>>,
+    pub search: bool,
+    /// End within this.
+    pub within: Option<Span>,
     /// Settings of two sides.
     pub sides: Option<Sides>,
     /// Show besides that guests live and serve on this backend.
@@ -110,7 +112,8 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         backends,
         tiles: asked.tiles.clone(),
         sides: asked.sides.clone(),
-        search: asked.search.map(|within| SearchRequest { within }),
+        search: asked.search,
+        within: asked.within,
         demonstrate: asked.demonstrate,
         seed: asked.seed,
     };
@@ -154,6 +157,18 @@ pub fn choose(on: Option<Backend>, facts: &HostFacts) -> Result<Backend, Failure
     }
 }
 
+/// Whether times on this host are those of hardware.
+pub(crate) fn hardware() -> Hardware {
+    LiveHost.virtualisation().value().map_or(Hardware::Real, Virtualisation::hardware)
+}
+
+/// Why no time of this host is to be trusted, where it is emulated.
+pub(crate) fn emulated_reason() -> Option<String> {
+    let emulated = hardware() == Hardware::Emulated;
+    emulated
+        .then(|| "this host is itself emulated: no time that it takes is a measure of anything".to_owned())
+}
+
 /// What resolution needs to know of the host.
 pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
     let unread = |what: &str| {
@@ -178,6 +193,7 @@ pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
             *facts.memory.bytes_available.value().ok_or_else(|| unread("its free memory"))?,
         ),
         kvm: facts.accelerators.kvm.verdict,
+        hardware: facts.hardware(),
     })
 }
 

@@ -35,15 +35,21 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
             recovered.under_way.push(name);
             continue;
         }
-        state.remove_with_cgroup().map_err(|error| Failure {
-            code: FailureCode::NotRestored,
-            message: format!("cannot remove {}", state.path().display()),
-            causes: vec![error.to_string()],
-            remedy: "remove the folder and its control group by hand".to_owned(),
-        })?;
+        remove(&state)?;
         recovered.removed.push(name);
     }
+    // Nothing was begun in these: they are no run that anybody knows.
+    StateFolder::half_made(&places.state).iter().try_for_each(remove)?;
     Ok(recovered)
+}
+
+fn remove(state: &StateFolder) -> Result<(), Failure> {
+    state.remove_with_cgroup().map_err(|error| Failure {
+        code: FailureCode::NotRestored,
+        message: format!("cannot remove {}", state.path().display()),
+        causes: vec![error.to_string()],
+        remedy: "remove the folder and its control group by hand".to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -75,6 +81,11 @@ mod tests {
             });
             fs::write(folder.join("under-way.json"), under_way.to_string()).unwrap();
         }
+        // A keeper that is just making its folder, and one that died doing that.
+        let making = places.state.join(format!(".new.{}.{}", alive.pid, alive.start_ticks));
+        let half_made = places.state.join(format!(".half.{}.{}", dead.pid, dead.start_ticks));
+        fs::create_dir(&making).unwrap();
+        fs::create_dir(&half_made).unwrap();
         let recovered = recover(&places).unwrap();
         assert_eq!(
             recovered,
@@ -82,5 +93,6 @@ mod tests {
         );
         assert!(!places.state.join("dead").exists());
         assert!(places.state.join("alive").exists());
+        assert!(making.exists() && !half_made.exists());
     }
 }

@@ -21,8 +21,12 @@ pub(crate) fn run(
     wishes: &Wishes,
 ) -> Result<JobDone, Failure> {
     let record = RunDirectory::at(&job.record);
-    let folders =
-        Folders { state: job.state.clone(), image: job.image.clone(), consoles: job.record.join("guests") };
+    let folders = Folders {
+        state: job.state.clone(),
+        cache: job.cache.clone(),
+        image: job.image.clone(),
+        consoles: job.record.join("guests"),
+    };
     let cgroup = StateFolder::at(&job.state).under_way().ok().and_then(|under_way| under_way.cgroup);
     let world = RealWorld::new(program, folders, cgroup)?;
     let events = record.events().map_err(record_failed)?;

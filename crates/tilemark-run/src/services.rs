@@ -1,10 +1,12 @@
 //! What a guest of a point must serve, and what each load asks of it.
 
+use crate::credentials;
 use std::{net::SocketAddr, time::Duration};
 use tilemark_agent_protocol::{DiskJob, LoadJob, Service, Stream, StreamWork};
 use tilemark_plan::{
-    plan::{Backend, Demand, GuestPlan, LoadPlan, Plan, Point, Work},
+    plan::{Backend, GuestPlan, LoadPlan, Plan, Point, Work},
     scenario::{Role, Start},
+    workload::BrokerService,
 };
 
 /// The service that runs in a guest of this point: it must hold what the guest's loads will ask for.
@@ -17,6 +19,7 @@ pub(crate) fn service(point: &Point, guest: &GuestPlan) -> Service {
         web: None,
         broker: (guest.role == Role::Broker).then_some(guest.broker),
         store: None,
+        credentials: has_users(guest.role).then(|| credentials::of_this_run().clone()),
     };
     if guest.role == Role::Web {
         service.web = Some(tilemark_plan::workload::WebParameters::default());
@@ -25,21 +28,44 @@ pub(crate) fn service(point: &Point, guest: &GuestPlan) -> Service {
         match &load.work {
             Work::Web(web) => service.web = Some(web.clone()),
             Work::Store(store) => service.store = Some(store.clone()),
-            Work::Disk(_) | Work::Messaging(_) => {}
+            Work::Disk(_) | Work::Messaging(_) | Work::Sysbench(_) => {}
         }
     }
     service
 }
 
+/// Whether a role's service knows users.
+const fn has_users(role: Role) -> bool {
+    match role {
+        Role::Broker | Role::Database => true,
+        Role::Idle | Role::Web | Role::Disk | Role::Compute => false,
+    }
+}
+
+/// A broker that others wrote starts a runtime of its own first: minutes under emulation.
+const FOREIGN_BROKER_STARTS_WITHIN: Duration = Duration::from_secs(420);
+
 /// How long a step on the way to readiness may take: an emulated boot of many guests on few threads is the
 /// slowest; a native start the fastest.
 pub(crate) fn ready_within(point: &Point) -> Duration {
     let guests = point.guests.len() as u32;
-    match (point.backend, point.measure.start) {
-        (Backend::Native, _) => Duration::from_secs(60),
-        (_, Start::Clone) => Duration::from_secs(60) + Duration::from_millis(500) * guests,
-        (_, Start::Boot) => Duration::from_secs(120) + Duration::from_secs(10) * guests,
+    let foreign = |guest: &GuestPlan| guest.role == Role::Broker && guest.broker != BrokerService::Reference;
+    if point.guests.iter().any(foreign) {
+        return FOREIGN_BROKER_STARTS_WITHIN;
     }
+    let databases = point.guests.iter().filter(|guest| guest.role == Role::Database).count() as u32;
+    let start = if databases > 0 { Start::Boot } else { point.measure.start };
+    // A database reads its disk before it answers: emulated on a busy host, for minutes.
+    let databases = match point.backend {
+        Backend::Native => Duration::from_secs(20) * databases,
+        Backend::Kvm | Backend::Emulated => Duration::from_secs(120) * databases,
+    };
+    databases
+        + match (point.backend, start) {
+            (Backend::Native, _) => Duration::from_secs(60),
+            (_, Start::Clone) => Duration::from_secs(60) + Duration::from_millis(500) * guests,
+            (_, Start::Boot) => Duration::from_secs(120) + Duration::from_secs(10) * guests,
+        }
 }
 
 /// The job of the outside load process, whose streams are numbered like the point's loads; `None` when
@@ -60,7 +86,14 @@ fn stream(point: &Point, id: u32, load: &LoadPlan, ports: &[u16]) -> Option<Stre
     let guest = &point.guests[load.guest as usize];
     let work = match &load.work {
         Work::Web(web) => StreamWork::Web(web.clone()),
-        Work::Disk(_) | Work::Messaging(_) | Work::Store(_) => return None,
+        Work::Messaging(messaging) => StreamWork::Messaging {
+            parameters: messaging.clone(),
+            credentials: credentials::of_this_run().clone(),
+        },
+        Work::Store(store) => {
+            StreamWork::Store { parameters: store.clone(), credentials: credentials::of_this_run().clone() }
+        }
+        Work::Disk(_) | Work::Sysbench(_) => return None,
     };
     Some(Stream {
         id,
@@ -74,20 +107,20 @@ fn stream(point: &Point, id: u32, load: &LoadPlan, ports: &[u16]) -> Option<Stre
 
 /// The job of a load that runs inside its guest; `None` for one that is sent from outside.
 pub(crate) fn inside_job(point: &Point, load: &LoadPlan) -> Option<LoadJob> {
-    let Work::Disk(parameters) = &load.work else { return None };
     let guest = &point.guests[load.guest as usize];
-    let rate = match &load.demand {
-        Demand::Open { rate, .. } if !parameters.saturate => Some(*rate),
-        Demand::Open { .. } | Demand::Closed => None,
-    };
     let disks = guest.disks.len() as u32;
+    let work = match &load.work {
+        Work::Disk(parameters) => StreamWork::Disk(DiskJob { parameters: parameters.clone(), disks }),
+        Work::Sysbench(parameters) => StreamWork::Sysbench(parameters.clone()),
+        Work::Web(_) | Work::Messaging(_) | Work::Store(_) => return None,
+    };
     let stream = Stream {
         id: 0,
         target: SocketAddr::from((guest.address, 0)),
         demand: load.demand.clone(),
         connections: load.connections,
         seed: load.seed,
-        work: StreamWork::Disk(DiskJob { parameters: parameters.clone(), rate, disks }),
+        work,
     };
     Some(LoadJob {
         streams: vec![stream],

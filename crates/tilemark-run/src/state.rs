@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use tilemark_host::cgroup::Group;
+use tilemark_host::cgroup::{Group, mount_point};
 
 /// What is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,16 +101,46 @@ impl StateFolder {
     }
 
     /// The keeper's part: makes it, with a control group if the host has cgroup2.
+    ///
+    /// It is made aside, under a name that says whose it is, and appears whole: whoever finds a state folder finds its
+    /// keeper in it. The group is written down before it is made, so that it is never there without a trace.
     pub(crate) fn make(&self, wanted: UnderWay) -> io::Result<()> {
-        fs::create_dir(&self.path).map_err(|error| named(&self.path, &error))?;
-        let cgroup = Group::create(&format!("tilemark.{}", wanted.id)).ok();
         let keeper = Keeper::of(std::process::id());
-        let path = cgroup.as_ref().map(|cgroup| cgroup.path().to_owned());
-        self.write(&UnderWay { cgroup: path, keeper, ..wanted }).inspect_err(|_| {
+        let aside = Self::at(&self.aside(keeper));
+        fs::create_dir(&aside.path).map_err(|error| named(&self.path, &error))?;
+        let group = format!("tilemark.{}", wanted.id);
+        let cgroup = mount_point().ok().map(|tree| tree.join(&group));
+        let under_way = UnderWay { cgroup, keeper, ..wanted };
+        let appears = aside.write(&under_way).and_then(|()| fs::rename(&aside.path, &self.path));
+        appears.map_err(|error| named(&self.path, &error)).inspect_err(|_| {
             // What is half made goes; the error that counts is the one above.
-            let _ = cgroup.map(|cgroup| cgroup.end(PATIENCE));
-            let _ = fs::remove_dir_all(&self.path);
-        })
+            let _ = fs::remove_dir_all(&aside.path);
+        })?;
+        if Group::create(&group).is_err() {
+            self.write(&UnderWay { cgroup: None, ..under_way })?;
+        }
+        Ok(())
+    }
+
+    /// Where a keeper makes it: `.ID.PID.START`.
+    fn aside(&self, keeper: Option<Keeper>) -> PathBuf {
+        let id = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let keeper = keeper.unwrap_or(Keeper { pid: std::process::id(), start_ticks: 0 });
+        self.path.with_file_name(format!(".{id}.{}.{}", keeper.pid, keeper.start_ticks))
+    }
+
+    /// Folders that a keeper began to make and did not finish before it died.
+    pub(crate) fn half_made(states: &Path) -> Vec<Self> {
+        let maker = |name: &str| -> Option<Keeper> {
+            let mut parts = name.strip_prefix('.')?.rsplit('.');
+            let start_ticks = parts.next()?.parse().ok()?;
+            Some(Keeper { pid: parts.next()?.parse().ok()?, start_ticks })
+        };
+        let entries = fs::read_dir(states).into_iter().flatten().flatten();
+        let dead = entries.filter(|entry| {
+            maker(&entry.file_name().to_string_lossy()).is_some_and(|keeper| !keeper.lives())
+        });
+        dead.map(|entry| Self { path: entry.path(), wanted: None }).collect()
     }
 
     /// Takes up one that exists.
@@ -118,10 +148,11 @@ impl StateFolder {
         Self { path: path.to_owned(), wanted: None }
     }
 
-    /// All that exist.
+    /// All that exist, but for those that are being made.
     pub(crate) fn all(states: &Path) -> Vec<Self> {
         let Ok(entries) = fs::read_dir(states) else { return Vec::new() };
-        let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+        let made = entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let folders = made.map(|entry| entry.path()).filter(|path| path.is_dir());
         folders.map(|path| Self { path, wanted: None }).collect()
     }
 
@@ -185,6 +216,20 @@ pub(crate) fn boot_id() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_being_made_is_nobodys_and_one_half_made_is_found_when_its_maker_is_dead() {
+        let states = tempfile::tempdir().unwrap();
+        let state = StateFolder::at(&states.path().join("guests-1"));
+        let maker = Keeper::of(std::process::id()).unwrap();
+        fs::create_dir(state.aside(Some(maker))).unwrap();
+        assert_eq!(StateFolder::all(states.path()).len(), 0);
+        assert_eq!(StateFolder::half_made(states.path()).len(), 0, "its maker lives");
+        let dead = state.aside(Some(Keeper { start_ticks: maker.start_ticks + 1, ..maker }));
+        fs::create_dir(&dead).unwrap();
+        let found = StateFolder::half_made(states.path());
+        assert_eq!(found.iter().map(StateFolder::path).collect::<Vec<_>>(), [dead.as_path()]);
+    }
 
     #[test]
     fn this_process_lives_and_one_with_its_number_and_another_start_does_not() {

@@ -69,6 +69,8 @@ pub enum FailureCode {
     HostUnfit,
     /// 4: a guest failed.
     GuestFailed,
+    /// 5: the user ended it before it was done.
+    Interrupted,
     /// 6: the host was not restored.
     NotRestored,
 }
@@ -81,6 +83,7 @@ impl FailureCode {
             Self::BadInput => 2,
             Self::HostUnfit => 3,
             Self::GuestFailed => 4,
+            Self::Interrupted => 5,
             Self::NotRestored => 6,
         }
     }
@@ -92,6 +95,7 @@ impl FailureCode {
             Self::BadInput => "bad-input",
             Self::HostUnfit => "host-unfit",
             Self::GuestFailed => "guest-failed",
+            Self::Interrupted => "interrupted",
             Self::NotRestored => "not-restored",
         }
     }

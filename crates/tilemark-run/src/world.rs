@@ -2,6 +2,7 @@
 
 use crate::{
     Program,
+    database_disks::DatabaseDisks,
     drive::LoadProcess,
     pipeline::{World, guest_failed},
     wire::{Failure, FailureCode},
@@ -28,7 +29,7 @@ use tilemark_host::telemetry::pss_bytes;
 use tilemark_image::FileName;
 use tilemark_plan::{
     plan::{self, Plan, Point},
-    scenario::QemuWishes,
+    scenario::{QemuWishes, Role},
 };
 use tilemark_sys::process::{Child, Spawn, program_in_memory};
 use tilemark_units::Bytes;
@@ -38,6 +39,8 @@ use tilemark_units::Bytes;
 pub(crate) struct Folders {
     /// A folder of this job's own, on disk: sockets, consoles.
     pub(crate) state: PathBuf,
+    /// Where images and the disk store are.
+    pub(crate) cache: PathBuf,
     /// The image's folder.
     pub(crate) image: PathBuf,
     /// Where consoles stay when all is over.
@@ -52,6 +55,8 @@ pub(crate) struct RealWorld<'a> {
     cgroup: Option<PathBuf>,
     native: OnceCell<NativeBackend>,
     qemus: Kept,
+    // After the backends: their disks lie in it.
+    databases: OnceCell<DatabaseDisks>,
 }
 
 /// QEMU backends, one for each configuration: sides differ in machine type or QEMU, and keep their templates.
@@ -80,7 +85,15 @@ impl<'a> RealWorld<'a> {
             remedy: "check that this kernel has tmpfs".to_owned(),
         })?;
         let network = Arc::new(RunNetwork::create().map_err(guest_failed)?);
-        Ok(Self { program, folders, network, cgroup, native: OnceCell::new(), qemus: Kept::default() })
+        Ok(Self {
+            program,
+            folders,
+            network,
+            cgroup,
+            native: OnceCell::new(),
+            qemus: Kept::default(),
+            databases: OnceCell::new(),
+        })
     }
 
     fn image(&self, file: FileName) -> PathBuf {
@@ -137,6 +150,12 @@ impl<'a> RealWorld<'a> {
         Ok(&list.0.get_or_init(|| Box::new(kept)).backend)
     }
 
+    /// All that decides what a database's template holds beside its parameters.
+    fn template_maker(&self) -> String {
+        let image = self.folders.image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        format!("{image} {}", crate::sha256(self.program.agent))
+    }
+
     /// Version of the QEMU that was used, if one was; all of them where sides had their own.
     pub(crate) fn qemu_version(&self) -> Option<String> {
         let kept = std::iter::successors(self.qemus.0.get(), |kept| kept.next.0.get());
@@ -175,6 +194,20 @@ impl World for RealWorld<'_> {
         Ok(Box::new(process))
     }
 
+    fn prepare_disks(&self, point: &Point, progress: &dyn Fn(&str)) -> Result<(), Failure> {
+        if point.guests.iter().all(|guest| guest.role != Role::Database || guest.disks.is_empty()) {
+            return Ok(());
+        }
+        let disks = match self.databases.get() {
+            Some(disks) => disks,
+            None => {
+                let opened = DatabaseDisks::open(&self.folders.cache, &self.disks()?.store)?;
+                self.databases.get_or_init(|| opened)
+            }
+        };
+        disks.prepare(point, self.native()?, &self.template_maker(), progress)
+    }
+
     fn memory_available(&self) -> Option<Bytes> {
         let text = fs::read_to_string("/proc/meminfo").ok()?;
         let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
@@ -182,8 +215,14 @@ impl World for RealWorld<'_> {
     }
 
     fn disk_available(&self) -> Option<Bytes> {
-        let disk = rustix::fs::statvfs(&self.folders.state).ok()?;
-        Some(Bytes::new(disk.f_bavail * disk.f_frsize))
+        let free = |folder: &PathBuf| {
+            let disk = rustix::fs::statvfs(folder).ok()?;
+            // What cannot be written, such as a cache of images that several hosts share, cannot fill up.
+            let is_written = !disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+            is_written.then_some(Bytes::new(disk.f_bavail * disk.f_frsize))
+        };
+        // Consoles stand in the record, data disks in state and cache.
+        [&self.folders.state, &self.folders.cache, &self.folders.consoles].into_iter().filter_map(free).min()
     }
 
     fn pss(&self, pid: u32) -> Option<Bytes> {

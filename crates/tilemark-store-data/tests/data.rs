@@ -109,7 +109,9 @@ fn large_sizes_have_the_asked_size() {
     for bytes in [999_000_000, 1_000_000_000, 1_001_000_000, 10_000_000_000] {
         let store = Store::of_size(DataSize::from_bytes(bytes).unwrap(), 7);
         let sums = Generator::new(store, 2).unwrap().write_all(|_| Ok(io::sink()), |_| {}).unwrap();
-        assert_size(sums.iter().map(|(_, sum)| sum.bytes).sum(), bytes, &bytes.to_string());
+        let made: u64 = sums.iter().map(|(_, sum)| sum.bytes).sum();
+        assert_size(made, bytes, &bytes.to_string());
+        println!("{{\"asked_bytes\":{bytes},\"made_bytes\":{made}}}");
     }
 }
 

@@ -15,6 +15,7 @@ use crate::demand::{Arrivals, Demand, Pace};
 use crate::error::StoreError;
 use crate::figures::{Figures, Step};
 use crate::ledger::{Ledger, Pieces};
+use crate::observer::{Observer, OrderEnded, Outcome};
 use crate::session::{Cart, Item, Purchase, Session};
 use crate::shopper::{PASSWORD, Shopper, Visitor, delivery};
 
@@ -34,14 +35,18 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// How long after the beginning of the measured time a moment lies, if it lies in it.
+    fn measured(&self, at: Instant) -> Option<Duration> {
+        at.checked_duration_since(self.start + self.warmup).filter(|since| *since < self.measure)
+    }
+
     fn end(&self) -> Instant {
         self.start + self.warmup + self.measure
     }
 
     /// The measured second in which a moment lies.
     fn second(&self, at: Instant) -> Option<usize> {
-        let since = at.checked_duration_since(self.start + self.warmup)?;
-        (since < self.measure).then_some(since.as_secs() as usize)
+        self.measured(at).map(|since| since.as_secs() as usize)
     }
 }
 
@@ -91,6 +96,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) demand: &'a Demand,
     pub(crate) schedule: Option<Schedule>,
     pub(crate) pieces: Pieces,
+    pub(crate) observer: &'a dyn Observer,
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -100,6 +106,10 @@ pub(crate) struct Client<'a> {
     session: Box<dyn Session>,
     shopper: Shopper,
     cart: Cart,
+    /// When the order under way was paid, or refused for want of stock.
+    paid: Option<Instant>,
+    /// How late it was begun.
+    lateness: Option<Duration>,
     done: ClientDone,
 }
 
@@ -127,7 +137,7 @@ impl<'a> Client<'a> {
             waited: 0,
             gave_up: false,
         };
-        Self { shared, session, shopper, cart: Cart::default(), done }
+        Self { shared, session, shopper, cart: Cart::default(), paid: None, lateness: None, done }
     }
 
     /// Sends one customer after the other until the end, or until the connection is gone or nothing works any more.
@@ -139,8 +149,14 @@ impl<'a> Client<'a> {
         let mut failures_in_a_row = 0;
         while let Some(intended) = self.next_start() {
             self.done.begun += 1;
-            match self.visit(intended) {
-                Ok(()) => failures_in_a_row = 0,
+            let measured = self.shared.clock.measured(intended);
+            measured.iter().for_each(|since| self.shared.observer.begun(*since));
+            let visited = self.visit(intended);
+            if let Some(since) = measured {
+                self.tell(intended, since, &visited);
+            }
+            match visited {
+                Ok(_) => failures_in_a_row = 0,
                 Err(error) => {
                     failures_in_a_row += 1;
                     self.done.figures.error(error.with_causes());
@@ -157,6 +173,17 @@ impl<'a> Client<'a> {
         self.done
     }
 
+    /// Tells the observer of an order that ended now.
+    fn tell(&self, intended: Instant, since: Duration, visited: &Result<Outcome, StoreError>) {
+        let ended = OrderEnded {
+            intended: since,
+            latency: self.paid.unwrap_or_else(Instant::now).saturating_duration_since(intended),
+            lateness: self.lateness,
+            outcome: visited.as_ref().map_or(Outcome::Failed, |outcome| *outcome),
+        };
+        self.shared.observer.ended(ended);
+    }
+
     /// Waits for the next order's intended start and returns it; `None` at the end of the run.
     fn next_start(&mut self) -> Option<Instant> {
         let clock = self.shared.clock;
@@ -164,6 +191,7 @@ impl<'a> Client<'a> {
             return None;
         }
         let asked = Instant::now();
+        (self.paid, self.lateness) = (None, None);
         let Some(schedule) = &self.shared.schedule else {
             return (asked < clock.end()).then_some(asked);
         };
@@ -175,7 +203,9 @@ impl<'a> Client<'a> {
         thread::sleep(intended.saturating_duration_since(asked));
         if clock.second(intended).is_some() {
             // While no client was free the store was slow, not we: that wait is in the latency, not in the lateness.
-            self.done.figures.late(intended.max(asked).elapsed());
+            let late = intended.max(asked).elapsed();
+            self.done.figures.late(late);
+            self.lateness = Some(late);
             self.done.waited += u64::from(asked > intended);
         }
         Some(intended)
@@ -190,7 +220,7 @@ impl<'a> Client<'a> {
     }
 
     /// One customer: in, around, out.
-    fn visit(&mut self, intended: Instant) -> Result<(), StoreError> {
+    fn visit(&mut self, intended: Instant) -> Result<Outcome, StoreError> {
         self.cart.customer_id = self.enter()?;
         for _ in 0..self.shopper.searches() {
             let search = self.shopper.search();
@@ -204,6 +234,7 @@ impl<'a> Client<'a> {
             self.done.ledger.in_doubt += 1;
         }
         let purchase = bought?;
+        self.paid = Some(Instant::now());
         let second = self.time(Step::Order, intended);
         match purchase {
             Purchase::Committed(receipt) => {
@@ -213,11 +244,11 @@ impl<'a> Client<'a> {
                     self.done.figures.orders += 1;
                     self.done.figures.committed[second] += 1;
                 }
-                Ok(())
+                Ok(Outcome::Committed)
             }
             Purchase::Short(item) => {
                 self.done.figures.rollbacks += u64::from(second.is_some());
-                self.restock(item)
+                self.restock(item).map(|()| Outcome::RolledBack)
             }
         }
     }

@@ -5,6 +5,7 @@
 //! those customers were told. What it is not: it starts no server and knows nothing of guests or scenarios.
 
 mod address;
+mod administer;
 mod audit;
 mod books;
 mod client;
@@ -17,6 +18,7 @@ mod ledger;
 mod loader;
 mod mariadb;
 mod mariadb_sql;
+mod observer;
 mod postgresql;
 mod result;
 mod run;
@@ -28,6 +30,7 @@ mod shopper;
 mod steady;
 
 pub use address::{DatabaseAddress, Endpoint, Engine};
+pub use administer::{answers, create_database, holds_store, let_in, settle};
 pub use audit::{AuditReport, audit};
 pub use books::{Books, DatabaseBooks, HistoryRow, OrderLine, Shelves, Snapshot};
 pub use demand::{Arrivals, Demand, Pace};
@@ -37,9 +40,10 @@ pub use inspect::{FoundSetting, StoreFacts, inspect};
 pub use ledger::Told;
 pub use loader::{LoadProgress, Loaded, LoadedTable, load_database};
 pub use mariadb::MariadbSession;
+pub use observer::{Observer, OrderEnded, Outcome, Unobserved};
 pub use postgresql::PostgresqlSession;
 pub use result::{LoadResult, Status, Verdict};
-pub use run::{open_session, run_load, run_load_with};
+pub use run::{open_session, run_load, run_load_with, run_observed_load};
 pub use schema::{indexes_sql, tables_sql};
 pub use secret::Secret;
 pub use session::{Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session};

@@ -72,10 +72,21 @@ pub struct LoadResult {
     pub steady: Option<Steady>,
     /// Committed orders in each measured second.
     pub orders_by_second: Vec<u32>,
-    /// The audit after the run; `None` if it could not be made.
-    pub audit: Option<AuditReport>,
+    /// The audit after the run in words: `agrees`, what does not, or why it could not be made.
+    pub audit: String,
+    /// What it compared; `None` if it could not be made.
+    pub audit_report: Option<AuditReport>,
     /// Whether all this can be believed.
     pub verdict: Verdict,
+}
+
+/// An audit in words.
+pub(crate) fn audit_in_words(audit: &Result<AuditReport, StoreError>) -> String {
+    match audit {
+        Ok(report) if report.agrees => "agrees".to_owned(),
+        Ok(report) => report.findings.join("; "),
+        Err(error) => format!("not made: {}", error.with_causes()),
+    }
 }
 
 /// What the verdict is made from beside the figures.

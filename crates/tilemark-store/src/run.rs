@@ -14,8 +14,9 @@ use crate::figures::Figures;
 use crate::inspect::{StoreFacts, inspect};
 use crate::ledger::{Pieces, Told};
 use crate::mariadb::MariadbSession;
+use crate::observer::{Observer, Unobserved};
 use crate::postgresql::PostgresqlSession;
-use crate::result::{Doubts, LoadResult, judge};
+use crate::result::{Doubts, LoadResult, audit_in_words, judge};
 use crate::session::Session;
 use crate::shopper::Shopper;
 use crate::steady::find_steady;
@@ -34,27 +35,54 @@ pub fn run_load(
     demand: &Demand,
     stop: &AtomicBool,
 ) -> Result<LoadResult, StoreError> {
+    run_observed_load(address, demand, &Unobserved, stop)
+}
+
+/// The same, and tells an observer of every order.
+pub fn run_observed_load(
+    address: &DatabaseAddress,
+    demand: &Demand,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Result<LoadResult, StoreError> {
     demand.check()?;
     let facts = inspect(address, demand.clients)?;
     let mut books = DatabaseBooks::open(address)?;
-    run_load_with(facts, demand, |_| open_session(address), &mut books, stop)
+    run_with(facts, demand, |_| open_session(address), &mut books, Watched { observer, stop })
 }
 
 /// The same on any store: `open` gives each client its connection. All are open before the first order.
 pub fn run_load_with(
     store: StoreFacts,
     demand: &Demand,
-    mut open: impl FnMut(u32) -> Result<Box<dyn Session>, StoreError>,
+    open: impl FnMut(u32) -> Result<Box<dyn Session>, StoreError>,
     books: &mut dyn Books,
     stop: &AtomicBool,
+) -> Result<LoadResult, StoreError> {
+    run_with(store, demand, open, books, Watched { observer: &Unobserved, stop })
+}
+
+/// Who looks on, and who may end it.
+struct Watched<'a> {
+    observer: &'a dyn Observer,
+    stop: &'a AtomicBool,
+}
+
+fn run_with(
+    store: StoreFacts,
+    demand: &Demand,
+    mut open: impl FnMut(u32) -> Result<Box<dyn Session>, StoreError>,
+    books: &mut dyn Books,
+    Watched { observer, stop }: Watched<'_>,
 ) -> Result<LoadResult, StoreError> {
     demand.check()?;
     let before = books.snapshot()?;
     let sessions = (0..demand.clients).map(&mut open).collect::<Result<Vec<_>, _>>()?;
+    observer.started();
     let clock =
         Clock { start: Instant::now(), warmup: demand.warmup, measure: whole_seconds(demand.measure) };
-    let shared =
-        Shared { clock, demand, schedule: Schedule::of(demand), pieces: Pieces::none(store.products), stop };
+    let (schedule, pieces) = (Schedule::of(demand), Pieces::none(store.products));
+    let shared = Shared { clock, demand, schedule, pieces, observer, stop };
     let done = run_clients(&store, &shared, sessions);
     // A run that was stopped, or whose clients all gave up, is measured over the time that it had.
     let measured = clock.start.elapsed().saturating_sub(clock.warmup).min(clock.measure);
@@ -89,7 +117,8 @@ pub fn run_load_with(
         steady,
         orders_by_second: figures.committed,
         error_kinds: figures.errors,
-        audit: report.ok(),
+        audit: audit_in_words(&report),
+        audit_report: report.ok(),
         verdict,
     })
 }

@@ -242,7 +242,7 @@ impl Books for FakeStore {
 fn a_store_without_defects_agrees() {
     let store = FakeStore::new(Defect::None);
     let result = store.run();
-    let audit = result.audit.unwrap();
+    let audit = result.audit_report.unwrap();
     assert!(audit.agrees, "{:?}", audit.findings);
     assert_eq!(audit.orders, result.orders);
     assert_eq!(result.orders_by_second.iter().map(|&orders| u64::from(orders)).sum::<u64>(), result.orders);
@@ -267,7 +267,7 @@ fn every_planted_defect_is_found_and_named() {
         (Defect::SilentDelivery, "products have other deliveries than clients were told: "),
     ] {
         let result = FakeStore::new(defect).run();
-        let audit = result.audit.unwrap();
+        let audit = result.audit_report.unwrap();
         assert!(!audit.agrees, "{defect:?} was not found");
         assert!(
             audit.findings.iter().any(|finding| finding.contains(named)),
@@ -282,7 +282,7 @@ fn every_planted_defect_is_found_and_named() {
 fn a_deadlock_is_tried_again_and_harms_nothing() {
     let store = FakeStore { deadlock_every: 7, ..FakeStore::new(Defect::None) };
     let result = store.run();
-    assert!(result.audit.unwrap().agrees);
+    assert!(result.audit_report.unwrap().agrees);
     assert_eq!(result.errors, 0);
     assert_eq!(result.retries, store.state.lock().unwrap().deadlocks);
     assert!(result.retries >= 42);

@@ -26,7 +26,7 @@ fn run(address: &DatabaseAddress, demand: &Demand) -> LoadResult {
 }
 
 fn assert_agrees(result: &LoadResult) {
-    let audit = result.audit.as_ref().expect("the database was audited");
+    let audit = result.audit_report.as_ref().expect("the database was audited");
     assert!(audit.agrees, "{:?}", audit.findings);
     assert_eq!(result.errors, 0, "{:?}", result.error_kinds);
     assert!(result.orders > 0 && audit.orders >= result.orders);
@@ -186,7 +186,7 @@ fn defects(engine: Engine) {
         let mut books = DatabaseBooks::open(&address).unwrap();
         let facts = inspect(&address, 2).unwrap();
         let result = run_load_with(facts, &demand(2), open, &mut books, &AtomicBool::new(false)).unwrap();
-        let audit = result.audit.unwrap();
+        let audit = result.audit_report.unwrap();
         assert!(
             audit.findings.iter().any(|finding| finding.contains(named)),
             "{act:?}: {:?}",

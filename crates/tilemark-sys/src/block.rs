@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// From `linux/loop.h`.
 const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
-const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
 const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
@@ -110,12 +109,5 @@ pub fn configure_loop(
     // SAFETY: `config` has the layout that the kernel reads (its size is asserted above), is fully initialised and
     // outlives the call; both descriptors are borrowed for it. There is no safe wrapper.
     let outcome = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Unbinds a loop device now, or, when it still has users, once the last of them is gone.
-pub fn release_loop(device: impl AsFd) -> io::Result<()> {
-    // SAFETY: this ioctl takes no pointer and the descriptor is borrowed for the call. There is no safe wrapper.
-    let outcome = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_CLR_FD) };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -3,6 +3,7 @@
 pub mod block;
 pub mod entropy;
 pub mod kvm;
+pub mod limits;
 pub mod namespace;
 pub mod process;
 pub mod tap;

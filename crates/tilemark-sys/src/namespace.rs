@@ -3,9 +3,8 @@
 use rustix::{
     io,
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
-    thread::{LinkNameSpaceType, move_into_link_name_space},
 };
-use std::{ops::BitOr, os::fd::BorrowedFd};
+use std::ops::BitOr;
 
 /// Kinds of namespaces, as a set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,9 +47,4 @@ pub fn isolate_mounts() -> io::Result<()> {
 /// Mounts /proc over the old one, so that it shows this PID namespace.
 pub fn remount_proc() -> io::Result<()> {
     mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)
-}
-
-/// Moves the calling thread into a network namespace held by descriptor.
-pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))
 }

@@ -50,7 +50,6 @@ pub struct Spawn {
     processors: Vec<u32>,
     oom_score: Option<i16>,
     cgroup: Option<OwnedFd>,
-    network: Option<OwnedFd>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +132,6 @@ impl Spawn {
             processors: Vec::new(),
             oom_score: None,
             cgroup: None,
-            network: None,
         }
     }
 
@@ -165,12 +163,6 @@ impl Spawn {
     /// New namespaces for it. With [`Namespaces::PID`] it is the namespace's first process.
     pub fn namespaces(mut self, namespaces: Namespaces) -> Self {
         self.namespaces = namespaces;
-        self
-    }
-
-    /// It starts in this network namespace.
-    pub fn in_network(mut self, namespace: OwnedFd) -> Self {
-        self.network = Some(namespace);
         self
     }
 
@@ -236,27 +228,57 @@ impl Spawn {
             Err(_) => Ok(child),
             Ok(()) => {
                 let [s0, s1, s2, s3, e0, e1, e2, e3] = message;
-                let step = u32::from_ne_bytes([s0, s1, s2, s3]) as usize;
+                let step = Step::name_of(u32::from_ne_bytes([s0, s1, s2, s3]));
                 let source = io::Error::from_raw_os_error(i32::from_ne_bytes([e0, e1, e2, e3]));
                 let _ = child.wait();
-                Err(SpawnError::Step { program, step: STEPS.get(step).copied().unwrap_or("a step"), source })
+                Err(SpawnError::Step { program, step, source })
             }
         }
     }
 }
 
-/// Names of the child's steps, in order; the child reports the index.
-const STEPS: [&str; 9] = [
-    "setting the signal that follows its parent",
-    "starting a session",
-    "choosing processors",
-    "setting its order in memory shortage",
-    "entering the network namespace",
-    "handing descriptors",
-    "finding its parent alive",
-    "executing the program",
-    "doing without huge pages",
-];
+/// What the child does up to exec, in this order. The number of the one that failed comes back through the pipe.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    DeathSignal,
+    Session,
+    HugePages,
+    Processors,
+    OomScore,
+    Descriptors,
+    Starter,
+    Program,
+}
+
+impl Step {
+    const ALL: [Self; 8] = [
+        Self::DeathSignal,
+        Self::Session,
+        Self::HugePages,
+        Self::Processors,
+        Self::OomScore,
+        Self::Descriptors,
+        Self::Starter,
+        Self::Program,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::DeathSignal => "setting the signal that follows its parent",
+            Self::Session => "starting a session",
+            Self::HugePages => "doing without huge pages",
+            Self::Processors => "choosing processors",
+            Self::OomScore => "setting its order in memory shortage",
+            Self::Descriptors => "handing descriptors",
+            Self::Starter => "finding its parent alive",
+            Self::Program => "executing the program",
+        }
+    }
+
+    fn name_of(number: u32) -> &'static str {
+        Self::ALL.get(number as usize).map_or("a step", |step| step.name())
+    }
+}
 
 /// All that the child needs, allocated beforehand.
 struct Prepared {
@@ -271,7 +293,6 @@ struct Prepared {
     processors: Option<libc::cpu_set_t>,
     oom_score: Option<Vec<u8>>,
     cgroup: Option<OwnedFd>,
-    network: Option<OwnedFd>,
     parent: OwnedFd,
     report_read: OwnedFd,
     report_write: OwnedFd,
@@ -325,7 +346,6 @@ impl Prepared {
             processors: processor_set(&spawn.processors),
             oom_score: spawn.oom_score.map(|score| score.to_string().into_bytes()),
             cgroup: spawn.cgroup,
-            network: spawn.network.map(high_copy).transpose()?,
             parent: high_copy(pidfd_open(getpid(), PidfdFlags::empty())?)?,
             report_read,
             report_write: high_copy(report_write)?,
@@ -372,9 +392,9 @@ impl Prepared {
 
     /// The child, up to exec. System calls only; it never returns.
     fn become_program(&self) -> ! {
-        let fail = |step: u32| -> ! {
+        let fail = |step: Step| -> ! {
             let mut message = [0_u8; 8];
-            message[..4].copy_from_slice(&step.to_ne_bytes());
+            message[..4].copy_from_slice(&(step as u32).to_ne_bytes());
             message[4..].copy_from_slice(&errno().to_ne_bytes());
             // SAFETY: writes eight bytes of this frame to our own pipe, then ends the process without
             // running anything of the copied program's.
@@ -386,36 +406,31 @@ impl Prepared {
         // SAFETY: plain system calls with values prepared before the clone; see the comment there.
         unsafe {
             if self.death_signal != 0 && libc::prctl(libc::PR_SET_PDEATHSIG, self.death_signal) != 0 {
-                fail(0);
+                fail(Step::DeathSignal);
             }
             if self.session == Session::Own && libc::setsid() < 0 {
-                fail(1);
+                fail(Step::Session);
             }
             if self.huge_pages == HugePages::Never && libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0 {
-                fail(8);
+                fail(Step::HugePages);
             }
             if let Some(set) = &self.processors
                 && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) != 0
             {
-                fail(2);
+                fail(Step::Processors);
             }
             if let Some(score) = &self.oom_score
                 && write_file(c"/proc/self/oom_score_adj", score) != 0
             {
-                fail(3);
-            }
-            if let Some(network) = &self.network
-                && libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) != 0
-            {
-                fail(4);
+                fail(Step::OomScore);
             }
             for handed in &self.descriptors {
                 if libc::dup2(handed.source.as_raw_fd(), handed.number) < 0 {
-                    fail(5);
+                    fail(Step::Descriptors);
                 }
             }
             if self.death_signal != 0 && has_ended(self.parent.as_raw_fd()) {
-                fail(6);
+                fail(Step::Starter);
             }
             default_signals();
             match &self.program {
@@ -433,7 +448,7 @@ impl Prepared {
                     );
                 }
             }
-            fail(7)
+            fail(Step::Program)
         }
     }
 }
@@ -666,21 +681,6 @@ pub fn program_in_memory(name: &str, program: &[u8]) -> io::Result<OwnedFd> {
     // copy of this descriptor: open it again for reading only.
     let readable = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     Ok(readable.into())
-}
-
-/// Orphans below this process become its children.
-pub fn become_subreaper() -> io::Result<()> {
-    Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
-}
-
-/// The calling process gets this signal when the thread that started it ends.
-pub fn die_with_parent(signal: Signal) -> io::Result<()> {
-    Ok(rustix::process::set_parent_process_death_signal(Some(signal))?)
-}
-
-/// Keeps a descriptor open over exec.
-pub fn keep_over_exec(descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    Ok(rustix::io::fcntl_setfd(descriptor, FdFlags::empty())?)
 }
 
 /// Reaps every child until `main` ends, and says how it ended: the work of a first process.

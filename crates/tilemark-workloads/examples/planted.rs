@@ -1,8 +1,8 @@
 //! The engine against truth that was planted, over real sockets: `planted law|stall SECONDS RATE [PROCESSOR]`.
 //!
 //! `law`: a scripted server answers after times from a fixed list, 5 ms and an exponential part with mean 10 ms;
-//! prints each percentile of what was drawn, of what was measured, and their ratio. `stall`: the server answers
-//! nothing in the middle third; prints mean and p99 that users felt, computed from the schedule, and measured.
+//! compares each percentile of what was drawn with what was measured. `stall`: the server answers nothing in the middle
+//! third; compares mean and p99 that users felt, computed from the schedule, with what was measured. Prints JSON lines.
 //! Its threads ask for SCHED_FIFO: what is tested is the load.
 
 use std::{
@@ -106,7 +106,7 @@ fn load(
     let stop = Stop::new().expect("an eventfd");
     let mut gathered = Gathered::default();
     tilemark_load::run(&job, &factory, &stop, &mut |event| gathered.take(event)).expect("a load");
-    println!("{:?} {:?}", gathered.sender, gathered.totals[0].counts);
+    eprintln!("{:?} {:?}", gathered.sender, gathered.totals[0].counts);
     gathered
 }
 
@@ -126,13 +126,9 @@ fn law(seconds: u64, demand: Demand, count: usize, processors: Vec<u32>) {
     for part in [0.5, 0.9, 0.99, 0.999] {
         let truth = planted[(planted.len() as f64 * part) as usize].as_secs_f64() * 1e3;
         let got = latency.value_at_quantile(part) as f64 / 1e6;
-        println!(
-            "p{}: planted {truth:.3} ms, measured {got:.3} ms, {:+.2} %",
-            part * 100.0,
-            (got / truth - 1.0) * 100.0
-        );
+        compare(&format!("p{}", part * 100.0), truth, got);
     }
-    println!("lateness {:?}", percentiles_ms(&gathered.lateness(|_| true).expect("ours")));
+    eprintln!("lateness {:?}", percentiles_ms(&gathered.lateness(|_| true).expect("ours")));
 }
 
 fn stall(seconds: u64, demand: Demand, intended: &[u64], processors: Vec<u32>) {
@@ -165,6 +161,16 @@ fn stall(seconds: u64, demand: Demand, intended: &[u64], processors: Vec<u32>) {
     for (name, truth, got) in
         [("mean", mean, latency.mean() / 1e6), ("p99", p99, latency.value_at_quantile(0.99) as f64 / 1e6)]
     {
-        println!("{name}: felt {truth:.1} ms, measured {got:.1} ms, {:+.2} %", (got / truth - 1.0) * 100.0);
+        compare(name, truth, got);
     }
+}
+
+fn compare(name: &str, truth_ms: f64, measured_ms: f64) {
+    let off_percent = (measured_ms / truth_ms - 1.0) * 100.0;
+    println!(
+        "{}",
+        serde_json::json!({
+            "what": name, "truth_ms": truth_ms, "measured_ms": measured_ms, "off_percent": off_percent,
+        })
+    );
 }

@@ -1,10 +1,16 @@
-//! Measures the web load by hand: `web_bench ADDRESS closed|RATE CONNECTIONS SECONDS PROCESSOR [SIZE]`.
-//! Prints one line: requests/s, processor time for each request, latency and lateness.
+//! The web load and its server by hand, for measuring; `cargo xtask bench` calls it.
+//!
+//! ```text
+//! web_bench serve PORT FOLDER [SIZE]                                        nginx with one worker, until it is ended
+//! web_bench ADDRESS[,ADDRESS…] closed|RATE CONNECTIONS SECONDS PROCESSOR [SIZE]
+//! ```
+//! The second prints one JSON line: requests/s, processor time for each, latency and lateness.
 
+use std::{os::unix::process::CommandExt, path::Path, process::Command};
 use tilemark_agent_protocol::{LoadJob, Stream, StreamWork};
 use tilemark_load::{
     Stop,
-    figures::{Gathered, percentiles_ms},
+    figures::{Gathered, Percentiles, percentiles_ms},
 };
 use tilemark_plan::{
     plan::Demand,
@@ -12,12 +18,37 @@ use tilemark_plan::{
     workload::{WebFile, WebParameters},
 };
 use tilemark_units::{Bytes, Rate, Span};
-use tilemark_workloads::web::WebFactory;
+use tilemark_workloads::web::{NGINX, WebFactory, nginx_arguments, nginx_conf, service_files};
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    let number = |place: usize| -> u64 { arguments[place].parse().expect("a whole number") };
-    let demand = match &arguments[2][..] {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", port, folder, size @ ..] => serve(port, Path::new(folder), size),
+        [addresses, pace, connections, seconds, processor, size @ ..] => {
+            let job = LoadJob {
+                streams: streams(addresses, &demand(pace), number(connections), size),
+                processors: vec![number(processor)],
+                warmup: Span::from_seconds(1),
+                length: Span::from_seconds(u64::from(number(seconds))),
+                requests_max: 0,
+            };
+            load(&job);
+        }
+        _ => panic!("see the first lines of web_bench.rs for its arguments"),
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().expect("a whole number")
+}
+
+fn files(size: &[&str]) -> WebParameters {
+    let size = Bytes::new(size.first().map_or(1024, |size| u64::from(number(size))));
+    WebParameters { files: vec![WebFile { size, weight: 1 }], path: None }
+}
+
+fn demand(pace: &str) -> Demand {
+    match pace {
         "closed" => Demand::Closed,
         rate => Demand::Open {
             rate: Rate::per_second(rate.parse().expect("a rate")).expect("a rate above 0"),
@@ -25,30 +56,61 @@ fn main() {
             burst_every: Span::from_seconds(1),
             burst_length: Span::from_seconds(1),
         },
+    }
+}
+
+fn streams(addresses: &str, demand: &Demand, connections: u32, size: &[&str]) -> Vec<Stream> {
+    let stream = |(id, address): (u32, &str)| Stream {
+        id,
+        target: address.parse().expect("an address with its port"),
+        demand: demand.clone(),
+        connections,
+        seed: u64::from(id) + 1,
+        work: StreamWork::Web(files(size)),
     };
-    let size = Bytes::new(arguments.get(6).map_or(1024, |size| size.parse().expect("a size")));
-    let work = StreamWork::Web(WebParameters { files: vec![WebFile { size, weight: 1 }], path: None });
-    let target = arguments[1].parse().expect("an address with its port");
-    let connections = u32::try_from(number(3)).expect("few connections");
-    let job = LoadJob {
-        streams: vec![Stream { id: 0, target, demand, connections, seed: 1, work }],
-        processors: vec![u32::try_from(number(5)).expect("a processor")],
-        warmup: Span::from_seconds(1),
-        length: Span::from_seconds(number(4)),
-        requests_max: 0,
-    };
-    let factory = WebFactory::new(&job).expect("a good mix");
+    (0..).zip(addresses.split(',')).map(stream).collect()
+}
+
+/// Becomes nginx with one worker, as a guest has it.
+fn serve(port: &str, folder: &Path, size: &[&str]) {
+    let (root, state) = (folder.join("root"), folder.join("state"));
+    for path in [&root, &state] {
+        std::fs::create_dir_all(path).expect("a folder that may be written");
+    }
+    for file in service_files(&files(size)).expect("a good size") {
+        std::fs::write(root.join(&file.path), &file.contents).expect("a folder that may be written");
+    }
+    let conf = folder.join("nginx.conf");
+    let port = port.parse().expect("a port");
+    std::fs::write(&conf, nginx_conf(1, port, &root, &state)).expect("a folder that may be written");
+    let error = Command::new(NGINX).args(nginx_arguments(&conf)).exec();
+    panic!("{NGINX} does not start: {error}");
+}
+
+fn load(job: &LoadJob) {
+    let factory = WebFactory::new(job).expect("a good mix");
     let stop = Stop::new().expect("an eventfd");
     let mut gathered = Gathered::default();
-    tilemark_load::run(&job, &factory, &stop, &mut |event| gathered.take(event)).expect("a load");
-    let total = &gathered.totals[0];
-    let counts = total.counts;
-    println!("{:?} {counts:?} {:?}", gathered.sender, total.errors);
-    println!(
-        "{:.0} requests/s, {:.2} us of processor time each",
-        counts.completed as f64 / total.seconds,
-        total.client_cpu_s * 1e6 / counts.completed as f64
-    );
-    println!("latency {:?}", percentiles_ms(&gathered.latency(|_| true).expect("ours")));
-    println!("lateness {:?}", percentiles_ms(&gathered.lateness(|_| true).expect("ours")));
+    tilemark_load::run(job, &factory, &stop, &mut |event| gathered.take(event)).expect("a load");
+    let totals = &gathered.totals;
+    let completed: u64 = totals.iter().map(|total| total.counts.completed).sum();
+    let bad: u64 = totals.iter().map(|total| total.counts.failed + total.counts.wrong).sum();
+    let processor_s: f64 = totals.iter().map(|total| total.client_cpu_s).sum();
+    let in_ms = |of: Option<Percentiles>| {
+        of.map(|at| serde_json::json!({ "p50": at.p50, "p99": at.p99, "p999": at.p999 }))
+    };
+    let latency = in_ms(percentiles_ms(&gathered.latency(|_| true).expect("ours")));
+    let lateness = in_ms(percentiles_ms(&gathered.lateness(|_| true).expect("ours")));
+    let document = serde_json::json!({
+        "requests_per_s": totals.iter().map(|total| total.counts.completed as f64 / total.seconds).sum::<f64>(),
+        "completed": completed,
+        "errors": bad,
+        "processor_us_per_request": processor_s * 1e6 / completed as f64,
+        "latency_ms": latency,
+        "lateness_ms": lateness,
+        "sender": gathered.sender.map(|sender| serde_json::json!({
+            "real_time": sender.real_time, "timer_slack_ns": sender.timer_slack_ns, "pinned": sender.pinned,
+        })),
+    });
+    println!("{document}");
 }

@@ -59,6 +59,9 @@ pub enum WorkloadError {
         /// The last lines that it said.
         said: String,
     },
+    /// The load at a rate could not go on.
+    #[error("the disk load at a rate failed")]
+    Load(#[source] tilemark_load::LoadError),
     /// fio's report could not be understood.
     #[error("fio's report has no usable {what}")]
     BadReport {
@@ -77,7 +80,9 @@ impl WorkloadError {
                 "write `web.path` as it stands in a URL after the host, such as `/index.html`"
             }
             Self::NoDisk => "give the guest a data disk in the scenario",
-            Self::BadDisk { .. } => "use a `block_size` from 512B to 16MiB and a `depth` from 1 to 4096",
+            Self::BadDisk { .. } => {
+                "use a `block_size` from 512B to 16MiB and a `depth` from 1 to 4096, at a rate at most 1024 over all disks"
+            }
             Self::Program { .. } => "install it in the guest image, or on this host for a native run",
             Self::File { .. } => {
                 "see that the path exists, that it may be used, and that there is space left"
@@ -85,6 +90,7 @@ impl WorkloadError {
             Self::FioFailed { .. } => {
                 "read what fio said; the usual causes are a missing disk and lack of memory"
             }
+            Self::Load(error) => error.remedy(),
             Self::BadReport { .. } => {
                 "use fio 3.x as Debian ships it; another version may report differently"
             }

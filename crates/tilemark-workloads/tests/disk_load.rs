@@ -1,11 +1,11 @@
-//! fio on a file in a temporary folder. Skipped, loudly, where fio is missing.
+//! The disk load on a file in a temporary folder. What needs fio is skipped, loudly, where it is missing.
 
 #![allow(clippy::unwrap_used, reason = "test helpers fail their test")]
 
 use tilemark_agent_protocol::{DiskJob, LoadEvent, LoadJob, Stream, StreamWork};
 use tilemark_load::{Stop, figures::Gathered};
 use tilemark_plan::{plan::Demand, scenario::Arrival, workload::DiskParameters};
-use tilemark_units::{Bytes, Rate, Span};
+use tilemark_units::{Bytes, Fraction, Rate, Span};
 use tilemark_workloads::{
     WorkloadError,
     disk::{Target, run_on},
@@ -21,15 +21,25 @@ fn is_possible() -> bool {
     found
 }
 
-fn job(length: Span) -> LoadJob {
-    let rate = Rate::per_second(200.0).unwrap();
+/// A depth at which a stranger's disk is not overwhelmed.
+const DEPTH: u32 = 2;
+
+fn flat_out(length: Span) -> LoadJob {
+    job(Demand::Closed, length)
+}
+
+fn at_a_rate(length: Span) -> LoadJob {
     let demand = Demand::Open {
-        rate,
-        arrival: Arrival::Poisson,
+        rate: Rate::per_second(200.0).unwrap(),
+        arrival: Arrival::Even,
         burst_every: Span::from_seconds(1),
         burst_length: Span::from_seconds(1),
     };
-    let disk = DiskJob { parameters: DiskParameters::default(), rate: Some(rate), disks: 1 };
+    job(demand, length)
+}
+
+fn job(demand: Demand, length: Span) -> LoadJob {
+    let disk = DiskJob { parameters: DiskParameters { depth: DEPTH, ..DiskParameters::default() }, disks: 1 };
     let target = "127.0.0.1:1".parse().unwrap();
     let work = StreamWork::Disk(disk);
     LoadJob {
@@ -54,7 +64,7 @@ fn fio_is_measured_second_by_second_without_its_warmup() {
     let folder = tempfile::tempdir().unwrap();
     let mut gathered = Gathered::default();
     let stop = Stop::new().unwrap();
-    run_on(&job(Span::from_seconds(2)), &[target(&folder)], &stop, &mut |event| gathered.take(event))
+    run_on(&flat_out(Span::from_seconds(2)), &[target(&folder)], &stop, &mut |event| gathered.take(event))
         .unwrap();
     let total = &gathered.totals[0];
     assert_eq!(total.id, 5);
@@ -74,7 +84,7 @@ fn a_stop_ends_fio_and_keeps_what_it_measured() {
     let folder = tempfile::tempdir().unwrap();
     let stop = Stop::new().unwrap();
     let mut gathered = Gathered::default();
-    run_on(&job(Span::from_seconds(3600)), &[target(&folder)], &stop, &mut |event| {
+    run_on(&flat_out(Span::from_seconds(3600)), &[target(&folder)], &stop, &mut |event| {
         if matches!(event, LoadEvent::Second(_)) {
             stop.ask();
         }
@@ -91,6 +101,48 @@ fn what_fio_says_of_a_missing_disk_is_told() {
     }
     let stop = Stop::new().unwrap();
     let nowhere = Target { path: "/dev/null/disk".to_owned(), size: Some(Bytes::from_mib(1)) };
-    let error = run_on(&job(Span::from_seconds(1)), &[nowhere], &stop, &mut |_| ()).unwrap_err();
+    let error = run_on(&flat_out(Span::from_seconds(1)), &[nowhere], &stop, &mut |_| ()).unwrap_err();
     assert!(matches!(error, WorkloadError::FioFailed { .. } | WorkloadError::BadReport { .. }), "{error:?}");
+}
+
+#[test]
+fn a_rate_is_kept_and_every_request_of_it_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::File::create(folder.path().join("disk")).unwrap().set_len(16 << 20).unwrap();
+    let mut gathered = Gathered::default();
+    let stop = Stop::new().unwrap();
+    run_on(&at_a_rate(Span::from_seconds(2)), &[target(&folder)], &stop, &mut |event| gathered.take(event))
+        .unwrap();
+    let counts = gathered.totals[0].counts;
+    assert_eq!(
+        (counts.offered, counts.completed, counts.failed),
+        (400, 400, 0),
+        "{:?}",
+        gathered.totals[0].errors
+    );
+    assert_eq!(counts.bytes, 400 * 4096);
+    assert_eq!(gathered.seconds.iter().map(|second| second.counts.offered).collect::<Vec<_>>(), [200, 200]);
+}
+
+#[test]
+fn a_disk_that_ends_early_fails_its_requests_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::File::create(folder.path().join("disk")).unwrap().set_len(4096).unwrap();
+    let mut job = at_a_rate(Span::from_seconds(1));
+    if let StreamWork::Disk(disk) = &mut job.streams[0].work {
+        disk.parameters.reads = Fraction::new(1.0).unwrap();
+    }
+    let mut gathered = Gathered::default();
+    run_on(&job, &[target(&folder)], &Stop::new().unwrap(), &mut |event| gathered.take(event)).unwrap();
+    let total = &gathered.totals[0];
+    assert!(total.counts.failed > 0, "{:?}", total.counts);
+    assert!(total.errors[0].contains("fill whole buffer"), "{:?}", total.errors);
+}
+
+#[test]
+fn a_disk_that_is_not_there_is_named() {
+    let nowhere = Target { path: "/dev/null/disk".to_owned(), size: Some(Bytes::from_mib(1)) };
+    let stop = Stop::new().unwrap();
+    let error = run_on(&at_a_rate(Span::from_seconds(1)), &[nowhere], &stop, &mut |_| ()).unwrap_err();
+    assert!(matches!(&error, WorkloadError::File { path, .. } if path == "/dev/null/disk"), "{error:?}");
 }

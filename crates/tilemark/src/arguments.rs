@@ -153,6 +153,9 @@ pub(crate) struct RunArguments {
     /// Measure the native twin in the same blocks
     #[arg(long)]
     pub(crate) twin: bool,
+    /// End within this, such as 10m, after a whole block of repeats
+    #[arg(long)]
+    pub(crate) within: Option<String>,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
 }
@@ -321,6 +324,8 @@ pub(crate) enum LoadCommand {
     MessagingThroughput(ThroughputArguments),
     /// How long messages take through an AMQP 0-9-1 broker at a rate
     MessagingLatency(LatencyArguments),
+    /// An online store's customers at a database that `data store --into` has filled
+    Store(LoadStoreArguments),
 }
 
 /// `tilemark load messaging-throughput`; the defaults are the standard run.
@@ -407,7 +412,7 @@ pub(crate) struct BrokerArguments {
 /// `tilemark data`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// The online store's customers, orders and products as CSV
+    /// The online store's customers, orders and products as CSV, or straight into a database
     Store(DataStoreArguments),
 }
 
@@ -429,9 +434,58 @@ pub(crate) struct DataStoreArguments {
     /// Threads that make rows; all when left out
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// The folder, new or empty
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
+    /// The folder for CSV files, new or empty
+    #[arg(long, value_name = "DIR", required_unless_present = "into")]
+    pub(crate) out: Option<PathBuf>,
+    /// Load it into this empty database instead: mysql://USER@HOST:PORT/NAME or postgres://…, ?socket=PATH for a
+    /// socket; the password may stand in TILEMARK_DATABASE_PASSWORD
+    #[arg(long, value_name = "URL", conflicts_with = "out")]
+    pub(crate) into: Option<String>,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tilemark load store`; the defaults are those of the classic driver.
+#[derive(Debug, Args)]
+pub(crate) struct LoadStoreArguments {
+    /// mysql://USER@HOST:PORT/NAME or postgres://…, ?socket=PATH for a socket; the password may stand in
+    /// TILEMARK_DATABASE_PASSWORD
+    #[arg(long, value_name = "URL")]
+    pub(crate) database: String,
+    /// Clients, each with one connection
+    #[arg(long, default_value_t = 1)]
+    pub(crate) clients: u32,
+    /// How long to measure, in seconds
+    #[arg(long, default_value_t = 60)]
+    pub(crate) seconds: u64,
+    /// Seconds of load before that, not measured
+    #[arg(long, default_value_t = 0)]
+    pub(crate) warmup: u64,
+    /// Orders a second of all clients, at intended times; without it each client orders again when it was served
+    #[arg(long)]
+    pub(crate) rate: Option<f64>,
+    /// How orders of a rate are spread
+    #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
+    pub(crate) arrival: String,
+    /// Mean pause of a client after an order, in seconds
+    #[arg(long, default_value_t = 0.0, conflicts_with = "rate")]
+    pub(crate) think_time: f64,
+    /// Orders of new customers, of 100
+    #[arg(long, default_value_t = 20)]
+    pub(crate) new_customers: u32,
+    /// Looks at the catalogue before an order, mean
+    #[arg(long, default_value_t = 3)]
+    pub(crate) searches: u32,
+    /// Rows asked for at each look, mean
+    #[arg(long, default_value_t = 5)]
+    pub(crate) search_rows: u32,
+    /// Lines of an order, mean
+    #[arg(long, default_value_t = 5)]
+    pub(crate) items: u32,
+    /// Seed of all draws
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
     pub(crate) json: bool,

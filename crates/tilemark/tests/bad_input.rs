@@ -89,7 +89,7 @@ fn flags_that_cannot_be_read() {
 fn scenarios_that_cannot_be_resolved() {
     let home = Home::new();
     for (arguments, message, remedy) in [
-        (&["plan", "wob"][..], "no scenario `wob`", "there are: first-look, web, disk, density"),
+        (&["plan", "wob"][..], "no scenario `wob`", "there are: first-look, web, disk"),
         (&["plan", "./wob.toml"], "cannot read the scenario ./wob.toml", "check the path"),
         (
             &["plan", "web", "--on", "native", "--preset", "quik"],

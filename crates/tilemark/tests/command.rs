@@ -16,7 +16,7 @@ use tilemark_record::RunDirectory;
 #[test]
 fn a_printed_plan_is_a_plan() {
     let home = Home::new();
-    for scenario in ["first-look", "web", "disk", "density"] {
+    for scenario in ["first-look", "web", "disk", "messaging", "oltp", "sysbench", "density"] {
         let said = home.says(&["plan", scenario, "--on", "native", "--tiles", "1,2", "--json"]);
         assert_eq!(said.code, Some(0), "{said:?}");
         home.file("plan.json", &said.out);
@@ -38,7 +38,7 @@ fn the_scenarios_inside_are_listed_and_shown() {
     let listed = home.says(&["scenarios", "list", "--json"]).json();
     let names: Vec<&str> =
         listed["scenarios"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["first-look", "web", "disk", "density"]);
+    assert_eq!(names, ["first-look", "web", "disk", "messaging", "oltp", "sysbench", "density"]);
     let text = home.says(&["scenarios", "list"]).out;
     for name in names {
         assert!(text.contains(name));

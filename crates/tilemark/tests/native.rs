@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Home, Said, TILEMARK, is_root, skipped};
+use common::real::{Process, Real, keeper_of, kills, moments};
 use hdrhistogram::{
     Histogram,
     serialization::{
@@ -15,26 +15,12 @@ use hdrhistogram::{
     },
 };
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 use tilemark_record::{RunDirectory, result::RunResult};
-
-/// Runs would disturb each other, and two cores are enough for one.
-static IN_TURN: Mutex<()> = Mutex::new(());
-
-/// A home with an image, for one test at a time; nothing where that can't be.
-struct Real {
-    home: Home,
-    _turn: MutexGuard<'static, ()>,
-}
 
 /// A one-tile web run of three seconds.
 const RUN: [&str; 12] = [
@@ -51,199 +37,6 @@ const RUN: [&str; 12] = [
     "measure.warmup=1s",
     "--json",
 ];
-
-impl Real {
-    fn new() -> Option<Self> {
-        if !is_root() {
-            skipped("native runs need root");
-            return None;
-        }
-        let turn = IN_TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let home = Home::new();
-        let cache = cache();
-        let copied =
-            Command::new("cp").arg("-a").arg(&cache).arg(home.path().join("cache")).status().unwrap();
-        assert!(copied.success(), "{} cannot be copied", cache.display());
-        Some(Self { home, _turn: turn })
-    }
-
-    /// Starts the command; what it says goes into files of the home.
-    fn start(&self, arguments: &[&str]) -> Running<'_> {
-        let file = |name: &str| File::create(self.home.path().join(name)).unwrap();
-        let mut command = Command::new(TILEMARK);
-        command.args(arguments).env("TILEMARK_HOME", self.home.path());
-        command.stdin(Stdio::null()).stdout(file("out")).stderr(file("error"));
-        Running { real: self, child: command.spawn().unwrap() }
-    }
-
-    /// What is under way, once it has a state folder with a keeper.
-    fn under_way(&self) -> Option<UnderWay> {
-        let entries = fs::read_dir(self.home.path().join("state")).ok()?;
-        let mut folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
-        let folder = folders.next()?;
-        let document: Value = serde_json::from_slice(&fs::read(folder.join("under-way.json")).ok()?).ok()?;
-        Some(UnderWay {
-            id: document["id"].as_str()?.to_owned(),
-            cgroup: document["cgroup"].as_str().map(PathBuf::from),
-            keeper: document["keeper"]["pid"].as_i64(),
-            folder,
-        })
-    }
-
-    /// What is left of all that ran here, in words.
-    fn left(&self, processes: &BTreeSet<Process>, cgroups: &[PathBuf]) -> Vec<String> {
-        let home = self.home.path().to_str().unwrap();
-        let mut left = Vec::new();
-        let mut say = |what: &str, which: String| left.push(format!("{what} {which}"));
-        processes
-            .iter()
-            .filter(|process| process.lives())
-            .for_each(|process| say("process", format!("{process:?}")));
-        for entry in fs::read_dir(self.home.path().join("state")).into_iter().flatten().flatten() {
-            if entry.file_name() != "lock" {
-                say("state", entry.path().display().to_string());
-            }
-        }
-        for entry in fs::read_dir("/sys/block").unwrap().flatten() {
-            let backing = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
-            if backing.contains(home) {
-                say("loop device on", backing);
-            }
-        }
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        mounts.lines().filter(|line| line.contains(home)).for_each(|line| say("mount", line.to_owned()));
-        cgroups.iter().filter(|path| path.exists()).for_each(|path| say("group", path.display().to_string()));
-        left
-    }
-
-    /// Waits until nothing is left, ten seconds at most.
-    #[track_caller]
-    fn all_gone(&self, processes: &BTreeSet<Process>, cgroups: &[PathBuf]) {
-        let until = Instant::now() + Duration::from_secs(10);
-        loop {
-            let left = self.left(processes, cgroups);
-            if left.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < until, "left after 10 s: {left:#?}");
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-/// The folder of an image that may be copied.
-fn cache() -> PathBuf {
-    if let Some(cache) = std::env::var_os("TILEMARK_TEST_CACHE") {
-        return cache.into();
-    }
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("native-home");
-    let built = Command::new(TILEMARK).args(["image", "build"]).env("TILEMARK_HOME", &home).status().unwrap();
-    assert!(built.success(), "the image cannot be built");
-    home.join("cache")
-}
-
-/// What the state folder tells.
-#[derive(Debug)]
-struct UnderWay {
-    id: String,
-    folder: PathBuf,
-    cgroup: Option<PathBuf>,
-    keeper: Option<i64>,
-}
-
-/// A process, told from a later one with its number.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Process {
-    pid: i32,
-    start_ticks: u64,
-    name: String,
-}
-
-/// What /proc tells of a process that is no zombie.
-struct Stat {
-    process: Process,
-    parent: i32,
-}
-
-fn stat(pid: i32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (head, tail) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = tail.split_whitespace().collect();
-    let name = head.split_once('(')?.1.to_owned();
-    let process = Process { pid, start_ticks: fields[19].parse().ok()?, name };
-    (fields[0] != "Z").then(|| Stat { process, parent: fields[1].parse().unwrap_or(0) })
-}
-
-impl Process {
-    fn lives(&self) -> bool {
-        stat(self.pid).is_some_and(|now| now.process.start_ticks == self.start_ticks)
-    }
-
-    /// Everything that came of a process: what is in namespaces of its own too.
-    fn descendants(of: i32) -> BTreeSet<Self> {
-        let numbers = fs::read_dir("/proc").unwrap().flatten();
-        let all: Vec<Stat> =
-            numbers.filter_map(|entry| stat(entry.file_name().to_str()?.parse().ok()?)).collect();
-        let (mut found, mut ancestors) = (BTreeSet::new(), BTreeSet::from([of]));
-        loop {
-            let before = ancestors.len();
-            for stat in all.iter().filter(|stat| ancestors.contains(&stat.parent)) {
-                found.insert(stat.process.clone());
-            }
-            ancestors.extend(found.iter().map(|process| process.pid));
-            if ancestors.len() == before {
-                return found;
-            }
-        }
-    }
-}
-
-/// A command that was started; it is ended with the test.
-struct Running<'a> {
-    real: &'a Real,
-    child: Child,
-}
-
-impl Running<'_> {
-    /// Waits for a moment of the run.
-    fn until<T>(&mut self, what: &str, found: impl Fn(&Real) -> Option<T>) -> T {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            if let Some(found) = found(self.real) {
-                return found;
-            }
-            assert_eq!(self.child.try_wait().unwrap(), None, "it ended before: {what}; {}", self.error());
-            assert!(Instant::now() < until, "waited in vain: {what}; {}", self.error());
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn error(&self) -> String {
-        fs::read_to_string(self.real.home.path().join("error")).unwrap()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
-    }
-
-    fn said(&mut self) -> Said {
-        let code = self.child.wait().unwrap().code();
-        let out = fs::read_to_string(self.real.home.path().join("out")).unwrap();
-        Said { code, out, error: self.error() }
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        // It has ended already where all went well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn keeper_of(real: &Real) -> Option<UnderWay> {
-    real.under_way().filter(|under_way| under_way.keeper.is_some())
-}
 
 #[test]
 fn a_native_run_measures_the_web_and_leaves_only_its_record() {
@@ -345,25 +138,26 @@ fn a_killed_command_leaves_nothing_at_any_moment() {
     let Some(real) = Real::new() else { return };
     let mut under_way_at_kill = 0;
     // The first while it reads plan and image, the others counted from the moment when something is there.
-    for after_ms in
-        [None, Some(0), Some(2), Some(5), Some(15), Some(50), Some(150), Some(500), Some(1500), Some(3000)]
-    {
+    let close = [0, 2, 5, 15, 50, 150, 500, 1500, 3000].map(Duration::from_millis);
+    let more = moments(kills().saturating_sub(10), Duration::from_secs(4));
+    let after = close.into_iter().chain(more).map(Some);
+    for after in std::iter::once(None).chain(after).take(kills()) {
         let mut running = real.start(&[&RUN[..], &["--set", "measure.length=10s"]].concat());
-        if let Some(after_ms) = after_ms {
+        if let Some(after) = after {
             running.until("a state folder", |real| {
                 fs::read_dir(real.home.path().join("state"))
                     .ok()?
                     .flatten()
                     .find(|entry| entry.path().is_dir())
             });
-            thread::sleep(Duration::from_millis(after_ms));
+            thread::sleep(after);
         }
         let (under_way, processes) = (real.under_way(), Process::descendants(running.child.id() as i32));
         assert_eq!(running.child.try_wait().unwrap(), None, "{}", running.error());
         running.signal(Signal::KILL);
         running.child.wait().unwrap();
         let cgroup = under_way.as_ref().and_then(|under_way| under_way.cgroup.clone());
-        println!("killed after {after_ms:?} ms: {} processes, {under_way:?}", processes.len());
+        println!("killed after {after:?}: {} processes, {under_way:?}", processes.len());
         under_way_at_kill += u32::from(under_way.is_some());
         real.all_gone(&processes, cgroup.as_slice());
     }
@@ -385,6 +179,10 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
         all.iter().any(|process| process.name.starts_with("nginx")).then_some(())
     });
     let processes = Process::descendants(running.child.id() as i32);
+    // Somebody else's, called like ours: only what carries the run's identity may be touched.
+    let decoy = real.home.path().join("tilemark-engine");
+    fs::copy("/bin/sleep", &decoy).unwrap();
+    let mut decoy = std::process::Command::new(&decoy).arg("1000").spawn().unwrap();
     let alive = real.home.says(&["recover", "--json"]).json();
     assert_eq!(
         alive,
@@ -393,11 +191,11 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     );
     kill_process(Pid::from_raw(under_way.keeper.unwrap() as i32).unwrap(), Signal::KILL).unwrap();
     let said = running.said();
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(
-        said.json()["error"]["message"].as_str().unwrap().contains("ended before it was done"),
-        "{said:?}"
-    );
+    assert_eq!(said.code, Some(6), "{said:?}");
+    let error = &said.json()["error"];
+    let keeper = format!("the keeper of {} was ended from outside by signal 9", under_way.id);
+    assert!(error["message"].as_str().unwrap().starts_with(&keeper), "{said:?}");
+    assert!(error["remedy"].as_str().unwrap().contains("tilemark recover"), "{said:?}");
     let until = Instant::now() + Duration::from_secs(10);
     while processes.iter().any(Process::lives) {
         assert!(Instant::now() < until, "left after 10 s: {processes:#?}");
@@ -410,4 +208,29 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     real.all_gone(&processes, under_way.cgroup.as_slice());
     let again = real.home.says(&["recover"]);
     assert_eq!(again.out, "Nothing was left behind.\n");
+    let decoy_ended = decoy.try_wait().unwrap();
+    decoy.kill().unwrap();
+    decoy.wait().unwrap();
+    assert_eq!(decoy_ended, None, "a process that only has our name was ended");
+}
+
+#[test]
+fn a_killed_engine_is_named_and_leaves_nothing() {
+    let Some(real) = Real::new() else { return };
+    let mut running = real.start(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
+    let under_way = running.until("a keeper", keeper_of);
+    let engine = running.until("an engine", |real| {
+        let all = Process::descendants(i32::try_from(keeper_of(real)?.keeper?).ok()?);
+        all.into_iter().find(|process| {
+            fs::read_to_string(format!("/proc/{}/cmdline", process.pid))
+                .is_ok_and(|line| line.starts_with("tilemark-engine\0"))
+        })
+    });
+    let processes = Process::descendants(running.child.id() as i32);
+    kill_process(Pid::from_raw(engine.pid).unwrap(), Signal::KILL).unwrap();
+    let said = running.said();
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let wanted = format!("the engine of {} was ended from outside by signal 9", under_way.id);
+    assert!(said.json()["error"]["message"].as_str().unwrap().starts_with(&wanted), "{said:?}");
+    real.all_gone(&processes, under_way.cgroup.as_slice());
 }

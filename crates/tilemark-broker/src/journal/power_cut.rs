@@ -418,6 +418,7 @@ fn live_through(cuts: u32, seed: u64, defect: Defect) -> Result<Tally, String> {
 #[test]
 fn a_thousand_power_cuts_lose_no_confirmed_message_and_bring_none_back() {
     let tally = live_through(1000, 20_261_121, Defect::None).unwrap();
+    println!("{{\"what\":\"power cuts\",\"cuts\":1000,\"confirmed\":{},\"lost\":0}}", tally.confirmed);
     // The series is worth its name only when much was confirmed and segments came and went.
     assert!(tally.confirmed > 3000 && tally.messages > 8000 && tally.last_segment > 1100, "{tally:?}");
 }

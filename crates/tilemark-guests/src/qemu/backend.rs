@@ -5,18 +5,18 @@ use super::{
     qmp::{Monitor, MonitorError, clone_commands, freeze_commands, greeting, is_migrated, is_resumed},
     settings::{Accelerator, QemuSettings, QemuVersion},
     template::{Frozen, Thawed},
+    template_key::template_key,
 };
 use crate::{
     backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId},
     console::ConsoleTail,
     conversation::{AgentSession, SocketConversation},
-    disks::LoopDisk,
+    disks::{LoopDisk, requests_of},
     error::{GuestError, file},
     network::RunNetwork,
     ready::expect_serving,
 };
 use rustix::process::Signal;
-use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -37,7 +37,7 @@ use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_sys::process::{Child, Spawn, program_in_memory};
 
 /// A template may take so long to boot and to warm; emulated guests on a busy host are the slow ones.
-const TEMPLATE_WITHIN: Duration = Duration::from_secs(180);
+const TEMPLATE_WITHIN: Duration = Duration::from_secs(480);
 /// Saving the state of devices; memory is not copied.
 const FREEZES_WITHIN: Duration = Duration::from_secs(60);
 /// A killed QEMU only has to give back its memory.
@@ -106,28 +106,13 @@ impl QemuBackend {
         self.version
     }
 
-    /// By what a template is known: image, kernel, agent, QEMU's version, its full command line, and the service.
+    /// By what a template is known.
     pub fn template_key(&self, template: TemplateId) -> Option<String> {
         lock(&self.templates).get(&template.0).map(|template| template.key.clone())
     }
 
     fn guest(&self, guest: GuestId) -> Result<Arc<Guest>, GuestError> {
         lock(&self.guests).get(&guest.0).cloned().ok_or(GuestError::Unknown(guest.0))
-    }
-
-    fn key_of(&self, plan: &GuestPlan, service: &Service) -> String {
-        // A template serves guests of any name: the name on the command line is none of its business.
-        let like = GuestPlan { name: "template".to_owned(), ..plan.clone() };
-        let mut hash = Sha256::new();
-        hash.update(self.version.to_string());
-        hash.update(self.settings.binary.as_os_str().as_encoded_bytes());
-        hash.update(arguments(&self.settings, &like, &[], Birth::Template).join("\0"));
-        for disk in &plan.disks {
-            hash.update(disk.size.get().to_be_bytes());
-        }
-        hash.update(&self.settings.initramfs);
-        hash.update(serde_json::to_vec(service).expect("a service is plain data"));
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     fn make_template(&self, plan: &GuestPlan, service: &Service) -> Result<Frozen, GuestError> {
@@ -376,7 +361,7 @@ impl Backend for QemuBackend {
     }
 
     fn template(&self, plan: &GuestPlan, service: &Service) -> Result<TemplateId, GuestError> {
-        let key = self.key_of(plan, service);
+        let key = template_key(&self.settings, self.version, plan, service)?;
         if let Some((&number, _)) = lock(&self.templates).iter().find(|(_, template)| template.key == key) {
             return Ok(TemplateId(number));
         }
@@ -445,6 +430,12 @@ impl Backend for QemuBackend {
         }
         let pid = guest.child.pid();
         Ok(Processes { all: vec![pid], vcpu_threads: vcpu_threads(pid) })
+    }
+
+    fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
+        let guest = self.guest(guest)?;
+        let inner = lock(&guest.inner);
+        Ok(requests_of(&inner.disks).filter(|_| !inner.disks.is_empty()))
     }
 
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {

@@ -12,6 +12,7 @@ mod command;
 mod qmp;
 mod settings;
 mod template;
+mod template_key;
 
 pub use backend::QemuBackend;
 pub use settings::{Accelerator, QemuSettings, QemuVersion, find_qemu};

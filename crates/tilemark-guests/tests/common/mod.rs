@@ -94,10 +94,15 @@ impl World {
     }
 
     pub fn qemu_settings(&self) -> QemuSettings {
+        self.settings_with_agent(&self.agent)
+    }
+
+    /// The same with another program as first process.
+    pub fn settings_with_agent(&self, agent: &[u8]) -> QemuSettings {
         let mut initramfs = std::fs::read(self.image.join("initrd")).unwrap();
-        initramfs.extend(tilemark_image::agent_initramfs(&self.agent));
+        initramfs.extend(tilemark_image::agent_initramfs(agent));
         QemuSettings {
-            accelerator: Accelerator::Emulated,
+            accelerator: accelerator(),
             binary: find_qemu(None).unwrap(),
             machine: "pc".to_owned(),
             vmlinux: self.image.join("vmlinux"),
@@ -120,6 +125,15 @@ impl World {
     }
 }
 
+/// The translator; in the lab, where it runs at speed, KVM.
+pub fn accelerator() -> Accelerator {
+    match std::env::var("TILEMARK_TEST_ACCELERATOR").as_deref() {
+        Ok("kvm") => Accelerator::Kvm,
+        Ok(other) => panic!("TILEMARK_TEST_ACCELERATOR is `{other}`, which is unknown here"),
+        Err(_) => Accelerator::Emulated,
+    }
+}
+
 pub fn guest(index: u32, role: Role) -> GuestPlan {
     GuestPlan {
         name: format!("tile-{index:03}-{}", role.name()),
@@ -138,7 +152,15 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
 
 pub fn service(guest: &GuestPlan) -> Service {
     let web = (guest.role == Role::Web).then(Default::default);
-    Service { role: guest.role, memory: guest.memory, vcpus: guest.vcpus, web, broker: None, store: None }
+    Service {
+        role: guest.role,
+        memory: guest.memory,
+        vcpus: guest.vcpus,
+        web,
+        broker: None,
+        store: None,
+        credentials: None,
+    }
 }
 
 pub fn exists(path: &Path) -> bool {

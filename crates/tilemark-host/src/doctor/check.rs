@@ -1,6 +1,8 @@
 //! One function per thing that can be short. Limits that can move a verdict carry their source.
 
-use tilemark_plan::facts::{AcceleratorVerdict, AskedBy, Fact, HostFacts, Tool, Turbo, Virtualisation};
+use tilemark_plan::facts::{
+    AcceleratorVerdict, AskedBy, Fact, Hardware, HostFacts, Tool, Turbo, Virtualisation,
+};
 
 use super::finding::{Backend, Finding, Severity};
 
@@ -414,11 +416,20 @@ fn frequency(facts: &HostFacts) -> Vec<Finding> {
     findings
 }
 
-fn neighbours(facts: &HostFacts) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let Fact::Value(Virtualisation::Guest { hypervisor }) = &facts.virtualisation {
-        let under = hypervisor.value().map_or_else(String::new, |name| format!(" of {name}"));
-        findings.push(finding(
+fn itself_a_guest(facts: &HostFacts) -> Option<Finding> {
+    let Fact::Value(Virtualisation::Guest { hypervisor }) = &facts.virtualisation else { return None };
+    let under = hypervisor.value().map_or_else(String::new, |name| format!(" of {name}"));
+    Some(match facts.hardware() {
+        Hardware::Emulated => finding(
+            "emulated-host",
+            Severity::Distorts,
+            Words {
+                what: "this host is itself emulated, by QEMU's translator".into(),
+                cost: "what happens is real, how long it takes is not: no figure enters an answer",
+                remedy: "measure on hardware; here only that things work can be seen",
+            },
+        ),
+        Hardware::Real => finding(
             "virtual-host",
             Severity::Distorts,
             Words {
@@ -426,8 +437,12 @@ fn neighbours(facts: &HostFacts) -> Vec<Finding> {
                 cost: "its neighbours and its hypervisor are in every figure, and change from hour to hour",
                 remedy: "measure on bare metal, or repeat more and compare sides in turn only",
             },
-        ));
-    }
+        ),
+    })
+}
+
+fn neighbours(facts: &HostFacts) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = itself_a_guest(facts).into_iter().collect();
     if let Fact::Value(fraction) = facts.steal_fraction_since_boot
         && fraction > STEAL_MAX
     {

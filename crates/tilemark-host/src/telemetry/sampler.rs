@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::files::{Buffer, KeptFile};
@@ -34,15 +33,12 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens the files of this host. Raises the soft limit of open files to the hard one: a guest takes about five.
+    /// Opens the files of this host; a guest takes about five. The caller raises the limit of open files: what
+    /// could not be opened is missing with its reason.
     ///
     /// # Errors
     /// Where `/proc/stat` cannot be opened: without it there is no telemetry.
     pub fn new(watched: &[Watched]) -> Result<Self, HostError> {
-        let mut limit = getrlimit(Resource::Nofile);
-        limit.current = limit.maximum;
-        // Where it is refused, the files that could not be opened are missing with their reason.
-        let _ = setrlimit(Resource::Nofile, limit);
         Self::at_root(Path::new("/"), watched)
     }
 

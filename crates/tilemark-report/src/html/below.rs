@@ -1,12 +1,15 @@
 //! What stands below the first screen: time line, bands, fairness, memory, percentiles.
 
-use super::{markup::Markup, term};
+use super::{markup::Markup, messaging, term};
 use crate::number::{percent, three, whole};
 use crate::view::{self, Charts, Kind, View};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{LoadResult, Measured};
 
 pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts) {
+    if let Some(figures) = charts.messaging().filter(|_| view.report.result.comparison.is_none()) {
+        messaging::tables(page, view, charts, figures);
+    }
     timeline(page, charts);
     if view.groups.is_empty() {
         return;

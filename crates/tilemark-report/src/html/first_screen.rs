@@ -1,6 +1,6 @@
 //! What is read in ten seconds: chip, answer, cost, trust, and two charts.
 
-use super::{below, markup::Markup, term};
+use super::{below, markup::Markup, messaging, term};
 use crate::number::{bytes, seconds};
 use crate::view::{self, Axis, Charts, Kind, View};
 use tilemark_record::result::Provenance;
@@ -24,10 +24,15 @@ pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts) {
         forest(page);
     } else if view.headline().is_empty() {
         below::guest_memory(page, view);
-    } else {
+    } else if charts.messaging().is_none() {
         latency(page, view, charts);
     }
-    processors(page, view, charts);
+    match charts.messaging() {
+        Some(figures) if view.report.result.comparison.is_none() => {
+            messaging::charts(page, view, charts, figures);
+        }
+        _ => processors(page, view, charts),
+    }
     page.raw("</div>\n<noscript><p class=\"reason\">Charts need JavaScript. Every figure stands in the tables.</p></noscript>\n");
 }
 
@@ -210,7 +215,7 @@ fn forest(page: &mut Markup) {
     page.raw("<div class=\"chart\" id=\"chart-forest\" role=\"img\" aria-label=\"Change of each measure from A to B with its interval; the same figures stand in the table of measures\"></div></figure>\n");
 }
 
-fn processors(page: &mut Markup, view: &View, charts: &Charts) {
+pub(super) fn processors(page: &mut Markup, view: &View, charts: &Charts) {
     let emulated = if view.all_emulated() { " hatched" } else { "" };
     page.raw("<figure").attribute("class", &format!("processors{emulated}"));
     page.raw("><figcaption><h2>Where the processor went</h2><span class=\"unit\">% of all threads, and what limits</span><div class=\"legend\" id=\"legend-processors\"></div></figcaption>");

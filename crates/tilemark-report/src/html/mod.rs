@@ -7,7 +7,9 @@ mod below;
 mod disclosure;
 mod first_screen;
 mod markup;
+mod messaging;
 mod steps;
+mod store;
 
 use crate::{Report, echarts::ECHARTS, view, words};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -26,6 +28,7 @@ pub fn html(report: &Report) -> String {
     page.raw("<body>\n<main>\n");
     first_screen::first_screen(&mut page, &view, &charts);
     steps::steps(&mut page, &view);
+    store::store(&mut page, &view);
     below::below(&mut page, &view, &charts);
     disclosure::disclosure(&mut page, &view);
     glossary(&mut page);

@@ -3,6 +3,7 @@
 use super::{markup::Markup, term};
 use crate::number::{change, percent, three};
 use crate::view::{self, COLUMNS, Group, Kind, Outcome, Row, Table, View};
+use tilemark_plan::plan::Backend;
 
 /// Writes the tables.
 pub(super) fn steps(page: &mut Markup, view: &View) {
@@ -54,7 +55,11 @@ fn body(page: &mut Markup, table: &Table, group: &Group, rows: &[Row]) {
             .attribute("colspan", &table.columns.len().to_string());
         page.raw(">");
         if emulated {
-            page.raw("<span class=\"chip emulated\">EMULATED</span> shows that guests start and serve; its speed says nothing about this host");
+            page.raw("<span class=\"chip emulated\">EMULATED</span> ");
+            if group.backend != Backend::Emulated {
+                page.text(&group.name).raw(": ");
+            }
+            page.raw("shows that guests start and serve; its speed says nothing about this host");
         } else {
             page.text(&group.name);
         }

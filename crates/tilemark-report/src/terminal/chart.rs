@@ -57,7 +57,7 @@ fn step(view: &View, point: &PointResult) -> Option<Step> {
     Some(Step {
         label: clean(&view.step(point)),
         figure,
-        outcome: Outcome::of(point),
+        outcome: Outcome::of(view, point),
         struck: view.struck(point),
     })
 }

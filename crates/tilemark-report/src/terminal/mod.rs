@@ -1,7 +1,9 @@
 //! The report in the terminal: chip, answer, cost, trust, a small chart, one row a step.
 
 mod chart;
+mod messaging;
 mod paint;
+mod store;
 mod table;
 
 use crate::view::{self, Chip, View};
@@ -35,10 +37,13 @@ pub fn terminal(report: &Report, style: Style) -> String {
     let mut out = head(&view, &paint, width);
     if report.result.comparison.is_some() {
         out.push_str(&chart::forest(&view, &paint, width));
+    } else if let Some(figures) = view::messaging(&view) {
+        out.push_str(&messaging::messaging(&figures, &paint, width));
     } else {
         out.push_str(&chart::latency(&view, &paint, width));
     }
     out.push_str(&table::steps(&view, &paint, width));
+    out.push_str(&store::store(&view, &paint, width));
     let command = clean(&report.result.provenance.command);
     if !command.is_empty() {
         out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "Again:")));

@@ -2,6 +2,7 @@
 
 use super::paint::{Ink, Paint, clean, columns, wrap};
 use crate::view::{COLUMNS, Cell, Kind, Outcome, Row, View, table};
+use tilemark_plan::plan::Backend;
 
 pub(super) fn steps(view: &View, paint: &Paint, width: usize) -> String {
     let table = table(view);
@@ -21,10 +22,14 @@ pub(super) fn steps(view: &View, paint: &Paint, width: usize) -> String {
     ));
     for (group, rows) in &table.groups {
         if group.kind == Kind::Emulated {
-            out.push_str(&format!(
-                "{}\n",
-                paint.ink(Ink::Warn, "// EMULATED: proves function, not speed //")
-            ));
+            let whose = match group.backend {
+                Backend::Emulated => String::new(),
+                _ => format!(" ({})", clean(&group.name)),
+            };
+            let text = format!("// EMULATED{whose}: proves function, not speed //");
+            for line in wrap(&text, width) {
+                out.push_str(&format!("{}\n", paint.ink(Ink::Warn, &line)));
+            }
         } else if table.groups.len() > 1 {
             out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &clean(&group.name))));
         }

@@ -1,6 +1,7 @@
 //! The data of the charts, as the page's script reads it.
 
 use super::groups::{Group, Kind, View, side_words, vary_words};
+use super::messaging::{Messaging, messaging};
 use super::rows::{Outcome, limit_word, p99};
 use super::timeline::{Timeline, timeline};
 use crate::number::change;
@@ -25,12 +26,19 @@ pub(crate) struct Charts {
     forest: Vec<ForestRow>,
     details: Vec<Detail>,
     timeline: Timeline,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messaging: Option<Messaging>,
 }
 
 impl Charts {
     /// Whether there is a p99 to draw.
     pub(crate) fn has_latency(&self) -> bool {
         self.lines.iter().any(|line| line.points.iter().any(|point| point.value.is_some()))
+    }
+
+    /// A broker's figures by message size.
+    pub(crate) fn messaging(&self) -> Option<&Messaging> {
+        self.messaging.as_ref()
     }
 
     /// Whether it is known where processors went.
@@ -178,6 +186,7 @@ pub(crate) fn charts(view: &View) -> Charts {
         forest: forest(view),
         details: details(view),
         timeline: timeline(view),
+        messaging: messaging(view),
         steps,
         headline,
     }
@@ -231,7 +240,7 @@ fn line_point(view: &View, point: &PointResult, load: &str, steps: &[String]) ->
     let result = point.loads.iter().find(|other| other.name == load);
     let figure = if headline { p99(point) } else { result.and_then(load_p99) };
     let broken = point.broke.iter().find(|broke| broke.load == load);
-    let outcome = match Outcome::of(point) {
+    let outcome = match Outcome::of(view, point) {
         Outcome::Broke if broken.is_some() || point.broke.is_empty() => "broke",
         Outcome::Unknown => "unknown",
         _ => "held",
@@ -305,7 +314,7 @@ fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
                 label,
                 parts: point.processor,
                 limit: point.limit.map(limit_word),
-                outcome: Outcome::of(point).word(),
+                outcome: Outcome::of(view, point).word(),
                 twin: group.kind == Kind::Twin,
                 struck: view.struck(point),
             }
@@ -372,7 +381,7 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
         label: view.step(point),
         group: if alone && group.kind == Kind::Main { String::new() } else { group.name.clone() },
         kind: kind_name(group.kind),
-        outcome: Outcome::of(point).word(),
+        outcome: Outcome::of(view, point).word(),
         struck: view.struck(point),
         unit: point.throughput.as_ref().map_or_else(|| "requests/s".to_owned(), |unit| unit.unit.clone()),
         tiles: tiles.into_values().map(|served| (served * 100.0).round() / 100.0).collect(),

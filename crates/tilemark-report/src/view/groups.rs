@@ -2,7 +2,7 @@
 
 use crate::Report;
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_plan::plan::{Backend, SideName};
+use tilemark_plan::plan::{Backend, Hardware, SideName};
 use tilemark_record::result::{LimitResource, PointResult, VerdictStatus};
 
 /// What a group is in the report.
@@ -71,7 +71,8 @@ impl<'a> View<'a> {
         let mut lines: BTreeMap<_, Vec<&PointResult>> = BTreeMap::new();
         for point in points {
             let vary = if axis == Axis::Tiles { point.vary.clone() } else { BTreeMap::new() };
-            let key = (kind(point.backend, main), point.side, vary_order(report, &vary), point.backend);
+            let key =
+                (kind(report, point.backend, main), point.side, vary_order(report, &vary), point.backend);
             lines.entry(key).or_default().push(point);
         }
         let sides = points.iter().any(|point| point.side.is_some());
@@ -108,7 +109,11 @@ impl<'a> View<'a> {
         });
         let mut words: Vec<&str> = words.collect();
         words.dedup();
-        words.join(" + ")
+        let words = words.join(" + ");
+        match self.report.plan.host.hardware {
+            Hardware::Emulated if !words.is_empty() => format!("{words} on an emulated host"),
+            _ => words,
+        }
     }
 
     /// Whether everything that was measured is emulated.
@@ -240,7 +245,10 @@ fn axis(points: &[PointResult]) -> Axis {
 
 /// The backend that the answer is about; without an answer the most telling one that was measured.
 fn main_backend(report: &Report) -> Backend {
-    let measured = |backend| report.result.points.iter().any(|point| point.backend == backend);
+    let measured = |backend| {
+        !report.plan.host.emulates(backend)
+            && report.result.points.iter().any(|point| point.backend == backend)
+    };
     report.result.answer.backend.filter(|backend| measured(*backend)).unwrap_or_else(|| {
         [Backend::Kvm, Backend::Native]
             .into_iter()
@@ -249,9 +257,9 @@ fn main_backend(report: &Report) -> Backend {
     })
 }
 
-fn kind(backend: Backend, main: Backend) -> Kind {
+fn kind(report: &Report, backend: Backend, main: Backend) -> Kind {
     match backend {
-        Backend::Emulated => Kind::Emulated,
+        backend if report.plan.host.emulates(backend) => Kind::Emulated,
         Backend::Native if main != Backend::Native => Kind::Twin,
         _ => Kind::Main,
     }
@@ -266,7 +274,8 @@ fn name(kind: Kind, backend: Backend, side: Option<SideName>, vary: Option<&&Poi
     let mut parts = Vec::new();
     match kind {
         Kind::Twin => parts.push("native twin".to_owned()),
-        Kind::Emulated => parts.push("emulated".to_owned()),
+        Kind::Emulated if backend == Backend::Emulated => parts.push("emulated".to_owned()),
+        Kind::Emulated => parts.push(format!("{} on an emulated host", backend.name())),
         Kind::Main if backend == Backend::Native => parts.push("native".to_owned()),
         Kind::Main => {}
     }

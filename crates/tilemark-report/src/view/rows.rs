@@ -2,7 +2,6 @@
 
 use super::{Group, Kind, View};
 use crate::number::{percent, three, whole};
-use tilemark_plan::plan::Backend;
 use tilemark_record::result::{Figure, GateMeasure, GuestResult, LimitResource, PointResult};
 
 /// A column of the table.
@@ -71,8 +70,8 @@ impl Outcome {
     }
 
     /// Of a point. The gate is no measure of what is emulated.
-    pub(crate) fn of(point: &PointResult) -> Self {
-        match point.holds.filter(|_| point.backend != Backend::Emulated) {
+    pub(crate) fn of(view: &View, point: &PointResult) -> Self {
+        match point.holds.filter(|_| !view.report.plan.host.emulates(point.backend)) {
             Some(true) => Self::Held,
             Some(false) => Self::Broke,
             None => Self::Unknown,
@@ -179,7 +178,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         cell(worst.map(|worst| worst.name.clone()), "loads"),
         cell(point.pss_mib_per_guest.map(three), "pss_mib_per_guest"),
         cell(Some(format!("{kept} of {}", kept as usize + point.repeats_voided.len())), ""),
-        match Outcome::of(point) {
+        match Outcome::of(view, point) {
             Outcome::Unknown if kind == Kind::Emulated => cell(Some("emulated: not judged".to_owned()), ""),
             Outcome::Unknown => cell(None, "holds"),
             known => cell(Some(gate_words(known, point) + not_trusted), ""),
@@ -187,7 +186,12 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
     ];
     cells[7].interval = p99.as_ref().and_then(interval);
     cells[9].interval = worst.and_then(|worst| worst.latency_ms.p99).map(three);
-    Row { cells, outcome: Outcome::of(point), struck: view.struck(point), emulated: kind == Kind::Emulated }
+    Row {
+        cells,
+        outcome: Outcome::of(view, point),
+        struck: view.struck(point),
+        emulated: kind == Kind::Emulated,
+    }
 }
 
 fn percent_or_none(fraction: f64) -> String {

@@ -3,7 +3,7 @@
 use super::{Kind, View};
 use crate::number::{brief, counted, percent};
 use std::collections::BTreeMap;
-use tilemark_plan::plan::{AcceleratorVerdict, Backend};
+use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware};
 use tilemark_record::result::{Figure, PointResult, VerdictStatus};
 
 /// A mark that is seen before anything is read.
@@ -93,6 +93,9 @@ pub(crate) fn cost(view: &View) -> CostView {
     let kvm_points = result.points.iter().any(|point| point.backend == Backend::Kvm);
     let twins = view.groups.iter().any(|group| group.kind == Kind::Twin);
     let (why, command) = match view.report.plan.host.kvm {
+        _ if view.report.plan.host.hardware == Hardware::Emulated => {
+            ("Not measurable here: this host is itself emulated.", doctor)
+        }
         _ if kvm_points && twins => {
             let reason =
                 result.missing.get("cost").map_or("the record holds no ratio of guests and twin", |why| why);

@@ -28,7 +28,7 @@ pub(crate) fn cost(
     missing: &mut BTreeMap<String, String>,
 ) -> Option<Cost> {
     let headline = plan.scenario.headline.as_deref()?;
-    let guests = measured.iter().filter(|point| point.point.backend == Backend::Kvm);
+    let guests = measured.iter().filter(|point| point.counts && point.point.backend == Backend::Kvm);
     let pairs = guests.filter_map(|point| {
         let twin = measured.iter().find(|other| other.is_twin_of(point, Backend::Native))?;
         (!point.kept.is_empty() && !twin.kept.is_empty()).then_some(Pair { twin, guests: point })

@@ -165,9 +165,12 @@ fn p99(limit_ms: f64, repeats: &[&LoadFigures], guests: &ByGuest) -> Result<Opti
     if let Some(figure) = whole.filter(|figure| figure.value > limit_ms) {
         return Ok(Some(crossing(slowest_guest(guests), figure)));
     }
+    // A closed loop of which no latency was taken, as messages flat out, has none to hold.
     // Too few requests for a p99: where even the slowest was within the limit, so was the p99.
     let unproven = repeats.iter().find(|load| {
-        admissible_p99(&load.latency_ms).is_none() && !load.latency_ms.max.is_some_and(|max| max <= limit_ms)
+        !is_without_latency(load)
+            && admissible_p99(&load.latency_ms).is_none()
+            && !load.latency_ms.max.is_some_and(|max| max <= limit_ms)
     });
     match unproven {
         None => Ok(None),
@@ -176,6 +179,10 @@ fn p99(limit_ms: f64, repeats: &[&LoadFigures], guests: &ByGuest) -> Result<Opti
             load.name, load.latency_ms.n
         )),
     }
+}
+
+fn is_without_latency(load: &LoadFigures) -> bool {
+    load.loop_kind == LoopKind::Closed && load.latency_ms.n == 0 && load.completed > 0
 }
 
 fn worst_second(repeats: &[&GuestFigures]) -> Option<u32> {

@@ -3,7 +3,6 @@
 use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_record::result::{Answer, Limit, LimitResource, Untried};
 
-use super::counts;
 use super::gate::GateFinding;
 use super::limit::limit;
 use super::measured::MeasuredPoint;
@@ -18,6 +17,7 @@ pub(crate) fn vcpus_per_thread(plan: &Plan, point: &Point) -> f64 {
 enum NoAnswer {
     NothingPlanned,
     Emulated,
+    EmulatedHost,
     Sides,
     Varies(Vec<String>),
     NoLoad,
@@ -32,6 +32,9 @@ impl NoAnswer {
             Self::NothingPlanned => "nothing was planned".to_owned(),
             Self::Emulated => {
                 "emulated guests prove function, and their figures are no measure of this host".to_owned()
+            }
+            Self::EmulatedHost => {
+                "this host is itself emulated, and no time that it takes is a measure of anything".to_owned()
             }
             Self::Sides => "two sides were compared, each with a ladder of its own".to_owned(),
             Self::Varies(names) => {
@@ -51,6 +54,7 @@ impl NoAnswer {
         match self {
             Self::NothingPlanned => "give the ladder a step",
             Self::Emulated => "measure on a host with usable KVM, or natively with `--on native`",
+            Self::EmulatedHost => "measure on hardware; here only that things work can be seen",
             Self::Sides => "read the comparison",
             Self::Varies(_) => "read each point, or fix one value with `--set`",
             Self::NoLoad => "read the points: memory and time to ready stand there",
@@ -108,7 +112,7 @@ pub(crate) fn is_one(measured: &[MeasuredPoint]) -> bool {
 
 /// The backend that the answer is about: guests before their twins, never emulated ones.
 fn backend(measured: &[MeasuredPoint]) -> Option<Backend> {
-    let has = |backend| measured.iter().any(|point| point.point.backend == backend);
+    let has = |backend| measured.iter().any(|point| point.counts && point.point.backend == backend);
     [Backend::Kvm, Backend::Native].into_iter().find(|backend| has(*backend))
 }
 
@@ -118,8 +122,12 @@ fn steps<'m, 'a>(
     backend: Option<Backend>,
 ) -> Result<Vec<&'m MeasuredPoint<'a>>, NoAnswer> {
     let Some(backend) = backend else {
-        let emulated = measured.iter().any(|point| !counts(point.point.backend));
-        return Err(if emulated { NoAnswer::Emulated } else { NoAnswer::NothingPlanned });
+        let none_counts = |point: &&MeasuredPoint| !point.counts;
+        return Err(match measured.iter().find(none_counts).map(|point| point.point.backend) {
+            Some(Backend::Emulated) => NoAnswer::Emulated,
+            Some(Backend::Kvm | Backend::Native) => NoAnswer::EmulatedHost,
+            None => NoAnswer::NothingPlanned,
+        });
     };
     let mut steps: Vec<&MeasuredPoint> =
         measured.iter().filter(|point| point.point.backend == backend).collect();

@@ -1,6 +1,6 @@
 //! A point with its repeats, sorted by what they are worth.
 
-use tilemark_plan::plan::{Backend, Point};
+use tilemark_plan::plan::{Backend, HostSummary, Point};
 use tilemark_record::result::Voided;
 use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
@@ -18,9 +18,17 @@ pub(crate) struct MeasuredPoint<'a> {
     /// All that do not count, with reasons.
     pub(crate) voided: Vec<Voided>,
     pub(crate) gate: GateFinding,
+    /// Whether its figures may enter answer and cost: those of an emulator may not.
+    pub(crate) counts: bool,
 }
 
 impl<'a> MeasuredPoint<'a> {
+    /// On this host.
+    pub(crate) fn on(host: &HostSummary, point: &'a Point, repeats: &'a [RepeatSummary]) -> Self {
+        Self { counts: !host.emulates(point.backend), ..Self::of(point, repeats) }
+    }
+
+    /// Wherever it was measured.
     pub(crate) fn of(point: &'a Point, repeats: &'a [RepeatSummary]) -> Self {
         let mut own: Vec<&RepeatSummary> =
             repeats.iter().filter(|repeat| repeat.point == point.index).collect();
@@ -32,6 +40,7 @@ impl<'a> MeasuredPoint<'a> {
             spoiled: Vec::new(),
             voided: Vec::new(),
             gate: GateFinding::Holds,
+            counts: point.backend != Backend::Emulated,
         };
         for repeat in own {
             sorted.take(repeat);

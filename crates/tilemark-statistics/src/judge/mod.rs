@@ -20,7 +20,7 @@ mod verdict;
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::plan::{Backend, Plan, Point};
+use tilemark_plan::plan::{Plan, Point};
 use tilemark_record::result::{Answer, Comparison, Cost, PointResult, Verdict};
 use tilemark_record::summary::RepeatSummary;
 
@@ -67,7 +67,7 @@ impl Judgement {
 /// order.
 pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let measured: Vec<MeasuredPoint> =
-        plan.points.iter().map(|point| MeasuredPoint::of(point, repeats)).collect();
+        plan.points.iter().map(|point| MeasuredPoint::on(&plan.host, point, repeats)).collect();
     let mut missing = BTreeMap::new();
     let points: Vec<PointResult> =
         measured.iter().map(|point| points::point_result(plan, point, &measured, &mut missing)).collect();
@@ -86,12 +86,4 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
 /// Whether a point holds by what was measured of it up to now, for a search; `None` when that cannot be said.
 pub fn point_holds(point: &Point, repeats: &[RepeatSummary]) -> Option<bool> {
     MeasuredPoint::of(point, repeats).gate.holds()
-}
-
-/// Whether figures of a backend may enter answer and cost.
-fn counts(backend: Backend) -> bool {
-    match backend {
-        Backend::Kvm | Backend::Native => true,
-        Backend::Emulated => false,
-    }
 }

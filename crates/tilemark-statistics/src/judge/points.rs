@@ -183,6 +183,10 @@ fn latency(repeats: &[LatencyMs]) -> LatencyMs {
     LatencyMs {
         n: repeats.iter().map(|latency| latency.n).sum(),
         mean: median(repeats.iter().filter_map(|latency| latency.mean).collect()),
+        deviation: median(repeats.iter().filter_map(|latency| latency.deviation).collect()),
+        deviation_of_seconds: median(
+            repeats.iter().filter_map(|latency| latency.deviation_of_seconds).collect(),
+        ),
         p50: of(0.5, |latency| latency.p50),
         p90: of(0.9, |latency| latency.p90),
         p99: of(0.99, |latency| latency.p99),

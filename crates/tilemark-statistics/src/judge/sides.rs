@@ -9,7 +9,7 @@ use tilemark_record::summary::RepeatSummary;
 
 use super::cost::{in_blocks, p50, p99, processor_per_answer, throughput};
 use super::measured::MeasuredPoint;
-use super::{counts, differences, verdict};
+use super::{differences, verdict};
 use crate::compare::{
     BetterWhen, Change, ExitVerdict, Measure, Rank, SideComparison, SideVerdict, compare_sides,
 };
@@ -86,9 +86,9 @@ pub fn compare_records(
     repeats_b: &[RepeatSummary],
 ) -> RecordComparison {
     let of_a: Vec<MeasuredPoint> =
-        plan_a.points.iter().map(|point| MeasuredPoint::of(point, repeats_a)).collect();
+        plan_a.points.iter().map(|point| MeasuredPoint::on(&plan_a.host, point, repeats_a)).collect();
     let of_b: Vec<MeasuredPoint> =
-        plan_b.points.iter().map(|point| MeasuredPoint::of(point, repeats_b)).collect();
+        plan_b.points.iter().map(|point| MeasuredPoint::on(&plan_b.host, point, repeats_b)).collect();
     let mut pairs = Vec::new();
     for a in of_a.iter().filter(|a| a.point.side.is_none() && a.tried()) {
         let same = |b: &&MeasuredPoint| {
@@ -133,7 +133,7 @@ fn compared(
             missing.insert(format!("comparison.{}.resolution", change.measure), reason.reason.clone());
         }
     }
-    let emulated = pairs.iter().any(|pair| !counts(pair.a.point.backend));
+    let emulated = pairs.iter().any(|pair| !pair.a.counts || !pair.b.counts);
     let outcome = if emulated { ComparisonOutcome::CannotTell } else { outcome(arithmetic.verdict) };
     let mut comparison = Comparison { differences, measures: stored, outcome, sentence: String::new() };
     comparison.sentence = sentence::sides(&comparison, pairing);

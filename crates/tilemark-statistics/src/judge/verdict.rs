@@ -3,7 +3,6 @@
 
 use tilemark_record::result::{Answer, LimitResource, Verdict, VerdictStatus};
 
-use super::counts;
 use super::gate::GateFinding;
 use super::ladder;
 use super::measured::MeasuredPoint;
@@ -58,7 +57,7 @@ pub(crate) fn verdict(
         return of_sides(touched, sides);
     }
     let mut doubts = Doubts::default();
-    let counted = || measured.iter().filter(|point| counts(point.point.backend));
+    let counted = || measured.iter().filter(|point| point.counts);
     if counted().next().is_none() || answer.backend.is_none() {
         doubts.unknown.extend(answer.none_because.clone());
         return doubts.verdict();
@@ -114,10 +113,10 @@ pub(crate) fn of_sides<'m, 'a: 'm>(
     let mut any = false;
     for point in touched {
         any = true;
-        if counts(point.point.backend) {
+        if point.counts {
             doubts.at_decisive(point);
         } else {
-            doubts.unknown.push(format!("{}: emulated guests prove function, not speed", place(point)));
+            doubts.unknown.push(format!("{}: an emulator proves function, not speed", place(point)));
         }
     }
     if !any {

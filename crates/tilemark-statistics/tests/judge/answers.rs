@@ -1,6 +1,9 @@
 //! From a ladder to the answer, its sentence and what virtualization costs.
 
-use tilemark_plan::plan::Backend::{self, Emulated, Kvm, Native};
+use tilemark_plan::plan::{
+    Backend::{self, Emulated, Kvm, Native},
+    Hardware,
+};
 use tilemark_record::result::{GateMeasure, LimitResource, Untried, VerdictStatus};
 use tilemark_record::summary::RepeatSummary;
 use tilemark_statistics::judge::{Judgement, point_holds};
@@ -164,6 +167,19 @@ fn emulated_figures_enter_no_answer_and_no_cost() {
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted);
     assert_eq!(judged.cost, None);
     assert!(judged.missing.contains_key("cost"));
+}
+
+#[test]
+fn on_an_emulated_host_no_backend_answers_or_costs_anything() {
+    let mut run = ladder(&[Kvm, Native], &[1, 2]).at(2, all_slow(900.0));
+    run.plan.host.hardware = Hardware::Emulated;
+    let judged = run.judged();
+    let answer = &judged.answer;
+    assert_eq!((answer.backend, answer.holds, answer.breaks.clone()), (None, None, None));
+    assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
+    assert!(judged.sentence.starts_with("No answer: this host is itself emulated"), "{}", judged.sentence);
+    assert_eq!(judged.cost, None);
+    assert!(judged.points[0].throughput.is_some(), "they are shown");
 }
 
 #[test]

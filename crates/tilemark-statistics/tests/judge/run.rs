@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tilemark_plan::parse::Draft;
-use tilemark_plan::plan::{AcceleratorVerdict, Backend, HostSummary, Plan, Point, SideName};
+use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan, Point, SideName};
 use tilemark_plan::resolve::{Request, Sides, resolve};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{LatencyMs, LatenessUs, Measured};
@@ -78,7 +78,8 @@ fn request(backends: &[Backend], tiles: &[u32]) -> Request {
         backends: backends.to_vec(),
         tiles: Some(tiles.to_vec()),
         sides: None,
-        search: None,
+        search: false,
+        within: None,
         demonstrate: None,
         seed: 7,
     }
@@ -93,6 +94,7 @@ fn resolved(text: &str, request: &Request) -> Run {
         memory_total: Bytes::from_gib(64),
         memory_available: Bytes::from_gib(60),
         kvm: AcceleratorVerdict::Usable,
+        hardware: Hardware::Real,
     };
     let plan = resolve(&Draft::from_toml(text, "test").unwrap(), request, &host).unwrap();
     let repeats =
@@ -221,6 +223,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         guests,
         fairness: None,
         errors: vec![],
+        store: vec![],
     }
 }
 
@@ -233,6 +236,7 @@ pub(crate) fn latency(n: u64, p99: f64) -> LatencyMs {
         p99: Some(p99),
         p999: Some(p99 * 1.5),
         max: Some(p99 * 2.0),
+        ..LatencyMs::default()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Two sides in turn, and two records.
 
-use tilemark_plan::plan::{Backend, SideName};
+use tilemark_plan::plan::{Backend, Hardware, SideName};
 use tilemark_record::result::{ComparisonOutcome, VerdictStatus};
 use tilemark_record::summary::RepeatSummary;
 use tilemark_statistics::ExitVerdict;
-use tilemark_statistics::judge::compare_records;
+use tilemark_statistics::judge::{Judgement, compare_records};
 
 use crate::run::{CLOSED, Run, SCENARIO, ladder, of_scenario, sides};
 
@@ -185,7 +185,17 @@ fn emulated_sides_are_shown_and_never_decide() {
     let mut run = open_loop(8, 1.5);
     run.plan.points.iter_mut().for_each(|point| point.backend = Backend::Emulated);
     run.repeats.iter_mut().for_each(|repeat| repeat.backend = Backend::Emulated);
-    let judged = run.judged();
+    decides_nothing(&run.judged());
+}
+
+#[test]
+fn sides_on_an_emulated_host_never_decide() {
+    let mut run = open_loop(8, 1.5);
+    run.plan.host.hardware = Hardware::Emulated;
+    decides_nothing(&run.judged());
+}
+
+fn decides_nothing(judged: &Judgement) {
     assert_eq!(judged.comparison.as_ref().unwrap().outcome, ComparisonOutcome::CannotTell);
     assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
     assert_eq!(judged.exit_verdict(0.05), ExitVerdict::CannotTell);

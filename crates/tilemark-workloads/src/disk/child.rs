@@ -1,6 +1,6 @@
 //! fio as a child process.
 
-use super::{Snapshot, Target, data_disks, job_file, parse_snapshot};
+use super::{Snapshot, Target, job_file, parse_snapshot};
 use crate::WorkloadError;
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 use tilemark_agent_protocol::{
-    Counts, DiskJob, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal, StreamWork,
+    Counts, DiskJob, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal,
 };
 use tilemark_load::{Stop, figures::encode};
 
@@ -20,34 +20,23 @@ const FIO: &str = "fio";
 /// What is kept of fio's last words.
 const SAID_BYTES_MAX: usize = 4096;
 
-/// Does the job's disk stream on the guest's data disks. The last event is `Done`; an error is not told.
-pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<(), WorkloadError> {
-    let disks = job.streams.iter().find_map(|stream| match &stream.work {
-        StreamWork::Disk(disk) => Some(disk.disks),
-        _ => None,
-    });
-    run_on(job, &data_disks(disks.unwrap_or(0))?, stop, events)
-}
-
-/// [`run`] on other targets than the data disks.
-pub fn run_on(
+/// Does a disk stream flat out. The last event is `Done`; an error is not told.
+pub(super) fn run(
     job: &LoadJob,
+    stream: &Stream,
+    disk: &DiskJob,
     targets: &[Target],
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), WorkloadError> {
-    let (stream, disk) = match &job.streams[..] {
-        [stream @ Stream { work: StreamWork::Disk(disk), .. }] => (stream, disk),
-        _ => return Err(WorkloadError::NoDisk),
-    };
     let seconds = job.warmup.as_seconds() + job.length.as_seconds();
-    let text = job_file(disk, &stream.demand, targets, seconds, stream.seed)?;
+    let text = job_file(&disk.parameters, targets, seconds, stream.seed)?;
     let file = JobFile::write(&text)?;
     let mut child = start(&file)?;
     let output = child.stdout.take().expect("it was piped");
     let errors = child.stderr.take().expect("it was piped");
     let is_over = AtomicBool::new(false);
-    let mut account = DiskAccount::new(job, stream, disk);
+    let mut account = DiskAccount::new(job, stream);
     let said = thread::scope(|scope| {
         let said = scope.spawn(|| last_words(errors));
         scope.spawn(|| end_when_asked(stop, &is_over, child.id()));
@@ -135,7 +124,6 @@ fn interrupt(id: u32) {
 /// Makes seconds and a total of fio's growing counts.
 struct DiskAccount<'a> {
     stream: &'a Stream,
-    disk: &'a DiskJob,
     warmup_ms: u64,
     is_warmup: bool,
     /// The counts at the end of the warm-up.
@@ -146,12 +134,11 @@ struct DiskAccount<'a> {
 }
 
 impl<'a> DiskAccount<'a> {
-    fn new(job: &LoadJob, stream: &'a Stream, disk: &'a DiskJob) -> Self {
+    fn new(job: &LoadJob, stream: &'a Stream) -> Self {
         let warmup_ms = job.warmup.as_milliseconds() as u64;
         let (baseline, last) = (Snapshot::default(), Snapshot::default());
         Self {
             stream,
-            disk,
             warmup_ms,
             is_warmup: warmup_ms > 0,
             baseline,
@@ -207,8 +194,6 @@ impl<'a> DiskAccount<'a> {
         let end = parse_snapshot(&self.last_text)?;
         let measured = end.since(&self.baseline);
         let seconds = measured.runtime_ms as f64 / 1e3;
-        let mut counts = counts(&measured);
-        counts.offered = offered(self.disk, &counts, seconds);
         let errors = if measured.errors == 0 {
             Vec::new()
         } else {
@@ -216,7 +201,7 @@ impl<'a> DiskAccount<'a> {
         };
         Ok(StreamTotal {
             id: self.stream.id,
-            counts,
+            counts: counts(&measured),
             seconds,
             client_cpu_s: 0.0,
             latency: encode(&measured.histogram()),
@@ -231,13 +216,4 @@ fn counts(part: &Snapshot) -> Counts {
     // fio's counters are read while it works and differ by a request or two: the bins are what is told.
     let completed = part.bins.values().sum();
     Counts { offered: completed + part.errors, completed, failed: part.errors, wrong: 0, bytes: part.bytes }
-}
-
-/// What was asked of the disks. fio does not say how many requests its Poisson process drew, so what is
-/// missing to the rate counts as not served only beyond three standard deviations of chance.
-fn offered(disk: &DiskJob, counts: &Counts, seconds: f64) -> u64 {
-    let rate = disk.rate.filter(|_| !disk.parameters.saturate).map_or(0.0, |rate| rate.get());
-    let expected = rate * seconds;
-    let least = expected - 3.0 * expected.sqrt();
-    if (counts.offered as f64) < least { expected.round() as u64 } else { counts.offered }
 }

@@ -1,8 +1,7 @@
 //! fio's job file.
 
 use crate::WorkloadError;
-use tilemark_agent_protocol::DiskJob;
-use tilemark_plan::{plan::Demand, scenario::Arrival};
+use tilemark_plan::workload::DiskParameters;
 use tilemark_units::Bytes;
 
 /// What one job of fio works on.
@@ -27,20 +26,23 @@ pub fn data_disks(count: u32) -> Result<Vec<Target>, WorkloadError> {
     Ok((0..count).map(|index| Target { path: path(index), size: None }).collect())
 }
 
-/// The job file: libaio, direct, random, one job for each target, for `seconds`. The rate is that of `job`,
-/// spread evenly over the targets; `demand` says only how its requests are spread in time.
-pub fn job_file(
-    job: &DiskJob,
-    demand: &Demand,
-    targets: &[Target],
-    seconds: f64,
-    seed: u64,
-) -> Result<String, WorkloadError> {
-    let parameters = &job.parameters;
+/// Bytes of one request.
+pub(super) fn block_size(parameters: &DiskParameters) -> Result<usize, WorkloadError> {
     let block = parameters.block_size.get();
     if !(512..=16 << 20).contains(&block) || !block.is_multiple_of(512) {
         return Err(WorkloadError::BadDisk { what: "block_size", value: block });
     }
+    Ok(block as usize)
+}
+
+/// The job file: libaio, direct, random, flat out, one job for each target, for `seconds`.
+pub fn job_file(
+    parameters: &DiskParameters,
+    targets: &[Target],
+    seconds: f64,
+    seed: u64,
+) -> Result<String, WorkloadError> {
+    let block = block_size(parameters)?;
     if !(1..=4096).contains(&parameters.depth) {
         return Err(WorkloadError::BadDisk { what: "depth", value: u64::from(parameters.depth) });
     }
@@ -65,7 +67,6 @@ pub fn job_file(
     if kind == "randrw" {
         text += &format!("rwmixread={}\n", (reads * 100.0).round() as u32);
     }
-    text += &rate_lines(job, demand, targets.len(), reads)?;
     for (index, target) in targets.iter().enumerate() {
         text += &format!("[disk-{index}]\nfilename={}\n", target.path);
         if let Some(size) = target.size {
@@ -75,43 +76,22 @@ pub fn job_file(
     Ok(text)
 }
 
-/// fio limits reads and writes apart, in whole requests a second.
-fn rate_lines(job: &DiskJob, demand: &Demand, targets: usize, reads: f64) -> Result<String, WorkloadError> {
-    let Some(rate) = job.rate.filter(|_| !job.parameters.saturate) else { return Ok(String::new()) };
-    let each = rate.get() / targets as f64;
-    let (read, write) = ((each * reads).round() as u64, (each * (1.0 - reads)).round() as u64);
-    if (reads > 0.0 && read == 0) || (reads < 1.0 && write == 0) {
-        return Err(WorkloadError::BadDisk { what: "rate", value: rate.get() as u64 });
-    }
-    let process = match demand {
-        Demand::Open { arrival: Arrival::Even, .. } | Demand::Closed => "linear",
-        Demand::Open { arrival: Arrival::Poisson | Arrival::Bursts, .. } => "poisson",
-    };
-    // 0 would mean "no limit" for a kind that is not done at all.
-    Ok(format!("rate_iops={},{}\nrate_process={process}\n", read.max(1), write.max(1)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_plan::workload::DiskParameters;
-    use tilemark_units::{Fraction, Rate};
+    use tilemark_units::Fraction;
 
-    fn text(rate: Option<f64>, reads: f64) -> Result<String, WorkloadError> {
-        let reads = Fraction::new(reads).unwrap();
-        let parameters = DiskParameters { reads, ..DiskParameters::default() };
-        let rate = rate.map(|rate| Rate::per_second(rate).unwrap());
-        let job = DiskJob { parameters, rate, disks: 2 };
-        job_file(&job, &Demand::Closed, &data_disks(2).unwrap(), 5.0, 9)
+    fn text(reads: f64) -> String {
+        let parameters = DiskParameters { reads: Fraction::new(reads).unwrap(), ..DiskParameters::default() };
+        job_file(&parameters, &data_disks(2).unwrap(), 5.0, 9).unwrap()
     }
 
     #[test]
-    fn each_disk_is_one_job_with_its_share_of_the_rate() {
-        let text = text(Some(400.0), 0.5).unwrap();
+    fn each_disk_is_one_job_without_a_rate() {
+        let text = text(0.5);
         for line in [
             "filename=/dev/vdb",
             "filename=/dev/vdc",
-            "rate_iops=100,100",
             "direct=1",
             "ioengine=libaio",
             "rwmixread=50",
@@ -121,18 +101,20 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }
+        assert!(!text.contains("rate"));
     }
 
     #[test]
-    fn flat_out_has_no_rate_and_one_kind_alone_is_no_mix() {
-        assert!(!text(None, 0.5).unwrap().contains("rate"));
-        assert!(text(None, 1.0).unwrap().contains("rw=randread\n"));
-        assert!(text(None, 0.0).unwrap().contains("rw=randwrite\n"));
+    fn one_kind_alone_is_no_mix() {
+        assert!(text(1.0).contains("rw=randread\n"));
+        assert!(text(0.0).contains("rw=randwrite\n"));
     }
 
     #[test]
-    fn what_fio_cannot_do_is_refused() {
+    fn what_cannot_be_done_is_refused() {
         assert!(matches!(data_disks(0), Err(WorkloadError::NoDisk)));
-        assert!(matches!(text(Some(0.1), 0.5), Err(WorkloadError::BadDisk { what: "rate", .. })));
+        let parameters = DiskParameters { block_size: Bytes::new(1000), ..DiskParameters::default() };
+        let refused = job_file(&parameters, &data_disks(1).unwrap(), 5.0, 9);
+        assert!(matches!(refused, Err(WorkloadError::BadDisk { what: "block_size", value: 1000 })));
     }
 }

@@ -1,9 +1,12 @@
-//! The workload `disk`: fio on the data disks, run in the guest itself. Its figures are measured inside.
+//! The workload `disk`: random requests to the data disks, made in the guest itself: flat out by fio, at a rate
+//! in an open loop of our own. Its figures are measured inside.
 
 mod child;
 mod job;
+mod paced;
 mod report;
+mod run;
 
-pub use child::{run, run_on};
 pub use job::{Target, data_disks, job_file};
 pub use report::{Snapshot, parse_snapshot};
+pub use run::{run, run_on};

@@ -4,8 +4,14 @@ use crate::{
     arguments::{DataCommand, DataStoreArguments},
     screen::{self, Form, Watcher},
 };
-use std::process::ExitCode;
-use tilemark_run::data::{self, StoreDataRequest};
+use serde::Serialize;
+use std::{path::Path, process::ExitCode};
+use tilemark_run::{
+    conduct::Listener,
+    data::{self, StoreDataRequest},
+    store,
+    wire::Failure,
+};
 
 /// Writes data.
 pub(crate) fn data(command: &DataCommand) -> ExitCode {
@@ -22,22 +28,45 @@ fn store(arguments: &DataStoreArguments) -> ExitCode {
         as_ds2: arguments.like.is_some(),
         seed: arguments.seed,
         threads: arguments.threads.unwrap_or(all),
-        out: arguments.out.clone(),
     };
+    match (&arguments.out, &arguments.into) {
+        (Some(out), _) => files(&request, out, form),
+        (None, Some(database)) => into_database(&request, database, form),
+        (None, None) => unreachable!("clap wants one of the two"),
+    }
+}
+
+fn files(request: &StoreDataRequest, out: &Path, form: Form) -> ExitCode {
     let mut watcher = Watcher::new();
-    let written = data::store(&request, &mut watcher);
+    let written = data::store(request, out, &mut watcher);
     drop(watcher);
-    match written {
+    told(written, form, |written| {
+        format!("{:.1} MB in {:.1} s, in {}", written.bytes as f64 / 1e6, written.seconds, out.display())
+    })
+}
+
+fn into_database(request: &StoreDataRequest, database: &str, form: Form) -> ExitCode {
+    let mut watcher = Watcher::new();
+    let loaded = store::address(database).and_then(|address| {
+        if store::shows_password(database) {
+            watcher.note(&store::password_advice());
+        }
+        store::load_into(request, &address, &mut watcher)
+    });
+    drop(watcher);
+    told(loaded, form, |loaded| {
+        let (mb, seconds) = (loaded.bytes as f64 / 1e6, loaded.seconds);
+        format!("{mb:.1} MB loaded, indexed and checked in {seconds:.1} s, in {}", loaded.database)
+    })
+}
+
+fn told<D: Serialize>(outcome: Result<D, Failure>, form: Form, described: impl Fn(&D) -> String) -> ExitCode {
+    match outcome {
         Err(failure) => screen::fail(&failure, form),
-        Ok(written) => {
+        Ok(done) => {
             match form {
-                Form::Json => screen::print_json(&written),
-                Form::Text => screen::print_text(&format!(
-                    "{:.1} MB in {:.1} s, in {}",
-                    written.bytes as f64 / 1e6,
-                    written.seconds,
-                    request.out.display()
-                )),
+                Form::Json => screen::print_json(&done),
+                Form::Text => screen::print_text(&described(&done)),
             }
             ExitCode::SUCCESS
         }

@@ -71,6 +71,9 @@ fn described(ready: &GuestsReady) -> String {
             .iter()
             .map(|guest| format!("  {:<20} {:<15} {}  {}", guest.name, guest.address, guest.mac, guest.how)),
     );
+    if ready.is_on_emulated_host() {
+        lines.push("This host is itself emulated: these times are no measure of anything.".to_owned());
+    }
     lines.push("End them with `tilemark guests down`.".to_owned());
     lines.join("\n")
 }

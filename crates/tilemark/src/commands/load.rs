@@ -1,5 +1,6 @@
 //! `tilemark load`
 
+use super::load_store;
 use crate::{
     PROGRAM,
     arguments::{LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments},
@@ -20,6 +21,7 @@ pub(crate) fn load(command: LoadCommand) -> ExitCode {
         LoadCommand::Web(arguments) => web(&arguments),
         LoadCommand::MessagingThroughput(arguments) => throughput(&arguments),
         LoadCommand::MessagingLatency(arguments) => latency(&arguments),
+        LoadCommand::Store(arguments) => load_store::store(&arguments),
     }
 }
 

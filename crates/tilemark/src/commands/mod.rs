@@ -7,6 +7,7 @@ mod doctor;
 mod guests;
 mod image;
 mod load;
+mod load_store;
 mod plan;
 mod recover;
 mod report;

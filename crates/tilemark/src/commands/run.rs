@@ -21,10 +21,15 @@ use tilemark_run::{
 
 /// `tilemark run`
 pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
+    let within = match arguments.within.as_deref().map(span).transpose() {
+        Ok(within) => within,
+        Err(failure) => return screen::fail(&failure, Form::of(arguments.measuring.json)),
+    };
     let asked = Asked {
         scenario: arguments.scenario.clone(),
         tiles: arguments.tiles.clone(),
         twin: arguments.twin,
+        within,
         ..asked(&arguments.resolution)
     };
     finish(measured(asked, &arguments.measuring), &arguments.measuring)
@@ -37,7 +42,7 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
         Err(failure) => return screen::fail(&failure, Form::of(arguments.measuring.json)),
     };
     let asked =
-        Asked { scenario: arguments.scenario.clone(), search: Some(within), ..asked(&arguments.resolution) };
+        Asked { scenario: arguments.scenario.clone(), search: true, within, ..asked(&arguments.resolution) };
     finish(measured(asked, &arguments.measuring), &arguments.measuring)
 }
 
@@ -60,7 +65,8 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
         on: Some(shown.backend),
         demonstrate: shown.demonstrate,
         kvm: Some(shown.kvm),
-        search: Some(Some(within)),
+        search: true,
+        within: Some(within),
         seed: arguments.seed,
         ..Asked::default()
     };

@@ -1,5 +1,6 @@
-//! The service of this guest: one at a time, started once. What it is made of stands in `tilemark-workloads`.
+//! nginx as the web service.
 
+use super::running::Started;
 use crate::error::{AgentError, step};
 use std::{
     fs,
@@ -11,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::Service;
-use tilemark_plan::scenario::Role;
 use tilemark_workloads::web;
 
 /// An emulated guest on a busy host takes some seconds to start a server.
@@ -21,49 +21,8 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
 const TREE: &str = "/srv/tilemark";
 const STATE: &str = "/run/tilemark";
 
-/// The running service, if any.
-#[derive(Default)]
-pub(crate) struct Services {
-    running: Option<Running>,
-}
-
-struct Running {
-    service: Service,
-    port: u16,
-    child: Option<Child>,
-}
-
-impl Services {
-    /// Starts it and waits until it answers. The same service again is no error: a clone's runs already.
-    pub(crate) fn start(&mut self, service: &Service) -> Result<u16, AgentError> {
-        match &self.running {
-            Some(running) if running.service == *service => return Ok(running.port),
-            Some(_) => return Err(AgentError::Refused("another service runs in this guest")),
-            None => {}
-        }
-        let (child, port) = match service.role {
-            Role::Web => (Some(start_web(service)?), web::PORT),
-            // Their work is started by a load, or there is none.
-            Role::Idle | Role::Disk | Role::Compute => (None, 0),
-            Role::Broker | Role::Database => {
-                return Err(AgentError::Service("this agent does not carry it yet".to_owned()));
-            }
-        };
-        self.running = Some(Running { service: service.clone(), port, child });
-        Ok(port)
-    }
-
-    /// Ends it and waits until it is gone.
-    pub(crate) fn stop(&mut self) -> Result<(), AgentError> {
-        if let Some(mut child) = self.running.take().and_then(|running| running.child) {
-            let _ = child.kill();
-            child.wait().map_err(step("wait for the service's end"))?;
-        }
-        Ok(())
-    }
-}
-
-fn start_web(service: &Service) -> Result<Child, AgentError> {
+/// Starts it with the files that its load will ask for, and waits until it answers.
+pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
     let parameters = service.web.clone().unwrap_or_default();
     let unfit = |error: tilemark_workloads::WorkloadError| AgentError::Service(error.to_string());
     let tree = Path::new(TREE);
@@ -80,7 +39,8 @@ fn start_web(service: &Service) -> Result<Child, AgentError> {
     fs::write(&conf, text).map_err(step(format!("write {}", conf.display())))?;
     let request = web::ready_request(&parameters).map_err(unfit)?;
     let child = Command::new(web::NGINX).args(web::nginx_arguments(&conf)).spawn();
-    await_answer(child.map_err(step(format!("start {}", web::NGINX)))?, &request)
+    let child = await_answer(child.map_err(step(format!("start {}", web::NGINX)))?, &request)?;
+    Ok(Started::process(web::PORT, child))
 }
 
 /// Asks until the right answer comes, or the server is gone, or the time is over.

@@ -1,124 +1,16 @@
-//! The load: as a process of its own at the end of a pipe, and inside a guest.
+//! The conversation of a load process.
 //!
 //! Over a byte stream the load process answers a hello, then [`Request::StartLoad`] with events, the last of
 //! which is `Done` or `Failed`. [`Request::StopLoad`] has no reply of its own while a load runs: its `Done`
 //! comes sooner. When the host hangs up, the load ends.
 
+use super::running::RunningLoad;
 use crate::decoder::{Decoder, Incoming};
 use std::{
-    error::Error,
     io::{self, Read, Write},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
+    sync::{Arc, Mutex, PoisonError},
 };
-use tilemark_agent_protocol::{
-    FRAME_BYTES_MAX, Hello, LoadEvent, LoadJob, PROTOCOL_VERSION, Reply, Request, StreamTotal, StreamWork,
-    write_frame,
-};
-use tilemark_load::Stop;
-use tilemark_workloads::{disk, web::WebFactory};
-
-/// Does a job to its end. The last event is `Done` or `Failed`.
-pub(crate) fn perform(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
-    let is_web = |work: &StreamWork| matches!(work, StreamWork::Web(_));
-    let is_disk = |work: &StreamWork| matches!(work, StreamWork::Disk(_));
-    let failed = if job.streams.iter().all(|stream| is_web(&stream.work)) {
-        perform_web(job, stop, events)
-    } else if job.streams.iter().all(|stream| is_disk(&stream.work)) {
-        disk::run(job, stop, events).err().map(|error| failure(&error, error.remedy()))
-    } else {
-        Some(LoadEvent::Failed {
-            message: "this load process can't do such a mix of work".to_owned(),
-            remedy: "start one load process for the web loads and one in each guest for its disk load"
-                .to_owned(),
-        })
-    };
-    failed.into_iter().for_each(events);
-}
-
-fn perform_web(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Option<LoadEvent> {
-    let factory = match WebFactory::new(job) {
-        Ok(factory) => factory,
-        Err(error) => return Some(failure(&error, error.remedy())),
-    };
-    tilemark_load::run(job, &factory, stop, events).err().map(|error| failure(&error, error.remedy()))
-}
-
-fn failure(error: &dyn Error, remedy: &str) -> LoadEvent {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    let message = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
-    LoadEvent::Failed { message, remedy: remedy.to_owned() }
-}
-
-/// A load that runs beside a conversation. Dropping it ends the load and waits for its end.
-pub(crate) struct RunningLoad {
-    stop: Arc<Stop>,
-    thread: Option<JoinHandle<()>>,
-    over: Arc<AtomicBool>,
-}
-
-impl RunningLoad {
-    /// Starts it. `send` gets each event, made to fit a frame, from the load's thread.
-    pub(crate) fn start(job: LoadJob, mut send: impl FnMut(LoadEvent) + Send + 'static) -> io::Result<Self> {
-        let stop = Arc::new(Stop::new()?);
-        let its_stop = Arc::clone(&stop);
-        let over = Arc::new(AtomicBool::new(false));
-        let its_over = Arc::clone(&over);
-        let work = move || {
-            perform(&job, &its_stop, &mut |event| {
-                // Before the host reads it: it may ask for the next load at once.
-                if matches!(event, LoadEvent::Done(_) | LoadEvent::Failed { .. }) {
-                    its_over.store(true, Ordering::Release);
-                }
-                send(fitted(event));
-            });
-        };
-        let thread = Some(thread::Builder::new().name("load".to_owned()).spawn(work)?);
-        Ok(Self { stop, thread, over })
-    }
-    /// Ends it early; its `Done` still comes.
-    pub(crate) fn stop(&self) {
-        self.stop.ask();
-    }
-    /// Whether its last event was sent, or is being sent.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire) || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-}
-
-impl Drop for RunningLoad {
-    fn drop(&mut self) {
-        self.stop.ask();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the load was printed by its thread; the agent goes on.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Leaves away what would not fit a frame: the totals' histograms, which all seconds hold too, and then the
-/// tool's output.
-fn fitted(mut event: LoadEvent) -> LoadEvent {
-    // What is left are counts and a few errors, below 2 KiB for each stream.
-    let room = FRAME_BYTES_MAX / 2;
-    if let LoadEvent::Done(totals) = &mut event {
-        let histograms = |total: &StreamTotal| total.latency.len() + total.lateness.len();
-        if totals.iter().map(histograms).sum::<usize>() > room / 2 {
-            for total in &mut *totals {
-                total.latency = Vec::new();
-                total.lateness = Vec::new();
-            }
-        }
-        let output = |total: &StreamTotal| total.tool_output.as_ref().map_or(0, String::len);
-        if totals.iter().map(output).sum::<usize>() > room / 2 {
-            totals.iter_mut().for_each(|total| total.tool_output = None);
-        }
-    }
-    event
-}
+use tilemark_agent_protocol::{Hello, PROTOCOL_VERSION, Reply, Request, write_frame};
 
 /// The way back to the host, shared with the load's thread.
 #[derive(Clone)]
@@ -138,6 +30,7 @@ impl Output {
 
 /// Serves a host until it hangs up: the load process's whole life, on its standard input and output.
 pub(crate) fn serve(mut input: impl Read, output: impl Write + Send + 'static) -> io::Result<()> {
+    tilemark_sys::limits::raise_open_files();
     let output = Output(Arc::new(Mutex::new(Box::new(output))));
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 64 << 10];
@@ -194,12 +87,13 @@ fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
     use std::{
         io::Cursor,
         net::{SocketAddr, TcpListener},
         os::unix::net::UnixStream,
     };
-    use tilemark_agent_protocol::{Counts, Session, Stream};
+    use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Session, Stream, StreamWork};
     use tilemark_load::figures::Gathered;
     use tilemark_plan::{
         plan::Demand,
@@ -302,23 +196,5 @@ mod tests {
         assert!(matches!(session.ask(&Request::Describe).unwrap(), Reply::Failed { .. }));
         assert_eq!(session.ask(&Request::StopLoad).unwrap(), Reply::Done);
         serve(Cursor::new(Vec::new()), Vec::new()).unwrap();
-    }
-
-    #[test]
-    fn totals_of_many_streams_fit_a_frame() {
-        let total = StreamTotal {
-            id: 0,
-            counts: Counts::default(),
-            seconds: 10.0,
-            client_cpu_s: 0.1,
-            latency: vec![1; 5_000],
-            lateness: vec![1; 2_000],
-            errors: vec!["an error of a usual length, as they come".to_owned(); 5],
-            tool_output: None,
-        };
-        let small = fitted(LoadEvent::Done(vec![total.clone(); 10]));
-        assert_eq!(small, LoadEvent::Done(vec![total.clone(); 10]), "what fits stays whole");
-        let frame = Reply::Load(fitted(LoadEvent::Done(vec![total; 1_000])));
-        write_frame(&mut Vec::new(), &frame).unwrap();
     }
 }

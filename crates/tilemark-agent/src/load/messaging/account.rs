@@ -1,0 +1,196 @@
+//! From what a messaging load counted to seconds and totals of a stream. Pure.
+
+use hdrhistogram::Histogram;
+use tilemark_agent_protocol::{Counts, StreamSecond, StreamTotal};
+use tilemark_amqp_load::{LatencyReport, ThroughputLoad, ThroughputReport};
+use tilemark_load::figures::encode;
+
+/// Errors that are told in words.
+const TOLD: usize = 5;
+
+/// What went through a broker up to a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Reading {
+    pub(super) published: u64,
+    pub(super) received: u64,
+    /// Processor time of the stream's threads, in nanoseconds.
+    pub(super) cpu_ns: u64,
+    /// When it was read, in seconds of any clock.
+    pub(super) at_s: f64,
+}
+
+/// A stream that goes as fast as it can: what was read at the beginning of the measurement and at the end of each
+/// second.
+#[derive(Debug, Default)]
+pub(super) struct FlatOut {
+    pub(super) readings: Vec<Reading>,
+}
+
+impl FlatOut {
+    /// The seconds and the total. Losses and the like are known at the end only: they stand in the last second.
+    /// A load of so many messages is told as a whole: from its beginning to the last receipt.
+    pub(super) fn told(&self, id: u32, load: &ThroughputLoad, report: &ThroughputReport) -> Told {
+        let size_bytes = load.size_bytes as u64;
+        let mut seconds: Vec<StreamSecond> = (0..)
+            .zip(self.readings.windows(2))
+            .map(|(second, pair)| {
+                let completed = pair[1].received - pair[0].received;
+                let offered = pair[1].published - pair[0].published;
+                let counts =
+                    Counts { offered, completed, bytes: completed * size_bytes, ..Counts::default() };
+                StreamSecond { id, second, counts, latency: Vec::new(), lateness: Vec::new() }
+            })
+            .collect();
+        let wrong = [
+            (report.duplicated, "duplicated"),
+            (report.reordered, "delivered after a later one"),
+            (report.damaged, "damaged"),
+        ];
+        let failed = [(report.lost, "lost"), (report.refused, "refused by the broker")];
+        if let Some(last) = seconds.last_mut() {
+            last.counts.failed = sum(&failed);
+            last.counts.wrong = sum(&wrong);
+        }
+        let span = match self.readings[..] {
+            [first, .., last] => [first, last],
+            _ => [Reading::default(); 2],
+        };
+        let mut counts = all(&seconds);
+        let mut length_s = span[1].at_s - span[0].at_s;
+        if load.count.is_some() {
+            counts.offered = report.published;
+            counts.completed = report.received;
+            counts.bytes = report.received * size_bytes;
+            length_s = report.elapsed_s;
+        }
+        let total = StreamTotal {
+            id,
+            counts,
+            seconds: length_s,
+            client_cpu_s: (span[1].cpu_ns - span[0].cpu_ns) as f64 / 1e9,
+            latency: Vec::new(),
+            lateness: Vec::new(),
+            errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
+            tool_output: None,
+        };
+        Told { seconds, total }
+    }
+}
+
+/// What is told of one stream when it has ended.
+pub(super) struct Told {
+    pub(super) seconds: Vec<StreamSecond>,
+    pub(super) total: StreamTotal,
+}
+
+/// A stream that goes by a schedule of so many messages a second.
+pub(super) fn by_schedule(
+    id: u32,
+    rate: u64,
+    size_bytes: u64,
+    client_cpu_s: f64,
+    report: &LatencyReport,
+) -> Told {
+    let lateness = |second: usize| report.lateness_histograms.get(second);
+    let mut seconds: Vec<StreamSecond> = (0..)
+        .zip(report.histograms.iter().enumerate())
+        .map(|(second, (place, latency))| {
+            let completed = latency.len();
+            let offered = lateness(place).map_or(0, Histogram::len);
+            let counts = Counts { offered, completed, bytes: completed * size_bytes, ..Counts::default() };
+            let lateness = lateness(place).map(encode).unwrap_or_default();
+            StreamSecond { id, second, counts, latency: encode(latency), lateness }
+        })
+        .collect();
+    let wrong = [
+        (report.duplicated, "duplicated"),
+        (report.reordered, "delivered after a later one"),
+        (report.damaged, "damaged"),
+    ];
+    let failed = [(report.lost, "lost")];
+    if let Some(last) = seconds.last_mut() {
+        last.counts.failed = sum(&failed);
+        last.counts.wrong = sum(&wrong);
+    }
+    let counts = all(&seconds);
+    let total = StreamTotal {
+        id,
+        counts,
+        // What a schedule asks is measured by the schedule's time: an early end ends it too.
+        seconds: counts.offered as f64 / rate.max(1) as f64,
+        client_cpu_s,
+        latency: Vec::new(),
+        lateness: Vec::new(),
+        errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
+        tool_output: None,
+    };
+    Told { seconds, total }
+}
+
+fn sum(counts: &[(u64, &str)]) -> u64 {
+    counts.iter().map(|(count, _)| count).sum()
+}
+
+fn all(seconds: &[StreamSecond]) -> Counts {
+    seconds.iter().fold(Counts::default(), |sum, second| Counts {
+        offered: sum.offered + second.counts.offered,
+        completed: sum.completed + second.counts.completed,
+        failed: sum.failed + second.counts.failed,
+        wrong: sum.wrong + second.counts.wrong,
+        bytes: sum.bytes + second.counts.bytes,
+    })
+}
+
+fn in_words(counts: &[(u64, &str)], named: &[String]) -> Vec<String> {
+    let counted = counts.iter().filter(|(count, _)| *count > 0);
+    let told = counted.map(|(count, what)| format!("messages {what}: {count}"));
+    told.chain(named.iter().cloned()).take(TOLD).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_amqp_load::BrokerAddress;
+
+    fn load(count: Option<u64>) -> ThroughputLoad {
+        let broker = BrokerAddress::guest("127.0.0.1:1".parse().unwrap());
+        ThroughputLoad { count, ..ThroughputLoad::new(broker) }
+    }
+
+    fn reading(messages: u64, at_s: f64) -> Reading {
+        Reading { published: messages + 7, received: messages, cpu_ns: messages * 100, at_s }
+    }
+
+    #[test]
+    fn what_went_through_in_the_warm_up_does_not_count() {
+        let flat_out =
+            FlatOut { readings: vec![reading(1_000, 3.0), reading(1_500, 4.0), reading(2_100, 5.0)] };
+        let told = flat_out.told(4, &load(None), &ThroughputReport::default());
+        assert_eq!(told.seconds.iter().map(|second| second.counts.completed).collect::<Vec<_>>(), [500, 600]);
+        let counts = Counts { offered: 1_100, completed: 1_100, bytes: 17_600, ..Counts::default() };
+        assert_eq!(told.total.counts, counts);
+        assert_eq!((told.total.seconds, told.total.client_cpu_s), (2.0, 0.000_11));
+    }
+
+    #[test]
+    fn one_lost_message_is_a_failure_and_one_that_came_twice_is_wrong() {
+        let flat_out = FlatOut { readings: vec![reading(0, 0.0), reading(10, 1.0)] };
+        let report = ThroughputReport { lost: 1, duplicated: 2, reordered: 3, ..ThroughputReport::default() };
+        let told = flat_out.told(0, &load(None), &report);
+        assert_eq!((told.total.counts.failed, told.total.counts.wrong), (1, 5));
+        assert_eq!(told.total.errors[0], "messages lost: 1");
+    }
+
+    #[test]
+    fn a_load_of_so_many_messages_counts_to_its_last_receipt() {
+        let flat_out = FlatOut { readings: vec![reading(0, 0.0), reading(900, 1.0), reading(1_000, 1.4)] };
+        let report = ThroughputReport {
+            published: 1_000,
+            received: 1_000,
+            elapsed_s: 1.1,
+            ..ThroughputReport::default()
+        };
+        let told = flat_out.told(0, &load(Some(1_000)), &report);
+        assert_eq!((told.total.counts.completed, told.total.seconds), (1_000, 1.1));
+    }
+}

@@ -1,0 +1,99 @@
+//! Processor time of threads, read by another one.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    os::unix::fs::FileExt,
+    sync::{Mutex, PoisonError},
+};
+
+/// The clocks of the threads of one load.
+#[derive(Debug, Default)]
+pub(super) struct ThreadClocks(Mutex<Vec<ThreadClock>>);
+
+#[derive(Debug)]
+struct ThreadClock {
+    /// The kernel's account of a thread; its first number is the processor time in nanoseconds.
+    account: Option<File>,
+    last_ns: u64,
+}
+
+impl ThreadClocks {
+    /// Adds the calling thread.
+    pub(super) fn add_this_thread(&self) {
+        let account = File::open("/proc/thread-self/schedstat").ok();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ThreadClock { account, last_ns: 0 });
+    }
+
+    /// Processor time of each up to now, in nanoseconds, in the order in which they were added.
+    pub(super) fn read(&self) -> Vec<u64> {
+        let mut clocks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        clocks.iter_mut().map(ThreadClock::read).collect()
+    }
+}
+
+impl ThreadClock {
+    /// A thread that has ended keeps what it was last seen to have used.
+    fn read(&mut self) -> u64 {
+        let mut text = [0; 64];
+        let length = self.account.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let first = std::str::from_utf8(&text[..length]).ok().and_then(|text| text.split(' ').next());
+        self.last_ns = first.and_then(|number| number.parse().ok()).unwrap_or(0).max(self.last_ns);
+        self.last_ns
+    }
+}
+
+/// How busy threads were that share some processors, as a part of the time: the busiest of them by itself, or all
+/// together where they fill the processors that they share.
+pub(super) fn busy(
+    before: &BTreeMap<u32, Vec<u64>>,
+    now: &BTreeMap<u32, Vec<u64>>,
+    elapsed_ns: f64,
+    processors: usize,
+) -> f64 {
+    let used = |stream: &u32, thread: usize, total: u64| {
+        total - before.get(stream).and_then(|threads| threads.get(thread)).copied().unwrap_or(0).min(total)
+    };
+    let threads: Vec<u64> = now
+        .iter()
+        .flat_map(|(stream, threads)| {
+            threads.iter().enumerate().map(move |(thread, total)| used(stream, thread, *total))
+        })
+        .collect();
+    let busiest = threads.iter().copied().max().unwrap_or(0) as f64;
+    let all = threads.iter().sum::<u64>() as f64 / processors.max(1) as f64;
+    (busiest.max(all) / elapsed_ns.max(1.0)).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn used(threads: &[u64]) -> BTreeMap<u32, Vec<u64>> {
+        BTreeMap::from([(0, threads.to_vec())])
+    }
+
+    #[test]
+    fn two_threads_that_fill_their_one_processor_are_busy_though_neither_is() {
+        let busy = |processors| busy(&used(&[10, 10]), &used(&[460, 510]), 1_000.0, processors);
+        assert!((busy(1) - 0.95).abs() < 1e-9);
+        assert!((busy(2) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_thread_is_read_by_another_and_after_its_end() {
+        let clocks = ThreadClocks::default();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                clocks.add_this_thread();
+                let mut sum = 0_u64;
+                while clocks.read()[0] < 5_000_000 {
+                    sum = (0..100_000_u64).fold(sum, |sum, number| sum.rotate_left(3) ^ number);
+                }
+                assert_ne!(sum, 1);
+            });
+        });
+        assert!(clocks.read()[0] >= 5_000_000);
+    }
+}

@@ -1,0 +1,330 @@
+//! A job's messaging streams, all at the same time.
+//!
+//! ```text
+//! each stream: connect, declare -> ready --(all ready)--> begin -> warm-up | second | second | … -> drained -> told
+//! ```
+
+use super::{
+    account::{self, FlatOut, Reading, Told},
+    clocks::busy,
+    stage::{Actor, Said, Stage},
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{PoisonError, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamWork};
+use tilemark_amqp_load::{
+    BrokerAddress, Cue, Director, LatencyLoad, LatencyReport, LoadError, Mode, ThroughputLoad,
+    ThroughputReport, latency_under, throughput_under,
+};
+use tilemark_load::{Scheduling, Stop, pin};
+use tilemark_plan::{
+    plan::Demand,
+    workload::{MessagingMeasure, MessagingMode, MessagingParameters},
+};
+
+/// A throughput load is ended when its last second was read; this much later it ends by itself.
+const ENDS_BY_ITSELF: Duration = Duration::from_secs(5);
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MessagingError {
+    /// The stream is not one of this engine's, or lacks what it needs.
+    #[error("stream {0} is no messaging load that this load process can do")]
+    NoMessaging(u32),
+    /// A load failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A thread could not be started.
+    #[error("a thread of the load cannot be started")]
+    Thread(#[source] io::Error),
+    /// A thread ended without a word.
+    #[error("a thread of the load ended by a bug")]
+    Lost,
+}
+
+impl MessagingError {
+    /// What the reader should do.
+    pub(crate) const fn remedy(&self) -> &'static str {
+        match self {
+            Self::NoMessaging(_) => "use the agent that belongs to this tilemark",
+            Self::Load(error) => error.remedy(),
+            Self::Thread(_) => "free some of the host's memory, or lower `ladder.tiles`",
+            Self::Lost => "report it",
+        }
+    }
+}
+
+/// What a stream's load found.
+enum Report {
+    Throughput(ThroughputReport),
+    Latency(LatencyReport),
+}
+
+/// One stream as a load.
+enum Load {
+    Throughput(ThroughputLoad),
+    Latency(LatencyLoad),
+}
+
+/// Does the job's messaging streams. The last event is `Done`; an error is returned and not told.
+pub(crate) fn perform(
+    job: &LoadJob,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<(), MessagingError> {
+    let loads: BTreeMap<u32, Load> = job
+        .streams
+        .iter()
+        .map(|stream| Ok((stream.id, Load::of(job, stream)?)))
+        .collect::<Result<_, MessagingError>>()?;
+    let before = rustix::thread::sched_getaffinity(None).ok();
+    // All threads of the loads inherit it: the guests' processors are never touched.
+    let pinned = !job.processors.is_empty() && pin(&job.processors);
+    let result = perform_all(job, &loads, pinned, stop, events);
+    if let Some(before) = before {
+        let _ = rustix::thread::sched_setaffinity(None, &before);
+    }
+    result
+}
+
+fn perform_all(
+    job: &LoadJob,
+    loads: &BTreeMap<u32, Load>,
+    pinned: bool,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<(), MessagingError> {
+    let stage = Stage::new(stop);
+    let (say, said) = mpsc::channel();
+    let actors: BTreeMap<u32, Actor<'_, Report>> =
+        loads.iter().map(|(id, load)| (*id, Actor::new(&stage, load.scheduling(), say.clone()))).collect();
+    thread::scope(|scope| {
+        for (id, load) in loads {
+            let (actor, say) = (&actors[id], say.clone());
+            let work = move || drop(say.send(Said::Ended(*id, load.run(actor))));
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
+                stage.give(Cue::CalledOff);
+                return Err(MessagingError::Thread(error));
+            }
+        }
+        drop(say);
+        let mut course = Course { job, loads, actors: &actors, stage: &stage, said, ended: BTreeMap::new() };
+        let told = course.conduct(pinned, events);
+        // Whatever happened, nobody is left waiting or at work.
+        stage.give(Cue::CalledOff);
+        stage.end();
+        events(LoadEvent::Done(told?));
+        Ok(())
+    })
+}
+
+/// The loads under way, seen from the thread that leads.
+struct Course<'a> {
+    job: &'a LoadJob,
+    loads: &'a BTreeMap<u32, Load>,
+    actors: &'a BTreeMap<u32, Actor<'a, Report>>,
+    stage: &'a Stage<'a>,
+    said: mpsc::Receiver<Said<Report>>,
+    ended: BTreeMap<u32, Report>,
+}
+
+impl Course<'_> {
+    fn conduct(
+        &mut self,
+        pinned: bool,
+        events: &mut dyn FnMut(LoadEvent),
+    ) -> Result<Vec<tilemark_agent_protocol::StreamTotal>, MessagingError> {
+        for _ in 0..self.loads.len() {
+            if let Said::Ended(_, ended) = self.said.recv().map_err(|_| MessagingError::Lost)? {
+                ended?;
+                return Err(MessagingError::Lost);
+            }
+        }
+        events(LoadEvent::Started(self.sender(pinned)));
+        let origin = Instant::now();
+        self.stage.give(Cue::Begin);
+        let readings = self.read_each_second(origin, events)?;
+        self.end_flat_out();
+        while self.ended.len() < self.loads.len() {
+            let said = self.said.recv().map_err(|_| MessagingError::Lost)?;
+            self.note(said)?;
+        }
+        let mut totals = Vec::new();
+        for (id, report) in &self.ended {
+            let Told { seconds, total } = self.told(*id, report, &readings);
+            seconds.into_iter().for_each(|second| events(LoadEvent::Second(second)));
+            totals.push(total);
+        }
+        Ok(totals)
+    }
+
+    /// What all threads got of the kernel: never more than the worst of them.
+    fn sender(&self, pinned: bool) -> Sender {
+        let got: Vec<tilemark_load::Got> = self
+            .actors
+            .values()
+            .flat_map(|actor| actor.got.lock().unwrap_or_else(PoisonError::into_inner).clone())
+            .collect();
+        Sender {
+            workers: u32::try_from(got.len()).unwrap_or(u32::MAX),
+            real_time: got.iter().all(|got| got.real_time),
+            timer_slack_ns: got.iter().map(|got| got.timer_slack_ns).max().unwrap_or(0),
+            pinned: pinned && got.len() <= self.job.processors.len(),
+        }
+    }
+
+    /// Reads all streams when the warm-up is over and at the end of each second; ends sooner when all have.
+    fn read_each_second(
+        &mut self,
+        origin: Instant,
+        events: &mut dyn FnMut(LoadEvent),
+    ) -> Result<BTreeMap<u32, FlatOut>, MessagingError> {
+        let mut readings: BTreeMap<u32, FlatOut> = BTreeMap::new();
+        let seconds = self.job.length.as_seconds().ceil() as u32;
+        let mut before: Option<(BTreeMap<u32, Vec<u64>>, Instant)> = None;
+        for second in 0..=seconds {
+            let due = origin + self.job.warmup.get() + Duration::from_secs(u64::from(second));
+            self.listen_until(due)?;
+            let now = Instant::now();
+            let used: BTreeMap<u32, Vec<u64>> =
+                self.actors.iter().map(|(id, actor)| (*id, actor.clocks.read())).collect();
+            for (id, actor) in self.actors {
+                let gauge = actor.gauge();
+                readings.entry(*id).or_default().readings.push(Reading {
+                    published: gauge.published(),
+                    received: gauge.received(),
+                    cpu_ns: used[id].iter().sum(),
+                    at_s: now.duration_since(origin).as_secs_f64(),
+                });
+            }
+            if let Some((earlier, at)) = &before {
+                let elapsed_ns = now.duration_since(*at).as_nanos() as f64;
+                let fraction = busy(earlier, &used, elapsed_ns, self.job.processors.len());
+                events(LoadEvent::Busy { second: second - 1, fraction });
+            }
+            before = Some((used, now));
+            if self.ended.len() == self.loads.len() {
+                break;
+            }
+        }
+        Ok(readings)
+    }
+
+    /// Takes what is said until a moment; returns sooner when all have ended.
+    fn listen_until(&mut self, due: Instant) -> Result<(), MessagingError> {
+        while self.ended.len() < self.loads.len() {
+            let left = due.saturating_duration_since(Instant::now());
+            match self.said.recv_timeout(left) {
+                Ok(said) => self.note(said)?,
+                Err(mpsc::RecvTimeoutError::Timeout) => return Ok(()),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(MessagingError::Lost),
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, said: Said<Report>) -> Result<(), MessagingError> {
+        if let Said::Ended(id, report) = said {
+            self.ended.insert(id, report?);
+        }
+        Ok(())
+    }
+
+    /// A flat-out load goes on until its last second was read, so that none is cut; a schedule ends by itself.
+    fn end_flat_out(&self) {
+        for (id, load) in self.loads {
+            if matches!(load, Load::Throughput(_)) {
+                self.actors[id].end();
+            }
+        }
+    }
+
+    fn told(&self, id: u32, report: &Report, readings: &BTreeMap<u32, FlatOut>) -> Told {
+        let flat_out = &readings[&id];
+        match (&self.loads[&id], report) {
+            (Load::Latency(load), Report::Latency(report)) => {
+                let cpu_ns = match flat_out.readings[..] {
+                    [first, .., last] => last.cpu_ns - first.cpu_ns,
+                    _ => 0,
+                };
+                account::by_schedule(id, load.rate, load.size_bytes as u64, cpu_ns as f64 / 1e9, report)
+            }
+            (Load::Throughput(load), Report::Throughput(report)) => flat_out.told(id, load, report),
+            _ => unreachable!("a load gives a report of its own kind"),
+        }
+    }
+}
+
+impl Load {
+    fn of(job: &LoadJob, stream: &Stream) -> Result<Self, MessagingError> {
+        let StreamWork::Messaging { parameters, credentials } = &stream.work else {
+            return Err(MessagingError::NoMessaging(stream.id));
+        };
+        let broker =
+            BrokerAddress::guest(stream.target).with_user(&*credentials.user, &*credentials.password);
+        match (parameters.measure, &stream.demand) {
+            (MessagingMeasure::Throughput, _) => Ok(Self::Throughput(throughput(job, parameters, broker))),
+            (MessagingMeasure::Latency, Demand::Open { rate, .. }) => Ok(Self::Latency(LatencyLoad {
+                size_bytes: size_of(parameters),
+                rate: (rate.get().round() as u64).max(1),
+                warmup: job.warmup.get(),
+                durable: parameters.durable,
+                ack: parameters.acknowledge,
+                prefetch: narrowed(parameters.prefetch),
+                seconds: job.length.get(),
+                ..LatencyLoad::new(broker)
+            })),
+            (MessagingMeasure::Latency, Demand::Closed) => Err(MessagingError::NoMessaging(stream.id)),
+        }
+    }
+
+    const fn scheduling(&self) -> Scheduling {
+        match self {
+            Self::Latency(_) => Scheduling::RealTime,
+            Self::Throughput(_) => Scheduling::Ordinary,
+        }
+    }
+
+    fn run(&self, director: &dyn Director) -> Result<Report, LoadError> {
+        match self {
+            Self::Throughput(load) => throughput_under(load, director).map(Report::Throughput),
+            Self::Latency(load) => latency_under(load, director).map(Report::Latency),
+        }
+    }
+}
+
+fn throughput(job: &LoadJob, parameters: &MessagingParameters, broker: BrokerAddress) -> ThroughputLoad {
+    ThroughputLoad {
+        size_bytes: size_of(parameters),
+        queues: narrowed(parameters.queues),
+        publishers: narrowed(parameters.publishers),
+        subscribers: narrowed(parameters.subscribers),
+        mode: match parameters.mode {
+            MessagingMode::Shared => Mode::Shared,
+            MessagingMode::Fanout => Mode::Fanout,
+            MessagingMode::Topic => Mode::Topic,
+        },
+        durable: parameters.durable,
+        confirms: parameters.confirms,
+        ack: parameters.acknowledge,
+        prefetch: narrowed(parameters.prefetch),
+        transactions: parameters.transactions,
+        count: (parameters.count > 0).then_some(parameters.count),
+        seconds: job.warmup.get() + job.length.get() + ENDS_BY_ITSELF,
+        ..ThroughputLoad::new(broker)
+    }
+}
+
+fn size_of(parameters: &MessagingParameters) -> usize {
+    usize::try_from(parameters.size.get()).unwrap_or(usize::MAX)
+}
+
+/// What is beyond 16 bits is beyond what the protocol or a host can do, and the load refuses it.
+fn narrowed(count: u32) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}

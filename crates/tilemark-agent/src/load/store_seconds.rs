@@ -1,0 +1,203 @@
+//! Orders of one stream become seconds and totals. A second is told when all that began in it has ended.
+
+use super::store::{Signals, Told};
+use hdrhistogram::Histogram;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering, mpsc::Sender},
+    thread,
+    time::Duration,
+};
+use tilemark_agent_protocol::{Counts, StreamSecond};
+use tilemark_load::figures::encode;
+use tilemark_store::{Observer, OrderEnded, Outcome};
+
+/// Time between two looks at whether the other streams stand.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// The observer of a stream.
+pub(super) struct Seconds<'a> {
+    id: u32,
+    teller: Sender<Told>,
+    signals: &'a Signals,
+    state: Mutex<State>,
+}
+
+/// A stream's whole measurement.
+pub(super) struct All {
+    pub(super) counts: Counts,
+    pub(super) latency: Vec<u8>,
+    pub(super) lateness: Vec<u8>,
+    /// The last order's end, from the beginning of the measured time.
+    pub(super) last_end: Duration,
+}
+
+struct State {
+    open: BTreeMap<u32, Open>,
+    latest: u32,
+    counts: Counts,
+    latency: Histogram<u64>,
+    lateness: Histogram<u64>,
+    last_end: Duration,
+}
+
+#[derive(Default)]
+struct Open {
+    under_way: u64,
+    counts: Counts,
+    latency_ns: Vec<u64>,
+    lateness_ns: Vec<u64>,
+}
+
+/// Nanoseconds with three significant digits; it grows with its values.
+fn histogram() -> Histogram<u64> {
+    Histogram::new(3).expect("three digits are allowed")
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl<'a> Seconds<'a> {
+    pub(super) fn new(id: u32, teller: Sender<Told>, signals: &'a Signals) -> Self {
+        let state = State {
+            open: BTreeMap::new(),
+            latest: 0,
+            counts: Counts::default(),
+            latency: histogram(),
+            lateness: histogram(),
+            last_end: Duration::ZERO,
+        };
+        Self { id, teller, signals, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells what is still open, and the totals.
+    pub(super) fn finish(&self) -> All {
+        let mut state = self.state();
+        let left: Vec<u32> = state.open.keys().copied().collect();
+        left.into_iter().for_each(|second| self.close(&mut state, second));
+        All {
+            counts: state.counts,
+            latency: encode(&state.latency),
+            lateness: encode(&state.lateness),
+            last_end: state.last_end,
+        }
+    }
+
+    fn close(&self, state: &mut State, second: u32) {
+        let Some(open) = state.open.remove(&second) else { return };
+        let pack = |values: &[u64], all: &mut Histogram<u64>| {
+            let mut packed = histogram();
+            for value in values {
+                packed.record(*value).expect("it grows with its values");
+                all.record(*value).expect("it grows with its values");
+            }
+            encode(&packed)
+        };
+        let latency = pack(&open.latency_ns, &mut state.latency);
+        let lateness = pack(&open.lateness_ns, &mut state.lateness);
+        state.counts.offered += open.counts.offered;
+        state.counts.completed += open.counts.completed;
+        state.counts.failed += open.counts.failed;
+        let told = StreamSecond { id: self.id, second, counts: open.counts, latency, lateness };
+        // Whoever listens does so until the stream has ended.
+        let _ = self.teller.send(Told::Second(told));
+    }
+}
+
+impl Observer for Seconds<'_> {
+    fn started(&self) {
+        let _ = self.teller.send(Told::Stands);
+        while !self.signals.go.load(Ordering::Acquire) && !self.signals.end.load(Ordering::Relaxed) {
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn begun(&self, intended: Duration) {
+        let second = intended.as_secs() as u32;
+        let mut state = self.state();
+        state.open.entry(second).or_default().under_way += 1;
+        if second > state.latest {
+            state.latest = second;
+            // The second before may have orders whose client is about to begin them.
+            let over = |(at, open): (&u32, &Open)| (*at + 1 < second && open.under_way == 0).then_some(*at);
+            let over: Vec<u32> = state.open.iter().filter_map(over).collect();
+            over.into_iter().for_each(|second| self.close(&mut state, second));
+        }
+    }
+
+    fn ended(&self, order: OrderEnded) {
+        let mut state = self.state();
+        state.last_end = state.last_end.max(order.intended + order.latency);
+        let open = state.open.entry(order.intended.as_secs() as u32).or_default();
+        open.under_way = open.under_way.saturating_sub(1);
+        // One that was rolled back for want of stock is no order: it is in the store's own figures.
+        match order.outcome {
+            Outcome::RolledBack => return,
+            Outcome::Committed => open.counts.completed += 1,
+            Outcome::Failed => open.counts.failed += 1,
+        }
+        open.counts.offered += 1;
+        open.latency_ns.push(nanoseconds(order.latency));
+        open.lateness_ns.extend(order.lateness.map(nanoseconds));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, channel};
+    use tilemark_load::figures::decode;
+
+    fn ended(at_ms: u64, outcome: Outcome) -> OrderEnded {
+        let (intended, latency) = (Duration::from_millis(at_ms), Duration::from_millis(5));
+        OrderEnded { intended, latency, lateness: None, outcome }
+    }
+
+    fn seconds(told: &Receiver<Told>) -> Vec<(u32, u64)> {
+        let second = |told| match told {
+            Told::Second(second) => {
+                let latency = decode(&second.latency).unwrap();
+                assert!((4_990_000..5_010_000).contains(&latency.max()), "5 ms: {}", latency.max());
+                Some((second.second, latency.len()))
+            }
+            _ => None,
+        };
+        told.try_iter().filter_map(second).collect()
+    }
+
+    #[test]
+    fn a_second_is_told_when_all_that_began_in_it_has_ended() {
+        let (teller, told) = channel();
+        let signals = Signals::default();
+        let observer = Seconds::new(7, teller, &signals);
+        for at in [100, 200, 1_100, 2_100] {
+            observer.begun(Duration::from_millis(at));
+        }
+        observer.ended(ended(100, Outcome::Committed));
+        observer.begun(Duration::from_millis(3_000));
+        assert_eq!(seconds(&told), [], "one order of it is under way");
+        observer.ended(ended(200, Outcome::Committed));
+        observer.ended(ended(1_100, Outcome::Committed));
+        observer.begun(Duration::from_millis(4_000));
+        assert_eq!(seconds(&told), [(0, 2), (1, 1)]);
+        observer.ended(ended(2_100, Outcome::Failed));
+        let all = observer.finish();
+        assert_eq!((all.counts.offered, all.counts.completed, all.counts.failed), (4, 3, 1));
+        assert_eq!(all.last_end, Duration::from_millis(2_105));
+    }
+
+    #[test]
+    fn what_was_rolled_back_is_neither_an_order_nor_an_error() {
+        let (teller, _told) = channel();
+        let signals = Signals::default();
+        let observer = Seconds::new(1, teller, &signals);
+        observer.begun(Duration::ZERO);
+        observer.ended(ended(0, Outcome::RolledBack));
+        assert_eq!(observer.finish().counts, Counts::default());
+    }
+}

@@ -1,0 +1,62 @@
+//! Apache Qpid Broker-J: the living relative of the broker that the 2009 paper measured.
+
+use super::{
+    foreign::{Foreign, STATE, Settings},
+    start::PORT,
+};
+use std::{path::Path, process::Command};
+use tilemark_agent_protocol::{Credentials, Service};
+
+const JAVA: &str = "/usr/bin/java";
+const LIBRARIES: &str = "/opt/qpid-broker-j";
+
+/// Broker-J with AMQP 0-9-1 and its memory store.
+pub(super) struct QpidBrokerJ;
+
+impl Foreign for QpidBrokerJ {
+    fn name(&self) -> &'static str {
+        "Apache Qpid Broker-J"
+    }
+
+    fn needs(&self) -> &'static Path {
+        Path::new(LIBRARIES)
+    }
+
+    /// User and password are our own letters and digits: nothing in them needs an escape.
+    fn settings(&self, _: &Service, credentials: &Credentials) -> Settings {
+        let Credentials { user, password } = credentials;
+        let text = format!(
+            r#"{{
+  "name": "tilemark",
+  "modelVersion": "9.0",
+  "authenticationproviders": [{{
+    "name": "run", "type": "Plain", "secureOnlyMechanisms": [],
+    "users": [{{ "name": "{user}", "type": "managed", "password": "{password}" }}]
+  }}],
+  "ports": [{{
+    "name": "amqp", "port": {PORT}, "authenticationProvider": "run", "protocols": ["AMQP_0_9_1"],
+    "virtualhostaliases": [{{ "name": "default", "type": "defaultAlias" }}, {{ "name": "name", "type": "nameAlias" }}]
+  }}],
+  "virtualhostnodes": [{{
+    "name": "default", "type": "Memory", "defaultVirtualHostNode": true,
+    "virtualHostInitialConfiguration": "{{\"type\":\"Memory\",\"name\":\"default\"}}"
+  }}]
+}}
+"#
+        );
+        Settings { file: "qpid.json", text }
+    }
+
+    fn command(&self, service: &Service) -> Command {
+        // Messages live in direct memory, the rest on the heap; together with the runtime they fit the guest.
+        let part = (service.memory.get() / 10 * 3) >> 20;
+        let mut command = Command::new(JAVA);
+        command
+            .args([format!("-Xmx{part}m"), format!("-XX:MaxDirectMemorySize={part}m")])
+            .args(["-cp", &format!("{LIBRARIES}/*")])
+            .args([format!("-Dqpid.work_dir={STATE}/qpid"), format!("-DQPID_WORK={STATE}/qpid")])
+            .args(["org.apache.qpid.server.Main", "-st", "Memory", "-icp"])
+            .arg(format!("{STATE}/qpid.json"));
+        command
+    }
+}

@@ -1,0 +1,23 @@
+//! Tilemark's own broker.
+
+use super::start::PORT;
+use crate::{error::AgentError, service::running::Started};
+use std::{error::Error, net::Ipv4Addr};
+use tilemark_agent_protocol::{Credentials, Service};
+use tilemark_broker::{BrokerError, Config, Reach, User};
+
+/// Ours, in this process: no other program is between a message and the guest's kernel.
+pub(super) fn start(service: &Service, credentials: &Credentials) -> Result<Started, AgentError> {
+    let config = Config {
+        users: vec![User::new(&*credentials.user, &*credentials.password, Reach::Anywhere)],
+        // The guest's memory, where the kernel tells a twin that of its host.
+        memory_limit_bytes: service.memory.get() / 10 * 4,
+        ..Config::new((Ipv4Addr::UNSPECIFIED, PORT).into())
+    };
+    let told = |error: BrokerError| {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        AgentError::Service(format!("{error}{cause}"))
+    };
+    let broker = tilemark_broker::serve(config).map_err(told)?;
+    Ok(Started { port: broker.address().port(), child: None, broker: Some(broker) })
+}

@@ -1,0 +1,313 @@
+//! A database as a service: the online store on MariaDB or PostgreSQL.
+//!
+//! ```text
+//! disk blank -> file system -> server's own files -> server runs -> store loaded -> user let in -> serving
+//! disk holds a store ---------- mounted -----------> server runs ------------------> user let in -> serving
+//!                                          stop: settled, ended in order, unmounted; then the disks can be cloned
+//! ```
+//! The first data disk holds the data, the second (if there is one) the log. A guest without disks keeps both in memory.
+
+use super::running::Started;
+use crate::{
+    error::{AgentError, step},
+    load::{STORE_DATABASE, engine_of_store},
+};
+use rustix::{
+    mount::{MountFlags, UnmountFlags, mount, unmount},
+    process::{Pid, Signal, kill_process},
+};
+use std::{
+    fs::{self, File},
+    os::unix::{fs::FileExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_agent_protocol::Service;
+use tilemark_plan::workload::{StoreDurability, StoreParameters};
+use tilemark_store::{DatabaseAddress, Durability, Engine, Secret, StoreError};
+use tilemark_store_data::{DataSize, Generator, Store};
+
+mod mariadb;
+mod postgresql;
+
+pub(crate) use mariadb::SOCKET as MARIADB_SOCKET;
+
+/// An emulated guest on a busy host takes minutes to start a server on a large database; the host waits less long.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(600);
+/// Time between two attempts while a server starts; none are made once it answers.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// Purging and writing all that a large buffer pool holds.
+const ENDS_WITHIN: Duration = Duration::from_secs(300);
+/// Seed of the data: the same in every template, so that runs differ in nothing.
+const DATA_SEED: u64 = 7;
+
+const DATA: &str = "/srv/tilemark/data";
+const LOG: &str = "/srv/tilemark/log";
+/// Sockets, settings and the server's own messages.
+const STATE: &str = "/run/tilemark";
+
+/// One server with its folders.
+struct Server<'a> {
+    engine: Engine,
+    parameters: &'a StoreParameters,
+    service: &'a Service,
+    /// Where data is.
+    data: PathBuf,
+    /// Where the log is.
+    log: PathBuf,
+    /// Who runs it.
+    user: SystemUser,
+}
+
+/// A user of the guest's own system.
+#[derive(Debug, Clone, Copy)]
+struct SystemUser {
+    user: u32,
+    group: u32,
+}
+
+/// Starts it with the store that its load will ask for, and waits until it answers.
+pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
+    let parameters = service.store.clone().unwrap_or_default();
+    let engine = engine_of_store(&parameters);
+    let name = match engine {
+        Engine::Mariadb => mariadb::USER,
+        Engine::Postgresql => postgresql::USER,
+    };
+    let user = system_user(name)?;
+    for (disk, folder) in [("/dev/vdb", DATA), ("/dev/vdc", LOG)] {
+        take_disk(Path::new(disk), Path::new(folder))?;
+    }
+    fs::create_dir_all(STATE).map_err(step(format!("make {STATE}")))?;
+    own(Path::new(STATE), user)?;
+    let data = Path::new(DATA).join(engine.name());
+    let log = Path::new(LOG).join(engine.name());
+    let server = Server { engine, parameters: &parameters, service, data, log, user };
+    server.start()
+}
+
+/// Ends it in order and gives its disks back whole.
+pub(super) fn stop(service: &Service, mut child: Child) -> Result<(), AgentError> {
+    let id = Pid::from_child(&child);
+    let signal = match engine_of_store(&service.store.clone().unwrap_or_default()) {
+        Engine::Mariadb => Signal::TERM,
+        // Its fast end; the one by TERM waits for every client to leave.
+        Engine::Postgresql => Signal::INT,
+    };
+    kill_process(id, signal).map_err(step("end the database"))?;
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while child.try_wait().map_err(step("wait for the database's end"))?.is_none() {
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(AgentError::Service(format!(
+                "the database did not end within {} s",
+                ENDS_WITHIN.as_secs()
+            )));
+        }
+        thread::sleep(ASK_AGAIN_AFTER);
+    }
+    for folder in [LOG, DATA] {
+        match unmount(folder, UnmountFlags::empty()) {
+            // It was no disk.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(step(format!("unmount {folder}"))(error)),
+        }
+    }
+    rustix::fs::sync();
+    Ok(())
+}
+
+impl Server<'_> {
+    fn start(&self) -> Result<Started, AgentError> {
+        let is_new = !self.data.join("tilemark-made").exists();
+        if is_new {
+            for folder in [&self.data, &self.log] {
+                fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
+                own(folder, self.user)?;
+            }
+        }
+        let owner = self.owner();
+        let mut child = match self.engine {
+            Engine::Mariadb => mariadb::start(self, is_new)?,
+            Engine::Postgresql => postgresql::start(self, is_new)?,
+        };
+        let prepared = await_answer(&mut child, &owner, self).and_then(|()| self.prepare(&owner));
+        if let Err(error) = prepared {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
+        let port = match self.engine {
+            Engine::Mariadb => mariadb::PORT,
+            Engine::Postgresql => postgresql::PORT,
+        };
+        Ok(Started::process(port, child))
+    }
+
+    /// The store with the rows that are asked for, and the run's own user.
+    fn prepare(&self, owner: &DatabaseAddress) -> Result<(), AgentError> {
+        let failed = |error: StoreError| AgentError::Service(error.with_causes());
+        let database = DatabaseAddress { database: STORE_DATABASE.to_owned(), ..owner.clone() };
+        let holds = match tilemark_store::holds_store(&database) {
+            Err(StoreError::NoDatabase { .. }) => {
+                tilemark_store::create_database(owner, STORE_DATABASE).map_err(failed)?;
+                false
+            }
+            other => other.map_err(failed)?,
+        };
+        // Without a store's load nobody asks for its rows.
+        if !holds && self.service.store.is_some() {
+            let bad = |error: tilemark_store_data::StoreDataError| AgentError::Service(error.to_string());
+            let size = DataSize::from_bytes(self.parameters.data.get()).map_err(bad)?;
+            let threads = self.service.vcpus.max(1) as usize;
+            let generator = Arc::new(Generator::new(Store::of_size(size, DATA_SEED), threads).map_err(bad)?);
+            tilemark_store::load_database(&database, &generator, &mut |_| {}).map_err(failed)?;
+            tilemark_store::settle(&database).map_err(failed)?;
+        }
+        if let Some(credentials) = &self.service.credentials {
+            let password = Secret::new(&credentials.password);
+            tilemark_store::let_in(&database, &credentials.user, &password).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn owner(&self) -> DatabaseAddress {
+        match self.engine {
+            Engine::Mariadb => mariadb::owner(),
+            Engine::Postgresql => postgresql::owner(),
+        }
+    }
+
+    /// The server's settings as `name=value`, sized by the guest's memory.
+    fn settings(&self) -> Result<Vec<String>, AgentError> {
+        let durability = match self.parameters.durability {
+            StoreDurability::Full => Durability::Full,
+            StoreDurability::Relaxed => Durability::Relaxed,
+        };
+        let memory = self.service.memory.get();
+        let settings =
+            tilemark_store::server_settings(self.engine, memory, self.parameters.clients, durability);
+        let settings = settings.map_err(|error| AgentError::Service(error.to_string()))?;
+        Ok(settings.iter().map(tilemark_store::Setting::line).collect())
+    }
+
+    /// A program of this server, as the server's own user.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.uid(self.user.user).gid(self.user.group).current_dir("/").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a program to its end.
+    fn run(&self, command: &mut Command, what: &str) -> Result<(), AgentError> {
+        let output = command.output().map_err(step(format!("start {what}")))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [&output.stdout[..], &output.stderr[..]].concat();
+        let said = String::from_utf8_lossy(&said);
+        let last: Vec<&str> = said.trim_end().lines().rev().take(3).collect();
+        let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
+        Err(AgentError::Service(format!("{what} ended with {}: {last}", output.status)))
+    }
+
+    /// Notes that the server's own files are whole.
+    fn made(&self) -> Result<(), AgentError> {
+        let note = self.data.join("tilemark-made");
+        fs::write(&note, "").map_err(step(format!("write {}", note.display())))
+    }
+
+    /// A new file for the server's messages; what stands in it is printed if it does not start.
+    fn messages(&self) -> Result<File, AgentError> {
+        let path = Path::new(STATE).join("database.log");
+        File::create(&path).map_err(step(format!("make {}", path.display())))
+    }
+}
+
+/// Asks until the server answers, or is gone, or the time is over.
+fn await_answer(child: &mut Child, owner: &DatabaseAddress, server: &Server<'_>) -> Result<(), AgentError> {
+    let deadline = Instant::now() + ANSWERS_WITHIN;
+    loop {
+        let why = match tilemark_store::answers(owner) {
+            Ok(()) => return Ok(()),
+            Err(error) => error.with_causes(),
+        };
+        if let Ok(Some(status)) = child.try_wait() {
+            let log = fs::read_to_string(Path::new(STATE).join("database.log")).unwrap_or_default();
+            // Onto the console, where its error points to.
+            eprintln!("{log}");
+            return Err(AgentError::Service(format!("{} ended with {status}", server.engine)));
+        }
+        if Instant::now() > deadline {
+            let seconds = ANSWERS_WITHIN.as_secs();
+            return Err(AgentError::Service(format!(
+                "{} did not answer within {seconds} s: {why}",
+                server.engine
+            )));
+        }
+        thread::sleep(ASK_AGAIN_AFTER);
+    }
+}
+
+/// Mounts a disk, if the guest has it; a blank one gets a file system first.
+fn take_disk(disk: &Path, folder: &Path) -> Result<(), AgentError> {
+    fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
+    if !disk.exists() {
+        return Ok(());
+    }
+    if !has_file_system(disk)? {
+        // Blocks that fit the sectors of a cloned disk; all inode tables at once, so that nothing is written behind a
+        // measurement's back.
+        let output = Command::new("/usr/sbin/mkfs.ext4")
+            .args([
+                "-q",
+                "-F",
+                "-b",
+                "4096",
+                "-m",
+                "0",
+                "-i",
+                "65536",
+                "-E",
+                "lazy_itable_init=0,lazy_journal_init=0",
+            ])
+            .arg(disk)
+            .output()
+            .map_err(step("start mkfs.ext4"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(AgentError::Service(format!("mkfs.ext4 {}: {}", disk.display(), said.trim())));
+        }
+    }
+    mount(disk, folder, "ext4", MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV, None)
+        .map_err(step(format!("mount {} on {}", disk.display(), folder.display())))
+}
+
+/// Whether a disk holds an ext4: its magic number (fs/ext4/ext4.h) at byte 56 of the superblock, which begins at 1,024.
+fn has_file_system(disk: &Path) -> Result<bool, AgentError> {
+    let mut magic = [0; 2];
+    let read = File::open(disk).and_then(|file| file.read_exact_at(&mut magic, 1024 + 56));
+    read.map_err(step(format!("read {}", disk.display())))?;
+    Ok(u16::from_le_bytes(magic) == 0xEF53)
+}
+
+fn own(path: &Path, user: SystemUser) -> Result<(), AgentError> {
+    std::os::unix::fs::chown(path, Some(user.user), Some(user.group))
+        .map_err(step(format!("give {} to its user", path.display())))
+}
+
+/// Ids of a user that the server's package made.
+fn system_user(name: &str) -> Result<SystemUser, AgentError> {
+    let text = fs::read_to_string("/etc/passwd").map_err(step("read /etc/passwd"))?;
+    let of = |line: &str| {
+        let mut fields = line.strip_prefix(name)?.strip_prefix(':')?.split(':').skip(1);
+        Some(SystemUser { user: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
+    };
+    text.lines()
+        .find_map(of)
+        .ok_or_else(|| AgentError::Missing(format!("user `{name}`: its image lacks the database")))
+}

@@ -1,0 +1,58 @@
+//! MariaDB's part.
+
+use super::{STATE, Server};
+use crate::error::{AgentError, step};
+use std::{fs, process::Child};
+use tilemark_store::{DatabaseAddress, Endpoint, Engine};
+
+pub(super) const PORT: u16 = 3306;
+/// The user that the package made.
+pub(super) const USER: &str = "mysql";
+/// Where the server listens inside its guest.
+pub(crate) const SOCKET: &str = "/run/tilemark/mariadb.sock";
+const SETTINGS: &str = "/run/tilemark/mariadb.cnf";
+
+/// The system's root is the server's root, by its socket and without a password.
+pub(super) fn owner() -> DatabaseAddress {
+    DatabaseAddress {
+        engine: Engine::Mariadb,
+        endpoint: Endpoint::Socket { path: SOCKET.into(), port: PORT },
+        user: "root".to_owned(),
+        password: None,
+        database: "mysql".to_owned(),
+    }
+}
+
+pub(super) fn start(server: &Server<'_>, is_new: bool) -> Result<Child, AgentError> {
+    let (data, log) = (server.data.display(), server.log.display());
+    let mut lines = vec![
+        "[mysqld]".to_owned(),
+        format!("datadir={data}"),
+        format!("innodb_log_group_home_dir={log}"),
+        format!("socket={SOCKET}"),
+        format!("port={PORT}"),
+        format!("pid_file={STATE}/mariadb.pid"),
+        format!("tmpdir={data}"),
+        "bind_address=0.0.0.0".to_owned(),
+        "skip_name_resolve=ON".to_owned(),
+        // Caches begin cold in every repeat, whatever was warm when the template was frozen.
+        "innodb_buffer_pool_load_at_startup=OFF".to_owned(),
+        "innodb_buffer_pool_dump_at_shutdown=OFF".to_owned(),
+    ];
+    lines.extend(server.settings()?);
+    fs::write(SETTINGS, lines.join("\n") + "\n").map_err(step(format!("write {SETTINGS}")))?;
+    let defaults = format!("--defaults-file={SETTINGS}");
+    if is_new {
+        let mut install = server.command("/usr/bin/mariadb-install-db");
+        install.args([&defaults, "--auth-root-authentication-method=socket", "--skip-test-db"]);
+        // The server's root is let in by the name of the system's user, which is root and not the server's own.
+        install.arg("--auth-root-socket-user=root");
+        server.run(&mut install, "mariadb-install-db")?;
+        server.made()?;
+    }
+    let messages = server.messages()?;
+    let other = messages.try_clone().map_err(step("keep the database's messages"))?;
+    let mut command = server.command("/usr/sbin/mariadbd");
+    command.arg(&defaults).stdout(messages).stderr(other);
+    command.spawn().map_err(step("start mariadbd"))
+}

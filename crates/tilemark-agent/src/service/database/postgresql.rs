@@ -1,0 +1,61 @@
+//! PostgreSQL's part.
+
+use super::{STATE, Server};
+use crate::error::{AgentError, step};
+use std::{fs, path::PathBuf, process::Child};
+use tilemark_store::{DatabaseAddress, Endpoint, Engine};
+
+pub(super) const PORT: u16 = 5432;
+/// The user that the package made.
+pub(super) const USER: &str = "postgres";
+const PROGRAMS: &str = "/usr/lib/postgresql";
+
+/// The server's owner, by its socket and without a password: nobody else is in the guest.
+pub(super) fn owner() -> DatabaseAddress {
+    DatabaseAddress {
+        engine: Engine::Postgresql,
+        endpoint: Endpoint::Socket { path: STATE.into(), port: PORT },
+        user: USER.to_owned(),
+        password: None,
+        database: "postgres".to_owned(),
+    }
+}
+
+pub(super) fn start(server: &Server<'_>, is_new: bool) -> Result<Child, AgentError> {
+    let programs = programs()?;
+    if is_new {
+        let mut make = server.command(&programs.join("initdb").display().to_string());
+        make.args([
+            "--auth-local=trust",
+            "--auth-host=scram-sha-256",
+            "-U",
+            USER,
+            "-E",
+            "UTF8",
+            "--locale=C",
+        ]);
+        make.arg("-D").arg(&server.data).arg("-X").arg(server.log.join("wal"));
+        server.run(&mut make, "initdb")?;
+        let access = server.data.join("pg_hba.conf");
+        let rules = "local all all trust\nhost all all all scram-sha-256\n";
+        fs::write(&access, rules).map_err(step(format!("write {}", access.display())))?;
+        server.made()?;
+    }
+    let messages = server.messages()?;
+    let other = messages.try_clone().map_err(step("keep the database's messages"))?;
+    let mut command = server.command(&programs.join("postgres").display().to_string());
+    command.arg("-D").arg(&server.data).arg("-k").arg(STATE).args(["-p", &PORT.to_string()]);
+    command.args(["-c", "listen_addresses=0.0.0.0"]);
+    for line in server.settings()? {
+        command.args(["-c", &line]);
+    }
+    command.stdout(messages).stderr(other).spawn().map_err(step("start postgres"))
+}
+
+/// The folder of the newest version in the image.
+fn programs() -> Result<PathBuf, AgentError> {
+    let entries = fs::read_dir(PROGRAMS).map_err(step(format!("read {PROGRAMS}")))?;
+    let mut versions: Vec<PathBuf> = entries.flatten().map(|entry| entry.path().join("bin")).collect();
+    versions.sort();
+    versions.pop().ok_or_else(|| AgentError::Missing(format!("PostgreSQL in {PROGRAMS}")))
+}

@@ -1,0 +1,9 @@
+//! The service of this guest: one at a time, started once. What it is made of stands in `tilemark-workloads`.
+
+mod broker;
+mod database;
+mod running;
+mod web;
+
+pub(crate) use database::MARIADB_SOCKET;
+pub(crate) use running::Services;

@@ -1,0 +1,79 @@
+//! The one service that runs in this guest, whichever it is.
+
+use super::{broker, database, web};
+use crate::error::{AgentError, step};
+use std::process::Child;
+use tilemark_agent_protocol::Service;
+use tilemark_broker::Broker;
+use tilemark_plan::scenario::Role;
+
+/// The running service, if any.
+#[derive(Default)]
+pub(crate) struct Services {
+    running: Option<Running>,
+}
+
+struct Running {
+    service: Service,
+    started: Started,
+}
+
+/// A service that answers.
+pub(in crate::service) struct Started {
+    /// TCP port, 0 when the role serves nobody.
+    pub(in crate::service) port: u16,
+    /// Its process, if it has one.
+    pub(in crate::service) child: Option<Child>,
+    /// The reference broker, which runs in this very process.
+    pub(in crate::service) broker: Option<Broker>,
+}
+
+impl Started {
+    /// A service that is a process.
+    pub(in crate::service) fn process(port: u16, child: Child) -> Self {
+        Self { port, child: Some(child), broker: None }
+    }
+
+    /// Nothing runs until a load begins.
+    fn nothing() -> Self {
+        Self { port: 0, child: None, broker: None }
+    }
+}
+
+impl Services {
+    /// Starts it and waits until it answers. The same service again is no error: a clone's runs already.
+    pub(crate) fn start(&mut self, service: &Service) -> Result<u16, AgentError> {
+        match &self.running {
+            Some(running) if running.service == *service => return Ok(running.started.port),
+            Some(_) => return Err(AgentError::Refused("another service runs in this guest")),
+            None => {}
+        }
+        let started = match service.role {
+            Role::Web => web::start(service)?,
+            // Their work is started by a load, or there is none.
+            Role::Idle | Role::Disk | Role::Compute => Started::nothing(),
+            Role::Broker => broker::start(service)?,
+            Role::Database => database::start(service)?,
+        };
+        let port = started.port;
+        self.running = Some(Running { service: service.clone(), started });
+        Ok(port)
+    }
+
+    /// Ends it and waits until it is gone.
+    pub(crate) fn stop(&mut self) -> Result<(), AgentError> {
+        let Some(Running { service, started }) = self.running.take() else { return Ok(()) };
+        // Dropped, a broker ends.
+        drop(started.broker);
+        let Some(mut child) = started.child else { return Ok(()) };
+        match service.role {
+            // Its disks shall be whole and free afterwards.
+            Role::Database => database::stop(&service, child),
+            _ => {
+                let _ = child.kill();
+                child.wait().map_err(step("wait for the service's end"))?;
+                Ok(())
+            }
+        }
+    }
+}

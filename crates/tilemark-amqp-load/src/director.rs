@@ -1,0 +1,68 @@
+//! Who leads several loads that are one: they begin together, are counted as they go, and may be ended.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Messages up to now, counted as batches of them go through.
+#[derive(Debug, Default)]
+pub struct Gauge {
+    published: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Gauge {
+    pub(crate) fn count_published(&self, count: u64) {
+        self.published.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_received(&self, count: u64) {
+        self.received.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Messages that publishers have handed to the kernel.
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
+    }
+
+    /// Deliveries that subscribers have taken, duplicates and damaged ones too.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether a load that stands ready may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cue {
+    /// Now.
+    Begin,
+    /// Not at all: another load failed, or the user wanted it to end.
+    CalledOff,
+}
+
+/// Leads loads; their threads ask it.
+pub trait Director: Sync {
+    /// A publisher or subscriber begins: called on its own thread, before it connects.
+    fn thread_begins(&self);
+    /// All threads of a load are connected. May wait, so that several loads begin together.
+    fn ready(&self) -> Cue;
+    /// Whether to end early. What was done up to then is accounted for.
+    fn is_over(&self) -> bool;
+    /// Where messages are counted.
+    fn gauge(&self) -> &Gauge;
+}
+
+/// A load by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Alone(Gauge);
+
+impl Director for Alone {
+    fn thread_begins(&self) {}
+    fn ready(&self) -> Cue {
+        Cue::Begin
+    }
+    fn is_over(&self) -> bool {
+        false
+    }
+    fn gauge(&self) -> &Gauge {
+        &self.0
+    }
+}

@@ -1,0 +1,120 @@
+//! By what a template is known: image, kernel, agent, QEMU's version, its full command line, and the service. A clone is only
+//! ever made from a template with its own key.
+
+use super::{
+    command::{Birth, arguments},
+    settings::{QemuSettings, QemuVersion},
+};
+use crate::error::{GuestError, file};
+use sha2::{Digest, Sha256};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use tilemark_agent_protocol::Service;
+use tilemark_plan::plan::GuestPlan;
+
+/// The key of a template for guests such as this one.
+pub(super) fn template_key(
+    settings: &QemuSettings,
+    version: QemuVersion,
+    plan: &GuestPlan,
+    service: &Service,
+) -> Result<String, GuestError> {
+    // A template serves guests of any name: the name on the command line is none of its business.
+    let like = GuestPlan { name: "template".to_owned(), ..plan.clone() };
+    let mut hash = Sha256::new();
+    hash.update(version.to_string());
+    hash.update(arguments(settings, &like, &[], Birth::Template).join("\0"));
+    // A path may come to hold something else while a run goes on: a kernel that is built anew, a QEMU installed over
+    // the old one.
+    for path in [&settings.binary, &settings.vmlinux, &settings.root_erofs] {
+        hash.update(path.as_os_str().as_encoded_bytes());
+        hash.update(content_mark(path)?);
+    }
+    for disk in &plan.disks {
+        hash.update(disk.size.get().to_be_bytes());
+    }
+    hash.update(&settings.initramfs);
+    hash.update(serde_json::to_vec(service).expect("a service is plain data"));
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Stands for the content of a file without reading hundreds of megabytes: which file it is, its size and when it was
+/// last changed (ctime, which nobody can set). A template lives no longer than its run, so this need not mean
+/// anything on another host or after a copy.
+fn content_mark(path: &Path) -> Result<String, GuestError> {
+    let found = fs::metadata(path).map_err(file("look at", path))?;
+    let times = [found.ctime(), found.ctime_nsec()];
+    Ok(format!("{} {} {} {times:?}", found.dev(), found.ino(), found.size()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{disks::DiskFolders, qemu::settings::Accelerator};
+    use std::{collections::BTreeSet, path::PathBuf};
+    use tilemark_plan::{
+        plan::{MacAddress, guest_address},
+        scenario::Role,
+    };
+    use tilemark_units::Bytes;
+
+    #[test]
+    fn a_template_is_known_by_what_its_files_hold_and_not_by_their_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, name).unwrap();
+            path
+        };
+        let mut settings = QemuSettings {
+            accelerator: Accelerator::Emulated,
+            binary: place("qemu"),
+            machine: "pc".to_owned(),
+            vmlinux: place("vmlinux"),
+            initramfs: b"agent".to_vec(),
+            root_erofs: place("root"),
+            folder: PathBuf::new(),
+            disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
+        };
+        let version = QemuVersion { major: 7, minor: 2, micro: 0 };
+        let mut plan = GuestPlan {
+            name: "a".to_owned(),
+            index: 0,
+            tile: 1,
+            role: Role::Idle,
+            broker: Default::default(),
+            vcpus: 1,
+            memory: Bytes::from_mib(96),
+            disks: Vec::new(),
+            mac: MacAddress::of_guest(0),
+            address: guest_address(0),
+            processors: Vec::new(),
+        };
+        let service = Service {
+            role: Role::Idle,
+            memory: plan.memory,
+            vcpus: 1,
+            web: None,
+            broker: None,
+            store: None,
+            credentials: None,
+        };
+        let key = |settings: &QemuSettings, plan: &GuestPlan| {
+            template_key(settings, version, plan, &service).unwrap()
+        };
+        let mut keys = BTreeSet::from([key(&settings, &plan)]);
+        plan.name = "b".to_owned();
+        assert!(keys.contains(&key(&settings, &plan)), "a guest's name makes no other template");
+        // The same path and as many bytes, and yet another kernel, image or QEMU.
+        for name in ["vmlinux", "root", "qemu"] {
+            fs::write(folder.path().join(name), name.to_uppercase()).unwrap();
+            assert!(keys.insert(key(&settings, &plan)), "{name} was replaced unnoticed");
+        }
+        settings.initramfs = b"other".to_vec();
+        assert!(keys.insert(key(&settings, &plan)), "another agent");
+        plan.memory = Bytes::from_mib(128);
+        assert!(keys.insert(key(&settings, &plan)), "another memory");
+        fs::remove_file(&settings.vmlinux).unwrap();
+        let missing = template_key(&settings, version, &plan, &service).unwrap_err().to_string();
+        assert!(missing.starts_with("cannot look at") && missing.ends_with("vmlinux"), "{missing}");
+    }
+}

@@ -1,0 +1,50 @@
+//! Telemetry alone, as a run has it, until standard input ends; then one JSON line of what it cost: `telemetry PID… < PIPE`.
+//! `cargo xtask bench telemetry` turns it on and off beside a load.
+
+use std::{
+    io::Read,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::{Duration, Instant},
+};
+use tilemark_host::telemetry::{Sampler, Watched, WatchedKind, difference};
+
+fn main() {
+    let watched: Vec<Watched> = std::env::args()
+        .skip(1)
+        .map(|pid| Watched {
+            name: format!("guest-{pid}"),
+            kind: WatchedKind::QemuGuest,
+            pids: vec![pid.parse().expect("a process id")],
+            group: None,
+        })
+        .collect();
+    let (sender, over) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        // Whatever is read, only the end counts.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        drop(sender);
+    });
+    let mut sampler = Sampler::new(&watched).expect("this host has /proc");
+    let mut before = sampler.sample();
+    let (start, mut seconds, mut readings) = (Instant::now(), 0, Vec::new());
+    loop {
+        seconds += 1;
+        let left = (start + Duration::from_secs(seconds)).saturating_duration_since(Instant::now());
+        if over.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+            break;
+        }
+        let after = sampler.sample();
+        readings.push(difference(&before, &after).reading_us);
+        before = after;
+    }
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let used =
+        Duration::new(used.tv_sec.cast_unsigned(), u32::try_from(used.tv_nsec).expect("below a second"));
+    readings.sort_by(f64::total_cmp);
+    println!(
+        "{{\"watched\":{},\"reading_us\":{},\"processor_fraction\":{}}}",
+        watched.len(),
+        readings.get(readings.len() / 2).copied().unwrap_or_default(),
+        used.as_secs_f64() / start.elapsed().as_secs_f64()
+    );
+}

@@ -1,0 +1,320 @@
+//! An open loop of blocking operations: each of some threads takes the next intended time, sleeps until
+//! then, and does its operation to the end. For work that has no socket to wait on, such as a disk's.
+//!
+//! ```text
+//! schedule ──next intended time──> a free thread ──sleeps──> operation ──sample──> account
+//!              (no thread free: wait; latency counts on)
+//! ```
+
+use crate::{
+    LoadError, Stop,
+    account::Account,
+    clock::{self, SECOND_NS},
+    conversation::Verdict,
+    run::nanoseconds,
+    sample::{Ended, LastAnswer, NO_LATENESS, Sample},
+    schedule::Schedule,
+    sender::{Scheduling, prepare_thread},
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::{
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
+};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream};
+
+/// Something that is done again and again, each time to its end.
+pub trait Operation: Send {
+    /// Does it once and says how it went. It may block.
+    fn perform(&mut self) -> Performed;
+}
+
+/// How an operation went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Performed {
+    /// Whether it was right.
+    pub verdict: Verdict,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// What went wrong, in words.
+    pub trouble: Option<String>,
+}
+
+/// Does the open loop `stream` of a job, as many operations at the same time as there are, and tells
+/// `events`. The last event is [`LoadEvent::Done`]; an error is returned and not told.
+///
+/// Latency counts from the intended start. There is no lateness: a thread that wakes late on a busy
+/// processor is what the users of that processor feel, since these threads run where the work belongs.
+pub fn run_blocking(
+    job: &LoadJob,
+    stream: &Stream,
+    operations: Vec<Box<dyn Operation>>,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<(), LoadError> {
+    let schedule = Schedule::new(&stream.demand, stream.seed, stream.id)?;
+    let (Some(schedule), false) = (schedule, operations.is_empty()) else { return Err(LoadError::Nothing) };
+    let warmup_ns = nanoseconds(job.warmup.get());
+    let length_ns = nanoseconds(job.length.get());
+    let threads = operations.len();
+    let sender = Sender { workers: threads as u32, real_time: false, timer_slack_ns: 1, pinned: false };
+    let mut account = Account::new([(stream.id, 1)].into_iter(), 0);
+    events(LoadEvent::Started(sender));
+    let queue = Mutex::new(Queue::new(schedule, warmup_ns, length_ns));
+    let line = Line { queue: &queue, origin_ns: clock::now(), warmup_ns, stop };
+    let last = thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
+        for (index, mut operation) in operations.into_iter().enumerate() {
+            let tell = tell.clone();
+            thread::Builder::new()
+                .name(format!("load-{index}"))
+                .spawn_scoped(scope, move || line.work(&mut *operation, &tell))
+                .map_err(|source| LoadError::Kernel { doing: "start a thread", source })?;
+        }
+        drop(tell);
+        listen(&told, threads, &mut account, events)
+    })?;
+    let last_answers = vec![LastAnswer { stream: 0, at_ns: last.at_ns }];
+    let ended = Ended { schedule_ns: length_ns, last_answers, cpu_ns: last.cpu_ns };
+    let totals = account.totals(&[ended], last.cpu_ns, events);
+    events(LoadEvent::Done(totals));
+    Ok(())
+}
+
+/// When the last operation ended, and the processor time of all.
+#[derive(Default)]
+struct Last {
+    at_ns: u64,
+    cpu_ns: u64,
+}
+
+/// Makes events of what the threads tell, until all have ended.
+fn listen(
+    told: &mpsc::Receiver<Told>,
+    mut threads: usize,
+    account: &mut Account,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<Last, LoadError> {
+    let mut last = Last::default();
+    while threads > 0 {
+        match told.recv().map_err(|_| LoadError::SenderLost)? {
+            Told::Offered { second, count } => account.offered(0, second, count),
+            Told::Sample { sample, at_ns, trouble } => {
+                account.samples(&[sample]);
+                trouble.into_iter().for_each(|text| account.trouble(0, text));
+                account.close_ready(events);
+                last.at_ns = last.at_ns.max(at_ns);
+            }
+            Told::Ended { cpu_ns } => {
+                threads -= 1;
+                last.cpu_ns += cpu_ns;
+            }
+        }
+    }
+    Ok(last)
+}
+
+/// What threads and queue tell the account.
+enum Told {
+    /// So many were intended in a second that is over.
+    Offered { second: u32, count: u64 },
+    /// One ended, so long after the measurement's start.
+    Sample { sample: Sample, at_ns: u64, trouble: Option<String> },
+    /// A thread's last word: the processor time of its measured operations.
+    Ended { cpu_ns: u64 },
+}
+
+/// The intended times that nobody has taken yet.
+struct Queue {
+    schedule: Schedule,
+    warmup_ns: u64,
+    end_ns: u64,
+    second: u32,
+    offered: u64,
+    is_over: bool,
+}
+
+impl Queue {
+    fn new(schedule: Schedule, warmup_ns: u64, length_ns: u64) -> Self {
+        let end_ns = warmup_ns + length_ns;
+        Self { schedule, warmup_ns, end_ns, second: 0, offered: 0, is_over: false }
+    }
+
+    /// The next intended time, from the start of the schedule; `None` after the last. Tells of seconds that
+    /// are over.
+    fn next(&mut self, tell: &mpsc::Sender<Told>) -> Option<u64> {
+        if self.is_over {
+            return None;
+        }
+        let intended = self.schedule.next().filter(|time| *time < self.end_ns);
+        let until = match intended {
+            Some(time) => second_of(time, self.warmup_ns).unwrap_or(0),
+            None => (self.end_ns - self.warmup_ns).div_ceil(SECOND_NS) as u32,
+        };
+        while self.second < until {
+            // The account listens until every thread has ended.
+            let _ = tell.send(Told::Offered { second: self.second, count: self.offered });
+            (self.second, self.offered) = (self.second + 1, 0);
+        }
+        self.is_over = intended.is_none();
+        self.offered += u64::from(intended.is_some_and(|time| time >= self.warmup_ns));
+        intended
+    }
+}
+
+/// The second of the measurement to which an intended time belongs; `None` in the warm-up.
+fn second_of(intended_ns: u64, warmup_ns: u64) -> Option<u32> {
+    Some((intended_ns.checked_sub(warmup_ns)? / SECOND_NS) as u32)
+}
+
+/// What every thread knows.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    queue: &'a Mutex<Queue>,
+    origin_ns: u64,
+    warmup_ns: u64,
+    stop: &'a Stop,
+}
+
+impl Line<'_> {
+    /// One thread's whole life.
+    fn work(&self, operation: &mut dyn Operation, tell: &mpsc::Sender<Told>) {
+        prepare_thread(None, Scheduling::Ordinary);
+        let mut cpu_before = None;
+        while let Some(intended) = self.take(tell) {
+            if !self.sleep_until(self.origin_ns + intended) {
+                break;
+            }
+            let second = second_of(intended, self.warmup_ns);
+            if second.is_some() && cpu_before.is_none() {
+                cpu_before = Some(clock::thread_cpu());
+            }
+            let performed = operation.perform();
+            let ended = clock::now() - self.origin_ns;
+            if let Some(second) = second {
+                let sample = Sample {
+                    stream: 0,
+                    second,
+                    latency: ended.saturating_sub(intended),
+                    lateness: NO_LATENESS,
+                    body_bytes: performed.bytes,
+                    verdict: performed.verdict,
+                };
+                let at_ns = ended.saturating_sub(self.warmup_ns);
+                let _ = tell.send(Told::Sample { sample, at_ns, trouble: performed.trouble });
+            }
+        }
+        let cpu_ns = cpu_before.map_or(0, |before| clock::thread_cpu() - before);
+        let _ = tell.send(Told::Ended { cpu_ns });
+    }
+
+    fn take(&self, tell: &mpsc::Sender<Told>) -> Option<u64> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).next(tell)
+    }
+
+    /// Whether that time came before a stop was asked.
+    fn sleep_until(&self, time_ns: u64) -> bool {
+        loop {
+            let left = time_ns.saturating_sub(clock::now());
+            if self.stop.is_asked() {
+                return false;
+            }
+            if left == 0 {
+                return true;
+            }
+            let left = Timespec { tv_sec: (left / SECOND_NS) as i64, tv_nsec: (left % SECOND_NS) as i64 };
+            let descriptor = self.stop.descriptor();
+            // A signal wakes early, and the loop sleeps on.
+            let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&left));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{Gathered, decode};
+    use std::{net::SocketAddr, sync::Arc};
+    use tilemark_agent_protocol::StreamWork;
+    use tilemark_plan::{plan::Demand, scenario::Arrival, workload::WebParameters};
+    use tilemark_units::{Rate, Span};
+
+    /// Takes turns in being right and failing, and may ask for a stop.
+    struct Turns {
+        done: u64,
+        stop_after: Option<(u64, Arc<Stop>)>,
+    }
+
+    impl Operation for Turns {
+        fn perform(&mut self) -> Performed {
+            self.done += 1;
+            if let Some((_, stop)) = self.stop_after.as_ref().filter(|(after, _)| *after == self.done) {
+                stop.ask();
+            }
+            let is_right = !self.done.is_multiple_of(2);
+            Performed {
+                verdict: if is_right { Verdict::Right } else { Verdict::Failed },
+                bytes: 10,
+                trouble: (!is_right).then(|| "broken".to_owned()),
+            }
+        }
+    }
+
+    fn job(length: Span) -> LoadJob {
+        let demand = Demand::Open {
+            rate: Rate::per_second(1000.0).unwrap(),
+            arrival: Arrival::Even,
+            burst_every: Span::from_seconds(5),
+            burst_length: Span::from_seconds(1),
+        };
+        let target = SocketAddr::from(([127, 0, 0, 1], 0));
+        let work = StreamWork::Web(WebParameters::default());
+        LoadJob {
+            streams: vec![Stream { id: 4, target, demand, connections: 1, seed: 1, work }],
+            processors: Vec::new(),
+            warmup: Span::from_milliseconds(50),
+            length,
+            requests_max: 0,
+        }
+    }
+
+    fn gather(job: &LoadJob, operations: Vec<Box<dyn Operation>>, stop: &Stop) -> Gathered {
+        let mut gathered = Gathered::default();
+        run_blocking(job, &job.streams[0], operations, stop, &mut |event| gathered.take(event)).unwrap();
+        gathered
+    }
+
+    #[test]
+    fn every_intended_operation_is_counted_once_and_the_warm_up_is_not() {
+        let operations: Vec<Box<dyn Operation>> = vec![
+            Box::new(Turns { done: 0, stop_after: None }),
+            Box::new(Turns { done: 0, stop_after: None }),
+        ];
+        let gathered = gather(&job(Span::from_milliseconds(1200)), operations, &Stop::new().unwrap());
+        let counts = gathered.totals[0].counts;
+        assert_eq!((counts.offered, counts.completed + counts.failed, counts.bytes), (1200, 1200, 12_000));
+        let seconds: Vec<(u32, u64)> =
+            gathered.seconds.iter().map(|second| (second.second, second.counts.offered)).collect();
+        assert_eq!(seconds, [(0, 1000), (1, 200)]);
+        assert_eq!(decode(&gathered.totals[0].latency).unwrap().len(), 1200);
+        assert_eq!(gathered.totals[0].errors[0], "broken");
+    }
+
+    #[test]
+    fn a_stop_wakes_those_who_sleep_and_the_totals_still_come() {
+        let stop = Arc::new(Stop::new().unwrap());
+        let operation = Turns { done: 0, stop_after: Some((1_100, Arc::clone(&stop))) };
+        let gathered = gather(&job(Span::from_seconds(3600)), vec![Box::new(operation)], &stop);
+        let counts = gathered.totals[0].counts;
+        assert_eq!(counts.offered, 1_000, "the last whole second is kept");
+    }
+
+    #[test]
+    fn a_closed_loop_is_not_its_business() {
+        let mut job = job(Span::from_seconds(1));
+        job.streams[0].demand = Demand::Closed;
+        let operation: Box<dyn Operation> = Box::new(Turns { done: 0, stop_after: None });
+        let result = run_blocking(&job, &job.streams[0], vec![operation], &Stop::new().unwrap(), &mut |_| ());
+        assert!(matches!(result, Err(LoadError::Nothing)));
+    }
+}

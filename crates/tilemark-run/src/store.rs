@@ -1,0 +1,207 @@
+//! The online store alone: `tilemark load store` and `tilemark data store --into`, against any database.
+
+use crate::{
+    conduct::{self, Listener},
+    data::StoreDataRequest,
+    wire::{Failure, FailureCode, Progress},
+};
+use serde::Serialize;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_store::{Demand, LoadProgress, LoadedTable, Pace, Secret, StoreError, load_database, run_load};
+
+pub use tilemark_store::{Arrivals, DatabaseAddress, Latency, LoadResult, Status};
+
+/// A password that no list of processes shows: taken from here when the address has none.
+pub const PASSWORD_VARIABLE: &str = "TILEMARK_DATABASE_PASSWORD";
+
+/// A store load that was asked for.
+#[derive(Debug, Clone)]
+pub struct StoreAlone {
+    /// Where the database is; printing it shows no password.
+    pub database: DatabaseAddress,
+    /// Clients, each with a connection.
+    pub clients: u32,
+    /// Seconds before measuring.
+    pub warmup: u64,
+    /// Seconds measured.
+    pub seconds: u64,
+    /// Orders a second by all clients together; nothing: each orders again when it was served.
+    pub rate: Option<f64>,
+    /// How orders of a rate are spread.
+    pub arrivals: Arrivals,
+    /// Mean pause of a client after an order, without a rate.
+    pub think_time: f64,
+    /// Orders of new customers, of 100.
+    pub new_customer_percent: u32,
+    /// Looks at the catalogue before an order, mean.
+    pub searches: u32,
+    /// Rows asked for at each look, mean.
+    pub search_rows: u32,
+    /// Lines of an order, mean.
+    pub items: u32,
+    /// Seed of all draws.
+    pub seed: u64,
+}
+
+/// Understands an address; the password may stand in the environment instead.
+pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {
+    let mut address: DatabaseAddress = text.parse().map_err(failed)?;
+    if address.password.is_none() {
+        address.password = std::env::var(PASSWORD_VARIABLE).ok().map(Secret::new);
+    }
+    Ok(address)
+}
+
+/// Sends the store's customers to a database that holds a store, and audits it.
+pub fn load(asked: &StoreAlone, listener: &mut dyn Listener) -> Result<LoadResult, Failure> {
+    let pace = match asked.rate {
+        Some(orders_per_second) => Pace::Open { orders_per_second, arrivals: asked.arrivals },
+        None => Pace::Closed { think_time: seconds(asked.think_time)? },
+    };
+    let demand = Demand {
+        clients: asked.clients,
+        pace,
+        warmup: Duration::from_secs(asked.warmup),
+        measure: Duration::from_secs(asked.seconds),
+        new_customer_percent: asked.new_customer_percent,
+        searches_mean: asked.searches,
+        search_rows_mean: asked.search_rows,
+        items_mean: asked.items,
+        seed: asked.seed,
+    };
+    let stop = AtomicBool::new(false);
+    let expected = (asked.warmup + asked.seconds) as f64;
+    let (ended, end) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let result = run_load(&asked.database, &demand, &stop);
+            drop(ended);
+            result
+        });
+        let began = Instant::now();
+        // Ends at once when the load drops its end.
+        while let Err(mpsc::RecvTimeoutError::Timeout) = end.recv_timeout(Duration::from_millis(200)) {
+            if conduct::interrupted() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            let seconds_done = began.elapsed().as_secs_f64();
+            let doing = if seconds_done < expected { "orders are sent" } else { "the database is audited" };
+            let doing = doing.to_owned();
+            listener.progress(&Progress { doing, seconds_done, seconds_expected: expected });
+        }
+        run.join().expect("the load reports its failures as errors").map_err(failed)
+    })
+    .map(on_this_host)
+}
+
+/// No figure of a host that is itself emulated is trusted.
+fn on_this_host(mut result: LoadResult) -> LoadResult {
+    if let Some(reason) = crate::prepare::emulated_reason() {
+        result.verdict.status = Status::NotTrusted;
+        result.verdict.reasons.push(reason);
+    }
+    result
+}
+
+fn seconds(time: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(time).map_err(|_| {
+        Failure::told(FailureCode::BadInput, format!("`--think-time {time}` is no time"), "say 0 or more")
+    })
+}
+
+/// A store that was loaded into a database.
+#[derive(Debug, Clone, Serialize)]
+pub struct StoreLoaded {
+    /// Where, without password.
+    pub database: String,
+    /// What the server says it is.
+    pub server: String,
+    /// Tables with rows, bytes and checksums.
+    pub tables: Vec<LoadedTable>,
+    /// Bytes of CSV that were sent.
+    pub bytes: u64,
+    /// How long it took, checks included.
+    pub seconds: f64,
+}
+
+/// Makes the store in an empty database: rows go from the generator straight into its bulk loader.
+pub fn load_into(
+    request: &StoreDataRequest,
+    database: &DatabaseAddress,
+    listener: &mut dyn Listener,
+) -> Result<StoreLoaded, Failure> {
+    let generator = Arc::new(crate::data::generator(request)?);
+    let stop = generator.stop_flag();
+    let began = Instant::now();
+    let loaded = load_database(database, &generator, &mut |at| {
+        if conduct::interrupted() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let seconds_done = began.elapsed().as_secs_f64();
+        let (doing, part) = match at {
+            LoadProgress::Rows { bytes, bytes_expected } => {
+                ("loading rows", ROWS_PART * bytes as f64 / bytes_expected.max(1) as f64)
+            }
+            LoadProgress::Checking => ("making foreign keys and checking", ROWS_PART),
+        };
+        let seconds_expected = if part > 0.0 { seconds_done / part } else { 0.0 };
+        listener.progress(&Progress { doing: doing.to_owned(), seconds_done, seconds_expected });
+    })
+    .map_err(failed)?;
+    let bytes = loaded.tables.iter().map(|table| table.sum.bytes).sum();
+    let seconds = began.elapsed().as_secs_f64();
+    let (server, tables) = (loaded.server, loaded.tables);
+    Ok(StoreLoaded { database: database.to_string(), server, tables, bytes, seconds })
+}
+
+/// Part of a load's time in which rows are sent and indexed; the rest makes foreign keys and checks.
+const ROWS_PART: f64 = 0.85;
+
+/// What was asked wrongly is the user's to change; everything else is the database's or its host's.
+pub(crate) fn failed(error: StoreError) -> Failure {
+    let remedy = error.remedy();
+    let code = match &error {
+        StoreError::Address(_) | StoreError::Demand(_) => FailureCode::BadInput,
+        _ => FailureCode::HostUnfit,
+    };
+    Failure::new(code, &error, remedy)
+}
+
+/// What to tell about an address that shows one.
+pub fn password_advice() -> String {
+    format!(
+        "the password stands in the list of processes; leave it out of the address and set {PASSWORD_VARIABLE} instead"
+    )
+}
+
+/// Whether an address has a password in it, which a list of processes shows to everybody.
+pub fn shows_password(text: &str) -> bool {
+    text.split_once("://")
+        .is_some_and(|(_, rest)| rest.split_once('@').is_some_and(|(user, _)| user.contains(':')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_an_address_is_seen_and_one_in_no_address_is_not() {
+        assert!(shows_password("mysql://web:tiger@db/store"));
+        assert!(!shows_password("mysql://web@db:3306/store"));
+    }
+
+    #[test]
+    fn nonsense_is_bad_input_and_a_missing_server_is_not() {
+        assert_eq!(address("mysql://db").unwrap_err().code, FailureCode::BadInput);
+        let down = StoreError::Down { address: "x".into(), source: "refused".into() };
+        assert_eq!(failed(down).code, FailureCode::HostUnfit);
+    }
+}

@@ -1,0 +1,79 @@
+//! Hosts that are not as a run needs them: named, with the remedy, the right exit code, and nothing left behind. Root and an
+//! image are needed.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Said, TILEMARK, real::Real};
+use std::{collections::BTreeSet, fs, os::unix::fs::FileExt, process::Command};
+
+const RUN: [&str; 8] = ["run", "web", "--on", "native", "--offline", "--tiles", "1", "--json"];
+
+#[track_caller]
+fn refused(real: &Real, said: &Said, code: i32, message: &str, remedy: &str) {
+    assert_eq!(said.code, Some(code), "{said:?}");
+    let error = &said.json()["error"];
+    assert!(error["message"].as_str().unwrap().contains(message), "{said:?}");
+    assert!(error["remedy"].as_str().unwrap().contains(remedy), "{said:?}");
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+#[test]
+fn an_image_that_fails_its_hash_is_not_used() {
+    let Some(real) = Real::new() else { return };
+    let images = fs::read_dir(real.home.path().join("cache/images")).unwrap().flatten();
+    let root = images.map(|entry| entry.path().join("root.erofs")).find(|path| path.exists()).unwrap();
+    let file = fs::File::options().read(true).write(true).open(&root).unwrap();
+    let mut byte = [0];
+    file.read_at(&mut byte, 1 << 20).unwrap();
+    file.write_at(&[byte[0] ^ 1], 1 << 20).unwrap();
+    let said = real.home.says(&RUN);
+    refused(&real, &said, 3, "root.erofs has changed: its SHA-256 is", "image build --refresh");
+    assert!(fs::read_dir(real.home.path().join("runs")).unwrap().next().is_none(), "no record of it");
+}
+
+/// The command with a disk of this size as its home, in a mount namespace of its own; `fill` leaves no room on it.
+fn on_a_disk_of(real: &Real, size: &str, fill: Fill) -> Said {
+    let script = r#"
+        mount --make-rprivate / && mkdir -p "$1/disk" && mount -t tmpfs -o size="$2" tilemark-test "$1/disk" || exit 99
+        ln -s "$1/cache" "$1/disk/cache" && mkdir "$1/disk/runs" "$1/disk/state" || exit 99
+        [ "$3" = full ] && dd if=/dev/zero of="$1/disk/filler" bs=4k 2>/dev/null
+        shift 3; exec env TILEMARK_HOME="$HOME_OF_TEST/disk" "$@""#;
+    let home = real.home.path();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(home).arg(size);
+    command.arg(match fill {
+        Fill::Nothing => "empty",
+        Fill::All => "full",
+    });
+    command.env("HOME_OF_TEST", home).arg(TILEMARK).args(RUN);
+    Said::of(&command.output().unwrap())
+}
+
+enum Fill {
+    Nothing,
+    All,
+}
+
+#[test]
+fn a_disk_with_too_little_space_stops_the_run_before_it_begins_a_pass() {
+    let Some(real) = Real::new() else { return };
+    let said = on_a_disk_of(&real, "64m", Fill::Nothing);
+    refused(&real, &said, 3, "of disk space is left", "free");
+}
+
+#[test]
+fn a_full_disk_is_named_and_leaves_nothing() {
+    let Some(real) = Real::new() else { return };
+    let said = on_a_disk_of(&real, "1m", Fill::All);
+    refused(&real, &said, 3, "No space left on device", "TILEMARK_HOME");
+}
+
+#[test]
+fn a_qemu_that_is_not_there_is_the_hosts_lack_and_no_guests_fault() {
+    let Some(real) = Real::new() else { return };
+    let emulated = ["run", "web", "--on", "emulated", "--offline", "--tiles", "1", "--json"];
+    let said = real.home.says(&[&emulated[..], &["--set", "qemu.binary=/nowhere/qemu"]].concat());
+    refused(&real, &said, 3, "no QEMU found; looked for /nowhere/qemu", "install qemu-system-x86");
+}

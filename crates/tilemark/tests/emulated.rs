@@ -1,0 +1,113 @@
+//! Whole runs with emulated guests, for real: root, QEMU and an image are needed.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::real::{Process, Real, Running, keeper_of, kills, moments};
+use rustix::process::Signal;
+use std::{fs, thread, time::Duration};
+
+/// Two emulated web guests, cloned from a template, under load for longer than any kill waits.
+const RUN: [&str; 13] = [
+    "run",
+    "web",
+    "--on",
+    "emulated",
+    "--offline",
+    "--tiles",
+    "2",
+    "--set",
+    "measure.repeats=1",
+    "--set",
+    "measure.warmup=1s",
+    "--set",
+    "measure.length=60s",
+];
+
+/// Something that a run comes to; a kill is counted from there.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// The keeper lives.
+    Keeper,
+    /// The template boots.
+    Template,
+    /// Its clones are being made ready, beside each other.
+    Clones,
+    /// All are ready, and the load begins.
+    Load,
+}
+
+impl Moment {
+    fn wait(self, running: &mut Running<'_>) {
+        let qemus = |real: &Real| {
+            let keeper = i32::try_from(keeper_of(real)?.keeper?).ok()?;
+            let all = Process::descendants(keeper);
+            Some(all.iter().filter(|process| process.name.starts_with("qemu-system")).count())
+        };
+        running.until(&format!("{self:?}"), |real| match self {
+            Self::Keeper => keeper_of(real).map(|_| ()),
+            Self::Template => (qemus(real)? >= 1).then_some(()),
+            Self::Clones => (qemus(real)? >= 2).then_some(()),
+            Self::Load => {
+                let mut runs = fs::read_dir(real.home.path().join("runs")).ok()?.flatten();
+                runs.any(|run| {
+                    fs::read_to_string(run.path().join("events.ndjson"))
+                        .is_ok_and(|text| text.contains("guests-ready"))
+                })
+                .then_some(())
+            }
+        });
+    }
+}
+
+#[test]
+fn a_killed_command_leaves_nothing_of_emulated_guests() {
+    let Some(real) = Real::new() else { return };
+    let all = [Moment::Keeper, Moment::Template, Moment::Clones, Moment::Load];
+    let after = moments(kills(), Duration::from_millis(1500));
+    for (number, after) in after.into_iter().enumerate() {
+        let moment = all[number % all.len()];
+        let mut running = real.start(&RUN);
+        moment.wait(&mut running);
+        thread::sleep(after);
+        let (under_way, processes) =
+            (keeper_of(&real).unwrap(), Process::descendants(running.child.id() as i32));
+        assert_eq!(running.child.try_wait().unwrap(), None, "{}", running.error());
+        running.signal(Signal::KILL);
+        running.child.wait().unwrap();
+        println!("killed {after:?} after {moment:?}: {} processes", processes.len());
+        if !matches!(moment, Moment::Keeper) {
+            assert!(
+                processes.iter().any(|process| process.name.starts_with("qemu-system")),
+                "{processes:#?}"
+            );
+        }
+        real.all_gone(&processes, under_way.cgroup.as_slice());
+        fs::remove_dir_all(real.home.path().join("runs")).unwrap();
+    }
+}
+
+/// A guest that boots cannot be hurried: the first Ctrl-C waits for it, the second does not.
+#[test]
+fn a_second_ctrl_c_ends_everything_at_once() {
+    let Some(real) = Real::new() else { return };
+    let mut running = real.start(&[&RUN[..], &["--json"]].concat());
+    Moment::Template.wait(&mut running);
+    let (under_way, processes) = (keeper_of(&real).unwrap(), Process::descendants(running.child.id() as i32));
+    for said in ["Ctrl-C again ends everything at once", "ending everything"] {
+        running.signal(Signal::INT);
+        running.until(said, |real| {
+            fs::read_to_string(real.home.path().join("error"))
+                .is_ok_and(|text| text.contains(said))
+                .then_some(())
+        });
+    }
+    let said = running.said();
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let error = &said.json()["error"];
+    assert_eq!(error["code"], "interrupted", "{said:?}");
+    assert!(error["message"].as_str().unwrap().contains("ended at once by a second Ctrl-C"), "{said:?}");
+    assert!(real.home.says(&["runs"]).out.contains("unfinished"));
+    real.all_gone(&processes, under_way.cgroup.as_slice());
+}

@@ -1,0 +1,265 @@
+//! Brokers as people use them: alone, in runs, and when something is wrong.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{
+    Home, TILEMARK,
+    real::{Process, Real, keeper_of},
+    skipped,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+use tilemark_record::{RunDirectory, result::RunResult, summary::RepeatSummary};
+
+/// `tilemark broker` on a port of its own. Dropping it ends it.
+struct Broker {
+    child: Child,
+    address: String,
+}
+
+impl Broker {
+    fn start() -> Self {
+        let mut command = Command::new(TILEMARK);
+        command.args(["broker", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let address = said.strip_prefix("listening on ").and_then(|rest| rest.split(';').next()).unwrap();
+        Self { child, address: address.to_owned() }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn load(what: &str, address: &str, more: &[&str]) -> common::Said {
+    let broker = format!("amqp://{address}");
+    Home::new().says(&[&["load", what, "--broker", &broker, "--seconds", "1", "--json"], more].concat())
+}
+
+#[test]
+fn both_loads_print_every_figure_that_they_promise() {
+    let broker = Broker::start();
+    let keys = [
+        "messages_per_s",
+        "transfers_per_s",
+        "megabytes_per_s",
+        "lost",
+        "duplicated",
+        "reordered",
+        "client_cpu_s",
+        "latency_ms",
+        "send_lateness_us",
+        "errors",
+        "verdict",
+    ];
+    let flat_out = load("messaging-throughput", &broker.address, &[]).json();
+    let by_schedule = load("messaging-latency", &broker.address, &["--rate", "500"]).json();
+    for document in [&flat_out, &by_schedule] {
+        for key in keys {
+            assert!(document.get(key).is_some(), "no {key} in {document}");
+        }
+        assert_eq!(document["verdict"]["status"], "trusted", "{document}");
+    }
+    // What goes as fast as it can has no intended time to be late for: null, and no 0 that may lie.
+    assert_eq!(flat_out["latency_ms"], Value::Null);
+    assert!(by_schedule["latency_ms"]["p50"].as_f64().unwrap() > 0.0, "{by_schedule}");
+}
+
+#[test]
+fn every_shape_of_the_load_can_be_asked_for() {
+    let broker = Broker::start();
+    for shape in [
+        ["--mode", "fanout", "--subscribers", "3", "--count", "1000"],
+        ["--mode", "topic", "--queues", "2", "--count", "1000"],
+        ["--transactions", "50", "--publishers", "2", "--count", "1000"],
+    ] {
+        let document = load("messaging-throughput", &broker.address, &shape).json();
+        assert_eq!(document["verdict"]["status"], "trusted", "{shape:?}: {document}");
+    }
+    let settled = ["--confirms", "100", "--ack", "20", "--prefetch", "100", "--count", "1000"];
+    let document = load("messaging-throughput", &broker.address, &settled).json();
+    assert_eq!((&document["published"], &document["received"]), (&1000.into(), &1000.into()), "{document}");
+}
+
+#[track_caller]
+fn told(said: &common::Said, code: i32, message: &str, remedy: &str) {
+    assert_eq!(said.code, Some(code), "{said:?}");
+    let error = &said.json()["error"];
+    assert!(error["message"].as_str().unwrap().contains(message), "{error}");
+    assert!(error["remedy"].as_str().unwrap().contains(remedy), "{error}");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_remedy() {
+    let broker = Broker::start();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for what in ["messaging-throughput", "messaging-latency"] {
+        told(
+            &load(what, &nobody, &[]),
+            3,
+            &format!("no broker answers at {nobody}"),
+            "tilemark broker --listen",
+        );
+        let stranger = format!("somebody:secret-word@{}", broker.address);
+        let refused = load(what, &stranger, &[]);
+        told(&refused, 3, "the broker refused user 'somebody'", "correct user and password");
+        assert!(!format!("{refused:?}").contains("secret-word"), "{refused:?}");
+        told(&load(what, &broker.address, &["--size", "15"]), 2, "size is 15", "change that setting");
+        told(&load(what, &broker.address, &["--durable"]), 3, "durable", "");
+    }
+    let both = ["--confirms", "1", "--transactions", "1"];
+    told(
+        &load("messaging-throughput", &broker.address, &both),
+        2,
+        "transactions is 1",
+        "change that setting",
+    );
+    let web = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = web.local_addr().unwrap().to_string();
+    let hangs_up = std::thread::spawn(move || drop(web.accept()));
+    let said = load("messaging-throughput", &address, &[]);
+    told(&said, 3, "", "look into the broker's log");
+    hangs_up.join().unwrap();
+}
+
+/// One tile, two seconds of each measurement.
+const RUN: [&str; 15] = [
+    "run",
+    "messaging",
+    "--on",
+    "native",
+    "--not-alone",
+    "--json",
+    "--tiles",
+    "1",
+    "--set",
+    "measure.repeats=1",
+    "--set",
+    "measure.warmup=1s",
+    "--set",
+    "measure.length=2s",
+    "--set",
+];
+
+fn repeats(real: &Real, result: &RunResult) -> Vec<RepeatSummary> {
+    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    record.verify().unwrap();
+    record.repeats().unwrap().iter().map(|repeat| repeat.summary().unwrap()).collect()
+}
+
+#[test]
+fn a_native_run_measures_a_broker_s_throughput_and_latency() {
+    let Some(real) = Real::new() else { return };
+    let said = real.home.says(&[&RUN[..], &["vary.size.values=[\"16B\",\"1KiB\"]", "--offline"]].concat());
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert_eq!(result.points.len(), 4, "two measures of two sizes");
+    for summary in repeats(&real, &result) {
+        let (load, point) = (&summary.loads[0], &result.points[summary.point]);
+        assert_eq!((load.failed, load.wrong, load.unit.as_str()), (0, 0, "messages"), "{:?}", load.errors);
+        match point.vary["measure"].as_str() {
+            "throughput" => assert!(load.completed > 10_000 && load.latency_ms.n == 0, "{load:?}"),
+            _ => {
+                assert_eq!((load.offered, load.completed, load.latency_ms.n), (2000, 2000, 2000));
+                assert!(
+                    load.latency_ms.deviation.is_some() && load.latency_ms.deviation_of_seconds.is_some()
+                );
+            }
+        }
+    }
+    let page =
+        fs::read_to_string(real.home.path().join("runs").join(&result.run).join("report.html")).unwrap();
+    assert!(page.contains("beside what was published"));
+    real.all_gone(&Default::default(), &[]);
+}
+
+/// Whether the tests' cache holds the image of the brokers that others wrote.
+fn has_image_of_brokers(real: &Real) -> bool {
+    let said = real.home.says(&["image", "list", "--json"]);
+    let has = said.out.contains("\"brokers\"");
+    if !has {
+        skipped("the image `brokers` is not in the tests' cache: tilemark image build brokers");
+    }
+    has
+}
+
+#[test]
+fn rabbitmq_and_broker_j_serve_a_run_and_the_password_stands_nowhere() {
+    let Some(real) = Real::new() else { return };
+    if !has_image_of_brokers(&real) {
+        return;
+    }
+    for (broker, settings) in [("rabbitmq", "rabbitmq.conf"), ("qpid-broker-j", "qpid.json")] {
+        let chosen = format!("guest.broker.broker={broker}");
+        let more = [
+            "vary.size.values=[\"16B\"]",
+            "--set",
+            "guest.broker.memory=1GiB",
+            "--set",
+            &chosen,
+            "--offline",
+        ];
+        let mut running = real.start(&[&RUN[..], &more].concat());
+        let under_way = running.until("a keeper", keeper_of);
+        let file = running.until("the broker's settings", |_| settings_of(&under_way, settings));
+        let password = password_in(&fs::read_to_string(&file).unwrap());
+        let all = Process::descendants(running.child.id() as i32);
+        for process in Process::descendants(under_way.keeper.unwrap() as i32).iter().chain(&all) {
+            for told in ["cmdline", "environ"] {
+                let text = fs::read(format!("/proc/{}/{told}", process.pid)).unwrap_or_default();
+                assert!(!holds(&text, &password), "{told} of {process:?} tells the password");
+            }
+        }
+        let said = running.said();
+        assert_eq!(said.code, Some(5), "{said:?}");
+        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        for summary in repeats(&real, &result) {
+            let load = &summary.loads[0];
+            assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
+            assert!(load.completed >= 2000, "{load:?}");
+        }
+        assert!(!said.out.contains(&password) && !said.error.contains(&password));
+        for file in files_below(&real.home.path().join("runs")) {
+            assert!(!holds(&fs::read(&file).unwrap(), &password), "{} tells the password", file.display());
+        }
+        real.all_gone(&all, under_way.cgroup.as_slice());
+    }
+}
+
+/// The broker's settings, seen through one of the run's processes that has the guest's root.
+fn settings_of(under_way: &common::real::UnderWay, name: &str) -> Option<PathBuf> {
+    let all = Process::descendants(i32::try_from(under_way.keeper?).ok()?);
+    let file =
+        |process: &Process| PathBuf::from(format!("/proc/{}/root/run/tilemark/broker/{name}", process.pid));
+    all.iter()
+        .map(file)
+        .find(|file| fs::read_to_string(file).is_ok_and(|text| !password_in(&text).is_empty()))
+}
+
+/// The 32 hexadecimal digits in a file of settings.
+fn password_in(text: &str) -> String {
+    let words = text.split(|character: char| !character.is_ascii_hexdigit());
+    words.filter(|word| word.len() == 32).map(str::to_owned).next().unwrap_or_default()
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}

@@ -1,0 +1,148 @@
+//! The online store in guests, natively and for real: served by each database, audited, and not believed when the
+//! database was killed. Root and the image `database` are needed.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{
+    real::{Process, Real, keeper_of},
+    skipped,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{collections::BTreeSet, fs};
+use tilemark_record::{RunDirectory, result::RunResult, summary::RepeatSummary};
+
+const RUN: [&str; 20] = [
+    "run",
+    "oltp",
+    "--preset",
+    "quick",
+    "--on",
+    "native",
+    "--offline",
+    "--not-alone",
+    "--tiles",
+    "1",
+    "--set",
+    "measure.repeats=1",
+    "--set",
+    "measure.warmup=1s",
+    "--set",
+    "load.orders.store.data=10MB",
+    "--set",
+    "load.orders.store.clients=4",
+    "--json",
+    "--set",
+];
+
+/// A home whose cache has the image; nothing where that can't be.
+fn real() -> Option<Real> {
+    let real = Real::new()?;
+    let listed = real.home.says(&["image", "list", "--json"]).json();
+    let has = |image: &Value| image["spec"] == "database";
+    if listed["images"].as_array().or(listed.as_array()).unwrap().iter().any(has) {
+        return Some(real);
+    }
+    skipped("the tests' cache has no image `database`: `tilemark image build database`");
+    None
+}
+
+fn guests_are_ready(real: &Real) -> Option<()> {
+    let run = fs::read_dir(real.home.path().join("runs")).ok()?.flatten().next()?;
+    let events = fs::read_to_string(run.path().join("events.ndjson")).ok()?;
+    events.contains("guests-ready").then_some(())
+}
+
+/// The server's process once it works for its clients: it has used half a second more than at its start.
+fn server_under_load(processes: &BTreeSet<Process>, name: &str) -> Option<i32> {
+    let server = processes.iter().find(|process| process.name.starts_with(name))?;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid)).ok()?;
+    let ticks: u64 =
+        stat.rsplit(") ").next()?.split(' ').skip(11).take(2).filter_map(|at| at.parse::<u64>().ok()).sum();
+    (ticks > 50).then_some(server.pid)
+}
+
+fn one_repeat(real: &Real, id: &str) -> (RunDirectory, RepeatSummary) {
+    let record = RunDirectory::at(&real.home.path().join("runs").join(id));
+    record.verify().unwrap();
+    let summary = record.repeats().unwrap()[0].summary().unwrap();
+    (record, summary)
+}
+
+/// The random password of a run is 32 hexadecimal digits; nothing of that form may stand where others can read it.
+fn has_password(text: &str) -> bool {
+    text.split(|sign: char| !sign.is_ascii_hexdigit()).any(|word| word.len() == 32)
+}
+
+fn a_store_is_served_and_audited(database: &str, process: &str) {
+    let Some(real) = real() else { return };
+    let setting = format!("load.orders.store.database={database}");
+    let mut running = real.start(&[&RUN[..], &[&setting, "--set", "measure.length=3s"]].concat());
+    let under_way = running.until("a keeper", keeper_of);
+    running.until("guests", guests_are_ready);
+    let processes = Process::descendants(running.child.id() as i32);
+    assert!(processes.iter().any(|one| one.name.starts_with(process)), "{processes:#?}");
+    for one in &processes {
+        let arguments = fs::read(format!("/proc/{}/cmdline", one.pid)).unwrap_or_default();
+        let arguments = String::from_utf8_lossy(&arguments).into_owned();
+        assert!(!has_password(&arguments), "{arguments}");
+    }
+    let said = running.said();
+    assert_eq!(said.code, Some(5), "beside other work it is at most `cannot tell`: {said:?}");
+    let (record, summary) = one_repeat(&real, &under_way.id);
+    let load = &summary.loads[0];
+    assert!(load.completed > 0 && load.failed == 0, "{load:?}");
+    assert_eq!(load.unit, "orders");
+    let store = &load.store[0];
+    assert_eq!(store.audit, "agrees");
+    assert!(store.store.server.contains("MariaDB") == (database == "mariadb"), "{}", store.store.server);
+    for step in ["login", "browse", "purchase", "order"] {
+        assert!(store.latency_ms[step].mean > 0.0, "{step}");
+    }
+    assert_eq!(summary.incidents, []);
+    let page = fs::read_to_string(record.path().join("report.html")).unwrap();
+    assert!(page.contains("full durability"), "durability stands beside the figures");
+    for file in ["plan.json", "events.ndjson", "points/00/repeat-1/guests/tile-001-db/orders.json"] {
+        let text = fs::read_to_string(record.path().join(file)).unwrap();
+        assert!(!has_password(&text) && !text.contains("password"), "{file}");
+    }
+    let console =
+        fs::read_to_string(record.path().join("points/00/repeat-1/guests/tile-001-db/console.log")).unwrap();
+    assert!(!has_password(&console), "{console}");
+    real.all_gone(&processes, under_way.cgroup.as_slice());
+}
+
+#[test]
+fn mariadb_serves_a_store_that_is_audited() {
+    a_store_is_served_and_audited("mariadb", "mariadbd");
+}
+
+#[test]
+fn postgresql_serves_a_store_that_is_audited() {
+    a_store_is_served_and_audited("postgresql", "postgres");
+}
+
+#[test]
+fn a_database_killed_in_mid_run_makes_the_run_not_trusted_and_not_slower() {
+    let Some(real) = real() else { return };
+    let mut running = real.start(&[&RUN[..], &["measure.length=60s"]].concat());
+    let under_way = running.until("a keeper", keeper_of);
+    running.until("guests", guests_are_ready);
+    let id = running.child.id() as i32;
+    let server = running.until("a load", |_| server_under_load(&Process::descendants(id), "mariadbd"));
+    kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
+    let said = running.said();
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let (_, summary) = one_repeat(&real, &under_way.id);
+    let incident = &summary.incidents[0];
+    assert!(incident.what.contains("the connection to the database was lost"), "{incident:?}");
+    assert!(incident.what.contains("clients gave up"), "{incident:?}");
+    assert_eq!(incident.guest.as_deref(), Some("tile-001-db"));
+    let point = &result.points[0];
+    assert_eq!((point.repeats_kept, point.repeats_voided.len()), (0, 1));
+    assert!(point.throughput.is_none(), "no figure stands in for a failure");
+    assert_eq!(said.json()["verdict"]["status"], "not-trusted");
+}

@@ -1,0 +1,117 @@
+//! The online store by command, on real servers: filled, loaded, audited; and what is refused, without passwords.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+#[path = "../../tilemark-store/tests/common/mod.rs"]
+mod servers;
+
+use common::{Home, Said};
+use tilemark_store::{DatabaseAddress, Endpoint, Engine};
+
+/// The address as a user writes it.
+fn url(address: &DatabaseAddress, user: &str) -> String {
+    let Endpoint::Socket { path, .. } = &address.endpoint else { panic!("servers of tests have sockets") };
+    let scheme = match address.engine {
+        Engine::Mariadb => "mysql",
+        Engine::Postgresql => "postgres",
+    };
+    format!("{scheme}://{user}@localhost/{}?socket={}", address.database, path.display())
+}
+
+fn load(home: &Home, url: &str, more: &[&str]) -> Said {
+    home.says(&[&["load", "store", "--database", url, "--seconds", "2", "--json"], more].concat())
+}
+
+#[track_caller]
+fn refused(said: &Said, code: i32, message: &str) {
+    assert_eq!(said.code, Some(code), "{said:?}");
+    let document = said.json();
+    let error = &document["error"];
+    assert!(error["message"].as_str().unwrap().contains(message), "{document}");
+    assert!(!error["remedy"].as_str().unwrap().is_empty());
+    assert!(!format!("{said:?}").contains("hunter2"), "a password is told: {said:?}");
+}
+
+fn a_store_is_filled_loaded_and_audited(engine: Engine) {
+    let Some(server) = servers::start(engine) else { return };
+    let home = Home::new();
+    let address = server.database("store");
+    let own = url(&address, &address.user);
+
+    refused(&load(&home, &own, &[]), 3, "table categories is missing");
+    let said = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let loaded = said.json();
+    assert_eq!(loaded["tables"].as_array().unwrap().len(), 7);
+    assert!((9.9e6..10.1e6).contains(&loaded["bytes"].as_f64().unwrap()), "{loaded}");
+    assert!(said.error.contains("left"), "progress tells the time left: {said:?}");
+    let again = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]);
+    refused(&again, 3, "exists already");
+
+    let closed = load(&home, &own, &["--clients", "4"]).json();
+    let keys = [
+        "orders_per_minute",
+        "orders_per_minute_ds2",
+        "rollbacks",
+        "retries",
+        "errors",
+        "client_cpu_s",
+        "latency_ms",
+        "send_lateness_us",
+        "audit",
+        "verdict",
+    ];
+    for key in keys {
+        assert!(closed.get(key).is_some(), "{key} is missing: {closed}");
+    }
+    assert_eq!((closed["audit"].as_str(), closed["errors"].as_u64()), (Some("agrees"), Some(0)));
+    assert!(closed["orders_per_minute"].as_f64().unwrap() > 0.0);
+    for step in ["login", "new_customer", "browse", "purchase", "order"] {
+        assert!(closed["latency_ms"][step]["mean"].as_f64().unwrap() > 0.0, "{step}: {closed}");
+    }
+    // Two seconds are no steady window: it says so instead of being trusted.
+    assert_eq!(closed["verdict"]["status"], "cannot-tell");
+    let open = load(&home, &own, &["--clients", "4", "--rate", "50"]).json();
+    assert!(open["send_lateness_us"]["count"].as_u64().unwrap() > 20, "{open}");
+
+    refused(&load(&home, &own, &["--clients", "900"]), 3, "free connections and the run needs 901");
+    refused(&load(&home, &own, &["--clients", "0"]), 2, "clients must be 1 to 1000");
+    let stranger = url(&address, "mallory:hunter2");
+    refused(&load(&home, &stranger, &[]), 3, "does not let this user in");
+    let nobody = DatabaseAddress {
+        endpoint: Endpoint::Socket { path: "/nowhere".into(), port: 1 },
+        ..address.clone()
+    };
+    refused(&load(&home, &url(&nobody, "web:hunter2"), &[]), 3, "no database answers");
+    let missing = DatabaseAddress { database: "nothing".to_owned(), ..address };
+    refused(&load(&home, &url(&missing, &missing.user), &[]), 3, "no database `nothing`");
+    refused(&load(&home, "mysql://web:hunter2@db", &[]), 2, "the name of the database is missing");
+}
+
+#[test]
+fn a_mariadb_store_is_filled_loaded_and_audited() {
+    a_store_is_filled_loaded_and_audited(Engine::Mariadb);
+}
+
+#[test]
+fn a_postgresql_store_is_filled_loaded_and_audited() {
+    a_store_is_filled_loaded_and_audited(Engine::Postgresql);
+}
+
+#[test]
+fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of() {
+    let home = Home::new();
+    let shown = home.says(&["load", "store", "--database", "mysql://web:hunter2@127.0.0.1:1/store"]);
+    assert_eq!(shown.code, Some(3), "{shown:?}");
+    assert!(
+        shown.error.contains("TILEMARK_DATABASE_PASSWORD") && !shown.error.contains("hunter2"),
+        "{shown:?}"
+    );
+    let mut command = home.command(&["load", "store", "--database", "mysql://web@127.0.0.1:1/store"]);
+    let said = Said::of(&command.env("TILEMARK_DATABASE_PASSWORD", "hunter2").output().unwrap());
+    assert!(
+        !said.error.contains("TILEMARK_DATABASE_PASSWORD") && !said.error.contains("hunter2"),
+        "{said:?}"
+    );
+}
