@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
     part("walls between crates", &walls::check);
     part("schemas are fresh", &schema::check_fresh);
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
-    part("guest image", &|| image().map(|_| ()));
+    part("guest images, lab's image", &|| image().map(|_| ()));
     part("tests", &tests);
     part("lints", &|| {
         cargo(&[
@@ -63,7 +63,7 @@ fn report(parts: &[Part]) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 
-fn cargo(arguments: &[&str]) -> Result<()> {
+pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
     finish(command(arguments), arguments)
 }
 
@@ -86,16 +86,26 @@ fn documents() -> Result<()> {
 }
 
 /// Where cargo puts what it builds.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// Builds the guest image with the program that was built, or finds it in the tests' cache. `None`: not
-/// root, and the tests that need it say that they are skipped.
+/// Builds the images of guests and of the lab with the program that was built, or finds them in the tests' cache; the
+/// folder of the first.
+/// `None`: not root, and the tests that need them say that they are skipped.
 fn image() -> Result<Option<PathBuf>> {
+    let folder = image_of("first-look")?;
+    image_of("database")?;
+    image_of(crate::lab::IMAGE)?;
+    image_of("brokers")?;
+    Ok(folder)
+}
+
+fn image_of(name: &str) -> Result<Option<PathBuf>> {
     let home = target().join("test-home");
     let output = Command::new(target().join("debug/tilemark"))
-        .args(["image", "build", "--json"])
+        .args(["image", "build", name, "--json"])
+        .current_dir(workspace())
         .env("TILEMARK_HOME", &home)
         .stderr(std::process::Stdio::inherit())
         .output()

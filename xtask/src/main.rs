@@ -1,25 +1,43 @@
 //! Every developer command: `cargo xtask ci` is the whole CI, the same on a laptop.
 
+mod bench;
 mod ci;
+mod lab;
 mod schema;
+mod soak;
 mod walls;
 
 use anyhow::{Result, bail};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-const USAGE: &str = "usage: cargo xtask ci | schema | walls
+const USAGE: &str = "usage: cargo xtask ci | bench | lab | schema | soak | walls
   ci      format, lints, walls, schemas, build, image, tests of all layers, documents; tells every failure
+  bench   the figures that the project set out to reach, against their peers in turn; `bench --list` names them
+  lab [--program FILE] [--with FILE]… -- COMMAND
+          run a command on an emulated server with NUMA, an IOMMU and KVM; its output and exit code are the command's
   schema  write docs/schema anew from the types
+  soak    the trials of tests in their long sizes; `soak --list` names them
   walls   check which crate depends on which";
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, rest @ ..] = arguments.as_slice()
+        && command == "lab"
+    {
+        return Ok(lab::run(rest));
+    }
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => ci::run(),
+        ["bench", asked @ ..] => bench::run(asked),
+        ["soak", asked @ ..] => soak::run(asked),
         ["schema"] => schema::write(),
         ["walls"] => walls::check(),
         _ => bail!("{USAGE}"),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// The workspace's folder.

@@ -1,0 +1,234 @@
+//! The load engine: against wrk, against a bare sleep, against planted truth; and what telemetry costs a load.
+
+use super::{
+    figure::{Figure, Pair, Target},
+    guests::{Up, qemus_of},
+    tools::{
+        Bench, Priority, Server, children_s, example, free_address, json_lines, json_of, need, need_root,
+        number, number_after, ours_first, pinned, text_of,
+    },
+};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+/// The load has the last of two processors, the server the first.
+const SERVER: u32 = 0;
+const LOAD: u32 = 1;
+const CONNECTIONS: &str = "32";
+const SIZE: u32 = 1024;
+
+/// nginx with one worker and one file of 1 KiB, on the first processor.
+struct Nginx {
+    address: SocketAddr,
+    web_bench: PathBuf,
+    _server: Server,
+}
+
+impl Nginx {
+    fn start(bench: &Bench) -> Result<Self> {
+        need_root()?;
+        need(&["nginx", "taskset", "chrt"])?;
+        let web_bench = example("tilemark-workloads", "web_bench")?;
+        let address = free_address()?;
+        let folder = bench.folder("nginx")?;
+        let mut command = pinned(&web_bench, SERVER, Priority::Ordinary);
+        command.args(["serve", &address.port().to_string()]).arg(&folder).arg(SIZE.to_string());
+        Ok(Self { address, web_bench, _server: Server::start(&mut command, address)? })
+    }
+
+    /// Our load, every byte of every body checked.
+    fn ours(&self, pace: &str, seconds: &str) -> Result<Value> {
+        let mut command = Command::new(&self.web_bench);
+        let address = self.address.to_string();
+        let told = json_of(command.args([&address, pace, CONNECTIONS, seconds, &LOAD.to_string()]))?;
+        anyhow::ensure!(told["errors"] == 0, "answers were wrong: {told}");
+        Ok(told)
+    }
+}
+
+/// Closed loop against wrk: requests a second, and processor time for each request.
+pub(super) fn web(bench: &Bench) -> Result<Vec<Figure>> {
+    need(&["wrk"])?;
+    const SECONDS: &str = "2";
+    let nginx = Nginx::start(bench)?;
+    let (mut rates, mut costs) = (Vec::new(), Vec::new());
+    for _ in 0..bench.times(11) {
+        let peer = || -> Result<[f64; 2]> {
+            let before = children_s()?;
+            let url = format!("http://{}/{SIZE}.bin", nginx.address);
+            let mut wrk = pinned("wrk".as_ref(), LOAD, Priority::RealTime);
+            let told =
+                text_of(wrk.args(["-t1", &format!("-c{CONNECTIONS}"), &format!("-d{SECONDS}s"), &url]))?;
+            anyhow::ensure!(!told.contains("Non-2xx"), "wrk was refused: {told}");
+            let requests: f64 = told
+                .lines()
+                .find_map(|line| {
+                    line.trim().split_once(" requests in").and_then(|(count, _)| count.parse().ok())
+                })
+                .context("wrk counts no requests")?;
+            Ok([number_after(&told, "Requests/sec:")?, (children_s()? - before) * 1e6 / requests])
+        };
+        let our = || -> Result<[f64; 2]> {
+            let told = nginx.ours("closed", SECONDS)?;
+            Ok([number(&told, "/requests_per_s")?, number(&told, "/processor_us_per_request")?])
+        };
+        let (ours, peer) = in_turn(our, peer)?;
+        rates.push(Pair { ours: ours[0], peer: peer[0] });
+        costs.push(Pair { ours: ours[1], peer: peer[1] });
+    }
+    Ok(vec![
+        Figure::ratio(
+            "requests/s against wrk -t1 -c32, 1 KiB, bodies checked",
+            &rates,
+            "requests/s",
+            Target::AtLeast(0.95),
+        ),
+        Figure::ratio("processor time per request against wrk, the same", &costs, "µs", Target::AtMost(1.2)),
+    ])
+}
+
+/// Both in turn, in random order.
+fn in_turn<T>(ours: impl FnOnce() -> Result<T>, peer: impl FnOnce() -> Result<T>) -> Result<(T, T)> {
+    if ours_first() {
+        let ours = ours()?;
+        Ok((ours, peer()?))
+    } else {
+        let peer = peer()?;
+        Ok((ours()?, peer))
+    }
+}
+
+/// How late requests are sent, against a bare loop of absolute sleeps.
+pub(super) fn lateness(bench: &Bench) -> Result<Vec<Figure>> {
+    const SECONDS: &str = "5";
+    let nginx = Nginx::start(bench)?;
+    let bare = example("tilemark-load", "bare_sleep")?;
+    let mut figures = Vec::new();
+    for rate in ["1000", "5000"] {
+        let (mut p99, mut p999) = (Vec::new(), Vec::new());
+        for _ in 0..bench.times(7) {
+            let our = || -> Result<Value> {
+                let told = nginx.ours(rate, SECONDS)?;
+                anyhow::ensure!(told["sender"]["real_time"] == true, "the senders did not get SCHED_FIFO");
+                Ok(told)
+            };
+            let peer = || -> Result<Value> {
+                let told = json_of(Command::new(&bare).args([rate, SECONDS, &LOAD.to_string()]))?;
+                anyhow::ensure!(told["real_time"] == true, "the bare loop did not get SCHED_FIFO");
+                Ok(told)
+            };
+            let (ours, peer) = in_turn(our, peer)?;
+            for (name, pairs) in [("p99", &mut p99), ("p999", &mut p999)] {
+                pairs.push(Pair {
+                    ours: number(&ours, &format!("/lateness_ms/{name}"))? * 1e3,
+                    peer: number(&peer, &format!("/lateness_us/{name}"))?,
+                });
+            }
+        }
+        for (name, pairs) in [("p99", p99), ("p99.9", p999)] {
+            let what = format!("lateness at {rate}/s against a bare absolute sleep, {name}");
+            figures.push(Figure::ratio(what, &pairs, "µs", Target::AtMost(1.5)));
+        }
+    }
+    Ok(figures)
+}
+
+/// A scripted server that answers by a planted law, and one that stops for a third of the run.
+pub(super) fn planted(bench: &Bench) -> Result<Vec<Figure>> {
+    need_root()?;
+    let planted = example("tilemark-workloads", "planted")?;
+    let mut figures = Vec::new();
+    for (what, seconds, rate, target) in
+        [("law", "30", "300", Target::Within(2.0)), ("stall", "30", "500", Target::Within(5.0))]
+    {
+        let mut told: Vec<(String, Vec<f64>)> = Vec::new();
+        for _ in 0..bench.times(3) {
+            let text = text_of(Command::new(&planted).args([what, seconds, rate, &LOAD.to_string()]))?;
+            for line in json_lines(&text) {
+                let name = line["what"].as_str().context("a comparison has a name")?.to_owned();
+                let off = number(&line, "/off_percent")?;
+                match told.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, values)) => values.push(off),
+                    None => told.push((name, vec![off])),
+                }
+            }
+        }
+        let words =
+            if what == "law" { "planted service-time law, open loop" } else { "server stopped for a third" };
+        for (name, values) in told {
+            // The furthest off is the figure: a median would hide a bad run.
+            let worst = values.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(f64::NAN);
+            let row = Figure::median_of(format!("{words}: {name}, furthest off"), "%", &values, target);
+            figures.push(Figure { value: worst, ..row });
+        }
+    }
+    Ok(figures)
+}
+
+/// Guests that are watched while a load runs.
+const WATCHED: u32 = 32;
+
+/// A closed-loop web load beside 32 idle emulated guests, with telemetry on and off in turn: the interval of the change.
+pub(super) fn telemetry(bench: &Bench) -> Result<Vec<Figure>> {
+    const SECONDS: &str = "4";
+    let sampler = example("tilemark-host", "telemetry")?;
+    let nginx = Nginx::start(bench)?;
+    let up = Up::start(bench, WATCHED, &["--no-memory"])?;
+    let guests = qemus_of(&up)?;
+    anyhow::ensure!(
+        guests.len() == WATCHED as usize,
+        "{} QEMU processes of {WATCHED} are found",
+        guests.len()
+    );
+    let (mut changes, mut costs, mut own) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..bench.times(40) {
+        let off = || nginx.ours("closed", SECONDS);
+        let on = || -> Result<Value> {
+            let mut telemetry = Command::new(&sampler)
+                .args(guests.iter().map(u32::to_string))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()?;
+            let told = nginx.ours("closed", SECONDS);
+            // The end of its input ends it; then it says what it cost.
+            drop(telemetry.stdin.take());
+            let cost: Value = serde_json::from_slice(&telemetry.wait_with_output()?.stdout)?;
+            let mut told = told?;
+            told["telemetry"] = cost;
+            Ok(told)
+        };
+        let (on, off) = in_turn(on, off)?;
+        let ratio = |path: &str| -> Result<f64> { Ok(number(&on, path)? / number(&off, path)?) };
+        changes.push(ratio("/requests_per_s")?.ln());
+        costs.push(ratio("/processor_us_per_request")?.ln());
+        own.push(number(&on, "/telemetry/processor_fraction")? * 100.0);
+    }
+    drop(up);
+    let row = |what: &str, logs: &[f64]| {
+        let interval = mean_interval(logs).map(|bound| (bound.exp() - 1.0) * 100.0);
+        let [low, mean, high] = interval;
+        let furthest = low.abs().max(high.abs());
+        let row = Figure::median_of(what, "%", logs, Target::Within(0.5));
+        Figure { value: furthest, least: low, most: high, ..row }
+            .noting(format!("mean change {mean:+.2} %, 95 % interval {low:+.2} to {high:+.2} %"))
+    };
+    Ok(vec![
+        row("telemetry on against off, 32 guests: change of requests/s, furthest end", &changes),
+        row("the same: change of processor time per request, furthest end", &costs),
+        Figure::median_of("the same: telemetry's own part of one processor", "%", &own, Target::None),
+    ])
+}
+
+/// Low end, mean and high end of the 95 % interval of the mean, by Student's t.
+fn mean_interval(values: &[f64]) -> [f64; 3] {
+    let n = values.len() as f64;
+    let mean = tilemark_statistics::mean(values).unwrap_or(f64::NAN);
+    let deviation = tilemark_statistics::sample_deviation(values).unwrap_or(f64::NAN);
+    let half = tilemark_statistics::student_quantile(0.975, n - 1.0) * deviation / n.sqrt();
+    [mean - half, mean, mean + half]
+}

@@ -1,0 +1,199 @@
+//! Messaging: the reference broker with our load, and our load on others' brokers.
+
+use super::{
+    figure::{Figure, Pair, Target},
+    tools::{
+        Bench, Server, Skipped, children_s, example, free_address, json_of, number, number_after, ours_first,
+        text_of,
+    },
+};
+use anyhow::{Result, bail};
+use serde_json::Value;
+use std::{
+    fs,
+    net::SocketAddr,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+const SECONDS: &str = "3";
+
+/// The reference broker on a free port; it ends with this.
+struct Broker {
+    address: SocketAddr,
+    _server: Server,
+}
+
+impl Broker {
+    fn start(bench: &Bench, journal: Option<&str>) -> Result<Self> {
+        let address = free_address()?;
+        let mut command = bench.tilemark()?;
+        command.args(["broker", "--listen", &address.to_string()]);
+        if let Some(name) = journal {
+            let folder = bench.folder(name)?;
+            // What an earlier bench left would be read again.
+            fs::remove_dir_all(&folder)?;
+            fs::create_dir_all(&folder)?;
+            command.arg("--journal").arg(folder);
+        }
+        Ok(Self { address, _server: Server::start(command.stderr(Stdio::null()), address)? })
+    }
+
+    fn uri(&self) -> String {
+        format!("amqp://guest:guest@{}", self.address)
+    }
+}
+
+fn throughput(bench: &Bench, uri: &str, flags: &[&str]) -> Result<Value> {
+    let mut command = bench.tilemark()?;
+    let told = json_of(
+        command
+            .args(["load", "messaging-throughput", "--json", "--seconds", SECONDS, "--broker", uri])
+            .args(flags),
+    )?;
+    anyhow::ensure!(told["lost"] == 0 && told["damaged"] == 0, "messages were lost or damaged: {told}");
+    Ok(told)
+}
+
+/// Broker and load together: small messages, with confirms, large ones, and what the load itself costs.
+pub(super) fn broker(bench: &Bench) -> Result<Vec<Figure>> {
+    let small: &[&str] = &["--size", "16"];
+    let confirmed: &[&str] = &["--size", "16", "--confirms", "1000", "--ack", "100", "--prefetch", "1000"];
+    let (mut rates, mut sure, mut large, mut publish, mut receive) = (vec![], vec![], vec![], vec![], vec![]);
+    for _ in 0..bench.times(7) {
+        let broker = Broker::start(bench, None)?;
+        let told = throughput(bench, &broker.uri(), small)?;
+        rates.push(number(&told, "/messages_per_s")?);
+        publish.push(number(&told, "/publishers_cpu_s")? * 1e6 / number(&told, "/published")?);
+        receive.push(number(&told, "/subscribers_cpu_s")? * 1e6 / number(&told, "/received")?);
+        sure.push(number(&throughput(bench, &broker.uri(), confirmed)?, "/messages_per_s")?);
+        large.push(
+            2.0 * number(&throughput(bench, &broker.uri(), &["--size", "4096"])?, "/messages_per_s")?
+                * 4096.0
+                / 1e6,
+        );
+    }
+    Ok(vec![
+        Figure::median_of("broker and load together, 16 B", "msg/s", &rates, Target::AtLeast(1e6)),
+        Figure::median_of(
+            "the same with confirms 1,000, acknowledgements each 100",
+            "msg/s",
+            &sure,
+            Target::AtLeast(5e5),
+        ),
+        Figure::median_of("4096 B, in + out", "MB/s", &large, Target::AtLeast(1600.0)),
+        Figure::median_of("our load: processor time of a publish, 16 B", "µs", &publish, Target::AtMost(0.7)),
+        Figure::median_of("our load: processor time of a receipt, 16 B", "µs", &receive, Target::AtMost(0.7)),
+    ])
+}
+
+/// Round trip at 1,000/s against a bare relay of three processes.
+pub(super) fn round_trip(bench: &Bench) -> Result<Vec<Figure>> {
+    let relay = example("tilemark-broker", "relay")?;
+    let (mut p50, mut above) = (Vec::new(), Vec::new());
+    for _ in 0..bench.times(7) {
+        let ours = || -> Result<[f64; 2]> {
+            let broker = Broker::start(bench, None)?;
+            let arguments =
+                ["load", "messaging-latency", "--json", "--rate", "1000", "--seconds", "5", "--broker"];
+            let told = json_of(bench.tilemark()?.args(arguments).arg(broker.uri()))?;
+            let at = |name: &str| number(&told, &format!("/latency_ms/{name}")).map(|ms| ms * 1e3);
+            Ok([at("p50")?, at("p99")?])
+        };
+        let peer = || -> Result<[f64; 2]> {
+            let address = free_address()?.to_string();
+            let mut child = Command::new(&relay).args(["relay", &address]).stdin(Stdio::null()).spawn()?;
+            // It serves one receiver and one sender: a trial connection would be taken for one of them.
+            thread::sleep(Duration::from_millis(300));
+            let told = text_of(Command::new(&relay).args(["drive", &address, "1000", "5", "16"]));
+            // Ours, and it would wait for ever.
+            let _ = child.kill();
+            let _ = child.wait();
+            let told = told?;
+            Ok([number_after(&told, "p50")?, number_after(&told, "p99")?])
+        };
+        let (ours, peer) = if ours_first() {
+            let ours = ours()?;
+            (ours, peer()?)
+        } else {
+            let peer = peer()?;
+            (ours()?, peer)
+        };
+        p50.push(Pair { ours: ours[0], peer: peer[0] });
+        above.push(ours[1] - peer[1]);
+    }
+    Ok(vec![
+        Figure::ratio("round trip at 1,000/s against a bare relay, p50", &p50, "µs", Target::AtMost(1.3)),
+        Figure::median_of("the same, p99 above the relay's", "µs", &above, Target::AtMost(25.0)),
+    ])
+}
+
+/// An address from the environment, of a server that the caller started.
+fn others(variable: &str, what: &str) -> Result<String> {
+    match std::env::var(variable) {
+        Ok(value) => Ok(value),
+        Err(_) => bail!(Skipped(format!("needs {variable}, {what}"))),
+    }
+}
+
+/// Durable and confirmed on RabbitMQ and on the reference broker, in turn.
+pub(super) fn durable(bench: &Bench) -> Result<Vec<Figure>> {
+    let rabbit = others(
+        "TILEMARK_RABBITMQ",
+        "the address of a running RabbitMQ, as amqp://guest:guest@127.0.0.1:5672",
+    )?;
+    let flags = ["--size", "1000", "--durable", "--confirms", "200", "--prefetch", "200", "--ack", "50"];
+    let mut pairs = Vec::new();
+    for _ in 0..bench.times(5) {
+        let broker = Broker::start(bench, Some("journal"))?;
+        let ours = number(&throughput(bench, &broker.uri(), &flags)?, "/messages_per_s")?;
+        drop(broker);
+        pairs.push(Pair { ours, peer: number(&throughput(bench, &rabbit, &flags)?, "/messages_per_s")? });
+    }
+    Ok(vec![Figure::ratio(
+        "durable and confirmed, 1 kB, 200 in flight, against RabbitMQ",
+        &pairs,
+        "msg/s",
+        Target::None,
+    )])
+}
+
+/// Our load against RabbitMQ's own PerfTest, both on the same RabbitMQ.
+pub(super) fn perftest(bench: &Bench) -> Result<Vec<Figure>> {
+    let rabbit = others(
+        "TILEMARK_RABBITMQ",
+        "the address of a running RabbitMQ, as amqp://guest:guest@127.0.0.1:5672",
+    )?;
+    let perftest = others("TILEMARK_PERFTEST", "the program that starts RabbitMQ's PerfTest")?;
+    let (mut rates, mut costs) = (Vec::new(), Vec::new());
+    for _ in 0..bench.times(5) {
+        let told = throughput(bench, &rabbit, &["--size", "16"])?;
+        let (rate, received) = (number(&told, "/messages_per_s")?, number(&told, "/received")?);
+        let cost = number(&told, "/client_cpu_s")? * 1e6 / received;
+        let before = children_s()?;
+        let mut command = Command::new(&perftest);
+        command.args(["--uri", &rabbit, "-x", "1", "-y", "1", "-s", "16", "-a", "-z", SECONDS]);
+        let told = text_of(&mut command)?;
+        let theirs = number_after(&told, "receiving rate avg:")?;
+        let their_s = children_s()? - before;
+        let length: f64 = SECONDS.parse()?;
+        rates.push(Pair { ours: rate, peer: theirs });
+        costs.push(Pair { ours: cost, peer: their_s * 1e6 / (theirs * length) });
+    }
+    Ok(vec![
+        Figure::ratio(
+            "our load against PerfTest on the same RabbitMQ, rate",
+            &rates,
+            "msg/s",
+            Target::AtLeast(1.0),
+        ),
+        Figure::ratio(
+            "the same, processor time of a message in the client",
+            &costs,
+            "µs",
+            Target::AtMost(0.1),
+        )
+        .noting("the start of PerfTest is in its processor time"),
+    ])
+}

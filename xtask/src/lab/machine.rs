@@ -1,0 +1,91 @@
+//! The server as QEMU's command line says it.
+
+use super::materials::Materials;
+use std::path::{Path, PathBuf};
+
+/// Numbers under which QEMU is handed descriptors.
+pub(super) mod number {
+    pub(crate) const AGENT: i32 = 10;
+    pub(crate) const OUTPUT: i32 = 11;
+    pub(crate) const ERROR: i32 = 12;
+    pub(crate) const CONSOLE: i32 = 13;
+    pub(crate) const INITRAMFS: i32 = 14;
+    pub(crate) const CACHE: i32 = 15;
+    pub(crate) const DATA: i32 = 16;
+}
+
+/// Memory of each of the two NUMA nodes, in MiB. The host gives what is used.
+const NODE_MIB: u32 = 2048;
+
+/// `intel_iommu=on iommu=pt` as servers have it that hand devices to guests. `panic=-1` with `-no-reboot` makes a panic
+/// end QEMU; so does a processor that gets nowhere for twice 30 s, which is seen where the translator itself hangs.
+/// `no_timer_check`: on a busy host the kernel's own trial of the timer is over before the emulated one ticks.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 softlockup_panic=1 watchdog_thresh=30 no_timer_check random.trust_cpu=on net.ifnames=0 intel_iommu=on iommu=pt";
+
+/// What stands on QEMU's command line, after the program.
+pub(super) fn arguments(materials: &Materials) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
+    add("-name", "tilemark-lab,debug-threads=on".into());
+    add("-machine", "q35,kernel-irqchip=split".into());
+    add("-accel", "tcg,thread=multi".into());
+    add("-cpu", "EPYC-v3,+svm,+npt".into());
+    add("-smp", "4,sockets=2,cores=2,threads=1".into());
+    add("-m", format!("{}M", 2 * NODE_MIB));
+    for node in 0..2 {
+        add("-object", format!("memory-backend-ram,id=node{node},size={NODE_MIB}M"));
+        add("-numa", format!("node,nodeid={node},cpus={}-{},memdev=node{node}", 2 * node, 2 * node + 1));
+    }
+    add("-kernel", materials.vmlinux.display().to_string());
+    add("-initrd", handed(number::INITRAMFS).display().to_string());
+    add("-append", KERNEL_ARGUMENTS.into());
+    // Before all others, or they are not behind it.
+    add("-device", "intel-iommu,intremap=on,caching-mode=on".into());
+    ports(&mut add);
+    disk(&mut add, "root", &materials.root, Access::ReadOnly);
+    for (index, program) in materials.programs.iter().enumerate() {
+        disk(&mut add, &format!("program{index}"), &program.path, Access::ReadOnly);
+    }
+    disk(&mut add, "cache", &handed(number::CACHE), Access::ReadOnly);
+    disk(&mut add, "data", &handed(number::DATA), Access::Writable);
+    // The agent's own, and one to be handed on: Debian's kernel for clouds has no driver for it. No cable in either.
+    add("-device", "virtio-net-pci,romfile=".into());
+    add("-device", "e1000e,romfile=".into());
+    all.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
+    all.extend(["-display", "none"].map(str::to_owned));
+    all
+}
+
+fn ports(add: &mut impl FnMut(&str, String)) {
+    add("-chardev", format!("file,id=console,path=/proc/self/fd/{},append=on", number::CONSOLE));
+    add("-serial", "chardev:console".into());
+    add("-device", "virtio-serial-pci,max_ports=4".into());
+    for (port, number) in [("tilemark", number::AGENT), ("output", number::OUTPUT), ("error", number::ERROR)]
+    {
+        add("-chardev", format!("socket,id={port},fd={number}"));
+        add("-device", format!("virtserialport,chardev={port},name={port}"));
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    ReadOnly,
+    Writable,
+}
+
+fn handed(number: i32) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{number}"))
+}
+
+fn disk(add: &mut impl FnMut(&str, String), name: &str, file: &Path, access: Access) {
+    // A comma in a file's name is written twice.
+    let file = file.display().to_string().replace(',', ",,");
+    let read_only = if access == Access::ReadOnly { "on" } else { "off" };
+    add(
+        "-blockdev",
+        format!(
+            "driver=raw,node-name={name},read-only={read_only},file.driver=file,file.locking=off,file.filename={file}"
+        ),
+    );
+    add("-device", format!("virtio-blk-pci,drive={name},serial=tilemark-{name}"));
+}

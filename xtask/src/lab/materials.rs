@@ -1,0 +1,156 @@
+//! What a lab is made of: QEMU, the program, the two images, and the disks that carry the last three into it.
+
+use crate::workspace;
+use anyhow::{Context, Result, bail, ensure};
+use std::{
+    fs::File,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+use tilemark_image::{FileName, Image, ImageCache, ImageError, ImageSpec, Network, Silent, agent_initramfs};
+use tilemark_record::places::{Places, Surroundings};
+
+/// What the lab's own image holds.
+pub(crate) const LAB_IMAGE: &str = "xtask/src/lab/image.toml";
+/// The image of the guests in it.
+const GUEST_IMAGE: &str = "first-look";
+
+/// Everything found, built and opened.
+pub(crate) struct Materials {
+    pub(crate) qemu: PathBuf,
+    pub(crate) vmlinux: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) initramfs: OwnedFd,
+    /// Stand on the PATH in the lab.
+    pub(crate) programs: Vec<ProgramFile>,
+    /// A file system with the image cache.
+    pub(crate) cache: OwnedFd,
+}
+
+/// A program for the lab.
+pub(crate) struct ProgramFile {
+    pub(crate) path: PathBuf,
+    /// What it is called there.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+}
+
+impl ProgramFile {
+    fn of(path: &Path, name: &str) -> Result<Self> {
+        let found = std::fs::metadata(path).with_context(|| format!("no program {}", path.display()))?;
+        ensure!(found.is_file(), "{} is no program", path.display());
+        Ok(Self { path: path.to_owned(), name: name.to_owned(), bytes: found.size() })
+    }
+}
+
+/// What was asked for besides the command.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    /// The program to be tried; none: as it is built here.
+    pub(crate) program: Option<PathBuf>,
+    /// More programs.
+    pub(crate) with: Vec<PathBuf>,
+}
+
+impl Materials {
+    /// Finds or builds all.
+    pub(crate) fn gather(wishes: Wishes) -> Result<Self> {
+        let qemu = tilemark_guests::find_qemu(None).map_err(|error| {
+            let remedy = error.remedy();
+            anyhow::Error::new(error).context(format!("to fix: {remedy}"))
+        })?;
+        let program = wishes.program.map_or_else(build_program, Ok)?;
+        let mut programs = vec![ProgramFile::of(&program, "tilemark")?];
+        for path in &wishes.with {
+            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            programs.push(ProgramFile::of(path, &name)?);
+        }
+        let cache = Places::of(&Surroundings::of_this_process()).cache;
+        let lab = image(&program, &cache, LAB_IMAGE, &ImageSpec::read(&workspace().join(LAB_IMAGE))?)?;
+        let guest = image(&program, &cache, GUEST_IMAGE, &ImageSpec::built_in(GUEST_IMAGE)?)?;
+        Ok(Self {
+            qemu,
+            vmlinux: lab.path(FileName::Vmlinux),
+            root: lab.path(FileName::RootErofs),
+            initramfs: initramfs(&lab)?,
+            programs,
+            cache: cache_disk(&cache, &guest)?,
+        })
+    }
+}
+
+/// The program as cargo builds it for tests.
+fn build_program() -> Result<PathBuf> {
+    crate::ci::cargo(&["build", "--package", "tilemark", "--quiet", "--locked"])?;
+    Ok(crate::ci::target().join("debug/tilemark"))
+}
+
+/// The image from the cache; the program builds the one that is missing, which needs root.
+fn image(program: &Path, cache: &Path, name: &str, spec: &ImageSpec) -> Result<Image> {
+    let find = || ImageCache::open(cache)?.ensure(spec, Network::Forbidden, &mut Silent);
+    match find() {
+        Err(ImageError::NotCached { .. }) => {
+            eprintln!("lab: building the image `{}`, once; it stays in {}", spec.name, cache.display());
+            let status = Command::new(program)
+                .args(["image", "build", name])
+                .current_dir(workspace())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .status()
+                .with_context(|| format!("{} does not start", program.display()))?;
+            ensure!(status.success(), "the image `{}` was not built (its reason stands above)", spec.name);
+            Ok(find()?)
+        }
+        found => Ok(found?),
+    }
+}
+
+/// The image's modules and the agent, joined.
+fn initramfs(lab: &Image) -> Result<OwnedFd> {
+    let agent = workspace().join("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent");
+    let agent = std::fs::read(&agent)
+        .with_context(|| format!("no agent at {}: `cargo build` makes it", agent.display()))?;
+    let path = lab.path(FileName::Initrd);
+    let mut joined = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    joined.extend(agent_initramfs(&agent));
+    Ok(tilemark_sys::process::program_in_memory("lab-initramfs", &joined)?)
+}
+
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// A read-only file system in memory, which holds the cache with the guests' image and no other.
+fn cache_disk(cache: &Path, guest: &Image) -> Result<OwnedFd> {
+    let kept = guest.name().to_string();
+    let disk = File::from(rustix::fs::memfd_create("lab-cache", rustix::fs::MemfdFlags::empty())?);
+    let mut tool = Command::new("mkfs.erofs");
+    // What else the cache holds may be large, such as databases.
+    for name in names_in(cache)?.iter().filter(|name| *name != "images") {
+        tool.arg(format!("--exclude-path={name}"));
+    }
+    let images = names_in(&cache.join("images"))?;
+    for name in images.iter().filter(|name| **name != kept && *name != "by-spec") {
+        tool.arg(format!("--exclude-path=images/{name}"));
+    }
+    let output = tool
+        .arg("--quiet")
+        .arg(format!("/proc/self/fd/{}", disk.as_raw_fd()))
+        .arg(cache)
+        .stdin(Stdio::null())
+        .output()
+        .context("mkfs.erofs does not start; to fix: install `erofs-utils`")?;
+    if !output.status.success() {
+        bail!(
+            "mkfs.erofs could not pack the image cache: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    rustix::io::fcntl_setfd(&disk, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(disk.into())
+}

@@ -1,0 +1,149 @@
+//! `cargo xtask soak`: the trials that tests do in short, in their long sizes. The same tests, with their sizes set from
+//! outside; what they print of themselves stands in the table.
+
+use crate::{
+    bench::{Asked, Bench, Skipped, measurement, up_and_distinct},
+    ci::target,
+};
+use anyhow::{Result, bail};
+use serde_json::Value;
+use std::{path::PathBuf, time::Instant};
+
+/// A trial by its name.
+struct Trial {
+    name: &'static str,
+    about: &'static str,
+    /// About how long it takes on two processors, in minutes.
+    minutes: u32,
+    run: fn(&Bench) -> Result<Vec<String>>,
+}
+
+const ALL: [Trial; 7] = [
+    Trial {
+        name: "clones-256",
+        about: "256 emulated clones: nobody twice",
+        minutes: 2,
+        run: |bench| clones(bench, 256),
+    },
+    Trial {
+        name: "clones-1000",
+        about: "1,000 emulated clones: nobody twice",
+        minutes: 6,
+        run: |bench| clones(bench, 1000),
+    },
+    Trial {
+        name: "kills-native",
+        about: "110 native runs, each killed at another moment",
+        minutes: 8,
+        run: kills_native,
+    },
+    Trial {
+        name: "kills-emulated",
+        about: "100 emulated runs, each killed at another moment",
+        minutes: 16,
+        run: kills_emulated,
+    },
+    Trial {
+        name: "comparisons",
+        about: "series of 10,000 synthetic comparisons: A/A, drift, a planted 5 %",
+        minutes: 4,
+        run: comparisons,
+    },
+    Trial {
+        name: "power-cuts",
+        about: "1,000 power cuts of the broker's journal, and of broken ones",
+        minutes: 1,
+        run: power_cuts,
+    },
+    Trial {
+        name: "large-data",
+        about: "13 GB of the store's data: sizes within 1 %",
+        minutes: 2,
+        run: large_data,
+    },
+];
+
+/// Runs the named trials, or all; every failure is told, and the command fails at the end.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let names: Vec<&str> = ALL.iter().map(|trial| trial.name).collect();
+    let asked = Asked::parse(arguments, &names)?;
+    if asked.list {
+        for trial in &ALL {
+            println!("{:<16} about {:>3} min  {}", trial.name, trial.minutes, trial.about);
+        }
+        return Ok(());
+    }
+    let home = std::env::var_os("TILEMARK_HOME").map_or_else(|| target().join("bench-home"), PathBuf::from);
+    let bench = Bench { home, n: asked.n };
+    let (mut table, mut failed) = (Vec::new(), Vec::new());
+    for trial in ALL.iter().filter(|trial| asked.wants(trial.name)) {
+        eprintln!("\n== {}: {}", trial.name, trial.about);
+        let began = Instant::now();
+        let (word, told) = match (trial.run)(&bench) {
+            Ok(told) => ("passed", told),
+            Err(error) if error.is::<Skipped>() => ("SKIPPED", vec![error.to_string()]),
+            Err(error) => {
+                failed.push(trial.name);
+                ("FAILED", vec![format!("{error:#}")])
+            }
+        };
+        let minutes = began.elapsed().as_secs_f64() / 60.0;
+        table.push(format!("{:<16} {word:<8} {minutes:>5.1} min  {}", trial.name, told.join("; ")));
+    }
+    println!("{}", table.join("\n"));
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+fn clones(bench: &Bench, count: u32) -> Result<Vec<String>> {
+    let told = up_and_distinct(bench, count, &["--no-memory"])?;
+    Ok(vec![format!("{count} ready, the slowest {} s after the template", told["seconds_to_ready"]["max"])])
+}
+
+fn kills_native(bench: &Bench) -> Result<Vec<String>> {
+    kills(bench, "native", "a_killed_command_leaves_nothing_at_any_moment", 110)
+}
+
+fn kills_emulated(bench: &Bench) -> Result<Vec<String>> {
+    kills(bench, "emulated", "a_killed_command_leaves_nothing_of_emulated_guests", 100)
+}
+
+fn kills(bench: &Bench, file: &str, test: &str, own: usize) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_KILLS", bench.times(own).to_string())];
+    let lines = measurement(bench, &["-p", "tilemark", "--test", file], test, &settings)?;
+    let gone: Vec<f64> = lines.iter().filter_map(|line| line["gone_after_s"].as_f64()).collect();
+    let slowest = gone.iter().copied().fold(0.0, f64::max);
+    Ok(vec![format!("{} kills, everything gone each time, the slowest after {slowest:.2} s", gone.len())])
+}
+
+fn comparisons(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_COMPARISONS", bench.times(10_000).to_string())];
+    let arguments = ["-p", "tilemark-statistics", "--test", "comparisons"];
+    let mut told = Vec::new();
+    for test in [
+        "of_200_comparisons_of_a_thing_with_itself_at_most_one_in_a_hundred_is_called_different",
+        "a_drift_of_1_percent_a_minute_is_no_difference_when_the_order_is_random_in_blocks",
+        "a_planted_slowdown_of_5_percent_is_found_95_times_of_100_in_pairs_and_unpaired",
+    ] {
+        let lines = measurement(bench, &arguments, test, &settings)?;
+        let line = |line: &Value| {
+            format!("{}: {} of {}", line["what"].as_str().unwrap_or("?"), line["called"], line["of"])
+        };
+        told.extend(lines.iter().map(line));
+    }
+    Ok(told)
+}
+
+fn power_cuts(bench: &Bench) -> Result<Vec<String>> {
+    let test = "journal::power_cut::a_thousand_power_cuts_lose_no_confirmed_message_and_bring_none_back";
+    let lines = measurement(bench, &["-p", "tilemark-broker", "--lib"], test, &[])?;
+    Ok(lines
+        .iter()
+        .map(|line| format!("{} cuts, {} confirmed, none lost", line["cuts"], line["confirmed"]))
+        .collect())
+}
+
+fn large_data(bench: &Bench) -> Result<Vec<String>> {
+    let arguments = ["-p", "tilemark-store-data", "--test", "data"];
+    measurement(bench, &arguments, "large_sizes_have_the_asked_size", &[])?;
+    Ok(vec!["1 GB from below and above, and 10 GB".to_owned()])
+}

@@ -1,0 +1,360 @@
+//! The lab: a command's output and code come through, the server is what it says, KVM guests live in it, nothing stays.
+//! Root, QEMU and the program (`cargo build`) are needed; images are built where they are missing.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
+
+const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
+/// A name in the environment of everything that a test starts.
+const MARK: &str = "TILEMARK_LAB_TEST";
+/// Far above what the end of a killed process takes.
+const GONE_WITHIN: Duration = Duration::from_secs(60);
+
+const NONE: [u32; 0] = [];
+
+/// One test at a time: two processors carry one lab well, and what is timed in guests' agents has limits.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+struct Lab {
+    mark: String,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// What a lab needs; `None` when the test is skipped, loudly.
+fn lab(test: &str) -> Option<Lab> {
+    if let Some(reason) = missing() {
+        assert!(std::env::var_os("TILEMARK_CI").is_none(), "may not be skipped here: {reason}");
+        // Not by a macro, whose output the test harness would hide.
+        let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
+        return None;
+    }
+    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(Lab { mark: format!("{test}-{}", std::process::id()), _alone: alone })
+}
+
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("needs root".to_owned());
+    }
+    if let Err(error) = tilemark_guests::find_qemu(None) {
+        return Some(error.to_string());
+    }
+    (!program().is_file()).then(|| format!("no program at {}: `cargo build` makes it", program().display()))
+}
+
+fn program() -> PathBuf {
+    Path::new(XTASK).with_file_name("tilemark")
+}
+
+impl Lab {
+    /// `xtask lab -- COMMAND`, not yet started.
+    fn command(&self, command: &[&str]) -> Command {
+        let mut lab = Command::new(XTASK);
+        lab.args(["lab", "--program"]).arg(program()).arg("--").args(command).stdin(Stdio::null());
+        self.surround(&mut lab);
+        lab
+    }
+
+    fn surround(&self, command: &mut Command) {
+        let home = match std::env::var_os("TILEMARK_TEST_CACHE") {
+            Some(cache) => Path::new(&cache).parent().unwrap().to_owned(),
+            None => Path::new(XTASK).parent().unwrap().with_file_name("test-home"),
+        };
+        command.env(MARK, &self.mark).env("TILEMARK_HOME", home);
+    }
+
+    fn run(&self, command: &[&str]) -> Output {
+        self.command(command).output().unwrap()
+    }
+
+    /// Runs a script that must succeed, and gives what it printed.
+    fn script(&self, script: &str) -> String {
+        let output = self.run(&["bash", "-euc", script]);
+        let (out, error) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "out: {out}\nerror: {error}");
+        out
+    }
+
+    /// Processes of this test but this one.
+    fn processes(&self) -> Vec<u32> {
+        let mark = format!("{MARK}={}", self.mark);
+        let numbers = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_ours = |number: &u32| {
+            let environment = fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        };
+        numbers.filter(is_ours).collect()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn output_error_and_code_come_through_apart_and_unchanged() {
+    let Some(lab) = lab("output_error_and_code_come_through_apart_and_unchanged") else { return };
+    let script = "seq 1 30000; printf '\\000\\377end'; seq 30000 -1 1 >&2; printf no-newline >&2; exit 7";
+    let output = lab.run(&["sh", "-c", script]);
+    let mut expected: Vec<u8> = (1..=30_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    expected.extend(b"\0\xffend");
+    assert!(output.stdout == expected, "{} bytes came", output.stdout.len());
+    let mut expected: Vec<u8> = (1..=30_000).rev().flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    expected.extend(b"no-newline");
+    assert!(output.stderr == expected, "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(lab.processes(), NONE);
+}
+
+#[test]
+fn the_server_has_usable_kvm_two_nodes_an_iommu_and_a_cache_that_cannot_be_written() {
+    let name = "the_server_has_usable_kvm_two_nodes_an_iommu_and_a_cache_that_cannot_be_written";
+    let Some(lab) = lab(name) else { return };
+    let said = lab.script("! touch /var/cache/tilemark/images/x 2>/dev/null; tilemark doctor --json");
+    let doctor = json(&said);
+    let facts = &doctor["facts"];
+    assert_eq!(doctor["accelerators"]["kvm"]["verdict"], "usable", "{:#}", doctor["accelerators"]);
+    let nodes = facts["numa_nodes"]["value"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2, "{nodes:#?}");
+    assert_eq!(facts["processors"]["sockets"]["value"], 2);
+    assert!(facts["iommu"]["value"]["groups"].as_u64().unwrap() >= 4, "{:#}", facts["iommu"]);
+    let findings = doctor["findings"].as_array().unwrap();
+    let keys: Vec<&str> = findings.iter().map(|finding| finding["key"].as_str().unwrap()).collect();
+    assert!(keys.contains(&"emulated-host"), "{keys:?}");
+    for backend in ["kvm", "native"] {
+        let blocked = findings.iter().filter(|finding| {
+            let blocks = finding["blocks"].as_array().unwrap();
+            blocks.iter().any(|blocked| blocked == backend)
+        });
+        assert_eq!(blocked.count(), 0, "{backend}: {findings:#?}");
+    }
+}
+
+#[test]
+fn kvm_guests_are_booted_and_cloned_answer_and_go() {
+    let Some(lab) = lab("kvm_guests_are_booted_and_cloned_answer_and_go") else { return };
+    let said = lab.script(
+        "for how in --boot --clone; do
+            tilemark guests up 2 --role web --on kvm $how --no-memory --json | tr '\\n' ' '; echo
+            tilemark guests exec tile-002-web -- hostname
+            # Under KVM, and not under the translator: its signature is in the processor's own words.
+            tilemark guests exec tile-001-web -- grep -c hypervisor /proc/cpuinfo
+            pgrep -c qemu
+            tilemark guests down >/dev/null
+            ! pgrep qemu; ls -A /var/lib/tilemark/state | wc -l; losetup --list --noheadings | wc -l
+        done",
+    );
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 12, "{said}");
+    for (lines, how) in lines.chunks(6).zip(["booted", "cloned"]) {
+        let up = json(lines[0]);
+        assert_eq!((&up["ready"], &up["backend"]), (&Value::from(2), &Value::from("kvm")));
+        assert_eq!(up["hardware"], "emulated", "its times are marked");
+        let guests = up["guests"].as_array().unwrap();
+        for field in ["machine_id", "random_hex", "mac", "address"] {
+            assert_ne!(guests[0][field], guests[1][field], "{field}");
+        }
+        assert!(guests.iter().all(|guest| guest["how"] == how), "{guests:#?}");
+        assert_eq!(lines[1..], ["tile-002-web", "1", "2", "0", "0"]);
+    }
+}
+
+#[test]
+fn a_run_on_kvm_loads_its_guests_and_is_no_measurement() {
+    let Some(lab) = lab("a_run_on_kvm_loads_its_guests_and_is_no_measurement") else { return };
+    let said = lab.script(
+        "tilemark run web --on kvm --tiles 1 --set measure.repeats=1 --set measure.length=4s \\
+            --set measure.warmup=1s --set load.web.rate=20/s --json || [ $? = 5 ]
+         ! pgrep qemu >&2
+         tilemark report last >/var/lib/tilemark/text; grep -q EMULATED /var/lib/tilemark/text",
+    );
+    let result = json(&said);
+    let point = &result["points"][0];
+    assert_eq!((&point["backend"], &point["repeats_kept"]), (&Value::from("kvm"), &Value::from(1)));
+    assert!(point["throughput"]["figure"]["value"].as_f64().unwrap() > 0.0, "{point:#}");
+    assert_eq!(point["errors"], 0.0, "{point:#}");
+    assert_eq!(result["verdict"]["status"], "cannot-tell");
+    assert_eq!(result["answer"]["holds"], Value::Null);
+    let why = result["answer"]["none_because"].as_str().unwrap();
+    assert!(why.starts_with("this host is itself emulated"), "{why}");
+}
+
+#[test]
+fn two_labs_at_once_are_apart() {
+    let Some(lab) = lab("two_labs_at_once_are_apart") else { return };
+    // Each sees what only it wrote, and neither ends before both had a file to see.
+    let start = |word: &str| {
+        let script =
+            format!("echo {word} >/var/lib/tilemark/{word}; ls /var/lib/tilemark; exit {}", word.len());
+        let mut command = lab.command(&["sh", "-c", &script]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = ["one", "three"].map(start).map(|child| child.wait_with_output().unwrap());
+    let said = both.each_ref().map(|output| (text(&output.stdout), output.status.code()));
+    assert_eq!(said, [("one\n".to_owned(), Some(3)), ("three\n".to_owned(), Some(5))]);
+    assert_eq!(lab.processes(), NONE);
+}
+
+#[test]
+fn nothing_is_left_after_the_end_ctrl_c_and_kill() {
+    let Some(lab) = lab("nothing_is_left_after_the_end_ctrl_c_and_kill") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for signal in [Signal::INT, Signal::KILL] {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let mut command = lab.command(&["sh", "-c", "echo running; exec sleep 100000"]);
+        command.env("TMPDIR", folder.path()).current_dir(folder.path());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "running\n");
+        let all = lab.processes();
+        assert!(all.len() >= 2, "xtask and its QEMU are seen: {all:?}");
+        let held: Vec<_> = all.iter().map(|&number| descriptor_of(number).unwrap()).collect();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        child.wait().unwrap();
+        for process in &held {
+            assert_eq!(ends_within(std::os::fd::AsFd::as_fd(process), GONE_WITHIN).unwrap(), HasEnded::Yes);
+        }
+        assert_eq!(lab.processes(), NONE);
+        assert_eq!(fs::read_to_string("/proc/self/mounts").unwrap(), mounts);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "files are left");
+    }
+}
+
+#[test]
+fn what_is_missing_is_told_with_a_code_of_its_own() {
+    let Some(lab) = lab("what_is_missing_is_told_with_a_code_of_its_own") else { return };
+    let said = |command: &mut Command| {
+        lab.surround(command);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        assert!(output.stdout.is_empty());
+        text(&output.stderr)
+    };
+    let xtask = |arguments: &[&str]| {
+        let mut command = Command::new(XTASK);
+        command.arg("lab").args(arguments);
+        command
+    };
+    let no_program = said(&mut xtask(&["--program", "/nowhere/tilemark", "--", "true"]));
+    assert!(no_program.contains("no program /nowhere/tilemark"), "{no_program}");
+    let usage = said(&mut xtask(&["true"]));
+    assert!(usage.contains("usage: cargo xtask lab"), "{usage}");
+    let mut command = lab.command(&["true"]);
+    let no_tool = said(command.env("PATH", "/nowhere"));
+    assert!(no_tool.contains("mkfs.erofs does not start; to fix: install `erofs-utils`"), "{no_tool}");
+    // An image that is not there and that the program does not build.
+    let empty = tempfile::tempdir().unwrap();
+    let mut command = xtask(&["--program", "/bin/false", "--", "true"]);
+    lab.surround(&mut command);
+    let output = command.env("TILEMARK_HOME", empty.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let no_image = text(&output.stderr);
+    assert!(
+        no_image.contains("building the image `lab`") && no_image.contains("was not built"),
+        "{no_image}"
+    );
+    assert_eq!(lab.processes(), NONE);
+}
+
+/// The tests of guests in QEMU, as cargo builds them for the other layer.
+fn specification_program() -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args(["test", "--workspace", "--all-features", "--locked", "--test", "emulated", "--no-run"])
+        .args(["--message-format", "json", "--quiet"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let messages = text(&output.stdout);
+    let built = messages
+        .lines()
+        .map(json)
+        .find(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == "emulated");
+    PathBuf::from(built.unwrap()["executable"].as_str().unwrap())
+}
+
+/// Runs tests that guests in QEMU must pass, with KVM in place of the translator.
+fn specification(lab: &Lab, filters: &[&str]) {
+    let tests = specification_program();
+    let agent = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .with_file_name("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent");
+    let script = format!(
+        "export TILEMARK_CI=1 TILEMARK_TEST_ACCELERATOR=kvm TILEMARK_TEST_AGENT=/usr/local/bin/tilemark-agent
+         export TILEMARK_TEST_IMAGE=$(dirname /var/cache/tilemark/images/*/vmlinux)
+         {} --test-threads 1 --exact {}; ! pgrep qemu",
+        tests.file_name().unwrap().to_str().unwrap(),
+        filters.join(" "),
+    );
+    let mut command = Command::new(XTASK);
+    command.args(["lab", "--program"]).arg(program()).arg("--with").arg(&tests).arg("--with").arg(&agent);
+    command.args(["--", "bash", "-euc", &script]).stdin(Stdio::null());
+    lab.surround(&mut command);
+    let output = command.output().unwrap();
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}\n{}", text(&output.stderr));
+    assert!(said.contains(&format!("test result: ok. {} passed", filters.len())), "{said}");
+}
+
+#[test]
+fn kvm_guests_keep_what_guests_of_every_backend_keep() {
+    let Some(lab) = lab("kvm_guests_keep_what_guests_of_every_backend_keep") else { return };
+    specification(&lab, &["the_emulated_backend_keeps_what_every_backend_keeps"]);
+}
+
+#[test]
+#[ignore = "minutes; `make lab` runs it"]
+fn thirty_two_kvm_clones_have_their_own_identity_entropy_and_the_hosts_clock() {
+    let name = "thirty_two_kvm_clones_have_their_own_identity_entropy_and_the_hosts_clock";
+    let Some(lab) = lab(name) else { return };
+    specification(
+        &lab,
+        &["thirty_two_clones_are_thirty_two_guests_and_no_reboots", "a_clones_clock_is_the_hosts"],
+    );
+}
+
+#[test]
+#[ignore = "minutes; `make lab` runs it"]
+fn kvm_guests_have_their_data_disks_and_tell_how_they_fail() {
+    let Some(lab) = lab("kvm_guests_have_their_data_disks_and_tell_how_they_fail") else { return };
+    specification(
+        &lab,
+        &[
+            "data_disks_are_there_in_booted_guests_and_in_clones",
+            "a_guest_without_a_root_tells_so_on_its_console",
+        ],
+    );
+}
+
+#[test]
+#[ignore = "minutes; `make lab` runs it"]
+fn a_capacity_search_on_kvm_searches_and_answers_nothing() {
+    let Some(lab) = lab("a_capacity_search_on_kvm_searches_and_answers_nothing") else { return };
+    let said = lab.script(
+        "tilemark capacity web --on kvm --within 5m --set measure.length=4s --set measure.warmup=1s \
+            --set measure.repeats=2 --set load.web.rate=5/s --not-alone --json || [ $? = 5 ]
+         ! pgrep qemu >&2",
+    );
+    let result = json(&said);
+    let points = result["points"].as_array().unwrap();
+    let tried = points.iter().filter(|point| point["repeats_kept"] != 0);
+    assert!(tried.count() >= 2, "{points:#?}");
+    assert_eq!(result["answer"]["holds"], Value::Null);
+    assert_eq!(result["verdict"]["status"], "cannot-tell");
+}
