@@ -49,7 +49,7 @@ pub struct NativeSettings {
     pub folder: PathBuf,
     /// Where data disks are made.
     pub disks: DiskFolders,
-    /// The run's group in cgroup2, where there is one.
+    /// The run's group in cgroup2, where there is one. It hands on the memory controller where the host has it.
     pub cgroup: Option<PathBuf>,
 }
 
@@ -101,7 +101,7 @@ impl NativeBackend {
         let console = folder.join("console.log");
         let log = File::create(&console).map_err(file("make", &console))?;
         let (socket, other) = UnixStream::pair().map_err(file("make a socket for", &scratch))?;
-        let cgroup = self.cgroup_of(plan)?;
+        let cgroup = limited_group(self.settings.cgroup.as_deref(), plan)?;
         let spawn = self
             .command(plan, &scratch, disks, Streams { log, other, cgroup: cgroup.as_deref() })
             .map_err(file("prepare the start in", folder))?;
@@ -139,18 +139,6 @@ impl NativeBackend {
             None => spawn,
         })
     }
-
-    /// A group with a limit, where the run's group hands on the memory controller.
-    fn cgroup_of(&self, plan: &GuestPlan) -> Result<Option<PathBuf>, GuestError> {
-        let Some(parent) = self.settings.cgroup.as_deref().filter(|parent| limits_memory(parent)) else {
-            return Ok(None);
-        };
-        let folder = parent.join(&plan.name);
-        fs::create_dir_all(&folder).map_err(file("make the control group", &folder))?;
-        let limit = folder.join("memory.max");
-        fs::write(&limit, plan.memory.get().to_string()).map_err(file("write", &limit))?;
-        Ok(Some(folder))
-    }
 }
 
 struct Streams<'a> {
@@ -166,9 +154,41 @@ struct Spawned {
     cgroup: Option<PathBuf>,
 }
 
-fn limits_memory(group: &Path) -> bool {
-    fs::read_to_string(group.join("cgroup.subtree_control"))
-        .is_ok_and(|controllers| controllers.split_whitespace().any(|name| name == "memory"))
+/// A group with a limit for one twin, where the run's group hands on the memory controller.
+fn limited_group(run: Option<&Path>, plan: &GuestPlan) -> Result<Option<PathBuf>, GuestError> {
+    let Some(run) = run.filter(|run| names_memory(&run.join(HANDED_ON))) else { return Ok(None) };
+    let folder = run.join(&plan.name);
+    fs::create_dir_all(&folder).map_err(file("make the control group", &folder))?;
+    let path = folder.join("memory.max");
+    // Never created: where the kernel has no such file, nothing would limit.
+    let opened = File::options().write(true).open(&path);
+    let limited = opened.and_then(|mut file| file.write_all(plan.memory.get().to_string().as_bytes()));
+    limited.map_err(file("write", &path))?;
+    Ok(Some(folder))
+}
+
+/// Why twins have no memory limit, in a sentence; `None` where they have one.
+fn unlimited(run: Option<&Path>) -> Option<&'static str> {
+    let Some(run) = run else {
+        return Some("native twins have no memory limit: this run has no control group");
+    };
+    if names_memory(&run.join(HANDED_ON)) {
+        return None;
+    }
+    // The run's group lies right under the tree's mount point, which says what the host has.
+    let host_has = run.parent().is_some_and(|tree| names_memory(&tree.join("cgroup.controllers")));
+    Some(if host_has {
+        "native twins have no memory limit: the memory controller of this host's cgroup2 could not be enabled for them"
+    } else {
+        "native twins have no memory limit: this host's cgroup2 has no memory controller"
+    })
+}
+
+/// Where a group says which controllers those below it have.
+const HANDED_ON: &str = "cgroup.subtree_control";
+
+fn names_memory(list: &Path) -> bool {
+    fs::read_to_string(list).is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
 }
 
 impl Backend for NativeBackend {
@@ -279,11 +299,7 @@ impl Backend for NativeBackend {
             "a native twin has its processors by affinity, not as threads that another kernel schedules"
                 .to_owned(),
         ];
-        if !self.settings.cgroup.as_deref().is_some_and(limits_memory) {
-            all.push(
-                "native twins have no memory limit: this host's cgroup2 has no memory controller".to_owned(),
-            );
-        }
+        all.extend(unlimited(self.settings.cgroup.as_deref()).map(str::to_owned));
         all
     }
 }
@@ -300,5 +316,73 @@ impl Drop for NativeBackend {
             }
         }
         let _ = unmount(&self.root, UnmountFlags::DETACH);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_plan::{
+        plan::{MacAddress, guest_address},
+        scenario::Role,
+    };
+    use tilemark_units::Bytes;
+
+    fn twin() -> GuestPlan {
+        GuestPlan {
+            name: "tile-001-web".to_owned(),
+            index: 0,
+            tile: 1,
+            role: Role::Web,
+            broker: Default::default(),
+            vcpus: 1,
+            memory: Bytes::from_mib(96),
+            disks: Vec::new(),
+            mac: MacAddress::of_guest(0),
+            address: guest_address(0),
+            processors: Vec::new(),
+        }
+    }
+
+    /// A folder that plays a tree with these controllers and a run's group that hands on those.
+    fn played(controllers: &str, handed_on: &str) -> (tempfile::TempDir, PathBuf) {
+        let tree = tempfile::tempdir().unwrap();
+        let run = tree.path().join("tilemark.run-1");
+        fs::create_dir(&run).unwrap();
+        fs::write(tree.path().join("cgroup.controllers"), controllers).unwrap();
+        fs::write(run.join(HANDED_ON), handed_on).unwrap();
+        (tree, run)
+    }
+
+    #[test]
+    fn a_twin_may_use_as_much_memory_as_its_guest_has() {
+        let (_tree, run) = played("cpu memory\n", "memory\n");
+        let limit = run.join("tile-001-web/memory.max");
+        // The kernel makes its files with the group.
+        fs::create_dir(run.join("tile-001-web")).unwrap();
+        fs::write(&limit, "").unwrap();
+        let folder = limited_group(Some(&run), &twin()).unwrap().unwrap();
+        assert_eq!(folder, run.join("tile-001-web"));
+        assert_eq!(fs::read_to_string(limit).unwrap(), "100663296");
+        assert_eq!(unlimited(Some(&run)), None);
+    }
+
+    #[test]
+    fn a_limit_that_would_limit_nothing_is_refused() {
+        let (_tree, run) = played("memory\n", "memory\n");
+        assert!(limited_group(Some(&run), &twin()).is_err());
+        assert!(!run.join("tile-001-web/memory.max").exists());
+    }
+
+    #[test]
+    fn the_host_is_said_to_have_no_memory_controller_only_when_it_has_none() {
+        let why = |controllers, handed_on| {
+            let (_tree, run) = played(controllers, handed_on);
+            assert_eq!(limited_group(Some(&run), &twin()).unwrap(), None);
+            unlimited(Some(&run)).unwrap()
+        };
+        assert!(why("hugetlb\n", "").ends_with("this host's cgroup2 has no memory controller"));
+        assert!(why("cpu memory\n", "cpu\n").ends_with("could not be enabled for them"));
+        assert!(unlimited(None).unwrap().ends_with("this run has no control group"));
     }
 }

@@ -169,6 +169,22 @@ impl Group {
         Ok(given)
     }
 
+    /// Controllers that this group gives to the groups below it.
+    ///
+    /// # Errors
+    /// Where the group is gone.
+    pub fn enabled(&self) -> Result<Vec<String>, HostError> {
+        Ok(self.read("cgroup.subtree_control")?.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Takes a controller from the groups below.
+    ///
+    /// # Errors
+    /// Where a group below gives it to its own, or the kernel refuses.
+    pub fn disable(&self, controller: &str) -> Result<(), HostError> {
+        self.write("cgroup.subtree_control", &format!("-{controller}"))
+    }
+
     /// Writes a limit (`memory.max`, `cpu.max`, `cpuset.cpus`) where its controller exists.
     ///
     /// # Errors

@@ -80,6 +80,16 @@ fn every_shortfall_is_named_with_cost_and_remedy() {
 }
 
 #[test]
+fn a_twins_memory_is_said_to_be_without_limit_only_where_that_controller_lacks() {
+    let cost = |controllers| {
+        let server = Server::new().with("sys/fs/cgroup/cgroup.controllers", controllers);
+        diagnose(&facts(&server))[0].cost.clone()
+    };
+    assert!(cost("cpu io\n").contains("to its memory not at all"));
+    assert!(!cost("cpu memory\n").contains("memory"));
+}
+
+#[test]
 fn tools_block_what_needs_them() {
     let server = Server::new();
     let host = tilemark_host::TreeHost::new(server.root());

@@ -28,6 +28,9 @@ pub(crate) struct UnderWay {
     pub(crate) record: Option<PathBuf>,
     /// Its control group, where there is one.
     pub(crate) cgroup: Option<PathBuf>,
+    /// Whether the host's tree was made to give its memory controller to this group: that is taken back at the end.
+    #[serde(default)]
+    pub(crate) memory_borrowed: bool,
     /// The keeper, once it lives.
     pub(crate) keeper: Option<Keeper>,
 }
@@ -79,6 +82,11 @@ pub(crate) struct StateFolder {
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 const UNDER_WAY: &str = "under-way.json";
+/// The group of all processes but the twins, below the run's own: a group that gives controllers to those below it may
+/// hold no process itself (cgroup-v2.rst, "No Internal Process Constraint"). No guest is called so.
+const ENGINE: &str = "engine";
+/// The controller that limits what a twin may use.
+const MEMORY: &str = "memory";
 
 impl StateFolder {
     /// Says what one shall be. Only the folder of all of them is made now; its keeper makes the rest.
@@ -90,6 +98,7 @@ impl StateFolder {
             boot_id: boot_id()?,
             record: record.map(Path::to_owned),
             cgroup: None,
+            memory_borrowed: false,
             keeper: None,
         };
         Ok(Self { path: states.join(id), wanted: Some(wanted) })
@@ -109,15 +118,18 @@ impl StateFolder {
         let aside = Self::at(&self.aside(keeper));
         fs::create_dir(&aside.path).map_err(|error| named(&self.path, &error))?;
         let group = format!("tilemark.{}", wanted.id);
-        let cgroup = mount_point().ok().map(|tree| tree.join(&group));
-        let under_way = UnderWay { cgroup, keeper, ..wanted };
+        let tree = mount_point().ok();
+        let memory_borrowed = tree.as_ref().is_some_and(|tree| keeps_memory(&Group::at(tree)));
+        let cgroup = tree.as_ref().map(|tree| tree.join(&group));
+        let under_way = UnderWay { cgroup, memory_borrowed, keeper, ..wanted };
         let appears = aside.write(&under_way).and_then(|()| fs::rename(&aside.path, &self.path));
         appears.map_err(|error| named(&self.path, &error)).inspect_err(|_| {
             // What is half made goes; the error that counts is the one above.
             let _ = fs::remove_dir_all(&aside.path);
         })?;
-        if Group::create(&group).is_err() {
-            self.write(&UnderWay { cgroup: None, ..under_way })?;
+        match (tree, Group::create(&group)) {
+            (Some(tree), Ok(group)) => hand_on_memory(&Group::at(tree), &group),
+            _ => self.write(&UnderWay { cgroup: None, memory_borrowed: false, ..under_way })?,
         }
         Ok(())
     }
@@ -187,20 +199,40 @@ impl StateFolder {
     /// Its control group, to start processes in.
     pub(crate) fn open_cgroup(&self) -> Option<OwnedFd> {
         let path = self.under_way().ok()?.cgroup?;
-        File::open(path).ok().map(OwnedFd::from)
+        File::open(path.join(ENGINE)).or_else(|_| File::open(path)).ok().map(OwnedFd::from)
     }
 
     /// Removes the control group, with whatever still lives in it, and then the folder.
     pub(crate) fn remove_with_cgroup(&self) -> io::Result<()> {
-        let cgroup = self.under_way().ok().and_then(|under_way| under_way.cgroup);
-        if let Some(path) = cgroup.filter(|path| path.exists()) {
+        let under_way = self.under_way().ok();
+        let of_this_boot = |under_way: &UnderWay| boot_id().is_ok_and(|boot| boot == under_way.boot_id);
+        let gives_back = under_way.as_ref().is_some_and(|found| found.memory_borrowed && of_this_boot(found));
+        if let Some(path) = under_way.and_then(|under_way| under_way.cgroup) {
             Group::at(&path).end(PATIENCE).map_err(io::Error::other)?;
+            if let Some(tree) = path.parent().filter(|_| gives_back) {
+                // Refused while another run's twins are held by it: then it stays.
+                let _ = Group::at(tree).disable(MEMORY);
+            }
         }
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
+}
+
+/// Whether the tree has the memory controller and gives it to no group.
+fn keeps_memory(tree: &Group) -> bool {
+    let names_memory = |names: Vec<String>| names.iter().any(|name| name == MEMORY);
+    tree.controllers().is_ok_and(names_memory) && !tree.enabled().is_ok_and(names_memory)
+}
+
+/// Gives the memory controller, where the tree has it, to the groups below a run's, while that is still empty. A host
+/// that refuses limits no twin, and the report says so.
+fn hand_on_memory(tree: &Group, group: &Group) {
+    let _ = tree.enable(&[MEMORY]);
+    let _ = group.enable(&[MEMORY]);
+    let _ = group.create_child(ENGINE);
 }
 
 /// The system's reason does not name the path.
@@ -229,6 +261,61 @@ mod tests {
         fs::create_dir(&dead).unwrap();
         let found = StateFolder::half_made(states.path());
         assert_eq!(found.iter().map(StateFolder::path).collect::<Vec<_>>(), [dead.as_path()]);
+    }
+
+    /// A folder that plays a group.
+    fn played(path: &Path, controllers: &str) -> Group {
+        fs::create_dir_all(path).unwrap();
+        fs::write(path.join("cgroup.controllers"), controllers).unwrap();
+        fs::write(path.join("cgroup.subtree_control"), "").unwrap();
+        Group::at(path)
+    }
+
+    #[test]
+    fn a_run_hands_the_memory_controller_on_to_its_twins_where_the_host_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = played(folder.path(), "cpuset cpu memory\n");
+        let group = played(&folder.path().join("tilemark.run-1"), "memory\n");
+        assert!(keeps_memory(&tree));
+        hand_on_memory(&tree, &group);
+        for group in [&tree, &group] {
+            assert_eq!(group.enabled().unwrap(), ["+memory"]);
+        }
+        // The group itself must stay without processes.
+        assert!(group.path().join(ENGINE).is_dir());
+        fs::write(tree.path().join("cgroup.subtree_control"), "cpu memory\n").unwrap();
+        assert!(!keeps_memory(&tree), "it was handed on before");
+    }
+
+    #[test]
+    fn nothing_is_handed_on_where_the_host_has_no_memory_controller() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = played(folder.path(), "hugetlb\n");
+        let group = played(&folder.path().join("tilemark.run-1"), "");
+        assert!(!keeps_memory(&tree));
+        hand_on_memory(&tree, &group);
+        assert_eq!(tree.enabled().unwrap().len() + group.enabled().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_borrowed_memory_controller_is_given_back_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = played(folder.path(), "memory\n");
+        let state = StateFolder::at(&folder.path().join("state"));
+        let this_boot = boot_id().unwrap();
+        let cases =
+            [(true, this_boot.as_str(), "-memory"), (true, "older", "memory"), (false, &this_boot, "memory")];
+        for (memory_borrowed, boot, left) in cases {
+            fs::create_dir(&state.path).unwrap();
+            fs::write(tree.path().join("cgroup.subtree_control"), "memory").unwrap();
+            let wanted = StateFolder::create(folder.path(), "run-1", "run", None).unwrap().wanted.unwrap();
+            let cgroup = Some(folder.path().join("tilemark.run-1"));
+            let boot_id = boot.to_owned();
+            state.write(&UnderWay { boot_id, cgroup, memory_borrowed, ..wanted }).unwrap();
+            state.remove_with_cgroup().unwrap();
+            let control = fs::read_to_string(tree.path().join("cgroup.subtree_control")).unwrap();
+            assert!(control.starts_with(left), "{control}");
+        }
     }
 
     #[test]

@@ -261,12 +261,17 @@ fn control_groups(facts: &HostFacts) -> Vec<Finding> {
             let lacking: Vec<&str> =
                 CONTROLLERS.into_iter().filter(|wanted| !groups.controllers.iter().any(|c| c == wanted)).collect();
             if !lacking.is_empty() {
+                let cost = if lacking.contains(&"memory") {
+                    "a native twin is held to its processors by affinity, to its memory not at all"
+                } else {
+                    "a native twin is held to its processors by affinity"
+                };
                 findings.push(finding(
                     "cgroup-controllers",
                     Severity::Distorts,
                     Words {
                         what: format!("control groups of version 2 without {}", lacking.join(", ")),
-                        cost: "a native twin is held to its processors by affinity, to its memory not at all",
+                        cost,
                         remedy: "boot with systemd.unified_cgroup_hierarchy=1, so that version 1 holds no controller",
                     },
                 ));
