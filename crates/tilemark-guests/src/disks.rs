@@ -1,4 +1,4 @@
-//! Data disks: raw files behind loop devices with 512-byte sectors, the same for guests and twins.
+//! Data disks: raw files behind loop devices, whose sectors are the same for guests and twins.
 
 use crate::error::{GuestError, file};
 use rustix::io::Errno;
@@ -41,6 +41,7 @@ pub(crate) struct LoopDisk {
     path: PathBuf,
     device_path: PathBuf,
     device: Option<File>,
+    sector_bytes: u32,
     keep: Keep,
 }
 
@@ -86,8 +87,7 @@ impl LoopDisk {
             DiskMedium::Memory => (&folders.memory, LoopCaching::Cached),
         };
         let path = folder.join(disk_file_name(&guest.name, index));
-        // A file that is there was cloned for this guest: disks go with their guests, so none is left over.
-        let sector_bytes = if path.exists() { CLONE_SECTOR_BYTES } else { SECTOR_BYTES };
+        let sector_bytes = sector_bytes_of(&path);
         let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         made.and_then(|file| file.set_len(disk.size.get())).map_err(file("make the disk", &path))?;
         let how = Binding { access: LoopAccess::ReadWrite, caching, sector_bytes, keep: Keep::Nothing };
@@ -98,13 +98,33 @@ impl LoopDisk {
         let backing = OpenOptions::new().read(true).write(how.access == LoopAccess::ReadWrite).open(path);
         let backing = backing.map_err(file("open", path))?;
         let (device, device_path) = bind_any(&backing, how).map_err(file("bind a loop device to", path))?;
-        Ok(Self { path: path.to_owned(), device_path, device: Some(device), keep: how.keep })
+        let (path, sector_bytes) = (path.to_owned(), how.sector_bytes);
+        Ok(Self { path, device_path, device: Some(device), sector_bytes, keep: how.keep })
     }
 
     /// The loop device.
     pub(crate) fn device(&self) -> &Path {
         &self.device_path
     }
+
+    /// The sectors of the loop device: whoever is given the disk must see the same, since smaller requests would be
+    /// read, changed and written back on the way.
+    pub(crate) fn sector_bytes(&self) -> u32 {
+        self.sector_bytes
+    }
+
+    /// One that is bound to nothing.
+    #[cfg(test)]
+    pub(crate) fn stand_in(path: &Path) -> Self {
+        let (path, sector_bytes) = (path.to_owned(), sector_bytes_of(path));
+        Self { path, device_path: "/dev/loop7".into(), device: None, sector_bytes, keep: Keep::File }
+    }
+}
+
+/// The sectors of a data disk to be made. A file that is there was cloned for its guest: disks go with their guests, so
+/// none is left over.
+fn sector_bytes_of(path: &Path) -> u32 {
+    if path.exists() { CLONE_SECTOR_BYTES } else { SECTOR_BYTES }
 }
 
 /// How a file is bound.

@@ -122,8 +122,34 @@ fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk) 
              file.filename={device}"
         ),
     );
+    let sector = disk.sector_bytes();
+    // QEMU takes no logical block larger than the physical one, and does not ask a loop device for either.
     add(
         "-device",
-        format!("virtio-blk-pci,drive=disk{index},serial=tilemark-disk{index},logical_block_size=512"),
+        format!(
+            "virtio-blk-pci,drive=disk{index},serial=tilemark-disk{index},\
+             logical_block_size={sector},physical_block_size={sector}"
+        ),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, path::Path};
+
+    #[test]
+    fn a_guests_disk_has_the_sectors_of_its_loop_device() {
+        let device = |path: &Path| {
+            let mut all = Vec::new();
+            let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
+            data_disk(&mut add, 0, &LoopDisk::stand_in(path));
+            all.pop().unwrap()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tile-001-db-0.disk");
+        assert!(device(&path).ends_with(",logical_block_size=512,physical_block_size=512"));
+        fs::write(&path, "cloned").unwrap();
+        assert!(device(&path).ends_with(",logical_block_size=4096,physical_block_size=4096"));
+    }
 }
