@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -69,14 +69,17 @@ struct Guest {
     console: PathBuf,
     socket: PathBuf,
     qemu_log: PathBuf,
+    /// Held while somebody waits for what QEMU says.
+    monitor: Mutex<Monitor>,
+    /// Whether it runs: a clone does once its state is loaded.
+    resumed: AtomicBool,
+    /// Never held while anybody waits.
     inner: Mutex<Inner>,
 }
 
 /// What changes while a guest lives.
 #[derive(Debug)]
 struct Inner {
-    monitor: Monitor,
-    resumed: bool,
     disks: Vec<LoopDisk>,
     ended: Option<String>,
     /// The conversation going on: QEMU serves one at a time, so the next one cuts it.
@@ -148,12 +151,11 @@ impl QemuBackend {
         let guest = self.guest(id)?;
         lock(&guest.inner).hang_up();
         guest.settle();
-        let mut inner = lock(&guest.inner);
-        let frozen = inner
-            .monitor
+        let mut monitor = lock(&guest.monitor);
+        let frozen = monitor
             .send_with(&freeze_commands(), state.as_fd())
             .map_err(MonitorError::Stream)
-            .and_then(|()| inner.monitor.wait(FREEZES_WITHIN, is_migrated));
+            .and_then(|()| monitor.wait(FREEZES_WITHIN, is_migrated));
         frozen.map_err(|error| guest.monitor_failed(error, FREEZES_WITHIN))
     }
 
@@ -181,9 +183,17 @@ impl QemuBackend {
         let spawn =
             self.command(plan, &disks, files, materials).map_err(file("prepare the start in", &folder))?;
         let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
-        let resumed = birth != Birth::Clone;
-        let inner = Inner { monitor, resumed, disks, ended: None, stream: None };
-        Ok(Guest { plan: plan.clone(), child, birth, console, socket, qemu_log, inner: Mutex::new(inner) })
+        Ok(Guest {
+            plan: plan.clone(),
+            child,
+            birth,
+            console,
+            socket,
+            qemu_log,
+            monitor: Mutex::new(monitor),
+            resumed: AtomicBool::new(birth != Birth::Clone),
+            inner: Mutex::new(Inner { disks, ended: None, stream: None }),
+        })
     }
 
     fn command(
@@ -276,7 +286,39 @@ impl Guest {
                 Err(error) => Some(format!("QEMU cannot be watched: {error}")),
             };
         }
-        inner.ended.clone().map_or(GuestState::Running, GuestState::Ended)
+        match inner.ended.clone() {
+            Some(how) => GuestState::Ended(how),
+            None if self.resumed.load(Ordering::Acquire) => GuestState::Running,
+            None => GuestState::Starting,
+        }
+    }
+
+    /// A clone answers nobody before its state is loaded.
+    fn wait_until_resumed(&self, within: Duration) -> Result<(), GuestError> {
+        if self.resumed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut monitor = lock(&self.monitor);
+        // Another may have waited for it meanwhile.
+        if !self.resumed.load(Ordering::Acquire) {
+            let resumed = monitor.wait(within, is_resumed);
+            self.resumed.store(resumed.is_ok(), Ordering::Release);
+            drop(monitor);
+            resumed.map_err(|error| self.ended_error(self.monitor_failed(error, within)))?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the conversation that is going on and calls the agent.
+    fn call(&self) -> Result<UnixStream, GuestError> {
+        lock(&self.inner).hang_up();
+        let stream = connect_to(&self.socket)?;
+        let kept = stream.try_clone().map_err(file("use the socket", &self.socket))?;
+        let mut inner = lock(&self.inner);
+        // Whoever called at the same moment is cut too.
+        inner.hang_up();
+        inner.stream = Some(kept);
+        Ok(stream)
     }
 
     /// How QEMU ended, with what it said itself.
@@ -389,13 +431,7 @@ impl Backend for QemuBackend {
     }
 
     fn state(&self, guest: GuestId) -> Result<GuestState, GuestError> {
-        let guest = self.guest(guest)?;
-        // Held only while a clone is being resumed or a template frozen.
-        let starting = guest.inner.try_lock().is_ok_and(|inner| !inner.resumed && inner.ended.is_none());
-        match guest.state() {
-            GuestState::Running if starting => Ok(GuestState::Starting),
-            state => Ok(state),
-        }
+        Ok(self.guest(guest)?.state())
     }
 
     fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError> {
@@ -404,20 +440,8 @@ impl Backend for QemuBackend {
             return Err(guest.ended(how));
         }
         let deadline = Instant::now() + within;
-        {
-            let mut inner = lock(&guest.inner);
-            if !inner.resumed {
-                let resumed = inner.monitor.wait(within, is_resumed);
-                inner.resumed = resumed.is_ok();
-                drop(inner);
-                resumed.map_err(|error| guest.ended_error(guest.monitor_failed(error, within)))?;
-            }
-        }
-        let mut inner = lock(&guest.inner);
-        inner.hang_up();
-        let stream = connect_to(&guest.socket)?;
-        inner.stream = Some(stream.try_clone().map_err(file("use the socket", &guest.socket))?);
-        drop(inner);
+        guest.wait_until_resumed(within)?;
+        let stream = guest.call()?;
         let left = deadline.saturating_duration_since(Instant::now());
         let opened = SocketConversation::open(&guest.plan.name, guest.console.clone(), stream, left);
         Ok(Box::new(opened.map_err(|error| guest.ended_error(error))?))
@@ -514,6 +538,11 @@ impl Drop for QemuBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilemark_plan::{
+        plan::{MacAddress, guest_address},
+        scenario::Role,
+    };
+    use tilemark_units::Bytes;
 
     #[test]
     fn a_socket_deeper_than_an_address_is_reached() {
@@ -522,5 +551,52 @@ mod tests {
         fs::create_dir_all(&deep).unwrap();
         let _listener = listen(&deep.join("agent")).unwrap();
         connect_to(&deep.join("agent")).unwrap();
+    }
+
+    /// A guest whose QEMU is a program that does nothing, and QEMU's end of its monitor.
+    fn stand_in(birth: Birth) -> (Guest, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let sleep = Spawn::path("/bin/sleep".as_ref()).unwrap().argument("600").unwrap();
+        let child = sleep.dies_with_thread(rustix::process::Signal::KILL).start().unwrap();
+        let plan = GuestPlan {
+            name: "tile-001-web".to_owned(),
+            index: 0,
+            tile: 1,
+            role: Role::Web,
+            broker: Default::default(),
+            vcpus: 1,
+            memory: Bytes::from_mib(96),
+            disks: Vec::new(),
+            mac: MacAddress::of_guest(0),
+            address: guest_address(0),
+            processors: Vec::new(),
+        };
+        let guest = Guest {
+            monitor: Mutex::new(Monitor::new(&plan.name, ours).unwrap()),
+            plan,
+            child,
+            birth,
+            console: "/nowhere/console.log".into(),
+            socket: "/nowhere/agent".into(),
+            qemu_log: "/nowhere/qemu.log".into(),
+            resumed: AtomicBool::new(birth != Birth::Clone),
+            inner: Mutex::new(Inner { disks: Vec::new(), ended: None, stream: None }),
+        };
+        (guest, theirs)
+    }
+
+    #[test]
+    fn a_guests_state_is_told_while_somebody_waits_for_its_monitor() {
+        let (guest, mut qemu) = stand_in(Birth::Clone);
+        let waits = lock(&guest.monitor);
+        assert_eq!(guest.state(), GuestState::Starting);
+        drop(waits);
+        qemu.write_all(b"{\"event\": \"RESUME\"}\n").unwrap();
+        guest.wait_until_resumed(Duration::from_secs(10)).unwrap();
+        let _waits = lock(&guest.monitor);
+        assert_eq!(guest.state(), GuestState::Running);
+        guest.child.signal(Signal::KILL).unwrap();
+        guest.child.ends_within(Duration::from_secs(10)).unwrap();
+        assert!(matches!(guest.state(), GuestState::Ended(_)));
     }
 }
