@@ -11,6 +11,7 @@ mod disks;
 mod error;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod gone;
 mod native;
 mod network;
 mod process_tree;

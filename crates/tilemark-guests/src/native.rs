@@ -6,17 +6,16 @@ use crate::{
     conversation::{AgentSession, SocketConversation},
     disks::{DiskFolders, LoopDisk, requests_of},
     error::{GuestError, file},
+    gone::{Gone, end_process},
     network::RunNetwork,
     process_tree,
 };
-use rustix::{
-    mount::{MountFlags, UnmountFlags, mount, unmount},
-    process::Signal,
-};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::Write,
+    mem,
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
@@ -60,14 +59,20 @@ pub struct NativeBackend {
     network: Arc<RunNetwork>,
     /// The mounted image; the loop device below it is held by the mount.
     root: PathBuf,
-    twins: Mutex<BTreeMap<u64, Twin>>,
+    twins: Mutex<BTreeMap<u64, Entry>>,
     next: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Here(Box<Twin>),
+    Gone(Gone),
 }
 
 #[derive(Debug)]
 struct Twin {
     plan: GuestPlan,
-    child: Child,
+    child: Arc<Child>,
     socket: UnixStream,
     console: PathBuf,
     folder: PathBuf,
@@ -87,12 +92,26 @@ impl NativeBackend {
         Ok(Self { settings, network, root, twins: Mutex::default(), next: AtomicU64::new(1) })
     }
 
-    fn twins(&self) -> MutexGuard<'_, BTreeMap<u64, Twin>> {
+    fn twins(&self) -> MutexGuard<'_, BTreeMap<u64, Entry>> {
         self.twins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does something with a twin that was not stopped.
     fn with<T>(&self, guest: GuestId, act: impl FnOnce(&mut Twin) -> T) -> Result<T, GuestError> {
-        self.twins().get_mut(&guest.0).map(act).ok_or(GuestError::Unknown(guest.0))
+        let gone = match self.twins().get_mut(&guest.0) {
+            Some(Entry::Here(twin)) => return Ok(act(twin)),
+            Some(Entry::Gone(gone)) => gone.clone(),
+            None => return Err(GuestError::Unknown(guest.0)),
+        };
+        Err(gone.error())
+    }
+
+    /// What is kept of a twin that was stopped.
+    fn gone(&self, guest: GuestId) -> Option<Gone> {
+        match self.twins().get(&guest.0) {
+            Some(Entry::Gone(gone)) => Some(gone.clone()),
+            _ => None,
+        }
     }
 
     fn spawn(&self, plan: &GuestPlan, folder: &Path, disks: &[LoopDisk]) -> Result<Spawned, GuestError> {
@@ -205,9 +224,10 @@ impl Backend for NativeBackend {
         let folder = self.settings.folder.join(format!("{number}-{}", plan.name));
         let disks = LoopDisk::of_guest(plan, &self.settings.disks)?;
         let Spawned { child, socket, console, cgroup } = self.spawn(plan, &folder, &disks)?;
+        let child = Arc::new(child);
         let twin = Twin { plan: plan.clone(), child, socket, console, folder, cgroup, disks, ended: None };
         let namespace_path = PathBuf::from(format!("/proc/{}/ns/net", twin.child.pid()));
-        self.twins().insert(number, twin);
+        self.twins().insert(number, Entry::Here(Box::new(twin)));
         let id = GuestId(number);
         let joined = File::open(&namespace_path)
             .map_err(file("open", &namespace_path))
@@ -227,6 +247,9 @@ impl Backend for NativeBackend {
     }
 
     fn state(&self, guest: GuestId) -> Result<GuestState, GuestError> {
+        if let Some(gone) = self.gone(guest) {
+            return Ok(GuestState::Ended(gone.how));
+        }
         self.with(guest, |twin| match &twin.ended {
             Some(how) => GuestState::Ended(how.clone()),
             None => match twin.child.try_wait() {
@@ -249,16 +272,25 @@ impl Backend for NativeBackend {
     }
 
     fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
+        if self.gone(guest).is_some() {
+            return Ok(Processes::default());
+        }
         let first = self.with(guest, |twin| twin.ended.is_none().then(|| twin.child.pid()))?;
         Ok(Processes { all: first.map(process_tree::below).unwrap_or_default(), vcpu_threads: Vec::new() })
     }
 
     fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
+        if self.gone(guest).is_some() {
+            return Ok(None);
+        }
         self.with(guest, |twin| requests_of(&twin.disks).filter(|_| !twin.disks.is_empty()))
     }
 
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
-        self.with(guest, |twin| twin.console.clone())
+        match self.gone(guest) {
+            Some(gone) => Ok(gone.console),
+            None => self.with(guest, |twin| twin.console.clone()),
+        }
     }
 
     fn origin(&self, _: GuestId) -> Result<Origin, GuestError> {
@@ -266,26 +298,28 @@ impl Backend for NativeBackend {
     }
 
     fn stop(&self, guest: GuestId) -> Result<(), GuestError> {
-        let state = self.state(guest)?;
-        let (plan, pidfd, cgroup, folder) = self.with(guest, |twin| {
-            let pidfd = twin.child.pidfd().try_clone_to_owned();
-            (twin.plan.clone(), pidfd, twin.cgroup.take(), twin.folder.clone())
-        })?;
-        if !matches!(state, GuestState::Ended(_)) {
-            let pidfd = pidfd.map_err(file("watch the guest in", &folder))?;
-            let ended = tilemark_sys::process::signal_by_descriptor(pidfd.as_fd(), Signal::KILL)
-                .and_then(|()| tilemark_sys::process::ends_within(pidfd.as_fd(), STOPS_WITHIN));
-            ended.map_err(file("end the guest in", &folder))?;
-            self.with(guest, |twin| {
-                let _ = twin.child.wait();
-                twin.ended = Some("it was stopped".to_owned());
-            })?;
+        if self.gone(guest).is_some() {
+            return Ok(());
         }
-        self.with(guest, |twin| twin.disks.clear())?;
+        let state = self.state(guest)?;
+        let (child, folder) = self.with(guest, |twin| (Arc::clone(&twin.child), twin.folder.clone()))?;
+        let how = if let GuestState::Ended(how) = state {
+            how
+        } else {
+            end_process(&child, STOPS_WITHIN).map_err(file("end the guest in", &folder))?;
+            "it was stopped".to_owned()
+        };
+        let (disks, cgroup, plan, console) = self.with(guest, |twin| {
+            twin.ended = Some(how.clone());
+            (mem::take(&mut twin.disks), twin.cgroup.take(), twin.plan.clone(), twin.console.clone())
+        })?;
+        drop(disks);
         if let Some(cgroup) = cgroup {
             let _ = fs::remove_dir(cgroup);
         }
-        self.network.remove(&plan)
+        self.network.remove(&plan)?;
+        self.twins().insert(guest.0, Entry::Gone(Gone { guest: plan.name, console, how }));
+        Ok(())
     }
 
     fn has_network(&self) -> bool {

@@ -13,10 +13,10 @@ use crate::{
     conversation::{AgentSession, SocketConversation},
     disks::{LoopDisk, requests_of},
     error::{GuestError, file},
+    gone::{Gone, end_process},
     network::RunNetwork,
     ready::expect_serving,
 };
-use rustix::process::Signal;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -51,7 +51,7 @@ pub struct QemuBackend {
     network: Arc<RunNetwork>,
     initramfs: OwnedFd,
     next: AtomicU64,
-    guests: Mutex<BTreeMap<u64, Arc<Guest>>>,
+    guests: Guests,
     templates: Mutex<BTreeMap<u64, Template>>,
 }
 
@@ -59,6 +59,34 @@ pub struct QemuBackend {
 struct Template {
     key: String,
     frozen: Arc<Frozen>,
+}
+
+/// All guests that were started, by number.
+#[derive(Debug, Default)]
+struct Guests(Mutex<BTreeMap<u64, Entry>>);
+
+#[derive(Debug, Clone)]
+enum Entry {
+    Here(Arc<Guest>),
+    Gone { gone: Gone, origin: Origin },
+}
+
+impl Guests {
+    fn insert(&self, number: u64, guest: Guest) {
+        lock(&self.0).insert(number, Entry::Here(Arc::new(guest)));
+    }
+
+    fn entry(&self, guest: GuestId) -> Result<Entry, GuestError> {
+        lock(&self.0).get(&guest.0).cloned().ok_or(GuestError::Unknown(guest.0))
+    }
+
+    /// Ends a guest and lets go of all that it had open.
+    fn stop(&self, guest: GuestId) -> Result<(), GuestError> {
+        let Entry::Here(here) = self.entry(guest)? else { return Ok(()) };
+        let gone = here.end()?;
+        lock(&self.0).insert(guest.0, Entry::Gone { gone, origin: here.origin() });
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -99,7 +127,7 @@ impl QemuBackend {
             network,
             initramfs,
             next: AtomicU64::new(1),
-            guests: Mutex::default(),
+            guests: Guests::default(),
             templates: Mutex::default(),
         })
     }
@@ -115,7 +143,10 @@ impl QemuBackend {
     }
 
     fn guest(&self, guest: GuestId) -> Result<Arc<Guest>, GuestError> {
-        lock(&self.guests).get(&guest.0).cloned().ok_or(GuestError::Unknown(guest.0))
+        match self.guests.entry(guest)? {
+            Entry::Here(guest) => Ok(guest),
+            Entry::Gone { gone, .. } => Err(gone.error()),
+        }
     }
 
     fn make_template(&self, plan: &GuestPlan, service: &Service) -> Result<Frozen, GuestError> {
@@ -128,12 +159,11 @@ impl QemuBackend {
             state: None,
             birth: Birth::Template,
         };
-        let guest = Arc::new(self.spawn(&plan, number, materials)?);
         let id = GuestId(number);
-        lock(&self.guests).insert(number, guest);
+        self.guests.insert(number, self.spawn(&plan, number, materials)?);
         let frozen = thawed.state().and_then(|state| self.warm_and_freeze(id, &plan, service, &state));
         let stopped = self.stop(id);
-        lock(&self.guests).remove(&number);
+        lock(&self.guests.0).remove(&number);
         frozen.and(stopped)?;
         thawed.freeze()
     }
@@ -321,6 +351,27 @@ impl Guest {
         Ok(stream)
     }
 
+    fn origin(&self) -> Origin {
+        match self.birth {
+            Birth::Boot | Birth::Template => Origin::Booted,
+            Birth::Clone => Origin::Cloned,
+        }
+    }
+
+    /// Ends it; its disks are free again when this returns.
+    fn end(&self) -> Result<Gone, GuestError> {
+        if !matches!(self.state(), GuestState::Ended(_)) {
+            end_process(&self.child, STOPS_WITHIN).map_err(file("end the guest of", &self.socket))?;
+            lock(&self.inner).ended = Some("it was stopped".to_owned());
+        }
+        let mut inner = lock(&self.inner);
+        inner.hang_up();
+        inner.disks.clear();
+        let how = inner.ended.clone().unwrap_or_default();
+        let _ = fs::remove_file(&self.socket);
+        Ok(Gone { guest: self.plan.name.clone(), console: self.console.clone(), how })
+    }
+
     /// How QEMU ended, with what it said itself.
     fn how(&self, code: i32) -> String {
         let said = ConsoleTail::read(&self.qemu_log).lines.join("; ");
@@ -425,13 +476,15 @@ impl Backend for QemuBackend {
                 Materials { tap, memory, state, birth: Birth::Clone }
             }
         };
-        let guest = self.spawn(plan, number, materials)?;
-        lock(&self.guests).insert(number, Arc::new(guest));
+        self.guests.insert(number, self.spawn(plan, number, materials)?);
         Ok(GuestId(number))
     }
 
     fn state(&self, guest: GuestId) -> Result<GuestState, GuestError> {
-        Ok(self.guest(guest)?.state())
+        Ok(match self.guests.entry(guest)? {
+            Entry::Here(guest) => guest.state(),
+            Entry::Gone { gone, .. } => GuestState::Ended(gone.how),
+        })
     }
 
     fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError> {
@@ -448,7 +501,7 @@ impl Backend for QemuBackend {
     }
 
     fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
-        let guest = self.guest(guest)?;
+        let Entry::Here(guest) = self.guests.entry(guest)? else { return Ok(Processes::default()) };
         if matches!(guest.state(), GuestState::Ended(_)) {
             return Ok(Processes::default());
         }
@@ -457,41 +510,27 @@ impl Backend for QemuBackend {
     }
 
     fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
-        let guest = self.guest(guest)?;
+        let Entry::Here(guest) = self.guests.entry(guest)? else { return Ok(None) };
         let inner = lock(&guest.inner);
         Ok(requests_of(&inner.disks).filter(|_| !inner.disks.is_empty()))
     }
 
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
-        Ok(self.guest(guest)?.console.clone())
+        Ok(match self.guests.entry(guest)? {
+            Entry::Here(guest) => guest.console.clone(),
+            Entry::Gone { gone, .. } => gone.console,
+        })
     }
 
     fn origin(&self, guest: GuestId) -> Result<Origin, GuestError> {
-        Ok(match self.guest(guest)?.birth {
-            Birth::Boot | Birth::Template => Origin::Booted,
-            Birth::Clone => Origin::Cloned,
+        Ok(match self.guests.entry(guest)? {
+            Entry::Here(guest) => guest.origin(),
+            Entry::Gone { origin, .. } => origin,
         })
     }
 
     fn stop(&self, guest: GuestId) -> Result<(), GuestError> {
-        let guest = self.guest(guest)?;
-        if !matches!(guest.state(), GuestState::Ended(_)) {
-            let pidfd = guest.child.pidfd();
-            let gone = tilemark_sys::process::signal_by_descriptor(pidfd, Signal::KILL)
-                .and_then(|()| tilemark_sys::process::ends_within(pidfd, STOPS_WITHIN))
-                .and_then(|ended| match ended {
-                    tilemark_sys::process::HasEnded::Yes => Ok(()),
-                    tilemark_sys::process::HasEnded::No => Err(io::ErrorKind::TimedOut.into()),
-                });
-            gone.map_err(file("end the guest of", &guest.socket))?;
-            let _ = guest.child.wait();
-            lock(&guest.inner).ended = Some("it was stopped".to_owned());
-        }
-        let mut inner = lock(&guest.inner);
-        inner.hang_up();
-        inner.disks.clear();
-        let _ = fs::remove_file(&guest.socket);
-        Ok(())
+        self.guests.stop(guest)
     }
 
     fn has_network(&self) -> bool {
@@ -526,7 +565,7 @@ fn vcpu_threads(pid: u32) -> Vec<u32> {
 
 impl Drop for QemuBackend {
     fn drop(&mut self) {
-        let all: Vec<u64> = lock(&self.guests).keys().copied().collect();
+        let all: Vec<u64> = lock(&self.guests.0).keys().copied().collect();
         for number in all {
             if let Err(error) = self.stop(GuestId(number)) {
                 let _ = writeln!(io::stderr(), "a guest could not be stopped: {error}");
@@ -538,6 +577,7 @@ impl Drop for QemuBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use tilemark_plan::{
         plan::{MacAddress, guest_address},
         scenario::Role,
@@ -595,8 +635,22 @@ mod tests {
         guest.wait_until_resumed(Duration::from_secs(10)).unwrap();
         let _waits = lock(&guest.monitor);
         assert_eq!(guest.state(), GuestState::Running);
-        guest.child.signal(Signal::KILL).unwrap();
-        guest.child.ends_within(Duration::from_secs(10)).unwrap();
+        end_process(&guest.child, Duration::from_secs(10)).unwrap();
         assert!(matches!(guest.state(), GuestState::Ended(_)));
+    }
+
+    #[test]
+    fn of_a_stopped_guest_nothing_stays_open_and_its_console_is_still_known() {
+        let (guest, mut qemu) = stand_in(Birth::Clone);
+        let (guests, id) = (Guests::default(), GuestId(1));
+        guests.insert(1, guest);
+        guests.stop(id).unwrap();
+        guests.stop(id).unwrap();
+        qemu.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        assert_eq!(qemu.read(&mut [0]).unwrap(), 0, "its monitor is still open");
+        let Entry::Gone { gone, origin } = guests.entry(id).unwrap() else { panic!("it is still here") };
+        assert_eq!((gone.how.as_str(), origin), ("it was stopped", Origin::Cloned));
+        assert_eq!(gone.console, Path::new("/nowhere/console.log"));
+        assert!(gone.error().to_string().contains("its console /nowhere/console.log"));
     }
 }
