@@ -11,6 +11,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
@@ -233,7 +234,7 @@ impl ImageCache {
             return Ok(None);
         }
         let image = Image::open(&folder)?;
-        image.verify_if_touched()?;
+        image.verify_if_touched(SystemTime::now())?;
         Ok(Some(image))
     }
 

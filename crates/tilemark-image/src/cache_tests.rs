@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use super::*;
 use crate::Silent;
@@ -107,20 +108,40 @@ fn a_changed_byte_fails_verification_and_a_changed_size_fails_at_once() {
 fn what_was_not_touched_since_it_was_verified_is_not_read_again() {
     let fixture = fixture();
     let image = fixture.put("root");
-    fixture.ensure().unwrap();
+    image.verify_if_touched(later()).unwrap();
     // Nobody can take a change back unseen: not by writing the old bytes again, not by setting times.
     let path = image.path(FileName::RootErofs);
     let marks = image.folder().join(".verified");
     let before = fs::read_to_string(&marks).unwrap();
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let next_tick = || std::thread::sleep(Duration::from_millis(20));
+    next_tick();
     fs::write(&path, "rood").unwrap();
     fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
-    assert!(matches!(fixture.ensure(), Err(ImageError::HashMismatch { .. })));
+    assert!(matches!(image.verify_if_touched(later()), Err(ImageError::HashMismatch { .. })));
     assert_eq!(fs::read_to_string(&marks).unwrap(), before, "what fails is not marked as verified");
     // Marked as verified as it is now, it is not read: that is what a start saves.
+    next_tick();
     fs::write(&path, "root").unwrap();
-    fixture.ensure().unwrap();
+    image.verify_if_touched(later()).unwrap();
     assert_ne!(fs::read_to_string(&marks).unwrap(), before);
+}
+
+/// A time at which files that were written just now have settled.
+fn later() -> SystemTime {
+    SystemTime::now() + Duration::from_secs(3600)
+}
+
+#[test]
+fn an_image_changed_just_now_is_not_marked_as_verified() {
+    let fixture = fixture();
+    let image = fixture.put("root");
+    fixture.ensure().unwrap();
+    // A change within the same tick of the clock would leave the same marks.
+    let marks = image.folder().join(".verified");
+    assert!(!marks.exists());
+    image.verify_if_touched(later()).unwrap();
+    assert!(marks.exists());
 }
 
 #[test]

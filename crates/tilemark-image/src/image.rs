@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use tilemark_sys::file_mark::file_mark;
 
 use crate::hash::Sha256Hash;
 use crate::lock::{ImageLock, LockedFile};
@@ -117,27 +119,27 @@ impl Image {
     }
 
     /// Verifies it unless none of its files was touched since it was last verified: then its file
-    /// `.verified` says so. A change of a file's content moves its time of change (ctime), which nobody can set; what a
-    /// failing disk does to it is not seen.
-    pub(crate) fn verify_if_touched(&self) -> Result<()> {
-        let marks = self.folder.join(VERIFIED_FILE);
-        let now = self.marks()?;
-        if fs::read_to_string(&marks).is_ok_and(|before| before == now) {
+    /// `.verified` says so. `now` is the time of this call.
+    pub(crate) fn verify_if_touched(&self, now: SystemTime) -> Result<()> {
+        let path = self.folder.join(VERIFIED_FILE);
+        let marks = self.marks(now)?;
+        if marks.is_some() && fs::read_to_string(&path).ok() == marks {
             return Ok(());
         }
         self.verify()?;
-        // One who may not write here, or a full disk: it is verified again the next time.
-        let _ = crate::files::write_whole(&marks, now.as_bytes());
+        if let Some(marks) = marks {
+            // One who may not write here, or a full disk: it is verified again the next time.
+            let _ = crate::files::write_whole(&path, marks.as_bytes());
+        }
         Ok(())
     }
 
-    /// By what a touched file is known.
-    fn marks(&self) -> Result<String> {
+    /// By what touched files are known; `None` where one was changed too short a time ago.
+    fn marks(&self, now: SystemTime) -> Result<Option<String>> {
         let mark = |file: FileName| {
             let path = self.path(file);
             let found = fs::metadata(&path).map_err(ImageError::io("read", &path))?;
-            let times = format!("{}.{:09}", found.ctime(), found.ctime_nsec());
-            Ok(format!("{file} {} {} {} {times}\n", found.dev(), found.ino(), found.len()))
+            Ok(file_mark(&found, now).map(|mark| format!("{file} {mark}\n")))
         };
         FileName::ALL.into_iter().map(mark).collect()
     }

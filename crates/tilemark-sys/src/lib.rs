@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod entropy;
+pub mod file_mark;
 pub mod kvm;
 pub mod limits;
 pub mod namespace;

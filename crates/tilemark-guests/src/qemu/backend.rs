@@ -30,7 +30,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use tilemark_agent_protocol::{Request, Service};
 use tilemark_plan::plan::{self, GuestPlan};
@@ -454,7 +454,7 @@ impl Backend for QemuBackend {
     }
 
     fn template(&self, plan: &GuestPlan, service: &Service) -> Result<TemplateId, GuestError> {
-        let key = template_key(&self.settings, self.version, plan, service)?;
+        let key = template_key(&self.settings, self.version, plan, service, SystemTime::now())?;
         if let Some((&number, _)) = lock(&self.templates).iter().find(|(_, template)| template.key == key) {
             return Ok(TemplateId(number));
         }

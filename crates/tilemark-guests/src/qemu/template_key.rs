@@ -7,16 +7,23 @@ use super::{
 };
 use crate::error::{GuestError, file};
 use sha2::{Digest, Sha256};
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+    time::SystemTime,
+};
 use tilemark_agent_protocol::Service;
 use tilemark_plan::plan::GuestPlan;
+use tilemark_sys::file_mark::file_mark;
 
-/// The key of a template for guests such as this one.
+/// The key of a template for guests such as this one, at the time `now`.
 pub(super) fn template_key(
     settings: &QemuSettings,
     version: QemuVersion,
     plan: &GuestPlan,
     service: &Service,
+    now: SystemTime,
 ) -> Result<String, GuestError> {
     // A template serves guests of any name: the name on the command line is none of its business.
     let like = GuestPlan { name: "template".to_owned(), ..plan.clone() };
@@ -27,30 +34,46 @@ pub(super) fn template_key(
     // the old one.
     for path in [&settings.binary, &settings.vmlinux, &settings.root_erofs] {
         hash.update(path.as_os_str().as_encoded_bytes());
-        hash.update(content_mark(path)?);
+        hash.update(content_mark(path, now)?);
     }
     for disk in &plan.disks {
         hash.update(disk.size.get().to_be_bytes());
     }
     hash.update(&settings.initramfs);
     hash.update(serde_json::to_vec(service).expect("a service is plain data"));
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(hash))
 }
 
-/// Stands for the content of a file without reading hundreds of megabytes: which file it is, its size and when it was
-/// last changed (ctime, which nobody can set). A template lives no longer than its run, so this need not mean
-/// anything on another host or after a copy.
-fn content_mark(path: &Path) -> Result<String, GuestError> {
+/// Stands for the content of a file, mostly without reading hundreds of megabytes: a template lives no longer than its
+/// run, so this need not mean anything on another host or after a copy. A file that was changed just now is hashed.
+fn content_mark(path: &Path, now: SystemTime) -> Result<String, GuestError> {
     let found = fs::metadata(path).map_err(file("look at", path))?;
-    let times = [found.ctime(), found.ctime_nsec()];
-    Ok(format!("{} {} {} {times:?}", found.dev(), found.ino(), found.size()))
+    match file_mark(&found, now) {
+        Some(mark) => Ok(mark),
+        None => content_hash(path).map_err(file("read", path)),
+    }
+}
+
+fn content_hash(path: &Path) -> io::Result<String> {
+    let (mut content, mut hash) = (File::open(path)?, Sha256::new());
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match content.read(&mut buffer)? {
+            0 => return Ok(hex(hash)),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{disks::DiskFolders, qemu::settings::Accelerator};
-    use std::{collections::BTreeSet, path::PathBuf};
+    use std::{collections::BTreeSet, path::PathBuf, time::Duration};
     use tilemark_plan::{
         plan::{MacAddress, guest_address},
         scenario::Role,
@@ -98,8 +121,9 @@ mod tests {
             store: None,
             credentials: None,
         };
+        let now = SystemTime::now();
         let key = |settings: &QemuSettings, plan: &GuestPlan| {
-            template_key(settings, version, plan, &service).unwrap()
+            template_key(settings, version, plan, &service, now).unwrap()
         };
         let mut keys = BTreeSet::from([key(&settings, &plan)]);
         plan.name = "b".to_owned();
@@ -114,7 +138,17 @@ mod tests {
         plan.memory = Bytes::from_mib(128);
         assert!(keys.insert(key(&settings, &plan)), "another memory");
         fs::remove_file(&settings.vmlinux).unwrap();
-        let missing = template_key(&settings, version, &plan, &service).unwrap_err().to_string();
+        let missing = template_key(&settings, version, &plan, &service, now).unwrap_err().to_string();
         assert!(missing.starts_with("cannot look at") && missing.ends_with("vmlinux"), "{missing}");
+    }
+
+    #[test]
+    fn a_file_changed_just_now_is_known_by_its_hash_and_an_older_one_is_not_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "kernel").unwrap();
+        let hash = content_hash(file.path()).unwrap();
+        let now = SystemTime::now();
+        assert_eq!(content_mark(file.path(), now).unwrap(), hash);
+        assert_ne!(content_mark(file.path(), now + Duration::from_secs(60)).unwrap(), hash);
     }
 }
