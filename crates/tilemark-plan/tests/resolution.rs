@@ -123,6 +123,43 @@ fn the_load_has_a_quarter_of_the_threads_to_itself() {
 }
 
 #[test]
+fn each_kind_of_database_is_expected_to_be_loaded_once() {
+    let text = |data: &str, on: &str| {
+        format!(
+            r#"
+schema = 1
+name = "shop"
+about = "a test"
+headline = "orders"
+image = "database"
+[[guest]]
+name = "db"
+role = "database"
+memory = "512MiB"
+[[guest.disk]]
+size = "1GiB"
+on = "{on}"
+[[load]]
+name = "orders"
+guest = "db"
+loop = "closed"
+[load.store]
+data = "{data}"
+[ladder]
+tiles = [1, 2]
+"#
+        )
+    };
+    let time = |data, on| {
+        expect::time_of_database_templates(&plan(&text(data, on), &asked()).unwrap().points).as_secs_f64()
+    };
+    assert_eq!(time("30MB", "store"), 11.0);
+    assert_eq!(time("300MB", "store"), 20.0);
+    assert_eq!(time("300MB", "memory"), 0.0, "it begins empty in each guest");
+    assert!(expect::time_of_database_templates(&plan(TILE, &asked()).unwrap().points).is_zero());
+}
+
+#[test]
 fn a_native_twin_has_as_many_threads_as_its_guest_has_processors() {
     let request = Request { settings: settings(&[("guest.web.vcpus", "2")]), ..asked() };
     let plan = plan(TILE, &request).unwrap();

@@ -15,7 +15,7 @@ use crate::{
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Reply, Request, Service};
 use tilemark_guests::{Backend, Expected, NativeBackend, StartMode, disk_file_name, make_ready};
@@ -54,14 +54,16 @@ impl DatabaseDisks {
         Ok(Self { store, folder: folder.to_owned() })
     }
 
-    /// Gives every database of a point its disks, as fresh as its template.
+    /// Gives every database of a point its disks, as fresh as its template. Says how long templates took that were not
+    /// there.
     pub(crate) fn prepare(
         &self,
         point: &Point,
         native: &NativeBackend,
         maker: &str,
         progress: &dyn Fn(&str),
-    ) -> Result<(), Failure> {
+    ) -> Result<Duration, Failure> {
+        let mut on_templates = Duration::ZERO;
         for guest in point.guests.iter().filter(|guest| guest.role == Role::Database) {
             if guest.disks.iter().any(|disk| disk.on != DiskMedium::Store) || guest.disks.is_empty() {
                 continue;
@@ -69,7 +71,9 @@ impl DatabaseDisks {
             let service = services::service(point, guest);
             let template = Template::of(guest, &service, maker);
             if !template.is_whole(&self.store, guest)? {
+                let began = Instant::now();
                 self.make(&template, guest, &service, native, progress)?;
+                on_templates += began.elapsed();
             }
             for index in 0..guest.disks.len() {
                 let name = disk_file_name(&guest.name, index);
@@ -77,7 +81,7 @@ impl DatabaseDisks {
                 self.store.clone_disk(&template.disk(index), &name).map_err(image_failed)?;
             }
         }
-        Ok(())
+        Ok(on_templates)
     }
 
     /// Has a native twin make and load the database, and keeps its disks.

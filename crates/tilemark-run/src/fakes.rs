@@ -194,6 +194,8 @@ pub(crate) struct FakeWorld {
     pub(crate) no_load_process: Option<u32>,
     pub(crate) script: Arc<Script>,
     pub(crate) load_processes: Cell<u32>,
+    /// How long the templates of disks are said to have taken before each pass.
+    pub(crate) on_templates: Duration,
 }
 
 impl FakeWorld {
@@ -207,6 +209,7 @@ impl FakeWorld {
             no_load_process: None,
             script: Arc::new(script),
             load_processes: Cell::new(0),
+            on_templates: Duration::ZERO,
         };
         world.with(Guests::of(FakeBackend::new(plan::Backend::Native)))
     }
@@ -244,6 +247,10 @@ impl World for FakeWorld {
         self.load_processes.set(pass + 1);
         let (end, ended) = mpsc::channel();
         Ok(Box::new(FakeLoad { script: Arc::clone(&self.script), pass, acts: VecDeque::new(), end, ended }))
+    }
+
+    fn prepare_disks(&self, _: &Point, _: &dyn Fn(&str)) -> Result<Duration, Failure> {
+        Ok(self.on_templates)
     }
 
     fn memory_available(&self) -> Option<Bytes> {
@@ -426,6 +433,7 @@ pub(crate) fn plan_of(scenario: &str, request: &Request) -> Plan {
 pub(crate) struct Ran {
     pub(crate) outcome: Result<(), Failure>,
     pub(crate) notes: Vec<String>,
+    pub(crate) on_templates: Duration,
     pub(crate) record: RunDirectory,
     _folder: tempfile::TempDir,
 }
@@ -503,8 +511,10 @@ pub(crate) fn run_into(
         repeats: Vec::new(),
         began: Instant::now(),
         expected_done: 0.0,
+        on_templates: Duration::ZERO,
     };
     let outcome = pipeline.run();
+    let on_templates = pipeline.on_templates;
     drop(teller);
-    Ran { outcome, notes: listener.join().unwrap(), record, _folder: folder }
+    Ran { outcome, notes: listener.join().unwrap(), on_templates, record, _folder: folder }
 }

@@ -7,6 +7,7 @@ use crate::{
     job::{Job, JobDone, RunJob},
     judge,
     lock::{self, WhenBusy},
+    plan_text,
     prepare::{Asked, Prepared, prepare},
     state::StateFolder,
     wire::{Failure, FailureCode},
@@ -58,7 +59,7 @@ pub fn run(
     if let Some(reason) = &prepared.out_of_reach {
         listener.note(&format!("no difference can be shown by this run: {reason}"));
     }
-    listener.note(&format!("this takes about {}", prepared.plan.expected.time.rounded()));
+    listener.note(&format!("this takes {}", plan_text::time(&prepared.plan)));
     let runs = Runs::new(&places.runs);
     let id = new_id(&runs, &prepared.plan.scenario.name);
     let lock = request.when_busy.map(|when| lock::take(&places.state, &id, when)).transpose()?;

@@ -52,9 +52,10 @@ pub(crate) trait World {
     fn pss(&self, pid: u32) -> Option<Bytes>;
     /// Who is watched besides the guests: Tilemark itself.
     fn own_processes(&self) -> Vec<u32>;
-    /// Puts the data disks of a point's guests in place where they begin with something on them.
-    fn prepare_disks(&self, _: &Point, _: &dyn Fn(&str)) -> Result<(), Failure> {
-        Ok(())
+    /// Puts the data disks of a point's guests in place where they begin with something on them, and says how long
+    /// their templates took that were not there.
+    fn prepare_disks(&self, _: &Point, _: &dyn Fn(&str)) -> Result<Duration, Failure> {
+        Ok(Duration::ZERO)
     }
     /// Who watches the host.
     fn watch(&self) -> &dyn drive::Watch {
@@ -82,6 +83,8 @@ pub(crate) struct Pipeline<'a, W> {
     pub(crate) began: Instant,
     /// Seconds of passes that are behind, as they were expected.
     pub(crate) expected_done: f64,
+    /// Time spent on templates. They are made once, so it says nothing of how long passes take.
+    pub(crate) on_templates: Duration,
 }
 
 /// Disk space below which no pass begins.
@@ -220,8 +223,8 @@ impl<W: World> Pipeline<'_, W> {
 
     /// How much longer or shorter than expected all took that is behind.
     fn pace(&self) -> f64 {
-        let pace = self.began.elapsed().as_secs_f64() / self.expected_done;
-        if self.expected_done > 0.0 { pace.clamp(0.3, 3.0) } else { 1.0 }
+        let took = self.began.elapsed().saturating_sub(self.on_templates).as_secs_f64();
+        if self.expected_done > 0.0 { (took / self.expected_done).clamp(0.3, 3.0) } else { 1.0 }
     }
 
     /// Stops before memory or disk would fall under what must stay free.
@@ -270,10 +273,11 @@ impl<W: World> Pipeline<'_, W> {
         let world = self.world;
         let backend = world.backend(point)?;
         let what = format!("{} tiles on {}, repeat {}", point.tiles, point.backend.name(), pass.repeat);
-        world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
+        self.on_templates += world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
         self.progress(format!("{what}: starting {} guests", point.guests.len()));
         let mut started = Started::new(backend);
         let modes = started.templates(point)?;
+        self.on_templates += modes.took;
         let began = Instant::now();
         let mut guests = started.start(point, &modes)?;
         let guests_ready =

@@ -409,6 +409,16 @@ fn an_interrupt_keeps_what_is_whole_and_begins_nothing_more() {
 }
 
 #[test]
+fn time_spent_on_templates_says_nothing_of_how_long_passes_take() {
+    let world = FakeWorld { on_templates: Duration::from_secs(60), ..quick() };
+    let plan = plan();
+    let ran = run(&plan, &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    let least = world.on_templates * u32::try_from(plan.passes.len()).unwrap();
+    assert!(ran.on_templates >= least, "{:?}", ran.on_templates);
+}
+
+#[test]
 fn a_ladder_begins_no_block_of_repeats_that_would_end_too_late() {
     let plan = plan();
     let block = |number| plan.passes.iter().filter(move |pass| pass.block == number);

@@ -1,6 +1,10 @@
 //! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
 
-use tilemark_plan::plan::{Plan, Point};
+use tilemark_plan::{
+    expect::time_of_database_templates,
+    plan::{Plan, Point},
+};
+use tilemark_units::Span;
 
 /// The whole text.
 pub fn text(plan: &Plan) -> String {
@@ -8,7 +12,7 @@ pub fn text(plan: &Plan) -> String {
     let mut lines = vec![
         format!("{}: {}", plan.scenario.name, plan.scenario.about.trim()),
         String::new(),
-        format!("Time      about {}", expected.time.rounded()),
+        format!("Time      {}", time(plan)),
         format!(
             "Guests    up to {}, with {} of memory and {} of disk",
             expected.guests,
@@ -38,6 +42,20 @@ pub fn text(plan: &Plan) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// How long it takes, with what may come on top.
+pub(crate) fn time(plan: &Plan) -> String {
+    let mut text = format!("about {}", plan.expected.time.rounded());
+    let templates = time_of_database_templates(&plan.points);
+    if !templates.is_zero() {
+        let once = Span::from_milliseconds(templates.as_millis() as u64);
+        text += &format!(
+            ", and about {} more where a template of its databases must be made first",
+            once.rounded()
+        );
+    }
+    text
 }
 
 fn threads(ids: &[u32]) -> String {

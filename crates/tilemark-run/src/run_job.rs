@@ -10,7 +10,7 @@ use crate::{
     wire::Failure,
     world::{Folders, RealWorld},
 };
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tilemark_record::RunDirectory;
 
 /// Measures a plan.
@@ -40,6 +40,7 @@ pub(crate) fn run(
         repeats: Vec::new(),
         began: Instant::now(),
         expected_done: 0.0,
+        on_templates: Duration::ZERO,
     };
     pipeline.run()?;
     let mut reasons = Vec::new();

@@ -194,9 +194,9 @@ impl World for RealWorld<'_> {
         Ok(Box::new(process))
     }
 
-    fn prepare_disks(&self, point: &Point, progress: &dyn Fn(&str)) -> Result<(), Failure> {
+    fn prepare_disks(&self, point: &Point, progress: &dyn Fn(&str)) -> Result<Duration, Failure> {
         if point.guests.iter().all(|guest| guest.role != Role::Database || guest.disks.is_empty()) {
-            return Ok(());
+            return Ok(Duration::ZERO);
         }
         let disks = match self.databases.get() {
             Some(disks) => disks,
