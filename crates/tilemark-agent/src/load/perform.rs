@@ -1,6 +1,6 @@
 //! A job is done by the engine of its kind of work; a mix of kinds by several engines at the same time.
 
-use super::{messaging, mix::Mix, store, sysbench};
+use super::{gate::StartGate, messaging, mix::Mix, store, sysbench};
 use std::{error::Error, sync::mpsc, thread};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamWork};
 use tilemark_load::Stop;
@@ -66,24 +66,34 @@ pub(super) fn perform(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEve
     }
 }
 
+/// Every engine tells that it started when all that it needs stands, and begins when that was heard: there it is held
+/// until all others stand too, so that their schedules, warm-ups and seconds begin together.
 fn perform_mix(parts: &[(Engine, LoadJob)], stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
     let (sender, told) = mpsc::channel();
+    let gate = StartGate::of(parts.len(), stop);
     thread::scope(|scope| {
-        for (engine, part) in parts {
-            let sender = sender.clone();
+        for (number, (engine, part)) in parts.iter().enumerate() {
+            let (sender, gate) = (sender.clone(), &gate);
             scope.spawn(move || {
-                // The other end listens until every engine has ended.
-                let mut send = |event| drop(sender.send(event));
+                let comer = gate.comer(number);
+                let mut send = |event| {
+                    let starts = matches!(event, LoadEvent::Started(_));
+                    // The other end listens until every engine has ended.
+                    let _ = sender.send((number, event));
+                    if starts {
+                        comer.stands();
+                    }
+                };
                 engine.perform(part, stop, &mut send).into_iter().for_each(send);
             });
         }
         drop(sender);
         let mut mix = Mix::of(parts.len());
-        for event in told {
+        for (number, event) in told {
             if matches!(event, LoadEvent::Failed { .. }) {
                 stop.ask();
             }
-            mix.take(event).into_iter().for_each(&mut *events);
+            mix.take(number, event).into_iter().for_each(&mut *events);
         }
         events(mix.end());
     });
