@@ -142,6 +142,7 @@ impl<'a> Client<'a> {
 
     /// Sends one customer after the other until the end, or until the connection is gone or nothing works any more.
     pub(crate) fn run(mut self) -> ClientDone {
+        self.shared.observer.client_begins();
         if self.shared.schedule.is_some() {
             // Without it the kernel wakes sleepers up to 50 µs late. Where it is refused, the lateness shows it.
             set_current_timer_slack(NonZeroU64::new(1)).ok();

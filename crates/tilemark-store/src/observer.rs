@@ -30,6 +30,8 @@ pub struct OrderEnded {
 pub trait Observer: Sync {
     /// All connections stand; the first order begins now.
     fn started(&self);
+    /// The calling thread is a client's, before its first order. Nobody need care.
+    fn client_begins(&self) {}
     /// An order with this intended start, counted from the beginning of the measured time, was begun.
     fn begun(&self, intended: Duration);
     /// An order that was begun ended.

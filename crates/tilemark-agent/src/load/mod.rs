@@ -1,5 +1,6 @@
 //! The load: as a process of its own at the end of a pipe, and inside a guest.
 
+mod clocks;
 mod gate;
 mod messaging;
 mod mix;

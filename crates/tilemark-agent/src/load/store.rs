@@ -1,12 +1,13 @@
 //! The store's customers as a load: each stream is a run of `tilemark-store` on its own database. All begin together,
 //! when the last one's connections stand; each is told second by second and audited at its end.
 
-use super::store_seconds::Seconds;
-use rustix::{
-    thread::{CpuSet, sched_setaffinity},
-    time::{ClockId, clock_gettime},
+use super::{
+    clocks::{ThreadClocks, busy},
+    store_seconds::Seconds,
 };
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::{
+    collections::BTreeMap,
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError},
@@ -53,11 +54,13 @@ pub(super) enum Told {
     Ended(Result<StreamTotal, StoreError>),
 }
 
-/// When all streams begin, and whether they shall end.
+/// When all streams begin, whether they shall end, and what their clients use meanwhile.
 #[derive(Default)]
 pub(super) struct Signals {
     pub(super) go: AtomicBool,
     pub(super) end: AtomicBool,
+    /// Of the clients of all streams.
+    pub(super) clocks: ThreadClocks,
 }
 
 /// Does all streams of a job; the last event is `Done`.
@@ -122,7 +125,7 @@ impl Course<'_> {
                     stand += 1;
                     if stand == self.streams {
                         events(LoadEvent::Started(self.sender.clone()));
-                        busy = Some(BusySeconds::from_now(self.job));
+                        busy = Some(BusySeconds::beginning(self.job, Instant::now()));
                         self.signals.go.store(true, Ordering::Release);
                     }
                 }
@@ -141,55 +144,55 @@ impl Course<'_> {
             if self.stop.is_asked() || failed.is_some() {
                 self.signals.end.store(true, Ordering::Relaxed);
             }
-            busy.iter_mut().for_each(|busy| busy.tell(events));
+            let read = || self.signals.clocks.read();
+            busy.iter_mut().filter_map(|busy| busy.look(Instant::now(), read)).for_each(&mut *events);
         }
         totals.sort_by_key(|total| total.id);
         failed.map_or(Ok(totals), Err)
     }
 }
 
-/// How busy this process is, in each second of the measurement: its processor time as a part of what its processors have.
+/// How busy the clients' threads are, in each second of the measurement.
 struct BusySeconds {
     start: Instant,
-    processors: f64,
+    processors: usize,
     seconds: u32,
     next: u32,
-    cpu_before: Option<Duration>,
+    /// What each thread had used when it was last read, and when that was.
+    before: Option<(Vec<u64>, Instant)>,
 }
 
 impl BusySeconds {
-    fn from_now(job: &LoadJob) -> Self {
+    fn beginning(job: &LoadJob, now: Instant) -> Self {
         let all = thread::available_parallelism().map_or(1, usize::from);
-        let processors = if job.processors.is_empty() { all } else { job.processors.len() };
         Self {
-            start: Instant::now() + job.warmup.get(),
-            processors: processors as f64,
+            start: now + job.warmup.get(),
+            processors: if job.processors.is_empty() { all } else { job.processors.len() },
             seconds: u32::try_from(job.length.get().as_secs()).unwrap_or(u32::MAX),
             next: 0,
-            cpu_before: None,
+            before: None,
         }
     }
 
-    fn tell(&mut self, events: &mut dyn FnMut(LoadEvent)) {
-        let Some(since) = Instant::now().checked_duration_since(self.start) else { return };
-        let now = process_cpu();
-        let Some(before) = self.cpu_before else {
-            self.cpu_before = Some(now);
-            return;
+    /// How busy the second was that is over now, if one is. `read` gives the nanoseconds that each thread has used.
+    fn look(&mut self, now: Instant, read: impl FnOnce() -> Vec<u64>) -> Option<LoadEvent> {
+        let since = now.checked_duration_since(self.start)?;
+        let Some((before, at)) = &self.before else {
+            self.before = Some((read(), now));
+            return None;
         };
         if since < Duration::from_secs(u64::from(self.next) + 1) || self.next >= self.seconds {
-            return;
+            return None;
         }
-        let fraction = now.saturating_sub(before).as_secs_f64() / self.processors;
-        events(LoadEvent::Busy { second: self.next, fraction: fraction.min(1.0) });
+        let used = read();
+        let of_all = |threads: &[u64]| BTreeMap::from([(0, threads.to_vec())]);
+        let elapsed_ns = now.duration_since(*at).as_nanos() as f64;
+        let fraction = busy(&of_all(before), &of_all(&used), elapsed_ns, self.processors);
+        let second = self.next;
         self.next += 1;
-        self.cpu_before = Some(now);
+        self.before = Some((used, now));
+        Some(LoadEvent::Busy { second, fraction })
     }
-}
-
-fn process_cpu() -> Duration {
-    let cpu = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32)
 }
 
 /// A stream whose work is the store's.
@@ -258,4 +261,36 @@ impl<'a> StoreStream<'a> {
 fn told_errors(result: &LoadResult) -> Vec<String> {
     let kinds = result.error_kinds.iter().take(ERRORS_TOLD);
     kinds.map(|(message, count)| format!("{message} ({count} times)")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_units::Span;
+
+    #[test]
+    fn one_client_that_fills_its_processor_shows_beside_idle_ones() {
+        let start = Instant::now();
+        let job = LoadJob {
+            streams: Vec::new(),
+            processors: (0..8).collect(),
+            warmup: Span::from_seconds(3),
+            length: Span::from_seconds(2),
+            requests_max: 0,
+        };
+        let mut busy = BusySeconds::beginning(&job, start);
+        let mut look = |after_ms: u64, used_ms: &[u64]| {
+            let used = used_ms.iter().map(|ms| ms * 1_000_000).collect();
+            match busy.look(start + Duration::from_millis(after_ms), || used) {
+                Some(LoadEvent::Busy { second, fraction }) => Some((second, (fraction * 1e3).round())),
+                _ => None,
+            }
+        };
+        assert_eq!(look(2_990, &[700, 10]), None, "the warm-up is not told");
+        assert_eq!(look(3_010, &[700, 10]), None);
+        assert_eq!(look(3_900, &[1_500, 10]), None);
+        assert_eq!(look(4_010, &[1_600, 20]), Some((0, 900.0)));
+        assert_eq!(look(5_010, &[1_700, 40, 30]), Some((1, 100.0)));
+        assert_eq!(look(6_010, &[2_700, 40, 30]), None, "the measurement is over");
+    }
 }

@@ -117,6 +117,10 @@ impl Observer for Seconds<'_> {
         }
     }
 
+    fn client_begins(&self) {
+        self.signals.clocks.add_this_thread();
+    }
+
     fn begun(&self, intended: Duration) {
         let second = intended.as_secs() as u32;
         let mut state = self.state();

@@ -1,7 +1,6 @@
 //! The messaging loads as work of a load process: several brokers are loaded at the same time, their figures become events.
 
 mod account;
-mod clocks;
 mod perform;
 mod stage;
 

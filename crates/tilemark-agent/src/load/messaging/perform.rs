@@ -6,9 +6,9 @@
 
 use super::{
     account::{self, FlatOut, Reading, Told},
-    clocks::busy,
     stage::{Actor, Said, Stage},
 };
+use crate::load::clocks::busy;
 use std::{
     collections::BTreeMap,
     io,
