@@ -17,14 +17,6 @@ impl Inbox {
         Self { buffer: vec![0; capacity.max(2 * frame_max)], start: 0, end: 0, frame_max }
     }
 
-    /// Takes another limit, once it was negotiated.
-    pub fn set_frame_max(&mut self, frame_max: usize) {
-        self.frame_max = frame_max;
-        if self.buffer.len() < 2 * frame_max {
-            self.buffer.resize(2 * frame_max, 0);
-        }
-    }
-
     /// Where the next bytes go; never empty once all whole frames were taken. Call [`Inbox::received`] with how many came.
     pub fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
@@ -51,10 +43,5 @@ impl Inbox {
         };
         self.start += used;
         Ok(Some(frame))
-    }
-
-    /// Bytes that came in and were not taken.
-    pub fn pending(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
     }
 }

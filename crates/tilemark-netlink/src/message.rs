@@ -24,7 +24,6 @@ pub(crate) mod link_attribute {
     pub(crate) const HARDWARE_ADDRESS: u16 = 1;
     pub(crate) const NAME: u16 = 3;
     pub(crate) const MASTER: u16 = 10;
-    pub(crate) const QUEUE_LENGTH: u16 = 13;
     pub(crate) const INFORMATION: u16 = 18;
     pub(crate) const NAMESPACE_DESCRIPTOR: u16 = 28;
     pub(crate) const KIND: u16 = 1;

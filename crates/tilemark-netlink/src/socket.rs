@@ -177,28 +177,11 @@ impl Netlink {
         self.change("switch on", name, Message::new(kind::NEW_LINK, 0).link_part(link.index, IFF_UP, IFF_UP))
     }
 
-    /// Switches a device off.
-    pub fn switch_off(&mut self, name: &str, link: &Link) -> Result<(), NetlinkError> {
-        self.change("switch off", name, Message::new(kind::NEW_LINK, 0).link_part(link.index, 0, IFF_UP))
-    }
-
     /// Gives a device another hardware address.
     pub fn set_mac(&mut self, name: &str, link: &Link, mac: [u8; 6]) -> Result<(), NetlinkError> {
         let message =
             Message::link(kind::NEW_LINK, 0, link.index).attribute(attribute::HARDWARE_ADDRESS, &mac);
         self.change("set the hardware address of", name, message)
-    }
-
-    /// Gives a device another name. It must be off.
-    pub fn rename(&mut self, name: &str, link: &Link, new_name: &str) -> Result<(), NetlinkError> {
-        let message = Message::link(kind::NEW_LINK, 0, link.index).text(attribute::NAME, new_name);
-        self.change("rename", name, message)
-    }
-
-    /// Sets how many packets may wait to be sent.
-    pub fn set_queue_length(&mut self, name: &str, link: &Link, packets: u32) -> Result<(), NetlinkError> {
-        let message = Message::link(kind::NEW_LINK, 0, link.index).number(attribute::QUEUE_LENGTH, packets);
-        self.change("set the queue length of", name, message)
     }
 
     /// Gives a device an address. One that it has already is no error.
