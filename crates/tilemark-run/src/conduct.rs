@@ -78,11 +78,11 @@ pub(crate) fn conduct(
     let mut log = File::open(state.log()).map_err(|error| engine_is_gone(&error.to_string()))?;
     let outcome = converse(job, &mut kept, listener);
     let failed = matches!(outcome, Ok(None) | Err(_));
-    if afterwards == Afterwards::Kept && matches!(outcome, Ok(Some(Ok(_)))) {
+    if afterwards == Afterwards::Kept
+        && let Ok(Some(Ok(done))) = outcome
+    {
         kept.hand_over().map_err(|error| engine_is_gone(&error.to_string()))?;
-        return outcome
-            .map_err(|error| engine_is_gone(&error.to_string()))?
-            .unwrap_or_else(|| Err(engine_is_gone("")));
+        return Ok(done);
     }
     let gone = kept.wait();
     let mut told = String::new();
