@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use tilemark_record::rows::SecondRow;
+use tilemark_record::{rows::SecondRow, store::StoreFigures};
 use tilemark_report::{Colour, Style, csv, html, redact, terminal};
 
 /// The size that a page may have.
@@ -109,4 +109,32 @@ fn what_is_not_trusted_is_struck_and_not_hidden() {
     assert!(page.contains("sentence struck") && page.contains("Holds 4 tiles"));
     assert!(page.contains("<tr class=\"held struck\">"), "the doubtful step is struck");
     assert!(page.contains("<tr class=\"held\">"), "a step that nothing spoiled stands");
+}
+
+#[test]
+fn orders_are_those_of_all_databases_whatever_the_headline_is() {
+    let bench = fixture::Bench { scenario: fixture::SHOP, tiles: vec![1, 2], ..fixture::Bench::new() };
+    let mut report = bench.measure();
+    for point in &mut report.result.points {
+        let orders_a_second = f64::from(point.tiles) * 10.0;
+        point.throughput_vs_one_tile = Some(7.77);
+        for load in point.loads.iter_mut().filter(|load| load.name != "pages") {
+            load.throughput.as_mut().expect("it was measured").figure.value = orders_a_second;
+        }
+    }
+    for load in report.repeats.iter_mut().flat_map(|repeat| &mut repeat.loads) {
+        if load.name != "pages" {
+            load.store = vec![StoreFigures { audit: "agrees".to_owned(), ..StoreFigures::default() }];
+        }
+    }
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 200 });
+    // Two databases in each tile; the paper had 3.51 of one with four, and 1.99 with two.
+    assert!(
+        text.contains("1, KVM guests: 1,200 a minute; 1.00\u{d7} of one tile, paper 1.00\u{d7}"),
+        "{text}"
+    );
+    assert!(
+        text.contains("2, KVM guests: 2,400 a minute; 2.00\u{d7} of one tile, paper 1.76\u{d7}"),
+        "{text}"
+    );
 }

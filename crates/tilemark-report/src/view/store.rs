@@ -3,8 +3,10 @@
 use super::{Group, Kind, View};
 use crate::number::{percent, three, whole};
 use crate::published;
+use std::collections::BTreeSet;
+use tilemark_plan::plan::{LoadPlan, Point, Work};
 use tilemark_record::{
-    result::PointResult,
+    result::{Figure, PointResult},
     store::{ServerSetting, StepLatency, StoreFigures},
 };
 
@@ -28,7 +30,7 @@ pub(crate) struct StoreRow {
     pub(crate) kind: Kind,
     /// Whether they are not trusted.
     pub(crate) struck: bool,
-    /// Committed orders a minute of all guests, with the interval.
+    /// Committed orders a minute of all databases, with the interval where one load sends all orders.
     pub(crate) orders_per_minute: String,
     /// The same against one tile.
     pub(crate) against_one: String,
@@ -154,9 +156,9 @@ fn row(view: &View, group: &Group, point: &PointResult) -> StoreRow {
         .flat_map(|repeat| &repeat.loads)
         .flat_map(|load| &load.store)
         .collect();
-    let throughput = point.throughput.as_ref().map(|throughput| throughput.figure);
     let per_minute = |value: f64| whole((value * 60.0).round() as u64);
-    let orders_per_minute = throughput.map_or_else(
+    let orders_a_second = orders_a_second(view, point);
+    let orders_per_minute = orders_a_second.map_or_else(
         || NONE.to_owned(),
         |figure| match (figure.low, figure.high) {
             (Some(low), Some(high)) => {
@@ -165,7 +167,7 @@ fn row(view: &View, group: &Group, point: &PointResult) -> StoreRow {
             _ => per_minute(figure.value),
         },
     );
-    let paper = (group.kind != Kind::Emulated).then(|| published::oltp_relative(point.tiles)).flatten();
+    let paper = (group.kind != Kind::Emulated).then(|| paper_had(view, point)).flatten();
     let mean =
         |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let told = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(|| NONE.to_owned(), write);
@@ -178,7 +180,9 @@ fn row(view: &View, group: &Group, point: &PointResult) -> StoreRow {
         kind: group.kind,
         struck: view.struck(point),
         orders_per_minute,
-        against_one: told(point.throughput_vs_one_tile, |value| format!("{value:.2}\u{d7}")),
+        against_one: told(against_one_tile(view, point, orders_a_second), |value| {
+            format!("{value:.2}\u{d7}")
+        }),
         published: told(paper, |value| format!("{value:.2}\u{d7}")),
         rolled_back: told(mean(kept.iter().filter_map(|store| store.rollback_fraction).collect()), percent),
         retries: if kept.is_empty() {
@@ -190,6 +194,46 @@ fn row(view: &View, group: &Group, point: &PointResult) -> StoreRow {
         audit: audit(&kept),
         times: STEPS.iter().filter_map(|name| times(name, &kept)).collect(),
     }
+}
+
+/// The loads of a point that order at a database.
+fn store_loads<'a>(view: &View<'a>, point: &PointResult) -> impl Iterator<Item = &'a LoadPlan> {
+    let plan: Option<&Point> = view.report.plan.points.iter().find(|plan| plan.index == point.index);
+    plan.into_iter().flat_map(|plan| &plan.loads).filter(|load| matches!(load.work, Work::Store(_)))
+}
+
+/// Committed orders a second of all databases, whichever load is the headline. Intervals do not add up: where several
+/// loads send orders, there is none.
+fn orders_a_second(view: &View, point: &PointResult) -> Option<Figure> {
+    let names: BTreeSet<&str> = store_loads(view, point).map(|load| load.name.as_str()).collect();
+    let loads = point.loads.iter().filter(|load| names.contains(load.name.as_str()));
+    let figures: Option<Vec<Figure>> =
+        loads.map(|load| load.throughput.as_ref().map(|throughput| throughput.figure)).collect();
+    figures?.into_iter().reduce(|all, one| Figure {
+        value: all.value + one.value,
+        low: None,
+        high: None,
+        n_repeats: all.n_repeats.min(one.n_repeats),
+    })
+}
+
+fn against_one_tile(view: &View, point: &PointResult, own: Option<Figure>) -> Option<f64> {
+    let is_one = |one: &&PointResult| {
+        one.tiles == 1 && one.backend == point.backend && one.side == point.side && one.vary == point.vary
+    };
+    let one = orders_a_second(view, view.report.result.points.iter().find(is_one)?)?;
+    (one.value > 0.0).then_some(own?.value / one.value)
+}
+
+/// What the paper had with as many databases, against as many as one tile has.
+fn paper_had(view: &View, point: &PointResult) -> Option<f64> {
+    let databases = |of_tile: &dyn Fn(u32) -> bool| {
+        let guests: BTreeSet<u32> =
+            store_loads(view, point).filter(|load| of_tile(load.tile)).map(|load| load.guest).collect();
+        u32::try_from(guests.len()).ok()
+    };
+    let (all, of_one_tile) = (databases(&|_| true)?, databases(&|tile| tile == 1)?);
+    Some(published::oltp_relative(all)? / published::oltp_relative(of_one_tile)?)
 }
 
 fn audit(kept: &[&StoreFigures]) -> String {
