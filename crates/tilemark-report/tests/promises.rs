@@ -2,6 +2,7 @@
 
 mod fixture;
 
+use tilemark_plan::plan::Backend;
 use tilemark_record::{rows::SecondRow, store::StoreFigures};
 use tilemark_report::{Colour, Style, csv, html, redact, terminal};
 
@@ -137,4 +138,18 @@ fn orders_are_those_of_all_databases_whatever_the_headline_is() {
         text.contains("2, KVM guests: 2,400 a minute; 2.00\u{d7} of one tile, paper 1.76\u{d7}"),
         "{text}"
     );
+}
+
+#[test]
+fn brokers_with_different_settings_stand_on_lines_of_their_own() {
+    let bench = fixture::Bench {
+        scenario: fixture::MESSAGING_PREFETCHED,
+        tiles: vec![1],
+        backends: vec![Backend::Native],
+        ..fixture::Bench::new()
+    };
+    let page = html(&bench.measure());
+    for line in ["1 tile, prefetch 10", "1 tile, prefetch 100"] {
+        assert!(page.contains(&format!("\"col\">{line}<small>transfers/s")), "{line} is no line of its own");
+    }
 }

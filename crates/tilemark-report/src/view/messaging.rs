@@ -19,7 +19,7 @@ use tilemark_record::{
 pub(crate) struct Messaging {
     /// Sizes of messages in bytes, rising: ours and the paper's.
     pub(crate) sizes: Vec<u64>,
-    /// One line for each tile count and backend.
+    /// One line for each backend, tile count and value of what varies beside the size.
     pub(crate) throughput: Vec<ThroughputLine>,
     /// The same.
     pub(crate) latency: Vec<LatencyLine>,
@@ -117,7 +117,9 @@ pub(crate) fn messaging(view: &View) -> Option<Messaging> {
     let mut throughput: BTreeMap<Key, ThroughputLine> = BTreeMap::new();
     let mut latency: BTreeMap<Key, LatencyLine> = BTreeMap::new();
     for one in &loaded {
-        let (key, name) = (key(one), name(view, one));
+        let others = others(view, one);
+        let order = loaded.iter().position(|before| self::others(view, before) == others).unwrap_or(0);
+        let (key, name) = (key(one, order), name(view, one, &others));
         let kept = kept(view, one);
         match one.parameters.measure {
             MessagingMeasure::Throughput => {
@@ -151,14 +153,23 @@ pub(crate) fn messaging(view: &View) -> Option<Messaging> {
     Some(found)
 }
 
-/// Lines stand in the order of backend, side, tiles and load.
-type Key = (tilemark_plan::plan::Backend, Option<tilemark_plan::plan::SideName>, u32, String);
+/// Lines stand in the order of backend, side, tiles and load, and then of the plan.
+type Key = (tilemark_plan::plan::Backend, Option<tilemark_plan::plan::SideName>, u32, String, usize);
 
-fn key(one: &Loaded) -> Key {
-    (one.result.backend, one.result.side, one.result.tiles, one.name.to_owned())
+fn key(one: &Loaded, order: usize) -> Key {
+    (one.result.backend, one.result.side, one.result.tiles, one.name.to_owned(), order)
 }
 
-fn name(view: &View, one: &Loaded) -> String {
+/// What varies beside what a line shows itself: its load's sizes, and whether throughput or latency was measured.
+fn others(view: &View, one: &Loaded) -> Vec<String> {
+    let shown = ["size", "measure"].map(|setting| format!("load.{}.messaging.{setting}", one.name));
+    let is_shown =
+        |name: &str| view.report.plan.scenario.vary.get(name).is_some_and(|vary| shown.contains(&vary.key));
+    let others = one.result.vary.iter().filter(|(name, _)| !is_shown(name));
+    others.map(|(name, value)| format!("{name} {value}")).collect()
+}
+
+fn name(view: &View, one: &Loaded, others: &[String]) -> String {
     let tiles = one.result.tiles;
     let mut name = if tiles == 1 { "1 tile".to_owned() } else { format!("{tiles} tiles") };
     if view.groups.iter().any(|group| group.backend != one.result.backend) {
@@ -167,7 +178,7 @@ fn name(view: &View, one: &Loaded) -> String {
     if let Some(side) = one.result.side {
         name = format!("{name}, {}", side_words(side));
     }
-    name
+    others.iter().fold(name, |name, other| format!("{name}, {other}"))
 }
 
 fn of_point<'a>(view: &View<'a>, point: &'a PointResult) -> Vec<Loaded<'a>> {
