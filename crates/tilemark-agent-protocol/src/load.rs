@@ -46,7 +46,7 @@ pub struct Stream {
 pub enum StreamWork {
     /// Files over HTTP.
     Web(WebParameters),
-    /// fio, in the guest itself.
+    /// Requests to the guest's disks, in the guest itself.
     Disk(DiskJob),
     /// Messages through a broker.
     Messaging {

@@ -268,7 +268,7 @@ impl Demand {
 pub enum Work {
     /// Files over HTTP.
     Web(WebParameters),
-    /// fio, inside the guest.
+    /// Requests to its disks, inside the guest: fio flat out, an open loop of our own at a rate.
     Disk(DiskParameters),
     /// Messages through a broker.
     Messaging(MessagingParameters),

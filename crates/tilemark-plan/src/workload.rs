@@ -33,7 +33,8 @@ impl Default for WebParameters {
     }
 }
 
-/// The workload `disk`: fio in the guest, libaio, direct, random.
+/// The workload `disk`: random, direct requests made in the guest. At a rate an open loop of our own; flat out (closed
+/// loop, or `saturate`) fio with libaio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiskParameters {
