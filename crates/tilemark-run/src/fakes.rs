@@ -129,16 +129,18 @@ fn quiet_second() -> Second {
     }
 }
 
-/// Fake guests that the test keeps an eye on, and whose templates may fail.
+/// Fake guests that the test keeps an eye on, and whose templates may fail or be passed over.
 #[derive(Clone)]
 pub(crate) struct Guests {
     pub(crate) fake: Arc<FakeBackend>,
     pub(crate) template_fails: Option<&'static str>,
+    /// What is to be cloned is booted.
+    pub(crate) boots_all: bool,
 }
 
 impl Guests {
     pub(crate) fn of(fake: FakeBackend) -> Self {
-        Self { fake: Arc::new(fake), template_fails: None }
+        Self { fake: Arc::new(fake), template_fails: None, boots_all: false }
     }
 }
 
@@ -153,7 +155,7 @@ impl Backend for Guests {
         }
     }
     fn start(&self, guest: &GuestPlan, mode: StartMode) -> Result<GuestId, GuestError> {
-        self.fake.start(guest, mode)
+        self.fake.start(guest, if self.boots_all { StartMode::Boot } else { mode })
     }
     fn state(&self, guest: GuestId) -> Result<GuestState, GuestError> {
         self.fake.state(guest)

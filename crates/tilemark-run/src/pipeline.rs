@@ -302,7 +302,7 @@ impl<W: World> Pipeline<'_, W> {
             return Ok(None);
         };
         let memory = memory_of(world, backend, &guests);
-        let incidents = incidents(backend, &guests, &point.guests);
+        let incidents = incidents(backend, &guests, point);
         let consoles = guests.iter().map(|guest| backend.console(guest.id).ok()).collect::<Vec<_>>();
         drop(guests);
         started.stop()?;
@@ -445,12 +445,10 @@ impl<'a> Started<'a> {
     pub(crate) fn templates(&self, point: &Point) -> Result<Modes, Failure> {
         let began = Instant::now();
         let mut templates = BTreeMap::new();
-        if point.backend != plan::Backend::Native && point.measure.start == Start::Clone {
-            for guest in point.guests.iter().filter(|guest| may_be_cloned(guest)) {
-                if let Entry::Vacant(place) = templates.entry(template_kind(point, guest)) {
-                    let service = services::service(point, guest);
-                    place.insert(self.backend.template(guest, &service).map_err(guest_failed)?);
-                }
+        for guest in point.guests.iter().filter(|guest| wanted_origin(point, guest) == Origin::Cloned) {
+            if let Entry::Vacant(place) = templates.entry(template_kind(point, guest)) {
+                let service = services::service(point, guest);
+                place.insert(self.backend.template(guest, &service).map_err(guest_failed)?);
             }
         }
         Ok(Modes { templates, took: began.elapsed() })
@@ -500,6 +498,15 @@ fn may_be_cloned(guest: &GuestPlan) -> bool {
     guest.role != Role::Database
 }
 
+/// How the plan wants a guest of a point to come to be.
+fn wanted_origin(point: &Point, guest: &GuestPlan) -> Origin {
+    match (point.backend, point.measure.start) {
+        (plan::Backend::Native, _) => Origin::Namespaced,
+        (_, Start::Clone) if may_be_cloned(guest) => Origin::Cloned,
+        (_, Start::Clone | Start::Boot) => Origin::Booted,
+    }
+}
+
 /// Guests of one kind share a template: the same service, with all that it holds, on the same disks.
 fn template_kind(point: &Point, guest: &GuestPlan) -> String {
     format!("{:?} {:?}", services::service(point, guest), guest.disks)
@@ -526,14 +533,16 @@ pub(crate) fn memory_of<W: World>(
 }
 
 /// A guest that was to be cloned and was not, or that is gone now.
-fn incidents(backend: &dyn Backend, guests: &[ReadyGuest], plans: &[GuestPlan]) -> Vec<Incident> {
+fn incidents(backend: &dyn Backend, guests: &[ReadyGuest], point: &Point) -> Vec<Incident> {
     let mut incidents = Vec::new();
-    for (guest, plan) in guests.iter().zip(plans) {
+    for (guest, plan) in guests.iter().zip(&point.guests) {
+        let mut note = |what: String| incidents.push(Incident { what, guest: Some(plan.name.clone()) });
+        let wanted = wanted_origin(point, plan);
+        if let Some(origin) = backend.origin(guest.id).ok().filter(|origin| *origin != wanted) {
+            note(format!("it was to be {} and was {}", origin_name(wanted), origin_name(origin)));
+        }
         if let Ok(tilemark_guests::GuestState::Ended(how)) = backend.state(guest.id) {
-            incidents.push(Incident {
-                what: format!("it ended during the measurement: {how}"),
-                guest: Some(plan.name.clone()),
-            });
+            note(format!("it ended during the measurement: {how}"));
         }
     }
     incidents

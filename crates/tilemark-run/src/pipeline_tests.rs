@@ -276,6 +276,23 @@ fn a_guest_that_ends_under_load_is_an_incident_of_its_repeat() {
 }
 
 #[test]
+fn a_guest_that_was_to_be_cloned_and_was_booted_is_an_incident_of_its_repeat() {
+    for boots_all in [false, true] {
+        let mut guests = Guests::of(FakeBackend::new(Backend::Emulated));
+        guests.boots_all = boots_all;
+        let request = Request { backends: vec![Backend::Emulated], ..ladder() };
+        let ran = run(&plan_of(TILE, &request), &quick().with(guests), &wishes());
+        ran.outcome.as_ref().unwrap();
+        for repeat in ran.repeats() {
+            let guests = ran.plan().points[repeat.point].guests.len();
+            assert_eq!(repeat.incidents.len(), if boots_all { guests } else { 0 });
+            let what = "it was to be cloned and was booted";
+            assert!(repeat.incidents.iter().all(|incident| incident.what == what));
+        }
+    }
+}
+
+#[test]
 fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
     let mut world = quick();
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
