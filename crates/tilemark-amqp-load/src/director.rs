@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Gauge {
     published: AtomicU64,
     received: AtomicU64,
+    wrong: AtomicU64,
+    refused: AtomicU64,
 }
 
 impl Gauge {
@@ -14,8 +16,15 @@ impl Gauge {
         self.published.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_received(&self, count: u64) {
+    pub(crate) fn count_received(&self, count: u64, wrong: u64) {
         self.received.fetch_add(count, Ordering::Relaxed);
+        if wrong > 0 {
+            self.wrong.fetch_add(wrong, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn count_refused(&self, count: u64) {
+        self.refused.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Messages that publishers have handed to the kernel.
@@ -26,6 +35,17 @@ impl Gauge {
     /// Deliveries that subscribers have taken, duplicates and damaged ones too.
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
+    }
+
+    /// Those of them that had come before, came after a later one, or are damaged. What only competing subscribers
+    /// together could tell is not in it.
+    pub fn wrong(&self) -> u64 {
+        self.wrong.load(Ordering::Relaxed)
+    }
+
+    /// Messages that the broker refused.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 }
 

@@ -14,18 +14,20 @@ use tilemark_amqp::{Properties, PublishBatch, ShortStr};
 use crate::director::{Alone, Director};
 use crate::input::interpret;
 use crate::publisher::filling;
-use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures};
+use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles};
 use crate::session::{CHANNEL, Moved};
 use crate::settings::Mode;
 use crate::subscriber::{Acknowledging, Finished, Subscriber};
 use crate::throughput::{Shared, cpu_time, random_run};
 use crate::topology::{Shape, Topology};
-use crate::{LatencyLoad, Ledger, LoadError, Session, Stamp};
+use crate::{LatencyLoad, Ledger, LoadError, Missing, Receipt, Session, Stamp};
 
 /// Time between the barrier and the first message, so that nobody is late for it.
 const LEAD: Duration = Duration::from_millis(20);
 /// Three digits up to an hour; longer latencies grow the histogram.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
+/// Lost messages that are named in a report.
+const NAMED: usize = 5;
 /// Messages that are due together go in one write, up to this many.
 const BATCH: usize = 256;
 
@@ -56,6 +58,11 @@ impl Schedule {
     fn second_of(&self, sequence: u64) -> Option<usize> {
         let measured = sequence.checked_sub(self.warmup)?;
         Some(usize::try_from(measured / self.rate).unwrap_or(usize::MAX))
+    }
+
+    /// The second of the measurement at that time; `None` in the warm-up.
+    fn second_at(&self, now_ns: u64) -> Option<usize> {
+        self.second_of(self.due(now_ns).checked_sub(1)?)
     }
 }
 
@@ -90,7 +97,8 @@ pub fn latency_under(load: &LatencyLoad, director: &dyn Director) -> Result<Late
         (None, None) => Err(LoadError::Aborted),
         (None, Some((sent, seen))) => {
             topology.delete()?;
-            Ok(report(load, sent, seen))
+            let schedule = *schedule.get().expect("what was sent was sent by it");
+            Ok(report(load, schedule, sent, seen))
         }
     }
 }
@@ -106,6 +114,8 @@ struct Sent {
 struct Seen {
     finished: Finished,
     seconds: Vec<Histogram<u64>>,
+    /// What went wrong in each, but for losses.
+    troubles: Vec<SecondTroubles>,
     elapsed_s: f64,
     cpu_s: f64,
 }
@@ -270,16 +280,31 @@ fn observe(
     let mut seconds = by_second(load);
     let mut quiet_since = Instant::now();
     let mut last_ns = schedule.start_ns;
+    let mut troubles = vec![SecondTroubles::default(); seconds.len()];
     while !shared.is_drained(0) {
-        subscriber.receive(|stamp| {
+        subscriber.receive(|stamp, receipt| {
             let now = now_ns();
             last_ns = now;
-            if let Some(second) = second_mut(&mut seconds, schedule, stamp.sequence) {
-                second.saturating_record(now.saturating_sub(schedule.intended_ns(stamp.sequence)).max(1));
+            let Some(second) = schedule.second_of(stamp.sequence).filter(|second| *second < seconds.len())
+            else {
+                return;
+            };
+            match receipt {
+                Receipt::Again => {
+                    troubles[second].duplicated += 1;
+                    return;
+                }
+                Receipt::Late => troubles[second].reordered += 1,
+                Receipt::InOrder => {}
             }
+            let latency_ns = now.saturating_sub(schedule.intended_ns(stamp.sequence));
+            seconds[second].saturating_record(latency_ns.max(1));
         })?;
         shared.check_running()?;
-        if subscriber.fresh > 0 || !shared.is_published(0) {
+        if subscriber.fresh.damaged > 0 {
+            note_damaged(&mut troubles, schedule.second_at(now_ns()), subscriber.fresh.damaged);
+        }
+        if subscriber.fresh.deliveries > 0 || !shared.is_published(0) {
             shared.count_received(0, subscriber.fresh);
             quiet_since = Instant::now();
         } else if quiet_since.elapsed() >= load.patience {
@@ -289,7 +314,25 @@ fn observe(
     let cpu_s = cpu_time() - cpu_before;
     let began_ns = schedule.intended_ns(schedule.warmup);
     let elapsed_s = Duration::from_nanos(last_ns.saturating_sub(began_ns)).as_secs_f64();
-    Ok(Seen { finished: subscriber.finish()?, seconds, elapsed_s, cpu_s })
+    Ok(Seen { finished: subscriber.finish()?, seconds, troubles, elapsed_s, cpu_s })
+}
+
+/// What comes after the last second belongs to it.
+fn note_damaged(troubles: &mut [SecondTroubles], second: Option<usize>, count: u64) {
+    let last = troubles.len().saturating_sub(1);
+    if let Some(troubles) = second.and_then(|second| troubles.get_mut(second.min(last))) {
+        troubles.damaged += count;
+    }
+}
+
+/// Adds the messages that never arrived to the seconds in which they were to be sent.
+fn note_lost(troubles: &mut [SecondTroubles], schedule: Schedule, lost: &[Missing]) {
+    for missing in lost {
+        let second = schedule.second_of(missing.sequence);
+        if let Some(troubles) = second.and_then(|second| troubles.get_mut(second)) {
+            troubles.lost += 1;
+        }
+    }
 }
 
 /// An empty histogram for each second of the measurement.
@@ -315,10 +358,12 @@ fn merged(seconds: &[Histogram<u64>]) -> Histogram<u64> {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-fn report(load: &LatencyLoad, sent: Sent, seen: Seen) -> LatencyReport {
+fn report(load: &LatencyLoad, schedule: Schedule, sent: Sent, seen: Seen) -> LatencyReport {
     let whole = merged(&seen.seconds);
     let ledger = &seen.finished.ledger;
-    let missing = ledger.missing(0, sent.count, 5);
+    let missing = ledger.missing(0, sent.count, usize::MAX);
+    let mut troubles = seen.troubles;
+    note_lost(&mut troubles, schedule, &missing);
     let seconds =
         (0..).zip(&seen.seconds).map(|(second, histogram)| SecondFigures::of(second, histogram)).collect();
     let messages_per_s = if seen.elapsed_s > 0.0 { whole.len() as f64 / seen.elapsed_s } else { 0.0 };
@@ -338,9 +383,14 @@ fn report(load: &LatencyLoad, sent: Sent, seen: Seen) -> LatencyReport {
         reordered: ledger.reordered(),
         damaged: seen.finished.damaged,
         client_cpu_s: sent.cpu_s + seen.cpu_s,
-        errors: missing.iter().map(|missing| format!("message {} was lost", missing.sequence)).collect(),
+        errors: missing
+            .iter()
+            .take(NAMED)
+            .map(|missing| format!("message {} was lost", missing.sequence))
+            .collect(),
         histograms: seen.seconds,
         lateness_histograms: sent.lateness,
+        troubles,
     }
 }
 
@@ -359,5 +409,18 @@ mod tests {
                 assert!(schedule.due(intended.saturating_sub(1)) <= sequence + 1, "{rate} {sequence}");
             }
         }
+    }
+
+    #[test]
+    fn what_went_wrong_belongs_to_its_second_and_in_the_warm_up_to_none() {
+        let schedule = Schedule { start_ns: 1_000_000_000, rate: 10, warmup: 20 };
+        let mut troubles = vec![SecondTroubles::default(); 3];
+        let lost = [0, 19, 20, 29, 30, 49].map(|sequence| Missing { publisher: 0, sequence });
+        note_lost(&mut troubles, schedule, &lost);
+        assert_eq!(troubles.iter().map(|second| second.lost).collect::<Vec<_>>(), [2, 1, 1]);
+        for (at_ms, count) in [(2_900, 1), (3_001, 2), (5_999, 4), (9_000, 8)] {
+            note_damaged(&mut troubles, schedule.second_at(at_ms * 1_000_000), count);
+        }
+        assert_eq!(troubles.iter().map(|second| second.damaged).collect::<Vec<_>>(), [2, 0, 12]);
     }
 }

@@ -1,5 +1,16 @@
 //! Which messages have arrived.
 
+/// How a message came, seen from one subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// For the first time, and after none that was sent later.
+    InOrder,
+    /// For the first time, after one that was sent later.
+    Late,
+    /// It had come before.
+    Again,
+}
+
 /// What one subscriber has received of one publisher.
 #[derive(Clone, Debug, Default)]
 struct Sequence {
@@ -18,21 +29,21 @@ struct Sequence {
 
 impl Sequence {
     #[inline]
-    fn record(&mut self, sequence: u64) {
+    fn record(&mut self, sequence: u64) -> Receipt {
         if sequence == self.next && self.ahead.is_empty() {
             self.next += 1;
             self.end = self.next;
             self.received += 1;
-            return;
+            return Receipt::InOrder;
         }
-        self.record_with_gaps(sequence);
+        self.record_with_gaps(sequence)
     }
 
     /// What arrives beyond a gap costs a bit each until the gap is closed.
-    fn record_with_gaps(&mut self, sequence: u64) {
+    fn record_with_gaps(&mut self, sequence: u64) -> Receipt {
         if sequence < self.next {
             self.duplicated += 1;
-            return;
+            return Receipt::Again;
         }
         if self.ahead.is_empty() {
             self.base = self.next / 64 * 64;
@@ -44,15 +55,17 @@ impl Sequence {
         }
         if self.ahead[word] & bit != 0 {
             self.duplicated += 1;
-            return;
+            return Receipt::Again;
         }
         self.ahead[word] |= bit;
         self.received += 1;
-        self.reordered += u64::from(sequence < self.end);
+        let is_late = sequence < self.end;
+        self.reordered += u64::from(is_late);
         self.end = self.end.max(sequence + 1);
         if sequence == self.next {
             self.close_gap();
         }
+        if is_late { Receipt::Late } else { Receipt::InOrder }
     }
 
     fn close_gap(&mut self) {
@@ -86,7 +99,9 @@ impl Sequence {
                     both.record(sequence);
                     both.duplicated += 1;
                 }
-                (true, false) | (false, true) => both.record(sequence),
+                (true, false) | (false, true) => {
+                    both.record(sequence);
+                }
                 (false, false) => {}
             }
         }
@@ -119,12 +134,10 @@ impl Ledger {
         Self { publishers: vec![Sequence::default(); usize::from(publishers)] }
     }
 
-    /// Notes a receipt; false when there is no such publisher.
+    /// Notes a receipt and says how it came; `None` when there is no such publisher.
     #[inline]
-    pub fn record(&mut self, publisher: u16, sequence: u64) -> bool {
-        let Some(found) = self.publishers.get_mut(usize::from(publisher)) else { return false };
-        found.record(sequence);
-        true
+    pub fn record(&mut self, publisher: u16, sequence: u64) -> Option<Receipt> {
+        self.publishers.get_mut(usize::from(publisher)).map(|found| found.record(sequence))
     }
 
     /// Adds what another subscriber of the same queue has received.
@@ -181,17 +194,19 @@ mod tests {
     #[test]
     fn the_last_message_counts_as_lost_when_it_is() {
         let mut ledger = Ledger::new(2);
-        (0..9).for_each(|sequence| assert!(ledger.record(1, sequence)));
+        (0..9).for_each(|sequence| assert_eq!(ledger.record(1, sequence), Some(Receipt::InOrder)));
         assert_eq!((ledger.lost(1, 10), ledger.lost(1, 9), ledger.lost(0, 3)), (1, 0, 3));
-        assert!(!ledger.record(2, 0));
+        assert_eq!(ledger.record(2, 0), None);
     }
 
     #[test]
     fn duplicates_and_late_ones_are_told_apart() {
         let mut ledger = Ledger::new(1);
-        for sequence in [0, 1, 1, 5, 3, 3, 2, 4, 4, 6, 0] {
-            ledger.record(0, sequence);
-        }
+        use Receipt::{Again, InOrder, Late};
+        let sequences = [0, 1, 1, 5, 3, 3, 2, 4, 4, 6, 0];
+        let came = sequences.map(|sequence| ledger.record(0, sequence).unwrap());
+        let wanted = [InOrder, InOrder, Again, InOrder, Late, Again, Late, Late, Again, InOrder, Again];
+        assert_eq!(came, wanted);
         assert_eq!((ledger.received(), ledger.duplicated(), ledger.reordered()), (7, 4, 3));
         assert_eq!(ledger.lost(0, 7), 0);
     }

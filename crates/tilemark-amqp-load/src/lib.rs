@@ -25,8 +25,10 @@ pub use address::BrokerAddress;
 pub use director::{Cue, Director, Gauge};
 pub use error::LoadError;
 pub use latency::{latency, latency_under};
-pub use ledger::{Ledger, Missing};
-pub use report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, ThroughputReport};
+pub use ledger::{Ledger, Missing, Receipt};
+pub use report::{
+    LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles, ThroughputReport,
+};
 pub use session::Session;
 pub use settings::{LatencyLoad, Mode, ThroughputLoad};
 pub use stamp::{STAMP_BYTES, Stamp};

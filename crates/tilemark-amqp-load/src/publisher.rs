@@ -239,7 +239,9 @@ impl<'a> Publisher<'a> {
                     settle(&mut self.window, Confirmation { delivery_tag, multiple })?;
                 }
                 Notice::Method(Method::BasicNack { delivery_tag, multiple, .. }) => {
-                    self.refused += settle(&mut self.window, Confirmation { delivery_tag, multiple })?;
+                    let refused = settle(&mut self.window, Confirmation { delivery_tag, multiple })?;
+                    self.refused += refused;
+                    self.shared.director.gauge().count_refused(refused);
                 }
                 Notice::Method(Method::TxCommitOk {}) => self.committing = false,
                 Notice::Method(method) => return Err(LoadError::Unexpected { method: method.name() }),

@@ -45,7 +45,7 @@ pub struct ThroughputReport {
 }
 
 /// Figures of a latency load.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LatencyReport {
     /// Messages in the schedule.
     pub scheduled: u64,
@@ -85,6 +85,22 @@ pub struct LatencyReport {
     /// How late the messages of each second were sent, ns.
     #[serde(skip)]
     pub lateness_histograms: Vec<Histogram<u64>>,
+    /// What went wrong with the messages of each second; what did in the warm-up is in none.
+    #[serde(skip)]
+    pub troubles: Vec<SecondTroubles>,
+}
+
+/// What went wrong with the messages that were to be sent in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecondTroubles {
+    /// Messages that never arrived.
+    pub lost: u64,
+    /// Receipts of a message that had arrived before.
+    pub duplicated: u64,
+    /// Receipts after a later message.
+    pub reordered: u64,
+    /// Receipts whose stamp or filling is not what was sent: by the second of the receipt, for nothing else is certain.
+    pub damaged: u64,
 }
 
 /// A distribution of latencies, ms.

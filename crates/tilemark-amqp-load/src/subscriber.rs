@@ -7,7 +7,7 @@ use tilemark_amqp::{Frame, FrameKind, Method, ShortStr, Table};
 use crate::input::{Notice, interpret};
 use crate::publisher::filling;
 use crate::session::Moved;
-use crate::{Ledger, LoadError, STAMP_BYTES, Session, Stamp};
+use crate::{Ledger, LoadError, Receipt, STAMP_BYTES, Session, Stamp};
 
 /// How often a subscriber that waits looks whether the load is over.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -36,8 +36,35 @@ pub(crate) struct Subscriber {
     last_tag: u64,
     unacknowledged: u32,
     pub(crate) last_receipt: Option<Instant>,
-    /// Deliveries since the last call of `receive`.
-    pub(crate) fresh: u64,
+    /// What the last call of `receive` brought.
+    pub(crate) fresh: Fresh,
+}
+
+/// What came in at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fresh {
+    /// All of it.
+    pub(crate) deliveries: u64,
+    /// Of it: what had come before.
+    pub(crate) duplicated: u64,
+    /// Of it: what came after a later message.
+    pub(crate) reordered: u64,
+    /// Of it: what is not what was sent.
+    pub(crate) damaged: u64,
+}
+
+impl Fresh {
+    pub(crate) const fn wrong(&self) -> u64 {
+        self.duplicated + self.reordered + self.damaged
+    }
+
+    fn note(&mut self, receipt: Receipt) {
+        match receipt {
+            Receipt::InOrder => {}
+            Receipt::Late => self.reordered += 1,
+            Receipt::Again => self.duplicated += 1,
+        }
+    }
 }
 
 /// The delivery that is coming in.
@@ -93,13 +120,14 @@ impl Subscriber {
             last_tag: 0,
             unacknowledged: 0,
             last_receipt: None,
-            fresh: 0,
+            fresh: Fresh::default(),
         })
     }
 
-    /// Waits a moment for input and takes it. `arrived` is told of each new message that is whole and sound.
-    pub(crate) fn receive(&mut self, mut arrived: impl FnMut(Stamp)) -> Result<(), LoadError> {
-        self.fresh = 0;
+    /// Waits a moment for input and takes it. `arrived` is told of each message that is whole and sound, and of how it
+    /// came.
+    pub(crate) fn receive(&mut self, mut arrived: impl FnMut(Stamp, Receipt)) -> Result<(), LoadError> {
+        self.fresh = Fresh::default();
         if self.session.receive_waiting()? == Moved::WouldBlock {
             return Ok(());
         }
@@ -121,11 +149,17 @@ impl Subscriber {
                     if message.missing > 0 {
                         continue;
                     }
-                    self.fresh += 1;
+                    self.fresh.deliveries += 1;
                     let stamp = message.stamp.filter(|stamp| stamp.run == self.run && !message.is_damaged);
-                    match stamp {
-                        Some(stamp) if self.ledger.record(stamp.publisher, stamp.sequence) => arrived(stamp),
-                        _ => self.damaged += 1,
+                    let came = stamp.and_then(|stamp| {
+                        Some((stamp, self.ledger.record(stamp.publisher, stamp.sequence)?))
+                    });
+                    if let Some((stamp, receipt)) = came {
+                        self.fresh.note(receipt);
+                        arrived(stamp, receipt);
+                    } else {
+                        self.damaged += 1;
+                        self.fresh.damaged += 1;
                     }
                 }
                 FrameKind::Method => match interpret(&frame)? {
@@ -135,7 +169,7 @@ impl Subscriber {
                 FrameKind::Heartbeat => {}
             }
         }
-        if self.fresh > 0 {
+        if self.fresh.deliveries > 0 {
             self.last_receipt = Some(Instant::now());
             self.acknowledge()?;
         }
@@ -147,7 +181,7 @@ impl Subscriber {
         if self.acknowledging.every == 0 {
             return Ok(());
         }
-        self.unacknowledged += u32::try_from(self.fresh).unwrap_or(u32::MAX);
+        self.unacknowledged += u32::try_from(self.fresh.deliveries).unwrap_or(u32::MAX);
         if self.unacknowledged >= self.acknowledging.every {
             self.acknowledge_all()?;
         }

@@ -9,7 +9,7 @@ use crate::director::{Alone, Cue, Director};
 use crate::publisher::{Published, Publisher};
 use crate::report::ThroughputReport;
 use crate::settings::Mode;
-use crate::subscriber::{Acknowledging, Finished, Subscriber};
+use crate::subscriber::{Acknowledging, Finished, Fresh, Subscriber};
 use crate::topology::{QueueName, Shape, Topology};
 use crate::{Ledger, LoadError, Session, ThroughputLoad};
 
@@ -73,9 +73,10 @@ impl<'d> Shared<'d> {
         self.start.wait();
     }
 
-    pub(crate) fn count_received(&self, queue: usize, count: u64) {
-        self.received[queue].fetch_add(count, Ordering::Relaxed);
-        self.director.gauge().count_received(count);
+    pub(crate) fn count_received(&self, queue: usize, fresh: Fresh) {
+        // One that came twice stands for no other: else the last message would not be waited for.
+        self.received[queue].fetch_add(fresh.deliveries - fresh.duplicated, Ordering::Relaxed);
+        self.director.gauge().count_received(fresh.deliveries, fresh.wrong());
     }
 
     pub(crate) fn expect(&self, queue: usize, count: u64) {
@@ -241,8 +242,8 @@ pub(crate) fn drain(
 ) -> Result<(), LoadError> {
     let mut quiet_since = Instant::now();
     loop {
-        subscriber.receive(|_| {})?;
-        if subscriber.fresh > 0 {
+        subscriber.receive(|_, _| {})?;
+        if subscriber.fresh.deliveries > 0 {
             shared.count_received(queue, subscriber.fresh);
             quiet_since = Instant::now();
         }
@@ -250,7 +251,7 @@ pub(crate) fn drain(
             return Ok(());
         }
         shared.check_running()?;
-        if subscriber.fresh == 0 {
+        if subscriber.fresh.deliveries == 0 {
             if !shared.is_published(queue) {
                 quiet_since = Instant::now();
             } else if quiet_since.elapsed() >= patience {

@@ -13,6 +13,10 @@ const TOLD: usize = 5;
 pub(super) struct Reading {
     pub(super) published: u64,
     pub(super) received: u64,
+    /// Receipts that were doubled, out of order or damaged.
+    pub(super) wrong: u64,
+    /// Refused by the broker.
+    pub(super) refused: u64,
     /// Processor time of the stream's threads, in nanoseconds.
     pub(super) cpu_ns: u64,
     /// When it was read, in seconds of any clock.
@@ -27,17 +31,24 @@ pub(super) struct FlatOut {
 }
 
 impl FlatOut {
-    /// The seconds and the total. Losses and the like are known at the end only: they stand in the last second.
+    /// The seconds and the total. What went wrong stands in the second in which it came; in the warm-up, in none. What
+    /// is known at the end only stands in the last second, since nobody can say that it belongs to the warm-up: losses,
+    /// what came after that second, and what two competing subscribers both got.
     /// A load of so many messages is told as a whole: from its beginning to the last receipt.
     pub(super) fn told(&self, id: u32, load: &ThroughputLoad, report: &ThroughputReport) -> Told {
         let size_bytes = load.size_bytes as u64;
         let mut seconds: Vec<StreamSecond> = (0..)
             .zip(self.readings.windows(2))
             .map(|(second, pair)| {
-                let completed = pair[1].received - pair[0].received;
-                let offered = pair[1].published - pair[0].published;
-                let counts =
-                    Counts { offered, completed, bytes: completed * size_bytes, ..Counts::default() };
+                let wrong = pair[1].wrong - pair[0].wrong;
+                let completed = (pair[1].received - pair[0].received).saturating_sub(wrong);
+                let counts = Counts {
+                    offered: pair[1].published - pair[0].published,
+                    completed,
+                    failed: pair[1].refused - pair[0].refused,
+                    wrong,
+                    bytes: completed * size_bytes,
+                };
                 StreamSecond { id, second, counts, latency: Vec::new(), lateness: Vec::new() }
             })
             .collect();
@@ -47,9 +58,9 @@ impl FlatOut {
             (report.damaged, "damaged"),
         ];
         let failed = [(report.lost, "lost"), (report.refused, "refused by the broker")];
-        if let Some(last) = seconds.last_mut() {
-            last.counts.failed = sum(&failed);
-            last.counts.wrong = sum(&wrong);
+        if let (Some(last), Some(read)) = (seconds.last_mut(), self.readings.last()) {
+            last.counts.failed += sum(&failed).saturating_sub(read.refused);
+            last.counts.wrong += sum(&wrong).saturating_sub(read.wrong);
         }
         let span = match self.readings[..] {
             [first, .., last] => [first, last],
@@ -59,8 +70,10 @@ impl FlatOut {
         let mut length_s = span[1].at_s - span[0].at_s;
         if load.count.is_some() {
             counts.offered = report.published;
-            counts.completed = report.received;
-            counts.bytes = report.received * size_bytes;
+            counts.completed = report.received.saturating_sub(report.reordered);
+            counts.bytes = counts.completed * size_bytes;
+            counts.failed = sum(&failed);
+            counts.wrong = sum(&wrong);
             length_s = report.elapsed_s;
         }
         let total = StreamTotal {
@@ -83,7 +96,8 @@ pub(super) struct Told {
     pub(super) total: StreamTotal,
 }
 
-/// A stream that goes by a schedule of so many messages a second.
+/// A stream that goes by a schedule of so many messages a second. What went wrong stands in the second in which the
+/// message was to be sent; in the warm-up, in none.
 pub(super) fn by_schedule(
     id: u32,
     rate: u64,
@@ -92,12 +106,18 @@ pub(super) fn by_schedule(
     report: &LatencyReport,
 ) -> Told {
     let lateness = |second: usize| report.lateness_histograms.get(second);
-    let mut seconds: Vec<StreamSecond> = (0..)
+    let seconds: Vec<StreamSecond> = (0..)
         .zip(report.histograms.iter().enumerate())
         .map(|(second, (place, latency))| {
-            let completed = latency.len();
-            let offered = lateness(place).map_or(0, Histogram::len);
-            let counts = Counts { offered, completed, bytes: completed * size_bytes, ..Counts::default() };
+            let troubles = report.troubles.get(place).copied().unwrap_or_default();
+            let completed = latency.len().saturating_sub(troubles.reordered);
+            let counts = Counts {
+                offered: lateness(place).map_or(0, Histogram::len),
+                completed,
+                failed: troubles.lost,
+                wrong: troubles.duplicated + troubles.reordered + troubles.damaged,
+                bytes: completed * size_bytes,
+            };
             let lateness = lateness(place).map(encode).unwrap_or_default();
             StreamSecond { id, second, counts, latency: encode(latency), lateness }
         })
@@ -108,10 +128,6 @@ pub(super) fn by_schedule(
         (report.damaged, "damaged"),
     ];
     let failed = [(report.lost, "lost")];
-    if let Some(last) = seconds.last_mut() {
-        last.counts.failed = sum(&failed);
-        last.counts.wrong = sum(&wrong);
-    }
     let counts = all(&seconds);
     let total = StreamTotal {
         id,
@@ -150,7 +166,7 @@ fn in_words(counts: &[(u64, &str)], named: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_amqp_load::BrokerAddress;
+    use tilemark_amqp_load::{BrokerAddress, SecondTroubles};
 
     fn load(count: Option<u64>) -> ThroughputLoad {
         let broker = BrokerAddress::guest("127.0.0.1:1".parse().unwrap());
@@ -158,7 +174,8 @@ mod tests {
     }
 
     fn reading(messages: u64, at_s: f64) -> Reading {
-        Reading { published: messages + 7, received: messages, cpu_ns: messages * 100, at_s }
+        let (published, received) = (messages + 7, messages);
+        Reading { published, received, cpu_ns: messages * 100, at_s, ..Reading::default() }
     }
 
     #[test]
@@ -179,6 +196,47 @@ mod tests {
         let told = flat_out.told(0, &load(None), &report);
         assert_eq!((told.total.counts.failed, told.total.counts.wrong), (1, 5));
         assert_eq!(told.total.errors[0], "messages lost: 1");
+    }
+
+    #[test]
+    fn what_goes_wrong_counts_in_its_second_and_in_the_warm_up_in_none() {
+        let at = |messages, at_s, wrong, refused| Reading { wrong, refused, ..reading(messages, at_s) };
+        let flat_out = FlatOut {
+            readings: vec![at(100, 3.0, 5, 1), at(200, 4.0, 6, 1), at(300, 5.0, 6, 4), at(400, 6.0, 8, 4)],
+        };
+        // One loss, and one double that only two subscribers together could tell.
+        let report =
+            ThroughputReport { lost: 1, duplicated: 7, reordered: 2, refused: 4, ..Default::default() };
+        let told = flat_out.told(0, &load(None), &report);
+        let of =
+            |count: fn(&Counts) -> u64| told.seconds.iter().map(|second| count(&second.counts)).collect();
+        let (wrong, failed, completed): (Vec<u64>, Vec<u64>, Vec<u64>) =
+            (of(|counts| counts.wrong), of(|counts| counts.failed), of(|counts| counts.completed));
+        assert_eq!((wrong, failed, completed), (vec![1, 0, 3], vec![0, 3, 1], vec![99, 100, 98]));
+        assert_eq!((told.total.counts.wrong, told.total.counts.failed), (4, 4));
+    }
+
+    #[test]
+    fn a_schedules_troubles_count_where_they_belong() {
+        let of_three = || {
+            let mut histogram = Histogram::new(3).unwrap();
+            histogram.record_n(1_000, 3).unwrap();
+            histogram
+        };
+        let broken = SecondTroubles { lost: 1, duplicated: 2, reordered: 1, damaged: 1 };
+        let report = LatencyReport {
+            histograms: vec![of_three(), of_three()],
+            lateness_histograms: vec![of_three(), of_three()],
+            troubles: vec![broken, SecondTroubles::default()],
+            lost: 9,
+            ..LatencyReport::default()
+        };
+        let told = by_schedule(0, 3, 16, 0.0, &report);
+        let first = Counts { offered: 3, completed: 2, failed: 1, wrong: 4, bytes: 32 };
+        let second = Counts { offered: 3, completed: 3, bytes: 48, ..Counts::default() };
+        assert_eq!(told.seconds.iter().map(|second| second.counts).collect::<Vec<_>>(), [first, second]);
+        assert_eq!(told.total.counts.failed, 1, "eight were lost in the warm-up");
+        assert_eq!(told.total.errors, ["messages lost: 9"], "and are told all the same");
     }
 
     #[test]

@@ -195,9 +195,13 @@ impl Course<'_> {
                 self.actors.iter().map(|(id, actor)| (*id, actor.clocks.read())).collect();
             for (id, actor) in self.actors {
                 let gauge = actor.gauge();
+                // Before the receipts that it is a part of.
+                let wrong = gauge.wrong();
                 readings.entry(*id).or_default().readings.push(Reading {
                     published: gauge.published(),
                     received: gauge.received(),
+                    wrong,
+                    refused: gauge.refused(),
                     cpu_ns: used[id].iter().sum(),
                     at_s: now.duration_since(origin).as_secs_f64(),
                 });
