@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use crate::LoadError;
 
-/// A broker as users write it: `amqp://user:password@host:port/virtual-host`. Printing it leaves the password out.
+/// A broker as users write it: `amqp://user:password@host:port/virtual-host`. Without user and password it is guest.
+/// Printing it leaves the password out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BrokerAddress {
     pub(crate) socket: SocketAddr,
@@ -26,6 +27,43 @@ impl BrokerAddress {
     pub fn with_user(self, user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: user.into(), password: password.into(), ..self }
     }
+
+    /// Reads an address; a user who has no password in it has the one that was given `apart`. That one is taken as it
+    /// is: only addresses have percent encoding.
+    pub fn read(text: &str, apart: Option<&str>) -> Result<Self, LoadError> {
+        // Whatever stands before the last @ may hold a password: errors show what is behind it.
+        let shown = || text.rsplit('@').next().unwrap_or_default().to_owned();
+        let wrong = |reason| LoadError::Address { text: shown(), reason };
+        let decoded =
+            |part| decode(part).ok_or_else(|| wrong("a % is not followed by two hexadecimal digits"));
+        let rest = text.strip_prefix("amqp://").ok_or_else(|| wrong("it does not start with amqp://"))?;
+        let (credentials, place) =
+            rest.rsplit_once('@').map_or((None, rest), |(before, after)| (Some(before), after));
+        let (place, path) = place.split_once('/').map_or((place, ""), |(place, path)| (place, path));
+        let (user, password) = match credentials.map(|both| (both, both.split_once(':'))) {
+            None => ("guest".to_owned(), "guest".to_owned()),
+            Some((_, Some((user, password)))) => (decoded(user)?, decoded(password)?),
+            Some((user, None)) => {
+                let password = apart.ok_or_else(|| wrong("the user has no password"))?;
+                (decoded(user)?, password.to_owned())
+            }
+        };
+        Ok(Self {
+            socket: socket(place).map_err(wrong)?,
+            user,
+            password,
+            virtual_host: if path.is_empty() { "/".into() } else { decoded(path)? },
+        })
+    }
+}
+
+/// Looks a host up; without a port it is that of AMQP. The error says what is wrong with it.
+fn socket(place: &str) -> Result<SocketAddr, &'static str> {
+    let is_bare_v6 = place.ends_with(']');
+    let has_port = place.contains(':') && !is_bare_v6;
+    let place = if has_port { place.to_owned() } else { format!("{place}:5672") };
+    let mut found = place.to_socket_addrs().map_err(|_| "the host is unknown")?;
+    found.next().ok_or("the host has no address")
 }
 
 impl fmt::Display for BrokerAddress {
@@ -44,29 +82,7 @@ impl FromStr for BrokerAddress {
     type Err = LoadError;
 
     fn from_str(text: &str) -> Result<Self, LoadError> {
-        // Whatever stands before the last @ may hold a password: errors show what is behind it.
-        let shown = || text.rsplit('@').next().unwrap_or_default().to_owned();
-        let wrong = |reason| LoadError::Address { text: shown(), reason };
-        let rest = text.strip_prefix("amqp://").ok_or_else(|| wrong("it does not start with amqp://"))?;
-        let (credentials, place) =
-            rest.rsplit_once('@').map_or((None, rest), |(before, after)| (Some(before), after));
-        let (place, path) = place.split_once('/').map_or((place, ""), |(place, path)| (place, path));
-        let (user, password) = match credentials {
-            None => ("guest", "guest"),
-            Some(both) => both.split_once(':').ok_or_else(|| wrong("the user has no password"))?,
-        };
-        let is_bare_v6 = place.ends_with(']');
-        let has_port = place.rsplit_once(':').is_some() && !is_bare_v6;
-        let place = if has_port { place.to_owned() } else { format!("{place}:5672") };
-        let mut found = place.to_socket_addrs().map_err(|_| wrong("the host is unknown"))?;
-        let decoded =
-            |part| decode(part).ok_or_else(|| wrong("a % is not followed by two hexadecimal digits"));
-        Ok(Self {
-            socket: found.next().ok_or_else(|| wrong("the host has no address"))?,
-            user: decoded(user)?,
-            password: decoded(password)?,
-            virtual_host: if path.is_empty() { "/".into() } else { decoded(path)? },
-        })
+        Self::read(text, None)
     }
 }
 
@@ -101,6 +117,17 @@ mod tests {
         assert_eq!(short, BrokerAddress::guest("127.0.0.1:5672".parse().unwrap()));
         let v6: BrokerAddress = "amqp://[::1]/x".parse().unwrap();
         assert_eq!((v6.socket.to_string().as_str(), v6.virtual_host.as_str()), ("[::1]:5672", "x"));
+    }
+
+    #[test]
+    fn a_password_may_be_given_apart_from_the_address() {
+        let read = |text| BrokerAddress::read(text, Some("p%40:@/ss")).unwrap();
+        assert_eq!(read("amqp://m%65@127.0.0.1"), read("amqp://me:p%2540%3a%40%2fss@127.0.0.1"));
+        // What stands in the address is what is meant, and nobody named is guest.
+        assert_eq!(read("amqp://me:own@127.0.0.1").password, "own");
+        assert_eq!(read("amqp://127.0.0.1"), BrokerAddress::guest("127.0.0.1:5672".parse().unwrap()));
+        let error = "amqp://me@127.0.0.1".parse::<BrokerAddress>().unwrap_err();
+        assert!(error.to_string().contains("the user has no password"), "{error}");
     }
 
     #[test]

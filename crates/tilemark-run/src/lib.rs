@@ -25,6 +25,7 @@ mod keeper;
 pub mod lock;
 pub mod measure;
 pub mod messaging;
+pub mod password;
 mod pipeline;
 #[cfg(test)]
 mod pipeline_tests;

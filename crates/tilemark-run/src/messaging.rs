@@ -1,6 +1,9 @@
 //! The reference broker and the messaging loads alone: `tilemark broker`, `tilemark load messaging-…`.
 
-use crate::wire::{Failure, FailureCode};
+use crate::{
+    password,
+    wire::{Failure, FailureCode},
+};
 use serde::Serialize;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tilemark_amqp_load::{
@@ -29,7 +32,7 @@ pub fn broker(
 /// A throughput load that was asked for.
 #[derive(Debug, Clone)]
 pub struct ThroughputAlone {
-    /// Such as `amqp://guest:guest@127.0.0.1:5672`.
+    /// Such as `amqp://guest:guest@127.0.0.1:5672`; a user without a password has that of [`password::BROKER`].
     pub broker: String,
     /// Bytes of a message.
     pub size: usize,
@@ -100,7 +103,7 @@ pub fn throughput(asked: &ThroughputAlone) -> Result<Judged<ThroughputReport>, F
 /// A latency load that was asked for.
 #[derive(Debug, Clone)]
 pub struct LatencyAlone {
-    /// Such as `amqp://guest:guest@127.0.0.1:5672`.
+    /// Such as `amqp://guest:guest@127.0.0.1:5672`; a user without a password has that of [`password::BROKER`].
     pub broker: String,
     /// Bytes of a message.
     pub size: usize,
@@ -134,15 +137,20 @@ pub fn latency(asked: &LatencyAlone) -> Result<Judged<LatencyReport>, Failure> {
     Ok(Judged { figures, verdict })
 }
 
+/// Understands an address; the password of its user may stand in the environment instead.
 fn address(text: &str) -> Result<BrokerAddress, Failure> {
-    text.parse().map_err(failed)
+    let apart = password::of_environment(password::BROKER);
+    BrokerAddress::read(text, apart.as_deref()).map_err(failed)
 }
 
 fn failed(error: LoadError) -> Failure {
-    let remedy = error.remedy();
-    let code = match &error {
-        LoadError::Setting { .. } => FailureCode::BadInput,
-        _ => FailureCode::HostUnfit,
+    let (code, remedy) = match &error {
+        LoadError::Address { .. } => (
+            FailureCode::BadInput,
+            format!("give it as amqp://USER@HOST:5672/ with the password in {}", password::BROKER),
+        ),
+        LoadError::Setting { .. } => (FailureCode::BadInput, error.remedy().to_owned()),
+        _ => (FailureCode::HostUnfit, error.remedy().to_owned()),
     };
     Failure::new(code, &error, remedy)
 }

@@ -3,6 +3,7 @@
 use crate::{
     conduct::{self, Listener},
     data::StoreDataRequest,
+    password,
     wire::{Failure, FailureCode, Progress},
 };
 use serde::Serialize;
@@ -18,9 +19,6 @@ use std::{
 use tilemark_store::{Demand, LoadProgress, LoadedTable, Pace, Secret, StoreError, load_database, run_load};
 
 pub use tilemark_store::{Arrivals, DatabaseAddress, Latency, LoadResult, Status};
-
-/// A password that no list of processes shows: taken from here when the address has none.
-pub const PASSWORD_VARIABLE: &str = "TILEMARK_DATABASE_PASSWORD";
 
 /// A store load that was asked for.
 #[derive(Debug, Clone)]
@@ -55,7 +53,7 @@ pub struct StoreAlone {
 pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {
     let mut address: DatabaseAddress = text.parse().map_err(failed)?;
     if address.password.is_none() {
-        address.password = std::env::var(PASSWORD_VARIABLE).ok().map(Secret::new);
+        address.password = password::of_environment(password::DATABASE).map(Secret::new);
     }
     Ok(address)
 }
@@ -175,28 +173,9 @@ pub(crate) fn failed(error: StoreError) -> Failure {
     Failure::new(code, &error, remedy)
 }
 
-/// What to tell about an address that shows one.
-pub fn password_advice() -> String {
-    format!(
-        "the password stands in the list of processes; leave it out of the address and set {PASSWORD_VARIABLE} instead"
-    )
-}
-
-/// Whether an address has a password in it, which a list of processes shows to everybody.
-pub fn shows_password(text: &str) -> bool {
-    text.split_once("://")
-        .is_some_and(|(_, rest)| rest.split_once('@').is_some_and(|(user, _)| user.contains(':')))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_password_in_an_address_is_seen_and_one_in_no_address_is_not() {
-        assert!(shows_password("mysql://web:tiger@db/store"));
-        assert!(!shows_password("mysql://web@db:3306/store"));
-    }
 
     #[test]
     fn nonsense_is_bad_input_and_a_missing_server_is_not() {

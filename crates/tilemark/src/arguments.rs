@@ -331,7 +331,8 @@ pub(crate) enum LoadCommand {
 /// `tilemark load messaging-throughput`; the defaults are the standard run.
 #[derive(Debug, Args)]
 pub(crate) struct ThroughputArguments {
-    /// Such as amqp://guest:guest@127.0.0.1:5672
+    /// amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672; the password may stand in
+    /// TILEMARK_BROKER_PASSWORD
     #[arg(long)]
     pub(crate) broker: String,
     /// Bytes of a message
@@ -378,7 +379,8 @@ pub(crate) struct ThroughputArguments {
 /// `tilemark load messaging-latency`.
 #[derive(Debug, Args)]
 pub(crate) struct LatencyArguments {
-    /// Such as amqp://guest:guest@127.0.0.1:5672
+    /// amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672; the password may stand in
+    /// TILEMARK_BROKER_PASSWORD
     #[arg(long)]
     pub(crate) broker: String,
     /// Bytes of a message

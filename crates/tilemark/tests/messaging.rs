@@ -94,6 +94,33 @@ fn every_shape_of_the_load_can_be_asked_for() {
     assert_eq!((&document["published"], &document["received"]), (&1000.into(), &1000.into()), "{document}");
 }
 
+#[test]
+fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of() {
+    let broker = Broker::start();
+    let home = Home::new();
+    let says = |credentials: &str, password: Option<&str>| {
+        let address = format!("amqp://{credentials}@{}", broker.address);
+        let mut command = home.command(&["load", "messaging-throughput", "--count", "1000", "--json"]);
+        command.args(["--seconds", "1", "--broker", &address]).env_remove("TILEMARK_BROKER_PASSWORD");
+        if let Some(password) = password {
+            command.env("TILEMARK_BROKER_PASSWORD", password);
+        }
+        common::Said::of(&command.output().unwrap())
+    };
+    // Only who reads the variable is let in by the right one and refused with the wrong one.
+    let apart = says("guest", Some("guest"));
+    assert_eq!(apart.code, Some(0), "{apart:?}");
+    assert!(!apart.error.contains("list of processes"), "{apart:?}");
+    let wrong = says("guest", Some("secret-word"));
+    told(&wrong, 3, "the broker refused user 'guest'", "correct user and password");
+    told(&says("guest", None), 2, "the user has no password", "TILEMARK_BROKER_PASSWORD");
+    let shown = says("somebody:secret-word", None);
+    assert!(shown.error.contains("TILEMARK_BROKER_PASSWORD"), "{shown:?}");
+    for said in [wrong, shown] {
+        assert!(!format!("{said:?}").contains("secret-word"), "{said:?}");
+    }
+}
+
 #[track_caller]
 fn told(said: &common::Said, code: i32, message: &str, remedy: &str) {
     assert_eq!(said.code, Some(code), "{said:?}");

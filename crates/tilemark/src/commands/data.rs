@@ -9,7 +9,7 @@ use std::{path::Path, process::ExitCode};
 use tilemark_run::{
     conduct::Listener,
     data::{self, StoreDataRequest},
-    store,
+    password, store,
     wire::Failure,
 };
 
@@ -48,8 +48,8 @@ fn files(request: &StoreDataRequest, out: &Path, form: Form) -> ExitCode {
 fn into_database(request: &StoreDataRequest, database: &str, form: Form) -> ExitCode {
     let mut watcher = Watcher::new();
     let loaded = store::address(database).and_then(|address| {
-        if store::shows_password(database) {
-            watcher.note(&store::password_advice());
+        if let Some(advice) = password::advice(database, password::DATABASE) {
+            watcher.note(&advice);
         }
         store::load_into(request, &address, &mut watcher)
     });

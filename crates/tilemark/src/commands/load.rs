@@ -4,13 +4,15 @@ use super::load_store;
 use crate::{
     PROGRAM,
     arguments::{LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments},
-    screen::{self, Form},
+    screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
 use tilemark_record::result::VerdictStatus;
 use tilemark_run::{
     alone::{self, AloneResult, WebAlone},
+    conduct::Listener,
     messaging::{self, Judged, LatencyAlone, Mode, ThroughputAlone},
+    password,
     plan_words::Arrival,
     wire::Failure,
 };
@@ -90,6 +92,7 @@ fn throughput(arguments: &ThroughputArguments) -> ExitCode {
         count: arguments.count,
         seconds: arguments.seconds,
     };
+    warn_of_password(&arguments.broker);
     told(messaging::throughput(&asked), Form::of(arguments.json), |figures| {
         format!(
             "{:.0} messages/s ({:.0} transfers/s), {:.1} MB/s in and out\nlost {}, duplicated {}, reordered {}\n\
@@ -113,6 +116,7 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
         durable: arguments.durable,
         seconds: arguments.seconds,
     };
+    warn_of_password(&arguments.broker);
     told(messaging::latency(&asked), Form::of(arguments.json), |figures| {
         let latency = &figures.latency_ms;
         format!(
@@ -132,6 +136,12 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
             figures.reordered,
         )
     })
+}
+
+fn warn_of_password(broker: &str) {
+    if let Some(advice) = password::advice(broker, password::BROKER) {
+        Watcher::new().note(&advice);
+    }
 }
 
 /// Tells a report with its verdict; in JSON the verdict stands among the figures.

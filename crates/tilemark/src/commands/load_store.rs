@@ -7,6 +7,7 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_run::{
     conduct::Listener,
+    password,
     store::{self, Arrivals, Latency, LoadResult, Status, StoreAlone},
     wire::Failure,
 };
@@ -42,8 +43,8 @@ fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
         seed: arguments.seed,
     };
     let mut watcher = Watcher::new();
-    if store::shows_password(&arguments.database) {
-        watcher.note(&store::password_advice());
+    if let Some(advice) = password::advice(&arguments.database, password::DATABASE) {
+        watcher.note(&advice);
     }
     store::load(&asked, &mut watcher)
 }

@@ -1,0 +1,43 @@
+//! Passwords of servers that a load alone is sent to. In an address they would stand in the list of processes, for
+//! everybody to see; so an address may leave its password out, and the environment has it.
+
+/// The variable that has a database's password when its address has none.
+pub const DATABASE: &str = "TILEMARK_DATABASE_PASSWORD";
+/// The variable that has a broker's password when its address names a user without one.
+pub const BROKER: &str = "TILEMARK_BROKER_PASSWORD";
+
+/// The password that the environment has.
+pub(crate) fn of_environment(variable: &str) -> Option<String> {
+    std::env::var(variable).ok()
+}
+
+/// What to tell about an address with a password that should be secret; nothing where there is none.
+pub fn advice(address: &str, variable: &str) -> Option<String> {
+    shows_secret(address).then(|| {
+        format!(
+            "the password stands in the list of processes; leave it out of the address and set {variable} instead"
+        )
+    })
+}
+
+/// Whether an address has a password in it. That of `guest`, which every broker has, is no secret.
+fn shows_secret(address: &str) -> bool {
+    let credentials = address.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+    credentials.is_some_and(|(credentials, _)| credentials.contains(':') && credentials != "guest:guest")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_an_address_is_warned_of_and_one_in_no_address_is_not() {
+        let warned = |address| advice(address, BROKER).is_some_and(|advice| advice.contains(BROKER));
+        assert!(warned("mysql://web:tiger@db/store") && warned("amqp://web:tiger@192.0.2.1:5672/"));
+        for address in
+            ["mysql://web@db:3306/store", "amqp://192.0.2.1:5672", "amqp://guest:guest@192.0.2.1:5672"]
+        {
+            assert!(!warned(address), "{address}");
+        }
+    }
+}
