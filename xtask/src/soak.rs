@@ -2,7 +2,7 @@
 //! outside; what they print of themselves stands in the table.
 
 use crate::{
-    bench::{Asked, Bench, Skipped, measurement, up_and_distinct},
+    bench::{Asked, Bench, Skipped, masked, measurement, up_and_distinct},
     ci::target,
 };
 use anyhow::{Result, bail};
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
             Err(error) if error.is::<Skipped>() => ("SKIPPED", vec![error.to_string()]),
             Err(error) => {
                 failed.push(trial.name);
-                ("FAILED", vec![format!("{error:#}")])
+                ("FAILED", vec![masked(&format!("{error:#}"))])
             }
         };
         let minutes = began.elapsed().as_secs_f64() / 60.0;

@@ -3,7 +3,7 @@
 use super::{
     figure::Figure,
     guests, load, machine, messaging, sides, store,
-    tools::{Bench, Skipped},
+    tools::{Bench, Skipped, masked},
 };
 use crate::ci::target;
 use anyhow::{Result, bail};
@@ -177,7 +177,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
             }
             Err(error) if error.is::<Skipped>() => eprintln!("SKIPPED: {}: {error}", bench.name),
             Err(error) => {
-                eprintln!("FAILED: {}: {error:#}", bench.name);
+                eprintln!("FAILED: {}: {}", bench.name, masked(&format!("{error:#}")));
                 failed.push(bench.name);
             }
         }

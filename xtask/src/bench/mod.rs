@@ -13,4 +13,4 @@ mod tools;
 
 pub(crate) use commands::{Asked, run};
 pub(crate) use guests::{measurement, up_and_distinct};
-pub(crate) use tools::{Bench, Skipped};
+pub(crate) use tools::{Bench, Skipped, masked};

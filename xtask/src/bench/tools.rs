@@ -164,6 +164,25 @@ pub(crate) fn children_s() -> Result<f64> {
     Ok(ticks as f64 / 100.0)
 }
 
+/// A text without the passwords of the addresses in it: commands and what programs say may repeat them.
+pub(crate) fn masked(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|letter: char| letter.is_whitespace() || "\"'".contains(letter));
+        let (address, rest) = part.split_at(end.unwrap_or(part.len()));
+        let secret =
+            address.rsplit_once('@').and_then(|(before, host)| Some((before.split_once(':')?.0, host)));
+        shown.push_str("://");
+        match secret {
+            Some((user, host)) => shown.push_str(&format!("{user}:***@{host}")),
+            None => shown.push_str(address),
+        }
+        shown.push_str(rest);
+    }
+    shown
+}
+
 /// A server that ends with this.
 pub(crate) struct Server {
     child: Child,
@@ -226,6 +245,19 @@ pub(crate) fn ours_first() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_password_of_an_address_is_shown() {
+        let mut command = Command::new("load");
+        command.args(["--uri", "amqp://me:a:b@c/d@host:5672/v", "mysql://web:tiger@db/x?socket=/s"]);
+        let shown = masked(&format!("{command:?} ended: no amqp://me:a:b@c/d@host"));
+        assert_eq!(
+            shown,
+            r#""load" "--uri" "amqp://me:***@host:5672/v" "mysql://web:***@db/x?socket=/s" ended: no amqp://me:***@host"#
+        );
+        let plain = "http://127.0.0.1:80/a amqp://guest@h:1 user:word";
+        assert_eq!(masked(plain), plain);
+    }
 
     #[test]
     fn a_number_is_found_after_its_words() {
