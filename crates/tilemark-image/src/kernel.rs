@@ -184,7 +184,7 @@ mod tests {
             plain.write_all(&kernel()).unwrap();
             let packed = Tool::new(tool, tool).args(["-1", "-c", "-q"]).arg(plain.path()).output();
             let Ok(mut packed) = packed else {
-                println!("skipped: {tool} is not installed");
+                crate::skipped(&format!("{tool} is not installed"));
                 continue;
             };
             if size_appended {

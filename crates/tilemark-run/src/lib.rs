@@ -90,3 +90,11 @@ pub fn need_root(what: &str) -> Result<(), Failure> {
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// Says why a test cannot be; in CI that is a failure.
+#[cfg(test)]
+#[track_caller]
+fn skipped(why: &str) {
+    println!("skipped: {why}");
+    assert!(std::env::var_os("TILEMARK_CI").is_none_or(|value| value != "1"), "skipped in CI: {why}");
+}

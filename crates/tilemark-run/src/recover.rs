@@ -61,8 +61,7 @@ mod tests {
     #[test]
     fn a_folder_whose_keeper_is_dead_goes_and_one_whose_keeper_lives_stays() {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: recover needs root");
-            return;
+            return crate::skipped("recover needs root");
         }
         let home = tempfile::tempdir().unwrap();
         let places = Places {
