@@ -7,6 +7,12 @@ mod common;
 mod servers;
 
 use common::{Home, Said};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 use tilemark_store::{DatabaseAddress, Endpoint, Engine};
 
 /// The address as a user writes it.
@@ -108,10 +114,41 @@ fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of()
         shown.error.contains("TILEMARK_DATABASE_PASSWORD") && !shown.error.contains("hunter2"),
         "{shown:?}"
     );
-    let mut command = home.command(&["load", "store", "--database", "mysql://web@127.0.0.1:1/store"]);
+    let (server, asked) = asks_for_a_password();
+    let url = format!("postgres://web@{server}/store");
+    let mut command = home.command(&["load", "store", "--database", &url]);
     let said = Said::of(&command.env("TILEMARK_DATABASE_PASSWORD", "hunter2").output().unwrap());
+    assert_eq!(asked.join().unwrap(), "hunter2");
     assert!(
         !said.error.contains("TILEMARK_DATABASE_PASSWORD") && !said.error.contains("hunter2"),
         "{said:?}"
     );
+}
+
+/// A PostgreSQL server as far as that it asks the first client for its password, in the clear, and hangs up.
+fn asks_for_a_password() -> (SocketAddr, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asks = move || {
+        let mut client = listener.accept().unwrap().0;
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let _startup = message(&mut client);
+        // AuthenticationCleartextPassword: its length and its kind.
+        client.write_all(b"R\0\0\0\x08\0\0\0\x03").unwrap();
+        assert_eq!(bytes(&mut client, 1), b"p", "a PasswordMessage");
+        String::from_utf8(message(&mut client)).unwrap().trim_end_matches('\0').to_owned()
+    };
+    (address, thread::spawn(asks))
+}
+
+/// What follows a length that counts itself.
+fn message(client: &mut TcpStream) -> Vec<u8> {
+    let length = u32::from_be_bytes(bytes(client, 4).try_into().unwrap());
+    bytes(client, length as usize - 4)
+}
+
+fn bytes(client: &mut TcpStream, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    client.read_exact(&mut bytes).unwrap();
+    bytes
 }
