@@ -1,7 +1,7 @@
 //! The whole CI. Every part runs, whatever the others did; all failures are told at the end, with the
 //! minutes of each part.
 
-use crate::{schema, walls, workspace};
+use crate::{promises, schema, walls, workspace};
 use anyhow::{Context, Result, bail};
 use std::{
     path::PathBuf,
@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result<()> {
     };
     part("format", &|| cargo(&["fmt", "--all", "--check"]));
     part("walls between crates", &walls::check);
+    part("promises have their tests", &promises::check);
     part("schemas are fresh", &schema::check_fresh);
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
     part("guest images, lab's image", &|| image().map(|_| ()));

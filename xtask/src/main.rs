@@ -3,6 +3,7 @@
 mod bench;
 mod ci;
 mod lab;
+mod promises;
 mod schema;
 mod soak;
 mod walls;
@@ -13,11 +14,13 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask ci | bench | lab | schema | soak | walls
-  ci      format, lints, walls, schemas, build, image, tests of all layers, documents; tells every failure
+const USAGE: &str = "usage: cargo xtask ci | bench | lab | promises | schema | soak | walls
+  ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; tells every failure
   bench   the figures that the project set out to reach, against their peers in turn; `bench --list` names them
   lab [--program FILE] [--with FILE]… -- COMMAND
           run a command on an emulated server with NUMA, an IOMMU and KVM; its output and exit code are the command's
+  promises
+          check that every test which PROMISES.md names is there
   schema  write docs/schema anew from the types
   soak    the trials of tests in their long sizes; `soak --list` names them
   walls   check which crate depends on which";
@@ -35,6 +38,7 @@ fn main() -> Result<ExitCode> {
         ["soak", asked @ ..] => soak::run(asked),
         ["schema"] => schema::write(),
         ["walls"] => walls::check(),
+        ["promises"] => promises::check(),
         _ => bail!("{USAGE}"),
     }
     .map(|()| ExitCode::SUCCESS)
