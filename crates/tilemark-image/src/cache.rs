@@ -22,7 +22,7 @@ use crate::files::{keep_folder, remove_unmounted, write_whole};
 use crate::hash::Sha256Hash;
 use crate::image::Image;
 use crate::progress::{Progress, Step};
-use crate::spec::ImageSpec;
+use crate::spec::{BUILT_IN_NAMES, ImageSpec};
 use crate::{ImageError, Result};
 
 const LOCK_FILE: &str = "lock";
@@ -123,6 +123,11 @@ impl ImageCache {
 
     /// The image whose name starts so; or, if no name does, the current one whose specification is called so.
     pub fn find(&self, name: &str) -> Result<Image> {
+        Image::open(&self.folder_of(self.find_name(name)?))
+    }
+
+    /// The whole name of such an image, which may be a damaged one.
+    pub fn find_name(&self, name: &str) -> Result<Sha256Hash> {
         let listed = self.list()?;
         let by_hash: Vec<&CachedImage> = listed
             .iter()
@@ -146,12 +151,44 @@ impl ImageCache {
                 let known = names(&mut listed.iter());
                 Err(ImageError::UnknownImage { name: name.into(), cache: self.folder.clone(), known })
             }
-            [one] => Image::open(&self.folder_of(one.name)),
+            [one] => Ok(one.name),
             _ => {
                 let matches = names(&mut found.iter().copied());
                 Err(ImageError::AmbiguousImage { start: name.into(), matches })
             }
         }
+    }
+
+    /// Images that nothing leads to any more: those that a newer one replaced, and those that another version of this
+    /// program built for a specification of its own. Images of users' specifications are none of them.
+    pub fn unused(&self) -> Result<Vec<Sha256Hash>> {
+        let specs = BUILT_IN_NAMES.iter().map(|name| ImageSpec::built_in(name));
+        let keys = specs.map(|spec| Ok(spec?.key())).collect::<Result<Vec<Sha256Hash>>>()?;
+        let of_other_version = |image: &Image| {
+            BUILT_IN_NAMES.contains(&image.spec().name.as_str()) && !keys.contains(&image.lock().spec)
+        };
+        let is_unused = |cached: &CachedImage| {
+            cached.standing == Standing::Replaced || cached.image.as_ref().is_ok_and(of_other_version)
+        };
+        Ok(self.list()?.into_iter().filter(is_unused).map(|cached| cached.name).collect())
+    }
+
+    /// Removes an image and what leads to it; returns the bytes of its files. The caller sees to it that nobody uses it.
+    pub fn remove(&self, name: Sha256Hash, progress: &mut dyn Progress) -> Result<u64> {
+        let lock = self.lock(progress)?;
+        for key in self.hashes_in(&self.folder.join(BY_SPEC))? {
+            if self.pointed_to(key)? == Some(name) {
+                let pointer = self.pointer(key);
+                fs::remove_file(&pointer).map_err(ImageError::io("remove", &pointer))?;
+            }
+        }
+        // Moved aside first, so that an image is whole or not there; what is interrupted goes with the next build.
+        let aside = self.aside(&lock)?;
+        let (place, moved) = (self.folder_of(name), aside.path().join("image"));
+        fs::rename(&place, &moved).map_err(ImageError::io("remove", &place))?;
+        let bytes = bytes_in(&moved).map_err(ImageError::io("read", &moved))?;
+        remove_unmounted(&moved)?;
+        Ok(bytes)
     }
 
     /// Writes an image, verified first, as one file.
@@ -266,6 +303,11 @@ impl ImageCache {
         hashes.sort();
         Ok(hashes)
     }
+}
+
+/// Bytes of the files of a folder that has no others below it.
+fn bytes_in(folder: &Path) -> io::Result<u64> {
+    fs::read_dir(folder)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
 }
 
 #[cfg(test)]

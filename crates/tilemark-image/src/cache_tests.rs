@@ -26,6 +26,11 @@ fn spec() -> ImageSpec {
 impl Fixture {
     /// Puts an image there whose root holds `root`.
     fn put(&self, root: &str) -> Image {
+        self.put_for(&spec(), spec().key(), root)
+    }
+
+    /// Puts one there for a specification that had this key when it was built.
+    fn put_for(&self, spec: &ImageSpec, key: Sha256Hash, root: &str) -> Image {
         let lock = self.cache.lock(&mut Silent).unwrap();
         let aside = self.cache.aside(&lock).unwrap();
         let folder = aside.path().join("image");
@@ -36,7 +41,7 @@ impl Fixture {
         };
         let lock = ImageLock {
             format: FORMAT,
-            spec: spec().key(),
+            spec: key,
             kernel: "6.1.0".into(),
             files: LockedFiles {
                 root_erofs: file(FileName::RootErofs, root),
@@ -46,7 +51,7 @@ impl Fixture {
             packages: vec![],
         };
         fs::write(folder.join(IMAGE_LOCK), lock.to_toml()).unwrap();
-        fs::write(folder.join(SPEC_FILE), spec().to_toml()).unwrap();
+        fs::write(folder.join(SPEC_FILE), spec.to_toml()).unwrap();
         self.cache.keep(&Built { folder, name: lock.image_name() }).unwrap()
     }
 
@@ -85,6 +90,45 @@ fn a_newer_image_takes_the_place_and_the_older_stays_in_the_list() {
     assert_eq!(fixture.cache.find("first-look").unwrap().name(), newer.name());
     assert_eq!(fixture.cache.find(&older.name().to_string()[..40]).unwrap().name(), older.name());
     assert!(matches!(fixture.cache.find("none-such"), Err(ImageError::UnknownImage { .. })));
+}
+
+#[test]
+fn what_nothing_leads_to_is_unused_and_what_is_a_users_is_not() {
+    let fixture = fixture();
+    let older = fixture.put("root");
+    let current = fixture.put("newer root");
+    let of_older_program = fixture.put_for(&spec(), Sha256Hash::of(b"older recipe"), "older program's root");
+    let own = ImageSpec { name: "own".to_owned(), ..spec() };
+    let users = fixture.put_for(&own, Sha256Hash::of(b"own"), "own root");
+    let mut unused = [older.name(), of_older_program.name()];
+    unused.sort();
+    assert_eq!(fixture.cache.unused().unwrap(), unused);
+    for name in unused {
+        assert!(fixture.cache.remove(name, &mut Silent).unwrap() > 0);
+    }
+    let mut left: Vec<Sha256Hash> = fixture.cache.list().unwrap().iter().map(|cached| cached.name).collect();
+    left.sort();
+    let mut kept = [current.name(), users.name()];
+    kept.sort();
+    assert_eq!(left, kept);
+    assert_eq!(fixture.ensure().unwrap().name(), current.name());
+}
+
+#[test]
+fn a_removed_image_is_gone_with_all_that_led_to_it_even_a_damaged_one() {
+    let fixture = fixture();
+    let image = fixture.put("root");
+    fs::write(image.path(FileName::RootErofs), "ROOT, changed").unwrap();
+    let name = fixture.cache.find_name(&image.name().to_string()[..12]).unwrap();
+    let bytes = fixture.cache.remove(name, &mut Silent).unwrap();
+    assert!(bytes > "ROOT, changedkernelmodules".len() as u64, "{bytes} with lock and specification");
+    assert!(fixture.cache.list().unwrap().is_empty());
+    assert_eq!(fs::read_dir(fixture.cache.folder.join(BY_SPEC)).unwrap().count(), 0);
+    let others = fs::read_dir(&fixture.cache.folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut others: Vec<_> = others.collect();
+    others.sort();
+    assert_eq!(others, [BY_SPEC, LOCK_FILE]);
+    assert!(matches!(fixture.ensure(), Err(ImageError::NotCached { .. })));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock, ioctl_ficlone};
@@ -41,10 +42,7 @@ impl DiskStore {
         fs::create_dir_all(mount_point).map_err(ImageError::io("create", mount_point))?;
         let backing = open_both_ways(file).map_err(ImageError::io("open", file))?;
         // The loop device keeps this very open file, so the lock lasts exactly as long as the store can change.
-        flock(&backing, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => ImageError::StoreBusy { file: file.to_owned() },
-            other => ImageError::io("lock", file)(other.into()),
-        })?;
+        lock(&backing, file)?;
         let device = loop_device::attach_file(&backing, file, LoopOptions::default())?;
         // The device is the mount's from here on, and goes with it.
         mount(
@@ -128,6 +126,27 @@ impl Drop for DiskStore {
     }
 }
 
+/// Removes the store in `file` with all its disks; returns the bytes that it held of the host's disk, nothing where
+/// there is none. Refuses while it is mounted.
+pub fn remove_store(file: &Path) -> Result<Option<u64>> {
+    let backing = match open_both_ways(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(ImageError::io("open", file))?,
+    };
+    lock(&backing, file)?;
+    let held = backing.metadata().map_err(ImageError::io("read", file))?;
+    fs::remove_file(file).map_err(ImageError::io("remove", file))?;
+    // stat(2) counts in 512 bytes, whatever the file system.
+    Ok(Some(held.blocks() * 512))
+}
+
+fn lock(backing: &File, file: &Path) -> Result<()> {
+    flock(backing, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => ImageError::StoreBusy { file: file.to_owned() },
+        other => ImageError::io("lock", file)(other.into()),
+    })
+}
+
 /// Makes the file aside and renames it, so that a store is whole or not there.
 fn make_store(file: &Path, capacity_bytes: u64) -> Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -162,6 +181,21 @@ fn open_both_ways(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_in_use_stays_and_one_in_no_use_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("disks.xfs");
+        assert_eq!(remove_store(&file).unwrap(), None);
+        fs::write(&file, vec![1; 1 << 20]).unwrap();
+        let mounted = open_both_ways(&file).unwrap();
+        lock(&mounted, &file).unwrap();
+        assert!(matches!(remove_store(&file), Err(ImageError::StoreBusy { .. })));
+        assert!(file.exists());
+        drop(mounted);
+        assert!(remove_store(&file).unwrap().is_some());
+        assert!(!file.exists());
+    }
 
     #[test]
     fn a_disks_name_cannot_lead_out_of_the_store() {

@@ -34,6 +34,11 @@ const SERVER_WITHIN: Duration = Duration::from_secs(120);
 /// The slowest load that is waited for: a tenth of what two processors and a common disk do.
 const LOAD_BYTES_PER_S: u64 = 3_000_000;
 
+/// The file of the cache that is the disk store.
+pub(crate) fn store_file(cache: &Path) -> PathBuf {
+    cache.join("disks.xfs")
+}
+
 /// The disk store, mounted where guests' disks are made.
 pub(crate) struct DatabaseDisks {
     store: DiskStore,
@@ -44,7 +49,7 @@ impl DatabaseDisks {
     /// Mounts the cache's disk store on `folder`.
     pub(crate) fn open(cache: &Path, folder: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(cache).map_err(crate::measure::state_failed)?;
-        let store = DiskStore::open(&cache.join("disks.xfs"), folder, STORE_BYTES).map_err(image_failed)?;
+        let store = DiskStore::open(&store_file(cache), folder, STORE_BYTES).map_err(image_failed)?;
         // Nobody else has it: what is no template was left by a run that was killed.
         for name in store.disks().map_err(image_failed)? {
             if !name.starts_with(TEMPLATE) {

@@ -1,14 +1,18 @@
-//! Images in the cache: listed and moved by the command itself.
+//! Images in the cache: listed, moved and removed by the command itself.
 
 use crate::{
+    database_disks::store_file,
     image_job::{image_failed, ready},
     job::ImageReady,
-    wire::Failure,
+    lock::{self, WhenBusy},
+    recover,
+    wire::{Failure, FailureCode},
 };
 use serde::Serialize;
 use std::path::Path;
-use tilemark_image::{ImageCache, Silent, Standing};
+use tilemark_image::{ImageCache, Sha256Hash, Silent, Standing, disk_store::remove_store};
 use tilemark_record::places::Places;
+use tilemark_units::Bytes;
 
 /// An image as a list shows it.
 #[derive(Debug, Clone, Serialize)]
@@ -66,4 +70,136 @@ pub fn export(places: &Places, name: &str, file: &Path) -> Result<ImageReady, Fa
 pub fn import(places: &Places, file: &Path) -> Result<ImageReady, Failure> {
     let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
     cache.import(file, &mut Silent).map(|image| ready(&image, None)).map_err(image_failed)
+}
+
+/// What is to be removed from the cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unwanted {
+    /// The image of this name, or of a unique start of it, or the current one of this specification.
+    pub name: Option<String>,
+    /// Every image that nothing leads to any more ([`ImageCache::unused`]).
+    pub unused: bool,
+    /// The prepared disks of databases.
+    pub disks: bool,
+}
+
+/// Something that was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Removed {
+    /// What it was: `image` or `disks`.
+    pub kind: &'static str,
+    /// Name of an image; the file of the disks.
+    pub name: String,
+    /// What an image was built from; nothing where it could not be read.
+    pub spec: Option<String>,
+    /// Bytes of the host's disk that are free again.
+    pub bytes: u64,
+}
+
+impl Removed {
+    /// A line for a person.
+    pub fn text(&self) -> String {
+        let size = Bytes::new(self.bytes).rounded();
+        match (self.kind, &self.spec) {
+            ("image", spec) => {
+                let short: String = self.name.chars().take(12).collect();
+                format!("removed image {short} ({}), {size}", spec.as_deref().unwrap_or("could not be read"))
+            }
+            _ => format!("removed the prepared disks of databases, {}, {size}", self.name),
+        }
+    }
+}
+
+/// Removes from the cache what is unwanted; refuses while a run, guests or a build may use it.
+pub fn remove(places: &Places, unwanted: &Unwanted) -> Result<Vec<Removed>, Failure> {
+    let _no_run_begins = lock::take(&places.state, "image-remove", WhenBusy::Stop)?;
+    // Guests, and runs beside others, hold no lock.
+    let under_way = recover::under_way(places)?;
+    if !under_way.is_empty() {
+        return Err(Failure::told(
+            FailureCode::HostUnfit,
+            format!("{} may use what is to be removed", under_way.join(", ")),
+            "wait until it is over, or end guests with `tilemark guests down`",
+        ));
+    }
+    let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
+    let mut names: Vec<Sha256Hash> = Vec::new();
+    if let Some(name) = &unwanted.name {
+        names.push(cache.find_name(name).map_err(image_failed)?);
+    }
+    if unwanted.unused {
+        names.extend(cache.unused().map_err(image_failed)?);
+    }
+    let mut removed = Vec::new();
+    for name in names {
+        removed.push(remove_image(&cache, name)?);
+    }
+    if unwanted.disks {
+        removed.extend(remove_disks(&store_file(&places.cache))?);
+    }
+    Ok(removed)
+}
+
+fn remove_image(cache: &ImageCache, name: Sha256Hash) -> Result<Removed, Failure> {
+    let whole_name = name.to_string();
+    let spec = cache.find(&whole_name).ok().map(|image| image.spec().name.clone());
+    let bytes = cache.remove(name, &mut Silent).map_err(image_failed)?;
+    Ok(Removed { kind: "image", name: whole_name, spec, bytes })
+}
+
+fn remove_disks(store: &Path) -> Result<Option<Removed>, Failure> {
+    let name = store.display().to_string();
+    let bytes = remove_store(store).map_err(image_failed)?;
+    Ok(bytes.map(|bytes| Removed { kind: "disks", name, spec: None, bytes }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Keeper, boot_id};
+    use std::fs;
+
+    const ALL: Unwanted = Unwanted { name: None, unused: true, disks: true };
+
+    fn places(home: &Path) -> Places {
+        let places = Places { cache: home.join("c"), runs: home.join("r"), state: home.join("s") };
+        fs::create_dir_all(&places.cache).unwrap();
+        fs::write(store_file(&places.cache), vec![1; 1 << 20]).unwrap();
+        fs::write(places.cache.join("other"), "no image and no disk").unwrap();
+        places
+    }
+
+    #[test]
+    fn disks_go_when_asked_for_and_nothing_else_does() {
+        let home = tempfile::tempdir().unwrap();
+        let places = places(home.path());
+        assert_eq!(remove(&places, &Unwanted { disks: false, ..ALL }).unwrap(), []);
+        let removed = remove(&places, &ALL).unwrap();
+        assert_eq!((removed.len(), removed[0].kind), (1, "disks"));
+        assert!(!store_file(&places.cache).exists() && places.cache.join("other").exists());
+        assert_eq!(remove(&places, &ALL).unwrap(), []);
+        let unknown = Unwanted { name: Some("none-such".to_owned()), ..Unwanted::default() };
+        assert_eq!(remove(&places, &unknown).unwrap_err().code, FailureCode::BadInput);
+    }
+
+    #[test]
+    fn nothing_goes_while_a_run_or_guests_are_under_way() {
+        let home = tempfile::tempdir().unwrap();
+        let places = places(home.path());
+        let run = lock::take(&places.state, "a-run", WhenBusy::Stop).unwrap();
+        assert!(remove(&places, &ALL).unwrap_err().message.contains("a-run"));
+        drop(run);
+        let under_way = serde_json::json!({
+            "id": "guests-1", "kind": "guests", "boot_id": boot_id().unwrap(), "record": null, "cgroup": null,
+            "keeper": Keeper::of(std::process::id()).unwrap(),
+        });
+        let folder = places.state.join("guests-1");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("under-way.json"), under_way.to_string()).unwrap();
+        let refused = remove(&places, &ALL).unwrap_err();
+        assert!(refused.message.contains("guests-1") && refused.code.exit_code() == 3, "{refused:?}");
+        assert!(store_file(&places.cache).exists());
+        fs::remove_dir_all(folder).unwrap();
+        assert_eq!(remove(&places, &ALL).unwrap().len(), 1);
+    }
 }

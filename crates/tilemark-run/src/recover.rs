@@ -27,20 +27,33 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
     let boot = boot_id().map_err(state_failed)?;
     let mut recovered = Recovered::default();
     for state in StateFolder::all(&places.state) {
-        let name = state.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let lives = state.under_way().is_ok_and(|under_way| {
-            under_way.boot_id == boot && under_way.keeper.is_some_and(|keeper| keeper.lives())
-        });
-        if lives {
-            recovered.under_way.push(name);
+        if lives(&state, &boot) {
+            recovered.under_way.push(name_of(&state));
             continue;
         }
         remove(&state)?;
-        recovered.removed.push(name);
+        recovered.removed.push(name_of(&state));
     }
     // Nothing was begun in these: they are no run that anybody knows.
     StateFolder::half_made(&places.state).iter().try_for_each(remove)?;
     Ok(recovered)
+}
+
+/// What is under way: runs, guests and builds whose keepers live.
+pub(crate) fn under_way(places: &Places) -> Result<Vec<String>, Failure> {
+    let boot = boot_id().map_err(state_failed)?;
+    let all = StateFolder::all(&places.state);
+    Ok(all.iter().filter(|state| lives(state, &boot)).map(name_of).collect())
+}
+
+fn lives(state: &StateFolder, boot: &str) -> bool {
+    state.under_way().is_ok_and(|under_way| {
+        under_way.boot_id == boot && under_way.keeper.is_some_and(|keeper| keeper.lives())
+    })
+}
+
+fn name_of(state: &StateFolder) -> String {
+    state.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn remove(state: &StateFolder) -> Result<(), Failure> {

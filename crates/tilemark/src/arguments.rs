@@ -544,6 +544,21 @@ pub(crate) enum ImageCommand {
         /// The file
         file: PathBuf,
     },
+    /// Remove images, or the prepared disks of databases, while nothing runs
+    #[command(group = clap::ArgGroup::new("unwanted").required(true).multiple(true))]
+    Remove {
+        /// The image of this name, a unique start of it, or its specification's name
+        #[arg(group = "unwanted", conflicts_with_all = ["unused", "disks"])]
+        name: Option<String>,
+        /// All that newer ones replaced, or that another version of this program built
+        #[arg(long, group = "unwanted")]
+        unused: bool,
+        /// The prepared disks of databases; the next run that needs them makes them again
+        #[arg(long, group = "unwanted")]
+        disks: bool,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
     /// Take an image from a file
     Import {
         /// The file

@@ -99,6 +99,24 @@ fn help_lists_what_works_and_nothing_else() {
 }
 
 #[test]
+fn the_cache_is_emptied_of_what_is_named_and_of_nothing_else() {
+    let home = Home::new();
+    for unclear in [&["image", "remove"][..], &["image", "remove", "first-look", "--unused"]] {
+        assert_eq!(home.says(unclear).code, Some(2), "{unclear:?}");
+    }
+    let said = home.says(&["image", "remove", "first-look"]);
+    assert_eq!(said.code, Some(2), "no such image is cached: {said:?}");
+    let disks = home.file("cache/disks.xfs", "disks");
+    let other = home.file("cache/other", "other");
+    assert_eq!(home.says(&["image", "remove", "--unused"]).out.trim(), "Nothing to remove.");
+    let removed = home.says(&["image", "remove", "--unused", "--disks", "--json"]).json();
+    assert_eq!(removed["removed"].as_array().unwrap().len(), 1, "{removed}");
+    assert_eq!(removed["removed"][0]["name"].as_str(), disks.to_str());
+    assert!(removed["removed"][0]["bytes"].is_u64(), "{removed}");
+    assert!(!disks.exists() && other.exists());
+}
+
+#[test]
 fn completions_are_printed_for_shells() {
     let home = Home::new();
     for shell in ["bash", "zsh", "fish"] {

@@ -7,12 +7,13 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    image_job, images,
+    image_job,
+    images::{self, Unwanted},
     job::{ImageJob, ImageReady},
     wire::Failure,
 };
 
-/// Builds, lists and moves images.
+/// Builds, lists, moves and removes images.
 pub(crate) fn image(command: ImageCommand) -> ExitCode {
     match command {
         ImageCommand::Build { image, refresh, offline, json } => {
@@ -24,6 +25,9 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             told(built, Form::of(json.json))
         }
         ImageCommand::List(flags) => list(Form::of(flags.json)),
+        ImageCommand::Remove { name, unused, disks, json } => {
+            remove(&Unwanted { name, unused, disks }, Form::of(json.json))
+        }
         ImageCommand::Export { name, file } => told(images::export(&places(), &name, &file), Form::Text),
         ImageCommand::Import { file } => told(images::import(&places(), &file), Form::Text),
     }
@@ -63,6 +67,20 @@ fn list(form: Form) -> ExitCode {
                     screen::print_text("No images yet. `tilemark image build` makes one.");
                 }
                 Form::Text => listed.iter().for_each(|image| screen::print_text(&image.text())),
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn remove(unwanted: &Unwanted, form: Form) -> ExitCode {
+    match images::remove(&places(), unwanted) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(removed) => {
+            match form {
+                Form::Json => screen::print_json(&serde_json::json!({ "removed": removed })),
+                Form::Text if removed.is_empty() => screen::print_text("Nothing to remove."),
+                Form::Text => removed.iter().for_each(|one| screen::print_text(&one.text())),
             }
             ExitCode::SUCCESS
         }
