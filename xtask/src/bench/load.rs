@@ -4,8 +4,8 @@ use super::{
     figure::{Figure, Pair, Target},
     guests::{Up, qemus_of},
     tools::{
-        Bench, Priority, Server, children_s, example, free_address, json_lines, json_of, need, need_root,
-        number, number_after, ours_first, pinned, text_of,
+        Bench, Priority, Server, children_s, example, free_address, in_turn, json_lines, json_of, need,
+        need_root, number, number_after, pinned, text_of,
     },
 };
 use anyhow::{Context, Result};
@@ -90,17 +90,6 @@ pub(super) fn web(bench: &Bench) -> Result<Vec<Figure>> {
         ),
         Figure::ratio("processor time per request against wrk, the same", &costs, "µs", Target::AtMost(1.2)),
     ])
-}
-
-/// Both in turn, in random order.
-fn in_turn<T>(ours: impl FnOnce() -> Result<T>, peer: impl FnOnce() -> Result<T>) -> Result<(T, T)> {
-    if ours_first() {
-        let ours = ours()?;
-        Ok((ours, peer()?))
-    } else {
-        let peer = peer()?;
-        Ok((ours()?, peer))
-    }
 }
 
 /// How late requests are sent, against a bare loop of absolute sleeps.

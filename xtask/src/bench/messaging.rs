@@ -3,7 +3,7 @@
 use super::{
     figure::{Figure, Pair, Target},
     tools::{
-        Bench, Server, Skipped, children_s, example, free_address, json_of, number, number_after, ours_first,
+        Bench, Server, Skipped, children_s, example, free_address, in_turn, json_of, number, number_after,
         text_of,
     },
 };
@@ -113,13 +113,7 @@ pub(super) fn round_trip(bench: &Bench) -> Result<Vec<Figure>> {
             let told = told?;
             Ok([number_after(&told, "p50")?, number_after(&told, "p99")?])
         };
-        let (ours, peer) = if ours_first() {
-            let ours = ours()?;
-            (ours, peer()?)
-        } else {
-            let peer = peer()?;
-            (ours()?, peer)
-        };
+        let (ours, peer) = in_turn(ours, peer)?;
         p50.push(Pair { ours: ours[0], peer: peer[0] });
         above.push(ours[1] - peer[1]);
     }
@@ -146,10 +140,10 @@ pub(super) fn durable(bench: &Bench) -> Result<Vec<Figure>> {
     let flags = ["--size", "1000", "--durable", "--confirms", "200", "--prefetch", "200", "--ack", "50"];
     let mut pairs = Vec::new();
     for _ in 0..bench.times(5) {
-        let broker = Broker::start(bench, Some("journal"))?;
-        let ours = number(&throughput(bench, &broker.uri(), &flags)?, "/messages_per_s")?;
-        drop(broker);
-        pairs.push(Pair { ours, peer: number(&throughput(bench, &rabbit, &flags)?, "/messages_per_s")? });
+        let rate = |uri: &str| number(&throughput(bench, uri, &flags)?, "/messages_per_s");
+        let ours = || rate(&Broker::start(bench, Some("journal"))?.uri());
+        let (ours, peer) = in_turn(ours, || rate(&rabbit))?;
+        pairs.push(Pair { ours, peer });
     }
     Ok(vec![Figure::ratio(
         "durable and confirmed, 1 kB, 200 in flight, against RabbitMQ",
@@ -168,18 +162,23 @@ pub(super) fn perftest(bench: &Bench) -> Result<Vec<Figure>> {
     let perftest = others("TILEMARK_PERFTEST", "the program that starts RabbitMQ's PerfTest")?;
     let (mut rates, mut costs) = (Vec::new(), Vec::new());
     for _ in 0..bench.times(5) {
-        let told = throughput(bench, &rabbit, &["--size", "16"])?;
-        let (rate, received) = (number(&told, "/messages_per_s")?, number(&told, "/received")?);
-        let cost = number(&told, "/client_cpu_s")? * 1e6 / received;
-        let before = children_s()?;
-        let mut command = Command::new(&perftest);
-        command.args(["--uri", &rabbit, "-x", "1", "-y", "1", "-s", "16", "-a", "-z", SECONDS]);
-        let told = text_of(&mut command)?;
-        let theirs = number_after(&told, "receiving rate avg:")?;
-        let their_s = children_s()? - before;
-        let length: f64 = SECONDS.parse()?;
-        rates.push(Pair { ours: rate, peer: theirs });
-        costs.push(Pair { ours: cost, peer: their_s * 1e6 / (theirs * length) });
+        // Each: messages a second, and microseconds of processor time of a message.
+        let ours = || -> Result<[f64; 2]> {
+            let told = throughput(bench, &rabbit, &["--size", "16"])?;
+            let cost = number(&told, "/client_cpu_s")? * 1e6 / number(&told, "/received")?;
+            Ok([number(&told, "/messages_per_s")?, cost])
+        };
+        let peer = || -> Result<[f64; 2]> {
+            let before = children_s()?;
+            let mut command = Command::new(&perftest);
+            command.args(["--uri", &rabbit, "-x", "1", "-y", "1", "-s", "16", "-a", "-z", SECONDS]);
+            let rate = number_after(&text_of(&mut command)?, "receiving rate avg:")?;
+            let length: f64 = SECONDS.parse()?;
+            Ok([rate, (children_s()? - before) * 1e6 / (rate * length)])
+        };
+        let (ours, peer) = in_turn(ours, peer)?;
+        rates.push(Pair { ours: ours[0], peer: peer[0] });
+        costs.push(Pair { ours: ours[1], peer: peer[1] });
     }
     Ok(vec![
         Figure::ratio(

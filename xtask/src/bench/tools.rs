@@ -234,8 +234,22 @@ pub(crate) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
+/// Both in turn, in random order.
+pub(crate) fn in_turn<T>(
+    ours: impl FnOnce() -> Result<T>,
+    peer: impl FnOnce() -> Result<T>,
+) -> Result<(T, T)> {
+    if ours_first() {
+        let ours = ours()?;
+        Ok((ours, peer()?))
+    } else {
+        let peer = peer()?;
+        Ok((ours()?, peer))
+    }
+}
+
 /// Whether ours goes first in this pair; random, so that drift favours nobody.
-pub(crate) fn ours_first() -> bool {
+fn ours_first() -> bool {
     let mut byte = [0];
     // Without randomness it is always ours.
     let _ = rustix::rand::getrandom(&mut byte, rustix::rand::GetRandomFlags::empty());
