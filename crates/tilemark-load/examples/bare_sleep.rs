@@ -15,9 +15,10 @@ fn main() {
     let arguments: Vec<i64> =
         std::env::args().skip(1).map(|word| word.parse().expect("a whole number")).collect();
     let (rate, seconds, processor) = (arguments[0], arguments[1], arguments[2]);
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(usize::try_from(processor).expect("a processor"));
-    rustix::thread::sched_setaffinity(None, &set).expect("a processor that is ours");
+    assert!(
+        tilemark_load::pin(&[u32::try_from(processor).expect("a processor")]),
+        "a processor that is ours"
+    );
     set_current_timer_slack(std::num::NonZeroU64::new(1)).expect("slack is always allowed");
     let fifo = tilemark_sys::thread::ask_for_fifo(1).is_ok();
     let begin = now() + 1_000_000;

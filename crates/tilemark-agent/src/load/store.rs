@@ -5,7 +5,6 @@ use super::{
     clocks::{ThreadClocks, busy},
     store_seconds::Seconds,
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -18,7 +17,7 @@ use std::{
 use tilemark_agent_protocol::{
     Credentials, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal, StreamWork,
 };
-use tilemark_load::Stop;
+use tilemark_load::{Stop, pin};
 use tilemark_plan::{
     plan,
     scenario::Arrival,
@@ -69,7 +68,8 @@ pub(super) fn perform(
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), StoreError> {
-    let pinned = pin(&job.processors);
+    // All that this thread starts inherits it.
+    let pinned = !job.processors.is_empty() && pin(&job.processors);
     let streams: Vec<StoreStream<'_>> = job.streams.iter().filter_map(StoreStream::of).collect();
     let workers = streams.iter().map(|stream| stream.parameters.clients).sum();
     let timer_slack_ns = rustix::thread::current_timer_slack().unwrap_or(50_000);
@@ -90,14 +90,6 @@ pub(super) fn perform(
     })?;
     events(LoadEvent::Done(totals));
     Ok(())
-}
-
-/// Lets this thread, and so all that it starts, run on these processors only.
-fn pin(processors: &[u32]) -> bool {
-    let mut set = CpuSet::new();
-    let known = processors.iter().filter(|processor| (**processor as usize) < CpuSet::MAX_CPU);
-    known.for_each(|processor| set.set(*processor as usize));
-    set.count() > 0 && sched_setaffinity(None, &set).is_ok()
 }
 
 /// All streams on their way.
