@@ -178,6 +178,16 @@ pub(crate) struct PublishedLatency {
 }
 
 impl MessagingPaper {
+    /// What was published of throughput with messages of so many bytes.
+    pub(crate) fn throughput_at(&self, size: u64) -> Option<&PublishedThroughput> {
+        self.throughput.iter().find(|point| point.size == size)
+    }
+
+    /// What was published of latency with messages of so many bytes.
+    pub(crate) fn latency_at(&self, size: u64) -> Option<&PublishedLatency> {
+        self.latency.iter().find(|point| point.size == size)
+    }
+
     /// All sizes that it has.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = u64> {
         self.throughput.iter().map(|point| point.size).chain(self.latency.iter().map(|point| point.size))

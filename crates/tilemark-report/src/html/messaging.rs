@@ -2,7 +2,7 @@
 
 use super::{first_screen, markup::Markup};
 use crate::number::{percent, three, whole};
-use crate::view::{Charts, LatencyLine, LatencyPoint, Messaging, ThroughputLine, ThroughputPoint, View};
+use crate::view::{Charts, LatencyPoint, Messaging, View};
 
 /// The charts of the first screen. Where only one of the two was measured, the processors stand beside it.
 pub(super) fn charts(page: &mut Markup, view: &View, charts: &Charts, messaging: &Messaging) {
@@ -61,7 +61,7 @@ fn throughput(page: &mut Markup, messaging: &Messaging) {
                 &said(point, |point| three(point.median_of_sums)),
             );
         }
-        let published = messaging.paper.throughput.iter().find(|point| point.size == *size);
+        let published = messaging.paper.throughput_at(*size);
         for figure in [
             said(published, |point| three(point.bridged)),
             said(published, |point| three(point.bridged_megabytes)),
@@ -92,7 +92,7 @@ fn latency(page: &mut Markup, messaging: &Messaging) {
             page.element("td", struck, &said(point, |point| optional(point.p99)));
             page.element("td", struck, &said(point, median_run));
         }
-        let published = messaging.paper.latency.iter().find(|point| point.size == *size);
+        let published = messaging.paper.latency_at(*size);
         let one = said(published, |point| deviating(point.one_mean, point.one_deviation));
         let two = said(published, |point| deviating(point.two_mean, point.two_deviation));
         page.element("td", "", &one).element("td", "", &two);
@@ -124,16 +124,4 @@ fn deviating(mean: f64, deviation: f64) -> String {
 
 fn median_run(point: &LatencyPoint) -> String {
     point.median_run.map_or_else(|| NONE.to_owned(), |run| deviating(run.mean, run.deviation_of_seconds))
-}
-
-impl ThroughputLine {
-    fn at(&self, size: u64) -> Option<&ThroughputPoint> {
-        self.points.iter().find(|point| point.size == size)
-    }
-}
-
-impl LatencyLine {
-    fn at(&self, size: u64) -> Option<&LatencyPoint> {
-        self.points.iter().find(|point| point.size == size)
-    }
 }

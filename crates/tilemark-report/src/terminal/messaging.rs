@@ -44,13 +44,13 @@ fn throughput(messaging: &Messaging) -> Rows {
     for size in &messaging.sizes {
         let mut row = vec![whole(*size)];
         for line in &messaging.throughput {
-            let point = line.points.iter().find(|point| point.size == *size);
+            let point = line.at(*size);
             row.push(
                 point.map_or_else(|| NONE.to_owned(), |point| marked(three(point.transfers), point.struck)),
             );
             row.push(point.map_or_else(|| NONE.to_owned(), |point| three(point.megabytes)));
         }
-        let published = messaging.paper.throughput.iter().find(|point| point.size == *size);
+        let published = messaging.paper.throughput_at(*size);
         row.push(published.map_or_else(|| NONE.to_owned(), |point| three(point.bridged)));
         row.push(published.map_or_else(|| NONE.to_owned(), |point| three(point.bridged_megabytes)));
         rows.push(row);
@@ -68,7 +68,7 @@ fn latency(messaging: &Messaging) -> Rows {
     for size in &messaging.sizes {
         let mut row = vec![whole(*size)];
         for line in &messaging.latency {
-            let point = line.points.iter().find(|point| point.size == *size);
+            let point = line.at(*size);
             row.push(point.map_or_else(
                 || NONE.to_owned(),
                 |point| {
@@ -79,7 +79,7 @@ fn latency(messaging: &Messaging) -> Rows {
             ));
             row.push(point.and_then(|point| point.p99).map_or_else(|| NONE.to_owned(), three));
         }
-        let published = messaging.paper.latency.iter().find(|point| point.size == *size);
+        let published = messaging.paper.latency_at(*size);
         row.push(published.map_or_else(
             || NONE.to_owned(),
             |point| format!("{} \u{b1} {}", three(point.one_mean), three(point.one_deviation)),

@@ -96,6 +96,20 @@ pub(crate) struct MedianRun {
     pub(crate) deviation_of_seconds: f64,
 }
 
+impl ThroughputLine {
+    /// The figures of messages of so many bytes.
+    pub(crate) fn at(&self, size: u64) -> Option<&ThroughputPoint> {
+        self.points.iter().find(|point| point.size == size)
+    }
+}
+
+impl LatencyLine {
+    /// The figures of messages of so many bytes.
+    pub(crate) fn at(&self, size: u64) -> Option<&LatencyPoint> {
+        self.points.iter().find(|point| point.size == size)
+    }
+}
+
 /// A broker's load at a point.
 struct Loaded<'a> {
     result: &'a PointResult,
