@@ -239,24 +239,41 @@ pub fn describe(plan: &GuestPlan, session: &mut AgentSession) -> Result<Descript
     }
 }
 
-/// Makes many guests ready with some threads at once. The answers stand in the order of `guests`; one that failed
-/// does not stop the others.
-pub fn make_all_ready(
+/// One guest to be started and made ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Its plan.
+    pub plan: &'a GuestPlan,
+    /// How it comes to be.
+    pub mode: StartMode,
+    /// What shall run in it.
+    pub service: &'a Service,
+}
+
+/// Starts many guests and makes them ready, some at once: a guest is ready before many others begin, so that their starts do not
+/// all contend for the host. `started` hears of each that exists, ready or not: whoever calls must end it. The answers stand in the
+/// order of `guests`; one that failed does not stop the others.
+pub fn start_all_ready(
     backend: &dyn Backend,
-    guests: &[Expected<'_>],
+    guests: &[Wanted<'_>],
     within: Duration,
+    started: &(dyn Fn(GuestId) + Sync),
 ) -> Vec<Result<ReadyGuest, GuestError>> {
-    at_once(guests, |guest| make_ready(backend, *guest, within))
+    at_once(STARTS, guests, |guest| {
+        let id = backend.start(guest.plan, guest.mode)?;
+        started(id);
+        make_ready(backend, Expected { plan: guest.plan, id, service: guest.service }, within)
+    })
 }
 
 /// Ends all these guests and waits until they are gone, with an outcome for each in its place. Most of an end is
 /// waiting for the kernel to take a network namespace apart, which it does for many as fast as for one.
 pub fn stop_all(backend: &dyn Backend, guests: &[GuestId]) -> Vec<Result<(), GuestError>> {
-    at_once(guests, |guest| backend.stop(*guest))
+    at_once(STOPS, guests, |guest| backend.stop(*guest))
 }
 
-/// Does something for each, for several at once; results in their order.
-fn at_once<I: Sync, R: Send>(items: &[I], each: impl Fn(&I) -> R + Sync) -> Vec<R> {
+/// Does something for each, for at most `workers` at once; results in their order.
+fn at_once<I: Sync, R: Send>(workers: usize, items: &[I], each: impl Fn(&I) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let mut found: Vec<(usize, R)> = thread::scope(|scope| {
         let work = || {
@@ -267,7 +284,7 @@ fn at_once<I: Sync, R: Send>(items: &[I], each: impl Fn(&I) -> R + Sync) -> Vec<
                 mine.push((index, each(item)));
             }
         };
-        let handles: Vec<_> = (0..items.len().min(WORKERS)).map(|_| scope.spawn(work)).collect();
+        let handles: Vec<_> = (0..items.len().min(workers)).map(|_| scope.spawn(work)).collect();
         let join = |handle: thread::ScopedJoinHandle<'_, _>| {
             handle.join().expect("no step of a guest's life panics")
         };
@@ -277,8 +294,10 @@ fn at_once<I: Sync, R: Send>(items: &[I], each: impl Fn(&I) -> R + Sync) -> Vec<
     found.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Conversations at once. They wait most of the time; more threads than this only take turns on the host.
-const WORKERS: usize = 64;
+/// Guests that are being started at once.
+const STARTS: usize = 8;
+/// Guests that are being ended at once.
+const STOPS: usize = 64;
 
 /// Starts a guest and makes it ready.
 pub fn start_ready(

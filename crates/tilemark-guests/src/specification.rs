@@ -3,9 +3,9 @@
 use crate::{
     backend::{Backend, GuestState, Origin, StartMode},
     error::GuestError,
-    ready::{Expected, describe, make_all_ready, start_ready},
+    ready::{Wanted, describe, start_all_ready, start_ready},
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 use tilemark_agent_protocol::{Reply, Request, Service};
 use tilemark_plan::plan::{self, GuestPlan};
 
@@ -48,16 +48,13 @@ fn a_ready_guest_is_who_it_was_told_to_be(subject: &Subject<'_>, mode: StartMode
 }
 
 fn no_two_guests_are_the_same(subject: &Subject<'_>, mode: StartMode) {
-    let ids: Vec<_> = subject.guests.iter().map(|plan| subject.backend.start(plan, mode).unwrap()).collect();
-    let expected: Vec<_> = subject
-        .guests
-        .iter()
-        .zip(&ids)
-        .map(|(plan, &id)| Expected { plan, id, service: &subject.service })
-        .collect();
+    let wanted: Vec<_> =
+        subject.guests.iter().map(|plan| Wanted { plan, mode, service: &subject.service }).collect();
+    let ids = Mutex::new(Vec::new());
+    let started = |id| ids.lock().unwrap().push(id);
     let mut machine_ids = BTreeSet::new();
     let mut random = BTreeSet::new();
-    for result in make_all_ready(subject.backend, &expected, subject.within) {
+    for result in start_all_ready(subject.backend, &wanted, subject.within, &started) {
         let mut ready = result.unwrap_or_else(|error| panic!("{error}"));
         machine_ids.insert(ready.machine_id.clone());
         let Reply::Random(bytes) = ready.session.ask(&Request::Random(16), subject.within).unwrap() else {
@@ -66,6 +63,8 @@ fn no_two_guests_are_the_same(subject: &Subject<'_>, mode: StartMode) {
         assert_eq!(bytes.len(), 16);
         random.insert(bytes);
     }
+    let ids = ids.into_inner().unwrap();
+    assert_eq!(ids.len(), subject.guests.len(), "each that was started is told");
     assert_eq!((machine_ids.len(), random.len()), (ids.len(), ids.len()), "nobody is there twice");
     ids.iter().for_each(|&id| subject.backend.stop(id).unwrap());
 }

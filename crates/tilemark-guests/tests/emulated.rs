@@ -11,10 +11,10 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tilemark_agent_protocol::{Reply, Request};
+use tilemark_agent_protocol::{Reply, Request, Service};
 use tilemark_guests::{
     Backend, CLOCK_BOUND, Expected, GuestError, Origin, QemuBackend, ReadyGuest, RunNetwork, StartMode,
-    describe, make_all_ready, start_ready,
+    TemplateId, Wanted, describe, start_all_ready, start_ready,
 };
 use tilemark_plan::{
     plan::GuestPlan,
@@ -25,15 +25,23 @@ use tilemark_units::Bytes;
 /// Far above what a step takes on a busy machine; a guest that hangs must end the test in the end.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// Starts clones of a template; an answer for each plan.
+fn all_ready(
+    backend: &QemuBackend,
+    plans: &[GuestPlan],
+    template: TemplateId,
+    service: &Service,
+) -> Vec<Result<ReadyGuest, GuestError>> {
+    let mode = StartMode::Clone(template);
+    let wanted: Vec<_> = plans.iter().map(|plan| Wanted { plan, mode, service }).collect();
+    start_all_ready(backend, &wanted, LIMIT, &|_| ())
+}
+
 /// Starts clones of one template, as many as there are plans; the template's boot nonce is asked of the first.
 fn clones(backend: &QemuBackend, plans: &[GuestPlan]) -> Vec<ReadyGuest> {
     let service = service(&plans[0]);
     let template = backend.template(&plans[0], &service).unwrap_or_else(|error| panic!("{error}"));
-    let ids: Vec<_> =
-        plans.iter().map(|plan| backend.start(plan, StartMode::Clone(template)).unwrap()).collect();
-    let expected: Vec<_> =
-        plans.iter().zip(&ids).map(|(plan, &id)| Expected { plan, id, service: &service }).collect();
-    make_all_ready(backend, &expected, LIMIT)
+    all_ready(backend, plans, template, &service)
         .into_iter()
         .map(|ready| ready.unwrap_or_else(|error| panic!("{error}")))
         .collect()
@@ -393,28 +401,18 @@ fn density() {
         let template = backend.template(&plans[0], &service).unwrap_or_else(|error| panic!("{error}"));
         println!("template after {:?}", start.elapsed());
         let start = Instant::now();
-        let mut own = Vec::new();
-        let mut ids = Vec::new();
-        for plan in &plans {
-            let begun = Instant::now();
-            ids.push(backend.start(plan, StartMode::Clone(template)).unwrap());
-            own.push(begun.elapsed());
-        }
-        println!("all started after {:?}", start.elapsed());
-        let expected: Vec<_> =
-            plans.iter().zip(&ids).map(|(plan, &id)| Expected { plan, id, service: &service }).collect();
-        let ready: Vec<_> =
-            make_all_ready(&backend, &expected, LIMIT).into_iter().map(|ready| ready.unwrap()).collect();
+        let ready: Vec<_> = all_ready(&backend, &plans, template, &service)
+            .into_iter()
+            .map(|ready| ready.unwrap_or_else(|error| panic!("{error}")))
+            .collect();
         let mut times: Vec<_> = ready.iter().map(|guest| guest.ready_at - start).collect();
         times.sort();
-        own.sort();
         let at = |list: &[Duration], part: f64| list[((list.len() - 1) as f64 * part) as usize];
         println!("ready p50 {:?} p99 {:?} max {:?}", at(&times, 0.5), at(&times, 0.99), at(&times, 1.0));
-        println!("start() p50 {:?} p99 {:?}", at(&own, 0.5), at(&own, 0.99));
         let worst_clock = ready.iter().map(|guest| guest.clock_bound).max().unwrap();
         println!("clock bound, worst {worst_clock:?}");
         std::thread::sleep(Duration::from_secs(10));
-        let pids: Vec<_> = ids.iter().map(|&id| backend.processes(id).unwrap().all[0]).collect();
+        let pids: Vec<_> = ready.iter().map(|guest| backend.processes(guest.id).unwrap().all[0]).collect();
         let pss: u64 = pids.iter().map(|&pid| pss_kib(pid)).sum();
         let processor: f64 = pids.iter().map(|&pid| processor_ms(pid)).sum();
         println!("processor time {:.0} ms per clone", processor / pids.len() as f64);

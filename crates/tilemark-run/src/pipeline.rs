@@ -19,10 +19,11 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     fs,
     path::PathBuf,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tilemark_guests::{
-    Backend, Expected, GuestError, GuestId, Origin, ReadyGuest, StartMode, TemplateId, make_all_ready,
+    Backend, GuestError, GuestId, Origin, ReadyGuest, StartMode, TemplateId, Wanted, start_all_ready,
     stop_all,
 };
 use tilemark_plan::{
@@ -434,6 +435,11 @@ impl Modes {
     pub(crate) fn seconds(&self) -> Option<f64> {
         (!self.templates.is_empty()).then_some(self.took.as_secs_f64())
     }
+
+    fn of(&self, point: &Point, guest: &GuestPlan) -> StartMode {
+        let template = self.templates.get(&template_kind(point, guest)).filter(|_| may_be_cloned(guest));
+        template.map_or(StartMode::Boot, |template| StartMode::Clone(*template))
+    }
 }
 
 impl<'a> Started<'a> {
@@ -456,21 +462,16 @@ impl<'a> Started<'a> {
 
     /// Starts all guests of a point and waits until they are ready.
     pub(crate) fn start(&mut self, point: &Point, modes: &Modes) -> Result<Vec<ReadyGuest>, Failure> {
-        for guest in &point.guests {
-            let template = modes.templates.get(&template_kind(point, guest)).filter(|_| may_be_cloned(guest));
-            let mode = template.map_or(StartMode::Boot, |template| StartMode::Clone(*template));
-            self.ids.push(self.backend.start(guest, mode).map_err(guest_failed)?);
-        }
         let services: Vec<_> = point.guests.iter().map(|guest| services::service(point, guest)).collect();
-        let expected: Vec<Expected<'_>> = point
+        let wanted: Vec<Wanted<'_>> = point
             .guests
             .iter()
-            .zip(&self.ids)
             .zip(&services)
-            .map(|((plan, &id), service)| Expected { plan, id, service })
+            .map(|(plan, service)| Wanted { plan, mode: modes.of(point, plan), service })
             .collect();
-        let within = services::ready_within(point);
-        make_all_ready(self.backend, &expected, within)
+        let started = Mutex::new(&mut self.ids);
+        let hear = |id| started.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        start_all_ready(self.backend, &wanted, services::ready_within(point), &hear)
             .into_iter()
             .collect::<Result<_, _>>()
             .map_err(guest_failed)
