@@ -162,7 +162,8 @@ pub fn less_what_is_besides(within: Span, points: &[Point]) -> Span {
     Span::new(within.get().saturating_sub(taken + time_of_templates(points)))
 }
 
-/// All that a search measures if the boundary lies where it is guessed. `within` caps it.
+/// All that a search measures if the boundary lies where it is guessed, and if one count next to it turns when it is
+/// confirmed, as real boundaries do. `within` caps it.
 fn time_of_search(first: &Point, search: &Search) -> Duration {
     let per_tile = first.guests.len() as f64 / f64::from(first.tiles.max(1));
     let guess = search.guess.clamp(1, search.limit.max(1));
@@ -175,5 +176,6 @@ fn time_of_search(first: &Point, search: &Search) -> Duration {
         *had += probe.repeats;
         steps.record(probe.tiles, Finding { holds: probe.tiles <= guess, repeats: *had });
     }
+    time += time_with(first, per_tile * f64::from(guess)) * first.measure.repeats;
     search.within.map_or(time, |within| time.min(within.get()))
 }

@@ -7,9 +7,10 @@
 //!     +--limit held--------+--------reversed--------+
 //! ```
 //! When its time gets short it settles: nothing new is tried, and the boundary as it is known, with what lies
-//! untried between, is measured again on both sides.
+//! untried between, is measured again on both sides. A count of which nothing could be told (its repeats were voided) is an end
+//! of what is tried, as one that broke is, and no side of the boundary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What to measure next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub struct CapacitySearch {
     limit: u32,
     repeats: u32,
     found: BTreeMap<u32, Finding>,
+    untold: BTreeSet<u32>,
     is_settled: bool,
 }
 
@@ -53,13 +55,20 @@ impl CapacitySearch {
             limit: limit.max(1),
             repeats: repeats.max(1),
             found: BTreeMap::new(),
+            untold: BTreeSet::new(),
             is_settled: false,
         }
     }
 
     /// Takes what a count was found to do, over all repeats that it had.
     pub fn record(&mut self, tiles: u32, finding: Finding) {
+        self.untold.remove(&tiles);
         self.found.insert(tiles, finding);
+    }
+
+    /// Nothing could be told of a count: what lies below it is tried instead.
+    pub fn cannot_tell(&mut self, tiles: u32) {
+        self.untold.insert(tiles);
     }
 
     /// Lowers the limit, since more does not fit. Says no where so much was found already: then the host gives
@@ -98,15 +107,14 @@ impl CapacitySearch {
 
     /// A count between what held and what broke, or beyond what was tried.
     fn untried(&self) -> Option<Probe> {
-        let tiles = match self.boundary() {
-            Boundary { held: None, broke: None } => self.from.min(self.limit),
-            Boundary { held: Some(held), broke: None } if held < self.limit => {
-                held.saturating_mul(2).min(self.limit)
-            }
-            Boundary { held: Some(held), broke: Some(broke) } if broke - held > 1 => {
-                held + (broke - held) / 2
-            }
-            Boundary { held: None, broke: Some(broke) } if broke > 1 => broke / 2,
+        let Boundary { held, broke } = self.boundary();
+        let untold = self.untold.iter().copied().find(|untold| held.is_none_or(|held| *untold > held));
+        let ceiling = broke.into_iter().chain(untold).min();
+        let tiles = match (held, ceiling) {
+            (None, None) => self.from.min(self.limit),
+            (Some(held), None) if held < self.limit => held.saturating_mul(2).min(self.limit),
+            (Some(held), Some(ceiling)) if ceiling - held > 1 => held + (ceiling - held) / 2,
+            (None, Some(ceiling)) if ceiling > 1 => ceiling / 2,
             _ => return None,
         };
         Some(Probe { tiles, repeats: 1 })
@@ -230,6 +238,34 @@ mod tests {
             probes.push((probe.tiles, probe.repeats));
         }
         assert_eq!(probes, [(16, 1), (8, 1), (16, 1), (8, 1)]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_searched_below() {
+        let mut search = CapacitySearch::new(4, 64, 2);
+        let held = |repeats| Finding { holds: true, repeats };
+        search.record(4, held(1));
+        search.cannot_tell(8);
+        assert_eq!(search.next(), Some(Probe { tiles: 6, repeats: 1 }));
+        search.record(6, Finding { holds: false, repeats: 1 });
+        assert_eq!(search.next(), Some(Probe { tiles: 5, repeats: 1 }));
+        search.cannot_tell(5);
+        assert_eq!(search.next(), Some(Probe { tiles: 6, repeats: 1 }), "the boundary is confirmed");
+        search.record(6, Finding { holds: false, repeats: 2 });
+        search.record(4, held(2));
+        assert_eq!(search.next(), None);
+        search.record(5, held(1));
+        assert_eq!(search.next(), Some(Probe { tiles: 5, repeats: 1 }), "it was told after all");
+    }
+
+    #[test]
+    fn where_nothing_can_be_told_a_search_ends() {
+        let mut search = CapacitySearch::new(4, 64, 2);
+        for tiles in [4, 2, 1] {
+            assert_eq!(search.next(), Some(Probe { tiles, repeats: 1 }));
+            search.cannot_tell(tiles);
+        }
+        assert_eq!(search.next(), None);
     }
 
     #[test]

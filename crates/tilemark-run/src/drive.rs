@@ -31,7 +31,7 @@ pub(crate) trait LoadProcess: Send {
 
 /// The one who watches the host while a measurement lasts.
 pub(crate) trait Watch: Sync {
-    /// Reads the host once a second and says what each second was. `watched` tells, once the warm-up is over,
+    /// Reads the host once a second and says what each second and all of them together were. `watched` tells, once the warm-up is over,
     /// whose processor time is told apart; `reading` is called at each reading. Ends early, with what it has,
     /// when `over` closes.
     fn watch(
@@ -40,7 +40,17 @@ pub(crate) trait Watch: Sync {
         reading: &dyn Fn(),
         times: Times,
         over: &Receiver<()>,
-    ) -> Vec<Second>;
+    ) -> HostRead;
+}
+
+/// What was read of the host while a measurement lasted.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct HostRead {
+    /// Each second.
+    pub(crate) seconds: Vec<Second>,
+    /// From the first reading to the last. On a host that is too busy to be read in time, seconds are of different
+    /// lengths and their parts do not belong together: no mean of them is what this is.
+    pub(crate) whole: Option<Second>,
 }
 
 /// When a measurement happens.
@@ -73,8 +83,8 @@ pub(crate) struct Measurement<'a> {
 pub(crate) struct Driven {
     /// The loads.
     pub(crate) told: Told,
-    /// The host, second by second.
-    pub(crate) host: Vec<Second>,
+    /// The host.
+    pub(crate) host: HostRead,
     /// What the host counted on the disks of loads that run inside.
     pub(crate) disks: Vec<HostCount>,
 }
@@ -85,7 +95,7 @@ const AFTERWARDS: Duration = Duration::from_secs(60);
 enum Heard {
     Outside(LoadEvent),
     Inside(u32, LoadEvent),
-    Watched(Vec<Second>),
+    Watched(HostRead),
     Ended(Result<(), Failure>),
 }
 
@@ -227,10 +237,10 @@ impl Course {
         match heard {
             Heard::Outside(event) => self.driven.told.outside(event),
             Heard::Inside(place, event) => self.driven.told.inside(place, event),
-            Heard::Watched(seconds) => {
+            Heard::Watched(host) => {
                 self.under_way -= 1;
                 self.watching_since = None;
-                self.driven.host = seconds;
+                self.driven.host = host;
             }
             Heard::Ended(ended) => {
                 self.under_way -= 1;

@@ -1,7 +1,7 @@
 //! A world without root, guests, network and time: what happens in it is written down beforehand.
 
 use crate::{
-    drive::{LoadProcess, Times, Watch},
+    drive::{HostRead, LoadProcess, Times, Watch},
     engine::{Teller, Wishes},
     measure::plan_as_run,
     pipeline::{Pipeline, World},
@@ -78,22 +78,25 @@ impl Watch for FakeWatch {
         _: &dyn Fn(),
         times: Times,
         over: &Receiver<()>,
-    ) -> Vec<Second> {
+    ) -> HostRead {
         let names: Vec<String> = watched().into_iter().map(|watched| watched.name).collect();
         assert!(names.ends_with(&["tilemark".to_owned()]), "{names:?}");
         let before = self.watched.fetch_add(1, Ordering::Relaxed);
         match self.watching {
-            Watching::AbsentAtFirst(passes) if before < passes => Vec::new(),
+            Watching::AbsentAtFirst(passes) if before < passes => HostRead::default(),
             Watching::UntilOver => {
                 assert!(over.recv().is_err(), "nothing is ever sent");
-                Vec::new()
+                HostRead::default()
             }
-            _ => (0..times.seconds).map(|_| quiet_second()).collect(),
+            _ => HostRead {
+                seconds: (0..times.seconds).map(|_| quiet_second()).collect(),
+                whole: Some(Second { seconds: times.seconds.into(), ..quiet_second() }),
+            },
         }
     }
 }
 
-fn quiet_second() -> Second {
+pub(crate) fn quiet_second() -> Second {
     Second {
         monotonic_ns_end: 0,
         seconds: 1.0,

@@ -39,6 +39,9 @@ use tilemark_record::{
 use tilemark_statistics::judge;
 use tilemark_units::Bytes;
 
+/// A search goes on below a count after so many repeats of it that were all voided.
+const VOIDED_MAX: u32 = 2;
+
 /// All that a pipeline needs of the world.
 pub(crate) trait World {
     /// The way for the guests of a point to exist.
@@ -152,8 +155,9 @@ impl<W: World> Pipeline<'_, W> {
                     let word = if holds { "holds" } else { "breaks" };
                     self.teller.note(format!("{} tiles: {word}", probe.tiles));
                 }
-                None if self.repeats_of(point.index) > like.measure.repeats => {
-                    return self.note(format!("cannot tell whether {} tiles hold", probe.tiles));
+                None if self.repeats_of(point.index) >= VOIDED_MAX => {
+                    self.note(format!("cannot tell whether {} tiles hold", probe.tiles))?;
+                    search.cannot_tell(probe.tiles);
                 }
                 None => {} // Voided: the search asks for the same count again.
             }
@@ -354,7 +358,7 @@ impl<W: World> Pipeline<'_, W> {
             memory,
         };
         let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
-        let telemetry = watch::rows(point.index, pass.repeat, &driven.host);
+        let telemetry = watch::rows(point.index, pass.repeat, &driven.host.seconds);
         files.write(&summary, &seconds, &telemetry, &latency).map_err(crate::measure::record_failed)?;
         self.repeats.push(summary);
         Ok(())

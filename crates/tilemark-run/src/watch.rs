@@ -1,6 +1,6 @@
 //! The host while a repeat is measured: one reading a second, and what they come to.
 
-use crate::drive::{Times, Watch};
+use crate::drive::{HostRead, Times, Watch};
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
@@ -10,6 +10,7 @@ use tilemark_record::{
     rows::TelemetryRow,
     summary::{HostFigures, ProcessorFigures},
 };
+use tilemark_sys::thread::ask_for_fifo;
 
 /// The host itself.
 pub(crate) struct LiveWatch;
@@ -21,8 +22,11 @@ impl Watch for LiveWatch {
         reading: &dyn Fn(),
         times: Times,
         over: &Receiver<()>,
-    ) -> Vec<Second> {
-        let mut read = Vec::new();
+    ) -> HostRead {
+        let mut read = HostRead::default();
+        // On a host with hundreds of guests that all want to run, an ordinary thread would read too late. Refused without
+        // root's rights, and done without.
+        let _ = ask_for_fifo(FIFO_PRIORITY);
         // What runs inside guests has started its processes when the warm-up is over.
         if !lasts_until(times.start, over) {
             return read;
@@ -32,19 +36,24 @@ impl Watch for LiveWatch {
         // Without telemetry there is nothing to say of the host; the summary then has no seconds, which the
         // judge turns into "cannot tell".
         let Ok(mut sampler) = Sampler::new(&watched()) else { return read };
-        let mut before = sampler.sample();
+        let first = sampler.sample();
+        let mut before = first.clone();
         for second in 1..=times.seconds {
             if !lasts_until(times.start + Duration::from_secs(second.into()), over) {
                 break;
             }
             let after = sampler.sample();
             reading();
-            read.push(difference(&before, &after));
+            read.seconds.push(difference(&before, &after));
             before = after;
         }
+        read.whole = (!read.seconds.is_empty()).then(|| difference(&first, &before));
         read
     }
 }
+
+/// That of the load's senders: none is interrupted for a reading.
+const FIFO_PRIORITY: i32 = 1;
 
 /// Waits for a moment; says whether the measurement was not over before.
 fn lasts_until(moment: Instant, over: &Receiver<()>) -> bool {
@@ -106,28 +115,20 @@ fn network_bytes(read: &Second) -> Option<f64> {
     Some((bridge.received_bytes + bridge.sent_bytes) as f64)
 }
 
-/// What the seconds of a repeat come to.
-pub(crate) fn figures(seconds: &[Second], memory_total: u64, guest_threads: &[u32]) -> HostFigures {
-    let splits: Vec<ProcessorFigures> = seconds.iter().map(processor).collect();
-    let mean = |part: fn(&ProcessorFigures) -> f64| mean(splits.iter().map(part)).unwrap_or(0.0);
-    let pressure = |of: fn(&Second) -> Option<f64>| mean_of(seconds, of);
+/// What the readings of a repeat come to.
+pub(crate) fn figures(read: &HostRead, memory_total: u64, guest_threads: &[u32]) -> HostFigures {
+    let seconds = &read.seconds;
+    let whole = read.whole.as_ref();
+    let pressure = |of: fn(&Second) -> Option<f64>| whole.and_then(of);
     let swapped = |read: &Second| {
         let memory = read.memory?;
         Some((memory.swap_in_bytes? + memory.swap_out_bytes?) / PAGE_BYTES)
     };
     HostFigures {
         seconds: u32::try_from(seconds.len()).unwrap_or(u32::MAX),
-        processor: ProcessorFigures {
-            guest_work: mean(|split| split.guest_work),
-            guest_overhead: mean(|split| split.guest_overhead),
-            load: mean(|split| split.load),
-            tilemark: mean(|split| split.tilemark),
-            other: mean(|split| split.other),
-            steal: mean(|split| split.steal),
-            idle: mean(|split| split.idle),
-        },
-        guest_processors_busy: mean_of(seconds, |read| busy_of(read, guest_threads)),
-        run_queue_wait_fraction: mean_of(seconds, run_queue_wait),
+        processor: whole.map(processor).unwrap_or_default(),
+        guest_processors_busy: whole.and_then(|read| busy_of(read, guest_threads)),
+        run_queue_wait_fraction: whole.and_then(run_queue_wait),
         memory_available_min: seconds.iter().filter_map(|read| Some(read.memory?.available_bytes)).min(),
         memory_total,
         swapped_pages: sum_of(seconds, swapped),
@@ -137,11 +138,11 @@ pub(crate) fn figures(seconds: &[Second], memory_total: u64, guest_threads: &[u3
             .iter()
             .map(|read| read.clock_step_ns.unsigned_abs() as f64 / 1e6)
             .fold(0.0, f64::max),
-        disk_busy_fraction: mean_of(seconds, disk_busy),
+        disk_busy_fraction: whole.and_then(disk_busy),
         pressure_cpu_some: pressure(|read| read.pressure.cpu.map(|pressure| pressure.some)),
         pressure_memory_some: pressure(|read| read.pressure.memory.map(|pressure| pressure.some)),
         pressure_io_some: pressure(|read| read.pressure.io.map(|pressure| pressure.some)),
-        network_bytes_per_s: mean_of(seconds, network_bytes),
+        network_bytes_per_s: whole.and_then(|read| Some(network_bytes(read)? / read.seconds)),
     }
 }
 
@@ -171,10 +172,6 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-fn mean_of(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> {
-    mean(seconds.iter().filter_map(of))
-}
-
 /// A sum over seconds is known only if every second is.
 fn sum_of(seconds: &[Second], of: impl Fn(&Second) -> Option<u64>) -> Option<u64> {
     if seconds.is_empty() {
@@ -186,15 +183,34 @@ fn sum_of(seconds: &[Second], of: impl Fn(&Second) -> Option<u64>) -> Option<u64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fakes::quiet_second;
     use std::sync::mpsc;
+    use tilemark_host::telemetry::ProcessorSplit;
 
     #[test]
     fn a_watch_ends_at_once_when_the_measurement_is_over() {
         let (going_on, over) = mpsc::channel();
         drop(going_on);
         let times = Times { start: Instant::now() + Duration::from_secs(3600), seconds: 3600 };
-        assert_eq!(LiveWatch.watch(&|| panic!("nobody is looked up"), &|| (), times, &over), []);
+        assert_eq!(
+            LiveWatch.watch(&|| panic!("nobody is looked up"), &|| (), times, &over),
+            HostRead::default()
+        );
         let times = Times { start: Instant::now(), ..times };
-        assert_eq!(LiveWatch.watch(&Vec::new, &|| (), times, &over), []);
+        assert_eq!(LiveWatch.watch(&Vec::new, &|| (), times, &over), HostRead::default());
+    }
+
+    #[test]
+    fn a_host_too_busy_to_be_read_in_time_is_told_as_a_whole() {
+        let with = |seconds, other| {
+            let quiet = quiet_second();
+            let split = quiet.processor.map(|split| ProcessorSplit { other, ..split });
+            Second { seconds, processor: split, ..quiet }
+        };
+        // The reading that came late left a moment in which somebody had one tick.
+        let seconds = vec![with(1.96, 0.0), with(0.04, 1.0)];
+        let read = HostRead { seconds, whole: Some(with(2.0, 0.02)) };
+        let figures = figures(&read, 1 << 30, &[]);
+        assert_eq!((figures.seconds, figures.processor.other), (2, 0.02));
     }
 }
