@@ -66,6 +66,11 @@ impl CapacitySearch {
         self.found.insert(tiles, finding);
     }
 
+    /// Whether a count is known to hold.
+    pub fn has_held(&self) -> bool {
+        self.boundary().held.is_some()
+    }
+
     /// Nothing could be told of a count: what lies below it is tried instead.
     pub fn cannot_tell(&mut self, tiles: u32) {
         self.untold.insert(tiles);

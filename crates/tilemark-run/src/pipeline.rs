@@ -39,8 +39,11 @@ use tilemark_record::{
 use tilemark_statistics::judge;
 use tilemark_units::Bytes;
 
-/// A search goes on below a count after so many repeats of it that were all voided.
-const VOIDED_MAX: u32 = 2;
+/// After so many repeats of a count that were all voided a search goes on below it. With nothing that holds there is no
+/// other way to an answer, and it is asked once more than for its figure.
+fn voided_max(search: &CapacitySearch, repeats: u32) -> u32 {
+    if search.has_held() { 2 } else { repeats + 1 }
+}
 
 /// All that a pipeline needs of the world.
 pub(crate) trait World {
@@ -155,7 +158,7 @@ impl<W: World> Pipeline<'_, W> {
                     let word = if holds { "holds" } else { "breaks" };
                     self.teller.note(format!("{} tiles: {word}", probe.tiles));
                 }
-                None if self.repeats_of(point.index) >= VOIDED_MAX => {
+                None if self.repeats_of(point.index) >= voided_max(&search, like.measure.repeats) => {
                     self.note(format!("cannot tell whether {} tiles hold", probe.tiles))?;
                     search.cannot_tell(probe.tiles);
                 }
