@@ -50,7 +50,7 @@ pub(crate) struct HostRead {
     pub(crate) seconds: Vec<Second>,
     /// From the first reading to the last. On a host that is too busy to be read in time, seconds are of different
     /// lengths and their parts do not belong together: no mean of them is what this is.
-    pub(crate) whole: Option<Second>,
+    pub(crate) whole: Option<Box<Second>>,
 }
 
 /// When a measurement happens.

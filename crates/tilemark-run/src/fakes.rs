@@ -90,7 +90,7 @@ impl Watch for FakeWatch {
             }
             _ => HostRead {
                 seconds: (0..times.seconds).map(|_| quiet_second()).collect(),
-                whole: Some(Second { seconds: times.seconds.into(), ..quiet_second() }),
+                whole: Some(Box::new(Second { seconds: times.seconds.into(), ..quiet_second() })),
             },
         }
     }

@@ -47,7 +47,7 @@ impl Watch for LiveWatch {
             read.seconds.push(difference(&before, &after));
             before = after;
         }
-        read.whole = (!read.seconds.is_empty()).then(|| difference(&first, &before));
+        read.whole = (!read.seconds.is_empty()).then(|| Box::new(difference(&first, &before)));
         read
     }
 }
@@ -118,7 +118,7 @@ fn network_bytes(read: &Second) -> Option<f64> {
 /// What the readings of a repeat come to.
 pub(crate) fn figures(read: &HostRead, memory_total: u64, guest_threads: &[u32]) -> HostFigures {
     let seconds = &read.seconds;
-    let whole = read.whole.as_ref();
+    let whole = read.whole.as_deref();
     let pressure = |of: fn(&Second) -> Option<f64>| whole.and_then(of);
     let swapped = |read: &Second| {
         let memory = read.memory?;
@@ -209,7 +209,7 @@ mod tests {
         };
         // The reading that came late left a moment in which somebody had one tick.
         let seconds = vec![with(1.96, 0.0), with(0.04, 1.0)];
-        let read = HostRead { seconds, whole: Some(with(2.0, 0.02)) };
+        let read = HostRead { seconds, whole: Some(Box::new(with(2.0, 0.02))) };
         let figures = figures(&read, 1 << 30, &[]);
         assert_eq!((figures.seconds, figures.processor.other), (2, 0.02));
     }
