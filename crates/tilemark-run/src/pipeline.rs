@@ -154,7 +154,7 @@ impl<W: World> Pipeline<'_, W> {
             self.passes_of(&point, probe.repeats)?;
             match self.holds(point.index) {
                 Some(holds) => {
-                    search.record(probe.tiles, Finding { holds, repeats: self.repeats_of(point.index) });
+                    search.record(probe.tiles, Finding { holds, repeats: self.repeats_counted(&point) });
                     let word = if holds { "holds" } else { "breaks" };
                     self.teller.note(format!("{} tiles: {word}", probe.tiles));
                 }
@@ -203,6 +203,13 @@ impl<W: World> Pipeline<'_, W> {
 
     fn repeats_of(&self, point: usize) -> u32 {
         self.repeats.iter().filter(|repeat| repeat.point == point).count() as u32
+    }
+
+    /// Repeats that a search need not ask for again: those whose figures count. Where as many were voided as were wanted, it
+    /// asks no further.
+    fn repeats_counted(&self, point: &Point) -> u32 {
+        let (kept, had) = (judge::repeats_kept(point, &self.repeats), self.repeats_of(point.index));
+        if had < 2 * point.measure.repeats { kept } else { had }
     }
 
     /// Whether a point holds by all that is known now; `None` when that can't be said.

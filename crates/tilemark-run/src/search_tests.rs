@@ -126,6 +126,15 @@ fn voided_repeats_are_asked_again_but_not_for_ever() {
 }
 
 #[test]
+fn a_repeat_that_was_voided_confirms_nothing_and_is_asked_again() {
+    let mut world = host_that_holds(5);
+    // 1, 2, 4, 8, 6 and 5 tiles once each, 6 tiles twice more: then 5 tiles are to be confirmed.
+    world.watch.watching = Watching::AbsentAfter(8);
+    let ran = searched(&world);
+    assert_eq!((answer(&ran).holds, repeats_at(&ran, 6), repeats_at(&ran, 5)), (Some(5), 3, 4));
+}
+
+#[test]
 fn an_interrupted_search_starts_no_further_guests() {
     let wishes = Wishes::default();
     // The passes at 1, 2 and 1 tiles have been: two more repeats of 2 tiles are to confirm that it breaks.

@@ -87,3 +87,8 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
 pub fn point_holds(point: &Point, repeats: &[RepeatSummary]) -> Option<bool> {
     MeasuredPoint::of(point, repeats).gate.holds()
 }
+
+/// Of how many repeats of a point the figures count up to now, for a search.
+pub fn repeats_kept(point: &Point, repeats: &[RepeatSummary]) -> u32 {
+    u32::try_from(MeasuredPoint::of(point, repeats).kept.len()).unwrap_or(u32::MAX)
+}
