@@ -138,23 +138,38 @@ pub(crate) struct Trust {
 pub(crate) fn trust(view: &View) -> Trust {
     let points = &view.report.result.points;
     let kept: u64 = points.iter().map(|point| u64::from(point.repeats_kept)).sum();
-    let mut voids: BTreeMap<&str, u64> = BTreeMap::new();
-    for void in points.iter().flat_map(|point| &point.repeats_voided) {
-        *voids.entry(&void.reason).or_default() += 1;
-    }
-    let voided: u64 = voids.values().sum();
+    let reasons_to_void =
+        points.iter().flat_map(|point| &point.repeats_voided).map(|void| void.reason.as_str());
+    let voided = reasons_to_void.clone().count();
     let mut reasons = view.report.result.verdict.reasons.clone();
-    for (reason, count) in voids {
-        if !reasons.iter().any(|known| known.contains(reason)) {
-            reasons.push(format!("{} voided: {reason}", counted(count, "repeat")));
-        }
-    }
+    reasons.extend(why_voided(reasons_to_void, &reasons));
     let voided = if voided == 0 { "none voided".to_owned() } else { format!("{voided} voided") };
     Trust {
         resolution: resolution(view),
         repeats: format!("{} kept, {voided}", counted(kept, "repeat")),
         reasons,
     }
+}
+
+/// A line for each kind of reason that `known` does not tell. Reasons that differ in their figures only are one kind.
+fn why_voided<'a>(reasons: impl Iterator<Item = &'a str>, known: &[String]) -> Vec<String> {
+    let mut kinds: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for reason in reasons {
+        kinds
+            .entry(reason.replace(|each: char| each.is_ascii_digit() || each == '.', ""))
+            .or_default()
+            .push(reason);
+    }
+    let line = |of_kind: &Vec<&str>| {
+        let first = of_kind.first()?;
+        let repeats = counted(of_kind.len() as u64, "repeat");
+        if of_kind.iter().all(|reason| reason == first) {
+            let is_known = known.iter().any(|known| known.contains(first));
+            return (!is_known).then(|| format!("{repeats} voided: {first}"));
+        }
+        Some(format!("{repeats} voided, the first because: {first}"))
+    };
+    kinds.values().filter_map(line).collect()
 }
 
 /// From the half-width of an interval to the change that two runs like this one would show 95 times of 100
@@ -233,4 +248,26 @@ pub(crate) fn gate_words(gate: &tilemark_plan::scenario::Gate) -> String {
         brief(gate.errors.get() * 100.0),
         brief(gate.achieved.get() * 100.0)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_that_differ_in_figures_only_are_one_line() {
+        let reasons = ["foreign load 9.5 % of the host", "sent 2 ms late", "foreign load 12 % of the host"];
+        let lines = why_voided(reasons.into_iter(), &[]);
+        assert_eq!(
+            lines,
+            [
+                "2 repeats voided, the first because: foreign load 9.5 % of the host",
+                "1 repeat voided: sent 2 ms late"
+            ]
+        );
+        assert_eq!(
+            why_voided(["sent 2 ms late"].into_iter(), &["at 2 tiles: sent 2 ms late".to_owned()]),
+            Vec::<String>::new()
+        );
+    }
 }
