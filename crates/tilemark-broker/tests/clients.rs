@@ -131,7 +131,7 @@ const JOURNAL: &str = "TILEMARK_TEST_JOURNAL";
 
 /// Not a test: the broker process that the tests below kill. It is this program, started again.
 #[test]
-#[ignore = "started by the tests that kill it"]
+#[ignore = "no test but a process: the tests that kill it start it"]
 fn broker_process() {
     let Some(folder) = std::env::var_os(JOURNAL) else { return };
     let config =

@@ -8,7 +8,8 @@ use crate::{
     error::GuestError,
 };
 use std::{
-    sync::atomic::{AtomicU16, AtomicUsize, Ordering},
+    num::NonZeroUsize,
+    sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -250,20 +251,37 @@ pub struct Wanted<'a> {
     pub service: &'a Service,
 }
 
-/// Starts many guests and makes them ready, some at once: a guest is ready before many others begin, so that their starts do not
-/// all contend for the host. `started` hears of each that exists, ready or not: whoever calls must end it. The answers stand in the
-/// order of `guests`; one that failed does not stop the others.
+/// Starts many guests and makes them ready, some at once: a guest is ready before many others begin, so that their starts
+/// do not all contend for the host. `started` hears of each that exists, ready or not: whoever calls must end it. They
+/// come back in the order of `guests`.
+///
+/// # Errors
+/// The first that failed, after which no further guest is begun: each of hundreds may take its whole time to fail.
 pub fn start_all_ready(
     backend: &dyn Backend,
     guests: &[Wanted<'_>],
     within: Duration,
     started: &(dyn Fn(GuestId) + Sync),
-) -> Vec<Result<ReadyGuest, GuestError>> {
-    at_once(STARTS, guests, |guest| {
+) -> Result<Vec<ReadyGuest>, GuestError> {
+    let has_failed = AtomicBool::new(false);
+    let one = |guest: &Wanted<'_>| {
         let id = backend.start(guest.plan, guest.mode)?;
         started(id);
         make_ready(backend, Expected { plan: guest.plan, id, service: guest.service }, within)
-    })
+    };
+    let unless_failed = |guest: &Wanted<'_>| {
+        if has_failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(one(guest).inspect_err(|_| has_failed.store(true, Ordering::Relaxed)))
+    };
+    // Nothing is left out where none failed.
+    at_once(starts(), guests, unless_failed).into_iter().flatten().collect()
+}
+
+/// Guests that are being started at once: four for each processor of the host.
+fn starts() -> usize {
+    4 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Ends all these guests and waits until they are gone, with an outcome for each in its place. Most of an end is
@@ -294,8 +312,6 @@ fn at_once<I: Sync, R: Send>(workers: usize, items: &[I], each: impl Fn(&I) -> R
     found.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Guests that are being started at once.
-const STARTS: usize = 8;
 /// Guests that are being ended at once.
 const STOPS: usize = 64;
 

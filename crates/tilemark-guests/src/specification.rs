@@ -54,8 +54,8 @@ fn no_two_guests_are_the_same(subject: &Subject<'_>, mode: StartMode) {
     let started = |id| ids.lock().unwrap().push(id);
     let mut machine_ids = BTreeSet::new();
     let mut random = BTreeSet::new();
-    for result in start_all_ready(subject.backend, &wanted, subject.within, &started) {
-        let mut ready = result.unwrap_or_else(|error| panic!("{error}"));
+    let all = start_all_ready(subject.backend, &wanted, subject.within, &started);
+    for mut ready in all.unwrap_or_else(|error| panic!("{error}")) {
         machine_ids.insert(ready.machine_id.clone());
         let Reply::Random(bytes) = ready.session.ask(&Request::Random(16), subject.within).unwrap() else {
             panic!("no randomness came")

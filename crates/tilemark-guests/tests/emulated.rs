@@ -11,10 +11,10 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tilemark_agent_protocol::{Reply, Request, Service};
+use tilemark_agent_protocol::{Reply, Request};
 use tilemark_guests::{
     Backend, CLOCK_BOUND, Expected, GuestError, Origin, QemuBackend, ReadyGuest, RunNetwork, StartMode,
-    TemplateId, Wanted, describe, start_all_ready, start_ready,
+    Wanted, describe, start_all_ready, start_ready,
 };
 use tilemark_plan::{
     plan::GuestPlan,
@@ -25,26 +25,13 @@ use tilemark_units::Bytes;
 /// Far above what a step takes on a busy machine; a guest that hangs must end the test in the end.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Starts clones of a template; an answer for each plan.
-fn all_ready(
-    backend: &QemuBackend,
-    plans: &[GuestPlan],
-    template: TemplateId,
-    service: &Service,
-) -> Vec<Result<ReadyGuest, GuestError>> {
-    let mode = StartMode::Clone(template);
-    let wanted: Vec<_> = plans.iter().map(|plan| Wanted { plan, mode, service }).collect();
-    start_all_ready(backend, &wanted, LIMIT, &|_| ())
-}
-
 /// Starts clones of one template, as many as there are plans; the template's boot nonce is asked of the first.
 fn clones(backend: &QemuBackend, plans: &[GuestPlan]) -> Vec<ReadyGuest> {
     let service = service(&plans[0]);
     let template = backend.template(&plans[0], &service).unwrap_or_else(|error| panic!("{error}"));
-    all_ready(backend, plans, template, &service)
-        .into_iter()
-        .map(|ready| ready.unwrap_or_else(|error| panic!("{error}")))
-        .collect()
+    let mode = StartMode::Clone(template);
+    let wanted: Vec<_> = plans.iter().map(|plan| Wanted { plan, mode, service: &service }).collect();
+    start_all_ready(backend, &wanted, LIMIT, &|_| ()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -298,63 +285,13 @@ fn the_emulated_backend_keeps_what_every_backend_keeps() {
     });
 }
 
-/// PSS of a process in KiB.
-fn pss_kib(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = text.lines().find(|line| line.starts_with("Pss:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
-/// Processor time of all threads of a process, in milliseconds.
-fn processor_ms(pid: u32) -> f64 {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let ns: u64 = tasks
-        .filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok())
-        .filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok())
-        .sum();
-    ns as f64 / 1e6
-}
-
-/// Not a test of time: what one clone costs in processor time, step by step.
-#[test]
-#[ignore = "a measurement; run it alone"]
-fn cost_of_a_clone() {
-    in_namespaces("cost_of_a_clone", |world| {
-        let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
-        let plan = guest(0, Role::Idle);
-        let service = service(&plan);
-        let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error}"));
-        for _ in 0..5 {
-            let id = backend.start(&plan, StartMode::Clone(template)).unwrap();
-            let pid = backend.processes(id).unwrap().all[0];
-            let mut session = backend.connect(id, LIMIT).unwrap();
-            let connected = processor_ms(pid);
-            session.ask(&Request::Ping(1), LIMIT).unwrap();
-            let pinged = processor_ms(pid);
-            drop(session);
-            let expected = Expected { plan: &plan, id, service: &service };
-            let ready = tilemark_guests::make_ready(&backend, expected, LIMIT).unwrap();
-            let all = processor_ms(pid);
-            println!(
-                "connected {connected:.0} ms, a ping {:.0} ms, ready {all:.0} ms {:?}",
-                pinged - connected,
-                ready.steps
-            );
-            std::thread::sleep(Duration::from_secs(2));
-            println!("after 2 s idle {:.0} ms", processor_ms(pid));
-            backend.stop(id).unwrap();
-        }
-    });
-}
-
 /// Not a test of time: what of one clone's way to being ready is ours, for `cargo xtask bench own-share`. Each clone is alone,
 /// and one thread does all of it. Ours are
 /// - the whole wall time of `start`: tap, sockets, monitor, the process with its descriptors until QEMU's program runs;
 /// - from there on the processor time of that thread (system calls included): identity, entropy, clock, service, ping.
 ///   The rest of the time it waits for what QEMU or the guest have not answered yet.
 #[test]
-#[ignore = "a measurement; run it alone"]
+#[ignore = "a measurement; `cargo xtask bench own-share` runs it, alone"]
 fn own_share_of_a_clone() {
     in_namespaces("own_share_of_a_clone", |world| {
         let count: u32 = std::env::var("TILEMARK_TEST_CLONES").map_or(100, |count| count.parse().unwrap());
@@ -384,38 +321,5 @@ fn own_share_of_a_clone() {
             );
             backend.stop(id).unwrap();
         }
-    });
-}
-
-/// Not a test of time: it prints what `docs/benchmarks.md` takes over. TILEMARK_TEST_CLONES sets the number.
-#[test]
-#[ignore = "a measurement; run it alone"]
-fn density() {
-    in_namespaces("density", |world| {
-        let count = std::env::var("TILEMARK_TEST_CLONES").map_or(256, |count| count.parse().unwrap());
-        let network = Arc::new(RunNetwork::create().unwrap());
-        let backend = world.emulated(&network);
-        let plans: Vec<_> = (0..count).map(|index| guest(index, Role::Idle)).collect();
-        let service = service(&plans[0]);
-        let start = Instant::now();
-        let template = backend.template(&plans[0], &service).unwrap_or_else(|error| panic!("{error}"));
-        println!("template after {:?}", start.elapsed());
-        let start = Instant::now();
-        let ready: Vec<_> = all_ready(&backend, &plans, template, &service)
-            .into_iter()
-            .map(|ready| ready.unwrap_or_else(|error| panic!("{error}")))
-            .collect();
-        let mut times: Vec<_> = ready.iter().map(|guest| guest.ready_at - start).collect();
-        times.sort();
-        let at = |list: &[Duration], part: f64| list[((list.len() - 1) as f64 * part) as usize];
-        println!("ready p50 {:?} p99 {:?} max {:?}", at(&times, 0.5), at(&times, 0.99), at(&times, 1.0));
-        let worst_clock = ready.iter().map(|guest| guest.clock_bound).max().unwrap();
-        println!("clock bound, worst {worst_clock:?}");
-        std::thread::sleep(Duration::from_secs(10));
-        let pids: Vec<_> = ready.iter().map(|guest| backend.processes(guest.id).unwrap().all[0]).collect();
-        let pss: u64 = pids.iter().map(|&pid| pss_kib(pid)).sum();
-        let processor: f64 = pids.iter().map(|&pid| processor_ms(pid)).sum();
-        println!("processor time {:.0} ms per clone", processor / pids.len() as f64);
-        println!("PSS {:.1} MiB per clone", pss as f64 / 1024.0 / pids.len() as f64);
     });
 }

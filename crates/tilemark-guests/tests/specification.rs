@@ -6,12 +6,15 @@
 mod common;
 
 use common::{guest, service};
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 use tilemark_guests::{
-    Backend, GuestState, StartMode,
+    Backend, GuestState, StartMode, Wanted,
     fake::{FakeBackend, Fault},
     specification::{Subject, keeps_all},
-    start_ready,
+    start_all_ready, start_ready,
 };
 use tilemark_plan::{plan, scenario::Role};
 
@@ -41,6 +44,24 @@ fn a_guest_that_never_answers_is_named_with_its_console() {
     assert!(message.starts_with("guest `tile-000-web` did not answer within 120 s"), "{message}");
     assert_eq!(remedy, "read tile-000-web.console.log");
     assert_eq!(backend.clock().now(), LIMIT, "two minutes passed, without a wait");
+}
+
+#[test]
+fn where_a_guest_fails_no_further_one_is_begun() {
+    let plans: Vec<_> = (0..1000).map(|index| guest(index, Role::Idle)).collect();
+    let backend = plans.iter().fold(FakeBackend::new(plan::Backend::Kvm), |backend, plan| {
+        backend.where_guest(&plan.name, Fault::NeverAnswers)
+    });
+    let service = service(&plans[0]);
+    let wanted: Vec<_> =
+        plans.iter().map(|plan| Wanted { plan, mode: StartMode::Boot, service: &service }).collect();
+    let begun = AtomicUsize::new(0);
+    let hear = |_| _ = begun.fetch_add(1, Ordering::Relaxed);
+    let error = start_all_ready(&backend, &wanted, LIMIT, &hear).unwrap_err();
+    assert!(error.to_string().contains("did not answer within 120 s"), "{error}");
+    // Each thread that starts guests ends with its own failure.
+    let at_once = 4 * std::thread::available_parallelism().unwrap().get();
+    assert!((1..=at_once).contains(&begun.into_inner()), "of {at_once} at once");
 }
 
 #[test]

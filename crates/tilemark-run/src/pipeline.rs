@@ -451,7 +451,7 @@ impl Modes {
     }
 
     fn of(&self, point: &Point, guest: &GuestPlan) -> StartMode {
-        let template = self.templates.get(&template_kind(point, guest)).filter(|_| may_be_cloned(guest));
+        let template = self.templates.get(&template_kind(point, guest));
         template.map_or(StartMode::Boot, |template| StartMode::Clone(*template))
     }
 }
@@ -485,10 +485,7 @@ impl<'a> Started<'a> {
             .collect();
         let started = Mutex::new(&mut self.ids);
         let hear = |id| started.lock().unwrap_or_else(PoisonError::into_inner).push(id);
-        start_all_ready(self.backend, &wanted, services::ready_within(point), &hear)
-            .into_iter()
-            .collect::<Result<_, _>>()
-            .map_err(guest_failed)
+        start_all_ready(self.backend, &wanted, services::ready_within(point), &hear).map_err(guest_failed)
     }
 
     pub(crate) fn stop(mut self) -> Result<(), Failure> {

@@ -104,7 +104,7 @@ fn a_hundred_megabytes_have_the_asked_size() {
 }
 
 #[test]
-#[ignore = "makes 13 GB: minutes in a test build"]
+#[ignore = "makes 13 GB, minutes in a test build; `cargo xtask soak large-data` runs it"]
 fn large_sizes_have_the_asked_size() {
     for bytes in [999_000_000, 1_000_000_000, 1_001_000_000, 10_000_000_000] {
         let store = Store::of_size(DataSize::from_bytes(bytes).unwrap(), 7);
