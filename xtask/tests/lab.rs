@@ -273,7 +273,8 @@ fn what_is_missing_is_told_with_a_code_of_its_own() {
     assert_eq!(lab.processes(), NONE);
 }
 
-/// The tests of guests in QEMU, as cargo builds them for the other layer.
+/// The tests of guests in QEMU, as cargo builds them for the other layer. The program's own tests bear the same
+/// name, and which of the two cargo tells first is chance.
 fn specification_program() -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["test", "--workspace", "--all-features", "--locked", "--test", "emulated", "--no-run"])
@@ -283,10 +284,14 @@ fn specification_program() -> PathBuf {
         .output()
         .unwrap();
     let messages = text(&output.stdout);
-    let built = messages
-        .lines()
-        .map(json)
-        .find(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == "emulated");
+    let of_guests = |message: &Value| {
+        message["reason"] == "compiler-artifact"
+            && message["target"]["name"] == "emulated"
+            && message["manifest_path"]
+                .as_str()
+                .is_some_and(|path| path.ends_with("tilemark-guests/Cargo.toml"))
+    };
+    let built = messages.lines().map(json).find(of_guests);
     PathBuf::from(built.unwrap()["executable"].as_str().unwrap())
 }
 
