@@ -71,8 +71,9 @@ impl CapacitySearch {
         self.boundary().held.is_some()
     }
 
-    /// Nothing could be told of a count: what lies below it is tried instead.
+    /// Nothing can be told of a count, whatever it was found to do before: what lies below it is tried instead.
     pub fn cannot_tell(&mut self, tiles: u32) {
+        self.found.remove(&tiles);
         self.untold.insert(tiles);
     }
 
@@ -261,6 +262,23 @@ mod tests {
         assert_eq!(search.next(), None);
         search.record(5, held(1));
         assert_eq!(search.next(), Some(Probe { tiles: 5, repeats: 1 }), "it was told after all");
+    }
+
+    #[test]
+    fn a_count_that_held_and_can_no_longer_be_told_is_no_side_of_the_boundary() {
+        let mut search = CapacitySearch::new(4, 8, 2);
+        let held = Finding { holds: true, repeats: 1 };
+        search.record(4, held);
+        search.record(8, held);
+        assert_eq!(search.next(), Some(Probe { tiles: 8, repeats: 1 }), "it is confirmed");
+        search.cannot_tell(8);
+        let mut probes = Vec::new();
+        while let Some(probe) = search.next() {
+            probes.push(probe.tiles);
+            assert!(probes.len() < 10, "the search does not end: {probes:?}");
+            search.record(probe.tiles, Finding { holds: true, repeats: 2 });
+        }
+        assert_eq!(probes, [6, 7]);
     }
 
     #[test]
