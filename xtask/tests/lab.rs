@@ -187,7 +187,7 @@ fn a_run_on_kvm_loads_its_guests_and_is_no_measurement() {
     let result = json(&said);
     let point = &result["points"][0];
     assert_eq!((&point["backend"], &point["repeats_kept"]), (&Value::from("kvm"), &Value::from(1)));
-    assert!(point["throughput"]["figure"]["value"].as_f64().unwrap() > 0.0, "{point:#}");
+    assert!(point["throughput"]["value"].as_f64().unwrap() > 0.0, "{point:#}");
     assert_eq!(point["errors"], 0.0, "{point:#}");
     assert_eq!(result["verdict"]["status"], "cannot-tell");
     assert_eq!(result["answer"]["holds"], Value::Null);
