@@ -99,6 +99,17 @@ pub struct Plan {
     pub expected: Expected,
 }
 
+impl Plan {
+    /// Processors that are kept awake while it is carried out: those that an open loop has for itself. Waking late would
+    /// make requests late; a closed loop has no time to miss.
+    pub fn kept_awake(&self) -> &[u32] {
+        let Processors { load, guests } = &self.processors;
+        let mut loads = self.points.iter().flat_map(|point| &point.loads);
+        let is_open = loads.any(|load| matches!(load.demand, Demand::Open { .. }));
+        if is_open && !load.iter().any(|thread| guests.contains(thread)) { load } else { &[] }
+    }
+}
+
 /// Who runs where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Processors {

@@ -4,6 +4,7 @@
 //! namespaces of the job's own, which does the job (`keeper.rs` draws it).
 
 pub mod alone;
+mod awake;
 pub mod conduct;
 mod credentials;
 pub mod data;

@@ -9,6 +9,7 @@ use tilemark_units::Span;
 /// The whole text.
 pub fn text(plan: &Plan) -> String {
     let expected = &plan.expected;
+    let awake = if plan.kept_awake().is_empty() { "" } else { ", kept awake" };
     let mut lines = vec![
         format!("{}: {}", plan.scenario.name, plan.scenario.about.trim()),
         String::new(),
@@ -19,14 +20,16 @@ pub fn text(plan: &Plan) -> String {
             expected.memory.rounded(),
             expected.disk.rounded()
         ),
-        format!("Load on   {}", threads(&plan.processors.load)),
+        format!("Load on   {}{awake}", threads(&plan.processors.load)),
         format!("Guests on {}", threads(&plan.processors.guests)),
         format!(
             "Gate      p99 ≤ {}, errors ≤ {}, achieved ≥ {}",
             plan.scenario.gate.p99, plan.scenario.gate.errors, plan.scenario.gate.achieved
         ),
-        "Root      needed to run it: namespaces, mounts, network devices; no setting of the host is changed"
-            .to_owned(),
+        format!(
+            "Root      needed to run it: namespaces, mounts, network devices; {} of the host is changed",
+            if awake.is_empty() { "no setting" } else { "no other setting" }
+        ),
         String::new(),
         format!(
             "{} passes over these points, in random order within each repeat (seed {}):",

@@ -4,6 +4,7 @@
 //! commands reach the engine. The keeper makes it and removes it, so that a command can be killed at any
 //! moment; if the keeper itself was killed, `recover` removes it.
 
+use crate::awake::{self, WakeLimits};
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -28,9 +29,9 @@ pub(crate) struct UnderWay {
     pub(crate) record: Option<PathBuf>,
     /// Its control group, where there is one.
     pub(crate) cgroup: Option<PathBuf>,
-    /// Whether the host's tree was made to give its memory controller to this group: that is taken back at the end.
+    /// Processors that are kept awake meanwhile, with what they had before.
     #[serde(default)]
-    pub(crate) memory_borrowed: bool,
+    pub(crate) awake: WakeLimits,
     /// The keeper, once it lives.
     pub(crate) keeper: Option<Keeper>,
 }
@@ -98,10 +99,18 @@ impl StateFolder {
             boot_id: boot_id()?,
             record: record.map(Path::to_owned),
             cgroup: None,
-            memory_borrowed: false,
+            awake: WakeLimits::new(),
             keeper: None,
         };
         Ok(Self { path: states.join(id), wanted: Some(wanted) })
+    }
+
+    /// Has its keeper keep these processors awake.
+    pub(crate) fn keeping_awake(mut self, processors: &[u32]) -> Self {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.awake = awake::that_sleep(processors);
+        }
+        self
     }
 
     /// What its keeper is to write into it.
@@ -119,19 +128,45 @@ impl StateFolder {
         fs::create_dir(&aside.path).map_err(|error| named(&self.path, &error))?;
         let group = format!("tilemark.{}", wanted.id);
         let tree = mount_point().ok();
-        let memory_borrowed = tree.as_ref().is_some_and(|tree| keeps_memory(&Group::at(tree)));
         let cgroup = tree.as_ref().map(|tree| tree.join(&group));
-        let under_way = UnderWay { cgroup, memory_borrowed, keeper, ..wanted };
+        let under_way = UnderWay { cgroup, keeper, ..wanted };
         let appears = aside.write(&under_way).and_then(|()| fs::rename(&aside.path, &self.path));
         appears.map_err(|error| named(&self.path, &error)).inspect_err(|_| {
             // What is half made goes; the error that counts is the one above.
             let _ = fs::remove_dir_all(&aside.path);
         })?;
+        awake::keep_awake(&under_way.awake);
         match (tree, Group::create(&group)) {
-            (Some(tree), Ok(group)) => hand_on_memory(&Group::at(tree), &group),
-            _ => self.write(&UnderWay { cgroup: None, memory_borrowed: false, ..under_way })?,
+            (Some(tree), Ok(group)) => self.hand_on_memory(&Group::at(tree), &group)?,
+            _ => self.write(&UnderWay { cgroup: None, ..under_way })?,
         }
         Ok(())
+    }
+
+    /// Gives the memory controller, where the tree has it, to the groups below a run's, while that is still empty. That the
+    /// tree has to give it is written down first, beside all states: whoever ends last takes it back. A host that
+    /// refuses limits no twin, and the report says so.
+    fn hand_on_memory(&self, tree: &Group, group: &Group) -> io::Result<()> {
+        if keeps_memory(tree) {
+            fs::write(self.debt(), boot_id()?)?;
+        }
+        let _ = tree.enable(&[MEMORY]);
+        let _ = group.enable(&[MEMORY]);
+        let _ = group.create_child(ENGINE);
+        Ok(())
+    }
+
+    /// Takes the memory controller from the groups of the tree again, if one of ours had the tree give it. Refused while
+    /// another's twins are held by it: then that one does it.
+    fn take_memory_back(&self, tree: &Group) -> io::Result<()> {
+        let Ok(boot) = fs::read_to_string(self.debt()) else { return Ok(()) };
+        let is_settled = boot != boot_id()? || tree.disable(MEMORY).is_ok();
+        if is_settled { fs::remove_file(self.debt()) } else { Ok(()) }
+    }
+
+    /// Where it is written that the tree gives the memory controller because of one of ours: the boot it was in.
+    fn debt(&self) -> PathBuf {
+        self.path.with_file_name(".memory-borrowed")
     }
 
     /// Where a keeper makes it: `.ID.PID.START`.
@@ -205,14 +240,13 @@ impl StateFolder {
     /// Removes the control group, with whatever still lives in it, and then the folder.
     pub(crate) fn remove_with_cgroup(&self) -> io::Result<()> {
         let under_way = self.under_way().ok();
-        let of_this_boot = |under_way: &UnderWay| boot_id().is_ok_and(|boot| boot == under_way.boot_id);
-        let gives_back = under_way.as_ref().is_some_and(|found| found.memory_borrowed && of_this_boot(found));
-        if let Some(path) = under_way.and_then(|under_way| under_way.cgroup) {
-            Group::at(&path).end(PATIENCE).map_err(io::Error::other)?;
-            if let Some(tree) = path.parent().filter(|_| gives_back) {
-                // Refused while another run's twins are held by it: then it stays.
-                let _ = Group::at(tree).disable(MEMORY);
-            }
+        if let Some(path) = under_way.as_ref().and_then(|under_way| under_way.cgroup.as_ref()) {
+            Group::at(path).end(PATIENCE).map_err(io::Error::other)?;
+            path.parent().map_or(Ok(()), |tree| self.take_memory_back(&Group::at(tree)))?;
+        }
+        // Another boot began with its own.
+        if let Some(under_way) = under_way.filter(|found| boot_id().is_ok_and(|boot| boot == found.boot_id)) {
+            awake::give_back(&under_way.awake);
         }
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -225,14 +259,6 @@ impl StateFolder {
 fn keeps_memory(tree: &Group) -> bool {
     let names_memory = |names: Vec<String>| names.iter().any(|name| name == MEMORY);
     tree.controllers().is_ok_and(names_memory) && !tree.enabled().is_ok_and(names_memory)
-}
-
-/// Gives the memory controller, where the tree has it, to the groups below a run's, while that is still empty. A host
-/// that refuses limits no twin, and the report says so.
-fn hand_on_memory(tree: &Group, group: &Group) {
-    let _ = tree.enable(&[MEMORY]);
-    let _ = group.enable(&[MEMORY]);
-    let _ = group.create_child(ENGINE);
 }
 
 /// The system's reason does not name the path.
@@ -277,7 +303,7 @@ mod tests {
         let tree = played(folder.path(), "cpuset cpu memory\n");
         let group = played(&folder.path().join("tilemark.run-1"), "memory\n");
         assert!(keeps_memory(&tree));
-        hand_on_memory(&tree, &group);
+        StateFolder::at(&folder.path().join("state")).hand_on_memory(&tree, &group).unwrap();
         for group in [&tree, &group] {
             assert_eq!(group.enabled().unwrap(), ["+memory"]);
         }
@@ -293,28 +319,46 @@ mod tests {
         let tree = played(folder.path(), "hugetlb\n");
         let group = played(&folder.path().join("tilemark.run-1"), "");
         assert!(!keeps_memory(&tree));
-        hand_on_memory(&tree, &group);
+        let state = StateFolder::at(&folder.path().join("state"));
+        state.hand_on_memory(&tree, &group).unwrap();
+        assert!(!state.debt().exists());
         assert_eq!(tree.enabled().unwrap().len() + group.enabled().unwrap().len(), 0);
     }
 
     #[test]
-    fn a_borrowed_memory_controller_is_given_back_at_the_end() {
+    fn a_borrowed_memory_controller_is_given_back_by_whoever_ends_last() {
         let folder = tempfile::tempdir().unwrap();
         let tree = played(folder.path(), "memory\n");
-        let state = StateFolder::at(&folder.path().join("state"));
-        let this_boot = boot_id().unwrap();
-        let cases =
-            [(true, this_boot.as_str(), "-memory"), (true, "older", "memory"), (false, &this_boot, "memory")];
-        for (memory_borrowed, boot, left) in cases {
+        let control = folder.path().join("cgroup.subtree_control");
+        let begun = |name: &str, boot_id: String| {
+            let state = StateFolder::at(&folder.path().join(name));
             fs::create_dir(&state.path).unwrap();
-            fs::write(tree.path().join("cgroup.subtree_control"), "memory").unwrap();
-            let wanted = StateFolder::create(folder.path(), "run-1", "run", None).unwrap().wanted.unwrap();
-            let cgroup = Some(folder.path().join("tilemark.run-1"));
-            let boot_id = boot.to_owned();
-            state.write(&UnderWay { boot_id, cgroup, memory_borrowed, ..wanted }).unwrap();
+            let wanted = StateFolder::create(folder.path(), name, "run", None).unwrap().wanted.unwrap();
+            // A group that is gone: nothing is to be killed.
+            let cgroup = Some(folder.path().join("tilemark.gone"));
+            state.write(&UnderWay { boot_id, cgroup, ..wanted }).unwrap();
+            state
+        };
+        let boot = || boot_id().unwrap();
+        let (first, second) = (begun("run-1", boot()), begun("run-2", boot()));
+        first.hand_on_memory(&tree, &played(&folder.path().join("group"), "memory\n")).unwrap();
+        // While the second's twins are held by it the kernel refuses: a file that is a folder cannot be written.
+        fs::remove_file(&control).unwrap();
+        fs::create_dir(&control).unwrap();
+        first.remove_with_cgroup().unwrap();
+        fs::remove_dir(&control).unwrap();
+        fs::write(&control, "memory").unwrap();
+        second.remove_with_cgroup().unwrap();
+        assert!(fs::read_to_string(&control).unwrap().starts_with("-memory"));
+        assert!(!second.debt().exists());
+        // What was given before any of ours began is nobody's to take, and another boot owes nothing.
+        for debt in [None, Some("older")] {
+            fs::write(&control, "memory").unwrap();
+            let state = begun("run-3", boot());
+            debt.iter().for_each(|boot| fs::write(state.debt(), boot).unwrap());
             state.remove_with_cgroup().unwrap();
-            let control = fs::read_to_string(tree.path().join("cgroup.subtree_control")).unwrap();
-            assert!(control.starts_with(left), "{control}");
+            assert_eq!(fs::read_to_string(&control).unwrap(), "memory");
+            assert!(!state.debt().exists());
         }
     }
 
