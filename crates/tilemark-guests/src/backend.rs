@@ -53,15 +53,6 @@ pub enum GuestState {
     Ended(String),
 }
 
-/// The host's processes of one guest.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Processes {
-    /// All of them, the first one first, by number.
-    pub all: Vec<u32>,
-    /// The threads that carry its virtual processors; none for a native twin.
-    pub vcpu_threads: Vec<u32>,
-}
-
 /// A way for guests to exist. Everything may be called from many threads.
 pub trait Backend: Send + Sync {
     /// Which one.
@@ -81,8 +72,13 @@ pub trait Backend: Send + Sync {
     /// that was going on breaks off.
     fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError>;
 
-    /// Its processes now.
-    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError>;
+    /// The host's processes of it now, the first one first; none of one that has ended.
+    fn processes(&self, guest: GuestId) -> Result<Vec<u32>, GuestError>;
+
+    /// The control group that holds all of its processes and nothing else, where it has one of its own.
+    fn group(&self, _: GuestId) -> Option<PathBuf> {
+        None
+    }
 
     /// Requests that the host itself counted on the guest's data disks, all together, since it started; `None`
     /// when it has none, or the host does not say.

@@ -1,7 +1,7 @@
 //! Guests that are only told about: for specification tests without root, QEMU, network or time.
 
 use crate::{
-    backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId},
+    backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
     console::ConsoleTail,
     conversation::{AgentSession, Conversation},
     error::GuestError,
@@ -246,8 +246,8 @@ impl Backend for FakeBackend {
         }))
     }
 
-    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
-        self.guest(guest).map(|_| Processes::default())
+    fn processes(&self, guest: GuestId) -> Result<Vec<u32>, GuestError> {
+        self.guest(guest).map(|_| Vec::new())
     }
 
     fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {

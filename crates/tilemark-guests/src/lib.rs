@@ -21,7 +21,7 @@ mod ready;
 #[allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 pub mod specification;
 
-pub use backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId};
+pub use backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId};
 pub use console::ConsoleTail;
 pub use conversation::{AgentSession, Conversation};
 pub use disks::{DiskFolders, disk_file_name};

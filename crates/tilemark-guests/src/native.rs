@@ -1,7 +1,7 @@
 //! Native twins: the image's files in namespaces of the host's kernel, no guest.
 
 use crate::{
-    backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId},
+    backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
     console::ConsoleTail,
     conversation::{AgentSession, SocketConversation},
     disks::{DiskFolders, LoopDisk, requests_of},
@@ -120,7 +120,7 @@ impl NativeBackend {
         let console = folder.join("console.log");
         let log = File::create(&console).map_err(file("make", &console))?;
         let (socket, other) = UnixStream::pair().map_err(file("make a socket for", &scratch))?;
-        let cgroup = limited_group(self.settings.cgroup.as_deref(), plan)?;
+        let cgroup = own_group(self.settings.cgroup.as_deref(), plan)?;
         let spawn = self
             .command(plan, &scratch, disks, Streams { log, other, cgroup: cgroup.as_deref() })
             .map_err(file("prepare the start in", folder))?;
@@ -173,11 +173,15 @@ struct Spawned {
     cgroup: Option<PathBuf>,
 }
 
-/// A group with a limit for one twin, where the run's group hands on the memory controller.
-fn limited_group(run: Option<&Path>, plan: &GuestPlan) -> Result<Option<PathBuf>, GuestError> {
-    let Some(run) = run.filter(|run| names_memory(&run.join(HANDED_ON))) else { return Ok(None) };
+/// A group for one twin, which counts its processor time whatever processes come and go, with a limit where the run's
+/// group hands on the memory controller.
+fn own_group(run: Option<&Path>, plan: &GuestPlan) -> Result<Option<PathBuf>, GuestError> {
+    let Some(run) = run else { return Ok(None) };
     let folder = run.join(&plan.name);
     fs::create_dir_all(&folder).map_err(file("make the control group", &folder))?;
+    if !names_memory(&run.join(HANDED_ON)) {
+        return Ok(Some(folder));
+    }
     let path = folder.join("memory.max");
     // Never created: where the kernel has no such file, nothing would limit.
     let opened = File::options().write(true).open(&path);
@@ -271,12 +275,16 @@ impl Backend for NativeBackend {
         Ok(Box::new(SocketConversation::open(&name, console, stream, within)?))
     }
 
-    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
+    fn processes(&self, guest: GuestId) -> Result<Vec<u32>, GuestError> {
         if self.gone(guest).is_some() {
-            return Ok(Processes::default());
+            return Ok(Vec::new());
         }
         let first = self.with(guest, |twin| twin.ended.is_none().then(|| twin.child.pid()))?;
-        Ok(Processes { all: first.map(process_tree::below).unwrap_or_default(), vcpu_threads: Vec::new() })
+        Ok(first.map(process_tree::below).unwrap_or_default())
+    }
+
+    fn group(&self, guest: GuestId) -> Option<PathBuf> {
+        self.with(guest, |twin| twin.cgroup.clone()).ok().flatten()
     }
 
     fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
@@ -395,7 +403,7 @@ mod tests {
         // The kernel makes its files with the group.
         fs::create_dir(run.join("tile-001-web")).unwrap();
         fs::write(&limit, "").unwrap();
-        let folder = limited_group(Some(&run), &twin()).unwrap().unwrap();
+        let folder = own_group(Some(&run), &twin()).unwrap().unwrap();
         assert_eq!(folder, run.join("tile-001-web"));
         assert_eq!(fs::read_to_string(limit).unwrap(), "100663296");
         assert_eq!(unlimited(Some(&run)), None);
@@ -404,7 +412,7 @@ mod tests {
     #[test]
     fn a_limit_that_would_limit_nothing_is_refused() {
         let (_tree, run) = played("memory\n", "memory\n");
-        assert!(limited_group(Some(&run), &twin()).is_err());
+        assert!(own_group(Some(&run), &twin()).is_err());
         assert!(!run.join("tile-001-web/memory.max").exists());
     }
 
@@ -412,7 +420,8 @@ mod tests {
     fn the_host_is_said_to_have_no_memory_controller_only_when_it_has_none() {
         let why = |controllers, handed_on| {
             let (_tree, run) = played(controllers, handed_on);
-            assert_eq!(limited_group(Some(&run), &twin()).unwrap(), None);
+            let folder = own_group(Some(&run), &twin()).unwrap().unwrap();
+            assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "nothing is limited");
             unlimited(Some(&run)).unwrap()
         };
         assert!(why("hugetlb\n", "").ends_with("this host's cgroup2 has no memory controller"));

@@ -111,7 +111,7 @@ fn stopping_is_final_and_can_be_repeated(subject: &Subject<'_>) {
     assert!(matches!(subject.backend.state(id).unwrap(), GuestState::Ended(_)));
     let error = subject.backend.connect(id, subject.within).expect_err("nobody is there");
     assert!(matches!(error, GuestError::Ended { .. }), "{error}");
-    for pid in processes.all {
+    for pid in processes {
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "process {pid} is left");
     }
 }

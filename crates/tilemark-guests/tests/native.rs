@@ -37,12 +37,12 @@ fn a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing() {
         assert_eq!((description.host_name.as_str(), description.mac), (plan.name.as_str(), plan.mac));
         assert_eq!(description.machine_id, ready.machine_id);
         let processes = backend.processes(ready.id).unwrap();
-        assert!(processes.all.len() >= 4, "first process, server, nginx and its worker: {processes:?}");
+        assert!(processes.len() >= 4, "first process, server, nginx and its worker: {processes:?}");
 
         backend.stop(ready.id).unwrap();
         backend.stop(ready.id).unwrap();
         assert!(matches!(backend.state(ready.id).unwrap(), GuestState::Ended(_)));
-        for pid in processes.all {
+        for pid in processes {
             assert!(!common::exists(format!("/proc/{pid}").as_ref()), "process {pid} is left");
         }
         assert!(!common::exists("/sys/class/net/guest0".as_ref()));

@@ -64,12 +64,8 @@ fn time_with(point: &Point, guests: f64) -> Duration {
         (Backend::Emulated, Start::Clone) => (1.0, 0.25),
         (Backend::Emulated, Start::Boot) => (4.0, 4.0),
     };
-    let loaded = if point.loads.is_empty() {
-        Duration::ZERO
-    } else {
-        point.measure.warmup.get() + point.measure.length.get()
-    };
-    loaded + Duration::from_secs_f64(fixed + each * guests + database_start(point) * guests)
+    let measured = point.measure.warmup.get() + point.measure.length.get();
+    measured + Duration::from_secs_f64(fixed + each * guests + database_start(point) * guests)
 }
 
 /// Seconds in which a database starts on its disk and is audited: measured with 20 MB, on a busy host.

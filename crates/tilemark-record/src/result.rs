@@ -284,6 +284,9 @@ pub struct PointResult {
     pub processor: Option<crate::summary::ProcessorFigures>,
     /// Proportional memory of a loaded guest in MiB.
     pub pss_mib_per_guest: Option<f64>,
+    /// Seconds from the first start until all guests were ready, mean over kept repeats; templates stood before.
+    #[serde(default)]
+    pub ready_s: Option<f64>,
     /// What limits at this step.
     pub limit: Option<LimitResource>,
     /// Every load.
@@ -304,8 +307,8 @@ pub struct Voided {
 pub struct Throughput {
     /// Such as `requests/s`.
     pub unit: String,
-    /// The figure with its interval.
-    #[serde(rename = "figure")]
+    /// The figure with its interval: `value`, `low`, `high`, `n_repeats` beside the unit.
+    #[serde(flatten)]
     pub figure: Figure,
 }
 

@@ -32,6 +32,9 @@ pub struct RepeatSummary {
     pub incidents: Vec<Incident>,
     /// Memory of the guests, where it was read.
     pub memory: Option<MemoryFigures>,
+    /// Seconds from the first start until all guests were ready; templates stood before.
+    #[serde(default)]
+    pub ready_s: Option<f64>,
 }
 
 /// A load over all guests that it was sent to, in one repeat.

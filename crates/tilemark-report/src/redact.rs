@@ -31,6 +31,7 @@ pub fn redact(report: &mut Report) {
         backend: _,
         host: _,
         memory: _,
+        ready_s: _,
     } in repeats
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));

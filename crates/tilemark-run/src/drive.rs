@@ -15,7 +15,7 @@ use std::{
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request};
 use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest};
 use tilemark_host::telemetry::{Second, Watched, WatchedKind};
-use tilemark_plan::plan::{self, Plan, Point};
+use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
 
 /// The process that sends load from outside. It ends when it is dropped.
 pub(crate) trait LoadProcess: Send {
@@ -144,7 +144,7 @@ pub(crate) fn drive(
                 )));
             });
         };
-        let mut course = Course { under_way, ..Course::default() };
+        let mut course = Course { under_way, is_loaded: under_way > 0, ..Course::default() };
         let mut watching = Some(watch_from_now);
         if course.under_way == 0 {
             course.begin_watching(&mut watching);
@@ -199,12 +199,12 @@ impl Measurement<'_> {
             plan::Backend::Kvm | plan::Backend::Emulated => WatchedKind::QemuGuest,
         };
         let one = |name: &str, kind, pids| Watched { name: name.to_owned(), kind, pids, group: None };
-        let processes = |guest: &GuestId| {
-            self.backend.processes(*guest).map(|processes| processes.all).unwrap_or_default()
+        let guest = |(guest, plan): (&GuestId, &GuestPlan)| match self.backend.group(*guest) {
+            // A server inside may have a process for each client: the group knows those that came and went.
+            Some(group) => Watched { group: Some(group), ..one(&plan.name, kind, Vec::new()) },
+            None => one(&plan.name, kind, self.backend.processes(*guest).unwrap_or_default()),
         };
-        let plans = &self.point.guests;
-        let mut watched: Vec<Watched> =
-            guests.iter().zip(plans).map(|(guest, plan)| one(&plan.name, kind, processes(guest))).collect();
+        let mut watched: Vec<Watched> = guests.iter().zip(&self.point.guests).map(guest).collect();
         watched.extend(load.map(|pid| one("load", WatchedKind::Load, vec![pid])));
         watched.push(one("tilemark", WatchedKind::Tilemark, self.own_processes.clone()));
         watched
@@ -217,6 +217,8 @@ struct Course {
     driven: Driven,
     /// Loads and watchers that have not ended.
     under_way: usize,
+    /// Whether there is any load. Idle guests are watched for the whole time.
+    is_loaded: bool,
     failed: Option<Failure>,
     interrupted: bool,
     /// Since when the host is watched, until it was told what was seen.
@@ -253,7 +255,7 @@ impl Course {
     /// All loads have ended long before their time: a load of so many messages does when they are through.
     fn watches_for_nobody(&self, planned: Duration) -> bool {
         let is_early = |since: Instant| since.elapsed() + Duration::from_secs(1) < planned;
-        self.under_way == 1 && self.watching_since.is_some_and(is_early)
+        self.is_loaded && self.under_way == 1 && self.watching_since.is_some_and(is_early)
     }
 
     fn shall_end(&mut self, wishes: &Wishes) -> bool {

@@ -28,8 +28,7 @@ use tilemark_agent_protocol::{
     Counts, LoadEvent, LoadJob, Sender as LoadSender, Service, StreamSecond, StreamTotal,
 };
 use tilemark_guests::{
-    AgentSession, Backend, GuestError, GuestId, GuestState, Origin, Processes, StartMode, TemplateId,
-    fake::FakeBackend,
+    AgentSession, Backend, GuestError, GuestId, GuestState, Origin, StartMode, TemplateId, fake::FakeBackend,
 };
 use tilemark_host::telemetry::{MemorySecond, PressureSecond, ProcessorSplit, Second, Watched};
 use tilemark_plan::{
@@ -169,7 +168,7 @@ impl Backend for Guests {
     fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError> {
         self.fake.connect(guest, within)
     }
-    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
+    fn processes(&self, guest: GuestId) -> Result<Vec<u32>, GuestError> {
         self.fake.processes(guest)
     }
     fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {

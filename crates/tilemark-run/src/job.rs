@@ -79,6 +79,8 @@ pub enum JobDone {
 pub struct RunDone {
     /// Version of the QEMU that was used, if one was.
     pub qemu: Option<String>,
+    /// SHA-256 of each QEMU that was used, by its name in the provenance.
+    pub hashes: BTreeMap<String, String>,
     /// Why the whole run cannot be trusted, if there is a reason beside those of its repeats.
     pub reasons: Vec<String>,
     /// What could not be made equal between backends.

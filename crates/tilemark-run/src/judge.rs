@@ -9,11 +9,14 @@ use std::path::Path;
 use tilemark_plan::plan::Plan;
 use tilemark_record::{
     RecordError, RunDirectory,
-    result::{Comparison, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus},
+    result::{Comparison, Difference, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus},
     summary::RepeatSummary,
 };
 use tilemark_report::Report;
 use tilemark_statistics::judge::compare_records;
+
+/// How the hash of a QEMU that was used is called in the provenance: this, and the path of its binary.
+pub(crate) const QEMU_HASH: &str = "qemu ";
 
 /// Judges what stands in a record, writes result and report, and closes it.
 pub fn close(
@@ -122,13 +125,42 @@ pub fn compare(a: &RunDirectory, b: &RunDirectory, tolerance: &str) -> Result<Co
     let read =
         |record: &RunDirectory| record.verify().and_then(|()| report_of(record)).map_err(record_failed);
     let (a, b) = (read(a)?, read(b)?);
-    let compared = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats);
+    let made_with = made_with(&a.result.provenance, &b.result.provenance);
+    let compared = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats, made_with);
     let exit_verdict = compared.exit_verdict(tolerance).code();
     let document = serde_json::json!({
         "schema": RESULT_SCHEMA, "a": a.result.run, "b": b.result.run,
         "verdict": compared.verdict, "comparison": compared.comparison,
     });
     Ok(Compared { document, exit_verdict, comparison: compared.comparison, verdict: compared.verdict })
+}
+
+/// What differs between the programs that made two records, each with its version and the start of its SHA-256: the same
+/// version may be another build.
+fn made_with(a: &Provenance, b: &Provenance) -> Vec<Difference> {
+    let hash = |of: &Provenance, name: &str| {
+        let hash = of.hashes.get(name).map_or("unknown", String::as_str);
+        hash.get(..12).unwrap_or(hash).to_owned()
+    };
+    let qemu = |of: &Provenance| {
+        let version = of.qemu.as_ref()?;
+        let names = of.hashes.keys().filter(|name| name.starts_with(QEMU_HASH));
+        let hashes: Vec<String> = names.map(|name| hash(of, name)).collect();
+        Some(format!("{version} (SHA-256 {})", hashes.join(", ")))
+    };
+    let said = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+    let tilemark = |of: &Provenance| format!("{} (SHA-256 {})", of.tilemark, hash(of, "tilemark"));
+    let difference = |key: &str, of: &dyn Fn(&Provenance) -> String| {
+        let found = Difference { key: key.to_owned(), a: of(a), b: of(b) };
+        (found.a != found.b).then_some(found)
+    };
+    let all = [
+        difference("tilemark", &tilemark),
+        difference("qemu", &|of| said(qemu(of))),
+        difference("image", &|of| said(of.image.clone())),
+        difference("guest kernel", &|of| said(of.guest_kernel.clone())),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// What `--exit-verdict` says of the two sides of one run.
@@ -171,5 +203,33 @@ impl Compared {
         }));
         lines.extend(self.verdict.reasons.iter().map(|reason| format!("  because: {reason}")));
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_other_programs_made_say_so() {
+        let made = |qemu: &str, hash: &str| Provenance {
+            tilemark: "0.1.0".to_owned(),
+            qemu: Some(qemu.to_owned()),
+            hashes: [
+                ("tilemark".to_owned(), "aa".to_owned()),
+                (format!("{QEMU_HASH}/usr/bin/q"), hash.to_owned()),
+            ]
+            .into(),
+            ..Provenance::default()
+        };
+        let told = |a, b| -> Vec<(String, String, String)> {
+            made_with(&a, &b).into_iter().map(|found| (found.key, found.a, found.b)).collect()
+        };
+        assert_eq!(told(made("7.2", "1234567890abcdef"), made("7.2", "1234567890abcdef")), []);
+        let rebuilt = told(made("7.2", "1234567890abcdef"), made("7.2", "ffff"));
+        let (a, b) = ("7.2 (SHA-256 1234567890ab)".to_owned(), "7.2 (SHA-256 ffff)".to_owned());
+        assert_eq!(rebuilt, [("qemu".to_owned(), a, b)]);
+        let native = Provenance { qemu: None, ..made("", "") };
+        assert_eq!(told(native.clone(), Provenance { image: Some("x".to_owned()), ..native })[0].2, "x");
     }
 }

@@ -76,6 +76,7 @@ pub fn run(
     provenance.hashes.extend(image.hashes.iter().map(|(name, hash)| (format!("image/{name}"), hash.clone())));
 
     let state = StateFolder::create(&places.state, &id, "run", Some(&path)).map_err(state_failed)?;
+    let state = state.keeping_awake(prepared.plan.kept_awake());
     let job = RunJob {
         id: id.clone(),
         plan: prepared.plan.clone(),
@@ -94,6 +95,7 @@ pub fn run(
         ));
     };
     provenance.qemu.clone_from(&done.qemu);
+    provenance.hashes.extend(done.hashes.clone());
     provenance.seconds = began.elapsed().as_secs_f64();
     provenance.as_it_was = Some(!state.path().exists());
     let result = judge::close(&record, &id, provenance, &done).map_err(record_failed)?;

@@ -16,7 +16,7 @@ use crate::{
     wire::{Failure, FailureCode, Progress},
 };
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fs,
     path::PathBuf,
     sync::{Mutex, PoisonError},
@@ -28,7 +28,7 @@ use tilemark_guests::{
 };
 use tilemark_plan::{
     expect,
-    plan::{self, GuestPlan, Pass, Plan, Point},
+    plan::{self, GuestPlan, Pass, Plan, Point, SideName},
     scenario::{Role, Start},
     search::{CapacitySearch, Finding, Probe},
 };
@@ -119,10 +119,52 @@ impl<W: World> Pipeline<'_, W> {
                 }
             }
         }
+        self.make_up_pairs(&planned)?;
         if self.wishes.now() != Wish::GoOn {
             self.event(Event::Interrupted)?;
         }
         self.event(Event::Ended { unix_ms: unix_ms() })
+    }
+
+    /// Measures pairs of two sides again of which a repeat was voided, at most as often again as was planned: fewer pairs
+    /// than were planned may be too few to show any difference. Each further block has the order of a planned one.
+    fn make_up_pairs(&mut self, planned: &[Pass]) -> Result<(), Failure> {
+        let blocks: Vec<&[Pass]> = planned.chunk_by(|one, next| one.block == next.block).collect();
+        for block in &blocks {
+            let lacking = self.lacking_pairs();
+            let number = blocks.len() as u32 + block[0].block;
+            let again = block.iter().filter(|pass| lacking.contains(&pass.point));
+            let again: Vec<Pass> =
+                again.map(|pass| Pass { block: number, repeat: number, ..*pass }).collect();
+            if again.is_empty() || self.wishes.now() != Wish::GoOn {
+                return Ok(());
+            }
+            if !self.time_allows_block(&again) {
+                return self
+                    .note("pairs that were voided are not measured again, to keep the time".to_owned());
+            }
+            self.note("pairs that were voided are measured again".to_owned())?;
+            for pass in again {
+                if self.wishes.now() == Wish::GoOn {
+                    self.pass(pass)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Points of sides that have fewer whole pairs than were planned.
+    fn lacking_pairs(&self) -> BTreeSet<usize> {
+        let points = &self.plan.points;
+        let of_side = |side| points.iter().filter(move |point| point.side == Some(side));
+        let mut lacking = BTreeSet::new();
+        for a in of_side(SideName::A) {
+            let is_pair = |b: &&Point| (b.tiles, b.backend, &b.vary) == (a.tiles, a.backend, &a.vary);
+            let b = of_side(SideName::B).find(is_pair);
+            let lacks = |b: &&Point| judge::pairs_kept(a, b, &self.repeats) < a.measure.repeats;
+            lacking.extend(b.filter(lacks).into_iter().flat_map(|b| [a.index, b.index]));
+        }
+        lacking
     }
 
     /// Searches for the largest count that holds.
@@ -295,9 +337,8 @@ impl<W: World> Pipeline<'_, W> {
         self.on_templates += modes.took;
         let began = Instant::now();
         let mut guests = started.start(point, &modes)?;
-        let guests_ready =
-            Event::GuestsReady { seconds: began.elapsed().as_secs_f64(), guests: guests.len() as u32 };
-        self.event(guests_ready)?;
+        let ready_s = began.elapsed().as_secs_f64();
+        self.event(Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;
 
         self.progress(format!("{what}: under load"));
         let mut load = world.load_process(&self.plan)?;
@@ -321,20 +362,13 @@ impl<W: World> Pipeline<'_, W> {
         let consoles = guests.iter().map(|guest| backend.console(guest.id).ok()).collect::<Vec<_>>();
         drop(guests);
         started.stop()?;
-        self.write(point, pass, began_unix_ms, driven, memory, incidents)?;
+        self.write(point, pass, driven, Besides { began_unix_ms, ready_s, memory, incidents })?;
         self.keep_consoles(point, pass, &consoles)?;
         Ok(Some(()))
     }
 
-    fn write(
-        &mut self,
-        point: &Point,
-        pass: Pass,
-        began_unix_ms: u64,
-        driven: Driven,
-        memory: Option<MemoryFigures>,
-        mut incidents: Vec<Incident>,
-    ) -> Result<(), Failure> {
+    fn write(&mut self, point: &Point, pass: Pass, driven: Driven, besides: Besides) -> Result<(), Failure> {
+        let Besides { began_unix_ms, ready_s, memory, mut incidents } = besides;
         self.keep_tool_outputs(point, pass, &driven)?;
         let Figures { loads, seconds, latency } =
             driven.told.figures(point, pass.repeat).map_err(|error| {
@@ -366,6 +400,7 @@ impl<W: World> Pipeline<'_, W> {
             ),
             incidents,
             memory,
+            ready_s: Some(ready_s),
         };
         let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
         let telemetry = watch::rows(point.index, pass.repeat, &driven.host.seconds);
@@ -430,6 +465,14 @@ impl<W: World> Pipeline<'_, W> {
             seconds_expected: seconds_done + left * self.pace(),
         });
     }
+}
+
+/// What a pass saw besides loads and host.
+struct Besides {
+    began_unix_ms: u64,
+    ready_s: f64,
+    memory: Option<MemoryFigures>,
+    incidents: Vec<Incident>,
 }
 
 /// Guests that were started; all of them end with it.
@@ -532,7 +575,7 @@ pub(crate) fn memory_of<W: World>(
     let mut sizes = Vec::new();
     for guest in guests {
         let processes = backend.processes(guest.id).ok()?;
-        let parts: Vec<Bytes> = processes.all.iter().filter_map(|pid| world.pss(*pid)).collect();
+        let parts: Vec<Bytes> = processes.iter().filter_map(|pid| world.pss(*pid)).collect();
         // A guest of which nothing could be read has an unknown size, and not none.
         let size: Bytes = (!parts.is_empty()).then(|| parts.into_iter().sum())?;
         sizes.push(size.as_mib());

@@ -9,7 +9,7 @@ use crate::{
     wire::FailureCode,
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
     sync::{Arc, Mutex},
@@ -20,7 +20,7 @@ use tilemark_guests::fake::{FakeBackend, Fault};
 use tilemark_plan::{
     expect,
     plan::{Backend, Pass, Plan},
-    resolve::Request,
+    resolve::{Request, Sides},
 };
 use tilemark_record::{Event, RunDirectory};
 use tilemark_statistics::judge;
@@ -301,6 +301,32 @@ fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
     kept_all_before(&ran, &world, plan().passes.len());
     assert!(ran.repeats().iter().all(|repeat| repeat.host.seconds == 0));
     assert_eq!(judge::point_holds(&ran.plan().points[0], &ran.repeats()), None);
+}
+
+#[test]
+fn pairs_that_were_voided_are_measured_again_but_not_for_ever() {
+    let sides = Request {
+        sides: Some(Sides { a: BTreeMap::new(), b: BTreeMap::new() }),
+        tiles: Some(vec![1]),
+        ..ladder()
+    };
+    let plan = plan_of(TILE, &sides);
+    let (a, b) = (&plan.points[0], &plan.points[1]);
+    // Of the passes over both sides in the first block one is not watched; of the second block both are not.
+    for (voided, pairs_again) in [(0, 0), (1, 1), (4, 2)] {
+        let mut world = quick();
+        world.watch.watching = Watching::AbsentAtFirst(voided);
+        let ran = run(&plan, &world, &wishes());
+        ran.outcome.as_ref().unwrap();
+        assert_eq!(ran.began().len(), plan.passes.len() + 2 * pairs_again, "{voided} voided");
+        assert_eq!(judge::pairs_kept(a, b, &ran.repeats()), a.measure.repeats);
+    }
+    let mut world = quick();
+    world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
+    let ran = run(&plan, &world, &wishes());
+    assert_eq!(ran.began().len(), 2 * plan.passes.len(), "no more again than were planned");
+    let hurried = Plan { within: Some(Span::from_milliseconds(1)), ..plan };
+    assert_eq!(run(&hurried, &world, &wishes()).began().len(), 0);
 }
 
 #[test]

@@ -47,5 +47,6 @@ pub(crate) fn run(
     if job.not_alone {
         reasons.push("it was measured beside other work on this host, as was asked".to_owned());
     }
-    Ok(JobDone::Run(RunDone { qemu: world.qemu_version(), reasons, unequal: world.unequal() }))
+    let (qemu, hashes) = (world.qemu_version(), world.qemu_hashes()?);
+    Ok(JobDone::Run(RunDone { qemu, hashes, reasons, unequal: world.unequal() }))
 }

@@ -92,10 +92,9 @@ fn row(point: usize, repeat: u32, second: u32, read: &Second) -> TelemetryRow {
 /// the most part, and stands with the host's work for them.
 fn processor(read: &Second) -> ProcessorFigures {
     let Some(split) = read.processor else { return ProcessorFigures::default() };
-    let guest_work = split.guest_work.unwrap_or(split.guests);
     ProcessorFigures {
-        guest_work,
-        guest_overhead: split.guests - guest_work + split.interrupts,
+        guest_work: split.guest_work.unwrap_or(split.guests),
+        guest_overhead: split.host_for_guests.unwrap_or(0.0) + split.interrupts,
         load: split.load,
         tilemark: split.tilemark,
         other: split.other,
@@ -128,7 +127,7 @@ pub(crate) fn figures(read: &HostRead, memory_total: u64, guest_threads: &[u32])
         seconds: u32::try_from(seconds.len()).unwrap_or(u32::MAX),
         processor: whole.map(processor).unwrap_or_default(),
         guest_processors_busy: whole.and_then(|read| busy_of(read, guest_threads)),
-        run_queue_wait_fraction: whole.and_then(run_queue_wait),
+        run_queue_wait_fraction: weighted_mean(seconds, run_queue_wait),
         memory_available_min: seconds.iter().filter_map(|read| Some(read.memory?.available_bytes)).min(),
         memory_total,
         swapped_pages: sum_of(seconds, swapped),
@@ -151,6 +150,15 @@ const PAGE_BYTES: u64 = 4096;
 
 fn busy_of(read: &Second, threads: &[u32]) -> Option<f64> {
     mean(read.threads.iter().filter(|thread| threads.contains(&thread.id)).map(|thread| thread.busy))
+}
+
+/// Over the seconds of which it is known, each by its length: a server whose threads come and go can be told of many
+/// seconds and never of the whole.
+fn weighted_mean(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> {
+    let known = seconds.iter().filter_map(|read| Some((of(read)?, read.seconds)));
+    let (sum, length) =
+        known.fold((0.0, 0.0), |(sum, length), (value, seconds)| (sum + value * seconds, length + seconds));
+    (length > 0.0).then(|| sum / length)
 }
 
 fn run_queue_wait(read: &Second) -> Option<f64> {

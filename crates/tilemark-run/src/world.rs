@@ -4,6 +4,7 @@ use crate::{
     Program,
     database_disks::DatabaseDisks,
     drive::LoadProcess,
+    judge::QEMU_HASH,
     pipeline::{World, guest_failed},
     wire::{Failure, FailureCode},
 };
@@ -13,7 +14,7 @@ use rustix::{
 };
 use std::{
     cell::OnceCell,
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
@@ -31,6 +32,7 @@ use tilemark_plan::{
     plan::{self, Plan, Point},
     scenario::{QemuWishes, Role},
 };
+use tilemark_record::sha256_of;
 use tilemark_sys::process::{Child, Spawn, program_in_memory};
 use tilemark_units::Bytes;
 
@@ -158,9 +160,22 @@ impl<'a> RealWorld<'a> {
 
     /// Version of the QEMU that was used, if one was; all of them where sides had their own.
     pub(crate) fn qemu_version(&self) -> Option<String> {
-        let kept = std::iter::successors(self.qemus.0.get(), |kept| kept.next.0.get());
-        let versions: BTreeSet<String> = kept.map(|kept| kept.backend.version().to_string()).collect();
+        let versions: BTreeSet<String> = self.used_qemus().map(|qemu| qemu.version().to_string()).collect();
         (!versions.is_empty()).then(|| versions.into_iter().collect::<Vec<_>>().join(", "))
+    }
+
+    /// SHA-256 of each QEMU that was used, by its name in the provenance.
+    pub(crate) fn qemu_hashes(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let hash = |qemu: &QemuBackend| {
+            let hash = sha256_of(qemu.binary()).map_err(crate::measure::record_failed)?;
+            Ok((format!("{QEMU_HASH}{}", qemu.binary().display()), hash))
+        };
+        self.used_qemus().map(hash).collect()
+    }
+
+    fn used_qemus(&self) -> impl Iterator<Item = &QemuBackend> {
+        let kept = std::iter::successors(self.qemus.0.get(), |kept| kept.next.0.get());
+        kept.map(|kept| &kept.backend)
     }
 
     /// What could not be made equal between the backends that were used.

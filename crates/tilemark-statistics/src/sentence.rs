@@ -3,7 +3,7 @@
 use tilemark_plan::plan::{Backend, Demand, Plan, Point};
 use tilemark_record::result::{
     Answer, Break, Comparison, ComparisonOutcome, Cost, Difference, Figure, GateMeasure, LimitResource,
-    MeasureComparison, Verdict, VerdictStatus,
+    MeasureComparison, PointResult, Verdict, VerdictStatus,
 };
 
 use crate::judge::Pairing;
@@ -36,6 +36,28 @@ pub fn answer(plan: &Plan, answer: &Answer, verdict: &Verdict) -> String {
     sentences.extend(untried(plan, answer));
     sentences.extend(doubt(verdict));
     sentences.join(" ")
+}
+
+/// `256 idle guests were ready in 14.2 s and take 16.1 MiB and 0.4 % of a processor each. A density, no capacity.` Of the
+/// most that were measured; nothing where none was.
+pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
+    let most = points.iter().filter(|point| point.repeats_kept > 0).max_by_key(|point| point.guests)?;
+    let (one, noun) = (most.guests == 1, if most.backend == Backend::Native { "twin" } else { "guest" });
+    let mut text = format!("{} idle {noun}{}", most.guests, if one { "" } else { "s" });
+    if let Some(seconds) = most.ready_s {
+        text += &format!(" {} ready in {:.1} s and", if one { "was" } else { "were" }, seconds);
+    }
+    let threads = plan.host.threads.len() as f64;
+    let processor = most.processor.map(|part| {
+        let each = (part.guest_work + part.guest_overhead) * threads / f64::from(most.guests);
+        format!("{} % of a processor", short(100.0 * each))
+    });
+    let memory = most.pss_mib_per_guest.map(|size| format!("{size:.1} MiB"));
+    let takes: Vec<String> = memory.into_iter().chain(processor).collect();
+    let emulated = plan.host.emulates(most.backend);
+    let marked = if emulated { " Emulated: its times say nothing about hardware." } else { "" };
+    let (take, each) = if one { ("takes", "") } else { ("take", " each") };
+    Some(format!("{text} {take} {}{each}. A density, no capacity.{marked}", takes.join(" and ")))
 }
 
 fn tiles(count: u32) -> String {

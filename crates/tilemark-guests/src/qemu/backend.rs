@@ -8,7 +8,7 @@ use super::{
     template_key::template_key,
 };
 use crate::{
-    backend::{Backend, GuestId, GuestState, Origin, Processes, StartMode, TemplateId},
+    backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
     console::ConsoleTail,
     conversation::{AgentSession, SocketConversation},
     disks::{LoopDisk, requests_of},
@@ -130,6 +130,11 @@ impl QemuBackend {
             guests: Guests::default(),
             templates: Mutex::default(),
         })
+    }
+
+    /// Its program.
+    pub fn binary(&self) -> &Path {
+        &self.settings.binary
     }
 
     /// The version that the program gave.
@@ -500,13 +505,12 @@ impl Backend for QemuBackend {
         Ok(Box::new(opened.map_err(|error| guest.ended_error(error))?))
     }
 
-    fn processes(&self, guest: GuestId) -> Result<Processes, GuestError> {
-        let Entry::Here(guest) = self.guests.entry(guest)? else { return Ok(Processes::default()) };
+    fn processes(&self, guest: GuestId) -> Result<Vec<u32>, GuestError> {
+        let Entry::Here(guest) = self.guests.entry(guest)? else { return Ok(Vec::new()) };
         if matches!(guest.state(), GuestState::Ended(_)) {
-            return Ok(Processes::default());
+            return Ok(Vec::new());
         }
-        let pid = guest.child.pid();
-        Ok(Processes { all: vec![pid], vcpu_threads: vcpu_threads(pid) })
+        Ok(vec![guest.child.pid()])
     }
 
     fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
@@ -548,19 +552,6 @@ impl Backend for QemuBackend {
             }
         }
     }
-}
-
-/// Threads that QEMU named `CPU n/KVM` or `CPU n/TCG`.
-fn vcpu_threads(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let mut found: Vec<u32> = tasks
-        .filter(|task| {
-            fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("CPU "))
-        })
-        .filter_map(|task| task.file_name().to_str()?.parse().ok())
-        .collect();
-    found.sort_unstable();
-    found
 }
 
 impl Drop for QemuBackend {

@@ -18,7 +18,7 @@ mod sides;
 mod validity;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_record::result::{Answer, Comparison, Cost, PointResult, Verdict};
@@ -77,6 +77,9 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let verdict = verdict::verdict(&measured, &answer, sides.as_ref().map(|sides| &sides.arithmetic));
     let sentence = match &sides {
         Some(sides) => sides.comparison.sentence.clone(),
+        None if plan.points.iter().all(|point| point.loads.is_empty()) => {
+            sentence::density(plan, &points).unwrap_or_else(|| sentence::answer(plan, &answer, &verdict))
+        }
         None => sentence::answer(plan, &answer, &verdict),
     };
     let (comparison, sides) = sides.map(|sides| (sides.comparison, sides.arithmetic)).unzip();
@@ -86,6 +89,14 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
 /// Whether a point holds by what was measured of it up to now, for a search; `None` when that cannot be said.
 pub fn point_holds(point: &Point, repeats: &[RepeatSummary]) -> Option<bool> {
     MeasuredPoint::of(point, repeats).gate.holds()
+}
+
+/// In how many blocks the repeats of both sides count up to now: what a comparison of them can go by.
+pub fn pairs_kept(a: &Point, b: &Point, repeats: &[RepeatSummary]) -> u32 {
+    let blocks = |point: &Point| -> BTreeSet<u32> {
+        MeasuredPoint::of(point, repeats).kept.iter().map(|repeat| repeat.block).collect()
+    };
+    u32::try_from(blocks(a).intersection(&blocks(b)).count()).unwrap_or(u32::MAX)
 }
 
 /// Of how many repeats of a point the figures count up to now, for a search.

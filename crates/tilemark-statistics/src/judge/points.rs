@@ -80,6 +80,7 @@ pub(crate) fn point_result(
     let relative = notes.kept("throughput_vs_one_tile", vs_one_tile(measured, all, headline));
     let pss = measured.kept.iter().filter_map(|repeat| Some(repeat.memory.as_ref()?.pss_mib_per_guest));
     let pss = mean(&pss.collect::<Vec<f64>>()).ok_or_else(|| Missing::because("guests' memory was not read"));
+    let ready_s = mean(&measured.kept.iter().filter_map(|repeat| repeat.ready_s).collect::<Vec<f64>>());
     let resource = limit(measured).resource;
     PointResult {
         index: point.index,
@@ -106,6 +107,7 @@ pub(crate) fn point_result(
         vcpus_per_thread: vcpus_per_thread(plan, point),
         processor: processor(&measured.kept),
         pss_mib_per_guest: notes.kept("pss_mib_per_guest", pss),
+        ready_s,
         limit: (resource != LimitResource::Unknown).then_some(resource),
         loads,
     }

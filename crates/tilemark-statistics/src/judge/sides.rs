@@ -77,13 +77,15 @@ pub(crate) fn of_plan(
     Some(compared(plan, &pairs, Pairing::Blocks, differences, missing))
 }
 
-/// Compares two records: `a` and `b` are the plans with their repeats. Points are compared where step, values
-/// and backend are the same; a run of two sides is compared by itself, not here.
+/// Compares two records: `a` and `b` are the plans with their repeats, `made_with` what differs between the programs that
+/// made them. Points are compared where step, values and backend are the same; a run of two sides is compared by
+/// itself, not here.
 pub fn compare_records(
     plan_a: &Plan,
     repeats_a: &[RepeatSummary],
     plan_b: &Plan,
     repeats_b: &[RepeatSummary],
+    made_with: Vec<Difference>,
 ) -> RecordComparison {
     let of_a: Vec<MeasuredPoint> =
         plan_a.points.iter().map(|point| MeasuredPoint::on(&plan_a.host, point, repeats_a)).collect();
@@ -97,6 +99,7 @@ pub fn compare_records(
         pairs.extend(of_b.iter().find(same).map(|b| SidePair { a, b }));
     }
     let mut differences = differences::of_hosts(&plan_a.host, &plan_b.host);
+    differences.extend(made_with);
     if let Some(pair) = pairs.first() {
         differences.extend(differences::of_points(pair.a.point, pair.b.point));
     }

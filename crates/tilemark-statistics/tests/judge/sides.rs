@@ -147,7 +147,7 @@ fn two_records_are_compared_unpaired_where_step_and_backend_are_the_same() {
     let a = ladder(&[Backend::Kvm], &[1, 2]);
     let mut b = ladder(&[Backend::Kvm], &[2, 4]).at(2, slower(1.2));
     b.plan.host.kernel = "6.12".to_owned();
-    let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats);
+    let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats, Vec::new());
     assert_eq!(found.comparison.outcome, ComparisonOutcome::Worse, "{:?}", found.comparison.measures);
     assert!(found.comparison.measures.iter().all(|measure| measure.name.ends_with("at 2 tiles")));
     assert_eq!(found.verdict.status, VerdictStatus::Trusted, "{:?}", found.verdict.reasons);
@@ -164,7 +164,7 @@ fn two_records_are_compared_unpaired_where_step_and_backend_are_the_same() {
 fn what_differs_in_every_guest_is_told_once() {
     let a = ladder(&[Backend::Kvm], &[4]);
     let b = of_scenario(&SCENARIO.replace("role = \"web\"", "role = \"web\"\nmemory = \"512MiB\""), &[4]);
-    let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats);
+    let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats, Vec::new());
     let keys: Vec<&str> = found.comparison.differences.iter().map(|found| found.key.as_str()).collect();
     assert_eq!(keys, ["guests.memory"]);
 }
@@ -173,7 +173,7 @@ fn what_differs_in_every_guest_is_told_once() {
 fn records_of_different_backends_have_nothing_in_common() {
     let a = ladder(&[Backend::Kvm], &[1]);
     let b = ladder(&[Backend::Native], &[1]);
-    let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats);
+    let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats, Vec::new());
     assert_eq!(found.comparison.outcome, ComparisonOutcome::CannotTell);
     assert_eq!(found.verdict.status, VerdictStatus::CannotTell);
     assert!(found.verdict.reasons[0].contains("no step, value and backend in common"));
