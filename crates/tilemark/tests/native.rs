@@ -169,6 +169,32 @@ fn a_killed_command_leaves_nothing_at_any_moment() {
     assert!(matches!(next.code, Some(0 | 5)), "{next:?}");
 }
 
+fn wake_limit(processor: &str) -> String {
+    let path = format!("/sys/devices/system/cpu/cpu{processor}/power/pm_qos_resume_latency_us");
+    fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
+#[test]
+fn idle_guests_are_watched_and_counted_as_a_density() {
+    let Some(real) = Real::new() else { return };
+    let run = ["run", "density", "--on", "native", "--tiles", "3", "--offline", "--not-alone", "--json"];
+    let said = real.home.says(&[&run[..], &["--set", "measure.length=2s"]].concat());
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let point = &result.points[0];
+    assert_eq!(point.guests, 3);
+    // The machine may be busy with something else; that it was not watched must not be the reason.
+    let reasons: Vec<&str> = point.repeats_voided.iter().map(|voided| voided.reason.as_str()).collect();
+    assert!(reasons.iter().all(|reason| !reason.contains("watched")), "{reasons:?}");
+    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    let repeats = record.repeats().unwrap();
+    let summary = repeats[0].summary().unwrap();
+    assert_eq!((summary.host.seconds, repeats[0].telemetry().unwrap().len()), (2, 2));
+    assert!(summary.ready_s.unwrap() > 0.0 && summary.memory.unwrap().pss_mib_per_guest > 1.0);
+    if reasons.is_empty() {
+        assert!(result.sentence.starts_with("3 idle twins were ready in "), "{}", result.sentence);
+    }
+}
+
 #[test]
 fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     let Some(real) = Real::new() else { return };
@@ -179,6 +205,11 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
         all.iter().any(|process| process.name.starts_with("nginx")).then_some(())
     });
     let processes = Process::descendants(running.child.id() as i32);
+    // Processors of the load, with how long they might take to wake before: none where the host does not tell.
+    let written = fs::read(under_way.folder.join("under-way.json")).unwrap();
+    let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+    let awake = written["awake"].as_object().unwrap().clone();
+    assert!(awake.keys().all(|processor| wake_limit(processor) == "n/a"), "{awake:?}");
     // Somebody else's, called like ours: only what carries the run's identity may be touched.
     let decoy = real.home.path().join("tilemark-engine");
     fs::copy("/bin/sleep", &decoy).unwrap();
@@ -206,6 +237,7 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     assert_eq!(recovered.json(), serde_json::json!({ "removed": [under_way.id], "under_way": [] }));
     real.all_gone(&processes, under_way.cgroup.as_slice());
+    assert!(awake.iter().all(|(processor, limit)| wake_limit(processor) == *limit), "{awake:?}");
     let again = real.home.says(&["recover"]);
     assert_eq!(again.out, "Nothing was left behind.\n");
     let decoy_ended = decoy.try_wait().unwrap();

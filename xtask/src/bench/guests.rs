@@ -4,7 +4,7 @@ use super::{
     figure::{Figure, Target},
     tools::{Bench, Skipped, json_lines, json_of, need, need_root, number, text_of},
 };
-use crate::{ci::target, workspace};
+use crate::workspace;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
@@ -124,7 +124,9 @@ pub(crate) fn measurement(
     cargo.args(["--", "--include-ignored", "--exact", "--nocapture", name]).current_dir(workspace());
     cargo.env("TILEMARK_CI", "1").env("TILEMARK_TEST_IMAGE", &image);
     cargo.env("TILEMARK_TEST_CACHE", cache_of(&image)?);
-    cargo.env("TILEMARK_TEST_AGENT", target().join("agent/x86_64-unknown-linux-gnu/release/tilemark-agent"));
+    // The program's build puts it there, wherever else things are built.
+    let agent = "target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent";
+    cargo.env("TILEMARK_TEST_AGENT", workspace().join(agent));
     cargo.envs(settings.iter().map(|(name, value)| (name, value)));
     let lines = json_lines(&text_of(&mut cargo)?);
     if lines.is_empty() { bail!("`{name}` printed no figure") } else { Ok(lines) }

@@ -11,6 +11,8 @@ use super::{
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::{
+    fs::File,
+    io::Write,
     net::SocketAddr,
     path::PathBuf,
     process::{Command, Stdio},
@@ -130,6 +132,7 @@ pub(super) fn lateness(bench: &Bench) -> Result<Vec<Figure>> {
 /// A scripted server that answers by a planted law, and one that stops for a third of the run.
 pub(super) fn planted(bench: &Bench) -> Result<Vec<Figure>> {
     need_root()?;
+    let _awake = Awake::keep()?;
     let planted = example("tilemark-workloads", "planted")?;
     let mut figures = Vec::new();
     for (what, seconds, rate, target) in
@@ -162,9 +165,25 @@ pub(super) fn planted(bench: &Bench) -> Result<Vec<Figure>> {
 /// Guests that are watched while a load runs.
 const WATCHED: u32 = 32;
 
+/// No processor sleeps while this is held, as a run keeps the load's from sleeping. The kernel lets them when the file
+/// is closed, however that comes about (Documentation/power/pm_qos_interface.rst).
+struct Awake {
+    _limit: File,
+}
+
+impl Awake {
+    fn keep() -> Result<Self> {
+        let path = "/dev/cpu_dma_latency";
+        let mut limit = File::options().write(true).open(path).with_context(|| path.to_owned())?;
+        limit.write_all(&0_i32.to_ne_bytes()).with_context(|| path.to_owned())?;
+        Ok(Self { _limit: limit })
+    }
+}
+
 /// A closed-loop web load beside 32 idle emulated guests, with telemetry on and off in turn: the interval of the change.
 pub(super) fn telemetry(bench: &Bench) -> Result<Vec<Figure>> {
-    const SECONDS: &str = "4";
+    // Short turns: what drifts over minutes is the same for both.
+    const SECONDS: &str = "1";
     let sampler = example("tilemark-host", "telemetry")?;
     let nginx = Nginx::start(bench)?;
     let up = Up::start(bench, WATCHED, &["--no-memory"])?;
@@ -175,7 +194,7 @@ pub(super) fn telemetry(bench: &Bench) -> Result<Vec<Figure>> {
         guests.len()
     );
     let (mut changes, mut costs, mut own) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.times(40) {
+    for _ in 0..bench.times(160) {
         let off = || nginx.ours("closed", SECONDS);
         let on = || -> Result<Value> {
             let mut telemetry = Command::new(&sampler)
