@@ -213,7 +213,7 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     // Somebody else's, called like ours: only what carries the run's identity may be touched.
     let decoy = real.home.path().join("tilemark-engine");
     fs::copy("/bin/sleep", &decoy).unwrap();
-    let mut decoy = std::process::Command::new(&decoy).arg("1000").spawn().unwrap();
+    let mut decoy = std::process::Command::new(&decoy).arg("60").spawn().unwrap();
     let alive = real.home.says(&["recover", "--json"]).json();
     assert_eq!(
         alive,
