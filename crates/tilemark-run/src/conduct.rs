@@ -26,8 +26,6 @@ pub trait Listener {
     fn progress(&mut self, progress: &Progress);
     /// Something worth telling, once.
     fn note(&mut self, text: &str);
-    /// Shows what will be changed outside Tilemark's own folders and asks whether that is wanted.
-    fn consents(&mut self, change: &str) -> bool;
 }
 
 /// Ctrl-C's up to now, in this process.

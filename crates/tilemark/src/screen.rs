@@ -153,16 +153,6 @@ impl Listener for Watcher {
             None => eprintln!("{text}"),
         }
     }
-
-    fn consents(&mut self, change: &str) -> bool {
-        eprintln!("{change}");
-        if !std::io::stdin().is_terminal() {
-            return false;
-        }
-        eprint!("Go on? [y/N] ");
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer).is_ok() && answer.trim().eq_ignore_ascii_case("y")
-    }
 }
 
 /// A length of time for a person.
