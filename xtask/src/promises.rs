@@ -1,4 +1,4 @@
-//! PROMISES.md names the test of each promise; one that was renamed or removed would prove nothing.
+//! PROMISES.md names the test of each promise; one that was renamed, removed or is never run would prove nothing.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
@@ -6,35 +6,91 @@ use std::{fs, path::Path};
 
 const FILE: &str = "PROMISES.md";
 
-/// Fails where PROMISES.md names a test that is not there.
+/// What runs the tests that a test run leaves out. A row that names one of them says with what its proof is run.
+const RUNNERS: [&str; 3] = ["make lab", "cargo xtask soak", "cargo xtask bench"];
+
+/// Fails where PROMISES.md names a test that is not there, or that no test run runs.
 pub(crate) fn check() -> Result<()> {
     let workspace = workspace();
     let text = fs::read_to_string(workspace.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
-    let missing: Vec<String> =
-        tests(&text).filter(|(path, name)| !is_there(&workspace, path, name)).map(told).collect();
-    if missing.is_empty() { Ok(()) } else { bail!("{FILE} names what is not there: {}", missing.join(", ")) }
+    let faults = faults(&workspace, &text);
+    if faults.is_empty() { Ok(()) } else { bail!("{FILE}: {}", faults.join(", ")) }
+}
+
+fn faults(workspace: &Path, text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    for line in text.lines() {
+        let is_run_apart = RUNNERS.iter().any(|runner| line.contains(runner));
+        for (path, name) in tests(line) {
+            let lacks = match found(workspace, path, name) {
+                Found::Test => continue,
+                Found::Ignored if is_run_apart => continue,
+                Found::Ignored => "is ignored, and its row does not say what runs it",
+                Found::NoTest => "is no #[test]",
+                Found::Nothing => "is not there",
+            };
+            faults.push(format!("{path}::{name} {lacks}"));
+        }
+    }
+    faults
 }
 
 /// File and function of each test that is named between backticks, as `run/src/lock.rs::a_second_run_is_told`.
-fn tests(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.lines()
-        .flat_map(|line| line.split('`').skip(1).step_by(2))
+fn tests(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    line.split('`')
+        .skip(1)
+        .step_by(2)
         .filter_map(|quoted| quoted.split_once("::"))
         .filter(|(path, _)| path.ends_with(".rs"))
 }
 
+/// What stands where a test is to be.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// One that every test run runs.
+    Test,
+    /// One that only a person or another command runs.
+    Ignored,
+    /// A function that is no test.
+    NoTest,
+    /// No function of this name, or no such file.
+    Nothing,
+}
+
 /// A path stands below `crates/tilemark-`; but for those of the command and of the developer's commands.
-fn is_there(workspace: &Path, path: &str, name: &str) -> bool {
+fn found(workspace: &Path, path: &str, name: &str) -> Found {
     let file = match path.split_once('/') {
         Some(("tilemark", _)) => workspace.join("crates").join(path),
         Some(("xtask", _)) => workspace.join(path),
         _ => workspace.join(format!("crates/tilemark-{path}")),
     };
-    fs::read_to_string(file).is_ok_and(|source| source.contains(&format!("fn {name}(")))
+    fs::read_to_string(file).map_or(Found::Nothing, |source| found_in(&source, name))
 }
 
-fn told((path, name): (&str, &str)) -> String {
-    format!("{path}::{name}")
+fn found_in(source: &str, name: &str) -> Found {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let head = format!("fn {name}(");
+    let Some(place) = lines.iter().position(|line| line.starts_with(&head)) else { return Found::Nothing };
+    // Between the function before and this one stand its attributes and comments.
+    let above =
+        || lines[..place].iter().rev().take_while(|line| line.starts_with('#') || line.starts_with("//"));
+    let is_test = above().any(|line| *line == "#[test]") || is_made_by_macro(&lines, name);
+    let is_ignored = above().any(|line| line.starts_with("#[ignore"));
+    match (is_test, is_ignored) {
+        (false, _) => Found::NoTest,
+        (true, true) => Found::Ignored,
+        (true, false) => Found::Test,
+    }
+}
+
+/// Whether a macro of this file makes a test of each name that it is given, and is given this one.
+fn is_made_by_macro(lines: &[&str], name: &str) -> bool {
+    let makes_tests = lines.iter().any(|line| line.contains("#[test] fn $name()"));
+    let names = |line: &str| {
+        let inside = line.split_once("!(").and_then(|(_, rest)| rest.strip_suffix(");"));
+        inside.is_some_and(|inside| inside.split(',').any(|named| named.trim() == name))
+    };
+    makes_tests && lines.iter().any(|line| names(line))
 }
 
 #[cfg(test)]
@@ -43,13 +99,14 @@ mod tests {
 
     #[test]
     fn only_tests_between_backticks_are_read() {
-        let text = "A test is named `crate/path::name`.\n| it is so | `run/src/lock.rs::is_told`, `run/a.rs::b`; see c.rs::d, `x` |";
-        assert_eq!(tests(text).collect::<Vec<_>>(), [("run/src/lock.rs", "is_told"), ("run/a.rs", "b")]);
+        let line = "| it is so | `run/src/lock.rs::is_told`, `run/a.rs::b`; see c.rs::d, `x` |";
+        assert_eq!(tests(line).collect::<Vec<_>>(), [("run/src/lock.rs", "is_told"), ("run/a.rs", "b")]);
+        assert_eq!(tests("A test is named `crate/path::name`.").count(), 0);
     }
 
     #[test]
     fn a_test_that_is_not_there_is_found_out() {
-        let is_there = |path, name| is_there(&workspace(), path, name);
+        let is_there = |path, name| found(&workspace(), path, name) == Found::Test;
         assert!(is_there("xtask/src/promises.rs", "a_test_that_is_not_there_is_found_out"));
         assert!(is_there("tilemark/tests/store.rs", "a_mariadb_store_is_filled_loaded_and_audited"));
         assert!(is_there("run/src/lock.rs", "a_second_run_is_told_the_name_of_the_first"));
@@ -58,7 +115,36 @@ mod tests {
     }
 
     #[test]
-    fn every_test_that_a_promise_names_is_there() {
+    fn a_function_that_no_test_run_runs_proves_nothing() {
+        let source = "\
+            #[test]\nfn runs() {}\n\
+            /// Helps.\nfn helps() {}\n\
+            #[test]\n#[ignore = \"minutes; `make lab` runs it\"]\nfn waits() {}\n\
+            fn forgotten(of: u32) {}\n";
+        assert_eq!(found_in(source, "runs"), Found::Test);
+        assert_eq!(found_in(source, "helps"), Found::NoTest);
+        assert_eq!(found_in(source, "waits"), Found::Ignored);
+        assert_eq!(found_in(source, "forgotten"), Found::NoTest);
+        assert_eq!(found_in(source, "run"), Found::Nothing);
+        let on_both = "fn one() {}\nfn two() {}\n$(#[test] fn $name() { super::$name(Engine::Mariadb); })*\non_both!(zero, one);\n";
+        assert_eq!(found_in(on_both, "one"), Found::Test);
+        assert_eq!(found_in(on_both, "two"), Found::NoTest);
+    }
+
+    #[test]
+    fn an_ignored_test_needs_a_word_of_what_runs_it() {
+        let name =
+            "xtask/tests/lab.rs::thirty_two_kvm_clones_have_their_own_identity_entropy_and_the_hosts_clock";
+        let of = |row: &str| faults(&workspace(), &row.replace("TEST", &format!("`{name}`")));
+        assert_eq!(
+            of("| clones | TEST |"),
+            [format!("{name} is ignored, and its row does not say what runs it")]
+        );
+        assert_eq!(of("| clones | TEST (`make lab`) |"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_test_that_a_promise_names_is_there_and_is_run() {
         check().unwrap();
     }
 }
