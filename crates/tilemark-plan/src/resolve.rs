@@ -71,8 +71,9 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     }
     let variants = variants(&draft, &scenario, request)?;
 
-    let tiles =
-        if request.search { scenario.ladder.tiles[..1].to_vec() } else { scenario.ladder.tiles.clone() };
+    // Sides are compared at one step unless more are asked for: each repeat of each costs as much as a step.
+    let is_one_step = request.search || (request.sides.is_some() && request.tiles.is_none());
+    let tiles = if is_one_step { &scenario.ladder.tiles[..1] } else { &scenario.ladder.tiles[..] };
     // What varies may name brokers that the scenario itself does not.
     let foreign = |guest: &Guest| guest.role == Role::Broker && guest.broker != BrokerService::Reference;
     if scenario.image == crate::scenario::default_image()
@@ -83,7 +84,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     let mut points = Vec::new();
     for variant in &variants {
         for &backend in &request.backends {
-            for &tiles in &tiles {
+            for &tiles in tiles {
                 points.push(variant.point(points.len(), tiles, backend, &processors, request.seed));
             }
         }

@@ -170,8 +170,12 @@ fn a_native_twin_has_as_many_threads_as_its_guest_has_processors() {
 #[test]
 fn sides_and_backends_get_the_very_same_schedule() {
     let sides = Sides { a: settings(&[]), b: settings(&[("qemu.machine", "q35")]) };
-    let request =
-        Request { sides: Some(sides), backends: vec![Backend::Emulated, Backend::Native], ..asked() };
+    let request = Request {
+        sides: Some(sides),
+        backends: vec![Backend::Emulated, Backend::Native],
+        tiles: Some(vec![1, 2]),
+        ..asked()
+    };
     let plan = plan(TILE, &request).unwrap();
     let of = |side| plan.points.iter().filter(move |point| point.side == Some(side) && point.tiles == 2);
     let seeds =
@@ -179,6 +183,18 @@ fn sides_and_backends_get_the_very_same_schedule() {
     assert_eq!(seeds(SideName::A), seeds(SideName::B));
     assert!(of(SideName::B).all(|point| point.qemu.machine.as_deref() == Some("q35")));
     assert!(of(SideName::A).all(|point| point.qemu.machine.is_none()));
+}
+
+#[test]
+fn sides_are_compared_at_the_ladders_first_step_or_at_those_asked_for() {
+    let sides = || Some(Sides { a: settings(&[]), b: settings(&[("qemu.machine", "q35")]) });
+    let text = TILE.replace("[1, 2, 4]", "[2, 4]");
+    let steps = |tiles| {
+        let plan = plan(&text, &Request { sides: sides(), tiles, ..asked() }).unwrap();
+        plan.points.iter().map(|point| point.tiles).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(steps(None), BTreeSet::from([2]));
+    assert_eq!(steps(Some(vec![3, 5])), BTreeSet::from([3, 5]));
 }
 
 #[test]

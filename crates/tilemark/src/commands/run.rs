@@ -77,7 +77,7 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
 pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
     let asked = Asked {
         scenario: arguments.scenario.clone(),
-        tiles: arguments.tiles.clone().or(Some(vec![1])),
+        tiles: arguments.tiles.clone(),
         sides: Some(Sides { a: settings(&arguments.a), b: settings(&arguments.b) }),
         ..asked(&arguments.resolution)
     };
