@@ -26,7 +26,7 @@ pub struct RunNetwork {
 }
 
 /// The name of guest `index`'s port.
-fn port_name(index: u32) -> String {
+pub fn port_name(index: u32) -> String {
     format!("guest{index}")
 }
 

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! plan.json  facts.json  events.ndjson  result.json  report.html  report.csv
-//! points/NN/repeat-M/{summary.json,latency.hlog,seconds.csv,telemetry.csv,guests/NAME/console.log}
+//! points/NN/repeat-M/{summary.json,latency.hlog,seconds.csv,telemetry.csv,guests.csv,guests/NAME/console.log}
 //! manifest.json      SHA-256 of each of these; written last: without it the run never came to its end
 //! ```
 
 use crate::{
     error::RecordError,
     events::Events,
-    file::{read, sha256_of, write_whole},
+    file::{read, sha256_of, write_in_parts, write_whole},
     result::{RESULT_SCHEMA, RunResult},
-    rows::{SecondRow, TelemetryRow},
+    rows::{GuestRow, SecondRow, TelemetryRow},
     summary::RepeatSummary,
 };
 use hdrhistogram::{
@@ -25,12 +25,15 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::BTreeMap,
     fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 use tilemark_plan::plan::{PLAN_SCHEMA, Plan};
 
 const MANIFEST: &str = "manifest.json";
+/// The version of the format of `manifest.json`.
+const MANIFEST_SCHEMA: u32 = 1;
 
 /// One run's directory, being written or read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +157,7 @@ impl RunDirectory {
                 files.insert(name, sha256_of(&file)?);
             }
         }
-        self.write_json(MANIFEST, &Manifest { schema: 1, files })
+        self.write_json(MANIFEST, &Manifest { schema: MANIFEST_SCHEMA, files })
     }
 
     /// Whether the run came to its end.
@@ -168,7 +171,7 @@ impl RunDirectory {
         if !self.is_closed() {
             return Err(RecordError::Unfinished { path: self.path.clone() });
         }
-        let manifest: Manifest = self.read_json(&self.path.join(MANIFEST))?;
+        let manifest: Manifest = self.read_versioned(MANIFEST, MANIFEST_SCHEMA)?;
         for (name, hash) in manifest.files {
             let path = self.path.join(&name);
             if !name.starts_with("report.") && sha256_of(&path)? != hash {
@@ -211,17 +214,20 @@ impl RepeatFiles {
         Ok(path)
     }
 
-    /// Writes all figures of the repeat. The summary comes last: a repeat with a summary is whole.
+    /// Writes all figures of the repeat. The summary comes last: a repeat with a summary is whole. Rows of guests are
+    /// written as they come: a thousand guests have a million of them in a quarter of an hour.
     pub fn write(
         &self,
         summary: &RepeatSummary,
         seconds: &[SecondRow],
         telemetry: &[TelemetryRow],
+        guests: impl Iterator<Item = GuestRow>,
         latency: &[TaggedSecond],
     ) -> Result<(), RecordError> {
         write_whole(&self.path.join("latency.hlog"), &histogram_log(summary, latency))?;
         write_whole(&self.path.join("seconds.csv"), &csv_of(seconds))?;
         write_whole(&self.path.join("telemetry.csv"), &csv_of(telemetry))?;
+        write_in_parts(&self.path.join(GUESTS), |file| write_rows(file, guests))?;
         RunDirectory::at(&self.path).write_json("summary.json", summary)
     }
 
@@ -239,7 +245,32 @@ impl RepeatFiles {
     pub fn telemetry(&self) -> Result<Vec<TelemetryRow>, RecordError> {
         rows_of(&self.path.join("telemetry.csv"))
     }
+
+    /// The guests' seconds; none in a record from before they were kept.
+    pub fn guest_seconds(&self) -> Result<Vec<GuestRow>, RecordError> {
+        let path = self.path.join(GUESTS);
+        if path.exists() { rows_of(&path) } else { Ok(Vec::new()) }
+    }
 }
+
+/// The guests' seconds of a repeat.
+const GUESTS: &str = "guests.csv";
+
+fn write_rows<T: Serialize>(file: &mut dyn Write, rows: impl Iterator<Item = T>) -> io::Result<()> {
+    // The kind of an error decides its remedy: a full disk must stay one.
+    let as_it_was = |error: csv::Error| match error.into_kind() {
+        csv::ErrorKind::Io(source) => source,
+        other => io::Error::other(format!("{other:?}")),
+    };
+    let mut writer = csv::WriterBuilder::new().buffer_capacity(ROWS_BUFFER).from_writer(file);
+    for row in rows {
+        writer.serialize(row).map_err(as_it_was)?;
+    }
+    writer.flush()
+}
+
+/// Rows of about a second of a thousand guests.
+const ROWS_BUFFER: usize = 1 << 16;
 
 fn csv_of<T: Serialize>(rows: &[T]) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -47,3 +47,16 @@ pub(crate) fn write_all(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     }
     file.write_all(bytes)
 }
+
+/// A file whose every write needs space.
+pub(crate) struct Checked(pub(crate) File);
+
+impl Write for Checked {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        write_all(&mut self.0, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

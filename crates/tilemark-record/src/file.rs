@@ -4,22 +4,30 @@ use crate::{error::RecordError, faults};
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
 /// Writes a file aside, syncs it and renames it into its place.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    write_aside(path, bytes).map_err(|source| RecordError::Write { path: path.to_owned(), source })
+    write_in_parts(path, |file| file.write_all(bytes))
 }
 
-fn write_aside(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// The same for what is made while it is written, since it would be large in memory.
+pub(crate) fn write_in_parts(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), RecordError> {
+    write_aside(path, fill).map_err(|source| RecordError::Write { path: path.to_owned(), source })
+}
+
+fn write_aside(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let aside = aside_of(path);
     let written = (|| {
         faults::space()?;
-        let mut file = File::create(&aside)?;
-        faults::write_all(&mut file, bytes)?;
-        file.sync_all()?;
+        let mut file = faults::Checked(File::create(&aside)?);
+        fill(&mut file)?;
+        file.0.sync_all()?;
         faults::space()?;
         fs::rename(&aside, path)?;
         let folder = path.parent().unwrap_or(Path::new("."));

@@ -289,6 +289,9 @@ pub struct PointResult {
     pub ready_s: Option<f64>,
     /// What limits at this step.
     pub limit: Option<LimitResource>,
+    /// What is worth knowing of its figures and voids none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Every load.
     pub loads: Vec<LoadResult>,
 }

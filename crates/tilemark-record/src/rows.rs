@@ -1,4 +1,4 @@
-//! The time lines of a repeat, one row a second: `seconds.csv` and `telemetry.csv`.
+//! The time lines of a repeat, one row a second: `seconds.csv`, `telemetry.csv` and `guests.csv`.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,4 +62,34 @@ pub struct TelemetryRow {
     pub disk_busy_fraction: Option<f64>,
     /// Bytes over the run network in this second.
     pub network_bytes: Option<f64>,
+    /// Part of the second in which guests' threads were ready and waited for a processor, per vCPU: the mean over guests.
+    #[serde(default)]
+    pub run_queue_wait_fraction: Option<f64>,
+}
+
+/// One second of one guest, seen from the host. What was not read is empty.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GuestRow {
+    /// The point, by its index in the plan.
+    pub point: usize,
+    /// Which repeat, counted from 1.
+    pub repeat: u32,
+    /// Which second of the measurement, from 0.
+    pub second: u32,
+    /// Its name, such as `tile-003-web`.
+    pub guest: String,
+    /// Processor seconds that its processes used.
+    pub processor_s: Option<f64>,
+    /// Of these, work of the guest itself.
+    pub guest_work_s: Option<f64>,
+    /// Part of the second in which its threads were ready and waited for a processor, per vCPU.
+    pub run_queue_wait_fraction: Option<f64>,
+    /// Resident memory of its processes, in bytes; pages shared with others count fully.
+    pub resident_bytes: Option<u64>,
+    /// Bytes that it read from disks.
+    pub disk_read_bytes: Option<u64>,
+    /// Bytes that it wrote to disks.
+    pub disk_written_bytes: Option<u64>,
+    /// Bytes over its port of the run network, both ways.
+    pub network_bytes: Option<u64>,
 }

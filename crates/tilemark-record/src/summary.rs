@@ -184,10 +184,18 @@ pub struct Incident {
 }
 
 /// Memory of guests after the measurement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryFigures {
     /// Proportional set size, mean over guests, in MiB.
     pub pss_mib_per_guest: f64,
     /// Largest.
     pub pss_mib_max: f64,
+    /// What all guests together have besides the memory of their templates, which was there before them: proportional set
+    /// sizes without shared memory, in MiB.
+    #[serde(default)]
+    pub own_mib: Option<f64>,
+    /// By how much the memory that the host could give fell from before the guests were started until then, in MiB. Absent for
+    /// native twins: no process of theirs holds a guest's memory.
+    #[serde(default)]
+    pub available_fell_mib: Option<f64>,
 }

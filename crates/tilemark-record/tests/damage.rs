@@ -9,7 +9,11 @@ use tilemark_plan::{
     plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan},
     resolve::{Request, resolve},
 };
-use tilemark_record::{RecordError, RunDirectory};
+use tilemark_record::{
+    RecordError, RunDirectory,
+    rows::{GuestRow, TelemetryRow},
+    summary::{HostFigures, RepeatSummary},
+};
 use tilemark_units::Bytes;
 
 fn plan() -> Plan {
@@ -90,7 +94,75 @@ fn nothing_is_written_where_something_is() {
 fn a_record_of_a_later_version_is_refused_by_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let directory = closed_record(folder.path());
-    directory.write_text("result.json", "{\"schema\": 99}").unwrap();
-    let error = directory.result().unwrap_err();
-    assert!(matches!(error, RecordError::Newer { found: 99, known: 1, .. }), "{error}");
+    for name in ["result.json", "plan.json", "manifest.json"] {
+        directory.write_text(name, "{\"schema\": 99, \"something\": \"else\"}").unwrap();
+    }
+    let errors = [
+        directory.result().unwrap_err(),
+        directory.plan().unwrap_err(),
+        // The manifest says which files are whole: one that cannot be read vouches for nothing.
+        directory.verify().unwrap_err(),
+    ];
+    for (error, name) in errors.iter().zip(["result.json", "plan.json", "manifest.json"]) {
+        let RecordError::Newer { path, found: 99, known: 1 } = error else { panic!("{error}") };
+        assert!(path.ends_with(name), "{error}");
+        assert!(error.remedy().contains("a later one"), "{}", error.remedy());
+    }
+}
+
+fn summary() -> RepeatSummary {
+    RepeatSummary {
+        point: 0,
+        repeat: 1,
+        block: 1,
+        began_unix_ms: 0,
+        backend: Backend::Native,
+        loads: Vec::new(),
+        host: HostFigures::default(),
+        incidents: Vec::new(),
+        memory: None,
+    }
+}
+
+#[test]
+fn rows_of_guests_are_read_back_and_a_changed_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
+    let row = |second, guest: &str| GuestRow {
+        second,
+        guest: guest.to_owned(),
+        processor_s: Some(0.5),
+        network_bytes: (second > 0).then_some(1_000),
+        ..GuestRow::default()
+    };
+    let rows =
+        [row(0, "tile-001-web"), row(0, "tile-002-web"), row(1, "tile-001-web"), row(1, "tile-002-web")];
+    let files = directory.repeat(0, 1).unwrap();
+    assert_eq!(files.guest_seconds().unwrap(), [], "a record from before they were kept has none");
+    files.write(&summary(), &[], &[TelemetryRow::default()], rows.clone().into_iter(), &[]).unwrap();
+    directory.close().unwrap();
+    directory.verify().unwrap();
+    assert_eq!(files.guest_seconds().unwrap(), rows);
+    let path = files.path().join("guests.csv");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("0.5", "0.6", 1)).unwrap();
+    let error = directory.verify().unwrap_err();
+    assert!(matches!(&error, RecordError::Damaged { path, .. } if path.ends_with("guests.csv")), "{error}");
+}
+
+#[test]
+fn telemetry_from_before_a_column_was_added_is_read_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
+    let files = directory.repeat(0, 1).unwrap();
+    let row = TelemetryRow { run_queue_wait_fraction: Some(0.25), ..TelemetryRow::default() };
+    files.write(&summary(), &[], &[row], std::iter::empty(), &[]).unwrap();
+    assert_eq!(files.telemetry().unwrap()[0].run_queue_wait_fraction, Some(0.25));
+    let path = files.path().join("telemetry.csv");
+    let text = fs::read_to_string(&path).unwrap();
+    // It is the last one.
+    let older: Vec<&str> = text.lines().map(|line| line.rsplit_once(',').unwrap().0).collect();
+    assert!(!older[0].contains("run_queue_wait_fraction"), "{text}");
+    fs::write(&path, older.join("\n")).unwrap();
+    assert_eq!(files.telemetry().unwrap(), [TelemetryRow::default()]);
 }

@@ -30,7 +30,9 @@ use tilemark_agent_protocol::{
 use tilemark_guests::{
     AgentSession, Backend, GuestError, GuestId, GuestState, Origin, StartMode, TemplateId, fake::FakeBackend,
 };
-use tilemark_host::telemetry::{MemorySecond, PressureSecond, ProcessorSplit, Second, Watched};
+use tilemark_host::telemetry::{
+    MemorySecond, PressureSecond, ProcessorSplit, Pss, Second, Watched, WatchedKind, WatchedSecond,
+};
 use tilemark_plan::{
     parse::Draft,
     plan::{self, AcceleratorVerdict, GuestPlan, Hardware, HostSummary, Pass, Plan, Point},
@@ -80,8 +82,14 @@ impl Watch for FakeWatch {
         times: Times,
         over: &Receiver<()>,
     ) -> HostRead {
-        let names: Vec<String> = watched().into_iter().map(|watched| watched.name).collect();
+        let watched = watched();
+        let names: Vec<String> = watched.iter().map(|watched| watched.name.clone()).collect();
         assert!(names.ends_with(&["tilemark".to_owned()]), "{names:?}");
+        let of_each = || {
+            let one = |watched: &Watched| WatchedSecond { kind: watched.kind, ..quiet_guest(&watched.name) };
+            watched.iter().map(one).collect()
+        };
+        let second = || Second { watched: of_each(), ..quiet_second() };
         let before = self.watched.fetch_add(1, Ordering::Relaxed);
         match self.watching {
             Watching::AbsentAfter(passes) if before == passes => HostRead::default(),
@@ -91,8 +99,8 @@ impl Watch for FakeWatch {
                 HostRead::default()
             }
             _ => HostRead {
-                seconds: (0..times.seconds).map(|_| quiet_second()).collect(),
-                whole: Some(Box::new(Second { seconds: times.seconds.into(), ..quiet_second() })),
+                seconds: (0..times.seconds).map(|_| second()).collect(),
+                whole: Some(Box::new(Second { seconds: times.seconds.into(), ..second() })),
             },
         }
     }
@@ -134,6 +142,23 @@ pub(crate) fn quiet_second() -> Second {
     }
 }
 
+/// One that used half a thread and waited an eighth of its time for it.
+pub(crate) fn quiet_guest(name: &str) -> WatchedSecond {
+    WatchedSecond {
+        name: name.to_owned(),
+        kind: WatchedKind::NativeGuest,
+        threads_used: Some(0.5),
+        threads_used_kernel: Some(0.1),
+        guest_work: Some(0.4),
+        host_for_guest: Some(0.1),
+        run_queue_wait: Some(0.125),
+        resident_bytes: Some(200 << 20),
+        read_bytes: Some(0),
+        written_bytes: Some(4096),
+        pressure: PressureSecond::default(),
+    }
+}
+
 /// Fake guests that the test keeps an eye on, and whose templates may fail or be passed over.
 #[derive(Clone)]
 pub(crate) struct Guests {
@@ -141,11 +166,13 @@ pub(crate) struct Guests {
     pub(crate) template_fails: Option<&'static str>,
     /// What is to be cloned is booted.
     pub(crate) boots_all: bool,
+    /// Each guest has a process.
+    pub(crate) has_processes: bool,
 }
 
 impl Guests {
     pub(crate) fn of(fake: FakeBackend) -> Self {
-        Self { fake: Arc::new(fake), template_fails: None, boots_all: false }
+        Self { fake: Arc::new(fake), template_fails: None, boots_all: false, has_processes: false }
     }
 }
 
@@ -169,7 +196,7 @@ impl Backend for Guests {
         self.fake.connect(guest, within)
     }
     fn processes(&self, guest: GuestId) -> Result<Vec<u32>, GuestError> {
-        self.fake.processes(guest)
+        self.fake.processes(guest).map(|_| self.has_processes.then_some(1).into_iter().collect())
     }
     fn disk_requests(&self, guest: GuestId) -> Result<Option<u64>, GuestError> {
         self.fake.disk_requests(guest)
@@ -201,6 +228,8 @@ pub(crate) struct FakeWorld {
     pub(crate) no_load_process: Option<u32>,
     pub(crate) script: Arc<Script>,
     pub(crate) load_processes: Cell<u32>,
+    /// The size of every process.
+    pub(crate) pss: Option<Pss>,
     /// How long the templates of disks are said to have taken before each pass.
     pub(crate) on_templates: Duration,
 }
@@ -216,6 +245,7 @@ impl FakeWorld {
             no_load_process: None,
             script: Arc::new(script),
             load_processes: Cell::new(0),
+            pss: None,
             on_templates: Duration::ZERO,
         };
         world.with(Guests::of(FakeBackend::new(plan::Backend::Native)))
@@ -268,8 +298,8 @@ impl World for FakeWorld {
         Some((self.disk)(self.load_processes.get()))
     }
 
-    fn pss(&self, _: u32) -> Option<Bytes> {
-        None
+    fn pss(&self, _: u32) -> Option<Pss> {
+        self.pss
     }
 
     fn own_processes(&self) -> Vec<u32> {

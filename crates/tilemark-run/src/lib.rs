@@ -25,6 +25,7 @@ pub mod judge;
 mod keeper;
 pub mod lock;
 pub mod measure;
+mod memory;
 pub mod messaging;
 pub mod password;
 mod pipeline;

@@ -12,7 +12,7 @@ use crate::{
     drive::{self, Driven, Measurement},
     engine::{Teller, Wish, Wishes},
     figures::Figures,
-    services, watch,
+    memory, services, watch,
     wire::{Failure, FailureCode, Progress},
 };
 use std::{
@@ -26,6 +26,7 @@ use tilemark_guests::{
     Backend, GuestError, GuestId, Origin, ReadyGuest, StartMode, TemplateId, Wanted, start_all_ready,
     stop_all,
 };
+use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
     expect,
     plan::{self, GuestPlan, Pass, Plan, Point, SideName},
@@ -56,7 +57,7 @@ pub(crate) trait World {
     /// Free space where data disks and the record are.
     fn disk_available(&self) -> Option<Bytes>;
     /// Proportional memory of a process.
-    fn pss(&self, pid: u32) -> Option<Bytes>;
+    fn pss(&self, pid: u32) -> Option<Pss>;
     /// Who is watched besides the guests: Tilemark itself.
     fn own_processes(&self) -> Vec<u32>;
     /// Puts the data disks of a point's guests in place where they begin with something on them, and says how long
@@ -336,6 +337,7 @@ impl<W: World> Pipeline<'_, W> {
         let modes = started.templates(point)?;
         self.on_templates += modes.took;
         let began = Instant::now();
+        let free_before = world.memory_available();
         let mut guests = started.start(point, &modes)?;
         let ready_s = began.elapsed().as_secs_f64();
         self.event(Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;
@@ -357,7 +359,9 @@ impl<W: World> Pipeline<'_, W> {
             started.stop()?;
             return Ok(None);
         };
-        let memory = memory_of(world, backend, &guests);
+        let free_after = world.memory_available();
+        let memory = memory_of(world, backend, &guests)
+            .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
         let incidents = incidents(backend, &guests, point);
         let consoles = guests.iter().map(|guest| backend.console(guest.id).ok()).collect::<Vec<_>>();
         drop(guests);
@@ -404,7 +408,10 @@ impl<W: World> Pipeline<'_, W> {
         };
         let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
         let telemetry = watch::rows(point.index, pass.repeat, &driven.host.seconds);
-        files.write(&summary, &seconds, &telemetry, &latency).map_err(crate::measure::record_failed)?;
+        let guests = watch::guest_rows(point, pass.repeat, &driven.host.seconds);
+        files
+            .write(&summary, &seconds, &telemetry, guests, &latency)
+            .map_err(crate::measure::record_failed)?;
         self.repeats.push(summary);
         Ok(())
     }
@@ -572,19 +579,14 @@ pub(crate) fn memory_of<W: World>(
     backend: &dyn Backend,
     guests: &[ReadyGuest],
 ) -> Option<MemoryFigures> {
-    let mut sizes = Vec::new();
-    for guest in guests {
+    let read = |guest: &ReadyGuest| -> Option<Vec<Pss>> {
         let processes = backend.processes(guest.id).ok()?;
-        let parts: Vec<Bytes> = processes.iter().filter_map(|pid| world.pss(*pid)).collect();
+        let parts: Vec<Pss> = processes.iter().filter_map(|pid| world.pss(*pid)).collect();
         // A guest of which nothing could be read has an unknown size, and not none.
-        let size: Bytes = (!parts.is_empty()).then(|| parts.into_iter().sum())?;
-        sizes.push(size.as_mib());
-    }
-    let count = sizes.len();
-    (count > 0).then(|| MemoryFigures {
-        pss_mib_per_guest: sizes.iter().sum::<f64>() / count as f64,
-        pss_mib_max: sizes.iter().copied().fold(0.0, f64::max),
-    })
+        (!parts.is_empty()).then_some(parts)
+    };
+    let sizes: Option<Vec<Vec<Pss>>> = guests.iter().map(read).collect();
+    memory::figures(&sizes?)
 }
 
 /// A guest that was to be cloned and was not, or that is gone now.

@@ -17,6 +17,7 @@ use std::{
 };
 use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond};
 use tilemark_guests::fake::{FakeBackend, Fault};
+use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
     expect,
     plan::{Backend, Pass, Plan},
@@ -74,14 +75,23 @@ fn a_ladder_is_climbed_in_the_plans_order_and_every_repeat_is_whole() {
     kept_all_before(&ran, &world, plan().passes.len());
     assert!(matches!(ran.events().first(), Some(Event::Began { .. })));
     assert!(matches!(ran.events().last(), Some(Event::Ended { .. })));
+    let plan = plan();
     for (files, summary) in ran.record.repeats().unwrap().iter().zip(ran.repeats()) {
-        let tiles = plan().points[summary.point].tiles;
+        let tiles = plan.points[summary.point].tiles;
         let load = &summary.loads[0];
         assert_eq!((load.completed, load.guests.len()), (u64::from(tiles) * REQUESTS, tiles as usize));
         let p99 = load.latency_ms.p99.unwrap();
         assert!((p99 - 5.0).abs() < 0.01, "{p99}");
         assert_eq!(summary.host.seconds, 1);
-        assert_eq!((files.seconds().unwrap().len(), files.telemetry().unwrap().len()), (1, 1));
+        let telemetry = files.telemetry().unwrap();
+        assert_eq!((files.seconds().unwrap().len(), telemetry.len()), (1, 1));
+        assert_eq!(telemetry[0].run_queue_wait_fraction, Some(0.125));
+        let of_guests = files.guest_seconds().unwrap();
+        let names: Vec<&str> = of_guests.iter().map(|row| row.guest.as_str()).collect();
+        let planned: Vec<&str> =
+            plan.points[summary.point].guests.iter().map(|guest| guest.name.as_str()).collect();
+        assert_eq!(names, planned);
+        assert!(of_guests.iter().all(|row| row.processor_s == Some(0.5)), "{of_guests:?}");
         let log = fs::read_to_string(files.path().join("latency.hlog")).unwrap();
         assert!(log.contains("Tag=tile-001-web/web"), "{log}");
         assert_eq!(summary.memory, None, "fakes have no memory, and unknown is not none");
@@ -292,6 +302,33 @@ fn a_guest_that_was_to_be_cloned_and_was_booted_is_an_incident_of_its_repeat() {
     }
 }
 
+/// Guests of 100 MiB each on a host that has so much less after each pass.
+fn with_memory(backend: Backend, fell: Bytes) -> Ran {
+    let mut guests = Guests::of(FakeBackend::new(backend));
+    guests.has_processes = true;
+    let mut world = quick().with(guests);
+    world.pss = Some(Pss { bytes: 100 << 20, shared_memory_bytes: Some(0) });
+    world.memory = Box::new(move |passes| Bytes::new((64 << 30) - u64::from(passes) * fell.get()));
+    let request = Request { backends: vec![backend], tiles: Some(vec![1]), ..ladder() };
+    let ran = run(&plan_of(TILE, &request), &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    ran
+}
+
+#[test]
+fn what_guests_take_is_held_against_what_the_host_has_less() {
+    // Two guests a tile: 200 MiB of their own.
+    let notes = |backend, fell_mib| {
+        let ran = with_memory(backend, Bytes::from_mib(fell_mib));
+        judge::judge(&ran.plan(), &ran.repeats()).points[0].notes.clone()
+    };
+    assert_eq!(notes(Backend::Kvm, 205), Vec::<String>::new());
+    let told = notes(Backend::Kvm, 250);
+    assert!(told[0].contains("200 MiB") && told[0].contains("250 MiB"), "{told:?}");
+    assert_eq!(notes(Backend::Emulated, 150).len(), 1);
+    assert_eq!(notes(Backend::Native, 250), Vec::<String>::new(), "twins share no template");
+}
+
 #[test]
 fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
     let mut world = quick();
@@ -367,7 +404,7 @@ fn a_repeat_that_cannot_be_written_is_no_repeat() {
     };
     let no_file = |record: &Path, pass| {
         // The file before the last: what came before it is written.
-        fs::create_dir_all(folder_of(record, pass).join("telemetry.csv")).unwrap();
+        fs::create_dir_all(folder_of(record, pass).join("guests.csv")).unwrap();
     };
     for spoil in [no_folder, no_file] {
         let folder = tempfile::tempdir().unwrap();

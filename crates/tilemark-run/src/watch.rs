@@ -2,12 +2,15 @@
 
 use crate::drive::{HostRead, Times, Watch};
 use std::{
+    collections::HashMap,
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
-use tilemark_host::telemetry::{Sampler, Second, Watched, difference};
+use tilemark_guests::port_name;
+use tilemark_host::telemetry::{Sampler, Second, Watched, WatchedSecond, difference};
+use tilemark_plan::plan::Point;
 use tilemark_record::{
-    rows::TelemetryRow,
+    rows::{GuestRow, TelemetryRow},
     summary::{HostFigures, ProcessorFigures},
 };
 use tilemark_sys::thread::ask_for_fifo;
@@ -85,6 +88,43 @@ fn row(point: usize, repeat: u32, second: u32, read: &Second) -> TelemetryRow {
         pressure_io_some: read.pressure.io.map(|pressure| pressure.some),
         disk_busy_fraction: disk_busy(read),
         network_bytes: network_bytes(read),
+        run_queue_wait_fraction: run_queue_wait(read),
+    }
+}
+
+/// The rows of `guests.csv`, made while they are written: a point may have a thousand guests for many minutes.
+pub(crate) fn guest_rows(point: &Point, repeat: u32, seconds: &[Second]) -> impl Iterator<Item = GuestRow> {
+    let ports: HashMap<&str, String> =
+        point.guests.iter().map(|guest| (guest.name.as_str(), port_name(guest.index))).collect();
+    (0..).zip(seconds).flat_map(move |(second, read)| {
+        let moved: HashMap<&str, u64> = read
+            .interfaces
+            .iter()
+            .map(|port| (port.name.as_str(), port.received_bytes + port.sent_bytes))
+            .collect();
+        let guests = read.watched.iter().filter(|watched| is_guest(watched.kind));
+        let rows = guests.map(|guest| GuestRow {
+            point: point.index,
+            repeat,
+            second,
+            network_bytes: ports.get(guest.name.as_str()).and_then(|port| moved.get(port.as_str())).copied(),
+            ..guest_row(guest, read.seconds)
+        });
+        rows.collect::<Vec<_>>()
+    })
+}
+
+/// What was read of a guest's processes in so many seconds.
+fn guest_row(guest: &WatchedSecond, seconds: f64) -> GuestRow {
+    GuestRow {
+        guest: guest.name.clone(),
+        processor_s: guest.threads_used.map(|threads| threads * seconds),
+        guest_work_s: guest.guest_work.map(|threads| threads * seconds),
+        run_queue_wait_fraction: guest.run_queue_wait,
+        resident_bytes: guest.resident_bytes,
+        disk_read_bytes: guest.read_bytes,
+        disk_written_bytes: guest.written_bytes,
+        ..GuestRow::default()
     }
 }
 
@@ -191,9 +231,9 @@ fn sum_of(seconds: &[Second], of: impl Fn(&Second) -> Option<u64>) -> Option<u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::quiet_second;
+    use crate::fakes::{TILE, ladder, plan_of, quiet_guest, quiet_second};
     use std::sync::mpsc;
-    use tilemark_host::telemetry::ProcessorSplit;
+    use tilemark_host::telemetry::{InterfaceSecond, ProcessorSplit, WatchedKind};
 
     #[test]
     fn a_watch_ends_at_once_when_the_measurement_is_over() {
@@ -220,5 +260,37 @@ mod tests {
         let read = HostRead { seconds, whole: Some(Box::new(with(2.0, 0.02))) };
         let figures = figures(&read, 1 << 30, &[]);
         assert_eq!((figures.seconds, figures.processor.other), (2, 0.02));
+    }
+
+    #[test]
+    fn each_guest_has_a_row_with_what_went_through_its_own_port() {
+        let point = plan_of(TILE, &ladder()).points[0].clone();
+        let port = |index, received_bytes, sent_bytes| InterfaceSecond {
+            name: port_name(index),
+            received_bytes,
+            received_packets: 0,
+            received_drops: 0,
+            sent_bytes,
+            sent_packets: 0,
+            sent_drops: 0,
+        };
+        let guest = |name: &str, kind| WatchedSecond { kind, ..quiet_guest(name) };
+        let read = Second {
+            seconds: 1.5,
+            interfaces: vec![port(1, 5, 6), port(0, 100, 20)],
+            watched: vec![
+                guest("tile-001-web", WatchedKind::QemuGuest),
+                guest("tile-001-idle", WatchedKind::QemuGuest),
+                guest("load", WatchedKind::Load),
+            ],
+            ..quiet_second()
+        };
+        let rows: Vec<GuestRow> = guest_rows(&point, 2, &[read.clone(), read]).collect();
+        let told: Vec<_> = rows.iter().map(|row| (row.second, &*row.guest, row.network_bytes)).collect();
+        let of = |second| [(second, "tile-001-web", Some(120)), (second, "tile-001-idle", Some(11))];
+        assert_eq!(told, [of(0), of(1)].concat());
+        assert_eq!((rows[0].point, rows[0].repeat), (point.index, 2));
+        // Half a thread for one and a half seconds.
+        assert_eq!((rows[0].processor_s, rows[0].run_queue_wait_fraction), (Some(0.75), Some(0.125)));
     }
 }

@@ -26,7 +26,7 @@ use tilemark_guests::{
     Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
     find_qemu,
 };
-use tilemark_host::telemetry::pss_bytes;
+use tilemark_host::telemetry::{self, Pss};
 use tilemark_image::FileName;
 use tilemark_plan::{
     plan::{self, Plan, Point},
@@ -240,8 +240,8 @@ impl World for RealWorld<'_> {
         [&self.folders.state, &self.folders.cache, &self.folders.consoles].into_iter().filter_map(free).min()
     }
 
-    fn pss(&self, pid: u32) -> Option<Bytes> {
-        pss_bytes(pid).ok().map(Bytes::new)
+    fn pss(&self, pid: u32) -> Option<Pss> {
+        telemetry::pss(pid).ok()
     }
 
     fn own_processes(&self) -> Vec<u32> {

@@ -13,7 +13,8 @@ mod sampler;
 mod second;
 
 pub use difference::difference;
-pub use process::pss_bytes;
+pub use parse::Pss;
+pub use process::pss;
 pub use sample::{Sample, Watched, WatchedKind};
 pub use sampler::Sampler;
 pub use second::{

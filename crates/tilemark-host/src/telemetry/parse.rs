@@ -333,9 +333,19 @@ pub fn parse_process_io(text: &[u8]) -> Option<ProcessIo> {
     Some(ProcessIo { read_bytes: field(text, b"read_bytes:")?, written_bytes: field(text, b"write_bytes:")? })
 }
 
-/// Proportional share of resident memory in bytes, from `/proc/PID/smaps_rollup`.
-pub fn parse_smaps_rollup(text: &[u8]) -> Option<u64> {
-    field(text, b"Pss:").map(|kib| kib << 10)
+/// Proportional set size of a process, in bytes: its private memory and its share of what it shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pss {
+    /// All of it.
+    pub bytes: u64,
+    /// Of that, shared memory, such as that of a template; nothing before Linux 5.9.
+    pub shared_memory_bytes: Option<u64>,
+}
+
+/// `/proc/PID/smaps_rollup`.
+pub fn parse_smaps_rollup(text: &[u8]) -> Option<Pss> {
+    let bytes = |key: &[u8]| field(text, key).map(|kib| kib << 10);
+    Some(Pss { bytes: bytes(b"Pss:")?, shared_memory_bytes: bytes(b"Pss_Shmem:") })
 }
 
 /// Processor time of a control group in microseconds; every version 2 group tells it, with or without a controller.
@@ -436,7 +446,9 @@ mod tests {
         assert_eq!(parse_process_io(io), Some(ProcessIo { read_bytes: 5, written_bytes: 6 }));
         let group = b"usage_usec 30\nuser_usec 20\nsystem_usec 10\n";
         assert_eq!(parse_cpu_stat(group), Some(GroupProcessor { used_us: 30, user_us: 20, system_us: 10 }));
-        assert_eq!(parse_smaps_rollup(b"55-7f ---p 0 [rollup]\nRss: 9 kB\nPss: 7 kB\n"), Some(7 << 10));
+        let rollup = b"55-7f ---p 0 [rollup]\nRss: 9 kB\nPss: 7 kB\nPss_Anon: 4 kB\nPss_Shmem: 2 kB\n";
+        let pss = Pss { bytes: 7 << 10, shared_memory_bytes: Some(2 << 10) };
+        assert_eq!(parse_smaps_rollup(rollup), Some(pss));
         let events = parse_vmstat(b"pswpin 1\npswpout 2\noom_kill 3\n").unwrap();
         assert_eq!((events.swap_in_pages, events.swap_out_pages, events.oom_kills), (1, 2, Some(3)));
         let memory = b"MemTotal: 9 kB\nMemAvailable: 8 kB\nSwapTotal: 5 kB\nSwapFree: 4 kB\n";

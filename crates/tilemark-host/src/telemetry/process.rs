@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::files::{Buffer, KeptFile};
 use super::parse::{
-    GroupProcessor, PressureTotals, ProcessIo, TICK_NS, TaskStat, parse_cpu_stat, parse_pressure,
+    GroupProcessor, PressureTotals, ProcessIo, Pss, TICK_NS, TaskStat, parse_cpu_stat, parse_pressure,
     parse_process_io, parse_schedstat, parse_smaps_rollup, parse_statm, parse_task_stat,
 };
 use super::sample::{Used, UsedSource, VcpuKind, VcpuTime, Waits, Watched, WatchedKind, WatchedSample};
@@ -15,14 +15,14 @@ use super::sample::{Used, UsedSource, VcpuKind, VcpuTime, Waits, Watched, Watche
 /// Beyond this many threads, a process's waiting is not read: one reading must stay cheap.
 const THREADS_MAX: usize = 256;
 
-/// Proportional set size of a process, in bytes: its private memory and its share of what it shares.
+/// Proportional set size of a process.
 ///
 /// It walks the whole address space under the process's lock (some 3 ms for 96 MiB, 17 ms for 2 GiB), so it is for
 /// before and after a measurement, never for each second.
 ///
 /// # Errors
 /// Where the process is gone or belongs to somebody else.
-pub fn pss_bytes(pid: u32) -> io::Result<u64> {
+pub fn pss(pid: u32) -> io::Result<Pss> {
     let text = fs::read(format!("/proc/{pid}/smaps_rollup"))?;
     parse_smaps_rollup(&text)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "smaps_rollup without Pss"))
@@ -372,6 +372,6 @@ mod tests {
 
     #[test]
     fn pss_of_this_process_is_some_memory() {
-        assert!(pss_bytes(std::process::id()).unwrap() > 0);
+        assert!(pss(std::process::id()).unwrap().bytes > 0);
     }
 }

@@ -109,6 +109,7 @@ pub(crate) fn point_result(
         pss_mib_per_guest: notes.kept("pss_mib_per_guest", pss),
         ready_s,
         limit: (resource != LimitResource::Unknown).then_some(resource),
+        notes: memory_note(&measured.kept).into_iter().collect(),
         loads,
     }
 }
@@ -264,6 +265,25 @@ fn vs_one_tile(
         estimate(&rates, Scale::Logarithmic, 0).map(|figure| figure.value)
     };
     Ok(throughput(measured)? / throughput(one)?)
+}
+
+/// Guests' own memory and the fall of what is available may be so far apart, as a part of the former, before it is said:
+/// a figure of memory per guest that two ways of counting do not share is no promise.
+const MEMORY_APART_MAX: f64 = 0.05;
+
+/// Says where what guests have by their own count and what the host has less are far apart, over kept repeats.
+fn memory_note(kept: &[&RepeatSummary]) -> Option<String> {
+    let memories = || kept.iter().filter_map(|repeat| repeat.memory.as_ref());
+    let own = mean(&memories().map(|memory| memory.own_mib).collect::<Option<Vec<f64>>>()?)?;
+    let fell = mean(&memories().map(|memory| memory.available_fell_mib).collect::<Option<Vec<f64>>>()?)?;
+    let apart = (fell - own).abs() / own;
+    (apart > MEMORY_APART_MAX).then(|| {
+        format!(
+            "guests have {own:.0} MiB of their own by their proportional set sizes, and the memory available on the host fell by \
+             {fell:.0} MiB: {:.1} % apart. The host's kernel, disks in memory and other programs count in the second only",
+            100.0 * apart
+        )
+    })
 }
 
 fn processor(kept: &[&RepeatSummary]) -> Option<ProcessorFigures> {

@@ -178,7 +178,11 @@ fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
         loads: names.into_iter().map(|name| load(point, name, wobble)).collect(),
         host: host(),
         incidents: vec![],
-        memory: Some(MemoryFigures { pss_mib_per_guest: 90.0, pss_mib_max: 95.0 }),
+        memory: Some(MemoryFigures {
+            pss_mib_per_guest: 90.0,
+            pss_mib_max: 95.0,
+            ..MemoryFigures::default()
+        }),
         ready_s: Some(2.0),
     }
 }
