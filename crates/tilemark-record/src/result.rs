@@ -34,6 +34,9 @@ pub struct RunResult {
     pub cost: Option<Cost>,
     /// For two sides: how they differ.
     pub comparison: Option<Comparison>,
+    /// How throughput grows with tiles, where seven steps or more were measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<ScalingFit>,
     /// Every point that was measured.
     pub points: Vec<PointResult>,
     /// Who measured, where, with what.
@@ -237,6 +240,31 @@ pub enum ComparisonOutcome {
     NoDifference,
     /// There is not enough to say.
     CannotTell,
+}
+
+/// The headline load's throughput against tiles, at one value of what varies, on one backend and side, by the Universal
+/// Scalability Law: throughput(N) = one tile's × N / (1 + contention × (N − 1) + coherence × N × (N − 1)).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScalingFit {
+    /// How its guests exist.
+    pub backend: Backend,
+    /// `a` or `b` where two sides are compared.
+    pub side: Option<SideName>,
+    /// The values of what varies.
+    pub vary: BTreeMap<String, String>,
+    /// Tile counts that it was fitted to.
+    pub tiles: Vec<u32>,
+    /// One tile's throughput by the fit, with its interval; the unit beside.
+    pub one_tile: Throughput,
+    /// What waits in line.
+    pub contention: Figure,
+    /// What must be agreed on between all.
+    pub coherence: Figure,
+    /// Largest part by which a step lies off the curve. Where it is large, the law does not hold here and its parameters mean
+    /// nothing.
+    pub worst_deviation: f64,
+    /// Tiles at which throughput turns; null where it does not within twice the most tiles that were measured.
+    pub peak_tiles: Option<f64>,
 }
 
 /// One step at one value of what varies, on one backend and side.

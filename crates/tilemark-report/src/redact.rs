@@ -71,6 +71,7 @@ impl Scrub {
             sentence,
             cost,
             comparison,
+            scaling,
             points,
             provenance,
             missing,
@@ -94,6 +95,7 @@ impl Scrub {
                 self.text(&mut difference.b);
             }
         }
+        scaling.iter_mut().flat_map(|fit| fit.vary.values_mut()).for_each(|value| self.text(value));
         points.iter_mut().for_each(|point| self.point_result(point));
         self.provenance(provenance);
         missing.values_mut().for_each(|reason| self.text(reason));
@@ -101,6 +103,7 @@ impl Scrub {
 
     fn point_result(&self, point: &mut PointResult) {
         point.repeats_voided.iter_mut().for_each(|void| self.text(&mut void.reason));
+        self.all(&mut point.notes);
         point.vary.values_mut().for_each(|value| self.text(value));
     }
 

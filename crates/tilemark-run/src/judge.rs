@@ -64,6 +64,7 @@ fn result(
         sentence: judged.sentence,
         cost,
         comparison: judged.comparison,
+        scaling: judged.scaling,
         points: judged.points,
         provenance,
         missing: judged.missing,

@@ -1,6 +1,6 @@
 //! What stands below the first screen: time line, bands, fairness, memory, percentiles.
 
-use super::{markup::Markup, messaging, term};
+use super::{markup::Markup, messaging, scaling, term};
 use crate::number::{percent, three, whole};
 use crate::view::{self, Charts, Kind, View};
 use tilemark_plan::scenario::LoopKind;
@@ -22,6 +22,7 @@ pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts) {
     chart(page, "Served by tile", "one band a tile; even bands are fair", "chart-bands");
     chart(page, "Percentiles", "milliseconds, one line a step", "chart-percentiles");
     page.raw("</div>\n");
+    scaling::scaling(page, view);
     fairness(page, view);
     memory(page, view);
     loads(page, view);
@@ -112,6 +113,19 @@ fn memory(page: &mut Markup, view: &View) {
         page.raw("<div class=\"chart absent\"><p>No figures: the record does not say.</p></div>");
     }
     page.raw("</figure></div>\n");
+    notes(page, view);
+}
+
+/// What is worth knowing of points, most of all that two ways of counting memory do not agree.
+fn notes(page: &mut Markup, view: &View) {
+    for (group, point) in
+        view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)))
+    {
+        for note in &point.notes {
+            let text = format!("{} {}: {note}.", view.axis_words(), label(view, group, point));
+            page.element("p", "about", &text);
+        }
+    }
 }
 
 /// Memory per guest against steps.

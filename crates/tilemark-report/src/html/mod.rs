@@ -8,6 +8,7 @@ mod disclosure;
 mod first_screen;
 mod markup;
 mod messaging;
+mod scaling;
 mod steps;
 mod store;
 

@@ -10,7 +10,7 @@ mod timeline;
 mod trust;
 
 pub(crate) use charts::{Charts, charts, outcome_name, shares_shown};
-pub(crate) use groups::{Axis, Group, Kind, View, side_words};
+pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
 pub(crate) use messaging::{LatencyPoint, Messaging, messaging};
 pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, measure_words, p99, table};
 pub(crate) use store::{StoreRow, store};

@@ -14,6 +14,7 @@ mod ladder;
 mod limit;
 mod measured;
 mod points;
+mod scaling;
 mod sides;
 mod validity;
 mod verdict;
@@ -21,7 +22,7 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilemark_plan::plan::{Plan, Point};
-use tilemark_record::result::{Answer, Comparison, Cost, PointResult, Verdict};
+use tilemark_record::result::{Answer, Comparison, Cost, PointResult, ScalingFit, Verdict};
 use tilemark_record::summary::RepeatSummary;
 
 use crate::compare::{ExitVerdict, SideComparison};
@@ -50,6 +51,8 @@ pub struct Judgement {
     pub comparison: Option<Comparison>,
     /// The arithmetic behind `comparison`.
     pub sides: Option<SideComparison>,
+    /// How throughput grows with tiles, where enough steps were measured to say.
+    pub scaling: Vec<ScalingFit>,
     /// Every point of the plan, measured or not.
     pub points: Vec<PointResult>,
     /// Figure by dotted name: why it is null.
@@ -72,6 +75,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let points: Vec<PointResult> =
         measured.iter().map(|point| points::point_result(plan, point, &measured, &mut missing)).collect();
     let answer = ladder::answer(plan, &measured);
+    let scaling = scaling::fits(plan, &measured, &mut missing);
     let cost = cost::cost(plan, &measured, &mut missing);
     let sides = sides::of_plan(plan, &measured, &mut missing);
     let verdict = verdict::verdict(&measured, &answer, sides.as_ref().map(|sides| &sides.arithmetic));
@@ -83,7 +87,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         None => sentence::answer(plan, &answer, &verdict),
     };
     let (comparison, sides) = sides.map(|sides| (sides.comparison, sides.arithmetic)).unzip();
-    Judgement { verdict, answer, sentence, cost, comparison, sides, points, missing }
+    Judgement { verdict, answer, sentence, cost, comparison, sides, scaling, points, missing }
 }
 
 /// Whether a point holds by what was measured of it up to now, for a search; `None` when that cannot be said.

@@ -4,5 +4,6 @@
 
 mod answers;
 mod run;
+mod scaling;
 mod sides;
 mod validity;
