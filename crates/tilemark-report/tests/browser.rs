@@ -57,6 +57,8 @@ fn chromium_draws_every_chart_without_an_error() {
         (fixture::twenty_steps(), 8),
         (fixture::hostile(), 8),
         (fixture::density(), 4),
+        (fixture::messaging(), 8),
+        (fixture::store(), 8),
         (fixture::empty(), 0),
     ];
     for (report, charts) in cases {
