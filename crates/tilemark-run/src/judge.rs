@@ -179,6 +179,11 @@ fn fraction(text: &str) -> Result<f64, Failure> {
 }
 
 impl Compared {
+    /// Whether the comparison can be trusted.
+    pub const fn status(&self) -> VerdictStatus {
+        self.verdict.status
+    }
+
     /// For a person.
     pub fn text(&self) -> String {
         let mut lines = vec![self.comparison.sentence.clone(), String::new()];

@@ -7,6 +7,7 @@ use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
+use tilemark_record::result::VerdictStatus;
 use tilemark_report::{Colour, Style};
 use tilemark_run::{
     conduct::Listener,
@@ -66,6 +67,14 @@ pub(crate) fn refuse_flags(error: &clap::Error, json: bool) -> ExitCode {
         let _ = error.print();
     }
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
+
+/// What a command that finished exits with: 5 says that its figures are not to be trusted.
+pub(crate) const fn exit_code(status: VerdictStatus) -> u8 {
+    match status {
+        VerdictStatus::Trusted => 0,
+        VerdictStatus::NotTrusted | VerdictStatus::CannotTell => 5,
+    }
 }
 
 /// Prints the one document of `--json`.

@@ -6,8 +6,11 @@
 mod common;
 
 use common::{Home, Said, TILEMARK, is_root, skipped};
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
-use tilemark_record::RunDirectory;
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
+use tilemark_record::{
+    RunDirectory,
+    result::{Answer, Limit, LimitResource, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus},
+};
 
 const SCENARIO: &str = r#"
 schema = 1
@@ -165,9 +168,38 @@ fn scenario_files_with_mistakes_name_the_key_or_the_line() {
 
 /// A closed record in this home; the figures in it are none.
 fn record(home: &Home) -> PathBuf {
+    record_of(home, "20260101-000000-web")
+}
+
+fn record_of(home: &Home, id: &str) -> PathBuf {
     let plan = home.says(&["plan", "web", "--on", "native", "--json"]).out;
-    let path = home.file("runs/20260101-000000-web/plan.json", &plan);
+    let path = home.file(&format!("runs/{id}/plan.json"), &plan);
     let record = RunDirectory::at(path.parent().unwrap());
+    let limit = Limit { resource: LimitResource::Unknown, evidence: Vec::new() };
+    let result = RunResult {
+        schema: RESULT_SCHEMA,
+        run: id.to_owned(),
+        scenario: "web".to_owned(),
+        preset: None,
+        verdict: Verdict { status: VerdictStatus::CannotTell, reasons: Vec::new() },
+        answer: Answer {
+            backend: None,
+            holds: None,
+            breaks: None,
+            untried: None,
+            vcpus_per_thread: None,
+            limit,
+            none_because: None,
+        },
+        sentence: String::new(),
+        cost: None,
+        comparison: None,
+        scaling: Vec::new(),
+        points: Vec::new(),
+        provenance: Provenance::default(),
+        missing: BTreeMap::new(),
+    };
+    record.write_json("result.json", &result).unwrap();
     record.events().unwrap().append(&tilemark_record::Event::Interrupted).unwrap();
     record.close().unwrap();
     record.path().to_owned()
@@ -189,6 +221,20 @@ fn a_record_with_a_changed_byte_is_refused_by_the_name_of_its_file() {
             &Refused { arguments, code: 2, message: &message, remedy: "restore the file from a copy" },
         );
     }
+}
+
+#[test]
+fn a_comparison_that_cannot_tell_is_shown_and_exits_as_one_that_is_not_trusted() {
+    let home = Home::new();
+    let (a, b) = ("20260101-000000-web", "20260102-000000-web");
+    record_of(&home, a);
+    record_of(&home, b);
+    let said = home.says(&["compare", a, b]);
+    assert_eq!(said.code, Some(5), "{said:?}");
+    assert!(said.out.contains("because: the two have no step"), "{said:?}");
+    let said = home.says(&["compare", a, b, "--json"]);
+    assert_eq!((said.code, &said.json()["verdict"]["status"]), (Some(5), &serde_json::json!("cannot-tell")));
+    assert_eq!(home.says(&["compare", a, b, "--exit-verdict"]).code, Some(125), "git bisect skips it");
 }
 
 #[test]

@@ -26,7 +26,11 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
                 Form::Json => screen::print_json(&compared.document),
                 Form::Text => screen::print_text(&compared.text()),
             }
-            ExitCode::from(if arguments.verdict.exit_verdict { compared.exit_verdict } else { 0 })
+            ExitCode::from(if arguments.verdict.exit_verdict {
+                compared.exit_verdict
+            } else {
+                screen::exit_code(compared.status())
+            })
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
-use tilemark_record::{RunDirectory, result::VerdictStatus};
+use tilemark_record::RunDirectory;
 use tilemark_run::{
     judge,
     lock::WhenBusy,
@@ -154,10 +154,7 @@ fn finish(outcome: Result<Measured, Failure>, measuring: &Measuring) -> ExitCode
     let form = Form::of(measuring.json);
     match outcome.and_then(|measured| show(&measured, form).map(|()| measured)) {
         Err(failure) => screen::fail(&failure, form),
-        Ok(measured) => ExitCode::from(match measured.result.verdict.status {
-            VerdictStatus::Trusted => 0,
-            VerdictStatus::NotTrusted | VerdictStatus::CannotTell => 5,
-        }),
+        Ok(measured) => ExitCode::from(screen::exit_code(measured.result.verdict.status)),
     }
 }
 
