@@ -64,6 +64,11 @@ impl Teller {
         let _ = send(&mut stream, message);
     }
 
+    /// What went wrong.
+    pub(crate) fn failed(&self, failure: Failure) {
+        self.tell(&FromEngine::Failed(failure));
+    }
+
     /// How far it is.
     pub(crate) fn progress(&self, progress: Progress) {
         self.tell(&FromEngine::Progress(progress));
@@ -110,7 +115,7 @@ fn converse(program: &Program) -> io::Result<ExitCode> {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(failure) => {
             let code = failure.code.exit_code();
-            teller.tell(&FromEngine::Failed(failure));
+            teller.failed(failure);
             Ok(ExitCode::from(code))
         }
     }

@@ -3,7 +3,7 @@
 use crate::{
     Program,
     conduct::{Afterwards, Listener, conduct},
-    guests_job::{AskGuests, GuestsAnswer},
+    guests_job::{AskGuests, EXECUTE_WITHIN, GuestsAnswer, no_such_guest},
     image_job,
     job::{GuestsJob, GuestsReady, Job, JobDone},
     measure::state_failed,
@@ -126,14 +126,33 @@ fn keepers(places: &Places) -> Vec<StateFolder> {
     StateFolder::all(&places.state).into_iter().filter(keeps).collect()
 }
 
+/// Who may ask them.
+fn need_root(what: &str) -> Result<(), Failure> {
+    crate::need_root(what).map_err(|failure| Failure {
+        message: format!("{what} needs root: root starts them, and they are reached through its folder"),
+        ..failure
+    })
+}
+
+/// An engine answers so soon, but for what it lets a guest do.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
 fn ask(state: &StateFolder, asked: &AskGuests) -> Result<GuestsAnswer, Failure> {
+    let within = match asked {
+        AskGuests::Execute { .. } => EXECUTE_WITHIN + 2 * ANSWERS_WITHIN,
+        AskGuests::List | AskGuests::Console { .. } | AskGuests::Down => ANSWERS_WITHIN,
+    };
     let failed = |error: io::Error| Failure {
         code: FailureCode::HostUnfit,
         message: format!("the engine of {} does not answer", state.path().display()),
-        causes: vec![error.to_string()],
+        causes: vec![match error.kind() {
+            io::ErrorKind::WouldBlock => format!("nothing came within {} s", within.as_secs()),
+            _ => error.to_string(),
+        }],
         remedy: "be root; if its keeper was killed, `tilemark recover` removes what it left".to_owned(),
     };
-    let mut stream = UnixStream::connect(state.socket()).map_err(failed)?;
+    let mut stream = connect(state).map_err(failed)?;
+    stream.set_read_timeout(Some(within)).map_err(failed)?;
     send(&mut stream, asked).map_err(failed)?;
     match Messages::of(stream).receive().map_err(failed)? {
         Some(GuestsAnswer::Failed(failure)) => Err(failure),
@@ -142,15 +161,41 @@ fn ask(state: &StateFolder, asked: &AskGuests) -> Result<GuestsAnswer, Failure> 
     }
 }
 
+/// Waits for an engine that has just begun and has no socket yet.
+fn connect(state: &StateFolder) -> io::Result<UnixStream> {
+    let is_kept = || state.under_way().is_ok_and(|found| found.keeper.is_some_and(|keeper| keeper.lives()));
+    let until = Instant::now() + ANSWERS_WITHIN;
+    loop {
+        match UnixStream::connect(state.socket()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_kept() && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            connected => return connected,
+        }
+    }
+}
+
 /// All guests that are kept, by what was started together.
 pub fn list(places: &Places) -> Result<Vec<GuestsReady>, Failure> {
+    Ok(lists(places)?.into_iter().map(|(_, ready)| ready).collect())
+}
+
+fn lists(places: &Places) -> Result<Vec<(StateFolder, GuestsReady)>, Failure> {
     let mut all = Vec::new();
     for state in keepers(places) {
-        if let GuestsAnswer::List(ready) = ask(&state, &AskGuests::List)? {
-            all.push(*ready);
+        match ask(&state, &AskGuests::List) {
+            Ok(GuestsAnswer::List(ready)) => all.push((state, *ready)),
+            // They went while they were asked.
+            Err(_) if !state.path().exists() => {}
+            Err(failure) => return Err(failure),
+            Ok(_) => return Err(misunderstood()),
         }
     }
     Ok(all)
+}
+
+fn misunderstood() -> Failure {
+    Failure::told(FailureCode::Bug, "the engine gave another answer than was asked for", "report it")
 }
 
 /// What a program in a guest did.
@@ -166,42 +211,27 @@ pub struct Executed {
 
 /// Runs a program in the guest with this name.
 pub fn execute(places: &Places, guest: &str, arguments: &[String]) -> Result<Executed, Failure> {
+    need_root("running a program in a guest")?;
     let asked = AskGuests::Execute { guest: guest.to_owned(), arguments: arguments.to_vec() };
     match ask(&keeper_of(places, guest)?, &asked)? {
         GuestsAnswer::Executed { code, output, error } => Ok(Executed { code, output, error }),
-        _ => Err(Failure::told(
-            FailureCode::Bug,
-            "the engine gave another answer than was asked for",
-            "report it",
-        )),
+        _ => Err(misunderstood()),
     }
 }
 
 /// Where the console of the guest with this name is written.
 pub fn console(places: &Places, guest: &str) -> Result<PathBuf, Failure> {
+    need_root("reading a guest's console")?;
     match ask(&keeper_of(places, guest)?, &AskGuests::Console { guest: guest.to_owned() })? {
         GuestsAnswer::Console(path) => Ok(path),
-        _ => Err(Failure::told(
-            FailureCode::Bug,
-            "the engine gave another answer than was asked for",
-            "report it",
-        )),
+        _ => Err(misunderstood()),
     }
 }
 
 fn keeper_of(places: &Places, guest: &str) -> Result<StateFolder, Failure> {
-    for state in keepers(places) {
-        if let GuestsAnswer::List(ready) = ask(&state, &AskGuests::List)?
-            && ready.guests.iter().any(|known| known.name == guest)
-        {
-            return Ok(state);
-        }
-    }
-    Err(Failure::told(
-        FailureCode::BadInput,
-        format!("no guest `{guest}`"),
-        "`tilemark guests list` shows them",
-    ))
+    let named = |ready: &GuestsReady| ready.guests.iter().any(|known| known.name == guest);
+    let found = lists(places)?.into_iter().find(|(_, ready)| named(ready));
+    found.map(|(state, _)| state).ok_or_else(|| no_such_guest(guest))
 }
 
 /// Ending hundreds of guests takes some seconds.
@@ -209,13 +239,18 @@ const DOWN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Ends guests and waits until all is gone; tells what was ended.
 pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
+    need_root("ending guests")?;
     let mut ended = Vec::new();
     for state in keepers(places) {
         let name = state.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         if id.is_some_and(|id| id != name) {
             continue;
         }
-        ask(&state, &AskGuests::Down)?;
+        match ask(&state, &AskGuests::Down) {
+            Err(failure) if state.path().exists() => return Err(failure),
+            // Or somebody else has ended them meanwhile.
+            _ => {}
+        }
         let until = Instant::now() + DOWN_WITHIN;
         // The keeper removes the folder as its last deed.
         while state.path().exists() {

@@ -1,7 +1,7 @@
 //! `guests up`: guests that stay until they are asked to go.
 //!
-//! The engine starts them, tells when they are ready, and then answers other commands over a socket in its
-//! state folder. It holds no lock: what it keeps counts as foreign load for a measured run.
+//! The engine starts them, tells when they are ready, and answers other commands over a socket in its state
+//! folder, also while it starts them. It holds no lock: what it keeps counts as foreign load for a measured run.
 
 use crate::{
     Program,
@@ -15,14 +15,18 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    io,
     os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
-    thread,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        mpsc::{self, Sender},
+    },
+    thread::{self, Scope},
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
-use tilemark_guests::{Backend, ReadyGuest as Ready, describe};
+use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
 use tilemark_plan::plan::Point;
 use tilemark_units::Span;
 
@@ -72,7 +76,7 @@ pub(crate) enum GuestsAnswer {
 /// Guests are idle for so long before their memory is read.
 const IDLE: Duration = Duration::from_secs(10);
 /// A program in a guest may take so long.
-const EXECUTE_WITHIN: Duration = Duration::from_secs(600);
+pub(crate) const EXECUTE_WITHIN: Duration = Duration::from_secs(600);
 
 /// Starts guests, tells, and keeps them until they are asked to go.
 pub(crate) fn up(
@@ -91,27 +95,62 @@ pub(crate) fn up(
     let state = StateFolder::at(&job.state);
     let under_way = state.under_way().map_err(crate::measure::state_failed)?;
     let world = RealWorld::new(program, folders, under_way.cgroup)?;
-    let point = &job.point;
-    let backend = world.backend(point)?;
+    let backend = world.backend(&job.point)?;
     let listener = UnixListener::bind(state.socket()).map_err(crate::measure::state_failed)?;
+    let answering =
+        Answering { id: &under_way.id, point: &job.point, backend, teller, standing: OnceLock::new() };
+    let (ask_down, down) = mpsc::channel();
+    thread::scope(|scope| {
+        let (listener, answering) = (&listener, &answering);
+        // However the guests come to their end: nobody is answered any more.
+        let _closing = Closing(listener);
+        scope.spawn(move || answer_all(scope, listener, answering, &ask_down));
+        let mut started = Started::new(backend);
+        let standing = stand(&world, job, answering, &mut started, wishes)?;
+        if wishes.now() != Wish::GoOn {
+            started.stop()?;
+            return Err(ended_early("Ctrl-C"));
+        }
+        let ready = standing.ready.clone();
+        // Before it is told: whoever hears of it may ask at once.
+        let _ = answering.standing.set(standing);
+        told(JobDone::Guests(Box::new(ready)));
+        // It fails when nobody can ask any more, and then there is nothing to wait for.
+        let _ = down.recv();
+        // What a program in one of them is still doing breaks off with it.
+        started.stop()
+    })
+}
 
+/// Starts all guests, and reads their memory if that was wanted.
+fn stand(
+    world: &RealWorld<'_>,
+    job: &GuestsJob,
+    answering: &Answering<'_>,
+    started: &mut Started<'_>,
+    wishes: &Wishes,
+) -> Result<Standing, Failure> {
+    let Answering { id, point, backend, teller, .. } = answering;
     let doing = format!("starting {} guests", point.guests.len());
     teller.progress(Progress { doing, seconds_done: 0.0, seconds_expected: 10.0 });
-    let mut started = Started::new(backend);
     let modes = started.templates(point)?;
     let template_stood = Instant::now();
     let mut guests = started.start(point, &modes)?;
-    let mut ready = describe_all(&under_way.id, point, backend, &mut guests, template_stood)?;
+    let mut ready = describe_all(id, point, *backend, &mut guests, template_stood)?;
     ready.template_seconds = modes.seconds();
     if job.read_memory {
-        ready.pss_mib_per_guest = read_memory(&world, backend, &guests, teller, wishes);
+        ready.pss_mib_per_guest = read_memory(world, *backend, &guests, teller, wishes);
     }
-    if wishes.now() != Wish::GoOn {
-        return started.stop();
-    }
-    told(JobDone::Guests(Box::new(ready.clone())));
-    serve(&listener, &ready, backend, point, &mut guests);
-    started.stop()
+    let one = |guest: Ready| OneGuest { id: guest.id, session: Mutex::new(guest.session) };
+    Ok(Standing { ready, guests: guests.into_iter().map(one).collect() })
+}
+
+fn ended_early(by: &str) -> Failure {
+    Failure::told(
+        FailureCode::Interrupted,
+        format!("{by} ended the guests before they were ready"),
+        "nothing is to be done: everything of them was taken away",
+    )
 }
 
 fn read_memory(
@@ -160,6 +199,7 @@ fn describe_all(
             random_hex: random.iter().map(|byte| format!("{byte:02x}")).collect(),
             seconds_to_ready: guest.ready_at.saturating_duration_since(template_stood).as_secs_f64(),
             how: origin_name(backend.origin(guest.id).map_err(guest_failed)?).to_owned(),
+            ended: None,
         });
     }
     let mut seconds: Vec<f64> = seen.iter().map(|guest| guest.seconds_to_ready).collect();
@@ -168,12 +208,13 @@ fn describe_all(
         id: id.to_owned(),
         backend: point.backend,
         hardware: prepare::hardware(),
+        starting: false,
         ready: seen.len() as u32,
-        seconds_to_ready: SecondsToReady {
+        seconds_to_ready: Some(SecondsToReady {
             p50: rank(&seconds, 0.5),
             p99: rank(&seconds, 0.99),
             max: rank(&seconds, 1.0),
-        },
+        }),
         template_seconds: None,
         pss_mib_per_guest: None,
         guests: seen,
@@ -186,52 +227,155 @@ fn rank(sorted: &[f64], part: f64) -> f64 {
     sorted.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
-/// Answers other commands until one asks the guests to go.
-fn serve(
+/// What all who answer other commands know.
+struct Answering<'a> {
+    id: &'a str,
+    point: &'a Point,
+    backend: &'a dyn Backend,
+    teller: &'a Teller,
+    /// The guests, from when they are ready.
+    standing: OnceLock<Standing>,
+}
+
+/// Guests that are ready.
+struct Standing {
+    /// As they were when that was told.
+    ready: GuestsReady,
+    /// In the order of the plan.
+    guests: Vec<OneGuest>,
+}
+
+struct OneGuest {
+    id: GuestId,
+    /// Its agent does one thing at a time.
+    session: Mutex<AgentSession>,
+}
+
+/// Ends the wait for the next who asks when it is dropped.
+struct Closing<'a>(&'a UnixListener);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        // It fails only for what is no socket.
+        let _ = rustix::net::shutdown(self.0, rustix::net::Shutdown::Both);
+    }
+}
+
+/// Answers other commands, each on a thread of its own: a program in one guest holds up nobody else.
+fn answer_all<'scope>(
+    scope: &'scope Scope<'scope, '_>,
     listener: &UnixListener,
-    ready: &GuestsReady,
-    backend: &dyn Backend,
-    point: &Point,
-    guests: &mut [Ready],
+    answering: &'scope Answering<'scope>,
+    ask_down: &Sender<()>,
 ) {
-    let places: BTreeMap<&str, usize> =
-        point.guests.iter().enumerate().map(|(place, guest)| (guest.name.as_str(), place)).collect();
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else { continue };
-        let Ok(writing) = stream.try_clone() else { continue };
-        // Whoever connects and says nothing must not keep others out.
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-        let Ok(Some(asked)) = Messages::of(stream).receive::<AskGuests>() else { continue };
-        let answer = match &asked {
-            AskGuests::List => GuestsAnswer::List(Box::new(ready.clone())),
-            AskGuests::Down => GuestsAnswer::GoingDown,
-            AskGuests::Console { guest } | AskGuests::Execute { guest, .. } => {
-                match places.get(guest.as_str()) {
-                    None => GuestsAnswer::Failed(no_such_guest(guest)),
-                    Some(&place) => about_one(&asked, backend, &mut guests[place]),
-                }
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let ask_down = ask_down.clone();
+                scope.spawn(move || answering.answer(stream, &ask_down));
             }
-        };
-        reply(writing, &answer);
-        if matches!(asked, AskGuests::Down) {
-            return;
+            // What a socket says that was shut down.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+            // Such as too many open files, for a while.
+            Err(_) => thread::sleep(Duration::from_millis(100)),
         }
     }
 }
 
-fn about_one(asked: &AskGuests, backend: &dyn Backend, guest: &mut Ready) -> GuestsAnswer {
-    match asked {
-        AskGuests::Execute { arguments, .. } => execute(guest, arguments),
-        _ => match backend.console(guest.id) {
-            Ok(path) => GuestsAnswer::Console(path),
-            Err(error) => GuestsAnswer::Failed(guest_failed(error)),
-        },
+/// Whoever connects and says or reads nothing is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Answering<'_> {
+    /// Answers one command.
+    fn answer(&self, stream: UnixStream, ask_down: &Sender<()>) {
+        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let _ = stream.set_write_timeout(Some(PATIENCE));
+        let Ok(mut writing) = stream.try_clone() else { return };
+        let Ok(Some(asked)) = Messages::of(stream).receive::<AskGuests>() else { return };
+        let answer = match &asked {
+            AskGuests::List => GuestsAnswer::List(Box::new(self.list())),
+            AskGuests::Down => GuestsAnswer::GoingDown,
+            AskGuests::Console { guest } | AskGuests::Execute { guest, .. } => match self.find(guest) {
+                Ok(guest) => self.about_one(&asked, guest),
+                Err(failure) => GuestsAnswer::Failed(failure),
+            },
+        };
+        // Whoever asked may be gone again.
+        let _ = send(&mut writing, &answer);
+        if matches!(asked, AskGuests::Down) {
+            self.go_down(ask_down);
+        }
+    }
+
+    /// The guests as they are now.
+    fn list(&self) -> GuestsReady {
+        let Some(standing) = self.standing.get() else { return self.starting() };
+        let mut now = standing.ready.clone();
+        for (told, guest) in now.guests.iter_mut().zip(&standing.guests) {
+            told.ended = match self.backend.state(guest.id) {
+                Ok(GuestState::Ended(how)) => Some(how),
+                Ok(GuestState::Starting | GuestState::Running) => None,
+                Err(error) => Some(error.to_string()),
+            };
+        }
+        now.ready = now.guests.iter().filter(|guest| guest.ended.is_none()).count() as u32;
+        now
+    }
+
+    fn starting(&self) -> GuestsReady {
+        GuestsReady {
+            id: self.id.to_owned(),
+            backend: self.point.backend,
+            hardware: prepare::hardware(),
+            starting: true,
+            ready: 0,
+            seconds_to_ready: None,
+            template_seconds: None,
+            pss_mib_per_guest: None,
+            guests: Vec::new(),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<&OneGuest, Failure> {
+        let standing = self.standing.get().ok_or_else(|| {
+            Failure::told(
+                FailureCode::HostUnfit,
+                format!("the guests of {} are being started", self.id),
+                "wait until `tilemark guests list` shows them",
+            )
+        })?;
+        let place = self.point.guests.iter().position(|guest| guest.name == name);
+        place.and_then(|place| standing.guests.get(place)).ok_or_else(|| no_such_guest(name))
+    }
+
+    fn about_one(&self, asked: &AskGuests, guest: &OneGuest) -> GuestsAnswer {
+        match asked {
+            AskGuests::Execute { arguments, .. } => execute(&guest.session, arguments),
+            _ => match self.backend.console(guest.id) {
+                Ok(path) => GuestsAnswer::Console(path),
+                Err(error) => GuestsAnswer::Failed(guest_failed(error)),
+            },
+        }
+    }
+
+    fn go_down(&self, ask_down: &Sender<()>) {
+        if self.standing.get().is_some() {
+            // They may be going down already.
+            let _ = ask_down.send(());
+            return;
+        }
+        // A guest that boots cannot be hurried: the keeper takes everything away, as after a second Ctrl-C.
+        let failure = ended_early("`tilemark guests down`");
+        let code = failure.code.exit_code();
+        self.teller.failed(failure);
+        std::process::exit(code.into());
     }
 }
 
-fn execute(guest: &mut Ready, arguments: &[String]) -> GuestsAnswer {
+fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsAnswer {
     let request = Execute { arguments: arguments.to_vec(), within: Span::new(EXECUTE_WITHIN) };
-    match guest.session.ask(&Request::Execute(request), EXECUTE_WITHIN + Duration::from_secs(10)) {
+    let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    match session.ask(&Request::Execute(request), EXECUTE_WITHIN + Duration::from_secs(10)) {
         Ok(Reply::Executed { code, output, error }) => GuestsAnswer::Executed { code, output, error },
         Ok(_) => GuestsAnswer::Failed(Failure::told(
             FailureCode::GuestFailed,
@@ -242,11 +386,6 @@ fn execute(guest: &mut Ready, arguments: &[String]) -> GuestsAnswer {
     }
 }
 
-fn reply(mut stream: UnixStream, answer: &GuestsAnswer) {
-    // Whoever asked may be gone again.
-    let _ = send(&mut stream, answer);
-}
-
-fn no_such_guest(guest: &str) -> Failure {
+pub(crate) fn no_such_guest(guest: &str) -> Failure {
     Failure::told(FailureCode::BadInput, format!("no guest `{guest}`"), "`tilemark guests list` shows them")
 }

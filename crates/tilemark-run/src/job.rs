@@ -114,10 +114,13 @@ pub struct GuestsReady {
     /// Whether the times below are those of hardware.
     #[serde(default)]
     pub hardware: Hardware,
-    /// How many are ready.
+    /// Whether they are still being started: then nothing below is known yet.
+    #[serde(default)]
+    pub starting: bool,
+    /// How many are ready, and live.
     pub ready: u32,
-    /// From the moment the template stood (or, booted, from the first start), in seconds.
-    pub seconds_to_ready: SecondsToReady,
+    /// From the moment the template stood (or, booted, from the first start), in seconds; null while they start.
+    pub seconds_to_ready: Option<SecondsToReady>,
     /// How long the template took, where there was one.
     pub template_seconds: Option<f64>,
     /// Proportional memory of a guest after ten idle seconds, in MiB; null when it was not waited for.
@@ -161,4 +164,6 @@ pub struct ReadyGuest {
     pub seconds_to_ready: f64,
     /// `cloned`, `booted` or `native`.
     pub how: String,
+    /// How it ended, in words; null while it lives.
+    pub ended: Option<String>,
 }

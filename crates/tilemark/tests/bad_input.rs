@@ -303,11 +303,12 @@ fn what_needs_root_says_so_and_the_rest_does_not_need_it() {
     if as_nobody(&home, &["--version"]).is_none_or(|said| said.code != Some(0)) {
         return skipped("setpriv cannot start the program as nobody");
     }
-    let needing: [&[&str]; 6] = [
+    let needing: [&[&str]; 7] = [
         &["run", "web", "--on", "native"],
         &["capacity", "web", "--on", "native"],
         &["ab", "web", "--on", "native"],
         &["guests", "up", "1", "--on", "native"],
+        &["guests", "down"],
         &["image", "build"],
         &["recover"],
     ];
@@ -319,6 +320,16 @@ fn what_needs_root_says_so_and_the_rest_does_not_need_it() {
         assert!(error["message"].as_str().unwrap().contains("needs root"), "{error}");
         assert!(error["remedy"].as_str().unwrap().contains("sudo"), "{error}");
     }
+    for arguments in
+        [&["guests", "exec", "tile-001-idle", "true"][..], &["guests", "console", "tile-001-idle"]]
+    {
+        let said = as_nobody(&home, arguments).unwrap();
+        assert_eq!(said.code, Some(3), "{arguments:?}: {said:?}");
+        assert!(said.error.contains("needs root") && said.error.contains("sudo"), "{said:?}");
+    }
+    let said = as_nobody(&home, &["guests", "list", "--json"]).unwrap();
+    assert_eq!(said.json(), serde_json::json!({ "guests": [] }));
+    assert!(said.error.contains("sudo tilemark guests list"), "none of root's are seen: {said:?}");
     for arguments in [
         &["plan", "web", "--on", "native"][..],
         &["scenarios", "list"],

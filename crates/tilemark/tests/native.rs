@@ -6,7 +6,10 @@
 
 mod common;
 
-use common::real::{Process, Real, keeper_of, kills, moments};
+use common::{
+    TILEMARK,
+    real::{Process, Real, keeper_of, kills, moments},
+};
 use hdrhistogram::{
     Histogram,
     serialization::{
@@ -15,9 +18,13 @@ use hdrhistogram::{
     },
 };
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::{
     collections::BTreeSet,
-    fs, thread,
+    fs,
+    os::unix::process::ExitStatusExt,
+    process::{Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 use tilemark_record::{RunDirectory, result::RunResult};
@@ -265,4 +272,100 @@ fn a_killed_engine_is_named_and_leaves_nothing() {
     let wanted = format!("the engine of {} was ended from outside by signal 9", under_way.id);
     assert!(said.json()["error"]["message"].as_str().unwrap().starts_with(&wanted), "{said:?}");
     real.all_gone(&processes, under_way.cgroup.as_slice());
+}
+
+/// The guests' keeper, and all that came of it.
+fn kept(real: &Real) -> BTreeSet<Process> {
+    let keeper = keeper_of(real).and_then(|under_way| i32::try_from(under_way.keeper?).ok());
+    keeper.map(Process::descendants).unwrap_or_default()
+}
+
+fn words_of(process: &Process) -> Vec<u8> {
+    fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default()
+}
+
+/// Waits for something that comes soon.
+#[track_caller]
+fn soon<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
+    let Some(real) = Real::new() else { return };
+    let mut up = real.start(&["guests", "up", "2", "--on", "native", "--offline", "--json"]);
+    let under_way = up.until("a keeper", keeper_of);
+    let list = || real.home.says(&["guests", "list", "--json"]).json()["guests"].clone();
+    let early = list();
+    assert_eq!((&early[0]["id"], &early[0]["starting"]), (&"guests-1".into(), &true.into()), "{early}");
+    let said = up.said();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let ready = said.json();
+    assert_eq!((&ready["id"], &ready["ready"]), (&"guests-1".into(), &2.into()), "{ready}");
+    for key in ["p50", "p99", "max"] {
+        assert!(ready["seconds_to_ready"][key].as_f64().unwrap() > 0.0, "{ready}");
+    }
+    assert!(ready["pss_mib_per_guest"].as_f64().unwrap() > 0.0, "{ready}");
+    let guests = ready["guests"].as_array().unwrap();
+    for key in ["name", "mac", "address", "machine_id", "random_hex"] {
+        let values: BTreeSet<&str> = guests.iter().map(|guest| guest[key].as_str().unwrap()).collect();
+        assert_eq!(values.len(), 2, "each has a {key} of its own: {ready}");
+    }
+    assert!(guests.iter().all(|guest| guest["random_hex"].as_str().unwrap().len() == 32), "{ready}");
+    assert_eq!(list(), Value::from(vec![ready.clone()]));
+
+    let name = |place: usize| guests[place]["name"].as_str().unwrap();
+    let says = |arguments: &[&str]| real.home.says(&[&["guests"], arguments].concat());
+    let read = says(&["exec", name(1), "--", "cat", "/etc/machine-id"]);
+    assert_eq!(Value::from(read.out.trim()), guests[1]["machine_id"], "{read:?}");
+    assert_eq!(says(&["exec", name(0), "--", "sh", "-c", "exit 3"]).code, Some(3));
+    assert_eq!(says(&["exec", "tile-009-idle", "true"]).code, Some(2));
+
+    // A program that goes on and on holds up neither those who ask something else nor the end.
+    let mut client = Command::new(TILEMARK);
+    client.args(["guests", "exec", name(0), "--", "sleep", "1000"]);
+    client.env("TILEMARK_HOME", real.home.path()).stdin(Stdio::null());
+    let mut client = client.spawn().unwrap();
+    let sleeps = |process: &Process| words_of(process).starts_with(b"sleep\x001000");
+    soon("the program", || kept(&real).iter().any(sleeps).then_some(()));
+    assert_eq!(list()[0]["ready"], 2);
+    assert_eq!(says(&["console", name(0)]).code, Some(0));
+    assert_eq!(says(&["exec", name(1), "true"]).code, Some(0));
+    kill_process(Pid::from_raw(client.id() as i32).unwrap(), Signal::INT).unwrap();
+    assert_eq!(client.wait().unwrap().signal(), Some(Signal::INT.as_raw()), "Ctrl-C just ends it");
+    assert_eq!(list()[0]["ready"], 2);
+
+    // One that has ended is not shown as ready.
+    let processes = kept(&real);
+    let twin = processes.iter().find(|process| words_of(process).starts_with(b"tilemark-agent\0twin"));
+    kill_process(Pid::from_raw(twin.unwrap().pid).unwrap(), Signal::KILL).unwrap();
+    let now = soon("its end", || Some(list()[0].clone()).filter(|now| now["ready"] == 1));
+    let ended = now["guests"].as_array().unwrap().iter().filter(|guest| guest["ended"].is_string());
+    assert_eq!(ended.count(), 1, "{now}");
+    let down = says(&["down", "--json"]);
+    assert_eq!(down.json(), serde_json::json!({ "ended": ["guests-1"] }), "{down:?}");
+    real.all_gone(&processes, under_way.cgroup.as_slice());
+    assert_eq!(list(), serde_json::json!([]));
+}
+
+#[test]
+fn guests_that_are_being_started_can_be_ended_by_another_command() {
+    let Some(real) = Real::new() else { return };
+    let mut up = real.start(&["guests", "up", "1", "--on", "native", "--offline", "--json"]);
+    let under_way = up.until("a keeper", keeper_of);
+    let down = real.home.says(&["guests", "down", "guests-1", "--json"]);
+    assert_eq!(down.json(), serde_json::json!({ "ended": ["guests-1"] }), "{down:?}");
+    let said = up.said();
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let error = &said.json()["error"];
+    assert_eq!(error["code"], "interrupted");
+    assert!(error["message"].as_str().unwrap().starts_with("`tilemark guests down` ended"), "{said:?}");
+    real.all_gone(&BTreeSet::new(), under_way.cgroup.as_slice());
 }

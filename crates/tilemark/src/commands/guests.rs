@@ -54,7 +54,9 @@ fn up(arguments: &GuestsUpArguments) -> ExitCode {
 }
 
 fn described(ready: &GuestsReady) -> String {
-    let seconds = ready.seconds_to_ready;
+    let Some(seconds) = ready.seconds_to_ready else {
+        return format!("{}: {} guests are being started", ready.id, ready.backend.name());
+    };
     let memory = ready.pss_mib_per_guest.map(|mib| format!(", {mib:.1} MiB each")).unwrap_or_default();
     let mut lines = vec![format!(
         "{}: {} {} guests ready in {:.2} s (p50 {:.2}, p99 {:.2}){memory}",
@@ -65,12 +67,10 @@ fn described(ready: &GuestsReady) -> String {
         seconds.p50,
         seconds.p99,
     )];
-    lines.extend(
-        ready
-            .guests
-            .iter()
-            .map(|guest| format!("  {:<20} {:<15} {}  {}", guest.name, guest.address, guest.mac, guest.how)),
-    );
+    lines.extend(ready.guests.iter().map(|guest| {
+        let how = guest.ended.as_ref().map_or(guest.how.clone(), |ended| format!("ended: {ended}"));
+        format!("  {:<20} {:<15} {}  {how}", guest.name, guest.address, guest.mac)
+    }));
     if ready.is_on_emulated_host() {
         lines.push("This host is itself emulated: these times are no measure of anything.".to_owned());
     }
@@ -79,6 +79,11 @@ fn described(ready: &GuestsReady) -> String {
 }
 
 fn list(form: Form) -> ExitCode {
+    if tilemark_run::need_root("guests").is_err() {
+        eprintln!(
+            "Guests are started by root and kept in its folder: `sudo tilemark guests list` shows them."
+        );
+    }
     match guests::list(&places()) {
         Err(failure) => screen::fail(&failure, form),
         Ok(all) => {
