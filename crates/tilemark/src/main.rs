@@ -6,7 +6,7 @@ mod screen;
 
 use arguments::Arguments;
 use clap::Parser;
-use std::process::ExitCode;
+use std::{panic::catch_unwind, process::ExitCode};
 use tilemark_run::Program;
 
 /// What this program carries in itself.
@@ -21,11 +21,16 @@ fn main() -> ExitCode {
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return screen::refuse_flags(&error, given.iter().any(|argument| argument == "--json")),
+        Err(error) => return screen::refuse_flags(&error, &given),
     };
     // A broker has nothing to keep or give back: Ctrl-C may just end it.
     if !matches!(arguments.command, arguments::Command::Broker(_)) {
         tilemark_run::conduct::count_interrupts();
     }
-    commands::dispatch(arguments.command)
+    let done = || commands::dispatch(arguments.command);
+    if screen::asks_verdict(&given) {
+        // What was going on is told by the panic itself.
+        return catch_unwind(done).unwrap_or(ExitCode::from(screen::NO_VERDICT));
+    }
+    done()
 }

@@ -54,11 +54,18 @@ fn explained(failure: &Failure) -> String {
     format!("error: {}{because}{fix}", failure.message)
 }
 
+/// What `--exit-verdict` ends with unless B is no worse (0) or worse (1): `git bisect run` then skips the commit.
+pub(crate) const NO_VERDICT: u8 = 125;
+
+/// Whether the exit code is to be a verdict. A flag that is nearly spelt so was meant so.
+pub(crate) fn asks_verdict(given: &[String]) -> bool {
+    given.iter().any(|argument| argument.starts_with("--exit"))
+}
+
 /// Tells flags that can't be read. Help and version are no failures.
-pub(crate) fn refuse_flags(error: &clap::Error, json: bool) -> ExitCode {
-    if json && error.use_stderr() {
-        let text = error.render().to_string();
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
+    if error.use_stderr() && given.iter().any(|argument| argument == "--json") {
+        let message = complaint(&error.render().to_string());
         print_json(&serde_json::json!({ "error": {
             "code": "bad-input", "message": message, "remedy": "see `tilemark --help`",
         }}));
@@ -66,7 +73,19 @@ pub(crate) fn refuse_flags(error: &clap::Error, json: bool) -> ExitCode {
         // A closed terminal cannot be told anything.
         let _ = error.print();
     }
-    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+    ExitCode::from(match error.use_stderr() {
+        false => 0,
+        true if asks_verdict(given) => NO_VERDICT,
+        true => 2,
+    })
+}
+
+/// What is wrong with the flags: the first line, and the indented ones below it that say which.
+fn complaint(rendered: &str) -> String {
+    let mut lines = rendered.lines();
+    let first = lines.next().unwrap_or_default().trim_start_matches("error: ");
+    let which: Vec<&str> = lines.take_while(|line| line.starts_with(' ')).map(str::trim).collect();
+    if which.is_empty() { first.to_owned() } else { format!("{first} {}", which.join(", ")) }
 }
 
 /// What a command that finished exits with: 5 says that its figures are not to be trusted.

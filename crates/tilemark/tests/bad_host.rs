@@ -7,6 +7,7 @@ mod common;
 
 use common::{Said, TILEMARK, real::Real};
 use std::{collections::BTreeSet, fs, os::unix::fs::FileExt, path::Path, process::Command};
+use tilemark_record::result::RunResult;
 
 const RUN: [&str; 8] = ["run", "web", "--on", "native", "--offline", "--tiles", "1", "--json"];
 
@@ -75,6 +76,35 @@ fn a_full_disk_is_named_and_leaves_nothing() {
     let Some(real) = Real::new() else { return };
     let said = on_a_disk_of(&real, "1m", Fill::All);
     refused(&real, &said, 3, "No space left on device", "TILEMARK_HOME");
+}
+
+/// A mount in the state folder holds it, in a mount namespace of the run's and the test's own.
+#[test]
+fn a_host_that_is_not_as_it_was_is_told_and_recover_mends_it() {
+    let Some(real) = Real::new() else { return };
+    let script = r#"
+        mount --make-rprivate / || exit 99
+        states=$1; shift
+        "$@" & run=$!
+        for _ in $(seq 400); do
+            folder=$(ls -d "$states"/*/ 2>/dev/null) && break
+            sleep 0.05
+        done
+        mkdir "$folder/held" && mount -t tmpfs tilemark-test "$folder/held" || exit 99
+        wait $run"#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(real.home.path().join("state")).arg(TILEMARK);
+    command.args(RUN).args(["--set", "measure.repeats=1", "--set", "measure.warmup=1s"]);
+    command.args(["--set", "measure.length=1s"]).env("TILEMARK_HOME", real.home.path());
+    let said = Said::of(&command.output().unwrap());
+    assert_eq!(said.code, Some(6), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert_eq!(result.provenance.as_it_was, Some(false));
+    assert!(said.error.contains("error: ") && said.error.contains(&result.run), "{said:?}");
+    assert!(said.error.contains("to fix: `tilemark recover`"), "{said:?}");
+    let recovered = real.home.says(&["recover", "--json"]).json();
+    assert_eq!(recovered, serde_json::json!({ "removed": [result.run], "under_way": [] }));
+    real.all_gone(&BTreeSet::new(), &[]);
 }
 
 #[test]

@@ -89,6 +89,38 @@ fn flags_that_cannot_be_read() {
 }
 
 #[test]
+fn a_flag_error_as_json_says_which() {
+    let home = Home::new();
+    for (arguments, message) in [
+        (&["plan", "--json"][..], "the following required arguments were not provided: <SCENARIO>"),
+        (&["compare", "--json"], "the following required arguments were not provided: <A>, <B>"),
+        (
+            &["plan", "web", "--on", "moon", "--json"],
+            "invalid value 'moon' for '--on <ON>' [possible values: auto, kvm, emulated, native]",
+        ),
+    ] {
+        let said = home.says(arguments);
+        assert_eq!(said.json()["error"]["message"], message, "{said:?}");
+    }
+}
+
+/// `git bisect run` takes 1 to 124 for "bad".
+#[test]
+fn what_is_no_verdict_ends_with_125() {
+    let home = Home::new();
+    for arguments in [
+        &["ab", "web", "--exit-verdict", "--frobnicate"][..],
+        &["ab", "web", "--exit-verdit", "--json"],
+        &["compare", "--exit-verdict", "--json"],
+        &["compare", "one", "other", "--exit-verdict"],
+        &["ab", "wob", "--exit-verdict"],
+    ] {
+        assert_eq!(home.says(arguments).code, Some(125), "{arguments:?}");
+    }
+    assert_eq!(home.says(&["ab", "--exit-verdict", "--help"]).code, Some(0), "help is no failure");
+}
+
+#[test]
 fn scenarios_that_cannot_be_resolved() {
     let home = Home::new();
     for (arguments, message, remedy) in [

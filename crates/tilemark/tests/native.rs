@@ -27,7 +27,10 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_record::{RunDirectory, result::RunResult};
+use tilemark_record::{
+    RunDirectory,
+    result::{ComparisonOutcome, RunResult},
+};
 
 /// A one-tile web run of three seconds.
 const RUN: [&str; 12] = [
@@ -368,4 +371,65 @@ fn guests_that_are_being_started_can_be_ended_by_another_command() {
     assert_eq!(error["code"], "interrupted");
     assert!(error["message"].as_str().unwrap().starts_with("`tilemark guests down` ended"), "{said:?}");
     real.all_gone(&BTreeSet::new(), under_way.cgroup.as_slice());
+}
+
+#[test]
+fn two_equal_sides_are_compared_and_too_few_repeats_give_no_verdict() {
+    let Some(real) = Real::new() else { return };
+    let said = real.home.says(&[
+        "ab",
+        "web",
+        "--on",
+        "native",
+        "--offline",
+        "--a",
+        "load.web.rate=300/s",
+        "--b",
+        "load.web.rate=300/s",
+        "--set",
+        "measure.repeats=2",
+        "--set",
+        "measure.warmup=500ms",
+        "--set",
+        "measure.length=1s",
+        "--exit-verdict",
+        "--json",
+    ]);
+    assert_eq!(said.code, Some(125), "{said:?}");
+    assert!(said.error.contains("no difference can be shown by this run"), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let comparison = result.comparison.as_ref().unwrap();
+    assert_eq!(comparison.outcome, ComparisonOutcome::CannotTell);
+    assert!(comparison.differences.is_empty(), "{comparison:?}");
+    for measure in ["web p50", "web p99", "web throughput", "processor time per answer"] {
+        let name = format!("{measure} at 1 tile");
+        let is_there = comparison.measures.iter().any(|measure| measure.name == name);
+        let why_not = result.missing.contains_key(&format!("comparison.{name}"));
+        assert!(is_there || why_not, "no word of {name}: {comparison:?} {:?}", result.missing);
+    }
+    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    record.verify().unwrap();
+    let plan = record.plan().unwrap();
+    assert_eq!((plan.points.len(), record.repeats().unwrap().len()), (2, 4));
+    // Each pair of passes has one of each side.
+    for block in plan.passes.chunks(2) {
+        assert_ne!(plan.points[block[0].point].side, plan.points[block[1].point].side);
+    }
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+#[test]
+fn a_run_keeps_its_time_by_leaving_out_whole_repeats() {
+    let Some(real) = Real::new() else { return };
+    let settings = ["--set", "measure.length=1s", "--set", "measure.repeats=50", "--within"];
+    let refused = real.home.says(&[&RUN[..], &settings, &["soon"]].concat());
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let said = real.home.says(&[&RUN[..], &settings, &["7s"]].concat());
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert!(said.error.contains("whole repeats, to keep the time"), "{said:?}");
+    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    record.verify().unwrap();
+    let repeats = record.repeats().unwrap().len();
+    assert!((1..50).contains(&repeats), "{repeats} repeats");
+    real.all_gone(&BTreeSet::new(), &[]);
 }

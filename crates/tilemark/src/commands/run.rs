@@ -86,20 +86,25 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         return finish(outcome, &arguments.measuring);
     }
     let form = Form::of(arguments.measuring.json);
-    match outcome
-        .and_then(|measured| exit_verdict(&measured, &arguments.verdict).map(|code| (measured, code)))
-    {
+    let judged = outcome.and_then(|measured| {
+        let code = exit_verdict(&measured, &arguments.verdict)?;
+        show(&measured, form)?;
+        Ok((measured, code))
+    });
+    let code = match judged {
         Err(failure) => {
             screen::fail(&failure, form);
-            ExitCode::from(125)
+            screen::NO_VERDICT
         }
-        Ok((measured, code)) => {
-            if let Err(failure) = show(&measured, form) {
-                return screen::fail(&failure, form);
+        Ok((measured, code)) => match not_restored(&measured) {
+            Some(failure) => {
+                screen::fail(&failure, Form::Text);
+                screen::NO_VERDICT
             }
-            ExitCode::from(code)
-        }
-    }
+            None => code,
+        },
+    };
+    ExitCode::from(code)
 }
 
 fn exit_verdict(measured: &Measured, wanted: &ExitVerdict) -> Result<u8, Failure> {
@@ -154,8 +159,28 @@ fn finish(outcome: Result<Measured, Failure>, measuring: &Measuring) -> ExitCode
     let form = Form::of(measuring.json);
     match outcome.and_then(|measured| show(&measured, form).map(|()| measured)) {
         Err(failure) => screen::fail(&failure, form),
-        Ok(measured) => ExitCode::from(screen::exit_code(measured.result.verdict.status)),
+        Ok(measured) => match not_restored(&measured) {
+            // The one document of `--json` is the result; this is told besides.
+            Some(failure) => screen::fail(&failure, Form::Text),
+            None => ExitCode::from(screen::exit_code(measured.result.verdict.status)),
+        },
     }
+}
+
+/// What a run that was measured left behind, if it did.
+fn not_restored(measured: &Measured) -> Option<Failure> {
+    let left = || {
+        Failure::told(
+            FailureCode::NotRestored,
+            format!(
+                "the run {} is over and its folder {} is still there: not everything of it was taken away",
+                measured.result.run,
+                places().state.join(&measured.result.run).display()
+            ),
+            "`tilemark recover` removes what is left; the record is whole",
+        )
+    };
+    (measured.result.provenance.as_it_was == Some(false)).then(left)
 }
 
 fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
