@@ -1,14 +1,19 @@
 //! `tilemark load`: a load alone, against any address, from the caller's own network.
 
 use crate::{
-    Program,
+    Program, conduct,
     drive::LoadProcess,
     figures::Told,
     wire::{Failure, FailureCode},
     world::AgentProcess,
 };
 use serde::Serialize;
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamWork};
 use tilemark_plan::{plan::Demand, scenario::Arrival, workload::WebParameters};
 use tilemark_record::result::{LatencyMs, LatenessUs, Verdict, VerdictStatus};
@@ -70,7 +75,7 @@ const SENDER_BUSY_MAX: f64 = 0.8;
 /// Lateness above this part of the p99 is no longer small beside it; the design's limit.
 const LATENESS_OF_P99_MAX: f64 = 0.1;
 
-/// Sends a web load.
+/// Sends a web load. Ctrl-C ends it, and its figures up to then are no less told.
 pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> {
     let (target, path) = parse_url(&asked.url)?;
     let demand = match asked.rate {
@@ -105,9 +110,56 @@ pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> 
     };
     let mut process = AgentProcess::start(program.agent).map_err(crate::world::load_failed)?;
     process.begin(&job)?;
+    let stop = process.stopper().map_err(crate::world::load_failed)?;
+    let (going_on, over) = mpsc::channel();
+    let (told, end) = thread::scope(|scope| {
+        let end = scope.spawn(move || stop_when_interrupted(&over, stop));
+        let told = hear_all(&mut process, Duration::from_secs(asked.seconds + 60));
+        drop(going_on);
+        (told, end.join().expect("it only waits and sends"))
+    });
+    match (told, end) {
+        (Ok(told), end) => result(asked, target, &demand, &told, end),
+        (Err(failure), End::Whole) => Err(failure),
+        (Err(failure), End::Interrupted) => Err(Failure {
+            causes: vec![failure.message],
+            ..Failure::told(
+                FailureCode::Interrupted,
+                "ended before anything was measured",
+                "nothing is to be done",
+            )
+        }),
+    }
+}
+
+/// How a load came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It lasted as long as it was asked to.
+    Whole,
+    /// Ctrl-C was pressed before.
+    Interrupted,
+}
+
+/// How often it is looked for Ctrl-C.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// Waits until the load is over, and stops it when Ctrl-C is pressed.
+fn stop_when_interrupted(over: &Receiver<()>, stop: impl FnOnce()) -> End {
+    while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(BETWEEN_LOOKS) {
+        if conduct::interrupted() {
+            stop();
+            return End::Interrupted;
+        }
+    }
+    End::Whole
+}
+
+/// All that a load tells, each event at most so long after the one before.
+fn hear_all(process: &mut AgentProcess, within: Duration) -> Result<Told, Failure> {
     let mut told = Told::default();
     loop {
-        match process.next(Duration::from_secs(asked.seconds + 60))? {
+        match process.next(within)? {
             LoadEvent::Failed { message, remedy } => {
                 return Err(Failure::told(FailureCode::HostUnfit, message, remedy));
             }
@@ -115,12 +167,11 @@ pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> 
                 let last = matches!(event, LoadEvent::Done(_));
                 told.outside(event);
                 if last {
-                    break;
+                    return Ok(told);
                 }
             }
         }
     }
-    result(asked, target, &demand, &told)
 }
 
 fn result(
@@ -128,12 +179,16 @@ fn result(
     target: SocketAddr,
     demand: &Demand,
     told: &Told,
+    end: End,
 ) -> Result<AloneResult, Failure> {
     let figures =
         told.of_one_stream(0).map_err(|error| Failure::new(FailureCode::Bug, &error, "report it"))?;
     let errors = figures.counts.failed + figures.counts.wrong;
     let seconds = figures.seconds.max(f64::MIN_POSITIVE);
     let mut reasons: Vec<String> = crate::prepare::emulated_reason().into_iter().collect();
+    if end == End::Interrupted {
+        reasons.push(format!("it was stopped by Ctrl-C after {:.1} of {} s", figures.seconds, asked.seconds));
+    }
     let busy = told.sender_busy().max_fraction;
     if busy > SENDER_BUSY_MAX && asked.rate.is_some() {
         reasons.push(format!("the load used {:.0} % of its processor", busy * 100.0));

@@ -1,11 +1,11 @@
 //! `tilemark data store`: the online store's data as CSV files.
 
 use crate::{
-    conduct::Listener,
+    conduct::{self, Listener},
     wire::{Failure, FailureCode, Progress},
 };
 use serde::Serialize;
-use std::{path::Path, time::Instant};
+use std::{path::Path, sync::atomic::Ordering, time::Instant};
 use tilemark_store_data::{DataSize, Ds2Size, Generator, Manifest, Store, StoreDataError, write_files};
 
 /// Data that was asked for.
@@ -42,18 +42,22 @@ pub(crate) fn generator(request: &StoreDataRequest) -> Result<Generator, Failure
     Generator::new(store, request.threads).map_err(bad_input)
 }
 
-/// Writes the data into files in a folder, new or empty.
+/// Writes the data into files in a folder, new or empty. Ctrl-C ends it, and removes what was written so far.
 pub fn store(
     request: &StoreDataRequest,
     out: &Path,
     listener: &mut dyn Listener,
 ) -> Result<StoreDataWritten, Failure> {
     let generator = generator(request)?;
+    let stop = generator.stop_flag();
     let expected = generator.store().expected_bytes();
     let began = Instant::now();
     let mut table = String::new();
     let (mut finished, mut of_table) = (0, 0);
     let manifest = write_files(&generator, out, |progress| {
+        if conduct::interrupted() {
+            stop.store(true, Ordering::Relaxed);
+        }
         let name = format!("{:?}", progress.table).to_lowercase();
         if name != table {
             (finished, of_table, table) = (finished + of_table, 0, name);
@@ -66,7 +70,9 @@ pub fn store(
     })
     .map_err(|error| {
         let remedy = error.remedy();
-        Failure::new(FailureCode::HostUnfit, &error, remedy)
+        let stopped = matches!(error, StoreDataError::Stopped);
+        let code = if stopped { FailureCode::Interrupted } else { FailureCode::HostUnfit };
+        Failure::new(code, &error, remedy)
     })?;
     let bytes = manifest.tables.iter().map(|table| table.sum.bytes).sum();
     Ok(StoreDataWritten { manifest, bytes, seconds: began.elapsed().as_secs_f64() })

@@ -1,11 +1,19 @@
 //! One measured run at a time: a lock that is held for as long as anything of the run lives.
 
-use crate::wire::{Failure, FailureCode};
-use rustix::fs::{FlockOperation, flock};
+use crate::{
+    conduct,
+    wire::{Failure, FailureCode},
+};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use std::{
     fs::{self, File},
     io::{Read, Seek, Write},
     path::Path,
+    thread,
+    time::Duration,
 };
 
 /// What to do when another run is under way.
@@ -30,27 +38,42 @@ pub fn take(states: &Path, id: &str, when_busy: WhenBusy) -> Result<File, Failur
     fs::create_dir_all(states).map_err(failed)?;
     let mut file =
         File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
-    let operation = match when_busy {
-        WhenBusy::Stop => FlockOperation::NonBlockingLockExclusive,
-        WhenBusy::Wait => FlockOperation::LockExclusive,
-    };
-    match flock(&file, operation) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut holder = String::new();
-            // Without its name the message is poorer, and still right.
-            let _ = file.read_to_string(&mut holder);
-            return Err(Failure::told(
-                FailureCode::HostUnfit,
-                format!("the run {} is under way on this host", holder.trim()),
-                "wait for it with `--wait`, or look at it with `tilemark runs`; one run at a time, so that none \
-                 spoils another's figures",
-            ));
+    loop {
+        // Never held up in the kernel, where Ctrl-C would not be heard.
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) if when_busy == WhenBusy::Wait && !conduct::interrupted() => {
+                thread::sleep(BETWEEN_TRIES);
+            }
+            Err(Errno::WOULDBLOCK) => return Err(busy(&mut file, when_busy)),
+            Err(error) => return Err(failed(error.into())),
         }
-        Err(error) => return Err(failed(error.into())),
     }
     file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{id}")).map_err(failed)?;
     Ok(file)
+}
+
+/// How often one that waits looks again.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+
+fn busy(file: &mut File, when_busy: WhenBusy) -> Failure {
+    let mut holder = String::new();
+    // Without its name the message is poorer, and still right.
+    let _ = file.read_to_string(&mut holder);
+    let under_way = format!("the run {} is under way on this host", holder.trim());
+    match when_busy {
+        WhenBusy::Stop => Failure::told(
+            FailureCode::HostUnfit,
+            under_way,
+            "wait for it with `--wait`, or look at it with `tilemark runs`; one run at a time, so that none \
+             spoils another's figures",
+        ),
+        WhenBusy::Wait => Failure::told(
+            FailureCode::Interrupted,
+            format!("ended while it waited: {under_way}"),
+            "nothing is to be done: nothing was begun",
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -66,5 +89,21 @@ mod tests {
         assert_eq!(failure.code.exit_code(), 3);
         drop(first);
         take(folder.path(), "third", WhenBusy::Stop).unwrap();
+    }
+
+    #[test]
+    fn one_that_waits_has_its_turn_when_the_first_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = take(folder.path(), "first", WhenBusy::Stop).unwrap();
+        let waiting = thread::scope(|scope| {
+            let waiting = scope.spawn(|| take(folder.path(), "second", WhenBusy::Wait));
+            thread::sleep(3 * BETWEEN_TRIES);
+            assert!(!waiting.is_finished(), "the first is not over");
+            drop(first);
+            waiting.join().unwrap()
+        });
+        let _second = waiting.unwrap();
+        let failure = take(folder.path(), "third", WhenBusy::Stop).unwrap_err();
+        assert_eq!(failure.message, "the run second is under way on this host");
     }
 }

@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request, Session};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request, Session, write_frame};
 use tilemark_guests::{
     Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
     find_qemu,
@@ -265,13 +265,14 @@ pub(crate) struct AgentProcess {
 }
 
 impl AgentProcess {
-    /// Starts it in the caller's namespaces and says hello.
+    /// Starts it in the caller's namespaces and says hello. A terminal's Ctrl-C is the caller's alone.
     pub(crate) fn start(agent: &[u8]) -> io::Result<Self> {
         let (ours, its) = UnixStream::pair()?;
         let spawn = Spawn::descriptor(program_in_memory("tilemark-load", agent)?, "tilemark-load")?
             .argument("load")?
             .hand(OwnedFd::from(its.try_clone()?), 0)
             .hand(OwnedFd::from(its), 1)
+            .own_session()
             .dies_with_thread(Signal::KILL);
         let child = spawn.start().map_err(io::Error::other)?;
         ours.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -279,6 +280,15 @@ impl AgentProcess {
         rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
         let session = Session::open(ours, u64::from_ne_bytes(nonce)).map_err(io::Error::other)?;
         Ok(Self { child: Arc::new(child), session })
+    }
+
+    /// A way to end its load early from another thread: what was measured so far is told all the same.
+    pub(crate) fn stopper(&self) -> io::Result<impl FnOnce() + Send + use<>> {
+        let mut stream = self.session.stream().try_clone()?;
+        Ok(move || {
+            // A load process that is gone is found to be so by who listens to it.
+            let _ = write_frame(&mut stream, &Request::StopLoad);
+        })
     }
 }
 

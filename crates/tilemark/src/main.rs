@@ -23,8 +23,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return screen::refuse_flags(&error, &given),
     };
-    // A broker has nothing to keep or give back: Ctrl-C may just end it.
-    if !matches!(arguments.command, arguments::Command::Broker(_)) {
+    if commands::ends_in_order(&arguments.command) {
         tilemark_run::conduct::count_interrupts();
     }
     let done = || commands::dispatch(arguments.command);

@@ -14,11 +14,34 @@ mod report;
 mod run;
 mod scenarios;
 
-use crate::arguments::{Arguments, Command, On};
+use crate::arguments::{Arguments, Command, GuestsCommand, ImageCommand, On};
 use clap::CommandFactory;
 use std::{collections::BTreeMap, process::ExitCode};
 use tilemark_record::places::{Places, Surroundings};
 use tilemark_run::plan_words::Backend;
+
+/// Whether a command hears of Ctrl-C and ends in order. All others have nothing to keep or to give back, and just end.
+pub(crate) fn ends_in_order(command: &Command) -> bool {
+    match command {
+        Command::Quick(_)
+        | Command::Run(_)
+        | Command::Capacity(_)
+        | Command::Ab(_)
+        | Command::Load(_)
+        | Command::Data(_) => true,
+        Command::Guests(command) => matches!(command, GuestsCommand::Up(_)),
+        Command::Image(command) => matches!(command, ImageCommand::Build { .. }),
+        Command::Doctor(_)
+        | Command::Plan(_)
+        | Command::Compare(_)
+        | Command::Report(_)
+        | Command::Runs(_)
+        | Command::Broker(_)
+        | Command::Scenarios(_)
+        | Command::Recover(_)
+        | Command::Completion { .. } => false,
+    }
+}
 
 /// Does what was asked.
 pub(crate) fn dispatch(command: Command) -> ExitCode {

@@ -1,0 +1,106 @@
+//! A web load alone, as people use it: against a server of this test, to its end and until Ctrl-C.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Home, Said, TILEMARK};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// Answers every request alike for as long as the test's process lives.
+struct Server {
+    address: SocketAddr,
+    answered: Arc<AtomicU64>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answered = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&answered);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let counted = Arc::clone(&counted);
+                thread::spawn(move || answer_all(stream, &counted));
+            }
+        });
+        Self { address, answered }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/index.html", self.address)
+    }
+}
+
+/// A connection has one small request at a time: each read is one.
+fn answer_all(mut stream: TcpStream, answered: &AtomicU64) {
+    let mut request = [0; 4096];
+    while matches!(stream.read(&mut request), Ok(1..)) && stream.write_all(ANSWER).is_ok() {
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_web_load_prints_every_figure_that_it_promises() {
+    let server = Server::start();
+    let home = Home::new();
+    let (url, open) = (server.url(), ["--rate", "200", "--arrival", "even"]);
+    for (kind, more) in [("open", &open[..]), ("closed", &[])] {
+        let common = ["load", "web", &url, "--connections", "4", "--seconds", "1", "--json"];
+        let said = home.says(&[&common[..], more].concat());
+        let document = said.json();
+        for key in ["requests_per_s", "errors", "client_cpu_s", "latency_ms", "send_lateness_us", "verdict"] {
+            assert!(document.get(key).is_some(), "no {key} in {document}");
+        }
+        assert_eq!(document["loop"], kind);
+        assert_eq!((&document["errors"], &document["offered"]), (&0.into(), &document["completed"]));
+        assert!(document["requests_per_s"].as_f64().unwrap() > 0.0, "{document}");
+        assert!(document["client_cpu_s"].as_f64().unwrap() > 0.0, "{document}");
+        assert!(document["latency_ms"]["p50"].as_f64().unwrap() > 0.0, "{document}");
+        // What goes as fast as it can has no intended time to be late for.
+        assert_eq!(document["send_lateness_us"]["p50"].is_number(), kind == "open", "{document}");
+        let trusted = document["verdict"]["status"] == "trusted";
+        assert_eq!(said.code, Some(if trusted { 0 } else { 5 }), "{document}");
+    }
+}
+
+/// A terminal sends it to all processes in the foreground, so to whatever the command has started too.
+#[test]
+fn ctrl_c_ends_a_web_load_whose_figures_are_told_all_the_same() {
+    let server = Server::start();
+    let mut command = Command::new(TILEMARK);
+    command.args(["load", "web", &server.url(), "--rate", "500", "--seconds", "3600", "--json"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let child = command.spawn().unwrap();
+    let group = Pid::from_raw(child.id() as i32).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    // Twice as many as there are before the measurement begins.
+    while server.answered.load(Ordering::Relaxed) < 500 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process_group(group, Signal::INT).unwrap();
+    let said = Said::of(&child.wait_with_output().unwrap());
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let document = said.json();
+    assert!(document["completed"].as_u64().unwrap() > 0, "{document}");
+    assert!(document["requests_per_s"].as_f64().unwrap() > 0.0, "{document}");
+    assert_eq!(document["verdict"]["status"], "not-trusted");
+    let reasons = document["verdict"]["reasons"].as_array().unwrap();
+    let is_said = |reason: &serde_json::Value| reason.as_str().unwrap().contains("stopped by Ctrl-C after");
+    assert!(reasons.iter().any(is_said), "{document}");
+}
