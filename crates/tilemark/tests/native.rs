@@ -300,9 +300,20 @@ fn soon<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
     }
 }
 
+/// Guests stay, so a test that fails must end them.
+struct Down<'a>(&'a Real);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        // Where all went well there are none.
+        let _ = self.0.home.command(&["guests", "down"]).output();
+    }
+}
+
 #[test]
 fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     let Some(real) = Real::new() else { return };
+    let _down = Down(&real);
     let mut up = real.start(&["guests", "up", "2", "--on", "native", "--offline", "--json"]);
     let under_way = up.until("a keeper", keeper_of);
     let list = || real.home.says(&["guests", "list", "--json"]).json()["guests"].clone();
@@ -361,6 +372,7 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
 #[test]
 fn guests_that_are_being_started_can_be_ended_by_another_command() {
     let Some(real) = Real::new() else { return };
+    let _down = Down(&real);
     let mut up = real.start(&["guests", "up", "1", "--on", "native", "--offline", "--json"]);
     let under_way = up.until("a keeper", keeper_of);
     let down = real.home.says(&["guests", "down", "guests-1", "--json"]);
