@@ -1,6 +1,7 @@
 //! Queues and consumers.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use crate::connection::ConnectionId;
 use crate::slab::Key;
@@ -37,6 +38,8 @@ pub(crate) struct QueueSettings {
     pub(crate) max_length: Option<u64>,
     pub(crate) max_length_bytes: Option<u64>,
     pub(crate) overflow: Overflow,
+    /// It goes when nobody has used it for so long (`x-expires`).
+    pub(crate) expires: Option<Duration>,
 }
 
 impl QueueSettings {
@@ -60,6 +63,8 @@ pub(crate) struct Queue {
     pub(crate) unacknowledged: u64,
     pub(crate) consumers: Vec<ConsumerId>,
     pub(crate) next_consumer: usize,
+    /// When a tick first found it without a consumer; declaring, getting and consuming start anew.
+    pub(crate) unused_since: Option<Instant>,
     /// Queued for delivery in this turn of the loop.
     pub(crate) dirty: bool,
     /// Publishers that wait until the backlog is shorter.
@@ -81,6 +86,7 @@ impl Queue {
             unacknowledged: 0,
             consumers: Vec::new(),
             next_consumer: 0,
+            unused_since: None,
             dirty: false,
             held_back: Vec::new(),
         }
@@ -153,6 +159,7 @@ mod tests {
             max_length: None,
             max_length_bytes: None,
             overflow: Overflow::DropHead,
+            expires: None,
         };
         let mut queue = Queue::new(b"q"[..].into(), settings, 1);
         for serial in 0..6 {

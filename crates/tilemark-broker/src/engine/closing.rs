@@ -170,6 +170,7 @@ impl Engine {
                 self.touch(id);
             }
         }
+        self.expire_queues();
         self.store.evacuate_if_wasteful();
         self.give_back_memory();
     }

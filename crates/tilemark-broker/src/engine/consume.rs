@@ -79,6 +79,7 @@ impl Engine {
         });
         channel.consumers.push(consumer);
         found.consumers.push(consumer);
+        found.unused_since = None;
         let consumer_tag = ShortStr::new(&tag).expect("it came in as a short string or was generated short");
         self.reply(id, number, no_wait, Method::BasicConsumeOk { consumer_tag });
         self.mark_dirty(queue);
@@ -147,6 +148,7 @@ impl Engine {
     ) -> Result<(), Exception> {
         let queue_id = self.find_queue(id, number, queue)?;
         let Some(queue) = self.queues.get_mut(queue_id) else { return Ok(()) };
+        queue.unused_since = None;
         let Some(entry) = queue.pop(|message| self.store.length(message)) else {
             self.send(id, number, &Method::BasicGetEmpty { reserved_1: ShortStr::default() });
             return Ok(());

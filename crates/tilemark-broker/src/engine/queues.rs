@@ -1,5 +1,7 @@
 //! Declaring, binding, purging and deleting queues.
 
+use std::time::Duration;
+
 use tilemark_amqp::{Method, ReplyCode, ShortStr, Table, Value};
 
 use super::Engine;
@@ -69,7 +71,8 @@ impl Engine {
             let settings = queue_settings(arguments, [durable, exclusive, auto_delete])?;
             self.create_queue(id, name, settings)?
         };
-        let Some(found) = self.queues.get(queue) else { return Ok(()) };
+        let Some(found) = self.queues.get_mut(queue) else { return Ok(()) };
+        found.unused_since = None;
         let name = found.name.clone();
         let message_count = u32::try_from(found.ready.len()).unwrap_or(u32::MAX);
         let consumer_count = u32::try_from(found.consumers.len()).unwrap_or(u32::MAX);
@@ -293,6 +296,22 @@ impl Engine {
         self.resumed.extend(queue.held_back);
     }
 
+    /// Removes the queues that nobody has used for as long as they may be unused; called with each tick.
+    pub(super) fn expire_queues(&mut self) {
+        for id in self.queues.keys() {
+            let Some(queue) = self.queues.get_mut(id) else { continue };
+            let Some(expires) = queue.settings.expires else { continue };
+            if !queue.consumers.is_empty() {
+                queue.unused_since = None;
+                continue;
+            }
+            let since = *queue.unused_since.get_or_insert(self.now);
+            if self.now.duration_since(since) >= expires {
+                self.remove_queue(id);
+            }
+        }
+    }
+
     /// Consumers may still hold messages of a queue that goes; the journal need not keep them for it.
     fn forget_unacknowledged(&mut self, id: QueueId, queue: &Queue) {
         let Some(journal) = &mut self.journal else { return };
@@ -344,6 +363,7 @@ fn queue_settings(arguments: Table<'_>, bits: [bool; 3]) -> Result<QueueSettings
         max_length: None,
         max_length_bytes: None,
         overflow: Overflow::DropHead,
+        expires: None,
     };
     for (name, value) in arguments.entries() {
         let limit = match value {
@@ -353,10 +373,13 @@ fn queue_settings(arguments: Table<'_>, bits: [bool; 3]) -> Result<QueueSettings
         match (name, value) {
             (b"x-max-length", _) if limit.is_some() => settings.max_length = limit,
             (b"x-max-length-bytes", _) if limit.is_some() => settings.max_length_bytes = limit,
+            (b"x-expires", _) if limit.is_some_and(|ms| ms > 0) => {
+                settings.expires = limit.map(Duration::from_millis);
+            }
             (b"x-overflow", Value::Bytes(b"drop-head")) => {}
             (b"x-overflow", Value::Bytes(b"reject-publish")) => settings.overflow = Overflow::RejectPublish,
             (b"x-queue-type", Value::Bytes(b"classic")) | (b"x-queue-mode", _) => {}
-            (b"x-max-length" | b"x-max-length-bytes" | b"x-overflow", _) => {
+            (b"x-max-length" | b"x-max-length-bytes" | b"x-expires" | b"x-overflow", _) => {
                 let text = format!("value of argument '{}' is invalid", shown(name));
                 return Err(Exception::new(ReplyCode::PreconditionFailed, text));
             }

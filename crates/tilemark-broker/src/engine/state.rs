@@ -27,6 +27,8 @@ pub struct Statistics {
     pub connections: u64,
     /// Queues that are declared.
     pub queues: u64,
+    /// Exchanges that clients have declared.
+    pub exchanges: u64,
     /// Messages in queues or with consumers that have not acknowledged them.
     pub messages: u64,
     /// Messages that came in.
@@ -181,6 +183,7 @@ impl Engine {
         Statistics {
             connections: self.connections.len() as u64,
             queues: self.queues.len() as u64,
+            exchanges: self.exchanges.keys().filter(|name| !name.starts_with(b"amq.")).count() as u64,
             messages: self.store.len() as u64,
             memory_bytes: self.memory_bytes(),
             journal_flushes: self.journal.as_ref().map_or(0, Journal::stored),

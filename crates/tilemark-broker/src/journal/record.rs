@@ -1,5 +1,7 @@
 //! Records: length, checksum, kind, fields. Integers are big endian.
 
+use std::time::Duration;
+
 use crate::exchange::ExchangeKind;
 use crate::queue::{Overflow, QueueSettings};
 use tilemark_amqp::Decoder;
@@ -113,9 +115,17 @@ pub(crate) fn put_definition(out: &mut Vec<u8>, definition: &Definition) {
             out.extend_from_slice(&queue.id.to_be_bytes());
             put_bytes(out, &queue.name);
             let rejects = queue.settings.overflow == Overflow::RejectPublish;
-            out.push(u8::from(queue.settings.auto_delete) | u8::from(rejects) << 1);
+            let expires = queue.settings.expires;
+            let bits = u8::from(queue.settings.auto_delete)
+                | u8::from(rejects) << 1
+                | u8::from(expires.is_some()) << 2;
+            out.push(bits);
             put_limit(out, queue.settings.max_length);
             put_limit(out, queue.settings.max_length_bytes);
+            if let Some(expires) = expires {
+                let ms = u64::try_from(expires.as_millis()).expect("it came in as 64 bits");
+                out.extend_from_slice(&ms.to_be_bytes());
+            }
         }
         Definition::Binding(binding) => put_binding(out, BINDING, binding),
     }
@@ -247,6 +257,10 @@ fn queue(from: &mut Decoder<'_>) -> Option<QueueRecord> {
         overflow: if bits & 2 != 0 { Overflow::RejectPublish } else { Overflow::DropHead },
         max_length: limit(from)?,
         max_length_bytes: limit(from)?,
+        expires: match bits & 4 {
+            0 => None,
+            _ => Some(Duration::from_millis(from.long_long().ok()?)),
+        },
     };
     Some(QueueRecord { id, name, settings })
 }
@@ -281,6 +295,7 @@ mod tests {
             max_length: Some(7),
             max_length_bytes: None,
             overflow: Overflow::RejectPublish,
+            expires: Some(Duration::from_secs(90)),
         };
         let definition = Definition::Queue(QueueRecord { id: 9, name: b"q"[..].into(), settings });
         let mut out = Vec::new();

@@ -1,8 +1,12 @@
 //! Exchanges, queues and bindings.
 
-use tilemark_amqp::{Method, Properties, Table};
+use std::time::Duration;
 
-use crate::engine::testing::{Lab, QueueFlags, bind, consume, declare, exchange, get, name, publish};
+use tilemark_amqp::{Method, Properties, Table, TableBuilder};
+
+use crate::engine::testing::{
+    Lab, QueueFlags, bind, consume, declare, declare_with, exchange, get, name, publish,
+};
 
 #[test]
 fn exchanges_of_each_kind_reach_the_queues_they_should() {
@@ -142,9 +146,45 @@ fn declaring_counts_messages_and_consumers() {
 fn an_auto_delete_exchange_ends_with_its_last_binding() {
     let mut lab = Lab::new();
     let client = lab.client();
-    let declare_exchange = Method::ExchangeDeclare {
+    lab.ask(client, &auto_delete_exchange("e"));
+    lab.ask(client, &declare("q", QueueFlags { exclusive: true, ..QueueFlags::default() }));
+    lab.ask(client, &bind("q", "e", ""));
+    lab.engine.disconnect(client);
+    let client = lab.client();
+    lab.refused(client, &exchange_passive("e"), 404);
+}
+
+#[test]
+fn a_queue_that_nobody_uses_expires_and_takes_its_exchange_along() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    let expires = TableBuilder::new().integer("x-expires", 5_000);
+    let declare = declare_with("q", QueueFlags::default(), expires.as_table());
+    lab.ask(client, &auto_delete_exchange("e"));
+    lab.ask(client, &declare);
+    lab.ask(client, &bind("q", "e", ""));
+    let left = |lab: &Lab| (lab.engine.statistics().queues, lab.engine.statistics().exchanges);
+    // A consumer, a get and a declaration are uses.
+    lab.ask(client, &consume("q", "c", true));
+    lab.pass(Duration::from_secs(8));
+    lab.ask(client, &Method::BasicCancel { consumer_tag: name("c"), no_wait: false });
+    for used in [get("q", true), declare] {
+        lab.pass(Duration::from_secs(4));
+        lab.ask(client, &used);
+    }
+    lab.pass(Duration::from_secs(4));
+    lab.pass(Duration::from_secs(4));
+    assert_eq!(left(&lab), (1, 1));
+    lab.pass(Duration::from_secs(1));
+    assert_eq!(left(&lab), (0, 0));
+    let never = TableBuilder::new().integer("x-expires", 0);
+    lab.refused(client, &declare_with("q", QueueFlags::default(), never.as_table()), 406);
+}
+
+fn auto_delete_exchange(exchange: &str) -> Method<'_> {
+    Method::ExchangeDeclare {
         reserved_1: 0,
-        exchange: name("e"),
+        exchange: name(exchange),
         kind: name("fanout"),
         passive: false,
         durable: false,
@@ -152,13 +192,7 @@ fn an_auto_delete_exchange_ends_with_its_last_binding() {
         internal: false,
         no_wait: false,
         arguments: Table::default(),
-    };
-    lab.ask(client, &declare_exchange);
-    lab.ask(client, &declare("q", QueueFlags { exclusive: true, ..QueueFlags::default() }));
-    lab.ask(client, &bind("q", "e", ""));
-    lab.engine.disconnect(client);
-    let client = lab.client();
-    lab.refused(client, &exchange_passive("e"), 404);
+    }
 }
 
 fn exchange_passive(exchange: &str) -> Method<'_> {
