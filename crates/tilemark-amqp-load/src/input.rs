@@ -25,7 +25,7 @@ pub(crate) fn interpret<'a>(frame: &Frame<'a>) -> Result<Notice<'a>, LoadError> 
             return Err(LoadError::Closed { code: reply_code, text: reply_text.to_string() });
         }
         Method::ChannelClose { reply_code, reply_text, .. } => {
-            return Err(channel_closed(reply_code, reply_text.to_string()));
+            return Err(LoadError::ChannelClosed { code: reply_code, text: reply_text.to_string() });
         }
         Method::BasicCancel { consumer_tag, .. } => {
             let text = format!("consumer {consumer_tag} was cancelled: its queue is gone");
@@ -35,11 +35,4 @@ pub(crate) fn interpret<'a>(frame: &Frame<'a>) -> Result<Notice<'a>, LoadError> 
         Method::ConnectionUnblocked {} => Notice::Unblocked,
         method => Notice::Method(method),
     })
-}
-
-fn channel_closed(code: u16, text: String) -> LoadError {
-    match code {
-        405 | 406 => LoadError::DeclaredOtherwise { text },
-        _ => LoadError::ChannelClosed { code, text },
-    }
 }

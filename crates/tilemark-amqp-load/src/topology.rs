@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use tilemark_amqp::{Method, ShortStr, Table};
+use tilemark_amqp::{Method, ShortStr, Table, TableBuilder};
 
 use crate::settings::Mode;
 use crate::{BrokerAddress, LoadError, Session};
+
+/// A queue that nobody uses goes after this and twice our patience: nobody may be slower to start a consumer.
+const UNUSED: Duration = Duration::from_secs(60);
 
 /// Where a publisher sends to.
 #[derive(Clone, Debug)]
@@ -46,12 +49,30 @@ pub(crate) struct Shape {
 }
 
 impl Topology {
-    /// Declares under names that contain `run`; when one fails, those before it are deleted.
+    /// Declares under names that contain `run`; when one fails, those before it are deleted. Queues of a load that is
+    /// killed expire, and so does its exchange. A broker that refuses queues that expire gets them without that.
     pub(crate) fn declare(
         broker: &BrokerAddress,
         patience: Duration,
         run: &str,
         shape: Shape,
+    ) -> Result<Self, LoadError> {
+        match Self::declare_expiring(broker, patience, run, shape, Some(UNUSED + 2 * patience)) {
+            Err(
+                LoadError::ChannelClosed { .. }
+                | LoadError::Closed { .. }
+                | LoadError::DeclaredOtherwise { .. },
+            ) => Self::declare_expiring(broker, patience, run, shape, None),
+            declared => declared,
+        }
+    }
+
+    fn declare_expiring(
+        broker: &BrokerAddress,
+        patience: Duration,
+        run: &str,
+        shape: Shape,
+        expires: Option<Duration>,
     ) -> Result<Self, LoadError> {
         let session = Session::open(broker, patience)?;
         let mut topology = Self {
@@ -63,11 +84,11 @@ impl Topology {
             destinations: destinations(run, shape),
             declared: 0,
         };
-        topology.declare_all(run, shape)?;
+        topology.declare_all(run, shape, expires)?;
         Ok(topology)
     }
 
-    fn declare_all(&mut self, run: &str, shape: Shape) -> Result<(), LoadError> {
+    fn declare_all(&mut self, run: &str, shape: Shape, expires: Option<Duration>) -> Result<(), LoadError> {
         let kind = match shape.mode {
             Mode::Shared => None,
             Mode::Fanout => Some("fanout"),
@@ -77,12 +98,20 @@ impl Topology {
         if let Some(kind) = kind {
             let name = exchange_name(run);
             self.exchange = Some(name.clone());
-            declare_exchange(session, &name, kind, shape.durable)?;
+            declare_exchange(session, &name, kind, shape.durable).inspect_err(|error| {
+                if is_somebody_elses(error) {
+                    self.exchange = None;
+                }
+            })?;
         }
         for (index, queue) in self.queues.iter().enumerate() {
             // Counted before it is tried: an answer may be lost after the broker has declared.
             self.declared = index + 1;
-            declare_queue(session, &queue.name, shape.durable)?;
+            declare_queue(session, &queue.name, shape.durable, expires).inspect_err(|error| {
+                if is_somebody_elses(error) {
+                    self.declared = index;
+                }
+            })?;
             if let Some(exchange) = &self.exchange {
                 let routing_key = &self.destinations[usize::from(queue.group)].routing_key;
                 bind(session, &queue.name, exchange, routing_key)?;
@@ -113,22 +142,27 @@ impl Topology {
             let deleted = session.call(&delete, "delete a queue", |method| {
                 matches!(method, Method::QueueDeleteOk { .. }).then_some(())
             });
-            match deleted {
-                // It went with its last consumer, and this broker says so. That took our channel with it.
-                Err(LoadError::ChannelClosed { code: 404, .. }) => {
-                    *session = Session::open(&self.broker, self.patience)?;
-                }
-                other => other?,
-            }
+            self.unless_gone(deleted, session)?;
         }
         if let Some(exchange) = &self.exchange {
             let exchange = ShortStr::cut(exchange);
             let delete = Method::ExchangeDelete { reserved_1: 0, exchange, if_unused: false, no_wait: false };
-            session.call(&delete, "delete an exchange", |method| {
+            let deleted = session.call(&delete, "delete an exchange", |method| {
                 matches!(method, Method::ExchangeDeleteOk {}).then_some(())
-            })?;
+            });
+            self.unless_gone(deleted, session)?;
         }
         Ok(())
+    }
+
+    /// A queue goes with its last consumer, an exchange with its last queue. A broker that says so by 404 takes our channel
+    /// with it.
+    fn unless_gone(&self, deleted: Result<(), LoadError>, session: &mut Session) -> Result<(), LoadError> {
+        if let Err(LoadError::ChannelClosed { code: 404, .. }) = deleted {
+            *session = Session::open(&self.broker, self.patience)?;
+            return Ok(());
+        }
+        deleted
     }
 }
 
@@ -186,6 +220,20 @@ fn destinations(run: &str, shape: Shape) -> Vec<Destination> {
         .collect()
 }
 
+/// 405 and 406 in answer to a declaration: the name is taken.
+fn taken(error: LoadError) -> LoadError {
+    match error {
+        LoadError::ChannelClosed { code: 405 | 406, text } => LoadError::DeclaredOtherwise { text },
+        error => error,
+    }
+}
+
+/// What was in the way is not ours to delete.
+const fn is_somebody_elses(error: &LoadError) -> bool {
+    matches!(error, LoadError::DeclaredOtherwise { .. })
+}
+
+/// An exchange goes with its last queue, also a durable one: nobody but this load knows it.
 fn declare_exchange(session: &mut Session, name: &str, kind: &str, durable: bool) -> Result<(), LoadError> {
     let declare = Method::ExchangeDeclare {
         reserved_1: 0,
@@ -193,18 +241,31 @@ fn declare_exchange(session: &mut Session, name: &str, kind: &str, durable: bool
         kind: ShortStr::cut(kind),
         passive: false,
         durable,
-        auto_delete: false,
+        auto_delete: true,
         internal: false,
         no_wait: false,
         arguments: Table::default(),
     };
-    session.call(&declare, "declare an exchange", |method| {
-        matches!(method, Method::ExchangeDeclareOk {}).then_some(())
-    })
+    session
+        .call(&declare, "declare an exchange", |method| {
+            matches!(method, Method::ExchangeDeclareOk {}).then_some(())
+        })
+        .map_err(taken)
 }
 
-/// A transient queue goes when its last consumer does, so that even a load that was killed leaves none behind.
-fn declare_queue(session: &mut Session, name: &str, durable: bool) -> Result<(), LoadError> {
+/// A transient queue goes with its last consumer. A durable one, and one whose load was killed before it consumed, go when
+/// nobody has used them for as long as `expires` says. Where the broker does not know that, they stay after a kill.
+fn declare_queue(
+    session: &mut Session,
+    name: &str,
+    durable: bool,
+    expires: Option<Duration>,
+) -> Result<(), LoadError> {
+    let mut arguments = TableBuilder::new();
+    if let Some(expires) = expires {
+        let ms = i64::try_from(expires.as_millis()).unwrap_or(i64::MAX);
+        arguments = arguments.integer("x-expires", ms);
+    }
     let declare = Method::QueueDeclare {
         reserved_1: 0,
         queue: ShortStr::cut(name),
@@ -213,11 +274,13 @@ fn declare_queue(session: &mut Session, name: &str, durable: bool) -> Result<(),
         exclusive: false,
         auto_delete: !durable,
         no_wait: false,
-        arguments: Table::default(),
+        arguments: arguments.as_table(),
     };
-    session.call(&declare, "declare a queue", |method| {
-        matches!(method, Method::QueueDeclareOk { .. }).then_some(())
-    })
+    session
+        .call(&declare, "declare a queue", |method| {
+            matches!(method, Method::QueueDeclareOk { .. }).then_some(())
+        })
+        .map_err(taken)
 }
 
 fn bind(session: &mut Session, queue: &str, exchange: &str, routing_key: &str) -> Result<(), LoadError> {
