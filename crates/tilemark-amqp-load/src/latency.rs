@@ -12,7 +12,7 @@ use rustix::time::{Timespec, clock_gettime};
 use tilemark_amqp::{Properties, PublishBatch, ShortStr};
 
 use crate::director::{Alone, Director};
-use crate::input::interpret;
+use crate::input::{Notice, interpret};
 use crate::publisher::filling;
 use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles};
 use crate::session::{CHANNEL, Moved};
@@ -226,10 +226,11 @@ impl<'a> Sender<'a> {
                     deadline = Instant::now() + self.load.patience;
                 }
                 Moved::WouldBlock if Instant::now() >= deadline => {
-                    return Err(LoadError::Stalled { what: "read", patience: self.load.patience });
+                    return Err(self.session.blockade.error("read", self.load.patience));
                 }
                 Moved::WouldBlock => {
-                    self.session.wait(PollFlags::OUT, Duration::from_millis(100))?;
+                    self.session.wait(PollFlags::IN | PollFlags::OUT, Duration::from_millis(100))?;
+                    self.look_for_complaints()?;
                     self.shared.check_running()?;
                 }
             }
@@ -242,7 +243,11 @@ impl<'a> Sender<'a> {
             return Ok(());
         }
         while let Some(frame) = self.session.inbox.next_frame().map_err(LoadError::Malformed)? {
-            interpret(&frame)?;
+            match interpret(&frame)? {
+                Notice::Blocked(reason) => self.session.blockade.begin(reason),
+                Notice::Unblocked => self.session.blockade.end(),
+                Notice::Method(_) | Notice::Other => {}
+            }
         }
         Ok(())
     }

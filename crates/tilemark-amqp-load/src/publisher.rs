@@ -38,8 +38,6 @@ pub(crate) struct Publisher<'a> {
     /// Publishes since the last commit, and whether one is under way.
     uncommitted: u64,
     committing: bool,
-    blocked_since: Option<(Instant, String)>,
-    blocked: Duration,
 }
 
 /// The body of every message, but for its stamp.
@@ -92,8 +90,6 @@ impl<'a> Publisher<'a> {
             window: ConfirmWindow::new(),
             uncommitted: 0,
             committing: false,
-            blocked_since: None,
-            blocked: Duration::ZERO,
         })
     }
 
@@ -120,7 +116,8 @@ impl<'a> Publisher<'a> {
             self.await_answers()?;
         }
         let cpu_s = cpu_time() - cpu_before;
-        let (publisher, count, refused, blocked) = (self.number, self.sent, self.refused, self.blocked);
+        let (publisher, count, refused) = (self.number, self.sent, self.refused);
+        let blocked = self.session.blockade.total();
         self.session.close()?;
         Ok(Published { publisher, count, refused, cpu_s, blocked })
     }
@@ -202,11 +199,7 @@ impl<'a> Publisher<'a> {
         if Instant::now() < deadline {
             return Ok(());
         }
-        let patience = self.load.patience;
-        match &self.blocked_since {
-            Some((_, reason)) => Err(LoadError::Blocked { reason: reason.clone(), patience }),
-            None => Err(LoadError::Stalled { what, patience }),
-        }
+        Err(self.session.blockade.error(what, self.load.patience))
     }
 
     fn commit(&mut self) -> Result<(), LoadError> {
@@ -245,12 +238,8 @@ impl<'a> Publisher<'a> {
                 }
                 Notice::Method(Method::TxCommitOk {}) => self.committing = false,
                 Notice::Method(method) => return Err(LoadError::Unexpected { method: method.name() }),
-                Notice::Blocked(reason) => self.blocked_since = Some((Instant::now(), reason)),
-                Notice::Unblocked => {
-                    if let Some((since, _)) = self.blocked_since.take() {
-                        self.blocked += since.elapsed();
-                    }
-                }
+                Notice::Blocked(reason) => self.session.blockade.begin(reason),
+                Notice::Unblocked => self.session.blockade.end(),
                 Notice::Other => {}
             }
         }

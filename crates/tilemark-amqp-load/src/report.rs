@@ -49,7 +49,7 @@ pub struct ThroughputReport {
 pub struct LatencyReport {
     /// Messages in the schedule.
     pub scheduled: u64,
-    /// Messages that were sent; fewer than scheduled only when the load ended by an error.
+    /// Messages that were sent; fewer than scheduled only when the load was ended early.
     pub published: u64,
     /// Different messages that were received.
     pub received: u64,

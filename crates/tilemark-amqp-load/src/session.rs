@@ -27,12 +27,45 @@ pub(crate) enum Moved {
     WouldBlock,
 }
 
+/// Whether the broker lets us publish, and for how long it did not (`connection.blocked`).
+#[derive(Debug, Default)]
+pub(crate) struct Blockade {
+    since: Option<(Instant, String)>,
+    before: Duration,
+}
+
+impl Blockade {
+    pub(crate) fn begin(&mut self, reason: String) {
+        self.since.get_or_insert_with(|| (Instant::now(), reason));
+    }
+
+    pub(crate) fn end(&mut self) {
+        if let Some((since, _)) = self.since.take() {
+            self.before += since.elapsed();
+        }
+    }
+
+    /// All the time in which publishers had to wait.
+    pub(crate) fn total(&self) -> Duration {
+        self.before + self.since.as_ref().map_or(Duration::ZERO, |(since, _)| since.elapsed())
+    }
+
+    /// Why the broker did not do `what` in all of our patience.
+    pub(crate) fn error(&self, what: &'static str, patience: Duration) -> LoadError {
+        match &self.since {
+            Some((_, reason)) => LoadError::Blocked { reason: reason.clone(), patience },
+            None => LoadError::Stalled { what, patience },
+        }
+    }
+}
+
 /// An open connection with an open channel.
 #[derive(Debug)]
 pub struct Session {
     stream: TcpStream,
     pub(crate) inbox: Inbox,
     pub(crate) frame_max: usize,
+    pub(crate) blockade: Blockade,
     patience: Duration,
 }
 
@@ -44,7 +77,8 @@ impl Session {
             .map_err(|source| LoadError::Connect { address, source })?;
         stream.set_nodelay(true).map_err(LoadError::Socket)?;
         let inbox = Inbox::new(RECEIVE_BYTES, FRAME_MAX);
-        let mut session = Self { stream, inbox, frame_max: FRAME_MAX, patience };
+        let mut session =
+            Self { stream, inbox, frame_max: FRAME_MAX, blockade: Blockade::default(), patience };
         session.shake_hands(broker)?;
         let open = Method::ChannelOpen { reserved_1: ShortStr::default() };
         session.call(&open, "open a channel", |method| {
@@ -134,15 +168,20 @@ impl Session {
         let deadline = Instant::now() + self.patience;
         loop {
             while let Some(frame) = self.inbox.next_frame().map_err(LoadError::Malformed)? {
-                if let Notice::Method(method) = interpret(&frame)?
-                    && let Some(result) = accept(&method)
-                {
-                    return Ok(result);
+                match interpret(&frame)? {
+                    Notice::Method(method) => {
+                        if let Some(result) = accept(&method) {
+                            return Ok(result);
+                        }
+                    }
+                    Notice::Blocked(reason) => self.blockade.begin(reason),
+                    Notice::Unblocked => self.blockade.end(),
+                    Notice::Other => {}
                 }
             }
             self.wait(PollFlags::IN, deadline.saturating_duration_since(Instant::now()))?;
             if self.receive()? == Moved::WouldBlock && Instant::now() >= deadline {
-                return Err(LoadError::Stalled { what, patience: self.patience });
+                return Err(self.blockade.error(what, self.patience));
             }
         }
     }
@@ -217,7 +256,7 @@ impl Session {
                     deadline = Instant::now() + self.patience;
                 }
                 Moved::WouldBlock if Instant::now() >= deadline => {
-                    return Err(LoadError::Stalled { what: "read", patience: self.patience });
+                    return Err(self.blockade.error("read", self.patience));
                 }
                 Moved::WouldBlock => {
                     self.wait(PollFlags::OUT, deadline.saturating_duration_since(Instant::now()))?;

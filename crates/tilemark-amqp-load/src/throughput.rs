@@ -136,7 +136,7 @@ pub fn throughput_under(
         Some(error) => Err(error),
         None => {
             topology.delete()?;
-            Ok(outcome.report(load))
+            Ok(outcome.report(load, director.is_over()))
         }
     }
 }
@@ -195,6 +195,13 @@ fn drive<'s>(
 /// A thread of the load panics only by a bug of ours, and then so does the load.
 fn join<T>(handle: ScopedJoinHandle<'_, Option<T>>) -> Option<T> {
     handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Says it when fewer messages were published than were asked for.
+fn told_short(load: &ThroughputLoad, published: u64, is_ended: bool) -> Option<String> {
+    let asked = load.count?.saturating_mul(u64::from(load.groups()) * u64::from(load.publishers));
+    let why = if is_ended { "the load was ended" } else { "its time was over: give it more `seconds`" };
+    (published < asked).then(|| format!("only {published} of {asked} messages were published when {why}"))
 }
 
 /// Messages that should come out of a queue.
@@ -263,7 +270,7 @@ pub(crate) fn drain(
 
 impl Outcome {
     #[allow(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-    fn report(mut self, load: &ThroughputLoad) -> ThroughputReport {
+    fn report(mut self, load: &ThroughputLoad, is_ended: bool) -> ThroughputReport {
         let last = self.subscribers.iter().filter_map(|found| found.finished.last_receipt).max();
         let elapsed_s = last.map_or(0.0, |last| (last - self.started).as_secs_f64());
         let published: u64 = self.published.iter().map(|found| found.count).sum();
@@ -283,6 +290,7 @@ impl Outcome {
         for queue in 0..self.queues.len() {
             self.account_for(queue, load, &mut report);
         }
+        report.errors.extend(told_short(load, published, is_ended));
         if elapsed_s > 0.0 {
             let transfers = (report.published + report.received) as f64;
             report.messages_per_s = report.published as f64 / elapsed_s;

@@ -108,12 +108,67 @@ fn the_latency_load_sends_its_whole_schedule() {
     assert_eq!(broker.stop().expect("a good end").queues, 0);
 }
 
+/// One second of a schedule.
+fn schedule(address: SocketAddr, rate: u64) -> LatencyLoad {
+    LatencyLoad {
+        rate,
+        seconds: Duration::from_secs(1),
+        patience: Duration::from_secs(30),
+        ..LatencyLoad::new(BrokerAddress::guest(address))
+    }
+}
+
+#[test]
+fn a_message_lost_by_schedule_is_named_and_stands_in_its_second() {
+    let broker = broker();
+    let relay = harmful(broker.address(), Harm::Drop(500));
+    let settings = LatencyLoad { patience: Duration::from_secs(1), ..schedule(relay, 1000) };
+    let report = latency(&settings).expect("a run");
+    assert_eq!((report.published, report.received, report.lost), (1000, 999, 1));
+    assert_eq!(report.errors, ["message 499 was lost"]);
+    assert_eq!(report.troubles.iter().map(|second| second.lost).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn nothing_is_skipped_while_the_broker_stalls_and_the_latency_tells_of_it() {
+    let broker = broker();
+    // Large enough that the stall reaches back to the sender.
+    let settings =
+        LatencyLoad { size_bytes: 16_384, ..schedule(harmful(broker.address(), Harm::Stall(600)), 2000) };
+    let report = latency(&settings).expect("a run");
+    assert_eq!((report.scheduled, report.published, report.received), (2000, 2000, 2000));
+    assert_eq!((report.lost, report.duplicated, report.reordered, report.damaged), (0, 0, 0, 0));
+    assert!(report.latency_ms.max >= 500.0, "{:?}", report.latency_ms);
+    // Everything that was due in the stall's first half waited for the other half at least.
+    let waited: u64 =
+        report.histograms.iter().map(|second| second.count_between(249_000_000, u64::MAX)).sum();
+    assert!(waited >= 500, "{waited} messages waited");
+}
+
+#[test]
+fn fewer_messages_than_were_asked_for_are_told() {
+    let broker = broker();
+    let asked = ThroughputLoad {
+        seconds: Duration::from_millis(50),
+        publishers: 2,
+        ..load(broker.address(), 1_000_000_000)
+    };
+    let report = throughput(&asked).expect("a run");
+    let expected = format!(
+        "only {} of 2000000000 messages were published when its time was over: give it more `seconds`",
+        report.published
+    );
+    assert_eq!(report.errors, [expected]);
+}
+
 /// What a relay does to the stream of publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Harm {
     Drop(u64),
     Double(u64),
     Damage(u64),
+    /// Half a second in which nothing of the publisher is taken.
+    Stall(u64),
 }
 
 /// A relay in front of a broker that harms one message: a broker with a defect, to whoever connects to it.
@@ -173,6 +228,9 @@ fn relay_publishes(mut from: TcpStream, mut to: TcpStream, harm: Harm, published
                     }
                 }
                 _ => put_frame(&mut out, frame.kind, frame.channel, frame.payload),
+            }
+            if harm == Harm::Stall(number) && is_body {
+                std::thread::sleep(Duration::from_millis(500));
             }
         }
         if to.write_all(&out).is_err() {
@@ -242,6 +300,18 @@ fn a_broker_that_ends_or_blocks_is_named_and_nothing_is_left() {
         ..load(blocking.address(), 50_000)
     };
     let error = throughput(&stuck).unwrap_err();
+    assert!(matches!(&error, LoadError::Blocked { reason, .. } if reason.contains("memory")), "{error}");
+    // So few that all of them are on their way when the broker blocks: only its goodbye waits.
+    let error = throughput(&ThroughputLoad { count: Some(1400), ..stuck }).unwrap_err();
+    assert!(matches!(&error, LoadError::Blocked { .. }), "{error}");
+    let by_schedule = LatencyLoad {
+        ack: 60_000,
+        prefetch: 60_000,
+        size_bytes: 1000,
+        patience: Duration::from_secs(1),
+        ..schedule(blocking.address(), 2000)
+    };
+    let error = latency(&by_schedule).unwrap_err();
     assert!(matches!(&error, LoadError::Blocked { reason, .. } if reason.contains("memory")), "{error}");
     assert_eq!(blocking.stop().expect("a good end").queues, 0);
 
