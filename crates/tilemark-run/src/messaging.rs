@@ -1,13 +1,14 @@
 //! The reference broker and the messaging loads alone: `tilemark broker`, `tilemark load messaging-…`.
 
 use crate::{
-    password,
+    conduct, password,
     wire::{Failure, FailureCode},
 };
 use serde::Serialize;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tilemark_amqp_load::{
-    BrokerAddress, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
+    BrokerAddress, Cue, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad,
+    ThroughputReport, latency_under, throughput_under,
 };
 use tilemark_broker::{BrokerError, Config, serve};
 use tilemark_record::result::{Verdict, VerdictStatus};
@@ -27,6 +28,28 @@ pub fn broker(
     let broker = serve(Config { journal, ..Config::new(listen) }).map_err(failed)?;
     listening(broker.address());
     broker.wait().map(|_| ()).map_err(failed)
+}
+
+/// Leads a load by itself, which Ctrl-C or SIGTERM ends early: what was sent is still received, accounted for and taken
+/// from the broker.
+#[derive(Debug, Default)]
+struct UntilInterrupted(Gauge);
+
+impl Director for UntilInterrupted {
+    fn thread_begins(&self) {}
+
+    fn ready(&self) -> Cue {
+        // One that was interrupted before sends nothing, and says so like any other.
+        Cue::Begin
+    }
+
+    fn is_over(&self) -> bool {
+        conduct::interrupted()
+    }
+
+    fn gauge(&self) -> &Gauge {
+        &self.0
+    }
 }
 
 /// A throughput load that was asked for.
@@ -86,7 +109,7 @@ pub fn throughput(asked: &ThroughputAlone) -> Result<Judged<ThroughputReport>, F
         seconds: Duration::from_secs(asked.seconds),
         ..ThroughputLoad::new(address(&asked.broker)?)
     };
-    let figures = tilemark_amqp_load::throughput(&load).map_err(failed)?;
+    let figures = throughput_under(&load, &UntilInterrupted::default()).map_err(failed)?;
     let verdict = verdict(
         &[
             ("lost", figures.lost),
@@ -124,7 +147,7 @@ pub fn latency(asked: &LatencyAlone) -> Result<Judged<LatencyReport>, Failure> {
         seconds: Duration::from_secs(asked.seconds),
         ..LatencyLoad::new(address(&asked.broker)?)
     };
-    let figures = tilemark_amqp_load::latency(&load).map_err(failed)?;
+    let figures = latency_under(&load, &UntilInterrupted::default()).map_err(failed)?;
     let verdict = verdict(
         &[
             ("lost", figures.lost),
@@ -162,6 +185,11 @@ fn verdict(counts: &[(&str, u64)], errors: &[String]) -> Verdict {
         .map(|(what, count)| format!("{count} messages were {what}"))
         .collect();
     reasons.extend(errors.iter().cloned());
+    if conduct::interrupted() {
+        reasons.push(
+            "it was stopped by Ctrl-C or SIGTERM; the figures are of what was done until then".to_owned(),
+        );
+    }
     reasons.extend(crate::prepare::emulated_reason());
     let status = if reasons.is_empty() { VerdictStatus::Trusted } else { VerdictStatus::NotTrusted };
     Verdict { status, reasons }
