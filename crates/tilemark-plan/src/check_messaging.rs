@@ -49,7 +49,10 @@ pub(crate) fn check(scenario: &Scenario, load: &Load, say: &mut impl FnMut(Strin
         say(format!("load `{name}` acknowledges more rarely than `prefetch` lets messages through"), remedy);
     }
     match messaging.measure {
-        MessagingMeasure::Latency => check_schedule(load, say),
+        MessagingMeasure::Latency => {
+            check_schedule(load, say);
+            check_one_pair(name, messaging, say);
+        }
         MessagingMeasure::Throughput => {
             if messaging.count > 0 && !scenario.measure.warmup.get().is_zero() {
                 let remedy = "write `measure.warmup = \"0s\"`, or leave out `count`";
@@ -73,6 +76,25 @@ fn check_schedule(load: &Load, say: &mut impl FnMut(String, &str)) {
         say(
             format!("load `{name}` measures latency of messages at an `arrival` that is not even"),
             "write `arrival = \"even\"`: its schedule is even",
+        );
+    }
+}
+
+/// Latency has one publisher and one subscriber at one queue. `queues` and `count` are passed over, so that a scenario may
+/// measure both ways.
+fn check_one_pair(name: &str, messaging: &MessagingParameters, say: &mut impl FnMut(String, &str)) {
+    let as_default = MessagingParameters::default();
+    let asked = [
+        ("publishers", messaging.publishers != as_default.publishers),
+        ("subscribers", messaging.subscribers != as_default.subscribers),
+        ("mode", messaging.mode != as_default.mode),
+        ("confirms", messaging.confirms != as_default.confirms),
+        ("transactions", messaging.transactions != as_default.transactions),
+    ];
+    for (setting, _) in asked.iter().filter(|(_, is_asked)| *is_asked) {
+        say(
+            format!("load `{name}` measures latency, which knows no `{setting}`"),
+            "leave it out, or measure throughput only: where a scenario varies `measure`, write `vary.measure.values = [\"throughput\"]`",
         );
     }
 }
@@ -124,6 +146,11 @@ mod tests {
             ("", latency, "", "has no such rate"),
             ("rate = \"0.5/s\"\narrival = \"even\"", latency, "", "has no such rate"),
             ("rate = \"1000/s\"", latency, "", "arrival"),
+            (schedule, "measure = \"latency\"\npublishers = 2", "", "knows no `publishers`"),
+            (schedule, "measure = \"latency\"\nsubscribers = 2", "", "knows no `subscribers`"),
+            (schedule, "measure = \"latency\"\nmode = \"topic\"", "", "knows no `mode`"),
+            (schedule, "measure = \"latency\"\nconfirms = 1", "", "knows no `confirms`"),
+            (schedule, "measure = \"latency\"\ntransactions = 1", "", "knows no `transactions`"),
             ("", "durable = true", "", "keeps no message over a restart"),
             ("", "durable = true", "broker = \"qpid-broker-j\"\nmemory = \"1GiB\"", "keeps no message"),
             ("", "", "broker = \"rabbitmq\"", "256MiB of memory for rabbitmq"),
@@ -133,6 +160,10 @@ mod tests {
         }
         assert_eq!(said("", "", ""), "");
         assert_eq!(said(schedule, latency, ""), "");
+        assert_eq!(
+            said(schedule, "measure = \"latency\"\nqueues = 4\ncount = 5\nacknowledge = 1\nprefetch = 2", ""),
+            ""
+        );
         assert_eq!(said("", "durable = true", "broker = \"rabbitmq\"\nmemory = \"1GiB\""), "");
     }
 }
