@@ -77,6 +77,16 @@ impl Client {
     }
 
     fn play(&self, address: SocketAddr, scenario: &str) {
+        self.play_with(address, &[scenario]);
+    }
+
+    fn play_with(&self, address: SocketAddr, scenario: &[&str]) {
+        let output = self.command(address, scenario).output().expect("the client was found");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{self:?} {scenario:?}: {said}");
+    }
+
+    fn command(&self, address: SocketAddr, scenario: &[&str]) -> Command {
         let mut command = match self {
             Self::Pika => {
                 let mut command = Command::new("/usr/bin/python3");
@@ -85,9 +95,8 @@ impl Client {
             }
             Self::Program(program) => Command::new(program),
         };
-        let output =
-            command.args([&address.port().to_string(), scenario]).output().expect("the client was found");
-        assert!(output.status.success(), "{self:?} {scenario}: {}", String::from_utf8_lossy(&output.stderr));
+        command.arg(address.port().to_string()).args(scenario);
+        command
     }
 
     fn play_with_new_broker(&self, scenario: &str) {
@@ -196,4 +205,24 @@ fn what_was_confirmed_to_lapin_survives_a_kill() {
     if let Some(client) = Client::lapin() {
         kill_between_store_and_recovered(&client);
     }
+}
+
+#[test]
+fn what_was_confirmed_survives_a_kill_in_the_midst_of_publishing() {
+    let Some(client) = Client::pika() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let killed = Process::start(folder.path());
+    let mut publisher = client
+        .command(killed.1, &["publish_until_killed"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the client was found");
+    let lines = BufReader::new(publisher.stdout.take().expect("piped above")).lines();
+    let mut confirmed = lines.map_while(Result::ok);
+    let before = confirmed.by_ref().take(300).count();
+    drop(killed);
+    let all = before + confirmed.count();
+    assert!(publisher.wait().expect("our child").success() && before == 300, "{before} were confirmed");
+    let next = Process::start(folder.path());
+    client.play_with(next.1, &["confirmed_are_there", &all.to_string()]);
 }

@@ -1,4 +1,4 @@
-"""Real exchanges by pika, another client, against a broker: pika_client.py PORT SCENARIO.
+"""Real exchanges by pika, another client, against a broker: pika_client.py PORT SCENARIO [ARGUMENT].
 
 Each scenario ends with exit code 0 when the broker behaved as AMQP 0-9-1 and RabbitMQ's extensions promise.
 """
@@ -195,4 +195,30 @@ def recovered(port):
     connection.close()
 
 
-globals()[sys.argv[2]](sys.argv[1])
+def publish_until_killed(port):
+    """Confirmed and persistent, one after the other; prints each number once it is confirmed."""
+    channel = connect(port).channel()
+    channel.confirm_delivery()
+    channel.queue_declare("busy", durable=True)
+    persistent = BasicProperties(delivery_mode=2)
+    number = 0
+    try:
+        while True:
+            channel.basic_publish("", "busy", b"%d" % number, persistent)
+            print(number, flush=True)
+            number += 1
+    except exceptions.AMQPError:
+        pass
+
+
+def confirmed_are_there(port, confirmed):
+    """The one that was under way when the broker was killed may be there, too."""
+    connection = connect(port)
+    channel = connection.channel()
+    count = channel.queue_declare("busy", durable=True).method.message_count
+    assert int(confirmed) <= count <= int(confirmed) + 1, (confirmed, count)
+    assert take(channel, "busy", count) == [b"%d" % number for number in range(count)]
+    connection.close()
+
+
+globals()[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -94,3 +94,20 @@ impl Disk for FolderDisk {
         std::fs::remove_file(self.path(segment))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_flushes_the_segment_and_hands_on_that_it_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut disk = FolderDisk::open(folder.path()).unwrap();
+        disk.append(1, b"stored").unwrap();
+        disk.sync().unwrap();
+        // It takes every byte and refuses to flush.
+        std::os::unix::fs::symlink("/dev/null", disk.path(2)).unwrap();
+        disk.append(2, b"lost").unwrap();
+        assert_eq!(disk.sync().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

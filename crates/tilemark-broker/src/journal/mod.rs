@@ -13,6 +13,8 @@ mod record;
 mod recovery;
 mod writer;
 
+#[cfg(test)]
+pub(crate) use disk::Disk;
 pub(crate) use disk::FolderDisk;
 pub(crate) use log::{Journal, NewMessage};
 pub(crate) use record::{BindingRecord, Definition, ExchangeRecord, QueueRecord};

@@ -1,12 +1,16 @@
 //! What a broker with a journal does when the disk does not.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, eventfd};
 use tilemark_amqp::{Method, Properties};
 
 use crate::engine::testing::{Lab, QueueFlags, Quick, ack, declare, get, publish};
-use crate::journal::{Recovered, Writer};
+use crate::journal::{Disk, Recovered, ThreadWriter, Writer};
 
 /// A disk that stores nothing, and fails when it is told to.
 struct Stuck(Arc<AtomicBool>);
@@ -49,6 +53,70 @@ fn nothing_durable_is_confirmed_or_committed_before_it_is_stored() {
     lab.ask(transient, &Method::ConfirmSelect { no_wait: false });
     lab.bytes(transient, &publish(1, "", "q", Properties::NONE, b"z"));
     assert_eq!(lab.hear(transient), ["BasicAck { delivery_tag: 1, multiple: false }"]);
+}
+
+/// A disk whose flushes take until the test allows them. Each tells what it covers.
+struct Gated {
+    unflushed: Vec<u8>,
+    flushes: mpsc::Sender<Vec<u8>>,
+    allowed: mpsc::Receiver<()>,
+}
+
+impl Disk for Gated {
+    fn segments(&mut self) -> io::Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+    fn read(&mut self, _: u64) -> io::Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+    fn append(&mut self, _: u64, bytes: &[u8]) -> io::Result<()> {
+        self.unflushed.extend_from_slice(bytes);
+        Ok(())
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        // A test that has ended asks nothing more.
+        let _ = self.flushes.send(std::mem::take(&mut self.unflushed));
+        let _ = self.allowed.recv();
+        Ok(())
+    }
+    fn remove(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_confirm_comes_after_the_flush_that_covers_its_message() {
+    // The broker is dropped last and waits for its disk, which waits for nobody once the test has ended.
+    let mut lab = Lab::new();
+    let (flushes, begun) = mpsc::channel();
+    let (allow, allowed) = mpsc::channel();
+    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+    let disk = Gated { unflushed: Vec::new(), flushes, allowed };
+    lab.engine.restore(&Recovered::default(), Box::new(ThreadWriter::start(Box::new(disk), wake).unwrap()));
+    let publisher = lab.client();
+    lab.ask(publisher, &declare("q", DURABLE));
+    lab.ask(publisher, &Method::ConfirmSelect { no_wait: false });
+    let until = Instant::now() + Duration::from_secs(30);
+    for tag in 1..=20 {
+        let body = format!("message {tag}.");
+        lab.bytes(publisher, &publish(1, "", "q", Properties::PERSISTENT, body.as_bytes()));
+        let mut is_flushed = false;
+        loop {
+            let said = lab.hear(publisher);
+            if !said.is_empty() {
+                assert_eq!(said, [format!("BasicAck {{ delivery_tag: {tag}, multiple: false }}")]);
+                break;
+            }
+            if let Ok(covered) = begun.try_recv() {
+                assert_eq!(lab.hear(publisher), [""; 0], "the flush has only begun");
+                is_flushed |= covered.windows(body.len()).any(|window| window == body.as_bytes());
+                allow.send(()).unwrap();
+            }
+            assert!(Instant::now() < until, "neither a flush nor a confirm of {body}");
+            std::thread::yield_now();
+        }
+        assert!(is_flushed, "{body} was confirmed and not flushed");
+    }
 }
 
 #[test]
