@@ -58,11 +58,9 @@ impl Topology {
         shape: Shape,
     ) -> Result<Self, LoadError> {
         match Self::declare_expiring(broker, patience, run, shape, Some(UNUSED + 2 * patience)) {
-            Err(
-                LoadError::ChannelClosed { .. }
-                | LoadError::Closed { .. }
-                | LoadError::DeclaredOtherwise { .. },
-            ) => Self::declare_expiring(broker, patience, run, shape, None),
+            Err(LoadError::ChannelClosed { .. } | LoadError::Closed { .. }) => {
+                Self::declare_expiring(broker, patience, run, shape, None)
+            }
             declared => declared,
         }
     }
@@ -293,4 +291,70 @@ fn bind(session: &mut Session, queue: &str, exchange: &str, routing_key: &str) -
         arguments: Table::default(),
     };
     session.call(&bind, "bind a queue", |method| matches!(method, Method::QueueBindOk {}).then_some(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subscriber::{Acknowledging, Subscriber};
+    use std::time::Instant;
+    use tilemark_broker::{Broker, Config, serve};
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const SHAPE: Shape = Shape { mode: Mode::Topic, groups: 2, subscribers: 1, durable: false };
+
+    fn broker() -> (Broker, BrokerAddress) {
+        let broker = serve(Config::new("127.0.0.1:0".parse().unwrap())).unwrap();
+        let address = BrokerAddress::guest(broker.address());
+        (broker, address)
+    }
+
+    #[test]
+    fn a_name_that_is_declared_otherwise_is_told_and_what_bears_it_stays() {
+        let (broker, address) = broker();
+        let mut user = Session::open(&address, PATIENCE).unwrap();
+        // Ours would expire.
+        declare_queue(&mut user, "tilemark-queue-1-0", false, None).unwrap();
+        // Ours would be for topics.
+        declare_exchange(&mut user, "tilemark-exchange", "fanout", false).unwrap();
+        for (run, name) in [("queue", "'tilemark-queue-1-0'"), ("exchange", "'tilemark-exchange'")] {
+            let error = Topology::declare(&address, PATIENCE, run, SHAPE).unwrap_err();
+            let is_told = matches!(&error, LoadError::DeclaredOtherwise { text } if text.contains(name));
+            assert!(is_told, "{error}");
+        }
+        user.close().unwrap();
+        let left = broker.stop().unwrap();
+        assert_eq!((left.queues, left.exchanges), (1, 1), "the user's, and nothing of ours");
+    }
+
+    #[test]
+    fn a_refusal_of_something_else_is_not_taken_for_a_declaration() {
+        let (_broker, address) = broker();
+        let mut session = Session::open(&address, PATIENCE).unwrap();
+        let unknown = Method::BasicAck { delivery_tag: 7, multiple: false };
+        let error = session.call(&unknown, "answer", |_| None::<()>).unwrap_err();
+        assert!(matches!(error, LoadError::ChannelClosed { code: 406, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_load_that_is_killed_leaves_no_exchange_when_its_consumers_are_gone() {
+        let (broker, address) = broker();
+        let mut topology = Topology::declare(&address, PATIENCE, "run", SHAPE).unwrap();
+        let acknowledging = Acknowledging { every: 0, prefetch: 0 };
+        for queue in &topology.queues {
+            let session = Session::open(&address, PATIENCE).unwrap();
+            let ledger = crate::Ledger::new(1);
+            drop(Subscriber::start(session, &queue.name, acknowledging, 0, ledger, 16).unwrap());
+        }
+        // Nobody deletes anything, as after a kill.
+        drop(topology.session.take());
+        std::mem::forget(topology);
+        let until = Instant::now() + PATIENCE;
+        while broker.statistics().connections > 0 {
+            assert!(Instant::now() < until, "the broker does not notice that the consumers are gone");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let left = broker.stop().unwrap();
+        assert_eq!((left.queues, left.exchanges), (0, 0));
+    }
 }

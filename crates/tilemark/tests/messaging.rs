@@ -9,14 +9,17 @@ use common::{
     real::{Process, Real, keeper_of},
     skipped,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
+use tilemark_broker::{Config, serve};
 use tilemark_record::{RunDirectory, result::RunResult, summary::RepeatSummary};
 
 /// `tilemark broker` on a port of its own. Dropping it ends it.
@@ -160,6 +163,80 @@ fn what_is_wrong_is_named_with_its_remedy() {
     let said = load("messaging-throughput", &address, &[]);
     told(&said, 3, "", "look into the broker's log");
     hangs_up.join().unwrap();
+}
+
+/// A load under way; it ends with the test.
+struct UnderWay(Child);
+
+impl UnderWay {
+    fn ended_by(mut self, signal: Signal) -> common::Said {
+        kill_process(Pid::from_raw(self.0.id() as i32).unwrap(), signal).unwrap();
+        let read = |from: &mut dyn Read| {
+            let mut text = String::new();
+            from.read_to_string(&mut text).unwrap();
+            text
+        };
+        let (out, error) = (read(self.0.stdout.as_mut().unwrap()), read(self.0.stderr.as_mut().unwrap()));
+        common::Said { code: self.0.wait().unwrap().code(), out, error }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // It has ended already where all went well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_load_that_is_interrupted_tells_its_figures_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config =
+        Config { journal: Some(folder.path().into()), ..Config::new("127.0.0.1:0".parse().unwrap()) };
+    let broker = serve(config).unwrap();
+    let mut before = 0;
+    for (what, more, signal) in [
+        ("messaging-throughput", &["--mode", "topic", "--count", "1000000000"][..], Signal::INT),
+        ("messaging-latency", &[], Signal::TERM),
+    ] {
+        let mut command = Command::new(TILEMARK);
+        command.args(["load", what, "--broker", &format!("amqp://{}", broker.address())]);
+        command.args(["--durable", "--seconds", "120", "--json"]).args(more);
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let load = UnderWay(child);
+        let until = Instant::now() + Duration::from_secs(60);
+        while broker.statistics().published == before {
+            assert!(Instant::now() < until, "{what} publishes nothing");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let said = load.ended_by(signal);
+        assert_eq!(said.code, Some(5), "{said:?}");
+        let document = said.json();
+        let reasons = document["verdict"]["reasons"].to_string();
+        assert!(reasons.contains("stopped by Ctrl-C or SIGTERM"), "{document}");
+        let published = document["published"].as_u64().unwrap();
+        let asked = match document["scheduled"].as_u64() {
+            Some(scheduled) => scheduled,
+            None => {
+                let short =
+                    format!("only {published} of 1000000000 messages were published when the load was ended");
+                assert!(reasons.contains(&short), "{document}");
+                1_000_000_000
+            }
+        };
+        assert!(0 < published && published < asked, "{document}");
+        assert_eq!((&document["received"], &document["lost"]), (&document["published"], &0.into()));
+        // What it published in all its life is known when the broker's next second has ended.
+        let sent = published + before;
+        while broker.statistics().published < sent {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        before = sent;
+    }
+    let left = broker.stop().unwrap();
+    assert_eq!((left.queues, left.exchanges, left.messages), (0, 0, 0));
 }
 
 /// One tile, two seconds of each measurement.
