@@ -3,8 +3,8 @@
 use crate::address::{DatabaseAddress, Engine};
 use crate::console::open_console;
 use crate::error::StoreError;
-use crate::inspect::tables;
-use crate::schema::STATE_TABLE;
+use crate::inspect::load_state;
+use crate::schema::STATE_COMPLETE;
 use crate::secret::Secret;
 
 /// Whether the server lets this user in now.
@@ -20,10 +20,7 @@ pub fn create_database(owner: &DatabaseAddress, name: &str) -> Result<(), StoreE
 /// Whether the database holds a store whose load came to its end.
 pub fn holds_store(owner: &DatabaseAddress) -> Result<bool, StoreError> {
     let mut console = open_console(owner)?;
-    if !tables(owner.engine, &mut *console)?.contains(STATE_TABLE) {
-        return Ok(false);
-    }
-    Ok(console.texts(&format!("SELECT state FROM {STATE_TABLE}"))?.concat() == "complete")
+    Ok(load_state(owner.engine, &mut *console)?.is_some_and(|state| state == STATE_COMPLETE))
 }
 
 /// Lets a user in from everywhere, with all rights on the owner's database. One of this name is replaced.

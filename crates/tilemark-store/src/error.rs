@@ -162,7 +162,10 @@ impl StoreError {
             Self::WrongSchema { .. } => {
                 "load the store into an empty database, or fix the tables named above"
             }
-            Self::HalfLoaded(_) => "drop the database, create it again, and load the store once more",
+            Self::HalfLoaded(_) => {
+                "if no load is under way, drop the store's tables and load_state (or the whole database, if it holds \
+                 nothing else), and load the store once more"
+            }
             Self::AlreadyLoaded(_) => "load into an empty database: nothing is ever overwritten",
             Self::Full { .. } => {
                 "free space where the database keeps its data and log, or load a smaller store"

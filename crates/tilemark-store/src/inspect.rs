@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::address::{DatabaseAddress, Engine};
 use crate::console::{Console, int, open_console};
 use crate::error::StoreError;
-use crate::schema::{STATE_TABLE, TABLES, columns};
+use crate::schema::{STATE_COMPLETE, STATE_TABLE, TABLES, columns};
 
 /// Connections beside the clients' own: one to audit with.
 const OWN_CONNECTIONS: u64 = 1;
@@ -177,14 +177,30 @@ fn missing_indexes(engine: Engine, console: &mut dyn Console) -> Result<Vec<Stri
         .collect())
 }
 
+/// What our mark says of the load that made the store; `None` where there is no mark, as in a store built by hand.
+pub(crate) fn load_state(engine: Engine, console: &mut dyn Console) -> Result<Option<String>, StoreError> {
+    if !tables(engine, console)?.contains(STATE_TABLE) {
+        return Ok(None);
+    }
+    Ok(Some(console.texts(&format!("SELECT state FROM {STATE_TABLE}"))?.concat()))
+}
+
+/// Checks that a load, if it was ours, came to its end.
+pub(crate) fn check_whole(engine: Engine, console: &mut dyn Console) -> Result<(), StoreError> {
+    match load_state(engine, console)? {
+        Some(state) if state != STATE_COMPLETE => {
+            let text = format!(
+                "an earlier load was interrupted, or another is under way (table {STATE_TABLE} says `{state}`)"
+            );
+            Err(StoreError::HalfLoaded(text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks that nothing is missing from small tables and that a load, if it was ours, came to its end.
 fn check_rows(engine: Engine, console: &mut dyn Console) -> Result<u64, StoreError> {
-    if tables(engine, console)?.contains(STATE_TABLE) {
-        let state = console.texts(&format!("SELECT state FROM {STATE_TABLE}"))?.concat();
-        if state != "complete" {
-            return Err(StoreError::HalfLoaded(format!("its load is marked `{state}`")));
-        }
-    }
+    check_whole(engine, console)?;
     let mut ask = |sql: &str| console.number(&sql.replace("COUNT(*)", &int(engine, "COUNT(*)")));
     let products = ask("SELECT COUNT(*) FROM products")?;
     let stocked = ask("SELECT COUNT(*) FROM inventory")?;

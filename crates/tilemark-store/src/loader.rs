@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! empty -> tables, marked "loading" -> rows and keys, two lanes -> foreign keys -> checked -> "complete"
-//!                      any failure: all tables are dropped again, the database is empty
+//!         any failure: the tables that this load made are dropped again, and nothing else
 //! ```
 //! Rows go from the generator straight into the server's bulk loader; no file is written.
 
@@ -17,8 +17,10 @@ use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 use crate::address::{DatabaseAddress, Engine};
 use crate::console::{Console, int, open_console};
 use crate::error::StoreError;
-use crate::inspect::{check_version, check_writable, tables};
-use crate::schema::{FOREIGN_KEYS, REFERENCES, STATE_TABLE, TABLES, indexes_sql, statements, tables_sql};
+use crate::inspect::{check_version, check_whole, check_writable, tables};
+use crate::schema::{
+    FOREIGN_KEYS, REFERENCES, STATE_COMPLETE, STATE_TABLE, TABLES, indexes_sql, statements, tables_sql,
+};
 
 /// Two connections load at once: MariaDB's bulk loader and index builder use one thread each.
 const LANES: [&[Table]; 2] = [
@@ -68,7 +70,7 @@ pub struct LoadedTable {
 }
 
 /// Makes the store in an empty database: tables, rows, keys, statistics, checks. The generator's stop flag ends it early; a
-/// load that failed sets it, so each load needs a generator of its own. If it fails, the database is empty again
+/// load that failed sets it, so each load needs a generator of its own. If it fails, what it made is gone again
 /// unless the connection is gone; then its mark says that it is half loaded.
 pub fn load_database(
     address: &DatabaseAddress,
@@ -78,21 +80,62 @@ pub fn load_database(
     let mut console = open_console(address)?;
     let server = check_version(address.engine, &mut *console)?;
     check_writable(address.engine, &mut *console)?;
+    // What an earlier load left behind is told as that, not as somebody's tables.
+    check_whole(address.engine, &mut *console)?;
     let existing = tables(address.engine, &mut *console)?;
     if let Some(table) = TABLES.iter().chain([&STATE_TABLE]).find(|&&table| existing.contains(table)) {
         return Err(StoreError::AlreadyLoaded((*table).to_owned()));
     }
-    match fill(address, generator, &mut *console, progress) {
+    let mut made = Made::none(address.engine, &mut *console)?;
+    match fill(address, generator, &mut *console, &mut made, progress) {
         Ok(tables) => Ok(Loaded { server, tables }),
         Err(error) => {
             // The first error is the one to report; a lost connection cannot be cleaned up and stays marked.
-            let all = TABLES.iter().rev().chain([&STATE_TABLE]);
-            let names: Vec<&str> = all.copied().collect();
             if let Ok(mut console) = open_console(address) {
-                drop(unchecked(address.engine, &mut *console));
-                drop(console.run(&format!("DROP TABLE IF EXISTS {}", names.join(", "))));
+                made.remove(&mut *console);
             }
             Err(error)
+        }
+    }
+}
+
+/// The tables that a load has made itself. A failed one drops these and nothing else: a table of the same name may stand in
+/// another schema of the search path, and is somebody's own.
+struct Made {
+    engine: Engine,
+    /// The schema that new tables go to, quoted.
+    schema: String,
+    tables: Vec<&'static str>,
+}
+
+impl Made {
+    fn none(engine: Engine, console: &mut dyn Console) -> Result<Self, StoreError> {
+        let schema = console
+            .texts(match engine {
+                Engine::Mariadb => "SELECT CONCAT('`', REPLACE(DATABASE(), '`', '``'), '`')",
+                // No schema at all: then no table can be made either.
+                Engine::Postgresql => "SELECT quote_ident(COALESCE(current_schema()::text, ''))",
+            })?
+            .concat();
+        Ok(Self { engine, schema, tables: Vec::new() })
+    }
+
+    fn make(
+        &mut self,
+        table: &'static str,
+        create: &str,
+        console: &mut dyn Console,
+    ) -> Result<(), StoreError> {
+        console.run(create)?;
+        self.tables.push(table);
+        Ok(())
+    }
+
+    /// Drops them, the last one first: those that point to others were made after them, and the mark goes last.
+    fn remove(&self, console: &mut dyn Console) {
+        drop(unchecked(self.engine, console));
+        for table in self.tables.iter().rev() {
+            drop(console.run(&format!("DROP TABLE {}.{table}", self.schema)));
         }
     }
 }
@@ -109,13 +152,16 @@ fn fill(
     address: &DatabaseAddress,
     generator: &Arc<Generator>,
     console: &mut dyn Console,
+    made: &mut Made,
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<LoadedTable>, StoreError> {
     let engine = address.engine;
-    console.run(&format!("CREATE TABLE {STATE_TABLE} (state varchar(20) NOT NULL)"))?;
+    let mark = format!("CREATE TABLE {STATE_TABLE} (state varchar(20) NOT NULL)");
+    made.make(STATE_TABLE, &mark, console)?;
     console.run(&format!("INSERT INTO {STATE_TABLE} VALUES ('loading')"))?;
-    for statement in statements(tables_sql(engine)) {
-        console.run(statement.sql)?;
+    // The file makes them in this order.
+    for (table, statement) in TABLES.into_iter().zip(statements(tables_sql(engine))) {
+        made.make(table, statement.sql, console)?;
     }
     let loaded = run_lanes(address, generator, progress)?;
     progress(LoadProgress::Checking);
@@ -126,7 +172,7 @@ fn fill(
         console.run(statement.sql)?;
     }
     finish(engine, console, &loaded)?;
-    console.run(&format!("UPDATE {STATE_TABLE} SET state = 'complete'"))?;
+    console.run(&format!("UPDATE {STATE_TABLE} SET state = '{STATE_COMPLETE}'"))?;
     Ok(loaded)
 }
 

@@ -5,6 +5,9 @@ use crate::address::Engine;
 /// Marks a database while it is loaded. A store built by hand does not have it, and need not.
 pub(crate) const STATE_TABLE: &str = "load_state";
 
+/// What that mark says once the load came to its end.
+pub(crate) const STATE_COMPLETE: &str = "complete";
+
 /// All tables of the store.
 pub(crate) const TABLES: [&str; 8] =
     ["categories", "products", "customers", "orders", "orderlines", "cust_hist", "inventory", "reorder"];
