@@ -63,17 +63,19 @@ fn connect(address: &DatabaseAddress, options: OptsBuilder) -> Result<Conn, Stor
 
 /// Gives a server's answer its name. Codes are those of the MariaDB error list.
 fn named(what: &str, error: mysql::Error) -> StoreError {
-    let code = match &error {
-        mysql::Error::MySqlError(server) => server.code,
+    let (code, no_space) = match &error {
+        mysql::Error::MySqlError(server) => (server.code, says_no_space(server)),
         mysql::Error::IoError(_) | mysql::Error::DriverError(_) | mysql::Error::CodecError(_) => {
             return StoreError::Lost { source: Box::new(error) };
         }
-        _ => 0,
+        _ => (0, false),
     };
     let source = Box::new(error);
     match code {
         1205 | 1213 => StoreError::Deadlock { source },
-        1021 | 1114 => StoreError::Full { source },
+        // 1878: a file that an index is sorted in could not be written; the server does not say why.
+        1021 | 1114 | 1878 => StoreError::Full { source },
+        _ if no_space => StoreError::Full { source },
         1290 | 1792 | 1036 => StoreError::ReadOnly { source: Some(source) },
         1040 | 1203 => StoreError::NoConnectionLeft { source },
         1053 | 1077 | 1927 => StoreError::Lost { source },
@@ -81,6 +83,13 @@ fn named(what: &str, error: mysql::Error) -> StoreError {
         1054 | 1146 => StoreError::WrongSchema { problems: vec![format!("{what}: {source}")] },
         _ => StoreError::Statement { what: what.to_owned(), source },
     }
+}
+
+/// Whether the server passes on the system's error 28 (ENOSPC): a table's file could not be written (3, 20, 1026), or the
+/// storage engine says so (1030). The words after the number are in the server's language.
+fn says_no_space(server: &mysql::MySqlError) -> bool {
+    let told = ["error 28 ", "Errcode: 28 ", "errno: 28 "];
+    matches!(server.code, 3 | 20 | 1026 | 1030) && told.iter().any(|text| server.message.contains(text))
 }
 
 /// A client's connection.
@@ -348,4 +357,38 @@ impl Console for MariadbConsole {
 pub(crate) fn first_words(sql: &str) -> String {
     let words: Vec<&str> = sql.split_whitespace().take(6).collect();
     format!("`{} …`", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, message: &str) -> StoreError {
+        let server = mysql::MySqlError { state: "HY000".to_owned(), message: message.to_owned(), code };
+        named("a purchase", mysql::Error::MySqlError(server))
+    }
+
+    #[test]
+    fn a_full_disk_is_named_whichever_part_of_the_server_met_it() {
+        for (code, message) in [
+            (3, "Error writing file './store/orders.frm' (Errcode: 28 \"No space left on device\")"),
+            (20, "Disk is full writing './a.MAI' (Errcode: 28 \"No space left on device\"). Waiting …"),
+            (1021, "Disk full (/tmp/#sql.MAI); waiting for someone to free some space"),
+            (1026, "Error writing file './store/a' (errno: 28 \"No space left on device\")"),
+            (1030, "Got error 28 \"No space left on device\" from storage engine InnoDB"),
+            (1114, "The table 'orders' is full"),
+            (1878, "Temporary file write failure"),
+        ] {
+            let error = answer(code, message);
+            assert!(matches!(error, StoreError::Full { .. }), "{code}: {error:?}");
+        }
+        for (code, message) in [
+            (3, "Error writing file './a' (Errcode: 5 \"Input/output error\")"),
+            (1030, "Got error 122 \"Internal (unspecified) error in handler\" from storage engine InnoDB"),
+            (1062, "Duplicate entry 'errno: 28 ' for key 'customers_username'"),
+        ] {
+            let error = answer(code, message);
+            assert!(matches!(error, StoreError::Statement { .. }), "{code}: {error:?}");
+        }
+    }
 }
