@@ -7,9 +7,11 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use common::{Server, load, small_store, start, start_with};
+use mysql::prelude::Queryable;
 use tilemark_store::{
     Arrivals, Cart, DatabaseAddress, DatabaseBooks, Demand, Endpoint, Engine, Item, LoadProgress, LoadResult,
     NewCustomer, Pace, Purchase, Search, Secret, Session, Status, StoreError, indexes_sql, inspect,
@@ -66,19 +68,7 @@ fn loading_and_running(engine: Engine) {
     let result = run(&address, &Demand { pace, ..demand(8) });
     assert_agrees(&result);
     assert!(result.send_lateness_us.is_some() && result.orders + result.rollbacks <= 50);
-
-    // What the database's own SQL says about it.
-    let sold = server.sql("store", "SELECT SUM(sales) FROM inventory");
-    assert_eq!(sold, server.sql("store", "SELECT SUM(quantity) FROM orderlines"));
-    let orphans = "SELECT COUNT(*) FROM orderlines l LEFT JOIN orders o ON o.orderid = l.orderid WHERE o.orderid IS NULL";
-    assert_eq!(server.sql("store", orphans), "0");
-    if engine == Engine::Mariadb {
-        let checked = server.sql(
-            "store",
-            "CHECK TABLE products, customers, orders, orderlines, cust_hist, inventory EXTENDED",
-        );
-        assert!(checked.lines().all(|line| line.ends_with("OK")), "{checked}");
-    }
+    server.check_books("store");
 }
 
 /// Twenty products and sixteen clients: every order meets the locks of others, shortages and restocks.
@@ -91,6 +81,141 @@ fn contention(engine: Engine) {
     let result = run(&address, &demand(16));
     assert_agrees(&result);
     assert!(result.rollbacks > 0, "ten pieces of each product run short");
+    server.check_books("store");
+}
+
+/// Somebody else's connection, which keeps its transaction open from one statement to the next.
+enum Stranger {
+    Mariadb(mysql::Conn),
+    Postgresql(Box<postgres::Client>),
+}
+
+impl Stranger {
+    fn connect(address: &DatabaseAddress) -> Self {
+        let Endpoint::Socket { path, port } = &address.endpoint else {
+            panic!("servers of tests have sockets")
+        };
+        match address.engine {
+            Engine::Mariadb => {
+                let options = mysql::OptsBuilder::new().socket(path.to_str()).user(Some(&address.user));
+                let options = options.db_name(Some(&address.database));
+                Self::Mariadb(mysql::Conn::new(mysql::Opts::from(options)).unwrap())
+            }
+            Engine::Postgresql => {
+                let mut config = postgres::Config::new();
+                config.host_path(path).port(*port).user(&address.user).dbname(&address.database);
+                Self::Postgresql(Box::new(config.connect(postgres::NoTls).unwrap()))
+            }
+        }
+    }
+
+    /// Begins a transaction that holds every customer. On MariaDB it has changed them too: of two transactions in a deadlock
+    /// the one that changed less is ended.
+    fn hold_customers(&mut self) {
+        match self {
+            Self::Mariadb(conn) => {
+                conn.query_drop("START TRANSACTION").unwrap();
+                conn.query_drop("UPDATE customers SET income = income + 1").unwrap();
+            }
+            Self::Postgresql(client) => {
+                client.batch_execute("BEGIN; SELECT FROM customers FOR UPDATE").unwrap();
+            }
+        }
+    }
+
+    /// Wants a product too and ends, whichever of the two the database chose to end.
+    fn want_product(mut self, prod_id: i32) {
+        let sql = format!("SELECT quan_in_stock FROM inventory WHERE prod_id = {prod_id} FOR UPDATE");
+        match &mut self {
+            Self::Mariadb(conn) => drop(conn.query_drop(sql).and_then(|()| conn.query_drop("COMMIT"))),
+            Self::Postgresql(client) => drop(client.batch_execute(&format!("{sql}; COMMIT"))),
+        }
+    }
+}
+
+/// Whether a transaction waits for a lock of another.
+fn somebody_waits(server: &Server) -> bool {
+    let waiting = match server.engine {
+        Engine::Mariadb => "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
+        Engine::Postgresql => "SELECT COUNT(*) FROM pg_locks WHERE NOT granted",
+    };
+    server.sql("store", waiting) != "0"
+}
+
+/// Lets purchases meet a stranger who holds the customer that they want and wants the product that they hold, until
+/// the database has ended a purchase for it.
+struct Crossed {
+    session: Box<dyn Session>,
+    server: Arc<Server>,
+    address: DatabaseAddress,
+    deadlocks: Arc<AtomicU64>,
+}
+
+impl Session for Crossed {
+    fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
+        self.session.login(username, password)
+    }
+
+    fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
+        self.session.new_customer(customer)
+    }
+
+    fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {
+        self.session.browse(search)
+    }
+
+    fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
+        if self.deadlocks.load(Ordering::Relaxed) > 0 {
+            return self.session.purchase(cart);
+        }
+        let mut stranger = Stranger::connect(&self.address);
+        stranger.hold_customers();
+        let bought = thread::scope(|scope| {
+            scope.spawn(|| {
+                // Bounded: a purchase that never waited ends without a deadlock, and the next one is tried. MariaDB reads
+                // its transactions anew only where nobody asked for a tenth of a second.
+                for _ in 0..50 {
+                    if somebody_waits(&self.server) {
+                        break;
+                    }
+                    thread::sleep(Duration::from_millis(150));
+                }
+                stranger.want_product(cart.items[0].prod_id);
+            });
+            self.session.purchase(cart)
+        });
+        if matches!(bought, Err(StoreError::Deadlock { .. })) {
+            self.deadlocks.fetch_add(1, Ordering::Relaxed);
+        }
+        bought
+    }
+
+    fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
+        self.session.restock(short, delivery)
+    }
+}
+
+/// A deadlock made by a second session: the whole purchase is tried again and stands once.
+fn deadlock(engine: Engine) {
+    let Some(server) = start(engine) else { return };
+    let server = Arc::new(server);
+    let address = server.database("store");
+    load(&address).unwrap();
+    server.sql("store", "UPDATE inventory SET quan_in_stock = 300");
+    let deadlocks = Arc::new(AtomicU64::new(0));
+    let open = |_| -> Result<Box<dyn Session>, StoreError> {
+        let (server, deadlocks, address) = (Arc::clone(&server), Arc::clone(&deadlocks), address.clone());
+        Ok(Box::new(Crossed { session: open_session(&address)?, server, address, deadlocks }))
+    };
+    let mut books = DatabaseBooks::open(&address).unwrap();
+    let facts = inspect(&address, 1).unwrap();
+    // PostgreSQL looks for a deadlock after a second of waiting.
+    let demand = Demand { measure: Duration::from_secs(5), ..demand(1) };
+    let result = run_load_with(facts, &demand, open, &mut books, &AtomicBool::new(false)).unwrap();
+    assert_eq!(deadlocks.load(Ordering::Relaxed), 1, "the database ended no purchase");
+    assert_eq!(result.retries, 1);
+    assert_agrees(&result);
+    server.check_books("store");
 }
 
 /// Does something wrong behind the client's back.
@@ -193,6 +318,8 @@ fn defects(engine: Engine) {
             audit.findings
         );
         assert_eq!(result.verdict.status, Status::NotTrusted, "{act:?}");
+        // What was planted breaks the books and no key.
+        server.check("store");
     }
 }
 
@@ -208,6 +335,11 @@ fn bad_input(engine: Engine) {
 
     sql("UPDATE load_state SET state = 'loading'");
     assert!(matches!(refused(), StoreError::HalfLoaded(_)));
+    let error = load(&address).unwrap_err();
+    assert!(
+        matches!(error, StoreError::HalfLoaded(_)),
+        "half a store is told as that, not as a store: {error}"
+    );
     sql("UPDATE load_state SET state = 'complete'");
     sql("DELETE FROM inventory WHERE prod_id = 1000");
     assert!(matches!(refused(), StoreError::HalfLoaded(_)));
@@ -261,6 +393,7 @@ fn bad_input(engine: Engine) {
     };
     assert!(matches!(inspect(&other, 1).unwrap_err(), StoreError::Down { .. }));
     assert_agrees(&run(&address, &demand(2)));
+    server.check("store");
 }
 
 /// A load that fails half-way leaves an empty database, into which the next one goes.
@@ -290,6 +423,32 @@ fn failed_load(engine: Engine) {
     assert!(matches!(error, StoreError::Data(StoreDataError::Stopped)), "{}", error.with_causes());
     load(&address).unwrap();
     assert_agrees(&run(&address, &demand(2)));
+    server.check_books("store");
+}
+
+/// A load that fails drops the tables that it made, and not those of the same names in another schema.
+#[test]
+fn a_failed_load_into_postgresql_drops_nothing_of_others() {
+    let Some(server) = start(Engine::Postgresql) else { return };
+    let address = server.database("store");
+    // The user is `store`, so the search path "$user", public begins with this schema.
+    server.sql(
+        "store",
+        "CREATE SCHEMA store; CREATE TABLE public.orders (theirs int); CREATE TABLE public.load_state (theirs int)",
+    );
+    // A type in the way of the first table of the store, and of the last: nothing was made yet, or nearly all.
+    for table in ["categories", "reorder"] {
+        server.sql("store", &format!("CREATE TYPE store.{table} AS ENUM ('taken')"));
+        let error = load(&address).unwrap_err();
+        assert!(matches!(error, StoreError::Statement { .. }), "{}", error.with_causes());
+        let left = "SELECT string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename) FROM pg_tables \
+             WHERE schemaname IN ('public', 'store')";
+        assert_eq!(server.sql("store", left), "public.load_state public.orders", "after {table}");
+        server.sql("store", &format!("DROP TYPE store.{table}"));
+    }
+    load(&address).unwrap();
+    server.check_books("store");
+    assert_eq!(server.sql("store", "SELECT COUNT(theirs) FROM public.orders"), "0", "it is still theirs");
 }
 
 /// The load needs nothing but the documented tables: built and filled here by the server's own client.
@@ -326,6 +485,7 @@ fn built_by_hand(engine: Engine) {
         }
     }
     assert_agrees(&run(&address, &demand(4)));
+    server.check_books("store");
 }
 
 /// Ends the server at the fiftieth purchase.
@@ -381,6 +541,10 @@ fn crash(engine: Engine) {
     assert!(reasons.contains("the connection to the database was lost"), "{reasons}");
     assert!(reasons.contains("the database could not be audited"), "{reasons}");
     assert!(result.measured_s < 600.0, "a dead database is not a slow one");
+    // What was under way is whole or not there.
+    let mut server = server.lock().unwrap();
+    server.restart();
+    server.check_books("store");
 }
 
 /// A tablespace with an end stands in for a full disk, which takes a mount of its own and therefore root.
@@ -395,6 +559,23 @@ fn a_full_mariadb_is_named_and_emptied() {
     assert_eq!(server.sql("store", "SHOW TABLES"), "", "nothing half-made is left");
 }
 
+/// An event trigger says what a full disk says (53100), in the middle of a load.
+#[test]
+fn a_full_postgresql_is_named_and_emptied() {
+    let Some(server) = start(Engine::Postgresql) else { return };
+    let address = server.database("store");
+    server.sql(
+        "store",
+        "CREATE FUNCTION full_disk() RETURNS event_trigger LANGUAGE plpgsql AS \
+         $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$; \
+         CREATE EVENT TRIGGER full_disk ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION full_disk()",
+    );
+    let error = load(&address).unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{}", error.with_causes());
+    let left = "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'";
+    assert_eq!(server.sql("store", left), "0", "nothing half-made is left");
+}
+
 /// One test of each kind for each engine.
 macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
@@ -407,4 +588,4 @@ macro_rules! on_both {
     };
 }
 
-on_both!(loading_and_running, contention, defects, bad_input, failed_load, built_by_hand, crash);
+on_both!(loading_and_running, contention, deadlock, defects, bad_input, failed_load, built_by_hand, crash);

@@ -22,6 +22,7 @@ use tilemark_store_data::{Generator, Rule, Store};
 pub struct Server {
     pub engine: Engine,
     folder: TempDir,
+    command: Command,
     child: Child,
     client: PathBuf,
     user: &'static str,
@@ -90,7 +91,8 @@ fn start_mariadb(settings: &[&str]) -> Result<Server, String> {
     let user = if is_root { vec!["--user=root"] } else { vec![] };
     let how = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
     succeed(Command::new(install).args(how).arg(&data).arg(&temporary).args(&user))?;
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .arg("--no-defaults")
         .arg(&data)
         .arg(&temporary)
@@ -98,13 +100,8 @@ fn start_mariadb(settings: &[&str]) -> Result<Server, String> {
         .arg("--skip-networking")
         .arg(format!("--socket={}", folder.path().join("socket").display()))
         .arg(format!("--pid-file={}", folder.path().join("pid").display()))
-        .args(lines(Engine::Mariadb, settings).iter().map(|line| format!("--{line}")))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(folder.path().join("log")).unwrap())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    Server { engine: Engine::Mariadb, folder, child, client, user: "root" }.ready()
+        .args(lines(Engine::Mariadb, settings).iter().map(|line| format!("--{line}")));
+    Server::of(Engine::Mariadb, folder, command, client, "root")
 }
 
 /// Ids of the user and the group that the package made.
@@ -142,21 +139,30 @@ fn start_postgresql(settings: &[&str]) -> Result<Server, String> {
     for line in lines(Engine::Postgresql, settings) {
         command.args(["-c", &line]);
     }
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(folder.path().join("log")).unwrap())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    Server { engine: Engine::Postgresql, folder, child, client, user: "store" }.ready()
+    Server::of(Engine::Postgresql, folder, command, client, "store")
 }
 
 impl Server {
-    fn ready(mut self) -> Result<Server, String> {
+    fn of(
+        engine: Engine,
+        folder: TempDir,
+        mut command: Command,
+        client: PathBuf,
+        user: &'static str,
+    ) -> Result<Server, String> {
+        let log = fs::File::create(folder.path().join("log")).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().map_err(|error| error.to_string())?;
+        let mut server = Server { engine, folder, command, child, client, user };
+        server.await_answer()?;
+        Ok(server)
+    }
+
+    fn await_answer(&mut self) -> Result<(), String> {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(60) {
             if self.try_sql("", "SELECT 1").is_ok() {
-                return Ok(self);
+                return Ok(());
             }
             if self.child.try_wait().unwrap().is_some() {
                 break;
@@ -186,6 +192,77 @@ impl Server {
     /// Runs SQL by the server's own client program.
     pub fn sql(&self, database: &str, sql: &str) -> String {
         self.try_sql(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// What the server itself says of a store: MariaDB's own check of every table, whole; and on both that no foreign key of
+    /// the catalogue points to nothing.
+    #[track_caller]
+    pub fn check(&self, database: &str) {
+        if self.engine == Engine::Mariadb {
+            let mut command = Command::new(find("mariadb-check").unwrap());
+            command.args(["--no-defaults", "--extended", "-u", self.user, "-S"]);
+            let output = command.arg(self.folder.path().join("socket")).arg(database).output().unwrap();
+            let told = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+            assert!(told.lines().count() >= 8 && told.lines().all(|line| line.ends_with(" OK")), "{told}");
+        }
+        let keys = self.sql(
+            database,
+            match self.engine {
+                Engine::Mariadb => {
+                    "SELECT CONCAT_WS('|', table_name, column_name, referenced_table_name, referenced_column_name) \
+                     FROM information_schema.key_column_usage \
+                     WHERE table_schema = DATABASE() AND referenced_table_name IS NOT NULL"
+                }
+                Engine::Postgresql => {
+                    "SELECT child.table_name, child.column_name, parent.table_name, parent.column_name \
+                     FROM information_schema.referential_constraints AS link \
+                     JOIN information_schema.key_column_usage AS child \
+                     ON child.constraint_schema = link.constraint_schema \
+                     AND child.constraint_name = link.constraint_name \
+                     JOIN information_schema.key_column_usage AS parent \
+                     ON parent.constraint_schema = link.unique_constraint_schema \
+                     AND parent.constraint_name = link.unique_constraint_name \
+                     AND parent.ordinal_position = child.position_in_unique_constraint"
+                }
+            },
+        );
+        assert_eq!(keys.lines().count(), 6, "foreign keys: {keys}");
+        for key in keys.lines() {
+            let parts: Vec<&str> = key.split('|').collect();
+            let [child, column, parent, id] = parts[..] else { panic!("{key} is no key") };
+            let orphans = format!(
+                "SELECT COUNT(*) FROM {child} c LEFT JOIN {parent} p ON p.{id} = c.{column} \
+                 WHERE c.{column} IS NOT NULL AND p.{id} IS NULL"
+            );
+            assert_eq!(self.sql(database, &orphans), "0", "{child}.{column} points to nothing");
+        }
+    }
+
+    /// The same, and what the database's own SQL says of its books: each product sold what its lines say, each line stands in
+    /// its customer's history, each order has a line, no stock is below nothing.
+    #[track_caller]
+    pub fn check_books(&self, database: &str) {
+        self.check(database);
+        for (what, sql) in [
+            (
+                "products with other sales than their lines",
+                "SELECT COUNT(*) FROM inventory i LEFT JOIN (SELECT prod_id, SUM(quantity) AS sold FROM orderlines \
+                 GROUP BY prod_id) l ON l.prod_id = i.prod_id WHERE i.sales <> COALESCE(l.sold, 0)",
+            ),
+            (
+                "orders whose lines do not stand in the history",
+                "SELECT COUNT(*) FROM orders o WHERE (SELECT COUNT(*) FROM orderlines l WHERE l.orderid = o.orderid) \
+                 <> (SELECT COUNT(*) FROM cust_hist h WHERE h.customerid = o.customerid AND h.orderid = o.orderid)",
+            ),
+            (
+                "orders without a line",
+                "SELECT COUNT(*) FROM orders o LEFT JOIN orderlines l ON l.orderid = o.orderid WHERE l.orderid IS NULL",
+            ),
+            ("products below nothing", "SELECT COUNT(*) FROM inventory WHERE quan_in_stock < 0"),
+        ] {
+            assert_eq!(self.sql(database, sql), "0", "{what}");
+        }
     }
 
     /// An empty database and the way to it.
@@ -239,6 +316,12 @@ impl Server {
         };
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Starts it again on what it left.
+    pub fn restart(&mut self) {
+        self.child = self.command.spawn().unwrap();
+        self.await_answer().unwrap();
     }
 }
 
