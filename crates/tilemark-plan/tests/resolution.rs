@@ -137,7 +137,7 @@ name = "db"
 role = "database"
 memory = "512MiB"
 [[guest.disk]]
-size = "1GiB"
+size = "2GiB"
 on = "{on}"
 [[load]]
 name = "orders"
@@ -348,17 +348,24 @@ fn twins_take_the_guests_threads_in_turn_whatever_their_sizes() {
 
 #[test]
 fn what_a_workload_cannot_do_is_refused_before_a_guest_is_started() {
-    let work = |role: &str, text: &str| {
-        let text = TILE
-            .replacen("role = \"web\"", &format!("role = \"{role}\"\n[[guest.disk]]\nsize = \"1GiB\""), 1)
-            .replace("[load.web]", text);
-        problem(&text, &asked())
+    let written = |role: &str, text: &str| {
+        TILE.replacen("role = \"web\"", &format!("role = \"{role}\"\n[[guest.disk]]\nsize = \"1GiB\""), 1)
+            .replace("[load.web]", text)
     };
+    let work = |role: &str, text: &str| problem(&written(role, text), &asked());
     let said = work("disk", "[load.disk]\nblock_size = \"1000B\"\ndepth = 2000");
     assert!(said.contains("has a `block_size` of 1kB"), "{said}");
     assert!(said.contains("may have 2000 requests under way at its rate"), "{said}");
     let said = work("database", "arrival = \"bursts\"\n[load.store]\nclients = 0\ndata = \"1MB\"");
-    for wanted in ["has 0 clients", "of data", "has customers in bursts"] {
+    for wanted in ["has 0 clients", "has 1MB of data", "has customers in bursts"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
+    let stored =
+        |data: &str| plan(&written("database", &format!("[load.store]\ndata = \"{data}\"")), &asked());
+    let too_much = stored("20GB").unwrap_err();
+    let said = too_much.to_string();
+    assert!(said.contains("20000 MB of data, and the first disk of guest `web` has 1GiB"), "{said}");
+    assert_eq!(too_much.remedy(), "give that disk a `size` of \"57GiB\", or lower `data`");
+    let fits = stored("200MB").map_or_else(|problems| problems.to_string(), |_| String::new());
+    assert!(!fits.contains("of data"), "{fits}");
 }
