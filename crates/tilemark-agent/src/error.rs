@@ -23,6 +23,9 @@ pub(crate) enum AgentError {
     /// The service.
     #[error("the service did not start: {0}")]
     Service(String),
+    /// The database of the service's store.
+    #[error("the service did not start")]
+    Store(#[from] tilemark_store::StoreError),
     /// Something else is going on.
     #[error("{0}")]
     Refused(&'static str),
@@ -37,6 +40,7 @@ impl AgentError {
             Self::Network(error) => error.remedy(),
             Self::Spawn(_) => "build the image again (`tilemark image build --refresh`)",
             Self::Service(_) => "read the guest's console; the image may lack the service's package",
+            Self::Store(error) => error.remedy(),
             Self::Refused(_) => "wait for it, or stop it first",
         }
     }
@@ -56,4 +60,22 @@ pub(crate) fn explain(error: &AgentError) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_store::StoreError;
+
+    #[test]
+    fn a_database_that_is_full_is_told_as_that_with_its_own_remedy() {
+        let full = StoreError::Full { source: "no space left on device".into() };
+        let remedy = full.remedy();
+        let error = AgentError::from(full);
+        assert_eq!(
+            explain(&error),
+            "the service did not start: the database's disk is full: no space left on device"
+        );
+        assert_eq!(error.remedy(), remedy);
+    }
 }

@@ -150,27 +150,26 @@ impl Server<'_> {
 
     /// The store with the rows that are asked for, and the run's own user.
     fn prepare(&self, owner: &DatabaseAddress) -> Result<(), AgentError> {
-        let failed = |error: StoreError| AgentError::Service(error.with_causes());
         let database = DatabaseAddress { database: STORE_DATABASE.to_owned(), ..owner.clone() };
         let holds = match tilemark_store::holds_store(&database) {
             Err(StoreError::NoDatabase { .. }) => {
-                tilemark_store::create_database(owner, STORE_DATABASE).map_err(failed)?;
+                tilemark_store::create_database(owner, STORE_DATABASE)?;
                 false
             }
-            other => other.map_err(failed)?,
+            other => other?,
         };
         // Without a store's load nobody asks for its rows.
         if !holds && self.service.store.is_some() {
-            let bad = |error: tilemark_store_data::StoreDataError| AgentError::Service(error.to_string());
-            let size = DataSize::from_bytes(self.parameters.data.get()).map_err(bad)?;
+            let size = DataSize::from_bytes(self.parameters.data.get()).map_err(StoreError::from)?;
             let threads = self.service.vcpus.max(1) as usize;
-            let generator = Arc::new(Generator::new(Store::of_size(size, DATA_SEED), threads).map_err(bad)?);
-            tilemark_store::load_database(&database, &generator, &mut |_| {}).map_err(failed)?;
-            tilemark_store::settle(&database).map_err(failed)?;
+            let generator =
+                Generator::new(Store::of_size(size, DATA_SEED), threads).map_err(StoreError::from)?;
+            tilemark_store::load_database(&database, &Arc::new(generator), &mut |_| {})?;
+            tilemark_store::settle(&database)?;
         }
         if let Some(credentials) = &self.service.credentials {
             let password = Secret::new(&credentials.password);
-            tilemark_store::let_in(&database, &credentials.user, &password).map_err(failed)?;
+            tilemark_store::let_in(&database, &credentials.user, &password)?;
         }
         Ok(())
     }
@@ -190,8 +189,7 @@ impl Server<'_> {
         };
         let memory = self.service.memory.get();
         let settings =
-            tilemark_store::server_settings(self.engine, memory, self.parameters.clients, durability);
-        let settings = settings.map_err(|error| AgentError::Service(error.to_string()))?;
+            tilemark_store::server_settings(self.engine, memory, self.parameters.clients, durability)?;
         Ok(settings.iter().map(tilemark_store::Setting::line).collect())
     }
 
