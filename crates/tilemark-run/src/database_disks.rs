@@ -104,18 +104,25 @@ impl DatabaseDisks {
             Some(_) => format!("loading {size:.0} MB into {database}, once: the template of all its guests"),
             None => format!("making an empty {database}, once: the template of all its guests"),
         });
-        template.remove_older(&self.store)?;
         let guest = maker_of(like);
-        for index in 0..guest.disks.len() {
-            self.store.remove_disk(&disk_file_name(&guest.name, index)).map_err(image_failed)?;
-        }
+        self.remove_half_made(template, &guest)?;
         // Nobody is let into a template.
         let service = Service { credentials: None, ..service.clone() };
         let within = SERVER_WITHIN + Duration::from_secs(parameters.data.get() / LOAD_BYTES_PER_S);
-        let id = native.start(&guest, StartMode::Boot).map_err(guest_failed)?;
-        let kept = self.fill(template, &guest, &service, native, id, within);
-        native.stop(id).map_err(guest_failed)?;
+        let kept = self.fill(template, &guest, &service, native, within);
+        if kept.is_err() {
+            // The first error is the one to report.
+            let _ = self.remove_half_made(template, &guest);
+        }
         kept
+    }
+
+    /// Removes what a template that was not finished left: the disks that its maker had, and those that were kept already.
+    fn remove_half_made(&self, template: &Template, maker: &GuestPlan) -> Result<(), Failure> {
+        for index in 0..maker.disks.len() {
+            self.store.remove_disk(&disk_file_name(&maker.name, index)).map_err(image_failed)?;
+        }
+        template.remove_older(&self.store)
     }
 
     fn fill(
@@ -124,10 +131,22 @@ impl DatabaseDisks {
         guest: &GuestPlan,
         service: &Service,
         native: &NativeBackend,
-        id: tilemark_guests::GuestId,
         within: Duration,
     ) -> Result<(), Failure> {
-        let expected = Expected { plan: guest, id, service };
+        let id = native.start(guest, StartMode::Boot).map_err(guest_failed)?;
+        let kept = self.keep(template, Expected { plan: guest, id, service }, native, within);
+        kept.and(native.stop(id).map_err(guest_failed))
+    }
+
+    /// Waits until the database is loaded, ends it and keeps its disks.
+    fn keep(
+        &self,
+        template: &Template,
+        expected: Expected<'_>,
+        native: &NativeBackend,
+        within: Duration,
+    ) -> Result<(), Failure> {
+        let guest = expected.plan;
         let mut ready = make_ready(native, expected, within).map_err(guest_failed)?;
         let ended = ready.session.ask(&Request::StopService, within).map_err(guest_failed)?;
         if let Reply::Failed { message, remedy } = ended {
