@@ -170,6 +170,8 @@ pub struct StoreParameters {
     pub clients: u32,
     /// Pause between the orders of a customer. Default none.
     pub think_time: Span,
+    /// Length of the steady window that is told, in whole seconds. Default: all that had settled.
+    pub window: Option<Span>,
 }
 
 impl Default for StoreParameters {
@@ -180,6 +182,7 @@ impl Default for StoreParameters {
             data: Bytes::new(20_000_000),
             clients: 32,
             think_time: Span::default(),
+            window: None,
         }
     }
 }

@@ -3,7 +3,10 @@
 mod fixture;
 
 use tilemark_plan::plan::Backend;
-use tilemark_record::{rows::SecondRow, store::StoreFigures};
+use tilemark_record::{
+    rows::SecondRow,
+    store::{SteadyWindow, StoreFigures},
+};
 use tilemark_report::{Colour, Style, csv, html, redact, terminal};
 
 /// The size that a page may have.
@@ -138,6 +141,37 @@ fn orders_are_those_of_all_databases_whatever_the_headline_is() {
         text.contains("2, KVM guests: 2,400 a minute; 2.00\u{d7} of one tile, paper 1.76\u{d7}"),
         "{text}"
     );
+}
+
+/// Two databases of one tile, two repeats: in the second repeat one database never settled.
+#[test]
+fn the_steady_window_is_shown_and_a_missing_one_is_told_and_voids_nothing() {
+    let bench = fixture::Bench { scenario: fixture::SHOP, tiles: vec![1], ..fixture::Bench::new() };
+    let mut report = bench.measure();
+    let settled = |rate| Some(SteadyWindow { from_s: 4, to_s: 30, orders_per_minute: rate });
+    let mut set = |late: Option<SteadyWindow>| {
+        for repeat in &mut report.repeats {
+            let last = repeat.repeat > 1;
+            for load in repeat.loads.iter_mut().filter(|load| load.name != "pages") {
+                let steady = if last && load.name == "orders" { late } else { settled(600.0) };
+                load.store = vec![StoreFigures { steady, audit: "agrees".to_owned(), ..Default::default() }];
+            }
+        }
+        let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+        (text, html(&report), report.repeats.len())
+    };
+    let (text, page, repeats) = set(settled(600.0));
+    let told = format!("steady window: 1,200 a minute (second 4 to 30, {repeats} of {repeats})");
+    assert!(text.contains(&told) && !text.contains("No steady window"), "{text}");
+    assert!(page.contains("1,200<small") && !page.contains("No steady window"));
+    let (text, page, _) = set(None);
+    assert!(text.contains(&format!("(second 4 to 30, 1 of {repeats})")), "{text}");
+    assert!(
+        text.contains("No steady window")
+            && text.contains(&format!("audit: agrees ({0} of {0})", 2 * repeats)),
+        "{text}"
+    );
+    assert!(page.contains("No steady window"));
 }
 
 #[test]

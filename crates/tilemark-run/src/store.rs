@@ -31,6 +31,8 @@ pub struct StoreAlone {
     pub warmup: u64,
     /// Seconds measured.
     pub seconds: u64,
+    /// Seconds of the steady window that is told; nothing: all that had settled.
+    pub window: Option<u64>,
     /// Orders a second by all clients together; nothing: each orders again when it was served.
     pub rate: Option<f64>,
     /// How orders of a rate are spread.
@@ -69,6 +71,7 @@ pub fn load(asked: &StoreAlone, listener: &mut dyn Listener) -> Result<LoadResul
         pace,
         warmup: Duration::from_secs(asked.warmup),
         measure: Duration::from_secs(asked.seconds),
+        window: asked.window.map(Duration::from_secs),
         new_customer_percent: asked.new_customer_percent,
         searches_mean: asked.searches,
         search_rows_mean: asked.search_rows,

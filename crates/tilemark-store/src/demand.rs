@@ -48,6 +48,9 @@ pub struct Demand {
     /// Measured time after it, whole seconds.
     #[serde(rename = "measure_s", serialize_with = "seconds")]
     pub measure: Duration,
+    /// Length of the steady window that is told, whole seconds; `None`: all that had settled.
+    #[serde(rename = "window_s", serialize_with = "optional_seconds")]
+    pub window: Option<Duration>,
     /// Orders of new customers, of 100.
     pub new_customer_percent: u32,
     /// Looks at the catalogue before an order, mean.
@@ -64,6 +67,10 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_f64(time.as_secs_f64())
 }
 
+fn optional_seconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(serializer)
+}
+
 impl Default for Demand {
     fn default() -> Self {
         Self {
@@ -71,6 +78,7 @@ impl Default for Demand {
             pace: Pace::Closed { think_time: Duration::ZERO },
             warmup: Duration::from_secs(60),
             measure: Duration::from_secs(300),
+            window: None,
             new_customer_percent: 20,
             searches_mean: 3,
             search_rows_mean: 5,
@@ -114,6 +122,7 @@ mod tests {
     fn times_are_written_in_seconds() {
         let value = serde_json::to_value(Demand::default()).unwrap();
         assert_eq!((value["warmup_s"].as_f64(), value["measure_s"].as_f64()), (Some(60.0), Some(300.0)));
+        assert!(value["window_s"].is_null());
         assert_eq!(value["pace"]["closed"]["think_time_s"].as_f64(), Some(0.0));
     }
 

@@ -1,6 +1,7 @@
 //! What a load found, as it is printed and kept.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use crate::demand::Demand;
 use crate::error::StoreError;
 use crate::figures::{Figures, Latency};
 use crate::inspect::StoreFacts;
-use crate::steady::Steady;
+use crate::steady::{SHORTEST_S, Steady};
 
 /// Whether the figures can be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -94,6 +95,7 @@ pub(crate) struct Doubts<'a> {
     pub(crate) gave_up: usize,
     pub(crate) stopped: bool,
     pub(crate) steady: Option<Steady>,
+    pub(crate) window: Option<Duration>,
     pub(crate) audit: &'a Result<AuditReport, StoreError>,
 }
 
@@ -126,9 +128,10 @@ pub(crate) fn judge(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Ver
         reasons.push("the run was stopped before its end".to_owned());
     }
     if doubts.steady.is_none() {
-        reasons.push(
-            "no steady window was found: the run is shorter than 20 s or its rate never settled".to_owned(),
-        );
+        let shortest_s = doubts.window.map_or(0, |window| window.as_secs()).max(SHORTEST_S as u64);
+        reasons.push(format!(
+            "no steady window was found: the run is shorter than {shortest_s} s or its rate never settled for so long"
+        ));
     }
     let status = if reasons.is_empty() { Status::Trusted } else { Status::CannotTell };
     Verdict { status, reasons }
@@ -136,8 +139,6 @@ pub(crate) fn judge(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Ver
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::figures::Step;
 
@@ -157,7 +158,7 @@ mod tests {
     fn verdict(change: impl Fn(&mut Figures, &mut Doubts<'_>)) -> Verdict {
         let audit = agreeing();
         let steady = Some(Steady { from_s: 0, to_s: 60, orders_per_minute: 1.0 });
-        let mut doubts = Doubts { gave_up: 0, stopped: false, steady, audit: &audit };
+        let mut doubts = Doubts { gave_up: 0, stopped: false, steady, window: None, audit: &audit };
         let mut figures = Figures::new(60);
         figures.orders = 1;
         change(&mut figures, &mut doubts);
@@ -173,6 +174,9 @@ mod tests {
             ["1 of 4 clients gave up before the end"]
         );
         assert_eq!(verdict(|_, doubts| doubts.steady = None).status, Status::CannotTell);
+        let longer =
+            verdict(|_, doubts| (doubts.steady, doubts.window) = (None, Some(Duration::from_secs(300))));
+        assert!(longer.reasons[0].contains("shorter than 300 s"), "{longer:?}");
         assert_eq!(verdict(|_, doubts| doubts.stopped = true).status, Status::CannotTell);
         assert_eq!(verdict(|figures, _| figures.orders = 0).status, Status::CannotTell);
     }

@@ -92,8 +92,14 @@ fn run_with(
     let gave_up = done.iter().filter(|client| client.gave_up).count();
     let told = Told::from_ledgers(done.into_iter().map(|client| client.ledger), pieces);
     let report = audit(books, &before, &told);
-    let steady = find_steady(&summed.figures.committed, None);
-    let doubts = Doubts { gave_up, stopped: stop.load(Ordering::Relaxed), steady, audit: &report };
+    let steady = find_steady(&summed.figures.committed, demand.window.map(|window| window.as_secs()));
+    let doubts = Doubts {
+        gave_up,
+        stopped: stop.load(Ordering::Relaxed),
+        steady,
+        window: demand.window,
+        audit: &report,
+    };
     let verdict = judge(&summed.figures, demand.clients, &doubts);
     let Summed { figures, begun, waited, cpu } = summed;
     let minutes = measured.as_secs_f64() / 60.0;

@@ -9,7 +9,7 @@ const BATCH_S: usize = 5;
 const LONG_S: usize = 100;
 
 /// Seconds below which nothing can be said.
-const SHORTEST_S: usize = 20;
+pub(crate) const SHORTEST_S: usize = 20;
 
 /// How much the second half of the steady part may differ from the first before it counts as a drift.
 const DRIFT_MAX: f64 = 0.1;
@@ -27,7 +27,8 @@ pub struct Steady {
 
 /// Finds it by MSER-5 (White, Cobb, Spratt 2000): cut off as many seconds at the start as make the standard error of the
 /// rest smallest. `None` if the best cut takes half of the run, if the two halves of what is left differ by more than
-/// a tenth, or if the run is shorter than 20 s: it never settled, or that cannot be seen. With `window_s` the last so many seconds of the steady part are taken.
+/// a tenth, or if the run is shorter than 20 s: it never settled, or that cannot be seen. With `window_s` the last so many
+/// seconds of the steady part are taken; `None` if it is shorter.
 pub fn find_steady(orders_by_second: &[u32], window_s: Option<u64>) -> Option<Steady> {
     if orders_by_second.len() < SHORTEST_S {
         return None;

@@ -462,8 +462,11 @@ pub(crate) struct LoadStoreArguments {
     #[arg(long, default_value_t = 60)]
     pub(crate) seconds: u64,
     /// Seconds of load before that, not measured
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 60)]
     pub(crate) warmup: u64,
+    /// Seconds of the steady window that is told, the last ones; without it all that had settled
+    #[arg(long)]
+    pub(crate) window: Option<u64>,
     /// Orders a second of all clients, at intended times; without it each client orders again when it was served
     #[arg(long)]
     pub(crate) rate: Option<f64>,

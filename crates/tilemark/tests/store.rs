@@ -26,7 +26,9 @@ fn url(address: &DatabaseAddress, user: &str) -> String {
 }
 
 fn load(home: &Home, url: &str, more: &[&str]) -> Said {
-    home.says(&[&["load", "store", "--database", url, "--seconds", "2", "--json"], more].concat())
+    home.says(
+        &[&["load", "store", "--database", url, "--warmup", "0", "--seconds", "2", "--json"], more].concat(),
+    )
 }
 
 #[track_caller]

@@ -27,6 +27,7 @@ use tilemark_store::{
     Arrivals, DatabaseAddress, Demand, Endpoint, Engine, LoadResult, Pace, Secret, StoreError,
     run_observed_load,
 };
+use tilemark_units::Span;
 
 /// The store's database in each server.
 pub(crate) const DATABASE: &str = "store";
@@ -229,6 +230,7 @@ impl<'a> StoreStream<'a> {
             pace,
             warmup: job.warmup.get(),
             measure: job.length.get(),
+            window: self.parameters.window.map(Span::get),
             seed: self.stream.seed,
             ..Demand::default()
         }
@@ -258,7 +260,6 @@ fn told_errors(result: &LoadResult) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_units::Span;
 
     #[test]
     fn one_client_that_fills_its_processor_shows_beside_idle_ones() {

@@ -9,11 +9,14 @@ pub(super) fn store(page: &mut Markup, view: &View) {
     for promise in &store.durability {
         page.element("p", "about", &format!("With {promise}."));
     }
-    page.raw("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Step</th><th scope=\"col\">Orders<small>per minute, committed</small></th><th scope=\"col\">Against one tile</th><th scope=\"col\">Published 2009<small>against one</small></th><th scope=\"col\">Undone<small>no stock</small></th><th scope=\"col\">Done again<small>deadlocks</small></th><th scope=\"col\">Client<small>\u{b5}s of processor an order</small></th><th scope=\"col\" class=\"left\">Audit</th></tr></thead><tbody>");
+    page.raw("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Step</th><th scope=\"col\">Orders<small>per minute, committed</small></th><th scope=\"col\">Steady window<small>orders per minute; where, repeats</small></th><th scope=\"col\">Against one tile</th><th scope=\"col\">Published 2009<small>against one</small></th><th scope=\"col\">Undone<small>no stock</small></th><th scope=\"col\">Done again<small>deadlocks</small></th><th scope=\"col\">Client<small>\u{b5}s of processor an order</small></th><th scope=\"col\" class=\"left\">Audit</th></tr></thead><tbody>");
     for row in &store.rows {
         begin(page, row);
         page.raw("<th scope=\"row\">").text(&row.step).raw("</th>");
-        page.element("td", "measured", &row.orders_per_minute).element("td", "measured", &row.against_one);
+        page.element("td", "measured", &row.orders_per_minute);
+        page.raw("<td class=\"measured\">").text(&row.steady.orders_per_minute);
+        page.element("small", "", &row.steady.where_and_how_many).raw("</td>");
+        page.element("td", "measured", &row.against_one);
         // What others measured is not in doubt.
         page.element("td", "number", &row.published);
         for cell in [&row.rolled_back, &row.retries, &row.client_us] {
@@ -22,6 +25,9 @@ pub(super) fn store(page: &mut Markup, view: &View) {
         page.element("td", "name", &row.audit).raw("</tr>\n");
     }
     page.raw("</tbody></table></div>");
+    if let Some(unsettled) = store.unsettled {
+        page.element("p", "about", unsettled);
+    }
     if let Some(difference) = &store.difference {
         page.element("p", "about", difference);
     }

@@ -13,8 +13,13 @@ pub(super) fn store(view: &View, paint: &Paint, width: usize) -> String {
         let paper =
             if row.published == "\u{2013}" { String::new() } else { format!(", paper {}", row.published) };
         let struck = if row.struck { " (not trusted)" } else { "" };
+        let steady = &row.steady;
+        let settled = match steady.where_and_how_many.as_str() {
+            "" => steady.orders_per_minute.clone(),
+            place => format!("{} a minute ({place})", steady.orders_per_minute),
+        };
         let text = format!(
-            "{}: {} a minute{struck}; {} of one tile{paper}; {} undone for want of stock; audit: {}",
+            "{}: {} a minute{struck}; {} of one tile{paper}; steady window: {settled}; {} undone for want of stock; audit: {}",
             row.step, row.orders_per_minute, row.against_one, row.rolled_back, row.audit
         );
         labelled(&mut out, paint, width, label, &text);
@@ -31,6 +36,7 @@ pub(super) fn store(view: &View, paint: &Paint, width: usize) -> String {
     for promise in &store.durability {
         labelled(&mut out, paint, width, "", &format!("With {promise}."));
     }
+    store.unsettled.iter().for_each(|text| labelled(&mut out, paint, width, "", text));
     store.difference.iter().for_each(|text| labelled(&mut out, paint, width, "", text));
     out
 }

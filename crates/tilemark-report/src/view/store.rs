@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use tilemark_plan::plan::{LoadPlan, Point, Work};
 use tilemark_record::{
     result::{Figure, PointResult},
-    store::{ServerSetting, StepLatency, StoreFigures},
+    store::{ServerSetting, SteadyWindow, StepLatency, StoreFigures},
 };
 
 /// All that the report says of a store; nothing where the record has none.
@@ -20,6 +20,8 @@ pub(crate) struct StoreView {
     pub(crate) servers: Vec<String>,
     /// What stands beside the paper's figures; nothing where they may not stand beside these.
     pub(crate) difference: Option<String>,
+    /// What a missing steady window means; nothing where every kept repeat has one.
+    pub(crate) unsettled: Option<&'static str>,
 }
 
 /// One step of it.
@@ -32,6 +34,8 @@ pub(crate) struct StoreRow {
     pub(crate) struck: bool,
     /// Committed orders a minute of all databases, with the interval where one load sends all orders.
     pub(crate) orders_per_minute: String,
+    /// The part of the measured time in which the rate had settled, and the orders a minute of all databases in it.
+    pub(crate) steady: Steady,
     /// The same against one tile.
     pub(crate) against_one: String,
     /// What the paper had against one guest.
@@ -48,6 +52,16 @@ pub(crate) struct StoreRow {
     pub(crate) times: Vec<StepTimes>,
 }
 
+/// The steady windows of a step's kept repeats.
+pub(crate) struct Steady {
+    /// Orders a minute of all databases in their windows, as the mean of the repeats that have one; or that none has.
+    pub(crate) orders_per_minute: String,
+    /// Where the windows lie and how many repeats have one; empty where none has.
+    pub(crate) where_and_how_many: String,
+    /// Whether a kept repeat has none.
+    lacks: bool,
+}
+
 /// How long a step of an order took.
 pub(crate) struct StepTimes {
     /// Its name.
@@ -61,6 +75,8 @@ pub(crate) struct StepTimes {
 }
 
 const NONE: &str = "\u{2013}";
+const UNSETTLED: &str = "No steady window: the measured time was shorter than 20 s or than the `window` that was asked for, or the \
+    rate never settled. Orders per minute are those of the whole measured time in every row.";
 /// A step in the order in which a customer takes it.
 const STEPS: [&str; 6] = ["login", "new_customer", "browse", "purchase", "restock", "order"];
 
@@ -81,6 +97,7 @@ pub(crate) fn store(view: &View) -> Option<StoreView> {
     Some(StoreView {
         durability: distinct(all.iter().map(|store| promise(&store.store.settings))),
         servers: distinct(all.iter().map(|store| store.store.server.clone())),
+        unsettled: rows.iter().any(|row| row.steady.lacks).then_some(UNSETTLED),
         difference: (real && rows.iter().any(|row| row.published != NONE)).then(|| difference(view)),
         rows,
     })
@@ -148,14 +165,15 @@ fn row(view: &View, group: &Group, point: &PointResult) -> StoreRow {
     let of_point = |repeat: &&tilemark_record::summary::RepeatSummary| {
         repeat.point == point.index && !voided.contains(&repeat.repeat)
     };
-    let kept: Vec<&StoreFigures> = view
+    let repeats: Vec<Vec<&StoreFigures>> = view
         .report
         .repeats
         .iter()
         .filter(of_point)
-        .flat_map(|repeat| &repeat.loads)
-        .flat_map(|load| &load.store)
+        .map(|repeat| repeat.loads.iter().flat_map(|load| &load.store).collect())
+        .filter(|stores: &Vec<_>| !stores.is_empty())
         .collect();
+    let kept: Vec<&StoreFigures> = repeats.iter().flatten().copied().collect();
     let per_minute = |value: f64| whole((value * 60.0).round() as u64);
     let orders_a_second = orders_a_second(view, point);
     let orders_per_minute = orders_a_second.map_or_else(
@@ -180,6 +198,7 @@ fn row(view: &View, group: &Group, point: &PointResult) -> StoreRow {
         kind: group.kind,
         struck: view.struck(point),
         orders_per_minute,
+        steady: steady(&repeats),
         against_one: told(against_one_tile(view, point, orders_a_second), |value| {
             format!("{value:.2}\u{d7}")
         }),
@@ -234,6 +253,24 @@ fn paper_had(view: &View, point: &PointResult) -> Option<f64> {
     };
     let (all, of_one_tile) = (databases(&|_| true)?, databases(&|tile| tile == 1)?);
     Some(published::oltp_relative(all)? / published::oltp_relative(of_one_tile)?)
+}
+
+/// A repeat has a steady window where all of its databases have one.
+fn steady(repeats: &[Vec<&StoreFigures>]) -> Steady {
+    let windows: Vec<Vec<SteadyWindow>> =
+        repeats.iter().filter_map(|stores| stores.iter().map(|store| store.steady).collect()).collect();
+    let all = || windows.iter().flatten();
+    let (Some(from), Some(to)) = (all().map(|one| one.from_s).min(), all().map(|one| one.to_s).max()) else {
+        let orders_per_minute = if repeats.is_empty() { NONE } else { "not found" }.to_owned();
+        let lacks = !repeats.is_empty();
+        return Steady { orders_per_minute, where_and_how_many: String::new(), lacks };
+    };
+    let mean = all().map(|one| one.orders_per_minute).sum::<f64>() / windows.len() as f64;
+    Steady {
+        orders_per_minute: whole(mean.round() as u64),
+        where_and_how_many: format!("second {from} to {to}, {} of {}", windows.len(), repeats.len()),
+        lacks: windows.len() < repeats.len(),
+    }
 }
 
 fn audit(kept: &[&StoreFigures]) -> String {

@@ -33,6 +33,7 @@ fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
         clients: arguments.clients,
         warmup: arguments.warmup,
         seconds: arguments.seconds,
+        window: arguments.window,
         rate: arguments.rate,
         arrivals: if arguments.arrival == "even" { Arrivals::Even } else { Arrivals::Poisson },
         think_time: arguments.think_time,
