@@ -121,6 +121,7 @@ fn summary() -> RepeatSummary {
         host: HostFigures::default(),
         incidents: Vec::new(),
         memory: None,
+        ready_s: None,
     }
 }
 
