@@ -35,9 +35,18 @@ pub fn start(engine: Engine) -> Option<Server> {
 
 /// The same with more settings, `name=value`.
 pub fn start_with(engine: Engine, settings: &[&str]) -> Option<Server> {
+    // In memory if there is such a place, for speed.
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    start_at(engine, settings, &place)
+}
+
+/// The same with its files in a folder of this place.
+pub fn start_at(engine: Engine, settings: &[&str], place: &Path) -> Option<Server> {
+    let folder = tempfile::Builder::new().prefix("tilemark-store-").tempdir_in(place).unwrap();
     let started = match engine {
-        Engine::Mariadb => start_mariadb(settings),
-        Engine::Postgresql => start_postgresql(settings),
+        Engine::Mariadb => start_mariadb(settings, folder),
+        Engine::Postgresql => start_postgresql(settings, folder),
     };
     match started {
         Ok(server) => Some(server),
@@ -64,12 +73,6 @@ fn find(name: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("program `{name}` is not installed"))
 }
 
-/// A folder in memory if there is such a place, for speed.
-fn folder() -> TempDir {
-    let place = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
-    tempfile::Builder::new().prefix("tilemark-store-").tempdir_in(place).unwrap()
-}
-
 fn lines(engine: Engine, settings: &[&str]) -> Vec<String> {
     let sized = server_settings(engine, 512 << 20, 40, Durability::Full).unwrap();
     sized.iter().map(|setting| setting.line()).chain(settings.iter().map(|&line| line.to_owned())).collect()
@@ -81,9 +84,8 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {text}")) }
 }
 
-fn start_mariadb(settings: &[&str]) -> Result<Server, String> {
+fn start_mariadb(settings: &[&str], folder: TempDir) -> Result<Server, String> {
     let (program, client, install) = (find("mariadbd")?, find("mariadb")?, find("mariadb-install-db")?);
-    let folder = folder();
     let data = format!("--datadir={}", folder.path().join("data").display());
     // A server that starts removes what others left in its folder for temporary tables, theirs that live too.
     let temporary = format!("--tmpdir={}", folder.path().display());
@@ -114,9 +116,8 @@ fn postgres_user() -> Result<(u32, u32), String> {
     ids.ok_or_else(|| "there is no user `postgres`".to_owned())
 }
 
-fn start_postgresql(settings: &[&str]) -> Result<Server, String> {
+fn start_postgresql(settings: &[&str], folder: TempDir) -> Result<Server, String> {
     let (program, client, initdb) = (find("postgres")?, find("psql")?, find("initdb")?);
-    let folder = folder();
     // PostgreSQL refuses to run as root: root hands it to the user that the package made.
     let owner = if rustix::process::getuid().is_root() { Some(postgres_user()?) } else { None };
     let as_owner = |program: &Path| {
