@@ -81,6 +81,12 @@ fn a_native_run_measures_the_web_and_leaves_only_its_record() {
     assert!(load.completed > 0, "{load:?}");
     assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
     assert_eq!((summary.host.seconds, repeats[0].telemetry().unwrap().len()), (2, 2));
+    let of_guest = repeats[0].guest_seconds().unwrap();
+    assert_eq!(of_guest.len(), 2, "{of_guest:?}");
+    for row in &of_guest {
+        assert!(row.processor_s.is_some() && row.run_queue_wait_fraction.is_some(), "{row:?}");
+        assert!(row.network_bytes.is_some_and(|bytes| bytes > 0), "{row:?}");
+    }
     assert!(summary.memory.as_ref().unwrap().pss_mib_per_guest > 1.0, "{:?}", summary.memory);
     let log = fs::read(repeats[0].path().join("latency.hlog")).unwrap();
     assert_eq!(requests_in(&log), load.latency_ms.n);
