@@ -295,7 +295,7 @@ fn words_of(process: &Process) -> Vec<u8> {
 
 /// Waits for something that comes soon.
 #[track_caller]
-fn soon<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
+fn soon<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(found) = found() {
@@ -351,7 +351,7 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     // A program that goes on and on holds up neither those who ask something else nor the end.
     let mut client = Command::new(TILEMARK);
     client.args(["guests", "exec", name(0), "--", "sleep", "1000"]);
-    client.env("TILEMARK_HOME", real.home.path()).stdin(Stdio::null());
+    client.env("TILEMARK_HOME", real.home.path()).stdin(Stdio::null()).stdout(Stdio::null());
     let mut client = client.spawn().unwrap();
     let sleeps = |process: &Process| words_of(process).starts_with(b"sleep\x001000");
     soon("the program", || kept(&real).iter().any(sleeps).then_some(()));
@@ -359,7 +359,8 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     assert_eq!(says(&["console", name(0)]).code, Some(0));
     assert_eq!(says(&["exec", name(1), "true"]).code, Some(0));
     kill_process(Pid::from_raw(client.id() as i32).unwrap(), Signal::INT).unwrap();
-    assert_eq!(client.wait().unwrap().signal(), Some(Signal::INT.as_raw()), "Ctrl-C just ends it");
+    let ended = soon("its end by Ctrl-C", || client.try_wait().unwrap());
+    assert_eq!(ended.signal(), Some(Signal::INT.as_raw()), "{ended:?}");
     assert_eq!(list()[0]["ready"], 2);
 
     // One that has ended is not shown as ready.
