@@ -109,8 +109,8 @@ impl Session {
         };
         self.send_on(0, &start_ok)?;
         let (channel_max, frame_max) = self.wait_for_tune().map_err(|error| match error {
-            // A broker that was not asked for a reason hangs up; one that was says 403.
-            LoadError::HungUp | LoadError::Closed { code: 403, .. } => {
+            // A broker that was not asked for a reason hangs up; one that was says 403, and Broker-J 530.
+            LoadError::HungUp | LoadError::Closed { code: 403 | 530, .. } => {
                 LoadError::WrongPassword { user: broker.user.clone() }
             }
             error => error,
