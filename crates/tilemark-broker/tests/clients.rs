@@ -1,5 +1,5 @@
-//! Clients that others wrote against the broker: pika (Debian: python3-pika), amqp091-go (needs `go`) and lapin (built by
-//! cargo, the first time for about a minute).
+//! Clients that others wrote against the broker: pika (Debian: python3-pika), amqp091-go (needs `go`), lapin (built by
+//! cargo, the first time for about a minute) and RabbitMQ's PerfTest (fetched by Maven).
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -134,6 +134,58 @@ scenarios! {
     lapin_nacks_and_requeues: lapin "nack";
     lapin_commits_and_rolls_back: lapin "transactions";
     lapin_uses_topics: lapin "topics";
+}
+
+/// The folder with PerfTest and all that it needs.
+fn perf_test() -> Option<PathBuf> {
+    static LIBRARIES: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let libraries = LIBRARIES.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("perf_test");
+        let mut fetch = Command::new("mvn");
+        fetch.args(["--batch-mode", "--quiet", "dependency:copy-dependencies", "--file"]);
+        fetch.arg(tests_folder().join("perf_test/pom.xml"));
+        fetch.arg("-DincludeScope=runtime").arg(format!("-DoutputDirectory={}", folder.display()));
+        match fetch.output() {
+            Err(_) => skip("mvn is not installed"),
+            Ok(output) if output.status.success() => Some(folder),
+            Ok(output) => {
+                skip(&format!("Maven cannot fetch PerfTest: {}", String::from_utf8_lossy(&output.stdout)))
+            }
+        }
+    });
+    libraries.clone()
+}
+
+#[test]
+fn perf_test_gets_all_that_it_published() {
+    let Some(libraries) = perf_test() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Its exchange is durable.
+    let config = Config {
+        journal: Some(folder.path().into()),
+        ..Config::new("127.0.0.1:0".parse().expect("an address"))
+    };
+    let broker = serve(config).expect("a free port");
+    let uri = format!("amqp://guest:guest@{}", broker.address());
+    // Its consumers wait for the answer to a commit in the thread that deliveries may fill: they need a prefetch there.
+    let exchanges = [
+        "--autoack --size 16 --pmessages 5000 --cmessages 5000",
+        "--confirm 100 --multi-ack-every 50 --qos 100 --flag persistent --pmessages 2000 --cmessages 2000",
+        "--ptxsize 10 --ctxsize 10 --qos 100 --pmessages 2000 --cmessages 2000",
+        "--type topic --exchange news --routing-key k.x --consumers 3 --pmessages 1000 --cmessages 1000",
+    ];
+    for exchange in exchanges {
+        let mut command = Command::new("java");
+        command.arg("-cp").arg(libraries.join("*")).args(["com.rabbitmq.perf.PerfTest", "--uri", &uri]);
+        // It ends when it has got all, and in vain after a minute.
+        let output =
+            command.args(["--time", "60"]).args(exchange.split(' ')).output().expect("Maven needs it");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let all = output.status.success() && said.contains("Consumer reached message limit");
+        assert!(all, "{exchange}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let done = broker.stop().expect("a good end");
+    assert_eq!((done.published, done.delivered), (5000 + 2000 + 2000 + 1000, 5000 + 2000 + 2000 + 3000));
 }
 
 const JOURNAL: &str = "TILEMARK_TEST_JOURNAL";
