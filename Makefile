@@ -7,7 +7,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # What the program needs at run time, and what its tests need besides.
 TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
 TEST_TOOLS := $(TOOLS) chromium cpio fio kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
-	python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go)
+	python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go) $(if $(shell command -v mvn),,maven)
 
 .PHONY: help quick build test lab install tools test-tools rust
 help:
