@@ -3,14 +3,16 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, pidfd_send_signal};
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
+    os::fd::AsFd,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
     time::Duration,
 };
 use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
@@ -20,6 +22,9 @@ const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 const MARK: &str = "TILEMARK_LAB_TEST";
 /// Far above what the end of a killed process takes.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// Far above what the longest of these commands takes, which is some two minutes on a busy machine.
+const STANDS_STILL_AFTER: Duration = Duration::from_secs(480);
 
 const NONE: [u32; 0] = [];
 
@@ -75,7 +80,7 @@ impl Lab {
     }
 
     fn run(&self, command: &[&str]) -> Output {
-        self.command(command).output().unwrap()
+        ended(|| self.command(command))
     }
 
     /// Runs a script that must succeed, and gives what it printed.
@@ -97,6 +102,39 @@ impl Lab {
         };
         numbers.filter(is_ours).collect()
     }
+}
+
+/// Runs a lab to its end. QEMU's processors under its translator now and then stand still for good when guests run in them:
+/// the whole server answers nothing more. That lab is killed and another one tried, once, loudly.
+fn ended(lab: impl Fn() -> Command) -> Output {
+    for _ in 0..2 {
+        let mut child = lab().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let process = descriptor_of(child.id()).unwrap();
+        let killer = thread::spawn(move || {
+            let ended = ends_within(process.as_fd(), STANDS_STILL_AFTER).unwrap();
+            if ended == HasEnded::No {
+                pidfd_send_signal(&process, Signal::KILL).unwrap();
+            }
+            ended
+        });
+        let error = child.stderr.take().unwrap();
+        let error = thread::spawn(move || read_whole(error));
+        let stdout = read_whole(child.stdout.take().unwrap());
+        let (stderr, status) = (error.join().unwrap(), child.wait().unwrap());
+        if killer.join().unwrap() == HasEnded::Yes {
+            return Output { status, stdout, stderr };
+        }
+        let told = [text(&stdout), text(&stderr)].concat();
+        let _ =
+            writeln!(std::io::stderr(), "a lab stood still for {STANDS_STILL_AFTER:?}; it had said: {told}");
+    }
+    panic!("two labs stood still, one after the other");
+}
+
+fn read_whole(mut stream: impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    bytes
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -229,7 +267,7 @@ fn nothing_is_left_after_the_end_ctrl_c_and_kill() {
         kill_process(Pid::from_child(&child), signal).unwrap();
         child.wait().unwrap();
         for process in &held {
-            assert_eq!(ends_within(std::os::fd::AsFd::as_fd(process), GONE_WITHIN).unwrap(), HasEnded::Yes);
+            assert_eq!(ends_within(process.as_fd(), GONE_WITHIN).unwrap(), HasEnded::Yes);
         }
         assert_eq!(lab.processes(), NONE);
         assert_eq!(fs::read_to_string("/proc/self/mounts").unwrap(), mounts);
@@ -307,11 +345,13 @@ fn specification(lab: &Lab, filters: &[&str]) {
         tests.file_name().unwrap().to_str().unwrap(),
         filters.join(" "),
     );
-    let mut command = Command::new(XTASK);
-    command.args(["lab", "--program"]).arg(program()).arg("--with").arg(&tests).arg("--with").arg(&agent);
-    command.args(["--", "bash", "-euc", &script]).stdin(Stdio::null());
-    lab.surround(&mut command);
-    let output = command.output().unwrap();
+    let output = ended(|| {
+        let mut command = Command::new(XTASK);
+        command.args(["lab", "--program"]).arg(program()).arg("--with").arg(&tests).arg("--with").arg(&agent);
+        command.args(["--", "bash", "-euc", &script]).stdin(Stdio::null());
+        lab.surround(&mut command);
+        command
+    });
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}\n{}", text(&output.stderr));
     assert!(said.contains(&format!("test result: ok. {} passed", filters.len())), "{said}");
