@@ -12,7 +12,7 @@ use rustix::time::{Timespec, clock_gettime};
 use tilemark_amqp::{Properties, PublishBatch, ShortStr};
 
 use crate::director::{Alone, Director};
-use crate::input::{Notice, interpret};
+use crate::input::interpret;
 use crate::publisher::filling;
 use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles};
 use crate::session::{CHANNEL, Moved};
@@ -243,11 +243,7 @@ impl<'a> Sender<'a> {
             return Ok(());
         }
         while let Some(frame) = self.session.inbox.next_frame().map_err(LoadError::Malformed)? {
-            match interpret(&frame)? {
-                Notice::Blocked(reason) => self.session.blockade.begin(reason),
-                Notice::Unblocked => self.session.blockade.end(),
-                Notice::Method(_) | Notice::Other => {}
-            }
+            self.session.blockade.hear(&interpret(&frame)?);
         }
         Ok(())
     }

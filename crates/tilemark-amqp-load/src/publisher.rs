@@ -238,8 +238,7 @@ impl<'a> Publisher<'a> {
                 }
                 Notice::Method(Method::TxCommitOk {}) => self.committing = false,
                 Notice::Method(method) => return Err(LoadError::Unexpected { method: method.name() }),
-                Notice::Blocked(reason) => self.session.blockade.begin(reason),
-                Notice::Unblocked => self.session.blockade.end(),
+                notice @ (Notice::Blocked(_) | Notice::Unblocked) => self.session.blockade.hear(&notice),
                 Notice::Other => {}
             }
         }

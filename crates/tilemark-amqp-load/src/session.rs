@@ -35,13 +35,18 @@ pub(crate) struct Blockade {
 }
 
 impl Blockade {
-    pub(crate) fn begin(&mut self, reason: String) {
-        self.since.get_or_insert_with(|| (Instant::now(), reason));
-    }
-
-    pub(crate) fn end(&mut self) {
-        if let Some((since, _)) = self.since.take() {
-            self.before += since.elapsed();
+    /// Begins or ends it, where that is what the broker says.
+    pub(crate) fn hear(&mut self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Blocked(reason) => {
+                self.since.get_or_insert_with(|| (Instant::now(), reason.clone()));
+            }
+            Notice::Unblocked => {
+                if let Some((since, _)) = self.since.take() {
+                    self.before += since.elapsed();
+                }
+            }
+            Notice::Method(_) | Notice::Other => {}
         }
     }
 
@@ -168,15 +173,12 @@ impl Session {
         let deadline = Instant::now() + self.patience;
         loop {
             while let Some(frame) = self.inbox.next_frame().map_err(LoadError::Malformed)? {
-                match interpret(&frame)? {
-                    Notice::Method(method) => {
-                        if let Some(result) = accept(&method) {
-                            return Ok(result);
-                        }
-                    }
-                    Notice::Blocked(reason) => self.blockade.begin(reason),
-                    Notice::Unblocked => self.blockade.end(),
-                    Notice::Other => {}
+                let notice = interpret(&frame)?;
+                self.blockade.hear(&notice);
+                if let Notice::Method(method) = notice
+                    && let Some(result) = accept(&method)
+                {
+                    return Ok(result);
                 }
             }
             self.wait(PollFlags::IN, deadline.saturating_duration_since(Instant::now()))?;

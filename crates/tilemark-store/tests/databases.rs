@@ -142,16 +142,16 @@ fn somebody_waits(server: &Server) -> bool {
     server.sql("store", waiting) != "0"
 }
 
-/// Lets purchases meet a stranger who holds the customer that they want and wants the product that they hold, until
-/// the database has ended a purchase for it.
-struct Crossed {
+/// A session whose purchases go another way.
+struct Meddled<F> {
     session: Box<dyn Session>,
-    server: Arc<Server>,
-    address: DatabaseAddress,
-    deadlocks: Arc<AtomicU64>,
+    purchase: F,
 }
 
-impl Session for Crossed {
+impl<F> Session for Meddled<F>
+where
+    F: FnMut(&mut dyn Session, &Cart) -> Result<Purchase, StoreError> + Send,
+{
     fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
         self.session.login(username, password)
     }
@@ -165,34 +165,37 @@ impl Session for Crossed {
     }
 
     fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
-        if self.deadlocks.load(Ordering::Relaxed) > 0 {
-            return self.session.purchase(cart);
-        }
-        let mut stranger = Stranger::connect(&self.address);
-        stranger.hold_customers();
-        let bought = thread::scope(|scope| {
-            scope.spawn(|| {
-                // Bounded: a purchase that never waited ends without a deadlock, and the next one is tried. MariaDB reads
-                // its transactions anew only where nobody asked for a tenth of a second.
-                for _ in 0..50 {
-                    if somebody_waits(&self.server) {
-                        break;
-                    }
-                    thread::sleep(Duration::from_millis(150));
-                }
-                stranger.want_product(cart.items[0].prod_id);
-            });
-            self.session.purchase(cart)
-        });
-        if matches!(bought, Err(StoreError::Deadlock { .. })) {
-            self.deadlocks.fetch_add(1, Ordering::Relaxed);
-        }
-        bought
+        (self.purchase)(&mut *self.session, cart)
     }
 
     fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
         self.session.restock(short, delivery)
     }
+}
+
+/// A purchase that meets a stranger who holds the customer that it wants and wants the product that it holds.
+fn crossed_purchase(
+    session: &mut dyn Session,
+    cart: &Cart,
+    server: &Server,
+    address: &DatabaseAddress,
+) -> Result<Purchase, StoreError> {
+    let mut stranger = Stranger::connect(address);
+    stranger.hold_customers();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Bounded: a purchase that never waited ends without a deadlock, and the next one is tried. MariaDB reads
+            // its transactions anew only where nobody asked for a tenth of a second.
+            for _ in 0..50 {
+                if somebody_waits(server) {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(150));
+            }
+            stranger.want_product(cart.items[0].prod_id);
+        });
+        session.purchase(cart)
+    })
 }
 
 /// A deadlock made by a second session: the whole purchase is tried again and stands once.
@@ -205,7 +208,19 @@ fn deadlock(engine: Engine) {
     let deadlocks = Arc::new(AtomicU64::new(0));
     let open = |_| -> Result<Box<dyn Session>, StoreError> {
         let (server, deadlocks, address) = (Arc::clone(&server), Arc::clone(&deadlocks), address.clone());
-        Ok(Box::new(Crossed { session: open_session(&address)?, server, address, deadlocks }))
+        let session = open_session(&address)?;
+        // Until the database has ended a purchase for it.
+        let purchase = move |session: &mut dyn Session, cart: &Cart| {
+            if deadlocks.load(Ordering::Relaxed) > 0 {
+                return session.purchase(cart);
+            }
+            let bought = crossed_purchase(session, cart, &server, &address);
+            if matches!(bought, Err(StoreError::Deadlock { .. })) {
+                deadlocks.fetch_add(1, Ordering::Relaxed);
+            }
+            bought
+        };
+        Ok(Box::new(Meddled { session, purchase }))
     };
     let mut books = DatabaseBooks::open(&address).unwrap();
     let facts = inspect(&address, 1).unwrap();
@@ -218,14 +233,7 @@ fn deadlock(engine: Engine) {
     server.check_books("store");
 }
 
-/// Does something wrong behind the client's back.
-struct Saboteur {
-    session: Box<dyn Session>,
-    server: Arc<Server>,
-    act: Act,
-    purchases: Arc<AtomicU64>,
-}
-
+/// Something wrong behind the client's back.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     LoseOrder,
@@ -235,55 +243,34 @@ enum Act {
     CommitPartOfOrder,
 }
 
-impl Session for Saboteur {
-    fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
-        self.session.login(username, password)
-    }
-
-    fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
-        self.session.new_customer(customer)
-    }
-
-    fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {
-        self.session.browse(search)
-    }
-
-    fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
-        let purchase = self.session.purchase(cart)?;
-        let first = cart.items[0].prod_id;
-        let sql = match (self.act, purchase) {
-            (Act::LoseOrder, Purchase::Committed(receipt)) => {
-                format!("DELETE FROM orders WHERE orderid = {}", receipt.order_id)
-            }
-            (Act::AlterLine, Purchase::Committed(receipt)) => {
-                format!(
-                    "UPDATE orderlines SET quantity = quantity + 1 WHERE orderid = {} AND orderlineid = 1",
-                    receipt.order_id
-                )
-            }
-            (Act::MoveStock, Purchase::Committed(_)) => format!(
-                "UPDATE inventory SET quan_in_stock = quan_in_stock + CASE prod_id WHEN {first} THEN 1 ELSE -1 END \
-                 WHERE prod_id = {first} OR prod_id = (SELECT MAX(prod_id) FROM products WHERE prod_id <> {first})"
-            ),
-            (Act::KeepPartOfRollback, Purchase::Short(_)) => {
-                format!("UPDATE inventory SET sales = sales + 1 WHERE prod_id = {first}")
-            }
-            (Act::CommitPartOfOrder, Purchase::Short(_)) => format!(
-                "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) \
-                 VALUES (CURRENT_DATE, {}, 9.99, 0.82, 10.81)",
-                cart.customer_id
-            ),
-            _ => return Ok(purchase),
-        };
-        if self.purchases.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.server.sql("store", &sql);
+/// What does it after a purchase; nothing where the purchase gives no occasion.
+fn sabotage(act: Act, cart: &Cart, purchase: &Purchase) -> Option<String> {
+    let first = cart.items[0].prod_id;
+    let sql = match (act, purchase) {
+        (Act::LoseOrder, Purchase::Committed(receipt)) => {
+            format!("DELETE FROM orders WHERE orderid = {}", receipt.order_id)
         }
-        Ok(purchase)
-    }
-
-    fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
-        self.session.restock(short, delivery)
-    }
+        (Act::AlterLine, Purchase::Committed(receipt)) => {
+            format!(
+                "UPDATE orderlines SET quantity = quantity + 1 WHERE orderid = {} AND orderlineid = 1",
+                receipt.order_id
+            )
+        }
+        (Act::MoveStock, Purchase::Committed(_)) => format!(
+            "UPDATE inventory SET quan_in_stock = quan_in_stock + CASE prod_id WHEN {first} THEN 1 ELSE -1 END \
+             WHERE prod_id = {first} OR prod_id = (SELECT MAX(prod_id) FROM products WHERE prod_id <> {first})"
+        ),
+        (Act::KeepPartOfRollback, Purchase::Short(_)) => {
+            format!("UPDATE inventory SET sales = sales + 1 WHERE prod_id = {first}")
+        }
+        (Act::CommitPartOfOrder, Purchase::Short(_)) => format!(
+            "INSERT INTO orders (orderdate, customerid, netamount, tax, totalamount) \
+             VALUES (CURRENT_DATE, {}, 9.99, 0.82, 10.81)",
+            cart.customer_id
+        ),
+        _ => return None,
+    };
+    Some(sql)
 }
 
 fn defects(engine: Engine) {
@@ -306,7 +293,18 @@ fn defects(engine: Engine) {
         let purchases = Arc::new(AtomicU64::new(0));
         let open = |_| -> Result<Box<dyn Session>, StoreError> {
             let (server, purchases) = (Arc::clone(&server), Arc::clone(&purchases));
-            Ok(Box::new(Saboteur { session: open_session(&address)?, server, act, purchases }))
+            let session = open_session(&address)?;
+            let purchase = move |session: &mut dyn Session, cart: &Cart| {
+                let bought = session.purchase(cart)?;
+                // Once, of all that give occasion.
+                if let Some(sql) = sabotage(act, cart, &bought)
+                    && purchases.fetch_add(1, Ordering::Relaxed) == 0
+                {
+                    server.sql("store", &sql);
+                }
+                Ok(bought)
+            };
+            Ok(Box::new(Meddled { session, purchase }))
         };
         let mut books = DatabaseBooks::open(&address).unwrap();
         let facts = inspect(&address, 2).unwrap();
@@ -488,38 +486,6 @@ fn built_by_hand(engine: Engine) {
     server.check_books("store");
 }
 
-/// Ends the server at the fiftieth purchase.
-struct Assassin {
-    session: Box<dyn Session>,
-    server: Arc<Mutex<Server>>,
-    purchases: Arc<AtomicU64>,
-}
-
-impl Session for Assassin {
-    fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
-        self.session.login(username, password)
-    }
-
-    fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
-        self.session.new_customer(customer)
-    }
-
-    fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {
-        self.session.browse(search)
-    }
-
-    fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
-        if self.purchases.fetch_add(1, Ordering::Relaxed) == 50 {
-            self.server.lock().unwrap().crash();
-        }
-        self.session.purchase(cart)
-    }
-
-    fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
-        self.session.restock(short, delivery)
-    }
-}
-
 fn crash(engine: Engine) {
     let Some(server) = start(engine) else { return };
     let address = server.database("store");
@@ -528,7 +494,14 @@ fn crash(engine: Engine) {
     let purchases = Arc::new(AtomicU64::new(0));
     let open = |_| -> Result<Box<dyn Session>, StoreError> {
         let (server, purchases) = (Arc::clone(&server), Arc::clone(&purchases));
-        Ok(Box::new(Assassin { session: open_session(&address)?, server, purchases }))
+        let session = open_session(&address)?;
+        let purchase = move |session: &mut dyn Session, cart: &Cart| {
+            if purchases.fetch_add(1, Ordering::Relaxed) == 50 {
+                server.lock().unwrap().crash();
+            }
+            session.purchase(cart)
+        };
+        Ok(Box::new(Meddled { session, purchase }))
     };
     let mut books = DatabaseBooks::open(&address).unwrap();
     let facts = inspect(&address, 4).unwrap();
