@@ -108,15 +108,13 @@ impl FakeBackend {
         self.clock.clone()
     }
 
-    /// Names of the guests that run now.
+    /// Names of the guests that run now, sorted: guests start side by side, in no order of theirs.
     pub fn running(&self) -> Vec<String> {
         let state = self.lock();
-        state
-            .guests
-            .values()
-            .filter(|guest| guest.ended.is_none())
-            .map(|guest| guest.plan.name.clone())
-            .collect()
+        let running = state.guests.values().filter(|guest| guest.ended.is_none());
+        let mut names: Vec<String> = running.map(|guest| guest.plan.name.clone()).collect();
+        names.sort();
+        names
     }
 
     /// Every request in order.

@@ -113,7 +113,12 @@ fn during_a_pass_exactly_its_own_guests_run() {
     let wanted: Vec<Vec<String>> = plan()
         .passes
         .iter()
-        .map(|pass| plan().points[pass.point].guests.iter().map(|guest| guest.name.clone()).collect())
+        .map(|pass| {
+            let guests = &plan().points[pass.point].guests;
+            let mut names: Vec<String> = guests.iter().map(|guest| guest.name.clone()).collect();
+            names.sort();
+            names
+        })
         .collect();
     assert_eq!(*seen.lock().unwrap(), wanted);
 }
