@@ -194,7 +194,7 @@ pub(super) fn telemetry(bench: &Bench) -> Result<Vec<Figure>> {
         guests.len()
     );
     let (mut changes, mut costs, mut own) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.times(160) {
+    for _ in 0..bench.times(320) {
         let off = || nginx.ours("closed", SECONDS);
         let on = || -> Result<Value> {
             let mut telemetry = Command::new(&sampler)

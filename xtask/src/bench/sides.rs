@@ -44,6 +44,10 @@ const NEAR_BYTES: f64 = 1_024.0;
 fn compare(bench: &Bench, b_bytes: f64, seed: usize) -> Result<Value> {
     let folder = bench.folder("sides")?;
     let (scenario, record) = (folder.join("sides.toml"), folder.join("record"));
+    // That of a bench that was ended midway.
+    if record.exists() {
+        std::fs::remove_dir_all(&record).context("the record of an earlier comparison cannot be removed")?;
+    }
     std::fs::write(&scenario, SCENARIO)?;
     let files = |bytes: f64| format!("load.web.web.files=[{{ size = \"{bytes:.0}B\", weight = 1 }}]");
     let mut command = bench.tilemark()?;
