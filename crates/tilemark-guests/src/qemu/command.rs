@@ -23,6 +23,11 @@ const TRANSLATION_MIB: u32 = 4;
 const KERNEL_ARGUMENTS: &str =
     "console=ttyS0 quiet panic=-1 random.trust_cpu=on 8250.nr_uarts=1 net.ifnames=0";
 
+/// What an emulated guest's kernel leaves out besides: work that nobody reads and that would be translated for each guest
+/// anew (measured over 16 clones, twice in turn: idle, 0.20 % of a processor each instead of 0.33 %). Guests under KVM keep all
+/// of it, as their distribution has it: their times are figures.
+const EMULATED_KERNEL_ARGUMENTS: &str = "psi=0 nowatchdog tsc=nowatchdog apparmor=0";
+
 /// Where a guest's memory and first instruction come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Birth {
@@ -90,7 +95,14 @@ fn kernel(add: &mut impl FnMut(&str, String), settings: &QemuSettings, birth: Bi
     }
     add("-kernel", settings.vmlinux.display().to_string());
     add("-initrd", format!("/proc/self/fd/{}", number::INITRAMFS));
-    add("-append", KERNEL_ARGUMENTS.into());
+    add("-append", kernel_arguments(settings.accelerator));
+}
+
+fn kernel_arguments(accelerator: Accelerator) -> String {
+    match accelerator {
+        Accelerator::Kvm => KERNEL_ARGUMENTS.to_owned(),
+        Accelerator::Emulated => format!("{KERNEL_ARGUMENTS} {EMULATED_KERNEL_ARGUMENTS}"),
+    }
 }
 
 fn devices(add: &mut impl FnMut(&str, String), settings: &QemuSettings) {
@@ -137,6 +149,19 @@ fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk) 
 mod tests {
     use super::*;
     use std::{fs, path::Path};
+
+    #[test]
+    fn only_an_emulated_kernel_leaves_out_what_its_distribution_does() {
+        let left_out = |accelerator| {
+            EMULATED_KERNEL_ARGUMENTS
+                .split(' ')
+                .filter(move |argument| {
+                    kernel_arguments(accelerator).split(' ').any(|given| given == *argument)
+                })
+                .count()
+        };
+        assert_eq!((left_out(Accelerator::Kvm), left_out(Accelerator::Emulated)), (0, 4));
+    }
 
     #[test]
     fn a_guests_disk_has_the_sectors_of_its_loop_device() {
