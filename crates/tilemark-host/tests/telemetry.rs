@@ -105,6 +105,65 @@ fn what_a_host_does_not_tell_is_said_once() {
     assert!(Sampler::at_root(server.without("proc/stat").root(), &[]).is_err());
 }
 
+/// Two packages that took so much in all, with zones that tell the same again.
+fn put_energy(server: &Server, first_uj: u64, second_uj: u64) {
+    let zones = [
+        ("intel-rapl:0", "package-0", first_uj),
+        ("intel-rapl:0:0", "core", first_uj),
+        ("intel-rapl:0:1", "dram", 77 * first_uj),
+        ("intel-rapl:1", "package-1", second_uj),
+        ("intel-rapl:2", "psys", first_uj + second_uj),
+        ("intel-rapl-mmio:0", "package-0", first_uj),
+    ];
+    for (zone, name, energy_uj) in zones {
+        let folder = format!("sys/class/powercap/{zone}");
+        server.put(&format!("{folder}/name"), &format!("{name}\n"));
+        server.put(&format!("{folder}/energy_uj"), &format!("{energy_uj}\n"));
+        server.put(&format!("{folder}/max_energy_range_uj"), "262143328850\n");
+    }
+}
+
+/// What a host took from one reading to the next, in microjoules.
+fn energy_taken_uj(server: &Server, then: impl Fn()) -> Option<f64> {
+    let mut sampler = Sampler::at_root(server.root(), &[]).unwrap();
+    let before = sampler.sample();
+    then();
+    let second = difference(&before, &sampler.sample());
+    Some((second.power_w? * second.seconds * 1e6).round())
+}
+
+#[test]
+fn the_energy_of_all_packages_is_summed_and_none_is_counted_twice() {
+    let server = Server::new();
+    put_energy(&server, 1_000_000, 5_000_000);
+    let taken = energy_taken_uj(&server, || put_energy(&server, 1_250_000, 5_500_000));
+    assert_eq!(taken, Some(750_000.0));
+    put_energy(&server, 262_143_328_000, 10);
+    let taken = energy_taken_uj(&server, || put_energy(&server, 150, 110));
+    assert_eq!(taken, Some(1_100.0), "850 to the end of the first, 150 from 0, and 100 of the second");
+}
+
+#[test]
+fn energy_that_cannot_be_read_of_every_package_is_not_told() {
+    let server = Server::new();
+    put_energy(&server, 10, 10);
+    // What root cannot read either: a folder in the file's place.
+    let server = server.without("sys/class/powercap/intel-rapl:1/energy_uj");
+    server.put("sys/class/powercap/intel-rapl:1/energy_uj/x", "");
+    assert_eq!(energy_taken_uj(&server, || ()), None);
+    let reasons = |server: &Server| {
+        let sampler = Sampler::at_root(server.root(), &[]).unwrap();
+        assert!(!sampler.counts_energy());
+        let reasons = sampler.missing().iter().filter(|reason| reason.contains("powercap"));
+        reasons.cloned().collect::<Vec<_>>()
+    };
+    assert!(reasons(&server)[0].contains("intel-rapl:1/energy_uj: "), "{:?}", reasons(&server));
+    let server = server.without("sys/class/powercap");
+    assert_eq!(reasons(&server).len(), 1);
+    server.put("sys/class/powercap/intel-rapl:0/name", "psys\n");
+    assert_eq!(reasons(&server), ["/sys/class/powercap: no zone of a processor's package"]);
+}
+
 #[test]
 fn this_very_process_is_watched() {
     let own = Watched {

@@ -1,7 +1,7 @@
 //! What a plan will need: time, memory, disk. Rough figures, said before and held against what was.
 
 use crate::{
-    plan::{Backend, Expected, GuestPlan, Pass, Point, Search, Work},
+    plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Point, Search, Work},
     scenario::{DiskMedium, Role, Start},
     search::{CapacitySearch, Finding},
 };
@@ -131,8 +131,16 @@ fn database_template(point: &Point, guest: &GuestPlan) -> Option<(String, Bytes)
     is_cloned.then(|| (kind, store.map_or(Bytes::default(), |store| store.data)))
 }
 
-/// What the passes over the points will need.
-pub fn of(points: &[Point], passes: &[Pass], search: Option<&Search>) -> Expected {
+/// The host is left to itself for so long before the first guest, to know what it takes idle.
+const IDLE_POWER: Duration = Duration::from_secs(5);
+
+/// Time in which a host's idle power is measured; none where it counts no energy.
+pub fn time_of_idle_power(host: &HostSummary) -> Duration {
+    if host.counts_energy { IDLE_POWER } else { Duration::ZERO }
+}
+
+/// What the passes over the points will need on this host.
+pub fn of(host: &HostSummary, points: &[Point], passes: &[Pass], search: Option<&Search>) -> Expected {
     let time_of_pass = |pass: &Pass| time_of(&points[pass.point]);
     let time: Duration = match (search, points.first()) {
         (Some(search), Some(first)) => {
@@ -141,7 +149,7 @@ pub fn of(points: &[Point], passes: &[Pass], search: Option<&Search>) -> Expecte
         }
         _ => passes.iter().map(time_of_pass).sum(),
     };
-    let time = time + time_of_templates(points);
+    let time = time + time_of_templates(points) + time_of_idle_power(host);
     Expected {
         time: Span::from_milliseconds(time.as_millis() as u64),
         memory: points.iter().map(memory_of).max().unwrap_or_default(),
@@ -151,11 +159,12 @@ pub fn of(points: &[Point], passes: &[Pass], search: Option<&Search>) -> Expecte
 }
 
 /// What is left of a search's time when points on other backends have had theirs.
-pub fn less_what_is_besides(within: Span, points: &[Point]) -> Span {
+pub fn less_what_is_besides(within: Span, host: &HostSummary, points: &[Point]) -> Span {
     let Some(first) = points.first() else { return within };
     let besides = points.iter().filter(|point| point.backend != first.backend);
     let taken: Duration = besides.map(|point| time_of(point) * point.measure.repeats).sum();
-    Span::new(within.get().saturating_sub(taken + time_of_templates(points)))
+    let taken = taken + time_of_templates(points) + time_of_idle_power(host);
+    Span::new(within.get().saturating_sub(taken))
 }
 
 /// All that a search measures if the boundary lies where it is guessed, and if one count next to it turns when it is

@@ -59,6 +59,9 @@ pub struct HostSummary {
     /// Whether it is hardware, or a program that plays it. Hardware in records from before this was told.
     #[serde(default)]
     pub hardware: Hardware,
+    /// Whether it counts the energy of its processors: its idle power is then measured before the first guest.
+    #[serde(default)]
+    pub counts_energy: bool,
 }
 
 impl HostSummary {

@@ -105,9 +105,9 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         limit: scenario.ladder.search_limit.min(crate::parse::GUESTS_MAX / scenario.guest.len() as u32),
         guess: scenario.ladder.tiles.iter().max().map_or(1, |tiles| tiles.div_ceil(2)),
         // What is shown besides must end within the same time.
-        within: request.within.map(|within| expect::less_what_is_besides(within, &points)),
+        within: request.within.map(|within| expect::less_what_is_besides(within, host, &points)),
     });
-    let expected = expect::of(&points, &passes, search.as_ref());
+    let expected = expect::of(host, &points, &passes, search.as_ref());
     Ok(Plan {
         schema: PLAN_SCHEMA,
         scenario,

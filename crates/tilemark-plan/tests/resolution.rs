@@ -47,6 +47,7 @@ fn host(threads: u32, memory: Bytes) -> HostSummary {
         memory_available: memory,
         kvm: AcceleratorVerdict::Absent,
         hardware: Hardware::Real,
+        counts_energy: false,
     }
 }
 
@@ -157,6 +158,24 @@ tiles = [1, 2]
     assert_eq!(time("300MB", "store"), 20.0);
     assert_eq!(time("300MB", "memory"), 0.0, "it begins empty in each guest");
     assert!(expect::time_of_database_templates(&plan(TILE, &asked()).unwrap().points).is_zero());
+}
+
+#[test]
+fn a_host_that_counts_its_energy_is_left_to_itself_for_a_while() {
+    let draft = Draft::from_toml(TILE, "test").unwrap();
+    let within = Some("60s".parse().unwrap());
+    let planned = |counts_energy| {
+        let host = HostSummary { counts_energy, ..host(4, Bytes::from_gib(64)) };
+        resolve(&draft, &Request { search: true, within, ..asked() }, &host).unwrap()
+    };
+    let (silent, counts) = (planned(false), planned(true));
+    let seconds = |plan: &Plan| plan.search.unwrap().within.unwrap().as_seconds();
+    assert_eq!((seconds(&silent), seconds(&counts)), (60.0, 55.0));
+    let time = |counts_energy| {
+        let host = HostSummary { counts_energy, ..host(4, Bytes::from_gib(64)) };
+        resolve(&draft, &asked(), &host).unwrap().expected.time.as_seconds()
+    };
+    assert_eq!(time(true) - time(false), 5.0);
 }
 
 #[test]

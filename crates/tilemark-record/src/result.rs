@@ -39,6 +39,9 @@ pub struct RunResult {
     pub scaling: Vec<ScalingFit>,
     /// Every point that was measured.
     pub points: Vec<PointResult>,
+    /// Mean power of the processors' packages before the first guest, in watts; absent where the host counts no energy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_power_w: Option<f64>,
     /// Who measured, where, with what.
     pub provenance: Provenance,
     /// Figure by dotted name: why it is null.
@@ -315,6 +318,9 @@ pub struct PointResult {
     /// Seconds from the first start until all guests were ready, mean over kept repeats; templates stood before.
     #[serde(default)]
     pub ready_s: Option<f64>,
+    /// Mean power of the processors' packages over kept repeats, in watts; absent where the host counts no energy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
     /// What limits at this step.
     pub limit: Option<LimitResource>,
     /// What is worth knowing of its figures and voids none of them.

@@ -65,6 +65,9 @@ pub struct TelemetryRow {
     /// Part of the second in which guests' threads were ready and waited for a processor, per vCPU: the mean over guests.
     #[serde(default)]
     pub run_queue_wait_fraction: Option<f64>,
+    /// Mean power of the processors' packages in watts.
+    #[serde(default)]
+    pub power_w: Option<f64>,
 }
 
 /// One second of one guest, seen from the host. What was not read is empty.

@@ -153,6 +153,9 @@ pub struct HostFigures {
     pub pressure_io_some: Option<f64>,
     /// Bytes a second over the run network.
     pub network_bytes_per_s: Option<f64>,
+    /// Mean power of the processors' packages, in watts.
+    #[serde(default)]
+    pub power_w: Option<f64>,
 }
 
 /// Where the processors went: parts of all threads, together 1.

@@ -26,6 +26,7 @@ fn plan() -> Plan {
         memory_available: Bytes::from_gib(64),
         kvm: AcceleratorVerdict::Absent,
         hardware: Hardware::Real,
+        counts_energy: false,
     };
     let request = Request {
         preset: None,
@@ -156,14 +157,16 @@ fn telemetry_from_before_a_column_was_added_is_read_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let directory = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
     let files = directory.repeat(0, 1).unwrap();
-    let row = TelemetryRow { run_queue_wait_fraction: Some(0.25), ..TelemetryRow::default() };
+    let row =
+        TelemetryRow { run_queue_wait_fraction: Some(0.25), power_w: Some(61.5), ..TelemetryRow::default() };
     files.write(&summary(), &[], &[row], std::iter::empty(), &[]).unwrap();
-    assert_eq!(files.telemetry().unwrap()[0].run_queue_wait_fraction, Some(0.25));
+    let read = &files.telemetry().unwrap()[0];
+    assert_eq!((read.run_queue_wait_fraction, read.power_w), (Some(0.25), Some(61.5)));
     let path = files.path().join("telemetry.csv");
     let text = fs::read_to_string(&path).unwrap();
-    // It is the last one.
-    let older: Vec<&str> = text.lines().map(|line| line.rsplit_once(',').unwrap().0).collect();
-    assert!(!older[0].contains("run_queue_wait_fraction"), "{text}");
+    // They are the last ones.
+    let older: Vec<&str> = text.lines().map(|line| line.rsplitn(3, ',').last().unwrap()).collect();
+    assert!(!older[0].contains("run_queue_wait_fraction") && !older[0].contains("power_w"), "{text}");
     fs::write(&path, older.join("\n")).unwrap();
     assert_eq!(files.telemetry().unwrap(), [TelemetryRow::default()]);
 }

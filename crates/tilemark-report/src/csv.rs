@@ -8,7 +8,7 @@ const HEAD: &str = "point,tiles,guests,vcpus_per_thread,backend,side,vary,load,h
 repeats_kept,repeats_voided,trusted,holds,limit,offered_per_s,achieved_fraction,throughput,throughput_unit,\
 throughput_low,throughput_high,latency_n,mean_ms,p50_ms,p90_ms,p99_ms,p999_ms,max_ms,p99_repeats_ms,p99_low_ms,\
 p99_high_ms,errors_fraction,jain,least_served,least_of_mean,most_served,most_of_mean,send_lateness_p99_us,\
-guest_work,guest_overhead,load_processor,tilemark,other,steal,idle,pss_mib_per_guest\n";
+guest_work,guest_overhead,load_processor,tilemark,other,steal,idle,pss_mib_per_guest,power_w\n";
 
 /// The figures of every load at every point as CSV (RFC 4180, `\n` between lines). An empty field was not
 /// measured; `trusted` is `false` where the report strikes figures through.
@@ -90,6 +90,7 @@ fn cells(view: &View, point: &PointResult, load: &LoadResult) -> Vec<String> {
         number(processor.map(|parts| parts.steal)),
         number(processor.map(|parts| parts.idle)),
         number(point.pss_mib_per_guest),
+        number(point.power_w),
     ]
 }
 

@@ -73,6 +73,7 @@ impl Scrub {
             comparison,
             scaling,
             points,
+            idle_power_w: _,
             provenance,
             missing,
         } = result;
@@ -143,6 +144,7 @@ impl Scrub {
             memory_available: _,
             kvm: _,
             hardware: _,
+            counts_energy: _,
         } = &mut plan.host;
         name.clear();
         self.text(kernel);

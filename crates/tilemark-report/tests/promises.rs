@@ -175,6 +175,30 @@ fn the_steady_window_is_shown_and_a_missing_one_is_told_and_voids_nothing() {
 }
 
 #[test]
+fn power_is_told_where_it_was_counted_and_not_a_word_of_it_elsewhere() {
+    let mut report = fixture::no_kvm();
+    let told = |report: &_| (terminal(report, Style { colour: Colour::Plain, width: 400 }), html(report));
+    let (text, page) = told(&report);
+    assert!(!text.contains("Power") && !page.contains("id=\"power\""), "{text}");
+    report.result.idle_power_w = Some(40.0);
+    for point in &mut report.result.points {
+        point.power_w = Some(52.5);
+        if let Some(throughput) = &mut point.throughput {
+            throughput.figure.value = 105.0;
+        }
+    }
+    let (text, page) = told(&report);
+    assert!(text.contains("Power  idle: 40.0 W\n"), "{text}");
+    assert!(
+        text.contains("52.5 W, 12.5 W above idle; served for a joule: 2.00 requests"),
+        "{text}"
+    );
+    // What emulated guests are served is no measure of this host.
+    assert!(text.contains("52.5 W, 12.5 W above idle; served for a joule: \u{2013}"), "{text}");
+    assert!(page.contains("id=\"power\"") && page.contains("52.5\u{202f}W") && page.contains("2.00 requests"));
+}
+
+#[test]
 fn brokers_with_different_settings_stand_on_lines_of_their_own() {
     let bench = fixture::Bench {
         scenario: fixture::MESSAGING_PREFETCHED,

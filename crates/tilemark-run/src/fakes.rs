@@ -135,6 +135,7 @@ pub(crate) fn quiet_second() -> Second {
         }),
         pressure: PressureSecond::default(),
         throttles: Some(0),
+        power_w: None,
         disks: Vec::new(),
         interfaces: Vec::new(),
         watched: Vec::new(),
@@ -462,6 +463,7 @@ pub(crate) fn plan_of(scenario: &str, request: &Request) -> Plan {
         memory_available: Bytes::from_gib(64),
         kvm: AcceleratorVerdict::Absent,
         hardware: Hardware::Real,
+        counts_energy: false,
     };
     resolve(&Draft::from_toml(scenario, "test").unwrap(), request, &host).unwrap()
 }

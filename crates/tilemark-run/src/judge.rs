@@ -23,11 +23,12 @@ pub fn close(
     record: &RunDirectory,
     id: &str,
     provenance: Provenance,
+    idle_power_w: Option<f64>,
     done: &RunDone,
 ) -> Result<RunResult, RecordError> {
     let plan = plan_as_run(record)?;
     let repeats = record.repeats()?.iter().map(|files| files.summary()).collect::<Result<Vec<_>, _>>()?;
-    let result = result(&plan, &repeats, id, provenance, done);
+    let result = RunResult { idle_power_w, ..result(&plan, &repeats, id, provenance, done) };
     record.write_json("result.json", &result)?;
     draw(record, &report_of(record)?)?;
     remove_empty(&record.path().join("guests"));
@@ -66,6 +67,7 @@ fn result(
         comparison: judged.comparison,
         scaling: judged.scaling,
         points: judged.points,
+        idle_power_w: None,
         provenance,
         missing: judged.missing,
     }

@@ -32,6 +32,7 @@ mod pipeline;
 #[cfg(test)]
 mod pipeline_tests;
 pub mod plan_text;
+mod power;
 pub mod prepare;
 pub mod recover;
 mod run_job;

@@ -7,7 +7,7 @@ use crate::{
     job::{Job, JobDone, RunJob},
     judge,
     lock::{self, WhenBusy},
-    plan_text,
+    plan_text, power,
     prepare::{Asked, Prepared, prepare},
     state::StateFolder,
     wire::{Failure, FailureCode},
@@ -68,6 +68,7 @@ pub fn run(
     let record = RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?;
     let image = image_job::obtain(program, places, &prepared.plan.scenario.image, request.offline, listener);
     let image = image.inspect_err(|_| record.discard())?;
+    let idle_power_w = power::idle(&prepared.plan.host, listener).inspect_err(|_| record.discard())?;
     record.write_json("facts.json", &prepared.facts).map_err(record_failed)?;
     let began = Instant::now();
     let mut provenance = provenance(program, &prepared, request)?;
@@ -98,7 +99,7 @@ pub fn run(
     provenance.hashes.extend(done.hashes.clone());
     provenance.seconds = began.elapsed().as_secs_f64();
     provenance.as_it_was = Some(!state.path().exists());
-    let result = judge::close(&record, &id, provenance, &done).map_err(record_failed)?;
+    let result = judge::close(&record, &id, provenance, idle_power_w, &done).map_err(record_failed)?;
     Ok(Measured { result, record: path })
 }
 

@@ -264,7 +264,8 @@ impl<W: World> Pipeline<'_, W> {
     fn time_allows_block(&self, block: &[Pass]) -> bool {
         let Some(within) = self.plan.within else { return true };
         let needed: Duration = block.iter().map(|pass| expect::time_of(&self.plan.points[pass.point])).sum();
-        self.began.elapsed() + needed.mul_f64(self.pace()) <= within.get()
+        let before = expect::time_of_idle_power(&self.plan.host);
+        before + self.began.elapsed() + needed.mul_f64(self.pace()) <= within.get()
     }
 
     /// Whether a probe would end in time, and leave enough of it to confirm the boundary afterwards.

@@ -169,6 +169,11 @@ pub(crate) fn emulated_reason() -> Option<String> {
         .then(|| "this host is itself emulated: no time that it takes is a measure of anything".to_owned())
 }
 
+/// Whether the energy of the processors' packages can be read.
+fn counts_energy(facts: &HostFacts) -> bool {
+    facts.energy_zones.value().is_some_and(|zones| zones.iter().any(|zone| zone.starts_with("package")))
+}
+
 /// What resolution needs to know of the host.
 pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
     let unread = |what: &str| {
@@ -194,6 +199,7 @@ pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
         ),
         kvm: facts.accelerators.kvm.verdict,
         hardware: facts.hardware(),
+        counts_energy: counts_energy(facts),
     })
 }
 

@@ -89,6 +89,7 @@ fn row(point: usize, repeat: u32, second: u32, read: &Second) -> TelemetryRow {
         disk_busy_fraction: disk_busy(read),
         network_bytes: network_bytes(read),
         run_queue_wait_fraction: run_queue_wait(read),
+        power_w: read.power_w,
     }
 }
 
@@ -182,6 +183,8 @@ pub(crate) fn figures(read: &HostRead, memory_total: u64, guest_threads: &[u32])
         pressure_memory_some: pressure(|read| read.pressure.memory.map(|pressure| pressure.some)),
         pressure_io_some: pressure(|read| read.pressure.io.map(|pressure| pressure.some)),
         network_bytes_per_s: whole.and_then(|read| Some(network_bytes(read)? / read.seconds)),
+        // Not of the whole, in which counters may begin anew more than once.
+        power_w: weighted_mean(seconds, |read| read.power_w),
     }
 }
 
@@ -260,6 +263,18 @@ mod tests {
         let read = HostRead { seconds, whole: Some(Box::new(with(2.0, 0.02))) };
         let figures = figures(&read, 1 << 30, &[]);
         assert_eq!((figures.seconds, figures.processor.other), (2, 0.02));
+    }
+
+    #[test]
+    fn power_is_the_mean_of_the_seconds_by_their_length() {
+        let with = |seconds, power_w| Second { seconds, power_w, ..quiet_second() };
+        let seconds = vec![with(1.0, Some(100.0)), with(3.0, Some(60.0)), with(1.0, None)];
+        let told: Vec<_> = rows(0, 1, &seconds).iter().map(|row| row.power_w).collect();
+        assert_eq!(told, [Some(100.0), Some(60.0), None]);
+        let whole = Some(Box::new(with(5.0, Some(1.0))));
+        assert_eq!(figures(&HostRead { seconds, whole }, 1 << 30, &[]).power_w, Some(70.0));
+        let silent = HostRead { seconds: vec![with(1.0, None)], whole: None };
+        assert_eq!(figures(&silent, 1 << 30, &[]).power_w, None);
     }
 
     #[test]

@@ -228,6 +228,7 @@ fn record_of(home: &Home, id: &str) -> PathBuf {
         comparison: None,
         scaling: Vec::new(),
         points: Vec::new(),
+        idle_power_w: None,
         provenance: Provenance::default(),
         missing: BTreeMap::new(),
     };

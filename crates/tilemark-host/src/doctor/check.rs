@@ -498,7 +498,7 @@ fn extras(facts: &HostFacts) -> Vec<Finding> {
             Severity::NiceToHave,
             Words {
                 what: format!("no energy counters: {reason}"),
-                cost: "no figures per joule",
+                cost: "no idle power, and nothing per joule",
                 remedy: "ask as root on bare metal; guests never see them",
             },
         ));

@@ -36,6 +36,7 @@ pub fn difference(before: &Sample, after: &Sample) -> Second {
         memory: memory(before, after),
         pressure: pressures(&before.pressure, &after.pressure, elapsed_ns),
         throttles: counted(before.throttles, after.throttles),
+        power_w: power(before, after, elapsed_ns),
         disks: disks(before, after, elapsed_ns),
         interfaces: interfaces(before, after),
         watched,
@@ -46,6 +47,14 @@ pub fn difference(before: &Sample, after: &Sample) -> Second {
 /// How far a counter moved; nothing where it is not there or ran backwards.
 fn counted(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
+}
+
+/// Mean power of all packages in watts; nothing unless each was read twice.
+fn power(before: &Sample, after: &Sample, elapsed_ns: u64) -> Option<f64> {
+    let counts = before.energy.as_ref()?.iter().zip(after.energy.as_ref()?);
+    let moved_uj = counts.map(|(from, to)| to.since(*from)).sum::<Option<u64>>()?;
+    // A microjoule in a nanosecond is a kilowatt.
+    (elapsed_ns > 0).then(|| moved_uj as f64 * 1e3 / elapsed_ns as f64)
 }
 
 fn ticks(before: &ProcessorTicks, after: &ProcessorTicks) -> ProcessorTicks {
@@ -293,6 +302,7 @@ mod tests {
             interfaces: Vec::new(),
             pressure: [None; 3],
             throttles: None,
+            energy: None,
             watched,
             took_ns: 0,
             missing: Vec::new(),

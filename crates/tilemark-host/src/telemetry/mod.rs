@@ -5,6 +5,7 @@
 //! missing with a reason in [`Second::missing`], never 0. It decides nothing: what voids a figure is judged elsewhere.
 
 mod difference;
+mod energy;
 mod files;
 pub mod parse;
 mod process;

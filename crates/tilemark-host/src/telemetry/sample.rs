@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::energy::EnergyCount;
 use super::parse::{
     DiskCounts, HostProcessor, InterfaceCounts, MemoryEvents, MemoryNow, PressureTotals, ProcessIo, RunQueue,
 };
@@ -112,6 +113,8 @@ pub struct Sample {
     /// Of cpu, memory, io.
     pub(super) pressure: [Option<PressureTotals>; 3],
     pub(super) throttles: Option<u64>,
+    /// Of each package of processors.
+    pub(super) energy: Option<Vec<EnergyCount>>,
     pub(super) watched: Vec<WatchedSample>,
     pub(super) took_ns: u64,
     pub(super) missing: Vec<String>,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+use super::energy::{Zone, open_zones, read_zones};
 use super::files::{Buffer, KeptFile};
 use super::parse::{
     parse_diskstats, parse_loadavg, parse_meminfo, parse_net_dev, parse_number, parse_pressure, parse_stat,
@@ -28,6 +29,7 @@ pub struct Sampler {
     interfaces: Option<KeptFile>,
     pressure: [Option<KeptFile>; 3],
     throttles: Vec<KeptFile>,
+    energy: Vec<Zone>,
     watched: Vec<Tracked>,
     missing: Vec<String>,
 }
@@ -65,6 +67,10 @@ impl Sampler {
             interfaces: open("proc/thread-self/net/dev"),
             pressure: ["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"].map(&mut open),
             throttles: throttle_files(root, &mut missing),
+            energy: open_zones(root).unwrap_or_else(|reason| {
+                missing.push(reason);
+                Vec::new()
+            }),
             stat: KeptFile::open(&stat).map_err(|source| HostError::Telemetry { path: stat, source })?,
             buffer: Buffer::new(),
             watched: watched.iter().map(|watched| Tracked::new(root, watched)).collect(),
@@ -81,6 +87,11 @@ impl Sampler {
     /// What this host does not tell at all, so that each second need not say it.
     pub fn missing(&self) -> &[String] {
         &self.missing
+    }
+
+    /// Whether the host counts the energy of its processors, and lets it be read.
+    pub fn counts_energy(&self) -> bool {
+        !self.energy.is_empty()
     }
 
     /// Reads everything once. What cannot be read is missing in the sample.
@@ -100,6 +111,7 @@ impl Sampler {
         let disks = read(self.disks.as_ref(), buffer).map_or_else(Vec::new, parse_diskstats);
         let interfaces = read(self.interfaces.as_ref(), buffer).map_or_else(Vec::new, parse_net_dev);
         let throttles = sum(&self.throttles, buffer);
+        let energy = read_zones(&self.energy, buffer);
         let took_ns = now_ns(ClockId::Monotonic).saturating_sub(start_ns);
         Sample {
             monotonic_ns: start_ns,
@@ -112,6 +124,7 @@ impl Sampler {
             interfaces,
             pressure,
             throttles,
+            energy,
             watched,
             took_ns,
             missing: Vec::new(),

@@ -31,6 +31,8 @@ pub struct Second {
     pub pressure: PressureSecond,
     /// Thermal throttling events, summed over counters that may count the same event.
     pub throttles: Option<u64>,
+    /// Mean power of the processors' packages together, in watts; null where the host does not count it.
+    pub power_w: Option<f64>,
     /// Disks that had a request.
     pub disks: Vec<DiskSecond>,
     /// Network interfaces of the sampler's namespace.

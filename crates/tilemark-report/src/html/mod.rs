@@ -8,6 +8,7 @@ mod disclosure;
 mod first_screen;
 mod markup;
 mod messaging;
+mod power;
 mod scaling;
 mod steps;
 mod store;
@@ -30,6 +31,7 @@ pub fn html(report: &Report) -> String {
     first_screen::first_screen(&mut page, &view, &charts);
     steps::steps(&mut page, &view);
     store::store(&mut page, &view);
+    power::power(&mut page, &view);
     below::below(&mut page, &view, &charts);
     disclosure::disclosure(&mut page, &view);
     glossary(&mut page);

@@ -3,6 +3,7 @@
 mod chart;
 mod messaging;
 mod paint;
+mod power;
 mod store;
 mod table;
 
@@ -44,6 +45,7 @@ pub fn terminal(report: &Report, style: Style) -> String {
     }
     out.push_str(&table::steps(&view, &paint, width));
     out.push_str(&store::store(&view, &paint, width));
+    out.push_str(&power::power(&view, &paint, width));
     let command = clean(&report.result.provenance.command);
     if !command.is_empty() {
         out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "Again:")));

@@ -4,6 +4,7 @@
 mod charts;
 mod groups;
 mod messaging;
+mod power;
 mod rows;
 mod store;
 mod timeline;
@@ -12,6 +13,7 @@ mod trust;
 pub(crate) use charts::{Charts, charts, outcome_name, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
 pub(crate) use messaging::{LatencyPoint, Messaging, messaging};
+pub(crate) use power::{POWER_ABOUT, power};
 pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, measure_words, p99, table};
 pub(crate) use store::{StoreRow, store};
 pub(crate) use trust::{Chip, chips, cost, gate_words, sentence, trust};

@@ -81,6 +81,7 @@ pub(crate) fn point_result(
     let pss = measured.kept.iter().filter_map(|repeat| Some(repeat.memory.as_ref()?.pss_mib_per_guest));
     let pss = mean(&pss.collect::<Vec<f64>>()).ok_or_else(|| Missing::because("guests' memory was not read"));
     let ready_s = mean(&measured.kept.iter().filter_map(|repeat| repeat.ready_s).collect::<Vec<f64>>());
+    let power_w = mean(&measured.kept.iter().filter_map(|repeat| repeat.host.power_w).collect::<Vec<f64>>());
     let resource = limit(measured).resource;
     PointResult {
         index: point.index,
@@ -108,6 +109,7 @@ pub(crate) fn point_result(
         processor: processor(&measured.kept),
         pss_mib_per_guest: notes.kept("pss_mib_per_guest", pss),
         ready_s,
+        power_w,
         limit: (resource != LimitResource::Unknown).then_some(resource),
         notes: memory_note(&measured.kept).into_iter().collect(),
         loads,

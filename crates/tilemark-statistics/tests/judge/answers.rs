@@ -414,6 +414,19 @@ fn a_scenario_without_load_is_a_density_and_no_capacity() {
 }
 
 #[test]
+fn power_of_a_point_is_the_mean_of_its_kept_repeats_and_absent_where_nobody_counts_it() {
+    let run =
+        ladder(&[Kvm], &[1, 2]).at(1, |repeat| repeat.host.power_w = Some(60.0 + f64::from(repeat.repeat)));
+    let run = run.first(1, 1, |repeat| {
+        repeat.host.power_w = Some(900.0);
+        repeat.host.oom_kills = Some(1);
+    });
+    let points = run.judged().points;
+    assert_eq!(points[0].repeats_voided.len(), 1);
+    assert_eq!((points[0].power_w, points[1].power_w), (Some(63.5), None), "of repeats 2 to 5");
+}
+
+#[test]
 fn a_search_can_ask_about_one_point_at_any_time() {
     let run = broken_at(&[1, 2], 2);
     assert_eq!(point_holds(&run.plan.points[0], &run.repeats), Some(true));

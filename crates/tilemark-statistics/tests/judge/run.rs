@@ -95,6 +95,7 @@ fn resolved(text: &str, request: &Request) -> Run {
         memory_available: Bytes::from_gib(60),
         kvm: AcceleratorVerdict::Usable,
         hardware: Hardware::Real,
+        counts_energy: false,
     };
     let plan = resolve(&Draft::from_toml(text, "test").unwrap(), request, &host).unwrap();
     let repeats =
@@ -270,6 +271,7 @@ fn host() -> HostFigures {
         pressure_memory_some: Some(0.0),
         pressure_io_some: Some(0.0),
         network_bytes_per_s: Some(1e6),
+        power_w: None,
     }
 }
 
