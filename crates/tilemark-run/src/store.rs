@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_store::{Demand, LoadProgress, LoadedTable, Pace, Secret, StoreError, load_database, run_load};
+use tilemark_store_data::StoreDataError;
 
 pub use tilemark_store::{Arrivals, DatabaseAddress, Latency, LoadResult, Status};
 
@@ -133,7 +134,8 @@ pub struct StoreLoaded {
     pub seconds: f64,
 }
 
-/// Makes the store in an empty database: rows go from the generator straight into its bulk loader.
+/// Makes the store in an empty database: rows go from the generator straight into its bulk loader. Ctrl-C ends it, and
+/// removes the tables that it made.
 pub fn load_into(
     request: &StoreDataRequest,
     database: &DatabaseAddress,
@@ -166,8 +168,13 @@ pub fn load_into(
 /// Part of a load's time in which rows are sent and indexed; the rest makes foreign keys and checks.
 const ROWS_PART: f64 = 0.85;
 
-/// What was asked wrongly is the user's to change; everything else is the database's or its host's.
+/// What was asked wrongly is the user's to change, what was stopped the user stopped; everything else is the database's or its host's.
 pub(crate) fn failed(error: StoreError) -> Failure {
+    if let StoreError::Data(StoreDataError::Stopped) = error {
+        let message = "stopped before the store was whole";
+        let remedy = "start again; the tables that were made were removed again";
+        return Failure::told(FailureCode::Interrupted, message, remedy);
+    }
     let remedy = error.remedy();
     let code = match &error {
         StoreError::Address(_) | StoreError::Demand(_) => FailureCode::BadInput,
@@ -185,5 +192,6 @@ mod tests {
         assert_eq!(address("mysql://db").unwrap_err().code, FailureCode::BadInput);
         let down = StoreError::Down { address: "x".into(), source: "refused".into() };
         assert_eq!(failed(down).code, FailureCode::HostUnfit);
+        assert_eq!(failed(StoreDataError::Stopped.into()).code, FailureCode::Interrupted);
     }
 }

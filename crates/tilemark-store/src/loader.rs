@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
@@ -169,12 +170,23 @@ fn fill(
     let remaining =
         |lane: &str| lane == FOREIGN_KEYS || !LANES.iter().copied().flatten().any(|t| t.name() == lane);
     for statement in statements(indexes_sql(engine)).iter().filter(|statement| remaining(statement.lane)) {
+        go_on(generator)?;
         console.run(statement.sql)?;
+        progress(LoadProgress::Checking);
     }
+    go_on(generator)?;
     finish(engine, console, &loaded)?;
     console.run(&format!("UPDATE {STATE_TABLE} SET state = '{STATE_COMPLETE}'"))?;
     Ok(loaded)
 }
+
+/// Between two statements, each of which may take minutes: nothing where the stop flag is not set.
+fn go_on(generator: &Generator) -> Result<(), StoreError> {
+    if generator.stop_flag().load(Ordering::Relaxed) { Err(StoreDataError::Stopped.into()) } else { Ok(()) }
+}
+
+/// Told so often where no rows are sent, because keys are made: the caller can only stop a load that it hears of.
+const TOLD_EVERY: Duration = Duration::from_millis(200);
 
 fn run_lanes(
     address: &DatabaseAddress,
@@ -197,8 +209,12 @@ fn run_lanes(
             .collect();
         drop(sender);
         let mut sent = [0_u64; Table::ALL.len()];
-        for at in receiver {
-            sent[at.table as usize] = at.bytes;
+        loop {
+            match receiver.recv_timeout(TOLD_EVERY) {
+                Ok(at) => sent[at.table as usize] = at.bytes,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
             progress(LoadProgress::Rows { bytes: sent.iter().sum(), bytes_expected });
         }
         let mut loaded = Vec::new();
@@ -233,6 +249,7 @@ fn run_lane(
         .map(|&table| {
             let sum = console.load(generator, table, progress)?;
             for statement in indexes.iter().filter(|statement| statement.lane == table.name()) {
+                go_on(generator)?;
                 console.run(statement.sql)?;
             }
             Ok(LoadedTable { table, sum })

@@ -6,12 +6,14 @@ mod common;
 #[path = "../../tilemark-store/tests/common/mod.rs"]
 mod servers;
 
-use common::{Home, Said};
+use common::{Home, Said, TILEMARK};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    process::{Command, Stdio},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tilemark_store::{DatabaseAddress, Endpoint, Engine};
 
@@ -105,6 +107,40 @@ fn a_mariadb_store_is_filled_loaded_and_audited() {
 #[test]
 fn a_postgresql_store_is_filled_loaded_and_audited() {
     a_store_is_filled_loaded_and_audited(Engine::Postgresql);
+}
+
+fn a_load_that_is_interrupted_leaves_no_table(engine: Engine) {
+    let Some(server) = servers::start(engine) else { return };
+    let home = Home::new();
+    let address = server.database("store");
+    let own = url(&address, &address.user);
+    let mut command = Command::new(TILEMARK);
+    command.args(["data", "store", "--size", "200MB", "--threads", "1", "--into", &own, "--json"]);
+    command.env("TILEMARK_HOME", home.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let made = "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'customers'";
+    let until = Instant::now() + Duration::from_secs(60);
+    while server.sql("store", made) != "1" {
+        assert!(Instant::now() < until, "no table was made");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    let said = Said::of(&child.wait_with_output().unwrap());
+    refused(&said, 5, "stopped before the store was whole");
+    assert_eq!(said.json()["error"]["code"], "interrupted", "{said:?}");
+    assert_eq!(server.sql("store", made), "0", "a table is left");
+    let again = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+}
+
+#[test]
+fn a_load_into_mariadb_that_is_interrupted_leaves_no_table() {
+    a_load_that_is_interrupted_leaves_no_table(Engine::Mariadb);
+}
+
+#[test]
+fn a_load_into_postgresql_that_is_interrupted_leaves_no_table() {
+    a_load_that_is_interrupted_leaves_no_table(Engine::Postgresql);
 }
 
 #[test]
