@@ -18,7 +18,7 @@ struct Named {
     measure: fn(&Bench) -> Result<Vec<Figure>>,
 }
 
-const ALL: [Named; 17] = [
+const ALL: [Named; 18] = [
     Named {
         name: "web",
         about: "closed loop against wrk: rate, processor time per request",
@@ -115,6 +115,12 @@ const ALL: [Named; 17] = [
         about: "1 GB into each database against its own bulk loader",
         minutes: 15.0,
         measure: store::load_data,
+    },
+    Named {
+        name: "pristine",
+        about: "a pristine 4 GB database again between repeats, without a copy",
+        minutes: 10.0,
+        measure: store::pristine,
     },
 ];
 
