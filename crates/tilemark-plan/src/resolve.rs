@@ -13,8 +13,8 @@ use crate::{
     workload::{BrokerService, MessagingMeasure},
 };
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
-use std::collections::BTreeMap;
-use tilemark_units::{Rate, Span};
+use std::collections::{BTreeMap, BTreeSet};
+use tilemark_units::{Bytes, Rate, Span};
 
 /// The image of guests whose broker is not our own, which is in the agent.
 const BROKERS_IMAGE: &str = "brokers";
@@ -352,6 +352,20 @@ fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
     passes
 }
 
+/// Names the steps whose points all fit, where there are some.
+fn memory_remedy(points: &[Point], free: Bytes) -> String {
+    let fits = |tiles: u32| {
+        points.iter().filter(|point| point.tiles == tiles).all(|point| expect::memory_of(point) <= free)
+    };
+    let fitting: BTreeSet<u32> =
+        points.iter().map(|point| point.tiles).filter(|tiles| fits(*tiles)).collect();
+    let steps: Vec<String> = fitting.iter().map(u32::to_string).collect();
+    match steps.as_slice() {
+        [] => "lower `ladder.tiles` (--tiles) or the guests' `memory`".to_owned(),
+        steps => format!("say `--tiles {}`, which fit, or lower the guests' `memory`", steps.join(",")),
+    }
+}
+
 fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem> {
     let mut problems = Vec::new();
     let reserve = expect::memory_reserve(host.memory_total);
@@ -367,8 +381,7 @@ fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem
                 host.memory_available.rounded(),
                 reserve.rounded(),
             );
-            problems
-                .push(Problem::new(message, "lower `ladder.tiles` (--tiles 1,2,4) or the guests' `memory`"));
+            problems.push(Problem::new(message, memory_remedy(points, free)));
         }
         let vcpus = point.guests.iter().map(|guest| guest.vcpus).max().unwrap_or(0) as usize;
         if vcpus > host.threads.len() {

@@ -258,11 +258,15 @@ fn a_preset_is_applied_before_settings() {
 fn a_clone_count_that_does_not_fit_is_refused_with_its_figures() {
     let draft = Draft::from_toml(TILE, "test").unwrap();
     let request = Request { backends: vec![Backend::Emulated], tiles: Some(vec![400]), ..asked() };
-    let error = resolve(&draft, &request, &host(4, Bytes::from_gib(8))).unwrap_err().to_string();
+    let problems = |request: &Request| resolve(&draft, request, &host(4, Bytes::from_gib(8))).unwrap_err();
+    let error = problems(&request).to_string();
     assert!(
         error.starts_with("400 tiles on emulated need 125 GiB of memory and this host has 8 GiB free"),
         "{error}"
     );
+    assert_eq!(problems(&request).remedy(), "lower `ladder.tiles` (--tiles) or the guests' `memory`");
+    let remedy = problems(&Request { tiles: Some(vec![1, 2, 400]), ..request }).remedy();
+    assert_eq!(remedy, "say `--tiles 1,2`, which fit, or lower the guests' `memory`");
 }
 
 proptest! {
