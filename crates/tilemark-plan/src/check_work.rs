@@ -1,8 +1,8 @@
 //! What a workload can't do is refused before guests are started for it.
 
 use crate::{
-    scenario::{Arrival, Guest, Load, LoopKind},
-    workload::{DiskParameters, StoreParameters},
+    scenario::{Arrival, Disk, Guest, Load, LoopKind},
+    workload::{DiskParameters, StoreDatabase, StoreParameters, database_log},
 };
 use tilemark_units::Bytes;
 
@@ -17,6 +17,8 @@ const CLIENTS_MAX: u32 = 1000;
 const ROOM_FOR_DATA: u64 = 3;
 /// What a database takes there without any row.
 const ROOM_FOR_SERVER: Bytes = Bytes::from_mib(256);
+/// What a file system takes of the disk of a log.
+const ROOM_FOR_FILE_SYSTEM: Bytes = Bytes::from_mib(64);
 
 /// Tells what of a load its workload can't do in this guest.
 pub(crate) fn check_work(load: &Load, guest: &Guest, say: &mut impl FnMut(String, &str)) {
@@ -25,7 +27,10 @@ pub(crate) fn check_work(load: &Load, guest: &Guest, say: &mut impl FnMut(String
     }
     if let Some(store) = &load.store {
         check_store(load, store, say);
-        check_store_fits(load, store, guest, say);
+        check_database_fits(load, store.database, store.data, guest, say);
+    }
+    if load.sysbench.is_some() {
+        check_database_fits(load, StoreDatabase::Mariadb, Bytes::default(), guest, say);
     }
 }
 
@@ -66,19 +71,67 @@ fn check_store(load: &Load, store: &StoreParameters, say: &mut impl FnMut(String
     }
 }
 
-/// The first disk holds the database. A guest without disks keeps it in its memory.
-fn check_store_fits(load: &Load, store: &StoreParameters, guest: &Guest, say: &mut impl FnMut(String, &str)) {
-    let Some(disk) = guest.disk.first() else { return };
-    let needed = Bytes::new(store.data.get().saturating_mul(ROOM_FOR_DATA)) + ROOM_FOR_SERVER;
+/// The first disk holds the database, the second its log; an only disk holds both. A guest without disks keeps them in its
+/// memory.
+fn check_database_fits(
+    load: &Load,
+    database: StoreDatabase,
+    data: Bytes,
+    guest: &Guest,
+    say: &mut impl FnMut(String, &str),
+) {
+    let for_data = Bytes::new(data.get().saturating_mul(ROOM_FOR_DATA)) + ROOM_FOR_SERVER;
+    let for_log = room_for_log(database, guest.memory);
+    match guest.disk.as_slice() {
+        [] => {}
+        [both] => check_data_fits(load, data, guest, (both, for_data + for_log), say),
+        [first, second, ..] => {
+            check_data_fits(load, data, guest, (first, for_data), say);
+            check_log_fits(guest, (second, for_log), say);
+        }
+    }
+}
+
+fn check_data_fits(
+    load: &Load,
+    data: Bytes,
+    guest: &Guest,
+    (disk, needed): (&Disk, Bytes),
+    say: &mut impl FnMut(String, &str),
+) {
     if disk.size < needed {
         let (load, guest) = (&load.name, &guest.name);
         let message = format!(
             "load `{load}` has {} MB of data, and the first disk of guest `{guest}` has {}: the database needs about {}",
-            store.data.get() / 1_000_000,
+            data.get() / 1_000_000,
             disk.size,
             needed.rounded()
         );
         let gib = needed.get().div_ceil(1 << 30);
         say(message, &format!("give that disk a `size` of \"{gib}GiB\", or lower `data`"));
     }
+}
+
+fn check_log_fits(guest: &Guest, (disk, needed): (&Disk, Bytes), say: &mut impl FnMut(String, &str)) {
+    if disk.size < needed {
+        let message = format!(
+            "the second disk of guest `{}` has {}: with {} of memory the database's log needs about {}",
+            guest.name,
+            disk.size,
+            guest.memory,
+            needed.rounded()
+        );
+        let mib = needed.get().div_ceil(1 << 20);
+        say(message, &format!("give that disk a `size` of \"{mib}MiB\", or lower the guest's `memory`"));
+    }
+}
+
+/// MariaDB's log has one length. PostgreSQL's grows beyond its own while rows are loaded faster than a checkpoint writes them.
+fn room_for_log(database: StoreDatabase, memory: Bytes) -> Bytes {
+    let log = database_log(memory);
+    let most = match database {
+        StoreDatabase::Mariadb => log,
+        StoreDatabase::Postgresql => Bytes::new(2 * log.get()),
+    };
+    most + ROOM_FOR_FILE_SYSTEM
 }

@@ -216,6 +216,12 @@ pub enum StoreDatabase {
     Postgresql,
 }
 
+/// How large a database's log is in a guest with this memory: a third of what it caches, which is three quarters of the
+/// memory, but 16 MiB to 2 GiB. The server is started with this (`server_settings` of `tilemark-store`).
+pub fn database_log(memory: Bytes) -> Bytes {
+    Bytes::new(memory.get() / 4).clamp(Bytes::from_mib(16), Bytes::from_gib(2))
+}
+
 impl StoreDatabase {
     /// The name as a scenario writes it.
     pub const fn name(self) -> &'static str {

@@ -392,3 +392,38 @@ fn what_a_workload_cannot_do_is_refused_before_a_guest_is_started() {
     let fits = stored("200MB").map_or_else(|problems| problems.to_string(), |_| String::new());
     assert!(!fits.contains("of data"), "{fits}");
 }
+
+#[test]
+fn a_database_whose_log_does_not_fit_its_disk_is_refused_before_a_guest_is_started() {
+    let text = |memory: &str, disks: &[&str], store: &str| {
+        let disks: Vec<String> =
+            disks.iter().map(|size| format!("[[guest.disk]]\nsize = \"{size}\"\n")).collect();
+        TILE.replacen(
+            "role = \"web\"",
+            &format!("role = \"database\"\nmemory = \"{memory}\"\n{}", disks.concat()),
+            1,
+        )
+        .replace("[load.web]", store)
+    };
+    let problems = |memory: &str, disks: &[&str], store: &str| {
+        let planned = plan(&text(memory, disks, store), &asked());
+        planned.map_or_else(|problems| format!("{problems} {}", problems.remedy()), |_| String::new())
+    };
+    let log = "the database's log needs about";
+    // A quarter of the memory, and the file system.
+    let said = problems("4GiB", &["4GiB", "1GiB"], "[load.store]\ndata = \"20MB\"");
+    assert!(said.contains("the second disk of guest `web` has 1GiB: with 4GiB of memory"), "{said}");
+    assert!(said.contains("give that disk a `size` of \"1088MiB\""), "{said}");
+    let said = problems("4GiB", &["4GiB", "1088MiB"], "[load.store]\ndata = \"20MB\"");
+    assert!(!said.contains(log), "{said}");
+    // PostgreSQL's may grow to twice that.
+    let said =
+        problems("4GiB", &["4GiB", "2GiB"], "[load.store]\ndata = \"20MB\"\ndatabase = \"postgresql\"");
+    assert!(said.contains("\"2112MiB\""), "{said}");
+    let said = problems("1GiB", &["4GiB", "256MiB"], "[load.sysbench]");
+    assert!(said.contains("\"320MiB\""), "sysbench's server has a log too: {said}");
+    // Both on one: 60 MB and 256 MiB for the data, 1 GiB and 64 MiB for the log.
+    let said = problems("4GiB", &["1GiB"], "[load.store]\ndata = \"20MB\"");
+    assert!(said.contains("the first disk of guest `web` has 1GiB") && said.contains("\"2GiB\""), "{said}");
+    assert!(!problems("1GiB", &["1GiB"], "[load.store]\ndata = \"20MB\"").contains("the first disk"));
+}

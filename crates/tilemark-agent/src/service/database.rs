@@ -5,7 +5,8 @@
 //! disk holds a store ---------- mounted -----------> server runs ------------------> user let in -> serving
 //!                                          stop: settled, ended in order, unmounted; then the disks can be cloned
 //! ```
-//! The first data disk holds the data, the second (if there is one) the log. A guest without disks keeps both in memory.
+//! The first data disk holds the data, the second the log. An only disk holds both: a log in memory would confirm commits
+//! that no disk has. A guest without disks keeps both in memory.
 
 use super::running::Started;
 use crate::{
@@ -44,8 +45,12 @@ const ENDS_WITHIN: Duration = Duration::from_secs(300);
 /// Seed of the data: the same in every template, so that runs differ in nothing.
 const DATA_SEED: u64 = 7;
 
+const DATA_DISK: &str = "/dev/vdb";
+const LOG_DISK: &str = "/dev/vdc";
 const DATA: &str = "/srv/tilemark/data";
 const LOG: &str = "/srv/tilemark/log";
+/// Where the log is beside the data.
+const LOG_BESIDE: &str = "/srv/tilemark/data/log";
 /// Sockets, settings and the server's own messages.
 const STATE: &str = "/run/tilemark";
 
@@ -78,13 +83,14 @@ pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
         Engine::Postgresql => postgresql::USER,
     };
     let user = system_user(name)?;
-    for (disk, folder) in [("/dev/vdb", DATA), ("/dev/vdc", LOG)] {
+    for (disk, folder) in [(DATA_DISK, DATA), (LOG_DISK, LOG)] {
         take_disk(Path::new(disk), Path::new(folder))?;
     }
+    let has_one_disk = Path::new(DATA_DISK).exists() && !Path::new(LOG_DISK).exists();
     fs::create_dir_all(STATE).map_err(step(format!("make {STATE}")))?;
     own(Path::new(STATE), user)?;
     let data = Path::new(DATA).join(engine.name());
-    let log = Path::new(LOG).join(engine.name());
+    let log = Path::new(if has_one_disk { LOG_BESIDE } else { LOG }).join(engine.name());
     let server = Server { engine, parameters: &parameters, service, data, log, user };
     server.start()
 }
@@ -308,4 +314,21 @@ fn system_user(name: &str) -> Result<SystemUser, AgentError> {
     text.lines()
         .find_map(of)
         .ok_or_else(|| AgentError::Missing(format!("user `{name}`: its image lacks the database")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_plan::workload::database_log;
+    use tilemark_units::Bytes;
+
+    #[test]
+    fn a_log_is_as_large_as_the_plan_took_it_for() {
+        for memory in [64, 384, 1024, 4096, 65_536].map(Bytes::from_mib) {
+            let settings =
+                tilemark_store::server_settings(Engine::Mariadb, memory.get(), 1, Durability::Full);
+            let log = settings.unwrap().into_iter().find(|one| one.name == "innodb_log_file_size").unwrap();
+            assert_eq!(log.value, format!("{}M", database_log(memory).as_mib()), "{memory}");
+        }
+    }
 }
