@@ -333,6 +333,9 @@ impl<W: World> Pipeline<'_, W> {
         let backend = world.backend(point)?;
         let what = format!("{} tiles on {}, repeat {}", point.tiles, point.backend.name(), pass.repeat);
         self.on_templates += world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
+        if self.wishes.now() != Wish::GoOn {
+            return Ok(None);
+        }
         self.progress(format!("{what}: starting {} guests", point.guests.len()));
         let mut started = Started::new(backend);
         let modes = started.templates(point)?;

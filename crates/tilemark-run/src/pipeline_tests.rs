@@ -494,6 +494,21 @@ fn an_interrupt_keeps_what_is_whole_and_begins_nothing_more() {
 }
 
 #[test]
+fn no_guest_is_started_after_an_interrupt_while_disks_are_made() {
+    let wishes = wishes();
+    let meanwhile = wishes.clone();
+    let look = move |_| {
+        meanwhile.note(Wish::Stop);
+        Bytes::from_gib(64)
+    };
+    let world = FakeWorld { disk: Box::new(look), ..quick() };
+    let ran = run(&plan(), &world, &wishes);
+    ran.outcome.as_ref().unwrap();
+    assert_eq!((world.load_processes(), ran.ended()), (0, Vec::new()));
+    assert!(!ran.events().iter().any(|event| matches!(event, Event::GuestsReady { .. })));
+}
+
+#[test]
 fn time_spent_on_templates_says_nothing_of_how_long_passes_take() {
     let world = FakeWorld { on_templates: Duration::from_secs(60), ..quick() };
     let plan = plan();
