@@ -52,6 +52,18 @@ pub fn run_blocking(
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), LoadError> {
+    run_on(&thread::Builder::new, job, stream, operations, stop, events)
+}
+
+/// The same on threads of these builders.
+fn run_on(
+    builder: &dyn Fn() -> thread::Builder,
+    job: &LoadJob,
+    stream: &Stream,
+    operations: Vec<Box<dyn Operation>>,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<(), LoadError> {
     let schedule = Schedule::new(&stream.demand, stream.seed, stream.id)?;
     let (Some(schedule), false) = (schedule, operations.is_empty()) else { return Err(LoadError::Nothing) };
     let warmup_ns = nanoseconds(job.warmup.get());
@@ -66,10 +78,13 @@ pub fn run_blocking(
         let (tell, told) = mpsc::channel();
         for (index, mut operation) in operations.into_iter().enumerate() {
             let tell = tell.clone();
-            thread::Builder::new()
-                .name(format!("load-{index}"))
-                .spawn_scoped(scope, move || line.work(&mut *operation, &tell))
-                .map_err(|source| LoadError::Kernel { doing: "start a thread", source })?;
+            let work = move || line.work(&mut *operation, &tell);
+            let started = builder().name(format!("load-{index}")).spawn_scoped(scope, work);
+            if let Err(source) = started {
+                // Those that work already are waited for, and would work to the end of the load.
+                stop.ask();
+                return Err(LoadError::Kernel { doing: "start a thread", source });
+            }
         }
         drop(tell);
         listen(&told, threads, &mut account, events)
@@ -234,7 +249,7 @@ impl Line<'_> {
 mod tests {
     use super::*;
     use crate::figures::{Gathered, decode};
-    use std::{net::SocketAddr, sync::Arc};
+    use std::{cell::Cell, net::SocketAddr, sync::Arc, time::Duration};
     use tilemark_agent_protocol::StreamWork;
     use tilemark_plan::{plan::Demand, scenario::Arrival, workload::WebParameters};
     use tilemark_units::{Rate, Span};
@@ -307,6 +322,28 @@ mod tests {
         let gathered = gather(&job(Span::from_seconds(3600)), vec![Box::new(operation)], &stop);
         let counts = gathered.totals[0].counts;
         assert_eq!(counts.offered, 1_000, "the last whole second is kept");
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_started_ends_those_that_were() {
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            let operation = || -> Box<dyn Operation> { Box::new(Turns { done: 0, stop_after: None }) };
+            let (job, stop) = (job(Span::from_seconds(3600)), Stop::new().unwrap());
+            let started = Cell::new(0);
+            let builder = || {
+                started.set(started.get() + 1);
+                // No address space holds the stack of the second.
+                let stack_bytes = if started.get() == 1 { 1 << 20 } else { 1 << 60 };
+                thread::Builder::new().stack_size(stack_bytes)
+            };
+            let operations = vec![operation(), operation(), operation()];
+            let result = run_on(&builder, &job, &job.streams[0], operations, &stop, &mut |_| ());
+            done.send((result, started.get())).unwrap();
+        });
+        let (result, started) = is_done.recv_timeout(Duration::from_secs(60)).expect("it ends at once");
+        assert!(matches!(result, Err(LoadError::Kernel { doing: "start a thread", .. })), "{result:?}");
+        assert_eq!(started, 2);
     }
 
     #[test]
