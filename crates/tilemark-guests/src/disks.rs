@@ -1,25 +1,22 @@
 //! Data disks: raw files behind loop devices, whose sectors are the same for guests and twins.
 
 use crate::error::{GuestError, file};
-use rustix::io::Errno;
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io,
     path::{Path, PathBuf},
 };
+use tilemark_image::disk_store::{LoopAccess, LoopCaching, LoopDevice, LoopOptions, attach_loop};
 use tilemark_plan::{
     plan::{DiskPlan, GuestPlan},
     scenario::DiskMedium,
 };
-use tilemark_sys::block::{LoopAccess, LoopCaching, configure_loop, free_loop_number};
 
 /// Sectors of a data disk: requests of 512 bytes must be possible.
 const SECTOR_BYTES: u32 = 512;
 /// Sectors of a disk that was cloned: on the blocks of a clone the kernel has direct I/O for whole blocks of its file
 /// system only, and goes silently through the page cache otherwise.
 const CLONE_SECTOR_BYTES: u32 = 4096;
-/// Another process can take the loop device that was free a moment ago.
-const LOOP_ATTEMPTS: u32 = 64;
 
 /// Folders in which data disks are made.
 #[derive(Debug, Clone)]
@@ -40,7 +37,7 @@ pub fn disk_file_name(guest: &str, index: usize) -> String {
 pub(crate) struct LoopDisk {
     path: PathBuf,
     device_path: PathBuf,
-    device: Option<File>,
+    device: Option<LoopDevice>,
     sector_bytes: u32,
     keep: Keep,
 }
@@ -54,13 +51,12 @@ enum Keep {
 impl LoopDisk {
     /// Binds a file that stays.
     pub(crate) fn read_only(path: &Path) -> Result<Self, GuestError> {
-        let how = Binding {
+        let options = LoopOptions {
             access: LoopAccess::ReadOnly,
             caching: LoopCaching::Cached,
             sector_bytes: SECTOR_BYTES,
-            keep: Keep::File,
         };
-        Self::bind(path, how)
+        Self::bind(path, options, Keep::File)
     }
 
     /// Reads and writes that the host's kernel completed on it.
@@ -90,16 +86,15 @@ impl LoopDisk {
         let sector_bytes = sector_bytes_of(&path);
         let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         made.and_then(|file| file.set_len(disk.size.get())).map_err(file("make the disk", &path))?;
-        let how = Binding { access: LoopAccess::ReadWrite, caching, sector_bytes, keep: Keep::Nothing };
-        Self::bind(&path, how)
+        let options = LoopOptions { access: LoopAccess::ReadWrite, caching, sector_bytes };
+        Self::bind(&path, options, Keep::Nothing)
     }
 
-    fn bind(path: &Path, how: Binding) -> Result<Self, GuestError> {
-        let backing = OpenOptions::new().read(true).write(how.access == LoopAccess::ReadWrite).open(path);
-        let backing = backing.map_err(file("open", path))?;
-        let (device, device_path) = bind_any(&backing, how).map_err(file("bind a loop device to", path))?;
-        let (path, sector_bytes) = (path.to_owned(), how.sector_bytes);
-        Ok(Self { path, device_path, device: Some(device), sector_bytes, keep: how.keep })
+    fn bind(path: &Path, options: LoopOptions, keep: Keep) -> Result<Self, GuestError> {
+        let device = attach_loop(path, options).map_err(io::Error::other);
+        let device = device.map_err(file("bind a loop device to", path))?;
+        let (path, device_path) = (path.to_owned(), device.path().to_owned());
+        Ok(Self { path, device_path, device: Some(device), sector_bytes: options.sector_bytes, keep })
     }
 
     /// The loop device.
@@ -125,30 +120,6 @@ impl LoopDisk {
 /// none is left over.
 fn sector_bytes_of(path: &Path) -> u32 {
     if path.exists() { CLONE_SECTOR_BYTES } else { SECTOR_BYTES }
-}
-
-/// How a file is bound.
-#[derive(Debug, Clone, Copy)]
-struct Binding {
-    access: LoopAccess,
-    caching: LoopCaching,
-    sector_bytes: u32,
-    keep: Keep,
-}
-
-fn bind_any(backing: &File, how: Binding) -> io::Result<(File, PathBuf)> {
-    let Binding { access, caching, sector_bytes, .. } = how;
-    let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
-    for _ in 0..LOOP_ATTEMPTS {
-        let path = PathBuf::from(format!("/dev/loop{}", free_loop_number(&control)?));
-        let device = OpenOptions::new().read(true).write(access == LoopAccess::ReadWrite).open(&path)?;
-        match configure_loop(&device, backing, sector_bytes, access, caching) {
-            Ok(()) => return Ok((device, path)),
-            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(Errno::BUSY.into())
 }
 
 /// Requests that the host's kernel did on these disks; `None` where it does not say.

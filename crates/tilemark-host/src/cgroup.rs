@@ -1,8 +1,7 @@
 //! Version 2 control groups by plain file writes: make a group, put processes in, end them all, take the group away.
 //!
 //! A group is the one thing a process and its children cannot leave by forking or by a new session, so it is how a run's
-//! processes are ended whole. Limits exist only where their controller does; a host that keeps its controllers on
-//! version 1 still groups, kills and shows pressure.
+//! processes are ended whole. A host that keeps its controllers on version 1 still groups and kills.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,7 +11,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::HostError;
-use crate::telemetry::parse::{PressureTotals, parse_pressure};
 
 /// Where control groups are mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,26 +66,6 @@ pub fn mount_point() -> Result<PathBuf, HostError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     path: PathBuf,
-}
-
-/// Whether a limit was set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// The kernel took it.
-    Set,
-    /// This tree has no controller for it: nothing limits.
-    NoController,
-}
-
-/// How long work in a group waited, in all, in microseconds; missing where the kernel does not tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupPressure {
-    /// For a processor.
-    pub cpu: Option<PressureTotals>,
-    /// For memory.
-    pub memory: Option<PressureTotals>,
-    /// For disks.
-    pub io: Option<PressureTotals>,
 }
 
 impl Group {
@@ -185,17 +163,6 @@ impl Group {
         self.write("cgroup.subtree_control", &format!("-{controller}"))
     }
 
-    /// Writes a limit (`memory.max`, `cpu.max`, `cpuset.cpus`) where its controller exists.
-    ///
-    /// # Errors
-    /// Where the kernel refuses the value.
-    pub fn limit(&self, file: &str, value: &str) -> Result<Limit, HostError> {
-        if !self.path.join(file).exists() {
-            return Ok(Limit::NoController);
-        }
-        self.write(file, value).map(|()| Limit::Set)
-    }
-
     /// Kills every process in the group and below (`cgroup.kill`, Linux 5.14). Returns at once.
     ///
     /// # Errors
@@ -257,12 +224,6 @@ impl Group {
         }
     }
 
-    /// How long work in the group waited since it was made.
-    pub fn pressure(&self) -> GroupPressure {
-        let read = |file: &str| fs::read(self.path.join(file)).ok().and_then(|text| parse_pressure(&text));
-        GroupPressure { cpu: read("cpu.pressure"), memory: read("memory.pressure"), io: read("io.pressure") }
-    }
-
     fn read(&self, file: &str) -> Result<String, HostError> {
         let path = self.path.join(file);
         fs::read_to_string(&path).map_err(failed("read", &path))
@@ -313,13 +274,5 @@ mod tests {
     fn a_host_without_version_2_has_none() {
         let version_1: String = HYBRID.lines().take(3).map(|line| format!("{line}\n")).collect();
         assert_eq!(parse_mounts(&version_1).version_2, None);
-    }
-
-    #[test]
-    fn a_limit_without_its_controller_is_said_and_creates_no_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let group = Group::at(folder.path());
-        assert_eq!(group.limit("memory.max", "1").unwrap(), Limit::NoController);
-        assert!(!folder.path().join("memory.max").exists());
     }
 }

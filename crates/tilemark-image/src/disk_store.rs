@@ -68,14 +68,6 @@ impl DiskStore {
         }
     }
 
-    /// Makes an empty disk and returns its file; fails if there is one of this name.
-    pub fn create_disk(&self, name: &str, bytes: u64) -> Result<PathBuf> {
-        let path = self.disk_path(name)?;
-        let create = || new_file(&path)?.set_len(bytes);
-        create().map_err(ImageError::io("create", &path))?;
-        Ok(path)
-    }
-
     /// Makes a disk with the content that another has now, and returns its file. No block is copied; the two share
     /// them until one is written.
     pub fn clone_disk(&self, from: &str, to: &str) -> Result<PathBuf> {
@@ -108,14 +100,6 @@ impl DiskStore {
             entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
         names.sort();
         Ok(names)
-    }
-
-    /// Unmounts; fails while a disk of it is in use.
-    pub fn close(self) -> Result<()> {
-        let mount_point = self.mount_point.clone();
-        std::mem::forget(self);
-        unmount(&mount_point, UnmountFlags::empty())
-            .map_err(|error| ImageError::io("unmount", &mount_point)(error.into()))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tilemark_image::ImageError;
@@ -38,6 +38,13 @@ fn inside(name: &str, test: impl FnOnce(&Path)) {
     assert!(status.success(), "{name} failed inside");
 }
 
+/// Makes an empty disk in a store that is mounted there.
+fn make_disk(mount_point: &Path, name: &str, bytes: u64) -> PathBuf {
+    let path = mount_point.join(name);
+    File::create_new(&path).and_then(|file| file.set_len(bytes)).expect("the store takes a disk");
+    path
+}
+
 fn blocks_used(path: &Path) -> u64 {
     let room = rustix::fs::statvfs(path).expect("it is mounted");
     room.f_blocks - room.f_bfree
@@ -48,7 +55,7 @@ fn a_clone_shares_its_blocks_until_it_is_written_and_then_differs() {
     inside("a_clone_shares_its_blocks_until_it_is_written_and_then_differs", |folder| {
         let mount_point = folder.join("disks");
         let store = DiskStore::open(&folder.join("store"), &mount_point, CAPACITY).unwrap();
-        let golden = store.create_disk("golden", 256 * MIB).unwrap();
+        let golden = make_disk(&mount_point, "golden", 256 * MIB);
         let file = OpenOptions::new().write(true).open(&golden).unwrap();
         file.write_all_at(&vec![7; 64 << 20], 0).unwrap();
         file.sync_all().unwrap();
@@ -76,17 +83,20 @@ fn disks_stay_from_one_mount_to_the_next_and_two_mounts_at_once_are_refused() {
         let file = folder.join("store");
         let open = |place: &str| DiskStore::open(&file, &folder.join(place), CAPACITY);
         let store = open("one").unwrap();
-        store.create_disk("data", MIB).unwrap();
+        make_disk(&folder.join("one"), "data", MIB);
         assert!(matches!(open("two"), Err(ImageError::StoreBusy { .. })));
-        assert!(matches!(store.create_disk("data", MIB), Err(ImageError::Io { .. })), "it is there already");
-        store.close().unwrap();
+        store.clone_disk("data", "other").unwrap();
+        let again = store.clone_disk("data", "other");
+        assert!(matches!(again, Err(ImageError::Io { .. })), "it is there already: {again:?}");
+        store.remove_disk("other").unwrap();
+        drop(store);
         let store = open("two").unwrap();
         assert_eq!(store.disks().unwrap(), ["data"]);
         store.remove_disk("data").unwrap();
         store.remove_disk("data").unwrap();
         assert!(store.disks().unwrap().is_empty());
         drop(store);
-        open("three").unwrap().close().unwrap();
+        drop(open("three").unwrap());
         // The store's file is sparse: a gigabyte of room, little of it taken.
         assert!(fs::metadata(&file).unwrap().blocks() * 512 < 128 * MIB);
     });
@@ -97,9 +107,10 @@ fn a_loop_device_has_the_sectors_asked_for_passes_the_page_cache_and_goes_with_i
     inside(
         "a_loop_device_has_the_sectors_asked_for_passes_the_page_cache_and_goes_with_its_holder",
         |folder| {
-            let store = DiskStore::open(&folder.join("store"), &folder.join("disks"), CAPACITY).unwrap();
-            let plain = store.create_disk("plain", 16 * MIB).unwrap();
-            store.create_disk("golden", 16 * MIB).unwrap();
+            let mount_point = folder.join("disks");
+            let store = DiskStore::open(&folder.join("store"), &mount_point, CAPACITY).unwrap();
+            let plain = make_disk(&mount_point, "plain", 16 * MIB);
+            make_disk(&mount_point, "golden", 16 * MIB);
             let clone = store.clone_disk("golden", "clone").unwrap();
             for (disk, sector_bytes) in [(&plain, 512), (&clone, 4096)] {
                 let device =
@@ -107,7 +118,6 @@ fn a_loop_device_has_the_sectors_asked_for_passes_the_page_cache_and_goes_with_i
                 assert_eq!(device.caching(), LoopCaching::Direct, "{}", disk.display());
                 write_through(device, disk, sector_bytes);
             }
-            store.close().unwrap();
         },
     );
 }
@@ -115,14 +125,14 @@ fn a_loop_device_has_the_sectors_asked_for_passes_the_page_cache_and_goes_with_i
 #[test]
 fn a_loop_device_with_small_sectors_on_a_clone_works_and_says_how_it_is_cached() {
     inside("a_loop_device_with_small_sectors_on_a_clone_works_and_says_how_it_is_cached", |folder| {
-        let store = DiskStore::open(&folder.join("store"), &folder.join("disks"), CAPACITY).unwrap();
-        store.create_disk("golden", 16 * MIB).unwrap();
+        let mount_point = folder.join("disks");
+        let store = DiskStore::open(&folder.join("store"), &mount_point, CAPACITY).unwrap();
+        make_disk(&mount_point, "golden", 16 * MIB);
         let clone = store.clone_disk("golden", "clone").unwrap();
         // Some kernels (6.18 is one) write whole blocks only past the page cache of a file that shares some.
         let device = attach_loop(&clone, LoopOptions::default()).unwrap();
         println!("512-byte sectors on a clone: {:?}", device.caching());
         write_through(device, &clone, 512);
-        store.close().unwrap();
     });
 }
 

@@ -142,11 +142,6 @@ impl QemuBackend {
         self.version
     }
 
-    /// By what a template is known.
-    pub fn template_key(&self, template: TemplateId) -> Option<String> {
-        lock(&self.templates).get(&template.0).map(|template| template.key.clone())
-    }
-
     fn guest(&self, guest: GuestId) -> Result<Arc<Guest>, GuestError> {
         match self.guests.entry(guest)? {
             Entry::Here(guest) => Ok(guest),
