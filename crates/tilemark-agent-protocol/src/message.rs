@@ -97,6 +97,11 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
+/// So much of a program's standard output comes back.
+pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// So much of a program's standard error comes back, and what the agent adds.
+pub const ERROR_BYTES_MAX: usize = 64 << 10;
+
 /// A program to run in a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execute {
@@ -131,9 +136,9 @@ pub enum Reply {
     Executed {
         /// Its exit code, or 128 and the signal that ended it.
         code: i32,
-        /// At most 256 KiB of its standard output.
+        /// The beginning of its standard output, at most [`OUTPUT_BYTES_MAX`].
         output: Vec<u8>,
-        /// At most 64 KiB of its standard error.
+        /// The beginning of its standard error, at most [`ERROR_BYTES_MAX`].
         error: Vec<u8>,
     },
     /// Something happened in a load.

@@ -8,11 +8,8 @@ use std::{
     process::{Command, Stdio},
     thread,
 };
-use tilemark_agent_protocol::{Execute, Reply};
+use tilemark_agent_protocol::{ERROR_BYTES_MAX, Execute, OUTPUT_BYTES_MAX, Reply};
 use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
-
-const OUTPUT_BYTES_MAX: u64 = 256 << 10;
-const ERROR_BYTES_MAX: u64 = 64 << 10;
 
 /// Runs it in a process group of its own, which is killed when the time is over.
 pub(crate) fn execute(order: &Execute) -> Result<Reply, AgentError> {
@@ -46,10 +43,10 @@ pub(crate) fn execute(order: &Execute) -> Result<Reply, AgentError> {
 }
 
 /// Reads to the end, keeps the beginning: a program that talks without end is not stopped by a full pipe.
-fn keep_beginning(mut pipe: impl Read + Send + 'static, limit: u64) -> thread::JoinHandle<Vec<u8>> {
+fn keep_beginning(mut pipe: impl Read + Send + 'static, limit: usize) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut kept = Vec::new();
-        let _ = pipe.by_ref().take(limit).read_to_end(&mut kept);
+        let _ = pipe.by_ref().take(limit as u64).read_to_end(&mut kept);
         let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         kept
     })
@@ -86,6 +83,6 @@ mod tests {
         let Reply::Executed { output, .. } = run("head -c 1000000 /dev/zero", Span::from_seconds(20)) else {
             panic!("another reply")
         };
-        assert_eq!(output.len() as u64, OUTPUT_BYTES_MAX);
+        assert_eq!(output.len(), OUTPUT_BYTES_MAX);
     }
 }

@@ -19,6 +19,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+pub use tilemark_agent_protocol::OUTPUT_BYTES_MAX;
 use tilemark_plan::{
     facts::AcceleratorVerdict,
     parse::Draft,
@@ -203,9 +204,9 @@ fn misunderstood() -> Failure {
 pub struct Executed {
     /// Its exit code.
     pub code: i32,
-    /// Its standard output.
+    /// The beginning of its standard output, at most [`OUTPUT_BYTES_MAX`].
     pub output: Vec<u8>,
-    /// Its standard error.
+    /// The beginning of its standard error.
     pub error: Vec<u8>,
 }
 

@@ -97,9 +97,6 @@ fn list(form: Form) -> ExitCode {
     }
 }
 
-/// A guest's agent keeps so much of what a program prints: `Reply::Executed` of the agent protocol.
-const OUTPUT_BYTES_MAX: usize = 256 << 10;
-
 fn exec(guest: &str, command: &[String]) -> ExitCode {
     match guests::execute(&places(), guest, command) {
         Err(failure) => screen::fail(&failure, Form::Text),
@@ -107,11 +104,11 @@ fn exec(guest: &str, command: &[String]) -> ExitCode {
             // Whoever reads may have gone away.
             let _ = stdout().write_all(&executed.output);
             let _ = stderr().write_all(&executed.error);
-            if executed.output.len() >= OUTPUT_BYTES_MAX {
+            if executed.output.len() >= guests::OUTPUT_BYTES_MAX {
                 let _ = writeln!(
                     stderr(),
                     "the output was cut at {} KiB; to have the rest, let the command print it in parts",
-                    OUTPUT_BYTES_MAX >> 10
+                    guests::OUTPUT_BYTES_MAX >> 10
                 );
             }
             ExitCode::from(u8::try_from(executed.code).unwrap_or(1))
