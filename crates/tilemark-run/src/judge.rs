@@ -123,14 +123,13 @@ pub struct Compared {
 }
 
 /// Compares two records.
-pub fn compare(a: &RunDirectory, b: &RunDirectory, tolerance: &str) -> Result<Compared, Failure> {
-    let tolerance = fraction(tolerance)?;
+pub fn compare(a: &RunDirectory, b: &RunDirectory, tolerance: Tolerance) -> Result<Compared, Failure> {
     let read =
         |record: &RunDirectory| record.verify().and_then(|()| report_of(record)).map_err(record_failed);
     let (a, b) = (read(a)?, read(b)?);
     let made_with = made_with(&a.result.provenance, &b.result.provenance);
     let compared = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats, made_with);
-    let exit_verdict = compared.exit_verdict(tolerance).code();
+    let exit_verdict = compared.exit_verdict(tolerance.0).code();
     let document = serde_json::json!({
         "schema": RESULT_SCHEMA, "a": a.result.run, "b": b.result.run,
         "verdict": compared.verdict, "comparison": compared.comparison,
@@ -167,17 +166,23 @@ fn made_with(a: &Provenance, b: &Provenance) -> Vec<Difference> {
 }
 
 /// What `--exit-verdict` says of the two sides of one run.
-pub fn exit_verdict_of_sides(record: &RunDirectory, tolerance: &str) -> Result<u8, Failure> {
-    let tolerance = fraction(tolerance)?;
+pub fn exit_verdict_of_sides(record: &RunDirectory, tolerance: Tolerance) -> Result<u8, Failure> {
     let report = report_of(record).map_err(record_failed)?;
     let judged = tilemark_statistics::judge::judge(&report.plan, &report.repeats);
-    Ok(judged.exit_verdict(tolerance).code())
+    Ok(judged.exit_verdict(tolerance.0).code())
 }
 
-fn fraction(text: &str) -> Result<f64, Failure> {
-    let read: Result<tilemark_units::Fraction, _> = text.parse();
-    read.map(tilemark_units::Fraction::get)
-        .map_err(|error| Failure::new(FailureCode::BadInput, &error, "write it like `--tolerance 2%`"))
+/// How much worse is not worse, as a part of 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance(f64);
+
+impl Tolerance {
+    /// Reads `2%`.
+    pub fn read(text: &str) -> Result<Self, Failure> {
+        let read: Result<tilemark_units::Fraction, _> = text.parse();
+        read.map(|fraction| Self(fraction.get()))
+            .map_err(|error| Failure::new(FailureCode::BadInput, &error, "write it like `--tolerance 2%`"))
+    }
 }
 
 impl Compared {

@@ -114,10 +114,25 @@ fn what_is_no_verdict_ends_with_125() {
         &["compare", "--exit-verdict", "--json"],
         &["compare", "one", "other", "--exit-verdict"],
         &["ab", "wob", "--exit-verdict"],
+        &["ab", "web", "--on", "native", "--offline", "--exit-verdict", "--tolerance", "much"],
     ] {
         assert_eq!(home.says(arguments).code, Some(125), "{arguments:?}");
     }
     assert_eq!(home.says(&["ab", "--exit-verdict", "--help"]).code, Some(0), "help is no failure");
+}
+
+/// Before the scenario is read, the image looked for and anything measured.
+#[test]
+fn a_tolerance_that_cannot_be_read_is_told_at_once() {
+    let home = Home::new();
+    for arguments in [
+        &["ab", "wob", "--offline", "--tolerance", "much", "--json"][..],
+        &["compare", "one", "other", "--tolerance", "much", "--json"],
+    ] {
+        let said = home.says(arguments);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert_eq!(said.json()["error"]["remedy"], "write it like `--tolerance 2%`", "{said:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_record::Runs;
 use tilemark_run::{
-    judge::{self, Compared},
+    judge::{self, Compared, Tolerance},
     measure::record_failed,
     wire::Failure,
 };
@@ -36,8 +36,9 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
 }
 
 fn compared(arguments: &CompareArguments) -> Result<Compared, Failure> {
+    let tolerance = Tolerance::read(&arguments.verdict.tolerance)?;
     let runs = Runs::new(&places().runs);
     let a = runs.find(&arguments.a).map_err(record_failed)?;
     let b = runs.find(&arguments.b).map_err(record_failed)?;
-    judge::compare(&a, &b, &arguments.verdict.tolerance)
+    judge::compare(&a, &b, tolerance)
 }

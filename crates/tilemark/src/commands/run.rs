@@ -3,15 +3,13 @@
 use super::{backend, places, settings};
 use crate::{
     PROGRAM,
-    arguments::{
-        AbArguments, CapacityArguments, ExitVerdict, Measuring, QuickArguments, Resolution, RunArguments,
-    },
+    arguments::{AbArguments, CapacityArguments, Measuring, QuickArguments, Resolution, RunArguments},
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
 use tilemark_record::RunDirectory;
 use tilemark_run::{
-    judge,
+    judge::{self, Tolerance},
     lock::WhenBusy,
     measure::{self, Measured, RunRequest, record_failed},
     plan_words::{Sides, Span},
@@ -75,6 +73,16 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
 
 /// `tilemark ab`
 pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
+    let form = Form::of(arguments.measuring.json);
+    let no_verdict = |failure: &Failure, form| {
+        let code = screen::fail(failure, form);
+        if arguments.verdict.exit_verdict { ExitCode::from(screen::NO_VERDICT) } else { code }
+    };
+    // Before anything is measured for minutes.
+    let tolerance = match Tolerance::read(&arguments.verdict.tolerance) {
+        Ok(tolerance) => tolerance,
+        Err(failure) => return no_verdict(&failure, form),
+    };
     let asked = Asked {
         scenario: arguments.scenario.clone(),
         tiles: arguments.tiles.clone(),
@@ -85,30 +93,18 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
     if !arguments.verdict.exit_verdict {
         return finish(outcome, &arguments.measuring);
     }
-    let form = Form::of(arguments.measuring.json);
     let judged = outcome.and_then(|measured| {
-        let code = exit_verdict(&measured, &arguments.verdict)?;
+        let code = judge::exit_verdict_of_sides(&RunDirectory::at(&measured.record), tolerance)?;
         show(&measured, form)?;
         Ok((measured, code))
     });
-    let code = match judged {
-        Err(failure) => {
-            screen::fail(&failure, form);
-            screen::NO_VERDICT
-        }
+    match judged {
+        Err(failure) => no_verdict(&failure, form),
         Ok((measured, code)) => match not_restored(&measured) {
-            Some(failure) => {
-                screen::fail(&failure, Form::Text);
-                screen::NO_VERDICT
-            }
-            None => code,
+            Some(failure) => no_verdict(&failure, Form::Text),
+            None => ExitCode::from(code),
         },
-    };
-    ExitCode::from(code)
-}
-
-fn exit_verdict(measured: &Measured, wanted: &ExitVerdict) -> Result<u8, Failure> {
-    judge::exit_verdict_of_sides(&RunDirectory::at(&measured.record), &wanted.tolerance)
+    }
 }
 
 fn asked(resolution: &Resolution) -> Asked {
