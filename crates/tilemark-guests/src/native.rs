@@ -174,7 +174,7 @@ struct Spawned {
 }
 
 /// A group for one twin, which counts its processor time whatever processes come and go, with a limit where the run's
-/// group hands on the memory controller.
+/// group hands on the memory controller. A twin at its limit reclaims or ends as a guest does, and is not swapped out.
 fn own_group(run: Option<&Path>, plan: &GuestPlan) -> Result<Option<PathBuf>, GuestError> {
     let Some(run) = run else { return Ok(None) };
     let folder = run.join(&plan.name);
@@ -182,12 +182,19 @@ fn own_group(run: Option<&Path>, plan: &GuestPlan) -> Result<Option<PathBuf>, Gu
     if !names_memory(&run.join(HANDED_ON)) {
         return Ok(Some(folder));
     }
-    let path = folder.join("memory.max");
-    // Never created: where the kernel has no such file, nothing would limit.
-    let opened = File::options().write(true).open(&path);
-    let limited = opened.and_then(|mut file| file.write_all(plan.memory.get().to_string().as_bytes()));
-    limited.map_err(file("write", &path))?;
+    let (memory, swap) = (folder.join("memory.max"), folder.join("memory.swap.max"));
+    set(&memory, &plan.memory.get().to_string())?;
+    // A kernel that was built without swap, or does not account for it, has no such file.
+    if swap.exists() {
+        set(&swap, "0")?;
+    }
     Ok(Some(folder))
+}
+
+/// Sets a value of a control group. Its file is never created: where the kernel has none, nothing would limit.
+fn set(path: &Path, value: &str) -> Result<(), GuestError> {
+    let opened = File::options().write(true).open(path);
+    opened.and_then(|mut file| file.write_all(value.as_bytes())).map_err(file("write", path))
 }
 
 /// Why twins have no memory limit, in a sentence; `None` where they have one.
@@ -407,6 +414,19 @@ mod tests {
         assert_eq!(folder, run.join("tile-001-web"));
         assert_eq!(fs::read_to_string(limit).unwrap(), "100663296");
         assert_eq!(unlimited(Some(&run)), None);
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "a kernel without swap has no limit of it");
+    }
+
+    #[test]
+    fn a_twin_at_its_limit_is_not_swapped_out() {
+        let (_tree, run) = played("memory\n", "memory\n");
+        let swap = run.join("tile-001-web/memory.swap.max");
+        fs::create_dir(run.join("tile-001-web")).unwrap();
+        for path in [&run.join("tile-001-web/memory.max"), &swap] {
+            fs::write(path, "").unwrap();
+        }
+        own_group(Some(&run), &twin()).unwrap();
+        assert_eq!(fs::read_to_string(swap).unwrap(), "0");
     }
 
     #[test]
