@@ -8,7 +8,7 @@ use crate::{
     error::{GuestError, file},
     gone::{Gone, end_process},
     network::RunNetwork,
-    process_tree,
+    process_tree::ProcessTree,
 };
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::{
@@ -112,6 +112,14 @@ impl NativeBackend {
             Some(Entry::Gone(gone)) => Some(gone.clone()),
             _ => None,
         }
+    }
+
+    /// Its first process, unless it has ended.
+    fn first_process(&self, guest: GuestId) -> Result<Option<u32>, GuestError> {
+        if self.gone(guest).is_some() {
+            return Ok(None);
+        }
+        self.with(guest, |twin| twin.ended.is_none().then(|| twin.child.pid()))
     }
 
     fn spawn(&self, plan: &GuestPlan, folder: &Path, disks: &[LoopDisk]) -> Result<Spawned, GuestError> {
@@ -283,11 +291,13 @@ impl Backend for NativeBackend {
     }
 
     fn processes(&self, guest: GuestId) -> Result<Vec<u32>, GuestError> {
-        if self.gone(guest).is_some() {
-            return Ok(Vec::new());
-        }
-        let first = self.with(guest, |twin| twin.ended.is_none().then(|| twin.child.pid()))?;
-        Ok(first.map(process_tree::below).unwrap_or_default())
+        Ok(self.first_process(guest)?.map(|first| ProcessTree::now().below(first)).unwrap_or_default())
+    }
+
+    fn all_processes(&self, guests: &[GuestId]) -> Vec<Vec<u32>> {
+        let tree = ProcessTree::now();
+        let first = |guest: &GuestId| self.first_process(*guest).ok().flatten();
+        guests.iter().map(|guest| first(guest).map(|first| tree.below(first)).unwrap_or_default()).collect()
     }
 
     fn group(&self, guest: GuestId) -> Option<PathBuf> {

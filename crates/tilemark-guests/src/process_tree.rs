@@ -2,25 +2,38 @@
 
 use std::{collections::BTreeMap, fs};
 
-/// `first` and all its descendants now, `first` first. One pass over /proc.
-pub(crate) fn below(first: u32) -> Vec<u32> {
-    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        if let Some(parent) = parent_in(&stat) {
-            children.entry(parent).or_default().push(pid);
+/// Every process's children, at one moment.
+pub(crate) struct ProcessTree(BTreeMap<u32, Vec<u32>>);
+
+impl ProcessTree {
+    /// As it is now. One pass over /proc.
+    pub(crate) fn now() -> Self {
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+            if let Some(parent) = parent_in(&stat) {
+                children.entry(parent).or_default().push(pid);
+            }
         }
+        Self(children)
     }
-    let mut all = vec![first];
-    let mut next = 0;
-    while let Some(&pid) = all.get(next) {
-        all.extend(children.remove(&pid).unwrap_or_default());
-        next += 1;
+
+    /// `first` and all its descendants, `first` first.
+    pub(crate) fn below(&self, first: u32) -> Vec<u32> {
+        let mut all = vec![first];
+        let mut next = 0;
+        while let Some(pid) = all.get(next) {
+            // A process that began while the others were read may seem to be its own ancestor.
+            let children = self.0.get(pid).into_iter().flatten().filter(|child| !all.contains(child));
+            let children: Vec<u32> = children.copied().collect();
+            all.extend(children);
+            next += 1;
+        }
+        all
     }
-    all
 }
 
 /// The parent in a line of /proc/PID/stat. The name before it may hold anything, parentheses too.
@@ -40,9 +53,17 @@ mod tests {
     }
 
     #[test]
+    fn one_tree_tells_of_many_and_ends_where_numbers_were_given_anew() {
+        let tree = ProcessTree(BTreeMap::from([(1, vec![2, 5]), (2, vec![3]), (3, vec![4]), (4, vec![2])]));
+        assert_eq!(tree.below(2), [2, 3, 4]);
+        assert_eq!(tree.below(1), [1, 2, 5, 3, 4]);
+        assert_eq!(tree.below(9), [9]);
+    }
+
+    #[test]
     fn a_child_of_this_process_is_below_it() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let all = below(std::process::id());
+        let all = ProcessTree::now().below(std::process::id());
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(all[0], std::process::id());

@@ -8,6 +8,7 @@ use crate::{
     wire::{Failure, FailureCode},
 };
 use std::{
+    path::PathBuf,
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread::{self, Scope},
     time::{Duration, Instant},
@@ -199,12 +200,20 @@ impl Measurement<'_> {
             plan::Backend::Kvm | plan::Backend::Emulated => WatchedKind::QemuGuest,
         };
         let one = |name: &str, kind, pids| Watched { name: name.to_owned(), kind, pids, group: None };
-        let guest = |(guest, plan): (&GuestId, &GuestPlan)| match self.backend.group(*guest) {
+        let groups: Vec<Option<PathBuf>> = guests.iter().map(|guest| self.backend.group(*guest)).collect();
+        let without: Vec<GuestId> = guests
+            .iter()
+            .zip(&groups)
+            .filter(|(_, group)| group.is_none())
+            .map(|(guest, _)| *guest)
+            .collect();
+        let mut processes = self.backend.all_processes(&without).into_iter();
+        let guest = |(group, plan): (Option<PathBuf>, &GuestPlan)| match group {
             // A server inside may have a process for each client: the group knows those that came and went.
             Some(group) => Watched { group: Some(group), ..one(&plan.name, kind, Vec::new()) },
-            None => one(&plan.name, kind, self.backend.processes(*guest).unwrap_or_default()),
+            None => one(&plan.name, kind, processes.next().unwrap_or_default()),
         };
-        let mut watched: Vec<Watched> = guests.iter().zip(&self.point.guests).map(guest).collect();
+        let mut watched: Vec<Watched> = groups.into_iter().zip(&self.point.guests).map(guest).collect();
         watched.extend(load.map(|pid| one("load", WatchedKind::Load, vec![pid])));
         watched.push(one("tilemark", WatchedKind::Tilemark, self.own_processes.clone()));
         watched

@@ -583,13 +583,13 @@ pub(crate) fn memory_of<W: World>(
     backend: &dyn Backend,
     guests: &[ReadyGuest],
 ) -> Option<MemoryFigures> {
-    let read = |guest: &ReadyGuest| -> Option<Vec<Pss>> {
-        let processes = backend.processes(guest.id).ok()?;
+    let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
+    let read = |processes: &Vec<u32>| -> Option<Vec<Pss>> {
         let parts: Vec<Pss> = processes.iter().filter_map(|pid| world.pss(*pid)).collect();
         // A guest of which nothing could be read has an unknown size, and not none.
         (!parts.is_empty()).then_some(parts)
     };
-    let sizes: Option<Vec<Vec<Pss>>> = guests.iter().map(read).collect();
+    let sizes: Option<Vec<Vec<Pss>>> = backend.all_processes(&ids).iter().map(read).collect();
     memory::figures(&sizes?)
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A counter that ran backwards (a disk that left and came again, other processes under the same name) gives nothing.
 
+use std::collections::HashMap;
+
 use super::parse::{
     DiskCounts, HostProcessor, InterfaceCounts, MemoryEvents, PAGE_BYTES, PressureTotals, ProcessorTicks,
 };
@@ -15,8 +17,10 @@ use super::second::{
 pub fn difference(before: &Sample, after: &Sample) -> Second {
     let elapsed_ns = after.monotonic_ns.saturating_sub(before.monotonic_ns);
     let mut missing = after.missing.clone();
+    let were = by(&before.watched, |then| &*then.name);
+    let then = |now: &WatchedSample| were.get(&*now.name).copied().filter(|_| elapsed_ns > 0);
     let watched: Vec<WatchedSecond> =
-        after.watched.iter().map(|now| watched_second(before, now, elapsed_ns, &mut missing)).collect();
+        after.watched.iter().map(|now| watched_second(then(now), now, elapsed_ns, &mut missing)).collect();
     let processor = match (&before.processor, &after.processor) {
         (Some(from), Some(to)) => split(from, to, &watched),
         _ => None,
@@ -42,6 +46,11 @@ pub fn difference(before: &Sample, after: &Sample) -> Second {
         watched,
         missing,
     }
+}
+
+/// All by what tells one from the others: a host with a thousand guests has a thousand of each.
+fn by<'s, T, K: Eq + std::hash::Hash>(all: &'s [T], key: impl Fn(&'s T) -> K) -> HashMap<K, &'s T> {
+    all.iter().map(|one| (key(one), one)).collect()
 }
 
 /// How far a counter moved; nothing where it is not there or ran backwards.
@@ -123,8 +132,9 @@ fn is_guest(kind: WatchedKind) -> bool {
 
 fn threads(before: &Sample, after: &Sample) -> Vec<ThreadSecond> {
     let (Some(before), Some(after)) = (&before.processor, &after.processor) else { return Vec::new() };
+    let were = by(&before.threads, |thread| thread.id);
     let one = |to: &super::parse::ThreadTicks| {
-        let from = before.threads.iter().find(|from| from.id == to.id)?;
+        let from = were.get(&to.id)?;
         let whole = ticks(&from.ticks, &to.ticks);
         let total = whole.total();
         (total > 0).then(|| ThreadSecond {
@@ -168,8 +178,9 @@ fn pressures(
 }
 
 fn disks(before: &Sample, after: &Sample, elapsed_ns: u64) -> Vec<DiskSecond> {
+    let were = by(&before.disks, |disk| disk.name.as_str());
     let one = |to: &DiskCounts| {
-        let from = before.disks.iter().find(|from| from.name == to.name);
+        let from = were.get(to.name.as_str()).copied();
         // A disk without a request so far is not among the counts: it stood at zero.
         let moved = |of: fn(&DiskCounts) -> u64| of(to).checked_sub(from.map_or(0, of));
         let share = |ms: u64| ms as f64 * 1e6 / elapsed_ns as f64;
@@ -193,8 +204,9 @@ fn disks(before: &Sample, after: &Sample, elapsed_ns: u64) -> Vec<DiskSecond> {
 }
 
 fn interfaces(before: &Sample, after: &Sample) -> Vec<InterfaceSecond> {
+    let were = by(&before.interfaces, |interface| interface.name.as_str());
     let one = |to: &InterfaceCounts| {
-        let from = before.interfaces.iter().find(|from| from.name == to.name)?;
+        let from = were.get(to.name.as_str())?;
         Some(InterfaceSecond {
             name: to.name.clone(),
             received_bytes: to.received_bytes.checked_sub(from.received_bytes)?,
@@ -209,13 +221,12 @@ fn interfaces(before: &Sample, after: &Sample) -> Vec<InterfaceSecond> {
 }
 
 fn watched_second(
-    before: &Sample,
+    then: Option<&WatchedSample>,
     now: &WatchedSample,
     elapsed_ns: u64,
     missing: &mut Vec<String>,
 ) -> WatchedSecond {
     missing.extend(now.missing.iter().map(|reason| format!("{}: {reason}", now.name)));
-    let then = before.watched.iter().find(|then| then.name == now.name && elapsed_ns > 0);
     let processes = then.filter(|then| then.processes == now.processes);
     let threads = processes.filter(|then| then.threads == now.threads);
     let spent = then.filter(|then| {
@@ -423,6 +434,54 @@ mod tests {
         let second = difference(&before, &sample(SECOND_NS, busy(1, 0, 0), vec![other]));
         assert_eq!(second.watched[0].threads_used, None);
         assert!(second.missing.iter().any(|reason| reason.starts_with("web: ")), "{:?}", second.missing);
+    }
+
+    #[test]
+    fn sets_disks_and_interfaces_are_told_by_their_names_and_not_by_their_places() {
+        let port = |name: &str, received_bytes| InterfaceCounts {
+            name: name.into(),
+            received_bytes,
+            received_packets: 0,
+            received_drops: 0,
+            sent_bytes: 0,
+            sent_packets: 0,
+            sent_drops: 0,
+        };
+        let disk = |name: &str, reads| DiskCounts {
+            name: name.into(),
+            reads,
+            read_bytes: 0,
+            writes: 0,
+            written_bytes: 0,
+            busy_ms: 0,
+            waited_ms: 0,
+        };
+        let none = ProcessorTicks::default();
+        let before = Sample {
+            disks: vec![disk("one", 1), disk("two", 10)],
+            interfaces: vec![port("one", 100), port("two", 1000)],
+            ..sample(
+                0,
+                none,
+                vec![set("one", WatchedKind::Load, 0), set("two", WatchedKind::Load, SECOND_NS)],
+            )
+        };
+        let after = Sample {
+            disks: vec![disk("two", 12), disk("one", 2)],
+            interfaces: vec![port("new", 5), port("two", 1002), port("one", 101)],
+            ..sample(
+                SECOND_NS,
+                none,
+                vec![set("two", WatchedKind::Load, 3 * SECOND_NS), set("one", WatchedKind::Load, SECOND_NS)],
+            )
+        };
+        let second = difference(&before, &after);
+        let disks: Vec<_> = second.disks.iter().map(|disk| (&*disk.name, disk.reads)).collect();
+        assert_eq!(disks, [("two", 2), ("one", 1)]);
+        let ports: Vec<_> = second.interfaces.iter().map(|port| (&*port.name, port.received_bytes)).collect();
+        assert_eq!(ports, [("two", 2), ("one", 1)]);
+        close(second.watched[0].threads_used.unwrap(), 2.0);
+        close(second.watched[1].threads_used.unwrap(), 1.0);
     }
 
     #[test]
