@@ -29,7 +29,7 @@ use tilemark_guests::{
 use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
     expect,
-    plan::{self, GuestPlan, Pass, Plan, Point, SideName},
+    plan::{self, GuestPlan, Pass, Plan, Point},
     scenario::{Role, Start},
     search::{CapacitySearch, Finding, Probe},
 };
@@ -38,7 +38,7 @@ use tilemark_record::{
     summary::{Incident, MemoryFigures, RepeatSummary},
 };
 use tilemark_statistics::judge;
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, Span};
 
 /// After so many repeats of a count that were all voided a search goes on below it. With nothing that holds there is no
 /// other way to an answer, and it is asked once more than for its figure.
@@ -106,11 +106,22 @@ impl<W: World> Pipeline<'_, W> {
         if self.plan.search.is_some() {
             self.search()?;
         }
+        if self.in_turn(&planned)? && self.plan.search.is_none() {
+            self.ask_again(&planned)?;
+        }
+        if self.wishes.now() != Wish::GoOn {
+            self.event(Event::Interrupted)?;
+        }
+        self.event(Event::Ended { unix_ms: unix_ms() })
+    }
+
+    /// The planned passes; says whether the time was enough for all of them.
+    fn in_turn(&mut self, planned: &[Pass]) -> Result<bool, Failure> {
         let searched = self.plan.search.map(|_| self.plan.points[0].backend);
         for block in planned.chunk_by(|one, next| one.block == next.block) {
             if searched.is_none() && !self.time_allows_block(block) {
                 self.note(format!("stopped after {} whole repeats, to keep the time", block[0].block - 1))?;
-                break;
+                return Ok(false);
             }
             for pass in block {
                 // A search has measured its own backend already.
@@ -120,19 +131,15 @@ impl<W: World> Pipeline<'_, W> {
                 }
             }
         }
-        self.make_up_pairs(&planned)?;
-        if self.wishes.now() != Wish::GoOn {
-            self.event(Event::Interrupted)?;
-        }
-        self.event(Event::Ended { unix_ms: unix_ms() })
+        Ok(true)
     }
 
-    /// Measures pairs of two sides again of which a repeat was voided, at most as often again as was planned: fewer pairs
-    /// than were planned may be too few to show any difference. Each further block has the order of a planned one.
-    fn make_up_pairs(&mut self, planned: &[Pass]) -> Result<(), Failure> {
+    /// Asks repeats again that were voided, each point at most as often again as was planned: a reason that lasts would
+    /// void them for ever. Each further block has the order of a planned one.
+    fn ask_again(&mut self, planned: &[Pass]) -> Result<(), Failure> {
         let blocks: Vec<&[Pass]> = planned.chunk_by(|one, next| one.block == next.block).collect();
         for block in &blocks {
-            let lacking = self.lacking_pairs();
+            let lacking = self.lacking();
             let number = blocks.len() as u32 + block[0].block;
             let again = block.iter().filter(|pass| lacking.contains(&pass.point));
             let again: Vec<Pass> =
@@ -141,10 +148,10 @@ impl<W: World> Pipeline<'_, W> {
                 return Ok(());
             }
             if !self.time_allows_block(&again) {
-                return self
-                    .note("pairs that were voided are not measured again, to keep the time".to_owned());
+                return self.note("voided repeats are not asked again, to keep the time".to_owned());
             }
-            self.note("pairs that were voided are measured again".to_owned())?;
+            self.note("repeats that were voided are asked again".to_owned())?;
+            self.expect_besides(&again);
             for pass in again {
                 if self.wishes.now() == Wish::GoOn {
                     self.pass(pass)?;
@@ -154,18 +161,26 @@ impl<W: World> Pipeline<'_, W> {
         Ok(())
     }
 
-    /// Points of sides that have fewer whole pairs than were planned.
-    fn lacking_pairs(&self) -> BTreeSet<usize> {
-        let points = &self.plan.points;
-        let of_side = |side| points.iter().filter(move |point| point.side == Some(side));
-        let mut lacking = BTreeSet::new();
-        for a in of_side(SideName::A) {
-            let is_pair = |b: &&Point| (b.tiles, b.backend, &b.vary) == (a.tiles, a.backend, &a.vary);
-            let b = of_side(SideName::B).find(is_pair);
-            let lacks = |b: &&Point| judge::pairs_kept(a, b, &self.repeats) < a.measure.repeats;
-            lacking.extend(b.filter(lacks).into_iter().flat_map(|b| [a.index, b.index]));
+    /// Points of which fewer repeats count than were planned. Those of one step are compared block by block, as two sides
+    /// are or guests and their twin, and lack a repeat together. Figures of an emulator are no measure: they lack nothing.
+    fn lacking(&self) -> BTreeSet<usize> {
+        let is_measured = |point: &&Point| !self.plan.host.emulates(point.backend);
+        let mut steps: BTreeMap<_, Vec<&Point>> = BTreeMap::new();
+        for point in self.plan.points.iter().filter(is_measured) {
+            steps.entry((point.tiles, &point.vary)).or_default().push(point);
         }
-        lacking
+        let lacks = |step: &&Vec<&Point>| {
+            let wanted = step.iter().map(|point| point.measure.repeats).min().unwrap_or(0);
+            judge::blocks_settled(step, &self.repeats) < wanted
+        };
+        steps.values().filter(lacks).flatten().map(|point| point.index).collect()
+    }
+
+    /// Takes passes that were not planned into the time that all of it is expected to take.
+    fn expect_besides(&mut self, passes: &[Pass]) {
+        let time: Duration = passes.iter().map(|pass| expect::time_of(&self.plan.points[pass.point])).sum();
+        let expected = &mut self.plan.expected.time;
+        *expected = Span::new(expected.get() + time);
     }
 
     /// Searches for the largest count that holds.

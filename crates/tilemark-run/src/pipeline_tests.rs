@@ -340,7 +340,7 @@ fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
     let ran = run(&plan(), &world, &wishes());
     ran.outcome.as_ref().unwrap();
-    kept_all_before(&ran, &world, plan().passes.len());
+    kept_all_before(&ran, &world, 2 * plan().passes.len());
     assert!(ran.repeats().iter().all(|repeat| repeat.host.seconds == 0));
     assert_eq!(judge::point_holds(&ran.plan().points[0], &ran.repeats()), None);
 }
@@ -361,7 +361,7 @@ fn pairs_that_were_voided_are_measured_again_but_not_for_ever() {
         let ran = run(&plan, &world, &wishes());
         ran.outcome.as_ref().unwrap();
         assert_eq!(ran.began().len(), plan.passes.len() + 2 * pairs_again, "{voided} voided");
-        assert_eq!(judge::pairs_kept(a, b, &ran.repeats()), a.measure.repeats);
+        assert_eq!(judge::blocks_settled(&[a, b], &ran.repeats()), a.measure.repeats);
     }
     let mut world = quick();
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
@@ -369,6 +369,101 @@ fn pairs_that_were_voided_are_measured_again_but_not_for_ever() {
     assert_eq!(ran.began().len(), 2 * plan.passes.len(), "no more again than were planned");
     let hurried = Plan { within: Some(Span::from_milliseconds(1)), ..plan };
     assert_eq!(run(&hurried, &world, &wishes()).began().len(), 0);
+}
+
+/// Repeats of each point whose figures count.
+fn kept(ran: &Ran) -> Vec<u32> {
+    let (plan, repeats) = (ran.plan(), ran.repeats());
+    plan.points.iter().map(|point| judge::repeats_kept(point, &repeats)).collect()
+}
+
+#[test]
+fn repeats_that_were_voided_are_asked_again_but_not_for_ever() {
+    let plan = plan();
+    for voided in [0, 1, 4] {
+        let mut world = quick();
+        world.watch.watching = Watching::AbsentAtFirst(voided);
+        let ran = run(&plan, &world, &wishes());
+        ran.outcome.as_ref().unwrap();
+        assert_eq!(ran.began().len(), plan.passes.len() + voided as usize, "{voided} voided");
+        assert_eq!(kept(&ran), [3, 3]);
+        let told = ran.notes.iter().any(|note| note == "repeats that were voided are asked again");
+        assert_eq!(told, voided > 0, "{:?}", ran.notes);
+    }
+    let mut world = quick();
+    world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
+    let ran = run(&plan, &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    // As many again as were planned, block by block in the order of the plan.
+    let again =
+        plan.passes.iter().map(|pass| Pass { block: pass.block + 3, repeat: pass.repeat + 3, ..*pass });
+    assert_eq!(ran.began(), plan.passes.iter().copied().chain(again).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_point_that_its_own_load_saturates_is_not_asked_for_ever_and_no_other_with_it() {
+    let world = FakeWorld::new(|job, _| {
+        let busy = if job.streams.len() == 2 { 0.95 } else { 0.3 };
+        let with_busy = |act| match act {
+            Act::Tell(LoadEvent::Busy { second, .. }) => {
+                Act::Tell(LoadEvent::Busy { second, fraction: busy })
+            }
+            other => other,
+        };
+        answered(job, 5).into_iter().map(with_busy).collect()
+    });
+    let ran = run(&plan(), &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    let of_two_tiles = |pass: &&Pass| plan().points[pass.point].tiles == 2;
+    let began = ran.began();
+    assert_eq!((began.len(), began.iter().filter(of_two_tiles).count()), (9, 6));
+}
+
+#[test]
+fn guests_and_their_twin_are_asked_again_together() {
+    let request = Request { backends: vec![Backend::Kvm, Backend::Native], tiles: Some(vec![1]), ..ladder() };
+    let plan = plan_of(TILE, &request);
+    let mut world = quick().with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    world.watch.watching = Watching::AbsentAtFirst(1);
+    let ran = run(&plan, &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(ran.began().len(), plan.passes.len() + 2);
+    let points: Vec<_> = plan.points.iter().collect();
+    assert_eq!(judge::blocks_settled(&points, &ran.repeats()), 3, "as many pairs as were planned");
+}
+
+#[test]
+fn nothing_is_asked_again_after_an_interrupt_of_what_is_emulated_or_where_a_guest_failed() {
+    let wishes = wishes();
+    let stopper = wishes.clone();
+    // The last planned pass is interrupted, the first was voided.
+    let mut interrupted = FakeWorld::new(move |job, pass| {
+        let mut acts = answered(job, 5);
+        if pass == 5 {
+            let stopper = stopper.clone();
+            acts.insert(1, Act::Meanwhile(Box::new(move || stopper.note(Wish::Stop))));
+            acts.insert(2, Act::Hang);
+        }
+        acts
+    });
+    interrupted.watch.watching = Watching::AbsentAtFirst(1);
+    assert_eq!(run(&plan(), &interrupted, &wishes).began(), plan().passes);
+
+    let mut emulated = quick().with(Guests::of(FakeBackend::new(Backend::Emulated)));
+    emulated.watch.watching = Watching::AbsentAtFirst(u32::MAX);
+    let request = Request { backends: vec![Backend::Emulated], ..ladder() };
+    let of_emulated = plan_of(TILE, &request);
+    assert_eq!(run(&of_emulated, &emulated, &self::wishes()).began(), of_emulated.passes);
+
+    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let fake = Arc::clone(&guests.fake);
+    let failed = FakeWorld::new(move |job, _| {
+        let fake = Arc::clone(&fake);
+        let mut acts = answered(job, 5);
+        acts.insert(1, Act::Meanwhile(Box::new(move || fake.crash("tile-001-web", "killed by signal 9"))));
+        acts
+    });
+    assert_eq!(run(&plan(), &failed.with(guests), &self::wishes()).began(), plan().passes);
 }
 
 #[test]

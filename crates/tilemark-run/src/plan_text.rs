@@ -58,7 +58,17 @@ pub(crate) fn time(plan: &Plan) -> String {
             once.rounded()
         );
     }
+    if may_ask_again(plan) {
+        text += "; at most twice that where repeats are voided and asked again";
+    }
     text
+}
+
+/// Whether repeats that are voided are asked again after the others. A search asks on until it can tell, within its time;
+/// of what is emulated nothing is asked again.
+fn may_ask_again(plan: &Plan) -> bool {
+    let is_measured = |point: &Point| !plan.host.emulates(point.backend);
+    plan.search.is_none() && plan.within.is_none() && plan.points.iter().any(is_measured)
 }
 
 fn threads(ids: &[u32]) -> String {
@@ -78,4 +88,20 @@ fn point(point: &Point) -> String {
     words.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
     words.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{TILE, ladder, plan_of, search};
+    use tilemark_plan::{plan::Backend, resolve::Request};
+
+    #[test]
+    fn the_time_says_that_voided_repeats_may_be_asked_again_and_only_where_they_may() {
+        let says = |request: &Request| time(&plan_of(TILE, request)).contains("at most twice that");
+        assert!(says(&ladder()));
+        assert!(!says(&search(None)));
+        assert!(!says(&Request { within: Some(Span::from_seconds(600)), ..ladder() }));
+        assert!(!says(&Request { backends: vec![Backend::Emulated], ..ladder() }));
+    }
 }

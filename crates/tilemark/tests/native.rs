@@ -75,7 +75,7 @@ fn a_native_run_measures_the_web_and_leaves_only_its_record() {
     let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
     record.verify().unwrap();
     let repeats = record.repeats().unwrap();
-    assert_eq!(repeats.len(), 1);
+    assert!((1..=2).contains(&repeats.len()), "one, and one again where other work voided it: {repeats:?}");
     let summary = repeats[0].summary().unwrap();
     let load = &summary.loads[0];
     assert!(load.completed > 0, "{load:?}");
@@ -429,7 +429,9 @@ fn two_equal_sides_are_compared_and_too_few_repeats_give_no_verdict() {
     let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
     record.verify().unwrap();
     let plan = record.plan().unwrap();
-    assert_eq!((plan.points.len(), record.repeats().unwrap().len()), (2, 4));
+    let repeats = record.repeats().unwrap().len();
+    assert_eq!(plan.points.len(), 2);
+    assert!([4, 6, 8].contains(&repeats), "two pairs, and again those that other work voided: {repeats}");
     // Each pair of passes has one of each side.
     for block in plan.passes.chunks(2) {
         assert_ne!(plan.points[block[0].point].side, plan.points[block[1].point].side);

@@ -35,6 +35,7 @@ pub use validity::{
 };
 
 use measured::MeasuredPoint;
+use validity::Soundness;
 
 /// All that the judge has to say about a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,12 +96,18 @@ pub fn point_holds(point: &Point, repeats: &[RepeatSummary]) -> Option<bool> {
     MeasuredPoint::of(point, repeats).gate.holds()
 }
 
-/// In how many blocks the repeats of both sides count up to now: what a comparison of them can go by.
-pub fn pairs_kept(a: &Point, b: &Point, repeats: &[RepeatSummary]) -> u32 {
-    let blocks = |point: &Point| -> BTreeSet<u32> {
-        MeasuredPoint::of(point, repeats).kept.iter().map(|repeat| repeat.block).collect()
+/// In how many blocks nothing is to be asked again of points that are compared with each other: their repeats count, or a
+/// guest failed in one, which is a finding and no disturbance.
+pub fn blocks_settled(points: &[&Point], repeats: &[RepeatSummary]) -> u32 {
+    let settled = |point: &Point, repeat: &RepeatSummary| {
+        !repeat.incidents.is_empty() || validity::soundness(point, repeat) == Soundness::Sound
     };
-    u32::try_from(blocks(a).intersection(&blocks(b)).count()).unwrap_or(u32::MAX)
+    let blocks = |point: &&Point| -> BTreeSet<u32> {
+        let own = repeats.iter().filter(|repeat| repeat.point == point.index);
+        own.filter(|repeat| settled(point, repeat)).map(|repeat| repeat.block).collect()
+    };
+    let of_all = points.iter().map(blocks).reduce(|all, of_one| &all & &of_one).unwrap_or_default();
+    u32::try_from(of_all.len()).unwrap_or(u32::MAX)
 }
 
 /// Of how many repeats of a point the figures count up to now, for a search.
