@@ -2,16 +2,18 @@
 //!
 //! [`read_facts`] turns `/proc` and `/sys` into the `HostFacts` that a plan is resolved against; [`accelerator`] times guest
 //! work; [`doctor`] says what each shortfall costs and how to end it; [`telemetry`] reads processors, memory, disks and
-//! processes each second; [`cgroup`] groups processes so that they can be ended whole. It knows processes, not guests.
+//! processes each second; [`KernelLog`] tells of errors that the kernel reports; [`cgroup`] groups processes so that they can be ended whole. It knows processes, not guests.
 
 pub mod accelerator;
 pub mod cgroup;
 pub mod doctor;
 mod error;
+mod kernel_log;
 mod read;
 pub mod telemetry;
 mod view;
 
 pub use error::HostError;
+pub use kernel_log::KernelLog;
 pub use read::{list::parse_list, read_facts};
 pub use view::{HostView, LiveHost, TreeHost};

@@ -321,6 +321,9 @@ pub struct PointResult {
     /// Mean power of the processors' packages over kept repeats, in watts; absent where the host counts no energy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_w: Option<f64>,
+    /// The same of each guest: percentiles over guests, each a mean over kept repeats.
+    #[serde(default)]
+    pub seconds_to_ready: Option<crate::summary::SecondsToReady>,
     /// What limits at this step.
     pub limit: Option<LimitResource>,
     /// What is worth knowing of its figures and voids none of them.

@@ -35,6 +35,37 @@ pub struct RepeatSummary {
     /// Seconds from the first start until all guests were ready; templates stood before.
     #[serde(default)]
     pub ready_s: Option<f64>,
+    /// The same of each guest, in percentiles over guests.
+    #[serde(default)]
+    pub seconds_to_ready: Option<SecondsToReady>,
+    /// Errors that the host's kernel reported since the repeat before, in its words; the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_errors: Vec<String>,
+}
+
+/// Times until guests were ready, in seconds, over all guests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SecondsToReady {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// The slowest.
+    pub max: f64,
+}
+
+impl SecondsToReady {
+    /// Of these times; `None` of none.
+    pub fn of(mut seconds: Vec<f64>) -> Option<Self> {
+        seconds.sort_by(f64::total_cmp);
+        Some(Self { p50: rank(&seconds, 0.5)?, p99: rank(&seconds, 0.99)?, max: rank(&seconds, 1.0)? })
+    }
+}
+
+/// The smallest value that so large a part of all values does not pass (nearest rank).
+fn rank(sorted: &[f64], part: f64) -> Option<f64> {
+    let place = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied()
 }
 
 /// A load over all guests that it was sent to, in one repeat.
@@ -201,4 +232,17 @@ pub struct MemoryFigures {
     /// native twins: no process of theirs holds a guest's memory.
     #[serde(default)]
     pub available_fell_mib: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_guests_are_told_by_nearest_rank() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(SecondsToReady::of(hundred), Some(SecondsToReady { p50: 50.0, p99: 99.0, max: 100.0 }));
+        assert_eq!(SecondsToReady::of(vec![2.0]), Some(SecondsToReady { p50: 2.0, p99: 2.0, max: 2.0 }));
+        assert_eq!(SecondsToReady::of(Vec::new()), None);
+    }
 }

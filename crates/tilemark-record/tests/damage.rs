@@ -123,6 +123,8 @@ fn summary() -> RepeatSummary {
         incidents: Vec::new(),
         memory: None,
         ready_s: None,
+        seconds_to_ready: None,
+        kernel_errors: Vec::new(),
     }
 }
 

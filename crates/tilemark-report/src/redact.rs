@@ -24,6 +24,7 @@ pub fn redact(report: &mut Report) {
     for RepeatSummary {
         loads,
         incidents,
+        kernel_errors,
         point: _,
         repeat: _,
         block: _,
@@ -32,10 +33,12 @@ pub fn redact(report: &mut Report) {
         host: _,
         memory: _,
         ready_s: _,
+        seconds_to_ready: _,
     } in repeats
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
         incidents.iter_mut().for_each(|incident| scrub.text(&mut incident.what));
+        scrub.all(kernel_errors);
     }
     scrub.plan(plan);
 }

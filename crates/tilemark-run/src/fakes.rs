@@ -12,7 +12,7 @@ use hdrhistogram::{
     serialization::{Serializer, V2DeflateSerializer},
 };
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
     os::unix::net::UnixStream,
     path::PathBuf,
@@ -233,6 +233,8 @@ pub(crate) struct FakeWorld {
     pub(crate) pss: Option<Pss>,
     /// How long the templates of disks are said to have taken before each pass.
     pub(crate) on_templates: Duration,
+    /// What the kernel reports next.
+    pub(crate) kernel_errors: RefCell<Vec<String>>,
 }
 
 impl FakeWorld {
@@ -248,6 +250,7 @@ impl FakeWorld {
             load_processes: Cell::new(0),
             pss: None,
             on_templates: Duration::ZERO,
+            kernel_errors: RefCell::default(),
         };
         world.with(Guests::of(FakeBackend::new(plan::Backend::Native)))
     }
@@ -305,6 +308,10 @@ impl World for FakeWorld {
 
     fn own_processes(&self) -> Vec<u32> {
         vec![1]
+    }
+
+    fn kernel_errors(&self) -> Vec<String> {
+        self.kernel_errors.take()
     }
 
     fn watch(&self) -> &dyn Watch {

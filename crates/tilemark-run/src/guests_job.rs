@@ -6,7 +6,7 @@
 use crate::{
     Program,
     engine::{Teller, Wish, Wishes},
-    job::{GuestsJob, GuestsReady, JobDone, ReadyGuest, SecondsToReady},
+    job::{GuestsJob, GuestsReady, JobDone, ReadyGuest},
     pipeline::{Started, World, guest_failed, memory_of, origin_name},
     prepare,
     state::StateFolder,
@@ -28,6 +28,7 @@ use std::{
 use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
 use tilemark_plan::plan::Point;
+use tilemark_record::summary::SecondsToReady;
 use tilemark_units::Span;
 
 /// What other commands ask of the guests' engine.
@@ -202,29 +203,17 @@ fn describe_all(
             ended: None,
         });
     }
-    let mut seconds: Vec<f64> = seen.iter().map(|guest| guest.seconds_to_ready).collect();
-    seconds.sort_by(f64::total_cmp);
     Ok(GuestsReady {
         id: id.to_owned(),
         backend: point.backend,
         hardware: prepare::hardware(),
         starting: false,
         ready: seen.len() as u32,
-        seconds_to_ready: Some(SecondsToReady {
-            p50: rank(&seconds, 0.5),
-            p99: rank(&seconds, 0.99),
-            max: rank(&seconds, 1.0),
-        }),
+        seconds_to_ready: SecondsToReady::of(seen.iter().map(|guest| guest.seconds_to_ready).collect()),
         template_seconds: None,
         pss_mib_per_guest: None,
         guests: seen,
     })
-}
-
-/// The smallest value that so large a part of all values does not pass (nearest rank).
-fn rank(sorted: &[f64], part: f64) -> f64 {
-    let place = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
 /// What all who answer other commands know.

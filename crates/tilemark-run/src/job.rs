@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 use tilemark_plan::plan::{Backend, Hardware, Plan, Point};
+use tilemark_record::summary::SecondsToReady;
 use tilemark_units::{Bytes, Span};
 
 /// A job of an engine.
@@ -134,17 +135,6 @@ impl GuestsReady {
     pub fn is_on_emulated_host(&self) -> bool {
         self.hardware == Hardware::Emulated
     }
-}
-
-/// Times of all guests, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct SecondsToReady {
-    /// Median.
-    pub p50: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// The slowest.
-    pub max: f64,
 }
 
 /// A guest that is ready.

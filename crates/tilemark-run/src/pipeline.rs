@@ -35,7 +35,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     Event, Events, RunDirectory,
-    summary::{Incident, MemoryFigures, RepeatSummary},
+    summary::{Incident, MemoryFigures, RepeatSummary, SecondsToReady},
 };
 use tilemark_statistics::judge;
 use tilemark_units::{Bytes, Span};
@@ -64,6 +64,10 @@ pub(crate) trait World {
     /// their templates took that were not there.
     fn prepare_disks(&self, _: &Point, _: &dyn Fn(&str)) -> Result<Duration, Failure> {
         Ok(Duration::ZERO)
+    }
+    /// Errors that the host's kernel reported since this was asked last.
+    fn kernel_errors(&self) -> Vec<String> {
+        Vec::new()
     }
     /// Who watches the host.
     fn watch(&self) -> &dyn drive::Watch {
@@ -94,6 +98,9 @@ pub(crate) struct Pipeline<'a, W> {
     /// Time spent on templates. They are made once, so it says nothing of how long passes take.
     pub(crate) on_templates: Duration,
 }
+
+/// A kernel that reports one error mostly reports many; the first tell.
+const KERNEL_ERRORS_KEPT: usize = 8;
 
 /// Disk space below which no pass begins.
 const DISK_RESERVE: Bytes = Bytes::from_gib(2);
@@ -359,6 +366,8 @@ impl<W: World> Pipeline<'_, W> {
         let free_before = world.memory_available();
         let mut guests = started.start(point, &modes)?;
         let ready_s = began.elapsed().as_secs_f64();
+        let since = |guest: &ReadyGuest| guest.ready_at.saturating_duration_since(began).as_secs_f64();
+        let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
         self.event(Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;
 
         self.progress(format!("{what}: under load"));
@@ -385,13 +394,17 @@ impl<W: World> Pipeline<'_, W> {
         let consoles = guests.iter().map(|guest| backend.console(guest.id).ok()).collect::<Vec<_>>();
         drop(guests);
         started.stop()?;
-        self.write(point, pass, driven, Besides { began_unix_ms, ready_s, memory, incidents })?;
+        let mut kernel_errors = world.kernel_errors();
+        kernel_errors.truncate(KERNEL_ERRORS_KEPT);
+        let besides = Besides { began_unix_ms, ready_s, seconds_to_ready, memory, incidents, kernel_errors };
+        self.write(point, pass, driven, besides)?;
         self.keep_consoles(point, pass, &consoles)?;
         Ok(Some(()))
     }
 
     fn write(&mut self, point: &Point, pass: Pass, driven: Driven, besides: Besides) -> Result<(), Failure> {
-        let Besides { began_unix_ms, ready_s, memory, mut incidents } = besides;
+        let Besides { began_unix_ms, ready_s, seconds_to_ready, memory, mut incidents, kernel_errors } =
+            besides;
         self.keep_tool_outputs(point, pass, &driven)?;
         let Figures { loads, seconds, latency } =
             driven.told.figures(point, pass.repeat).map_err(|error| {
@@ -424,6 +437,8 @@ impl<W: World> Pipeline<'_, W> {
             incidents,
             memory,
             ready_s: Some(ready_s),
+            seconds_to_ready,
+            kernel_errors,
         };
         let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
         let telemetry = watch::rows(point.index, pass.repeat, &driven.host.seconds);
@@ -497,8 +512,10 @@ impl<W: World> Pipeline<'_, W> {
 struct Besides {
     began_unix_ms: u64,
     ready_s: f64,
+    seconds_to_ready: Option<SecondsToReady>,
     memory: Option<MemoryFigures>,
     incidents: Vec<Incident>,
+    kernel_errors: Vec<String>,
 }
 
 /// Guests that were started; all of them end with it.

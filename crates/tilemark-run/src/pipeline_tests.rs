@@ -335,6 +335,38 @@ fn what_guests_take_is_held_against_what_the_host_has_less() {
 }
 
 #[test]
+fn what_the_kernel_reports_is_a_note_of_its_repeat_and_voids_nothing() {
+    let said: Vec<String> = (1..20).map(|number| format!("I/O error, dev sda, sector {number}")).collect();
+    let world = FakeWorld { kernel_errors: said.clone().into(), ..quick() };
+    let ran = run(&plan(), &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    let repeats = ran.repeats();
+    let with_errors: Vec<_> = repeats.iter().filter(|repeat| !repeat.kernel_errors.is_empty()).collect();
+    assert_eq!(with_errors.len(), 1, "each is told once");
+    assert_eq!(with_errors[0].kernel_errors, said[..8]);
+    let judged = judge::judge(&ran.plan(), &repeats);
+    let point = &judged.points[with_errors[0].point];
+    let wanted = format!(
+        "while repeat {} was measured the host's kernel reported: {}",
+        with_errors[0].repeat, said[0]
+    );
+    assert!(point.notes[0].starts_with(&wanted), "{:?}", point.notes);
+    assert_eq!((point.repeats_kept, point.repeats_voided.len()), (3, 0));
+}
+
+#[test]
+fn each_repeat_tells_how_soon_its_guests_were_ready() {
+    let ran = run(&plan(), &quick(), &wishes());
+    for repeat in ran.repeats() {
+        let ready = repeat.seconds_to_ready.unwrap();
+        assert!(0.0 < ready.p50 && ready.p50 <= ready.p99 && ready.p99 <= ready.max, "{ready:?}");
+        assert!(ready.max <= repeat.ready_s.unwrap(), "{repeat:?}");
+    }
+    let judged = judge::judge(&ran.plan(), &ran.repeats());
+    assert!(judged.points.iter().all(|point| point.seconds_to_ready.is_some()));
+}
+
+#[test]
 fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
     let mut world = quick();
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);

@@ -13,7 +13,7 @@ use rustix::{
     process::Signal,
 };
 use std::{
-    cell::OnceCell,
+    cell::{OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet},
     fs, io,
     os::{fd::OwnedFd, unix::net::UnixStream},
@@ -26,7 +26,10 @@ use tilemark_guests::{
     Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
     find_qemu,
 };
-use tilemark_host::telemetry::{self, Pss};
+use tilemark_host::{
+    KernelLog,
+    telemetry::{self, Pss},
+};
 use tilemark_image::FileName;
 use tilemark_plan::{
     plan::{self, Plan, Point},
@@ -59,6 +62,8 @@ pub(crate) struct RealWorld<'a> {
     qemus: Kept,
     // After the backends: their disks lie in it.
     databases: OnceCell<DatabaseDisks>,
+    /// Nothing where this host's kernel does not let its log be read.
+    kernel_log: Option<RefCell<KernelLog>>,
 }
 
 /// QEMU backends, one for each configuration: sides differ in machine type or QEMU, and keep their templates.
@@ -95,6 +100,7 @@ impl<'a> RealWorld<'a> {
             native: OnceCell::new(),
             qemus: Kept::default(),
             databases: OnceCell::new(),
+            kernel_log: KernelLog::from_now().ok().map(RefCell::new),
         })
     }
 
@@ -246,6 +252,10 @@ impl World for RealWorld<'_> {
 
     fn own_processes(&self) -> Vec<u32> {
         vec![1, std::process::id()]
+    }
+
+    fn kernel_errors(&self) -> Vec<String> {
+        self.kernel_log.as_ref().map(|log| log.borrow_mut().errors()).unwrap_or_default()
     }
 }
 

@@ -7,7 +7,7 @@ use tilemark_record::result::{
     Fairness, Figure, GuestResult, LatencyMs, LatenessUs, LimitResource, LoadResult, PointResult, Served,
     Throughput,
 };
-use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, RepeatSummary};
+use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, RepeatSummary, SecondsToReady};
 
 use super::gate::{GateFinding, achieved_fraction, admissible_p99, by_guest, error_fraction};
 use super::ladder::vcpus_per_thread;
@@ -110,8 +110,9 @@ pub(crate) fn point_result(
         pss_mib_per_guest: notes.kept("pss_mib_per_guest", pss),
         ready_s,
         power_w,
+        seconds_to_ready: seconds_to_ready(&measured.kept),
         limit: (resource != LimitResource::Unknown).then_some(resource),
-        notes: memory_note(&measured.kept).into_iter().collect(),
+        notes: memory_note(&measured.kept).into_iter().chain(kernel_notes(measured)).collect(),
         loads,
     }
 }
@@ -285,6 +286,31 @@ fn memory_note(kept: &[&RepeatSummary]) -> Option<String> {
              {fell:.0} MiB: {:.1} % apart. The host's kernel, disks in memory and other programs count in the second only",
             100.0 * apart
         )
+    })
+}
+
+/// What the host's kernel reported, repeat by repeat. Whether that disturbed anybody cannot be known from it.
+fn kernel_notes(measured: &MeasuredPoint) -> Vec<String> {
+    let all = measured.kept.iter().chain(&measured.saturated).chain(&measured.spoiled);
+    let mut told: Vec<&RepeatSummary> =
+        all.copied().filter(|repeat| !repeat.kernel_errors.is_empty()).collect();
+    told.sort_by_key(|repeat| (repeat.block, repeat.repeat));
+    let note = |repeat: &&RepeatSummary| {
+        let errors = repeat.kernel_errors.join("; ");
+        format!("while repeat {} was measured the host's kernel reported: {errors}", repeat.repeat)
+    };
+    told.iter().map(note).collect()
+}
+
+/// Each percentile's mean over kept repeats; nothing where one of them does not tell.
+fn seconds_to_ready(kept: &[&RepeatSummary]) -> Option<SecondsToReady> {
+    let all: Vec<SecondsToReady> =
+        kept.iter().map(|repeat| repeat.seconds_to_ready).collect::<Option<_>>()?;
+    let of = |time: fn(&SecondsToReady) -> f64| mean(&all.iter().map(time).collect::<Vec<f64>>());
+    Some(SecondsToReady {
+        p50: of(|ready| ready.p50)?,
+        p99: of(|ready| ready.p99)?,
+        max: of(|ready| ready.max)?,
     })
 }
 

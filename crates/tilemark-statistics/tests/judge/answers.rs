@@ -403,6 +403,7 @@ fn a_scenario_without_load_is_a_density_and_no_capacity() {
     let judged = of_scenario(text, &[16]).judged();
     assert!(judged.answer.none_because.as_ref().unwrap().contains("density and no capacity"));
     assert_eq!((judged.points[0].pss_mib_per_guest, judged.points[0].ready_s), (Some(90.0), Some(2.0)));
+    assert_eq!(judged.points[0].seconds_to_ready.map(|ready| (ready.p50, ready.max)), Some((1.0, 2.0)));
     let sentence = "16 idle guests were ready in 2.0 s and take 90.0 MiB and ";
     assert!(judged.sentence.starts_with(sentence), "{}", judged.sentence);
     assert!(

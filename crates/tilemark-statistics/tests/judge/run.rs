@@ -9,7 +9,8 @@ use tilemark_plan::resolve::{Request, Sides, resolve};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{LatencyMs, LatenessUs, Measured};
 use tilemark_record::summary::{
-    Busy, GuestFigures, HostFigures, LoadFigures, MemoryFigures, ProcessorFigures, RepeatSummary, WorstSecond,
+    Busy, GuestFigures, HostFigures, LoadFigures, MemoryFigures, ProcessorFigures, RepeatSummary,
+    SecondsToReady, WorstSecond,
 };
 use tilemark_statistics::judge::{Judgement, judge};
 use tilemark_units::Bytes;
@@ -185,6 +186,8 @@ fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
             ..MemoryFigures::default()
         }),
         ready_s: Some(2.0),
+        seconds_to_ready: Some(SecondsToReady { p50: 1.0, p99: 1.5, max: 2.0 }),
+        kernel_errors: Vec::new(),
     }
 }
 
