@@ -15,7 +15,7 @@ const fn word(key: &'static str, word: &'static str, meaning: &'static str) -> W
 }
 
 /// All of them, by the alphabet of the words.
-pub(crate) const WORDS: [Word; 31] = [
+pub(crate) const WORDS: [Word; 32] = [
     word("achieved", "achieved", "The part of the demand that was answered rightly in time to count."),
     word(
         "backend",
@@ -97,6 +97,11 @@ pub(crate) const WORDS: [Word; 31] = [
         "pss",
         "memory per guest",
         "Proportional set size: memory of the guest's process on the host, shared pages split among those who share them. Read after load.",
+    ),
+    word(
+        "ready",
+        "ready",
+        "A guest is ready when it is who it shall be, gave back a number that the host chose, serves, and answered over the network. Counted from the first start; templates stood before.",
     ),
     word(
         "repeat",

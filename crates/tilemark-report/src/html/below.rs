@@ -69,7 +69,7 @@ fn fairness(page: &mut Markup, view: &View) {
         page.raw("<tr")
             .attribute("class", &class)
             .raw("><th scope=\"row\">")
-            .text(&label(view, group, point))
+            .text(&view.label(group, point))
             .raw("</th>");
         match &point.fairness {
             Some(fair) => {
@@ -113,18 +113,8 @@ fn memory(page: &mut Markup, view: &View) {
         page.raw("<div class=\"chart absent\"><p>No figures: the record does not say.</p></div>");
     }
     page.raw("</figure></div>\n");
-    notes(page, view);
-}
-
-/// What is worth knowing of points, most of all that two ways of counting memory do not agree.
-fn notes(page: &mut Markup, view: &View) {
-    for (group, point) in
-        view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)))
-    {
-        for note in &point.notes {
-            let text = format!("{} {}: {note}.", view.axis_words(), label(view, group, point));
-            page.element("p", "about", &text);
-        }
+    for note in view.notes() {
+        page.element("p", "about", &note);
     }
 }
 
@@ -159,7 +149,7 @@ fn loads(page: &mut Markup, view: &View) {
                 page.raw("<th scope=\"rowgroup\"")
                     .attribute("rowspan", &point.loads.len().to_string())
                     .raw(">");
-                page.text(&label(view, group, point)).raw("</th>");
+                page.text(&view.label(group, point)).raw("</th>");
             }
             load_cells(page, load);
             page.raw("</tr>\n");
@@ -196,15 +186,6 @@ fn load_cells(page: &mut Markup, load: &LoadResult) {
         &whole(latency.n),
     );
     page.element("td", "measured", &figure(load.send_lateness_us.p99));
-}
-
-fn label(view: &View, group: &view::Group, point: &tilemark_record::result::PointResult) -> String {
-    let step = view.step(point);
-    let alone = view.groups.iter().filter(|other| other.kind == group.kind).count() == 1;
-    match group.kind {
-        Kind::Main if alone => step,
-        _ => format!("{step}, {}", group.name),
-    }
 }
 
 fn row_class(view: &View, kind: Kind, point: &tilemark_record::result::PointResult) -> String {

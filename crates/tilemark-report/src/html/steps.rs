@@ -41,8 +41,8 @@ pub(super) fn steps(page: &mut Markup, view: &View) {
 const fn class(place: usize) -> &'static str {
     match place {
         9 => "name",
-        11 => "repeats",
-        12 => "gate",
+        12 => "repeats",
+        13 => "gate",
         _ => "",
     }
 }
@@ -83,7 +83,7 @@ fn line(page: &mut Markup, table: &Table, row: &Row) {
     for place in &table.columns {
         let cell = &row.cells[*place];
         // Only what was measured is struck: a count of guests is as true as it was.
-        let measured = if (3..=10).contains(place) && cell.note.is_none() { " measured" } else { "" };
+        let measured = if (3..=11).contains(place) && cell.note.is_none() { " measured" } else { "" };
         page.raw("<td")
             .attribute("class", format!("{}{measured}", class(*place)).trim())
             .raw(">")

@@ -1,5 +1,6 @@
 //! The report in the terminal: chip, answer, cost, trust, a small chart, one row a step.
 
+mod below;
 mod chart;
 mod messaging;
 mod paint;
@@ -46,6 +47,7 @@ pub fn terminal(report: &Report, style: Style) -> String {
     out.push_str(&table::steps(&view, &paint, width));
     out.push_str(&store::store(&view, &paint, width));
     out.push_str(&power::power(&view, &paint, width));
+    out.push_str(&below::below(&view, &paint, width));
     let command = clean(&report.result.provenance.command);
     if !command.is_empty() {
         out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "Again:")));

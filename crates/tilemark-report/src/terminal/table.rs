@@ -68,6 +68,7 @@ fn short_unit(place: usize) -> &'static str {
         "ms, 95 % interval" => "ms [95 %]",
         "its p99, ms" => "p99, ms",
         "MiB per guest" => "MiB/guest",
+        "s, slowest [p50, p99]" => "s [p50, p99]",
         "per thread" => "/thread",
         "kept of all" => "kept",
         unit => unit,
@@ -120,7 +121,7 @@ fn line(shown: &[usize], widths: &[usize], text: impl Fn(usize) -> String) -> St
     let cells = shown.iter().map(|place| {
         let (text, width) = (text(*place), widths[*place]);
         // Names and words from the left, figures from the right.
-        if matches!(place, 9 | 12) { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        if matches!(place, 9 | 13) { format!("{text:<width$}") } else { format!("{text:>width$}") }
     });
     cells.collect::<Vec<_>>().join("  ")
 }

@@ -134,6 +134,27 @@ impl<'a> View<'a> {
         }
     }
 
+    /// A point's step, with what sets its group apart where there are others like it.
+    pub(crate) fn label(&self, group: &Group, point: &PointResult) -> String {
+        let step = self.step(point);
+        let alone = self.groups.iter().filter(|other| other.kind == group.kind).count() == 1;
+        match group.kind {
+            Kind::Main if alone => step,
+            _ => format!("{step}, {}", group.name),
+        }
+    }
+
+    /// What is worth knowing of points, most of all that two ways of counting memory do not agree.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let points =
+            self.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)));
+        let of_point = |(group, point): (&Group, &PointResult)| -> Vec<String> {
+            let place = format!("{} {}", self.axis_words(), self.label(group, point));
+            point.notes.iter().map(|note| format!("{place}: {note}.")).collect()
+        };
+        points.flat_map(of_point).collect()
+    }
+
     /// The name of the axis.
     pub(crate) fn axis_words(&self) -> String {
         match self.axis {
@@ -199,7 +220,7 @@ impl<'a> View<'a> {
                 None => "no repeat was finished".to_owned(),
             };
         }
-        if self.headline().is_empty() && figure != "processor" && figure != "pss_mib_per_guest" {
+        if self.headline().is_empty() && !matches!(figure, "processor" | "pss_mib_per_guest" | "ready_s") {
             return "this scenario sends no load".to_owned();
         }
         match figure {
@@ -210,6 +231,7 @@ impl<'a> View<'a> {
                 "native: there is no guest to weigh".to_owned()
             }
             "pss_mib_per_guest" => "memory of guests was not read".to_owned(),
+            "ready_s" => "the record does not tell how soon guests were ready".to_owned(),
             "latency_ms.p50" | "p99_ms" | "latency_ms.p99" | "latency_ms.p999" => {
                 "fewer than 20 requests lie beyond it".to_owned()
             }

@@ -21,7 +21,7 @@ const fn column(head: &'static str, unit: &'static str, word: &'static str, disp
 }
 
 /// All columns, in order.
-pub(crate) const COLUMNS: [Column; 13] = [
+pub(crate) const COLUMNS: [Column; 14] = [
     column("Tiles", "", "tile", 0),
     column("Guests", "", "guest", 6),
     column("vCPUs", "per thread", "vcpus-per-thread", 5),
@@ -33,6 +33,7 @@ pub(crate) const COLUMNS: [Column; 13] = [
     column("Errors", "", "errors", 2),
     column("Worst guest", "its p99, ms", "worst-guest", 9),
     column("Memory", "MiB per guest", "pss", 8),
+    column("Ready", "s, slowest [p50, p99]", "ready", 10),
     column("Repeats", "kept of all", "repeat", 6),
     column("Gate", "", "gate", 0),
 ];
@@ -163,6 +164,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
     let p50 = point.latency_ms.and_then(|latency| latency.p50);
     let p99 = p99(point);
     let worst = worst_guest(view, point);
+    let ready = point.seconds_to_ready;
     let kept = point.repeats_kept;
     let not_trusted = if view.struck(point) { ", not trusted" } else { "" };
     let mut cells = vec![
@@ -177,6 +179,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         cell(point.errors.map(percent_or_none), "errors"),
         cell(worst.map(|worst| worst.name.clone()), "loads"),
         cell(point.pss_mib_per_guest.map(three), "pss_mib_per_guest"),
+        cell(ready.map(|ready| ready.max).or(point.ready_s).map(three), "ready_s"),
         cell(Some(format!("{kept} of {}", kept as usize + point.repeats_voided.len())), ""),
         match Outcome::of(view, point) {
             Outcome::Unknown if kind == Kind::Emulated => cell(Some("emulated: not judged".to_owned()), ""),
@@ -186,6 +189,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
     ];
     cells[7].interval = p99.as_ref().and_then(interval);
     cells[9].interval = worst.and_then(|worst| worst.latency_ms.p99).map(three);
+    cells[11].interval = ready.map(|ready| format!("[{}, {}]", three(ready.p50), three(ready.p99)));
     Row {
         cells,
         outcome: Outcome::of(view, point),
