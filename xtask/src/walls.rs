@@ -69,7 +69,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("tilemark-amqp", &[]),
     ("tilemark-amqp-load", &["tilemark-amqp"]),
     ("tilemark-broker", &["tilemark-amqp"]),
-    ("tilemark-store", &["tilemark-store-data"]),
+    ("tilemark-store", &["tilemark-store-data", "tilemark-sys"]),
 ];
 
 /// Fails where a crate knows one that it must not, or is not in the list.

@@ -18,6 +18,7 @@ mod ledger;
 mod loader;
 mod mariadb;
 mod mariadb_sql;
+mod mariadb_wire;
 mod observer;
 mod postgresql;
 mod result;

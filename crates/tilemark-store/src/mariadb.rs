@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, LocalInfileHandler, Opts, OptsBuilder, Params, Row, Statement, Value};
+use mysql::{Conn, LocalInfileHandler, Opts, OptsBuilder, Row};
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
+use tilemark_sys::descriptor::duplicate;
 
 use crate::address::{DatabaseAddress, Endpoint};
 use crate::console::Console;
 use crate::error::StoreError;
 use crate::mariadb_sql::{write_look, write_order};
+use crate::mariadb_wire::{Bound, FirstNumber, Wire, two_numbers};
 use crate::session::{
     Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,
     tax_cents,
@@ -92,14 +94,18 @@ fn says_no_space(server: &mysql::MySqlError) -> bool {
     matches!(server.code, 3 | 20 | 1026 | 1030) && told.iter().any(|text| server.message.contains(text))
 }
 
-/// A client's connection.
+/// A client's connection. The library opens it, logs in and prepares; what every order does goes by our own wire on the same
+/// connection. Whoever of the two has a command under way reads all of its answer, so they never meet.
 pub struct MariadbSession {
     conn: Conn,
-    login: Statement,
-    new_customer: Statement,
-    browse_category: Statement,
-    browse_actor: Statement,
-    browse_title: Statement,
+    wire: Wire,
+    /// Numbers of prepared statements, which the library keeps as long as the connection.
+    login: u32,
+    customer_id: FirstNumber,
+    new_customer: u32,
+    browse_category: u32,
+    browse_actor: u32,
+    browse_title: u32,
     text: String,
 }
 
@@ -107,18 +113,27 @@ impl MariadbSession {
     /// Connects and prepares what every client needs.
     pub fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
         let mut conn = connect(address, OptsBuilder::new())?;
+        let wire = duplicate(&conn)
+            .map_err(|error| StoreError::Down { address: address.to_string(), source: Box::new(error) })?;
         let mut prepare = |sql: &str| conn.prep(sql).map_err(|error| named("a prepared statement", error));
+        let login = prepare(LOGIN)?;
+        let no_number = || StoreError::WrongSchema {
+            problems: vec!["column `customers.customerid` is neither int nor bigint".to_owned()],
+        };
         let by_words =
             |column| format!("{BROWSE_COLUMNS} WHERE MATCH ({column}) AGAINST (? IN BOOLEAN MODE) LIMIT ?");
         Ok(Self {
-            login: prepare(LOGIN)?,
-            new_customer: prepare(NEW_CUSTOMER)?,
+            login: login.id(),
+            customer_id: FirstNumber::of(&login).ok_or_else(no_number)?,
+            new_customer: prepare(NEW_CUSTOMER)?.id(),
             browse_category: prepare(&format!(
                 "{BROWSE_COLUMNS} WHERE category = ? AND special = 1 LIMIT ?"
-            ))?,
-            browse_actor: prepare(&by_words("actor"))?,
-            browse_title: prepare(&by_words("title"))?,
+            ))?
+            .id(),
+            browse_actor: prepare(&by_words("actor"))?.id(),
+            browse_title: prepare(&by_words("title"))?.id(),
             text: String::new(),
+            wire: Wire::over(wire),
             conn,
         })
     }
@@ -140,19 +155,9 @@ impl MariadbSession {
         let receipt = Receipt { order_id: 0, net_cents, tax_cents: tax_cents(net_cents) };
         self.text.clear();
         write_order(&mut self.text, cart, &wanted, &receipt).expect("a string takes any text");
-        let mut order_id = 0;
-        let mut results = self.conn.query_iter(&self.text)?;
-        // The first answer is that of the order. Every answer must be read: an error may stand in any of them.
-        while let Some(answer) = results.iter() {
-            if order_id == 0 {
-                order_id = answer.last_insert_id().unwrap_or_default();
-            }
-            for row in answer {
-                row?;
-            }
-        }
-        drop(results);
-        Ok(Bought::Committed(Receipt { order_id: order_id as i64, ..receipt }))
+        // The order's is the first id: its statement is the first of them.
+        let done = self.wire.query(&self.text, &mut |_, _| Ok(()))?;
+        Ok(Bought::Committed(Receipt { order_id: done.insert_id as i64, ..receipt }))
     }
 
     /// Begins the transaction, reads prices and stocks and locks the stocks, by rising product.
@@ -160,16 +165,16 @@ impl MariadbSession {
         self.text.clear();
         write_look(&mut self.text, wanted).expect("a string takes any text");
         let (mut prices, mut stocks) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
-        let mut results = self.conn.query_iter(&self.text)?;
-        let mut answers = 0;
-        while let Some(answer) = results.iter() {
-            // The begin, the prices, the stocks.
-            answers += 1;
-            for row in answer {
-                let pair: (i64, i64) = mysql::from_row_opt(row?)?;
-                if answers == 2 { prices.push(pair) } else { stocks.push(pair) }
+        self.wire.query(&self.text, &mut |answer, row| {
+            // The begin has no rows, then come the prices and the stocks.
+            let pair = two_numbers(row)?;
+            if answer == 1 {
+                prices.push(pair)
+            } else {
+                stocks.push(pair)
             }
-        }
+            Ok(())
+        })?;
         let same = prices.len() == stocks.len();
         let both =
             prices.into_iter().zip(stocks).filter(|((product, _), (shelf, _))| same && product == shelf);
@@ -203,49 +208,72 @@ enum Bought {
 
 impl Session for MariadbSession {
     fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
-        self.conn
-            .exec_fold(&self.login, (username, password), None, |_, row: Row| row.get::<i64, _>(0))
-            .map_err(|error| named("a login", error))
+        let mut found = None;
+        let values = [Bound::Text(username), Bound::Text(password)];
+        self.wire
+            .execute(self.login, &values, &mut |_, row| {
+                found = Some(self.customer_id.read(row)?);
+                Ok(())
+            })
+            .map_err(|error| named("a login", error))?;
+        Ok(found)
     }
 
     fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
         let c = customer;
-        let values = vec![
-            Value::from(&c.first_name),
-            Value::from(&c.last_name),
-            Value::from(&c.address),
-            Value::from(&c.city),
-            Value::from(c.state),
-            Value::from(&c.zip),
-            Value::from(c.country),
-            Value::from(c.region),
-            Value::from(&c.email),
-            Value::from(&c.phone),
-            Value::from(c.card_type),
-            Value::from(&c.card),
-            Value::from(&c.card_expiration),
-            Value::from(&c.username),
-            Value::from(c.password),
-            Value::from(c.age),
-            Value::from(c.income),
-            Value::from(c.gender),
+        let values = [
+            Bound::Text(&c.first_name),
+            Bound::Text(&c.last_name),
+            Bound::Text(&c.address),
+            Bound::Text(&c.city),
+            Bound::Text(c.state),
+            Bound::Text(&c.zip),
+            Bound::Text(c.country),
+            Bound::Number(c.region.into()),
+            Bound::Text(&c.email),
+            Bound::Text(&c.phone),
+            Bound::Number(c.card_type.into()),
+            Bound::Text(&c.card),
+            Bound::Text(&c.card_expiration),
+            Bound::Text(&c.username),
+            Bound::Text(c.password),
+            Bound::Number(c.age.into()),
+            Bound::Number(c.income.into()),
+            Bound::Text(c.gender),
         ];
-        match self.conn.exec_drop(&self.new_customer, Params::Positional(values)) {
-            Ok(()) => Ok(Some(self.conn.last_insert_id() as i64)),
+        match self.wire.execute(self.new_customer, &values, &mut |_, _| Ok(())) {
+            Ok(done) => Ok(Some(done.insert_id as i64)),
             Err(mysql::Error::MySqlError(server)) if server.code == 1062 => Ok(None),
             Err(error) => Err(named("a new customer", error)),
         }
     }
 
     fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {
-        let all_words = |words: &str| Value::from(format!("+{}", words.replace(' ', " +")));
-        let (statement, key) = match &search.key {
-            SearchKey::Category(category) => (&self.browse_category, Value::from(*category)),
-            SearchKey::Actor(words) => (&self.browse_actor, all_words(words)),
-            SearchKey::Title(words) => (&self.browse_title, all_words(words)),
+        let mut all_words = |words: &str| {
+            self.text.clear();
+            for word in words.split(' ') {
+                self.text.push_str(if self.text.is_empty() { "+" } else { " +" });
+                self.text.push_str(word);
+            }
         };
-        self.conn
-            .exec_fold(statement, (key, search.limit), 0, |rows, _: Row| rows + 1)
+        let statement = match &search.key {
+            SearchKey::Category(_) => self.browse_category,
+            SearchKey::Actor(words) => {
+                all_words(words);
+                self.browse_actor
+            }
+            SearchKey::Title(words) => {
+                all_words(words);
+                self.browse_title
+            }
+        };
+        let key = match search.key {
+            SearchKey::Category(category) => Bound::Number(category.into()),
+            _ => Bound::Text(&self.text),
+        };
+        self.wire
+            .execute(statement, &[key, Bound::Number(search.limit.into())], &mut |_, _| Ok(()))
+            .map(|done| done.rows)
             .map_err(|error| named("a browse", error))
     }
 

@@ -1,0 +1,40 @@
+//! A second descriptor of a socket that a library keeps for itself.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Makes a second descriptor of the file that `owner` holds; a program that is started does not get it. For libraries that
+/// tell a descriptor's number only: what tells a `BorrowedFd` has a safe way.
+///
+/// # Errors
+/// What the kernel answered: the number names no open file, or this process has as many as it may.
+pub fn duplicate(owner: &impl AsRawFd) -> io::Result<OwnedFd> {
+    // SAFETY: this call touches no memory of ours, and any number is a valid argument.
+    let made = unsafe { libc::fcntl(owner.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0) };
+    if made == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel made this descriptor just now and told nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(made) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_second_descriptor_outlives_the_first_and_a_wrong_number_is_refused() {
+        let (first, mut peer) = UnixStream::pair().unwrap();
+        let mut second = UnixStream::from(duplicate(&first).unwrap());
+        drop(first);
+        second.write_all(b"still here").unwrap();
+        drop(second);
+        let mut told = String::new();
+        peer.read_to_string(&mut told).unwrap();
+        assert_eq!(told, "still here");
+        assert_eq!(duplicate(&-1).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+}
