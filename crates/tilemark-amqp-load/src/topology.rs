@@ -10,6 +10,9 @@ use crate::{BrokerAddress, LoadError, Session};
 /// A queue that nobody uses goes after this and twice our patience: nobody may be slower to start a consumer.
 const UNUSED: Duration = Duration::from_secs(60);
 
+/// The argument of a queue that names its time, ms.
+const EXPIRES: &str = "x-expires";
+
 /// Where a publisher sends to.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
@@ -50,27 +53,12 @@ pub(crate) struct Shape {
 
 impl Topology {
     /// Declares under names that contain `run`; when one fails, those before it are deleted. Queues of a load that is
-    /// killed expire, and so does its exchange. A broker that refuses queues that expire gets them without that.
+    /// killed expire, and so does its exchange. A broker that does not know queues that expire gets them without that.
     pub(crate) fn declare(
         broker: &BrokerAddress,
         patience: Duration,
         run: &str,
         shape: Shape,
-    ) -> Result<Self, LoadError> {
-        match Self::declare_expiring(broker, patience, run, shape, Some(UNUSED + 2 * patience)) {
-            Err(LoadError::ChannelClosed { .. } | LoadError::Closed { .. }) => {
-                Self::declare_expiring(broker, patience, run, shape, None)
-            }
-            declared => declared,
-        }
-    }
-
-    fn declare_expiring(
-        broker: &BrokerAddress,
-        patience: Duration,
-        run: &str,
-        shape: Shape,
-        expires: Option<Duration>,
     ) -> Result<Self, LoadError> {
         let session = Session::open(broker, patience)?;
         let mut topology = Self {
@@ -82,11 +70,11 @@ impl Topology {
             destinations: destinations(run, shape),
             declared: 0,
         };
-        topology.declare_all(run, shape, expires)?;
+        topology.declare_all(run, shape)?;
         Ok(topology)
     }
 
-    fn declare_all(&mut self, run: &str, shape: Shape, expires: Option<Duration>) -> Result<(), LoadError> {
+    fn declare_all(&mut self, run: &str, shape: Shape) -> Result<(), LoadError> {
         let kind = match shape.mode {
             Mode::Shared => None,
             Mode::Fanout => Some("fanout"),
@@ -102,10 +90,18 @@ impl Topology {
                 }
             })?;
         }
+        let mut expires = Some(UNUSED + 2 * self.patience);
         for (index, queue) in self.queues.iter().enumerate() {
             // Counted before it is tried: an answer may be lost after the broker has declared.
             self.declared = index + 1;
-            declare_queue(session, &queue.name, shape.durable, expires).inspect_err(|error| {
+            let mut declared = declare_queue(session, &queue.name, shape.durable, expires);
+            if declared.as_ref().is_err_and(knows_no_expiry) {
+                expires = None;
+                // The refusal took the connection with it.
+                *session = Session::open(&self.broker, self.patience)?;
+                declared = declare_queue(session, &queue.name, shape.durable, expires);
+            }
+            declared.inspect_err(|error| {
                 if is_somebody_elses(error) {
                     self.declared = index;
                 }
@@ -231,6 +227,12 @@ const fn is_somebody_elses(error: &LoadError) -> bool {
     matches!(error, LoadError::DeclaredOtherwise { .. })
 }
 
+/// The broker has no queues that expire: 540, as the specification names what is not implemented, or Broker-J's own 542
+/// for an argument that it does not know. RabbitMQ knows it. Any other refusal would only come again.
+fn knows_no_expiry(error: &LoadError) -> bool {
+    matches!(error, LoadError::Closed { code: 540 | 542, text } if text.contains(EXPIRES))
+}
+
 /// An exchange goes with its last queue, also a durable one: nobody but this load knows it.
 fn declare_exchange(session: &mut Session, name: &str, kind: &str, durable: bool) -> Result<(), LoadError> {
     let declare = Method::ExchangeDeclare {
@@ -262,7 +264,7 @@ fn declare_queue(
     let mut arguments = TableBuilder::new();
     if let Some(expires) = expires {
         let ms = i64::try_from(expires.as_millis()).unwrap_or(i64::MAX);
-        arguments = arguments.integer("x-expires", ms);
+        arguments = arguments.integer(EXPIRES, ms);
     }
     let declare = Method::QueueDeclare {
         reserved_1: 0,
@@ -297,11 +299,16 @@ fn bind(session: &mut Session, queue: &str, exchange: &str, routing_key: &str) -
 mod tests {
     use super::*;
     use crate::subscriber::{Acknowledging, Subscriber};
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Instant;
+    use tilemark_amqp::{Inbox, LongStr, put_method};
     use tilemark_broker::{Broker, Config, serve};
 
     const PATIENCE: Duration = Duration::from_secs(30);
     const SHAPE: Shape = Shape { mode: Mode::Topic, groups: 2, subscribers: 1, durable: false };
+    const SHARED: Shape = Shape { mode: Mode::Shared, ..SHAPE };
 
     fn broker() -> (Broker, BrokerAddress) {
         let broker = serve(Config::new("127.0.0.1:0".parse().unwrap())).unwrap();
@@ -325,6 +332,119 @@ mod tests {
         user.close().unwrap();
         let left = broker.stop().unwrap();
         assert_eq!((left.queues, left.exchanges), (1, 1), "the user's, and nothing of ours");
+    }
+
+    /// How a scripted broker refuses queues that expire.
+    #[derive(Clone, Copy, Debug)]
+    enum Refusal {
+        Connection(u16, &'static str),
+        Channel(u16, &'static str),
+    }
+
+    /// A broker that says what it has to, but for queues that expire. Of each queue that is declared it tells whether it
+    /// is to expire.
+    fn scripted(refusal: Refusal) -> (BrokerAddress, Receiver<bool>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = BrokerAddress::guest(listener.local_addr().unwrap());
+        let (tell, declared) = channel();
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let tell = tell.clone();
+                std::thread::spawn(move || follow_script(client, refusal, &tell));
+            }
+        });
+        (address, declared)
+    }
+
+    fn follow_script(mut client: TcpStream, refusal: Refusal, tell: &Sender<bool>) {
+        client.read_exact(&mut [0; 8]).unwrap();
+        let start = Method::ConnectionStart {
+            version_major: 0,
+            version_minor: 9,
+            server_properties: Table::default(),
+            mechanisms: LongStr(b"PLAIN"),
+            locales: LongStr(b"en_US"),
+        };
+        say(&mut client, 0, &start);
+        let mut inbox = Inbox::new(1 << 16, 1 << 16);
+        while let Ok(count @ 1..) = client.read(inbox.space()) {
+            inbox.received(count);
+            while let Some(frame) = inbox.next_frame().unwrap() {
+                let method = Method::decode(frame.payload).unwrap();
+                if let Method::QueueDeclare { arguments, .. } = method {
+                    tell.send(arguments.get(EXPIRES).is_some()).unwrap();
+                }
+                if let Some(answer) = answer(&method, refusal) {
+                    say(&mut client, frame.channel, &answer);
+                }
+            }
+        }
+    }
+
+    fn answer<'a>(method: &Method<'a>, refusal: Refusal) -> Option<Method<'a>> {
+        let none = ShortStr::default();
+        Some(match *method {
+            Method::ConnectionStartOk { .. } => {
+                Method::ConnectionTune { channel_max: 0, frame_max: 0, heartbeat: 0 }
+            }
+            Method::ConnectionOpen { .. } => Method::ConnectionOpenOk { reserved_1: none },
+            Method::ChannelOpen { .. } => Method::ChannelOpenOk { reserved_1: LongStr(b"") },
+            Method::QueueDeclare { arguments, .. } if arguments.get(EXPIRES).is_some() => match refusal {
+                Refusal::Connection(reply_code, text) => {
+                    let reply_text = ShortStr::cut(text);
+                    Method::ConnectionClose { reply_code, reply_text, class_id: 50, method_id: 10 }
+                }
+                Refusal::Channel(reply_code, text) => {
+                    let reply_text = ShortStr::cut(text);
+                    Method::ChannelClose { reply_code, reply_text, class_id: 50, method_id: 10 }
+                }
+            },
+            Method::QueueDeclare { queue, .. } => {
+                Method::QueueDeclareOk { queue, message_count: 0, consumer_count: 0 }
+            }
+            Method::QueueDelete { .. } => Method::QueueDeleteOk { message_count: 0 },
+            Method::ConnectionClose { .. } => Method::ConnectionCloseOk {},
+            _ => return None,
+        })
+    }
+
+    /// A client that has gone already need not hear it.
+    fn say(client: &mut TcpStream, channel: u16, method: &Method<'_>) {
+        let mut wire = Vec::new();
+        put_method(&mut wire, channel, method);
+        let _ = client.write_all(&wire);
+    }
+
+    #[test]
+    fn only_a_broker_that_knows_no_expiry_is_asked_again_without_it() {
+        let broker_j = "Error creating queue 'q': Unsupported queue declare argument(s) : x-expires";
+        for refusal in [
+            Refusal::Connection(542, broker_j),
+            Refusal::Connection(540, "NOT_IMPLEMENTED - argument 'x-expires' of a queue is not supported"),
+        ] {
+            let (address, declared) = scripted(refusal);
+            Topology::declare(&address, PATIENCE, "run", SHARED).unwrap().delete().unwrap();
+            assert_eq!(declared.try_iter().collect::<Vec<_>>(), [true, false, false], "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn any_other_refusal_of_a_queue_is_told_at_once() {
+        for refusal in [
+            Refusal::Connection(403, "ACCESS_REFUSED - not for guest: x-expires"),
+            Refusal::Connection(540, "NOT_IMPLEMENTED - queue 'q' is durable and there is no journal"),
+            Refusal::Connection(541, "INTERNAL_ERROR"),
+            Refusal::Channel(403, "ACCESS_REFUSED - configure access to queue 'q' in vhost '/' refused"),
+            Refusal::Channel(404, "NOT_FOUND - no vhost"),
+            Refusal::Channel(405, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q'"),
+            Refusal::Channel(406, "PRECONDITION_FAILED - inequivalent arg 'x-expires' for queue 'q'"),
+        ] {
+            let (address, declared) = scripted(refusal);
+            let error = Topology::declare(&address, PATIENCE, "run", SHARED).unwrap_err();
+            let (Refusal::Connection(_, text) | Refusal::Channel(_, text)) = refusal;
+            assert!(error.to_string().ends_with(text), "{refusal:?}: {error}");
+            assert_eq!(declared.try_iter().collect::<Vec<_>>(), [true], "{refusal:?}");
+        }
     }
 
     #[test]
