@@ -8,8 +8,8 @@ use crate::{
 };
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Read, Write},
-    net::{Ipv4Addr, TcpStream},
+    io::{self, Write},
+    net::Ipv4Addr,
     os::unix::fs::OpenOptionsExt,
     path::Path,
     process::{Child, Command, Stdio},
@@ -17,13 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Credentials, Service};
+use tilemark_amqp_load::{BrokerAddress, LoadError, Session};
 
 /// An emulated guest on a busy host takes minutes to start a virtual machine of a language in a virtual machine.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(400);
 /// Time between two attempts while it starts; none are made once it answers.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// A client of AMQP 0-9-1 says this first; a broker that does not answer is not ready.
-const PROTOCOL_HEADER: [u8; 8] = *b"AMQP\0\0\x09\x01";
+/// Each attempt takes so long at most: the first client of a runtime that is still cold waits for its code to be compiled.
+const ASKED_FOR: Duration = Duration::from_secs(10);
 /// Settings, state and what the broker says.
 pub(super) const STATE: &str = "/run/tilemark/broker";
 
@@ -47,7 +48,7 @@ pub(super) struct Settings {
     pub(super) text: String,
 }
 
-/// Starts it and waits until it greets a client.
+/// Starts it and waits until it serves its user.
 pub(super) fn start(
     broker: &dyn Foreign,
     service: &Service,
@@ -68,7 +69,7 @@ pub(super) fn start(
     let mut command = broker.command(service);
     command.stdin(Stdio::null()).stdout(said).stderr(heard).current_dir(STATE).env("HOME", STATE);
     let child = command.spawn().map_err(step(format!("start {name}")))?;
-    let child = await_answer(child, name)?;
+    let child = await_answer(child, name, credentials)?;
     Ok(Started::process(PORT, child))
 }
 
@@ -88,13 +89,11 @@ fn write_for_root(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Asks until it greets, or is gone, or the time is over.
-fn await_answer(mut child: Child, name: &str) -> Result<Child, AgentError> {
+/// Asks until it serves its user, or is gone, or the time is over.
+fn await_answer(mut child: Child, name: &str, credentials: &Credentials) -> Result<Child, AgentError> {
     let deadline = Instant::now() + ANSWERS_WITHIN;
     loop {
-        if greets().is_ok() {
-            return Ok(child);
-        }
+        let Err(refusal) = serves(credentials) else { return Ok(child) };
         if let Ok(Some(status)) = child.try_wait() {
             return Err(AgentError::Service(format!("{name} ended with {status}; {}", last_words())));
         }
@@ -103,7 +102,7 @@ fn await_answer(mut child: Child, name: &str) -> Result<Child, AgentError> {
             let _ = child.wait();
             let seconds = ANSWERS_WITHIN.as_secs();
             return Err(AgentError::Service(format!(
-                "{name} did not answer within {seconds} s; {}",
+                "{name} did not serve its user within {seconds} s: {refusal}; {}",
                 last_words()
             )));
         }
@@ -111,15 +110,11 @@ fn await_answer(mut child: Child, name: &str) -> Result<Child, AgentError> {
     }
 }
 
-/// The port is open before the broker behind it is ready.
-fn greets() -> io::Result<()> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.write_all(&PROTOCOL_HEADER)?;
-    // A frame of `connection.start`: kind 1, channel 0.
-    let mut greeting = [0; 3];
-    stream.read_exact(&mut greeting)?;
-    if greeting == [1, 0, 0] { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+/// The port is open, and Broker-J even greets, before there is a virtual host for the user: a client's whole way is tried.
+fn serves(credentials: &Credentials) -> Result<(), LoadError> {
+    let here = BrokerAddress::guest((Ipv4Addr::LOCALHOST, PORT).into());
+    let Credentials { user, password } = credentials;
+    Session::open(&here.with_user(&**user, &**password), ASKED_FOR)?.close()
 }
 
 /// What it said last, for the one who looks for the fault.
