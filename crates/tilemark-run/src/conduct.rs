@@ -44,6 +44,11 @@ pub(crate) fn interrupted() -> bool {
     INTERRUPTS.load(Ordering::Relaxed) > 0
 }
 
+/// Whether it was pressed again: nothing more is waited for.
+pub(crate) fn interrupted_again() -> bool {
+    INTERRUPTS.load(Ordering::Relaxed) > 1
+}
+
 /// What is left of a job when its engine is done: nothing, or the guests that were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Afterwards {

@@ -1,11 +1,18 @@
 //! The reference broker and the messaging loads alone: `tilemark broker`, `tilemark load messaging-…`.
 
 use crate::{
-    conduct, password,
+    conduct::{self, Listener},
+    password,
     wire::{Failure, FailureCode},
 };
 use serde::Serialize;
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
 use tilemark_amqp_load::{
     BrokerAddress, Cue, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad,
     ThroughputReport, latency_under, throughput_under,
@@ -52,6 +59,43 @@ impl Director for UntilInterrupted {
     }
 }
 
+/// How often it is looked for Ctrl-C.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// Sends a load on a thread of its own. A second Ctrl-C leaves that thread to itself: it may be waiting for a broker that
+/// never answers.
+fn until_interrupted_again<R: Send + 'static>(
+    listener: &mut dyn Listener,
+    send: impl FnOnce() -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    let (ended, end) = mpsc::channel::<()>();
+    let load = thread::spawn(move || {
+        let outcome = send();
+        drop(ended);
+        outcome
+    });
+    let mut is_told = false;
+    // Ends at once when the load drops its end.
+    while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(BETWEEN_LOOKS) {
+        if conduct::interrupted_again() {
+            return Err(left_at_once());
+        }
+        if conduct::interrupted() && !is_told {
+            is_told = true;
+            listener.note("ending the load and telling its figures; Ctrl-C again ends it at once");
+        }
+    }
+    load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn left_at_once() -> Failure {
+    Failure::told(
+        FailureCode::Interrupted,
+        "ended at once by a second Ctrl-C",
+        "delete queues whose names begin with `tilemark-` from the broker if they are still there after two minutes: most brokers do so themselves",
+    )
+}
+
 /// A throughput load that was asked for.
 #[derive(Debug, Clone)]
 pub struct ThroughputAlone {
@@ -93,7 +137,14 @@ pub struct Judged<R> {
 }
 
 /// As many messages as the broker takes.
-pub fn throughput(asked: &ThroughputAlone) -> Result<Judged<ThroughputReport>, Failure> {
+pub fn throughput(
+    asked: ThroughputAlone,
+    listener: &mut dyn Listener,
+) -> Result<Judged<ThroughputReport>, Failure> {
+    until_interrupted_again(listener, move || send_throughput(&asked))
+}
+
+fn send_throughput(asked: &ThroughputAlone) -> Result<Judged<ThroughputReport>, Failure> {
     let load = ThroughputLoad {
         size_bytes: asked.size,
         queues: asked.queues,
@@ -139,7 +190,11 @@ pub struct LatencyAlone {
 }
 
 /// How long messages take at a rate.
-pub fn latency(asked: &LatencyAlone) -> Result<Judged<LatencyReport>, Failure> {
+pub fn latency(asked: LatencyAlone, listener: &mut dyn Listener) -> Result<Judged<LatencyReport>, Failure> {
+    until_interrupted_again(listener, move || send_latency(&asked))
+}
+
+fn send_latency(asked: &LatencyAlone) -> Result<Judged<LatencyReport>, Failure> {
     let load = LatencyLoad {
         size_bytes: asked.size,
         rate: asked.rate,

@@ -2,7 +2,8 @@
 
 use tilemark_plan::{
     expect::time_of_database_templates,
-    plan::{Plan, Point},
+    plan::{LoadPlan, Plan, Point, Work},
+    workload::MessagingMeasure,
 };
 use tilemark_units::Span;
 
@@ -58,6 +59,9 @@ pub(crate) fn time(plan: &Plan) -> String {
             once.rounded()
         );
     }
+    if plan.points.iter().flat_map(|point| &point.loads).any(ends_by_count) {
+        text += ", less where a load has sent its `count` before its time is over";
+    }
     if may_ask_again(plan) {
         text += "; at most twice that where repeats are voided and asked again";
     }
@@ -69,6 +73,12 @@ pub(crate) fn time(plan: &Plan) -> String {
 fn may_ask_again(plan: &Plan) -> bool {
     let is_measured = |point: &Point| !plan.host.emulates(point.backend);
     plan.search.is_none() && plan.within.is_none() && plan.points.iter().any(is_measured)
+}
+
+/// Whether a load ends with its messages; the measurement's length is only the most that it may take.
+fn ends_by_count(load: &LoadPlan) -> bool {
+    matches!(&load.work, Work::Messaging(messaging)
+        if messaging.count > 0 && messaging.measure == MessagingMeasure::Throughput)
 }
 
 fn threads(ids: &[u32]) -> String {

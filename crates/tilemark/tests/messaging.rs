@@ -169,8 +169,12 @@ fn what_is_wrong_is_named_with_its_remedy() {
 struct UnderWay(Child);
 
 impl UnderWay {
-    fn ended_by(mut self, signal: Signal) -> common::Said {
+    fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.0.id() as i32).unwrap(), signal).unwrap();
+    }
+
+    fn ended_by(mut self, signal: Signal) -> common::Said {
+        self.signal(signal);
         let read = |from: &mut dyn Read| {
             let mut text = String::new();
             from.read_to_string(&mut text).unwrap();
@@ -239,6 +243,28 @@ fn a_load_that_is_interrupted_tells_its_figures_and_leaves_nothing() {
     assert_eq!((left.queues, left.exchanges, left.messages), (0, 0, 0));
 }
 
+#[test]
+fn a_second_ctrl_c_ends_a_load_whose_broker_never_answers() {
+    for what in ["messaging-throughput", "messaging-latency"] {
+        let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut command = Command::new(TILEMARK);
+        command.args(["load", what, "--json", "--broker", &format!("amqp://{}", hung.local_addr().unwrap())]);
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut load = UnderWay(child);
+        let (_connection, _) = hung.accept().unwrap();
+        load.signal(Signal::INT);
+        let mut said = BufReader::new(load.0.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("Ctrl-C again ends it at once")), "{what}");
+        load.signal(Signal::INT);
+        let mut out = String::new();
+        load.0.stdout.as_mut().unwrap().read_to_string(&mut out).unwrap();
+        // A load that waited for the broker to the end says that it did not answer, and ends with 3.
+        assert_eq!(load.0.wait().unwrap().code(), Some(5), "{what}: {out}");
+        assert!(out.contains("ended at once by a second Ctrl-C"), "{what}: {out}");
+    }
+}
+
 /// One tile, two seconds of each measurement.
 const RUN: [&str; 15] = [
     "run",
@@ -288,6 +314,19 @@ fn a_native_run_measures_a_broker_s_throughput_and_latency() {
         fs::read_to_string(real.home.path().join("runs").join(&result.run).join("report.html")).unwrap();
     assert!(page.contains("beside what was published"));
     real.all_gone(&Default::default(), &[]);
+}
+
+#[test]
+fn the_plan_of_counted_messages_says_that_they_may_end_it_sooner() {
+    let plan = |preset| {
+        let preset = ["--preset", preset, "--set", "guest.broker.vcpus=1"];
+        let said = Home::new().says(&[&["plan", "messaging", "--on", "native"][..], &preset].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        said.out
+    };
+    let sooner = "less where a load has sent its `count` before its time is over";
+    assert!(plan("published").contains(sooner));
+    assert!(!plan("quick").contains(sooner));
 }
 
 /// Whether the tests' cache holds the image of the brokers that others wrote.

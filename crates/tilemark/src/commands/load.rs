@@ -92,8 +92,9 @@ fn throughput(arguments: &ThroughputArguments) -> ExitCode {
         count: arguments.count,
         seconds: arguments.seconds,
     };
-    warn_of_password(&arguments.broker);
-    told(messaging::throughput(&asked), Form::of(arguments.json), |figures| {
+    let mut watcher = Watcher::new();
+    warn_of_password(&arguments.broker, &mut watcher);
+    told(messaging::throughput(asked, &mut watcher), Form::of(arguments.json), |figures| {
         format!(
             "{:.0} messages/s ({:.0} transfers/s), {:.1} MB/s in and out\nlost {}, duplicated {}, reordered {}\n\
              processor time of the load: {:.2} s",
@@ -116,8 +117,9 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
         durable: arguments.durable,
         seconds: arguments.seconds,
     };
-    warn_of_password(&arguments.broker);
-    told(messaging::latency(&asked), Form::of(arguments.json), |figures| {
+    let mut watcher = Watcher::new();
+    warn_of_password(&arguments.broker, &mut watcher);
+    told(messaging::latency(asked, &mut watcher), Form::of(arguments.json), |figures| {
         let latency = &figures.latency_ms;
         format!(
             "{:.0} messages/s\nlatency: mean {:.3} ms (deviation {:.3}), p50 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}\n\
@@ -138,9 +140,9 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
     })
 }
 
-fn warn_of_password(broker: &str) {
+fn warn_of_password(broker: &str, watcher: &mut Watcher) {
     if let Some(advice) = password::advice(broker, password::BROKER) {
-        Watcher::new().note(&advice);
+        watcher.note(&advice);
     }
 }
 
