@@ -93,8 +93,8 @@ const ALL: [Named; 18] = [
     },
     Named {
         name: "durable",
-        about: "durable and confirmed against RabbitMQ",
-        minutes: 1.0,
+        about: "durable and confirmed against RabbitMQ, and the flushes of both",
+        minutes: 1.5,
         measure: messaging::durable,
     },
     Named {

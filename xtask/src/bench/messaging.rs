@@ -2,12 +2,13 @@
 
 use super::{
     figure::{Figure, Pair, Target},
+    flushes::flushes,
     tools::{
-        Bench, Server, Skipped, children_s, example, free_address, in_turn, json_of, number, number_after,
-        text_of,
+        Bench, Server, Skipped, children_s, example, free_address, in_turn, json_of, masked, number,
+        number_after, text_of,
     },
 };
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
     fs,
@@ -131,7 +132,20 @@ fn others(variable: &str, what: &str) -> Result<String> {
     }
 }
 
-/// Durable and confirmed on RabbitMQ and on the reference broker, in turn.
+/// Where the server of a URI listens.
+fn address_of(uri: &str) -> Result<SocketAddr> {
+    let place = uri.rsplit_once('@').map_or(uri, |(_, place)| place);
+    let place = place.split('/').next().unwrap_or_default();
+    place.parse().with_context(|| format!("{} names no address as 127.0.0.1:5672", masked(uri)))
+}
+
+/// Messages of one flush to disk. Being counted slows a broker, so that no rate is taken of this turn.
+fn messages_a_flush(bench: &Bench, uri: &str, flags: &[&str]) -> Result<f64> {
+    let (told, flushes) = flushes(bench, address_of(uri)?, || throughput(bench, uri, flags))?;
+    Ok(number(&told, "/published")? / flushes as f64)
+}
+
+/// Durable and confirmed on RabbitMQ and on the reference broker, in turn; then the flushes of both.
 pub(super) fn durable(bench: &Bench) -> Result<Vec<Figure>> {
     let rabbit = others(
         "TILEMARK_RABBITMQ",
@@ -145,12 +159,26 @@ pub(super) fn durable(bench: &Bench) -> Result<Vec<Figure>> {
         let (ours, peer) = in_turn(ours, || rate(&rabbit))?;
         pairs.push(Pair { ours, peer });
     }
-    Ok(vec![Figure::ratio(
+    let rate = Figure::ratio(
         "durable and confirmed, 1 kB, 200 in flight, against RabbitMQ",
         &pairs,
         "msg/s",
         Target::None,
-    )])
+    );
+    let mut counted = Vec::new();
+    for _ in 0..bench.times(3) {
+        let of = |uri: &str| messages_a_flush(bench, uri, &flags);
+        let ours = || of(&Broker::start(bench, Some("journal"))?.uri());
+        match in_turn(ours, || of(&rabbit)) {
+            Ok((ours, peer)) => counted.push(Pair { ours, peer }),
+            Err(error) if error.is::<Skipped>() => {
+                return Ok(vec![rate.noting(format!("flushes not counted: {error}"))]);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let what = "the same, each slowed by being counted: messages of one flush to disk";
+    Ok(vec![rate, Figure::ratio(what, &counted, "messages a flush", Target::None)])
 }
 
 /// Our load against RabbitMQ's own PerfTest, both on the same RabbitMQ.
@@ -195,4 +223,19 @@ pub(super) fn perftest(bench: &Bench) -> Result<Vec<Figure>> {
         )
         .noting("the start of PerfTest is in its processor time"),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_names_its_server_and_its_error_no_password() {
+        let wanted = "127.0.0.1:5673".parse().unwrap();
+        for uri in ["amqp://guest:g@st@127.0.0.1:5673/%2f", "amqp://guest:guest@127.0.0.1:5673"] {
+            assert_eq!(address_of(uri).unwrap(), wanted, "{uri}");
+        }
+        let error = address_of("amqp://me:secret@host").unwrap_err().to_string();
+        assert!(error.contains("host") && !error.contains("secret"), "{error}");
+    }
 }

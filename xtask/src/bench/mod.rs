@@ -3,6 +3,7 @@
 
 mod commands;
 mod figure;
+mod flushes;
 mod guests;
 mod load;
 mod machine;
