@@ -110,7 +110,8 @@ fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut impl F
     }
     if guest.broker != BrokerService::Reference && guest.memory < FOREIGN_MEMORY {
         let memory = guest.memory;
-        say(format!("guest `{name}` has {memory} of memory for {broker}"), "give it 512MiB or more");
+        let remedy = format!("write `--set guest.{name}.memory=1GiB`; 512MiB is the least");
+        say(format!("guest `{name}` has {memory} of memory for {broker}"), &remedy);
     }
 }
 

@@ -383,11 +383,15 @@ fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem
             );
             problems.push(Problem::new(message, memory_remedy(points, free)));
         }
-        let vcpus = point.guests.iter().map(|guest| guest.vcpus).max().unwrap_or(0) as usize;
-        if vcpus > host.threads.len() {
+        let threads = host.threads.len();
+        if let Some(guest) = point.guests.iter().find(|guest| guest.vcpus as usize > threads) {
+            let GuestPlan { name, vcpus, .. } = guest;
             let message =
-                format!("a guest has {vcpus} processors and this host has {} threads", host.threads.len());
-            problems.push(Problem::new(message, "lower the guest's `vcpus`"));
+                format!("guest `{name}` has {vcpus} processors and this host has {threads} threads");
+            // As the scenario calls it: without its tile.
+            let own = name.splitn(3, '-').last().unwrap_or(name);
+            let remedy = format!("lower its `vcpus`, as with `--set guest.{own}.vcpus={threads}`");
+            problems.push(Problem::new(message, remedy));
         }
     }
     problems.dedup();

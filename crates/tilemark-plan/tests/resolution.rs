@@ -179,6 +179,15 @@ fn a_host_that_counts_its_energy_is_left_to_itself_for_a_while() {
 }
 
 #[test]
+fn a_guest_with_more_processors_than_the_host_is_named_with_the_setting() {
+    let request = Request { settings: settings(&[("guest.web.vcpus", "5")]), ..asked() };
+    let problems = plan(TILE, &request).unwrap_err().0;
+    let [only] = &problems[..] else { panic!("{problems:?}") };
+    assert_eq!(only.message, "guest `tile-001-web` has 5 processors and this host has 4 threads");
+    assert!(only.remedy.contains("--set guest.web.vcpus=4"), "{only:?}");
+}
+
+#[test]
 fn a_native_twin_has_as_many_threads_as_its_guest_has_processors() {
     let request = Request { settings: settings(&[("guest.web.vcpus", "2")]), ..asked() };
     let plan = plan(TILE, &request).unwrap();
