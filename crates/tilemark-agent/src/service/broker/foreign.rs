@@ -102,7 +102,7 @@ fn await_answer(mut child: Child, name: &str, credentials: &Credentials) -> Resu
             let _ = child.wait();
             let seconds = ANSWERS_WITHIN.as_secs();
             return Err(AgentError::Service(format!(
-                "{name} did not serve its user within {seconds} s: {refusal}; {}",
+                "{name} did not serve its user within {seconds} s, which an emulated guest on a busy host may need and more: {refusal}; {}",
                 last_words()
             )));
         }
