@@ -189,13 +189,12 @@ fn power_is_told_where_it_was_counted_and_not_a_word_of_it_elsewhere() {
     }
     let (text, page) = told(&report);
     assert!(text.contains("Power  idle: 40.0 W\n"), "{text}");
-    assert!(
-        text.contains("52.5 W, 12.5 W above idle; served for a joule: 2.00 requests"),
-        "{text}"
-    );
+    assert!(text.contains("52.5 W, 12.5 W above idle; served for a joule: 2.00 requests"), "{text}");
     // What emulated guests are served is no measure of this host.
     assert!(text.contains("52.5 W, 12.5 W above idle; served for a joule: \u{2013}"), "{text}");
-    assert!(page.contains("id=\"power\"") && page.contains("52.5\u{202f}W") && page.contains("2.00 requests"));
+    assert!(
+        page.contains("id=\"power\"") && page.contains("52.5\u{202f}W") && page.contains("2.00 requests")
+    );
 }
 
 #[test]
