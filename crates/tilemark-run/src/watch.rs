@@ -42,13 +42,18 @@ impl Watch for LiveWatch {
         let first = sampler.sample();
         let mut before = first.clone();
         for second in 1..=times.seconds {
-            if !lasts_until(times.start + Duration::from_secs(second.into()), over) {
+            let lasts = lasts_until(times.start + Duration::from_secs(second.into()), over);
+            // A load that ends by its count may be done within its first second, which is told by what there was of it.
+            if !lasts && !read.seconds.is_empty() {
                 break;
             }
             let after = sampler.sample();
             reading();
             read.seconds.push(difference(&before, &after));
             before = after;
+            if !lasts {
+                break;
+            }
         }
         read.whole = (!read.seconds.is_empty()).then(|| Box::new(difference(&first, &before)));
         read
@@ -249,6 +254,16 @@ mod tests {
         );
         let times = Times { start: Instant::now(), ..times };
         assert_eq!(LiveWatch.watch(&Vec::new, &|| (), times, &over), HostRead::default());
+    }
+
+    #[test]
+    fn a_measurement_that_is_over_within_its_first_second_is_told_by_one_reading() {
+        let (going_on, over) = mpsc::channel::<()>();
+        let going_on = std::cell::RefCell::new(Some(going_on));
+        let times = Times { start: Instant::now(), seconds: 3600 };
+        // Over as soon as the watch has begun.
+        let read = LiveWatch.watch(&Vec::new, &|| drop(going_on.take()), times, &over);
+        assert_eq!((read.seconds.len(), read.whole.is_some()), (1, true));
     }
 
     #[test]
