@@ -68,9 +68,10 @@ pub fn run(
     let record = RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?;
     let image = image_job::obtain(program, places, &prepared.plan.scenario.image, request.offline, listener);
     let image = image.inspect_err(|_| record.discard())?;
+    // What was predicted holds the seconds of idle power, and so does what was taken.
+    let began = Instant::now();
     let idle_power_w = power::idle(&prepared.plan.host, listener).inspect_err(|_| record.discard())?;
     record.write_json("facts.json", &prepared.facts).map_err(record_failed)?;
-    let began = Instant::now();
     let mut provenance = provenance(program, &prepared, request)?;
     provenance.image = Some(image.name.clone());
     provenance.guest_kernel = Some(image.kernel.clone());
