@@ -14,7 +14,7 @@ use crate::address::{DatabaseAddress, Endpoint};
 use crate::console::Console;
 use crate::error::StoreError;
 use crate::mariadb_sql::{write_look, write_order};
-use crate::mariadb_wire::{Bound, FirstNumber, Wire, two_numbers};
+use crate::mariadb_wire::{Bound, FirstNumber, Wire, numbers};
 use crate::session::{
     Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,
     tax_cents,
@@ -164,27 +164,13 @@ impl MariadbSession {
     fn lock_shelves(&mut self, wanted: &[Item]) -> Result<Vec<Shelf>, mysql::Error> {
         self.text.clear();
         write_look(&mut self.text, wanted).expect("a string takes any text");
-        let (mut prices, mut stocks) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
-        self.wire.query(&self.text, &mut |answer, row| {
-            // The begin has no rows, then come the prices and the stocks.
-            let pair = two_numbers(row)?;
-            if answer == 1 {
-                prices.push(pair)
-            } else {
-                stocks.push(pair)
-            }
+        let mut shelves = Vec::with_capacity(wanted.len());
+        self.wire.query(&self.text, &mut |_, row| {
+            let [prod_id, price_cents, in_stock] = numbers(row)?;
+            shelves.push(Shelf { prod_id: prod_id as i32, price_cents, in_stock: in_stock as i32 });
             Ok(())
         })?;
-        let same = prices.len() == stocks.len();
-        let both =
-            prices.into_iter().zip(stocks).filter(|((product, _), (shelf, _))| same && product == shelf);
-        Ok(both
-            .map(|((prod_id, price_cents), (_, in_stock))| Shelf {
-                prod_id: prod_id as i32,
-                price_cents,
-                in_stock: in_stock as i32,
-            })
-            .collect())
+        Ok(shelves)
     }
 
     fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, mysql::Error> {

@@ -20,20 +20,15 @@ fn write_list(
     Ok(())
 }
 
-/// Begins the transaction, reads the prices and locks the stocks. The index is forced: on a small table the server would
-/// rather read every row, and lock it.
+/// Begins the transaction, reads the prices and locks the stocks: a row of product, price in hundredths and stock for each
+/// product that has both. The index is forced: on a small table the server would rather read every row, and lock it.
 pub(crate) fn write_look(out: &mut String, wanted: &[Item]) -> fmt::Result {
-    let ids =
-        |out: &mut String| write_list(out, wanted, ", ", |out, _, item| write!(out, "{}", item.prod_id));
     out.push_str(
-        "START TRANSACTION; SELECT prod_id, CAST(price * 100 AS SIGNED) FROM products WHERE prod_id IN (",
+        "START TRANSACTION; SELECT prod_id, (SELECT CAST(p.price * 100 AS SIGNED) FROM products p \
+         WHERE p.prod_id = i.prod_id) AS cents, quan_in_stock FROM inventory i FORCE INDEX (PRIMARY) WHERE prod_id IN (",
     );
-    ids(out)?;
-    out.push_str(
-        ") ORDER BY prod_id; SELECT prod_id, quan_in_stock FROM inventory FORCE INDEX (PRIMARY) WHERE prod_id IN (",
-    );
-    ids(out)?;
-    out.push_str(") ORDER BY prod_id FOR UPDATE");
+    write_list(out, wanted, ", ", |out, _, item| write!(out, "{}", item.prod_id))?;
+    out.push_str(") HAVING cents IS NOT NULL ORDER BY prod_id FOR UPDATE");
     Ok(())
 }
 

@@ -340,10 +340,14 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The two whole numbers of a row of texts.
-pub(crate) fn two_numbers(row: &[u8]) -> Result<(i64, i64), mysql::Error> {
+/// The first whole numbers of a row of texts.
+pub(crate) fn numbers<const N: usize>(row: &[u8]) -> Result<[i64; N], mysql::Error> {
     let mut row = Bytes(row);
-    Ok((row.text_number()?, row.text_number()?))
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        *number = row.text_number()?;
+    }
+    Ok(numbers)
 }
 
 /// Where the first column stands in the rows of a prepared statement, if it is a whole number.
@@ -483,11 +487,11 @@ mod tests {
                 tell(&server, &three_answers(), piece);
                 let mut rows = Vec::new();
                 let told = wire.query("three", &mut |answer, row| {
-                    rows.push((answer, two_numbers(row)?));
+                    rows.push((answer, numbers::<2>(row)?));
                     Ok(())
                 });
                 assert_eq!(told.unwrap(), Done { rows: 2, insert_id: 9 });
-                assert_eq!(rows, [(1, (7, -12)), (1, (8, 4_000_000_000))]);
+                assert_eq!(rows, [(1, [7, -12]), (1, [8, 4_000_000_000])]);
                 assert_eq!(heard(&server), b"\x06\0\0\0\x03three");
             }
         }
@@ -548,7 +552,7 @@ mod tests {
                 &[table(&[row, texts(&["1", "2"])], MORE_ANSWERS), vec![done(3, LAST)]].concat(),
                 100,
             );
-            let outcome = wire.query("odd", &mut |_, row| two_numbers(row).map(drop));
+            let outcome = wire.query("odd", &mut |_, row| numbers::<2>(row).map(drop));
             assert!(matches!(outcome, Err(mysql::Error::FromValueError(_))), "{outcome:?}");
             tell(&server, &[done(4, LAST)], 100);
             assert_eq!(ask(&mut wire).unwrap().insert_id, 4);
