@@ -21,16 +21,15 @@ role = "web"
 [[load]]
 name = "web"
 guest = "web"
-rate = "4000/s"
-connections = 16
+rate = "30000/s"
+connections = 32
 [load.web]
 files = [{ size = "1KiB", weight = 1 }]
 [ladder]
 tiles = [1]
 [measure]
 warmup = "1s"
-length = "1s"
-repeats = 8
+length = "2s"
 "#;
 
 /// The measure in which the planted difference is made.
@@ -58,6 +57,8 @@ fn compare(bench: &Bench, b_bytes: f64, seed: usize) -> Result<Value> {
         "--json",
         "--seed",
         &seed.to_string(),
+        "--set",
+        "measure.repeats=16",
     ]);
     command.arg("--output").arg(&record);
     let told = json_of(command.args(["--a", &files(NEAR_BYTES), "--b", &files(b_bytes)]))?;
