@@ -83,7 +83,7 @@ fn run_on(
             if let Err(source) = started {
                 // Those that work already are waited for, and would work to the end of the load.
                 stop.ask();
-                return Err(LoadError::Kernel { doing: "start a thread", source });
+                return Err(LoadError::NoThread(source));
             }
         }
         drop(tell);
@@ -342,7 +342,9 @@ mod tests {
             done.send((result, started.get())).unwrap();
         });
         let (result, started) = is_done.recv_timeout(Duration::from_secs(60)).expect("it ends at once");
-        assert!(matches!(result, Err(LoadError::Kernel { doing: "start a thread", .. })), "{result:?}");
+        let error = result.unwrap_err();
+        assert!(matches!(error, LoadError::NoThread(_)), "{error:?}");
+        assert!(error.remedy().contains("`ulimit -u`"), "open files are not what it lacks: {}", error.remedy());
         assert_eq!(started, 2);
     }
 

@@ -43,6 +43,9 @@ pub enum LoadError {
         #[source]
         source: io::Error,
     },
+    /// The kernel refused a thread for a sender.
+    #[error("a sender could not start a thread")]
+    NoThread(#[source] io::Error),
     /// Our bug.
     #[error("a sender ended without a report")]
     SenderLost,
@@ -68,6 +71,9 @@ impl LoadError {
             }
             Self::Kernel { .. } => {
                 "raise the limit of open files (`ulimit -n`); Linux 5.11 or newer is needed"
+            }
+            Self::NoThread(_) => {
+                "raise the limit of processes and threads (`ulimit -u`, `pids.max` of the control group), or free memory"
             }
             Self::SenderLost => "report this as a bug of Tilemark, with the output above",
             Self::BadHistogram { .. } => "use the same version of Tilemark at both ends",

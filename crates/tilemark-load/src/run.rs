@@ -126,7 +126,7 @@ impl<'a> Load<'a> {
                 thread::Builder::new()
                     .name(format!("load-{index}"))
                     .spawn_scoped(scope, move || worker.work(self.stop, links))
-                    .map_err(|source| LoadError::Kernel { doing: "start a thread", source })?;
+                    .map_err(LoadError::NoThread)?;
             }
             drop(tell);
             self.listen(&told, &to_workers, events)
