@@ -65,8 +65,10 @@ fn program() -> PathBuf {
 impl Lab {
     /// `xtask lab -- COMMAND`, not yet started.
     fn command(&self, command: &[&str]) -> Command {
-        let mut lab = Command::new(XTASK);
-        lab.args(["lab", "--program"]).arg(program()).arg("--").args(command).stdin(Stdio::null());
+        // What ignores Ctrl-C (`nohup`, a script's `&`) hands that on to the tests, and they to the lab.
+        let mut lab = Command::new("/usr/bin/env");
+        lab.args(["--default-signal=INT", XTASK, "lab", "--program"]).arg(program());
+        lab.arg("--").args(command).stdin(Stdio::null());
         self.surround(&mut lab);
         lab
     }

@@ -7,7 +7,7 @@
 mod common;
 
 use common::{
-    TILEMARK,
+    hears_ctrl_c,
     real::{Process, Real, keeper_of, kills, moments},
 };
 use hdrhistogram::{
@@ -23,7 +23,7 @@ use std::{
     collections::BTreeSet,
     fs,
     os::unix::process::ExitStatusExt,
-    process::{Command, Stdio},
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
@@ -349,7 +349,7 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     assert_eq!(says(&["exec", "tile-009-idle", "true"]).code, Some(2));
 
     // A program that goes on and on holds up neither those who ask something else nor the end.
-    let mut client = Command::new(TILEMARK);
+    let mut client = hears_ctrl_c();
     client.args(["guests", "exec", name(0), "--", "sleep", "1000"]);
     client.env("TILEMARK_HOME", real.home.path()).stdin(Stdio::null()).stdout(Stdio::null());
     let mut client = client.spawn().unwrap();

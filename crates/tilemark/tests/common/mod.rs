@@ -74,6 +74,14 @@ impl Said {
     }
 }
 
+/// The program, deaf to Ctrl-C no more: what ignores it (`nohup`, a script's `&`) hands that on to the tests, and they to
+/// every program that does not listen for it.
+pub fn hears_ctrl_c() -> std::process::Command {
+    let mut command = std::process::Command::new("env");
+    command.args(["--default-signal=INT", TILEMARK]);
+    command
+}
+
 /// Says why a test cannot be; in CI that is a failure.
 #[track_caller]
 pub fn skipped(why: &str) {
