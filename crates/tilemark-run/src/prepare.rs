@@ -90,6 +90,13 @@ pub fn facts(probe: Probe) -> HostFacts {
 
 /// Reads scenario and host and resolves.
 pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
+    if asked.twin && asked.on == Some(Backend::Native) {
+        return Err(Failure::told(
+            FailureCode::BadInput,
+            "`--twin` beside `--on native`: a native run is the twin, and has none of its own",
+            "leave out `--twin`, or measure guests beside it with `--on kvm`",
+        ));
+    }
     let scenario_text = text_of(&asked.scenario)?;
     let draft = Draft::from_toml(&scenario_text, &asked.scenario).map_err(bad_input)?;
     let needs_probe = asked.on.is_none() || asked.on == Some(Backend::Kvm);
@@ -99,7 +106,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     };
     let backend = choose(asked.on, &facts)?;
     let mut backends = vec![backend];
-    if asked.twin && backend != Backend::Native {
+    if asked.twin {
         backends.push(Backend::Native);
     }
     let mut settings = asked.settings.clone();

@@ -104,6 +104,20 @@ fn a_flag_error_as_json_says_which() {
     }
 }
 
+#[test]
+fn a_native_run_is_not_asked_for_a_twin() {
+    let home = Home::new();
+    let native = ["web", "--on", "native", "--twin", "--offline"];
+    let message = "`--twin` beside `--on native`";
+    let remedy = "leave out `--twin`";
+    let arguments = [&["plan"], &native[..4]].concat();
+    refused(&home, &Refused { arguments: &arguments, code: 2, message, remedy });
+    if is_root() {
+        let arguments = [&["run"], &native[..]].concat();
+        refused(&home, &Refused { arguments: &arguments, code: 2, message, remedy });
+    }
+}
+
 /// `git bisect run` takes 1 to 124 for "bad".
 #[test]
 fn what_is_no_verdict_ends_with_125() {
