@@ -4,7 +4,8 @@
 //! no template of this kind -> a native twin makes and loads it on blank disks, ends it in order -> its disks are kept
 //! before each repeat: every guest's disks are cloned from the template by reflink; they go with the guest
 //! ```
-//! Templates stay in the disk store of the cache. One twin makes them, whatever the backend: the bytes are the same.
+//! Templates stay in the disk store of the cache. One twin makes them, whatever the backend: the bytes are the same. Disks
+//! of guests go with them; what a run that was killed left is removed by the next run that needs the store, or by `recover`.
 
 use crate::{
     image_job::image_failed,
@@ -14,16 +15,19 @@ use crate::{
 };
 use std::{
     fs,
+    io,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Reply, Request, Service};
 use tilemark_guests::{Backend, Expected, NativeBackend, StartMode, disk_file_name, make_ready};
-use tilemark_image::disk_store::DiskStore;
+use tilemark_image::{ImageError, disk_store::DiskStore};
 use tilemark_plan::{
     plan::{GuestPlan, MacAddress, Point, guest_address},
     scenario::{DiskMedium, Role},
 };
+use tilemark_sys::namespace::own_mounts;
 
 /// Room in the disk store; only what disks hold is taken from the host.
 const STORE_BYTES: u64 = 256 << 30;
@@ -39,6 +43,53 @@ pub(crate) fn store_file(cache: &Path) -> PathBuf {
     cache.join("disks.xfs")
 }
 
+/// Removes from the cache's disk store what runs left there that were killed, and names it. Nothing where somebody has the
+/// store, and in a cache that cannot be written: no run could leave anything there.
+pub(crate) fn remove_left(cache: &Path) -> Result<Vec<String>, Failure> {
+    let file = store_file(cache);
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let removed = thread::scope(|scope| {
+        let remover = scope.spawn(|| {
+            own_mounts().map_err(|error| Failure {
+                code: FailureCode::HostUnfit,
+                message: format!("cannot mount the disk store {} for itself alone", file.display()),
+                causes: vec![error.to_string()],
+                remedy: "check that root may make mount namespaces here".to_owned(),
+            })?;
+            // Over the cache, as this thread alone sees it: no folder is made that could be left.
+            match DiskStore::open(&file, cache, STORE_BYTES) {
+                Err(ImageError::StoreBusy { .. }) => Ok(Vec::new()),
+                Err(ImageError::Io { source, .. }) if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                    Ok(Vec::new())
+                }
+                opened => remove_left_in(&opened.map_err(image_failed)?),
+            }
+        });
+        remover.join()
+    });
+    removed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Nobody else has this store: what no run leaves that ends by itself was left by one that was killed.
+fn remove_left_in(store: &DiskStore) -> Result<Vec<String>, Failure> {
+    let disks = store.disks().map_err(image_failed)?;
+    let left: Vec<String> = disks.iter().filter(|name| is_left(name, &disks)).cloned().collect();
+    left.iter().try_for_each(|name| store.remove_disk(name)).map_err(image_failed)?;
+    Ok(left)
+}
+
+/// Whether a disk is a guest's, or of a template that was not finished: a template's first disk is kept last.
+fn is_left(name: &str, disks: &[String]) -> bool {
+    let of_template = name.strip_prefix(TEMPLATE).and_then(|_| name.rsplit_once('-'));
+    of_template.is_none_or(|(template, _)| !disks.contains(&template_disk(template, 0)))
+}
+
+fn template_disk(template: &str, index: usize) -> String {
+    format!("{template}-{index}.disk")
+}
+
 /// The disk store, mounted where guests' disks are made.
 pub(crate) struct DatabaseDisks {
     store: DiskStore,
@@ -50,12 +101,7 @@ impl DatabaseDisks {
     pub(crate) fn open(cache: &Path, folder: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(cache).map_err(crate::measure::state_failed)?;
         let store = DiskStore::open(&store_file(cache), folder, STORE_BYTES).map_err(image_failed)?;
-        // Nobody else has it: what is no template was left by a run that was killed.
-        for name in store.disks().map_err(image_failed)? {
-            if !name.starts_with(TEMPLATE) {
-                store.remove_disk(&name).map_err(image_failed)?;
-            }
-        }
+        remove_left_in(&store)?;
         Ok(Self { store, folder: folder.to_owned() })
     }
 
@@ -201,7 +247,7 @@ impl Template {
     }
 
     fn disk(&self, index: usize) -> String {
-        format!("{}-{index}.disk", self.name)
+        template_disk(&self.name, index)
     }
 
     /// Whether all disks are there with their whole length.
@@ -222,5 +268,53 @@ impl Template {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    /// What three runs left that were killed: one with a guest, one that made a template, one that kept a template's disks.
+    const LEFT: [&str; 3] =
+        ["database-template-postgresql-9-half-made-1.disk", "template-maker-1.disk", "tile-001-db-0.disk"];
+    const TEMPLATE_DISKS: [&str; 2] =
+        ["database-template-mariadb-9-like-made-0.disk", "database-template-mariadb-9-like-made-1.disk"];
+    /// As small as a store may be.
+    const SMALL: u64 = 0;
+
+    #[test]
+    fn what_killed_runs_left_in_the_store_goes_and_whole_templates_stay() {
+        if !rustix::process::geteuid().is_root() {
+            return crate::skipped("mounting a disk store needs root");
+        }
+        let home = tempfile::tempdir().unwrap();
+        let (cache, folder) = (home.path().join("cache"), home.path().join("disks"));
+        assert_eq!(remove_left(&cache).unwrap(), Vec::<String>::new(), "there is no store");
+        // A thread of its own: its mounts end with it.
+        let in_own_mounts = |test: &(dyn Fn() + Sync)| {
+            let thread = || {
+                own_mounts().unwrap();
+                test();
+            };
+            thread::scope(|scope| scope.spawn(thread).join().unwrap());
+        };
+        in_own_mounts(&|| {
+            let store = DiskStore::open(&store_file(&cache), &folder, SMALL).unwrap();
+            for name in LEFT.iter().chain(&TEMPLATE_DISKS) {
+                File::create(folder.join(name)).unwrap();
+            }
+            assert_eq!(remove_left(&cache).unwrap(), Vec::<String>::new(), "somebody has it");
+            assert_eq!(store.disks().unwrap().len(), LEFT.len() + TEMPLATE_DISKS.len());
+        });
+        assert_eq!(remove_left(&cache).unwrap(), LEFT);
+        assert_eq!(remove_left(&cache).unwrap(), Vec::<String>::new(), "once is enough");
+        in_own_mounts(&|| {
+            let store = DiskStore::open(&store_file(&cache), &folder, SMALL).unwrap();
+            assert_eq!(store.disks().unwrap(), TEMPLATE_DISKS);
+        });
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(home.path().to_str().unwrap()), "it was mounted where others see it");
     }
 }

@@ -1,10 +1,12 @@
-//! `recover`: removes what a run left behind whose keeper was killed.
+//! `recover`: removes what a run left behind that was killed.
 //!
 //! A keeper takes everything else with it when it dies: processes, mounts, loop devices, network devices all
 //! live in namespaces that end with it. What remains is the state folder and the control group. Only what
-//! carries a run's identity is touched, and nothing whose keeper lives.
+//! carries a run's identity is touched, and nothing whose keeper lives. Disks of guests with a database lie in the disk
+//! store of the cache and remain where the engine was ended before it could remove them, whoever ended it.
 
 use crate::{
+    database_disks,
     measure::state_failed,
     state::{StateFolder, boot_id},
     wire::{Failure, FailureCode},
@@ -19,6 +21,8 @@ pub struct Recovered {
     pub removed: Vec<String>,
     /// Left alone: their keepers live.
     pub under_way: Vec<String>,
+    /// Disks of guests that are gone, removed from the disk store.
+    pub disks: Vec<String>,
 }
 
 /// Removes what dead keepers left.
@@ -36,6 +40,7 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
     }
     // Nothing was begun in these: they are no run that anybody knows.
     StateFolder::half_made(&places.state).iter().try_for_each(remove)?;
+    recovered.disks = database_disks::remove_left(&places.cache)?;
     Ok(recovered)
 }
 
@@ -101,7 +106,11 @@ mod tests {
         let recovered = recover(&places).unwrap();
         assert_eq!(
             recovered,
-            Recovered { removed: vec!["dead".to_owned()], under_way: vec!["alive".to_owned()] }
+            Recovered {
+                removed: vec!["dead".to_owned()],
+                under_way: vec!["alive".to_owned()],
+                disks: Vec::new()
+            }
         );
         assert!(!places.state.join("dead").exists());
         assert!(places.state.join("alive").exists());

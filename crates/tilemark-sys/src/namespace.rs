@@ -3,6 +3,7 @@
 use rustix::{
     io,
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
+    thread::{UnshareFlags, unshare_unsafe},
 };
 use std::ops::BitOr;
 
@@ -37,6 +38,13 @@ impl BitOr for Namespaces {
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
+}
+
+/// Gives the calling thread mounts of its own: nobody else sees what it mounts, and all that ends with it.
+pub fn own_mounts() -> io::Result<()> {
+    // SAFETY: only a table of descriptors of its own could part a thread from what others opened, and it stays shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+    isolate_mounts()
 }
 
 /// Ends the propagation of mounts to and from outside. First step in a new mount namespace.

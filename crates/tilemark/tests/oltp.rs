@@ -146,3 +146,26 @@ fn a_database_killed_in_mid_run_makes_the_run_not_trusted_and_not_slower() {
     assert!(point.throughput.is_none(), "no figure stands in for a failure");
     assert_eq!(said.json()["verdict"]["status"], "not-trusted");
 }
+
+/// It is killed while the database's template is made, or while a guest has its clone: either leaves disks.
+#[test]
+fn disks_of_a_killed_run_are_removed_and_named_by_recover() {
+    let Some(real) = real() else { return };
+    let before = real.home.says(&["recover", "--json"]);
+    assert_eq!(before.code, Some(0), "{before:?}");
+    let mut running = real.start(&[&RUN[..], &["measure.length=60s"]].concat());
+    let under_way = running.until("a keeper", keeper_of);
+    let id = running.child.id() as i32;
+    let is_server = |process: &Process| process.name.starts_with("mariadb");
+    running.until("a server", |_| Process::descendants(id).iter().any(is_server).then_some(()));
+    let processes = Process::descendants(id);
+    running.signal(Signal::KILL);
+    running.child.wait().unwrap();
+    real.all_gone(&processes, under_way.cgroup.as_slice());
+    let recovered = real.home.says(&["recover", "--json"]).json();
+    let disks: Vec<&str> =
+        recovered["disks"].as_array().unwrap().iter().map(|disk| disk.as_str().unwrap()).collect();
+    let of_guests = ["template-maker-0.disk", "tile-001-db-0.disk"];
+    assert!(of_guests.iter().any(|disk| disks.contains(disk)), "{recovered}");
+    assert_eq!(real.home.says(&["recover"]).out, "Nothing was left behind.\n");
+}

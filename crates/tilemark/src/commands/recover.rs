@@ -22,10 +22,14 @@ pub(crate) fn recover(json: bool) -> ExitCode {
 
 fn described(recovered: &Recovered) -> String {
     let mut lines = Vec::new();
-    if recovered.removed.is_empty() {
+    if recovered.removed.is_empty() && recovered.disks.is_empty() {
         lines.push("Nothing was left behind.".to_owned());
     }
     lines.extend(recovered.removed.iter().map(|name| format!("Removed what {name} had left.")));
+    if !recovered.disks.is_empty() {
+        let disks = recovered.disks.join(", ");
+        lines.push(format!("Removed from the disk store what a killed run had left: {disks}."));
+    }
     lines.extend(recovered.under_way.iter().map(|name| format!("{name} is under way and was left alone.")));
     lines.join("\n")
 }
