@@ -69,7 +69,7 @@ pub enum StreamWork {
 /// What a load process tells while it works.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum LoadEvent {
-    /// All connections stand; the schedule begins now.
+    /// All connections stand, and whatever else it needs; the schedule begins when it is told to.
     Started(Sender),
     /// One second of one stream. Seconds count from the start of the measurement; warm-up is not told.
     Second(StreamSecond),

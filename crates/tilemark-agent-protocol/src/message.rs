@@ -26,8 +26,11 @@ pub enum Request {
     StartService(Service),
     /// End the service and wait until it is gone.
     StopService,
-    /// Work from inside: the disk load. Progress comes as events, the last is `Done` or `Failed`.
-    StartLoad(Box<LoadJob>),
+    /// Make ready to send load, or to work from inside. Progress comes as events: `Started` when all stands that it needs,
+    /// the last is `Done` or `Failed`.
+    PrepareLoad(Box<LoadJob>),
+    /// The load begins now, or as soon as all stands that it needs. There is no reply.
+    BeginLoad,
     /// End the load at once; what was measured up to now is still reported.
     StopLoad,
     /// Write so many bytes of memory, as a clone must before it counts as loaded.

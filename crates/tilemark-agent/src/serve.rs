@@ -129,7 +129,11 @@ impl Agent {
                 self.load.iter().for_each(RunningLoad::stop);
                 return Next::Request;
             }
-            Ok(Request::StartLoad(job)) if !self.is_loading() => match self.start_load(*job) {
+            Ok(Request::BeginLoad) => {
+                self.load.iter().for_each(RunningLoad::begin);
+                return Next::Request;
+            }
+            Ok(Request::PrepareLoad(job)) if !self.is_loading() => match self.prepare_load(*job) {
                 Ok(()) => return Next::Request,
                 Err(error) => failed(&error),
             },
@@ -147,10 +151,10 @@ impl Agent {
         self.load.as_ref().is_some_and(|load| !load.is_over())
     }
 
-    fn start_load(&mut self, job: LoadJob) -> Result<(), AgentError> {
+    fn prepare_load(&mut self, job: LoadJob) -> Result<(), AgentError> {
         let answers = self.answers.clone();
-        let started = RunningLoad::start(job, move |event| answers.send(&Reply::Load(event)));
-        self.load = Some(started.map_err(step("start the load"))?);
+        let prepared = RunningLoad::prepare(job, move |event| answers.send(&Reply::Load(event)));
+        self.load = Some(prepared.map_err(step("start the load"))?);
         Ok(())
     }
 
@@ -169,9 +173,9 @@ impl Agent {
                 return Ok(Reply::Serving { port: self.services.start(&service)? });
             }
             Request::StopService => self.services.stop()?,
-            Request::StartLoad(_) => return Err(AgentError::Refused("a load runs already")),
+            Request::PrepareLoad(_) => return Err(AgentError::Refused("a load runs already")),
             // None runs, or it would have been told to end.
-            Request::StopLoad => {}
+            Request::StopLoad | Request::BeginLoad => {}
             Request::TouchMemory(size) => memory::touch(size)?,
             Request::Random(count) => return Ok(Reply::Random(random(count)?)),
             Request::Describe => {

@@ -12,7 +12,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tilemark_agent_protocol::{Description, Identity, LoadEvent, Reply, Request, Service, SessionError};
+use tilemark_agent_protocol::{
+    Description, Identity, LoadEvent, Reply, Request, Sender, Service, SessionError,
+};
 use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_units::Bytes;
 
@@ -326,7 +328,11 @@ fn reply_of(guest: &mut FakeGuest, request: &Request, fault: Option<&Fault>) -> 
             remedy: "read the guest's console".to_owned(),
         },
         Request::StartService(_) => Reply::Serving { port: FAKE_PORT },
-        Request::StartLoad(_) => Reply::Load(LoadEvent::Done(Vec::new())),
+        Request::PrepareLoad(_) => {
+            let sender = Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false };
+            Reply::Load(LoadEvent::Started(sender))
+        }
+        Request::BeginLoad => Reply::Load(LoadEvent::Done(Vec::new())),
         Request::Random(count) => {
             let identity = guest.identity.as_ref();
             let seed =

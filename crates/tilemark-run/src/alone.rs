@@ -109,7 +109,8 @@ pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> 
         requests_max: 0,
     };
     let mut process = AgentProcess::start(program.agent).map_err(crate::world::load_failed)?;
-    process.begin(&job)?;
+    process.prepare(&job)?;
+    process.begin()?;
     let stop = process.stopper().map_err(crate::world::load_failed)?;
     let (going_on, over) = mpsc::channel();
     let (told, end) = thread::scope(|scope| {

@@ -1,4 +1,9 @@
 //! One measurement: loads from outside and inside at the same time, the host watched meanwhile.
+//!
+//! ```text
+//! every load is told to prepare -> connects, makes its tables -> says that all stands -> is held
+//! the last one stands -> all are told to begin: their warm-ups and seconds, and the host's, are the same
+//! ```
 
 use crate::{
     disk_check::{DiskCounts, HostCount},
@@ -8,6 +13,7 @@ use crate::{
     wire::{Failure, FailureCode},
 };
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread::{self, Scope},
@@ -20,8 +26,10 @@ use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
 
 /// The process that sends load from outside. It ends when it is dropped.
 pub(crate) trait LoadProcess: Send {
-    /// Begins.
-    fn begin(&mut self, job: &LoadJob) -> Result<(), Failure>;
+    /// Has it make ready; it tells `Started` when all stands.
+    fn prepare(&mut self, job: &LoadJob) -> Result<(), Failure>;
+    /// What was prepared begins, at once or as soon as all stands.
+    fn begin(&mut self) -> Result<(), Failure>;
     /// The next thing that it tells, at most so late.
     fn next(&mut self, within: Duration) -> Result<LoadEvent, Failure>;
     /// Its process.
@@ -93,6 +101,50 @@ pub(crate) struct Driven {
 /// After its measurement a load may take so long to hear the last answers and to tell its totals.
 const AFTERWARDS: Duration = Duration::from_secs(60);
 
+/// Which load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    /// All that is sent from outside.
+    Outside,
+    /// The one inside that has this place in the point's list.
+    Inside(u32),
+}
+
+/// Where loads that stand wait for the others.
+#[derive(Default)]
+struct StartLine {
+    /// Of which nothing was heard yet: the first thing that a load tells is that it stands.
+    awaited: BTreeSet<Whose>,
+    /// Ends of channels that nothing is sent over: they close, and that is heard by all at once.
+    held: Vec<Sender<()>>,
+}
+
+impl StartLine {
+    /// One more load. It begins when this channel closes.
+    fn comes(&mut self, whose: Whose) -> Receiver<()> {
+        let (held, begins) = mpsc::channel();
+        self.awaited.insert(whose);
+        self.held.push(held);
+        begins
+    }
+
+    fn hears(&mut self, heard: &Heard) {
+        match heard {
+            Heard::Outside(_) => self.awaited.remove(&Whose::Outside),
+            Heard::Inside(place, _) => self.awaited.remove(&Whose::Inside(*place)),
+            Heard::Watched(_) | Heard::Ended(_) => false,
+        };
+    }
+
+    fn all_stand(&self) -> bool {
+        self.awaited.is_empty()
+    }
+
+    fn begin(&mut self) {
+        self.held.clear();
+    }
+}
+
 enum Heard {
     Outside(LoadEvent),
     Inside(u32, LoadEvent),
@@ -115,23 +167,17 @@ pub(crate) fn drive(
     let (going_on, over) = mpsc::channel();
     let disks = DiskCounts::of(measurement.backend, point, &ids);
     let driven = thread::scope(|scope| {
-        let outside = services::outside_job(measurement.plan, point, &ports);
-        let (has_outside, mut under_way) = (outside.is_some(), 0);
-        // Loads inside begin with the one outside, once that stands: it may take a second to connect to many guests,
-        // and all shall measure at the same time.
-        let (mut waiting, to_inside) = (Some(&mut *guests), sender.clone());
-        if let Some(job) = outside {
-            under_way += 1;
-            let sender = sender.clone();
+        let mut line = StartLine::default();
+        if let Some(job) = services::outside_job(measurement.plan, point, &ports) {
+            let (sender, begins) = (sender.clone(), line.comes(Whose::Outside));
             // Nobody listens only when everything has failed already; so everywhere below.
             scope.spawn(move || {
-                let ended = outside_load(load, &job, within, &sender);
+                let ended = outside_load(load, &job, within, &begins, &sender);
                 let _ = sender.send(Heard::Ended(ended));
             });
         }
-        if let Some(guests) = waiting.take_if(|_| !has_outside) {
-            under_way += inside_loads(scope, point, guests, within, &to_inside);
-        }
+        inside_loads(scope, point, guests, within, &mut line, &sender);
+        let under_way = line.awaited.len();
         let (ids, disks) = (&ids, &disks);
         let watch_from_now = move || {
             let times = measurement.times_from(Instant::now());
@@ -147,7 +193,7 @@ pub(crate) fn drive(
         };
         let mut course = Course { under_way, is_loaded: under_way > 0, ..Course::default() };
         let mut watching = Some(watch_from_now);
-        if course.under_way == 0 {
+        if line.all_stand() {
             course.begin_watching(&mut watching);
         }
         let mut going_on = Some(going_on);
@@ -157,24 +203,20 @@ pub(crate) fn drive(
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            // What runs inside may have to prepare first, too.
-            let begins = match &heard {
-                Some(Heard::Outside(LoadEvent::Started(_))) => true,
-                Some(Heard::Inside(_, LoadEvent::Started(_))) => !has_outside,
-                _ => false,
-            };
-            if begins {
-                if let Some(guests) = waiting.take() {
-                    course.under_way += inside_loads(scope, point, guests, within, &to_inside);
-                }
+            if let Some(heard) = heard {
+                line.hears(&heard);
+                course.note(heard);
+            }
+            if line.all_stand() {
+                line.begin();
                 course.begin_watching(&mut watching);
             }
-            heard.into_iter().for_each(|heard| course.note(heard));
             if course.watches_for_nobody(within - AFTERWARDS) {
                 going_on = None;
             }
             if going_on.is_some() && course.shall_end(measurement.wishes) {
-                (going_on, watching, waiting) = (None, None, None);
+                (going_on, watching) = (None, None);
+                line.begin();
                 end_all(&*end_load, measurement.backend, ids);
             }
         }
@@ -294,9 +336,10 @@ fn outside_load(
     load: &mut dyn LoadProcess,
     job: &LoadJob,
     within: Duration,
+    begins: &Receiver<()>,
     sender: &Sender<Heard>,
 ) -> Result<(), Failure> {
-    load.begin(job)?;
+    load.prepare(job)?;
     loop {
         match load.next(within)? {
             LoadEvent::Failed { message, remedy } => {
@@ -307,8 +350,14 @@ fn outside_load(
                 ));
             }
             event => {
+                let stands = matches!(event, LoadEvent::Started(_));
                 let last = matches!(event, LoadEvent::Done(_));
                 let _ = sender.send(Heard::Outside(event));
+                if stands {
+                    // Closed, it lets go.
+                    let _ = begins.recv();
+                    load.begin()?;
+                }
                 if last {
                     return Ok(());
                 }
@@ -317,28 +366,26 @@ fn outside_load(
     }
 }
 
-/// Starts the loads that run inside their guests, and says how many.
+/// Prepares the loads that run inside their guests.
 fn inside_loads<'scope>(
     scope: &'scope Scope<'scope, '_>,
     point: &'scope Point,
     guests: &'scope mut [ReadyGuest],
     within: Duration,
+    line: &mut StartLine,
     sender: &Sender<Heard>,
-) -> usize {
+) {
     let mut sessions: Vec<Option<&mut AgentSession>> =
         guests.iter_mut().map(|guest| Some(&mut guest.session)).collect();
-    let mut begun = 0;
     for (place, load) in (0..).zip(&point.loads) {
         let Some(job) = services::inside_job(point, load) else { continue };
         let Some(session) = sessions[load.guest as usize].take() else { continue };
-        begun += 1;
-        let sender = sender.clone();
+        let (sender, begins) = (sender.clone(), line.comes(Whose::Inside(place)));
         scope.spawn(move || {
-            let ended = inside_load(session, place, job, within, &sender);
+            let ended = inside_load(session, place, job, within, &begins, &sender);
             let _ = sender.send(Heard::Ended(ended));
         });
     }
-    begun
 }
 
 fn inside_load(
@@ -346,9 +393,10 @@ fn inside_load(
     place: u32,
     job: LoadJob,
     within: Duration,
+    begins: &Receiver<()>,
     sender: &Sender<Heard>,
 ) -> Result<(), Failure> {
-    session.send(&Request::StartLoad(Box::new(job))).map_err(crate::pipeline::guest_failed)?;
+    session.send(&Request::PrepareLoad(Box::new(job))).map_err(crate::pipeline::guest_failed)?;
     loop {
         match session.receive(within).map_err(crate::pipeline::guest_failed)? {
             Reply::Load(LoadEvent::Failed { message, remedy }) => {
@@ -359,8 +407,14 @@ fn inside_load(
                 ));
             }
             Reply::Load(event) => {
+                let stands = matches!(event, LoadEvent::Started(_));
                 let last = matches!(event, LoadEvent::Done(_));
                 let _ = sender.send(Heard::Inside(place, event));
+                if stands {
+                    // Closed, it lets go.
+                    let _ = begins.recv();
+                    session.send(&Request::BeginLoad).map_err(crate::pipeline::guest_failed)?;
+                }
                 if last {
                     return Ok(());
                 }

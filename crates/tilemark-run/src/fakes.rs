@@ -332,8 +332,12 @@ struct FakeLoad {
 }
 
 impl LoadProcess for FakeLoad {
-    fn begin(&mut self, job: &LoadJob) -> Result<(), Failure> {
+    fn prepare(&mut self, job: &LoadJob) -> Result<(), Failure> {
         self.acts = (self.script)(job, self.pass).into();
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 

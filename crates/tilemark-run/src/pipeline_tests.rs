@@ -13,10 +13,11 @@ use std::{
     fs,
     path::Path,
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
-use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond};
-use tilemark_guests::fake::{FakeBackend, Fault};
+use tilemark_agent_protocol::{Counts, LoadEvent, Request as AgentRequest, StreamSecond};
+use tilemark_guests::fake::{Asked, FakeBackend, Fault};
 use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
     expect,
@@ -252,6 +253,35 @@ fn a_load_inside_that_fails_ends_the_load_outside_too() {
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
     assert!(ran.failure().message.starts_with("guest `tile-001-disk` ended"), "{:?}", ran.failure());
     kept_all_before(&ran, &world, 0);
+}
+
+#[test]
+fn no_load_begins_before_the_last_one_stands() {
+    let guests = Guests::of(FakeBackend::new(Backend::Native));
+    let world = FakeWorld::new({
+        let guests = guests.clone();
+        move |job, pass| {
+            let mut acts = answered(job, 5);
+            let fake = Arc::clone(&guests.fake);
+            let is_asked = move |wanted: fn(&Asked) -> bool| fake.requests().iter().any(wanted);
+            let inside_stands_and_waits = move || {
+                while !is_asked(|asked| matches!(asked.request, AgentRequest::PrepareLoad(_))) {
+                    thread::yield_now();
+                }
+                // One that did not wait would have begun by now.
+                thread::sleep(Duration::from_millis(100));
+                assert!(!is_asked(|asked| asked.request == AgentRequest::BeginLoad), "the one outside is not ready");
+            };
+            // Later ones have the same fake, which remembers the first.
+            if pass == 0 {
+                acts.insert(0, Act::Meanwhile(Box::new(inside_stands_and_waits)));
+            }
+            acts
+        }
+    });
+    let ran = run(&plan_with_disk(), &world.with(guests.clone()), &wishes());
+    ran.outcome.as_ref().unwrap();
+    assert!(guests.fake.requests().iter().any(|asked| asked.request == AgentRequest::BeginLoad));
 }
 
 #[test]

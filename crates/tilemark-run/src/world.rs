@@ -303,9 +303,13 @@ impl AgentProcess {
 }
 
 impl LoadProcess for AgentProcess {
-    fn begin(&mut self, job: &LoadJob) -> Result<(), Failure> {
-        let sent = self.session.send(&Request::StartLoad(Box::new(job.clone())));
+    fn prepare(&mut self, job: &LoadJob) -> Result<(), Failure> {
+        let sent = self.session.send(&Request::PrepareLoad(Box::new(job.clone())));
         sent.map_err(|error| load_failed(io::Error::other(error)))
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        self.session.send(&Request::BeginLoad).map_err(|error| load_failed(io::Error::other(error)))
     }
 
     fn next(&mut self, within: Duration) -> Result<LoadEvent, Failure> {

@@ -70,7 +70,7 @@ pub(super) fn perform(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEve
 /// until all others stand too, so that their schedules, warm-ups and seconds begin together.
 fn perform_mix(parts: &[(Engine, LoadJob)], stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
     let (sender, told) = mpsc::channel();
-    let gate = StartGate::of(parts.len(), stop);
+    let gate = StartGate::of(parts.len() + 1, stop);
     thread::scope(|scope| {
         for (number, (engine, part)) in parts.iter().enumerate() {
             let (sender, gate) = (sender.clone(), &gate);
@@ -88,12 +88,20 @@ fn perform_mix(parts: &[(Engine, LoadJob)], stop: &Stop, events: &mut dyn FnMut(
             });
         }
         drop(sender);
+        // Whoever listens may have the load wait, and all engines wait with it.
+        let mut listener = Some(gate.comer(parts.len()));
         let mut mix = Mix::of(parts.len());
         for (number, event) in told {
             if matches!(event, LoadEvent::Failed { .. }) {
                 stop.ask();
             }
-            mix.take(number, event).into_iter().for_each(&mut *events);
+            for event in mix.take(number, event) {
+                let all_stand = matches!(event, LoadEvent::Started(_));
+                events(event);
+                if all_stand {
+                    drop(listener.take());
+                }
+            }
         }
         events(mix.end());
     });

@@ -6,6 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
     thread::{self, JoinHandle},
 };
@@ -15,32 +16,46 @@ use tilemark_load::Stop;
 /// A load that runs beside a conversation. Dropping it ends the load and waits for its end.
 pub(crate) struct RunningLoad {
     stop: Arc<Stop>,
+    begin: mpsc::Sender<()>,
     thread: Option<JoinHandle<()>>,
     over: Arc<AtomicBool>,
 }
 
 impl RunningLoad {
-    /// Starts it. `send` gets each event, made to fit a frame, from the load's thread.
-    pub(crate) fn start(job: LoadJob, mut send: impl FnMut(LoadEvent) + Send + 'static) -> io::Result<Self> {
+    /// Prepares it: it waits for its beginning when it has told that all stands. `send` gets each event, made to fit a
+    /// frame, from the load's thread.
+    pub(crate) fn prepare(job: LoadJob, mut send: impl FnMut(LoadEvent) + Send + 'static) -> io::Result<Self> {
         let stop = Arc::new(Stop::new()?);
         let its_stop = Arc::clone(&stop);
         let over = Arc::new(AtomicBool::new(false));
         let its_over = Arc::clone(&over);
+        let (begin, begun) = mpsc::channel();
         let work = move || {
             perform(&job, &its_stop, &mut |event| {
                 // Before the host reads it: it may ask for the next load at once.
                 if matches!(event, LoadEvent::Done(_) | LoadEvent::Failed { .. }) {
                     its_over.store(true, Ordering::Release);
                 }
+                let stands = matches!(event, LoadEvent::Started(_));
                 fitted(event).into_iter().for_each(&mut send);
+                if stands {
+                    // An engine's schedule begins when this returns. Whoever could tell lives until this thread ends.
+                    let _ = begun.recv();
+                }
             });
         };
         let thread = Some(thread::Builder::new().name("load".to_owned()).spawn(work)?);
-        Ok(Self { stop, thread, over })
+        Ok(Self { stop, begin, thread, over })
+    }
+    /// Lets it begin, at once or as soon as all stands.
+    pub(crate) fn begin(&self) {
+        // One that has ended needs no beginning.
+        let _ = self.begin.send(());
     }
     /// Ends it early; its `Done` still comes.
     pub(crate) fn stop(&self) {
         self.stop.ask();
+        self.begin();
     }
     /// Whether its last event was sent, or is being sent.
     pub(crate) fn is_over(&self) -> bool {
@@ -50,7 +65,7 @@ impl RunningLoad {
 
 impl Drop for RunningLoad {
     fn drop(&mut self) {
-        self.stop.ask();
+        self.stop();
         if let Some(thread) = self.thread.take() {
             // A panic of the load was printed by its thread; the agent goes on.
             let _ = thread.join();

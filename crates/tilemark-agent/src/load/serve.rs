@@ -1,7 +1,7 @@
 //! The conversation of a load process.
 //!
-//! Over a byte stream the load process answers a hello, then [`Request::StartLoad`] with events, the last of
-//! which is `Done` or `Failed`. [`Request::StopLoad`] has no reply of its own while a load runs: its `Done`
+//! Over a byte stream the load process answers a hello, then [`Request::PrepareLoad`] with events, the last of
+//! which is `Done` or `Failed`. [`Request::BeginLoad`] has no reply. [`Request::StopLoad`] has no reply of its own while a load runs: its `Done`
 //! comes sooner. When the host hangs up, the load ends.
 
 use super::running::RunningLoad;
@@ -62,16 +62,17 @@ fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output) {
     let is_running = load.as_ref().is_some_and(|load| !load.is_over());
     match postcard::from_bytes::<Request>(body) {
         Ok(Request::Ping(number)) => output.send(&Reply::Pong(number)),
-        Ok(Request::StartLoad(_)) if is_running => failed("a load runs already", "stop it first"),
-        Ok(Request::StartLoad(job)) => {
+        Ok(Request::PrepareLoad(_)) if is_running => failed("a load runs already", "stop it first"),
+        Ok(Request::PrepareLoad(job)) => {
             let output = output.clone();
-            match RunningLoad::start(*job, move |event| output.send(&Reply::Load(event))) {
+            match RunningLoad::prepare(*job, move |event| output.send(&Reply::Load(event))) {
                 Ok(running) => *load = Some(running),
                 Err(error) => {
                     failed(&format!("the load did not start: {error}"), "free some of the host's memory")
                 }
             }
         }
+        Ok(Request::BeginLoad) => load.iter().for_each(RunningLoad::begin),
         Ok(Request::StopLoad) if is_running => load.iter().for_each(RunningLoad::stop),
         Ok(Request::StopLoad) => output.send(&Reply::Done),
         Ok(_) => failed("a load process only loads", "ask the agent in a guest"),
@@ -142,6 +143,11 @@ mod tests {
         Session::open(host, 77).unwrap()
     }
 
+    fn start(session: &mut Session<UnixStream>, job: LoadJob) {
+        session.send(&Request::PrepareLoad(Box::new(job))).unwrap();
+        session.send(&Request::BeginLoad).unwrap();
+    }
+
     fn gather(session: &mut Session<UnixStream>) -> Gathered {
         let mut gathered = Gathered::default();
         while !gathered.is_over() {
@@ -158,7 +164,7 @@ mod tests {
         let address = web_server();
         let mut session = session();
         for requests in [10, 20] {
-            session.send(&Request::StartLoad(Box::new(job(address, requests)))).unwrap();
+            start(&mut session, job(address, requests));
             let gathered = gather(&mut session);
             let bytes = requests * SIZE as u64;
             let expected = Counts { offered: requests, completed: requests, bytes, ..Counts::default() };
@@ -171,7 +177,7 @@ mod tests {
     #[test]
     fn a_stop_is_heard_while_the_load_runs_and_its_totals_still_come() {
         let mut session = session();
-        session.send(&Request::StartLoad(Box::new(job(web_server(), 0)))).unwrap();
+        start(&mut session, job(web_server(), 0));
         assert!(matches!(session.receive().unwrap(), Reply::Load(LoadEvent::Started(_))));
         session.send(&Request::StopLoad).unwrap();
         let gathered = gather(&mut session);
@@ -180,11 +186,32 @@ mod tests {
     }
 
     #[test]
+    fn a_load_that_was_prepared_stands_and_sends_nothing_before_it_is_told_to_begin() {
+        let mut session = session();
+        session.send(&Request::PrepareLoad(Box::new(job(web_server(), 10)))).unwrap();
+        assert!(matches!(session.receive().unwrap(), Reply::Load(LoadEvent::Started(_))));
+        // Ten requests take some milliseconds: one that did not wait would have ended by now.
+        thread::sleep(std::time::Duration::from_millis(200));
+        assert_eq!(session.ask(&Request::Ping(6)).unwrap(), Reply::Pong(6), "and no event before it");
+        session.send(&Request::BeginLoad).unwrap();
+        assert_eq!(gather(&mut session).counts(|id| id == 3).completed, 10);
+    }
+
+    #[test]
+    fn a_load_that_waits_for_its_beginning_can_be_stopped() {
+        let mut session = session();
+        session.send(&Request::PrepareLoad(Box::new(job(web_server(), 0)))).unwrap();
+        assert!(matches!(session.receive().unwrap(), Reply::Load(LoadEvent::Started(_))));
+        session.send(&Request::StopLoad).unwrap();
+        assert_eq!(gather(&mut session).totals.len(), 1);
+    }
+
+    #[test]
     fn a_job_that_cannot_be_done_fails_with_a_remedy() {
         let mut session = session();
         let mut job = job(web_server(), 1);
         job.streams[0].connections = 0;
-        session.send(&Request::StartLoad(Box::new(job))).unwrap();
+        start(&mut session, job);
         let failed = gather(&mut session).failed.unwrap();
         assert_eq!(failed.message, "the load has no stream with a connection");
         assert!(!failed.remedy.is_empty());

@@ -32,6 +32,8 @@ pub(super) fn run(
     let seconds = job.warmup.as_seconds() + job.length.as_seconds();
     let text = job_file(&disk.parameters, targets, seconds, stream.seed)?;
     let file = JobFile::write(&text)?;
+    // The time that fio counts begins with its process.
+    events(LoadEvent::Started(Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false }));
     let mut child = start(&file)?;
     let output = child.stdout.take().expect("it was piped");
     let errors = child.stderr.take().expect("it was piped");
@@ -40,7 +42,6 @@ pub(super) fn run(
     let said = thread::scope(|scope| {
         let said = scope.spawn(|| last_words(errors));
         scope.spawn(|| end_when_asked(stop, &is_over, child.id()));
-        events(LoadEvent::Started(Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false }));
         let read = account.read(BufReader::new(output), events);
         is_over.store(true, Ordering::Release);
         if read.is_err() {
