@@ -1,7 +1,7 @@
 //! What a messaging load must be to be done at all, said before anything starts.
 
 use crate::{
-    scenario::{Arrival, Guest, Load, LoopKind, Scenario},
+    scenario::{Arrival, Guest, Load, LoopKind, Role, Scenario},
     workload::{BrokerService, MessagingMeasure, MessagingParameters},
 };
 use tilemark_units::Bytes;
@@ -99,6 +99,17 @@ fn check_one_pair(name: &str, messaging: &MessagingParameters, say: &mut impl Fn
     }
 }
 
+/// Says of a guest that it is too small for its broker, loaded or not.
+pub(crate) fn check_guest(guest: &Guest, say: &mut impl FnMut(String, &str)) {
+    let is_foreign = guest.role == Role::Broker && guest.broker != BrokerService::Reference;
+    if is_foreign && guest.memory < FOREIGN_MEMORY {
+        let Guest { name, memory, broker, .. } = guest;
+        let remedy = format!("write `--set guest.{name}.memory=1GiB`; {FOREIGN_MEMORY} is the least");
+        let broker = broker.name();
+        say(format!("guest `{name}` has {memory} of memory, and {broker} needs {FOREIGN_MEMORY}"), &remedy);
+    }
+}
+
 fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut impl FnMut(String, &str)) {
     let (name, broker) = (&guest.name, guest.broker.name());
     match guest.broker {
@@ -107,11 +118,6 @@ fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut impl F
             say(format!("guest `{name}` ({broker}) keeps no message over a restart"), remedy);
         }
         BrokerService::Reference | BrokerService::Rabbitmq | BrokerService::QpidBrokerJ => {}
-    }
-    if guest.broker != BrokerService::Reference && guest.memory < FOREIGN_MEMORY {
-        let memory = guest.memory;
-        let remedy = format!("write `--set guest.{name}.memory=1GiB`; 512MiB is the least");
-        say(format!("guest `{name}` has {memory} of memory for {broker}"), &remedy);
     }
 }
 
@@ -154,7 +160,7 @@ mod tests {
             (schedule, "measure = \"latency\"\ntransactions = 1", "", "knows no `transactions`"),
             ("", "durable = true", "", "keeps no message over a restart"),
             ("", "durable = true", "broker = \"qpid-broker-j\"\nmemory = \"1GiB\"", "keeps no message"),
-            ("", "", "broker = \"rabbitmq\"", "256MiB of memory for rabbitmq"),
+            ("", "", "broker = \"rabbitmq\"", "has 256MiB of memory, and rabbitmq needs 512MiB"),
         ] {
             let found = said(load, messaging, guest);
             assert!(found.contains(wanted), "{messaging}: {found}");
@@ -166,5 +172,27 @@ mod tests {
             ""
         );
         assert_eq!(said("", "durable = true", "broker = \"rabbitmq\"\nmemory = \"1GiB\""), "");
+    }
+
+    #[test]
+    fn a_guest_too_small_for_its_broker_is_refused_with_and_without_a_load() {
+        let said = |guest: &str| {
+            let text = format!(
+                "schema = 1\nname = \"m\"\nabout = \"m\"\n[[guest]]\nname = \"b\"\n{guest}\n[ladder]\ntiles = [1]\n"
+            );
+            match Draft::from_toml(&text, "test").unwrap().finish() {
+                Ok(_) => String::new(),
+                Err(problems) => {
+                    problems.0.iter().map(|one| format!("{}: {}", one.message, one.remedy)).collect()
+                }
+            }
+        };
+        for broker in ["rabbitmq", "qpid-broker-j"] {
+            let small = said(&format!("role = \"broker\"\nbroker = \"{broker}\"\nmemory = \"511MiB\""));
+            assert!(small.contains(&format!("has 511MiB of memory, and {broker} needs 512MiB")), "{small}");
+            assert!(small.contains("--set guest.b.memory=1GiB"), "{small}");
+            assert_eq!(said(&format!("role = \"broker\"\nbroker = \"{broker}\"\nmemory = \"512MiB\"")), "");
+            assert_eq!(said(&format!("role = \"web\"\nbroker = \"{broker}\"")), "", "no broker runs there");
+        }
     }
 }

@@ -103,6 +103,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
             let memory = guest.memory;
             say(format!("guest `{}` has {memory} of memory", guest.name), "give it 64MiB or more");
         }
+        check_messaging::check_guest(guest, &mut say);
     }
     check_ladder(scenario, &mut say);
     check_measure(scenario, &mut say);
