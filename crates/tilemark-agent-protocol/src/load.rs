@@ -54,6 +54,8 @@ pub enum StreamWork {
         parameters: MessagingParameters,
         /// Who sends it.
         credentials: Credentials,
+        /// How long the broker may leave the load waiting before it gives up.
+        patience: Span,
     },
     /// sysbench, in the guest itself.
     Sysbench(SysbenchParameters),

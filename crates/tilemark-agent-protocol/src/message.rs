@@ -2,7 +2,7 @@
 
 use crate::load::{LoadEvent, LoadJob};
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, time::Duration};
 use tilemark_plan::{
     plan::MacAddress,
     scenario::Role,
@@ -75,6 +75,8 @@ pub struct Service {
     pub memory: Bytes,
     /// Processors that the guest has.
     pub vcpus: u32,
+    /// Whether each of its instructions is translated: what starts in seconds elsewhere needs minutes there.
+    pub is_emulated: bool,
     /// What the web service must hold, when it is one.
     pub web: Option<WebParameters>,
     /// Which broker, when it is one.
@@ -83,6 +85,20 @@ pub struct Service {
     pub store: Option<StoreParameters>,
     /// Who may use it, where a service knows users.
     pub credentials: Option<Credentials>,
+}
+
+impl Service {
+    /// How long a broker that others wrote may take until it serves its user: it starts a runtime of its own first. On a
+    /// host that is busy with other work each of these times is ten times what it takes on a quiet one.
+    pub const fn foreign_broker_within(&self) -> Duration {
+        Duration::from_secs(if self.is_emulated { 900 } else { 400 })
+    }
+
+    /// How long the host waits for the answer to [`Request::StartService`]: a little longer than the agent waits for the
+    /// service, so that the agent can say itself what is wrong.
+    pub fn answer_within(&self) -> Duration {
+        self.foreign_broker_within() + Duration::from_secs(30)
+    }
 }
 
 /// A user made for one run. It stands in no output, log or record: not even its debug form tells the password.

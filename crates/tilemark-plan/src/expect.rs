@@ -24,16 +24,24 @@ pub fn memory_of(point: &Point) -> Bytes {
 /// QEMU's own memory beside the guest's, as measured for 7.2 with one disk and one network device.
 const QEMU_OVERHEAD: Bytes = Bytes::from_mib(32);
 
+/// The translator's buffer of an emulated guest whose broker has a runtime of its own. What RabbitMQ or Broker-J runs while it
+/// starts fills it; the few MiB that other guests have would be emptied and filled again all the time.
+pub const FOREIGN_BROKER_TRANSLATION: Bytes = Bytes::from_mib(128);
+
 fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     let memory = guest.memory;
+    let qemu = match point.backend {
+        Backend::Emulated if guest.has_foreign_broker() => QEMU_OVERHEAD + FOREIGN_BROKER_TRANSLATION,
+        Backend::Emulated | Backend::Kvm | Backend::Native => QEMU_OVERHEAD,
+    };
     match (point.backend, start_of(point, guest)) {
-        // It fills what it may cache, as a twin too.
-        (Backend::Native, _) if guest.role == Role::Database => memory,
+        // They fill what they may, as twins too.
+        (Backend::Native, _) if guest.role == Role::Database || guest.has_foreign_broker() => memory,
         // A twin has no memory of its own: its services take what they need. nginx and fio stay below.
         (Backend::Native, _) => Bytes::from_mib(48).min(memory),
-        (_, Start::Boot) => memory + QEMU_OVERHEAD,
+        (_, Start::Boot) => memory + qemu,
         // A clone shares what it does not write; a loaded web guest wrote less than half of 256 MiB.
-        (_, Start::Clone) => Bytes::new(memory.get() / 2) + QEMU_OVERHEAD,
+        (_, Start::Clone) => Bytes::new(memory.get() / 2) + qemu,
     }
 }
 
@@ -65,7 +73,26 @@ fn time_with(point: &Point, guests: f64) -> Duration {
         (Backend::Emulated, Start::Boot) => (4.0, 4.0),
     };
     let measured = point.measure.warmup.get() + point.measure.length.get();
-    measured + Duration::from_secs_f64(fixed + each * guests + database_start(point) * guests)
+    let each = each + database_start(point) + foreign_broker_start(point);
+    measured + Duration::from_secs_f64(fixed + each * guests)
+}
+
+/// Seconds in which a broker that others wrote starts with its runtime; a clone's runs already.
+fn foreign_broker_start(point: &Point) -> f64 {
+    let is_cloned = point.backend != Backend::Native && point.measure.start == Start::Clone;
+    if is_cloned || !point.guests.iter().any(GuestPlan::has_foreign_broker) {
+        return 0.0;
+    }
+    foreign_broker_stands(point.backend)
+}
+
+/// Measured with one guest.
+const fn foreign_broker_stands(backend: Backend) -> f64 {
+    match backend {
+        Backend::Native => 5.0,
+        Backend::Kvm => 8.0,
+        Backend::Emulated => 90.0,
+    }
 }
 
 /// Seconds in which a database starts on its disk and is audited: measured with 20 MB, on a busy host.
@@ -80,22 +107,22 @@ fn database_start(point: &Point) -> f64 {
     }
 }
 
-/// One template for each role, booted and warmed once in a run.
+/// One template for each role and for each broker that others wrote, booted and warmed once in a run.
 fn time_of_templates(points: &[Point]) -> Duration {
-    let templates: BTreeSet<(Backend, Role)> = points
+    let templates: BTreeSet<(Backend, Role, Option<&str>)> = points
         .iter()
         .filter(|point| point.backend != Backend::Native && point.measure.start == Start::Clone)
-        .flat_map(|point| point.guests.iter().map(|guest| (point.backend, guest.role)))
-        .filter(|(_, role)| *role != Role::Database)
+        .flat_map(|point| point.guests.iter().map(|guest| (point.backend, guest)))
+        .filter(|(_, guest)| guest.role != Role::Database)
+        .map(|(backend, guest)| {
+            (backend, guest.role, guest.has_foreign_broker().then_some(guest.broker.name()))
+        })
         .collect();
-    templates
-        .iter()
-        .map(
-            |(backend, _)| {
-                if *backend == Backend::Kvm { Duration::from_secs(3) } else { Duration::from_secs(9) }
-            },
-        )
-        .sum()
+    let seconds = |(backend, _, foreign): &(Backend, Role, Option<&str>)| {
+        let boot = if *backend == Backend::Kvm { 3.0 } else { 9.0 };
+        boot + foreign.map_or(0.0, |_| foreign_broker_stands(*backend))
+    };
+    Duration::from_secs_f64(templates.iter().map(seconds).sum())
 }
 
 /// A fresh database server of either kind stands so soon.

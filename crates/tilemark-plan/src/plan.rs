@@ -184,6 +184,13 @@ pub struct GuestPlan {
     pub processors: Vec<u32>,
 }
 
+impl GuestPlan {
+    /// Whether its service is a broker that others wrote, with a runtime of its own: Erlang's, or Java's.
+    pub fn has_foreign_broker(&self) -> bool {
+        self.role == Role::Broker && self.broker != BrokerService::Reference
+    }
+}
+
 /// A data disk of a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskPlan {

@@ -161,6 +161,42 @@ tiles = [1, 2]
 }
 
 #[test]
+fn a_broker_that_others_wrote_is_planned_with_its_runtime() {
+    let planned = |broker: &str, backend, start: &str| {
+        let text = format!(
+            r#"
+schema = 1
+name = "t"
+about = "a test"
+[[guest]]
+name = "broker"
+role = "broker"
+broker = "{broker}"
+memory = "1GiB"
+[ladder]
+tiles = [1, 2]
+[measure]
+start = "{start}"
+"#
+        );
+        let plan = plan(&text, &Request { backends: vec![backend], ..asked() }).unwrap();
+        (plan.expected.time.as_seconds(), expect::memory_of(&plan.points[0]).as_mib())
+    };
+    for backend in [Backend::Native, Backend::Emulated] {
+        for start in ["boot", "clone"] {
+            let ours = planned("reference", backend, start);
+            for broker in ["rabbitmq", "qpid-broker-j"] {
+                let theirs = planned(broker, backend, start);
+                assert!(theirs.0 > ours.0 && theirs.1 > ours.1, "{broker}, {backend:?}, {start}");
+            }
+        }
+    }
+    // The guest's own, QEMU's, and its translator's buffer.
+    assert_eq!(planned("rabbitmq", Backend::Emulated, "boot").1, 1024.0 + 32.0 + 128.0);
+    assert_eq!(planned("rabbitmq", Backend::Native, "boot").1, 1024.0);
+}
+
+#[test]
 fn a_host_that_counts_its_energy_is_left_to_itself_for_a_while() {
     let draft = Draft::from_toml(TILE, "test").unwrap();
     let within = Some("60s".parse().unwrap());

@@ -98,9 +98,6 @@ pub(crate) struct Driven {
     pub(crate) disks: Vec<HostCount>,
 }
 
-/// After its measurement a load may take so long to hear the last answers and to tell its totals.
-const AFTERWARDS: Duration = Duration::from_secs(60);
-
 /// Which load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
@@ -161,7 +158,8 @@ pub(crate) fn drive(
     let point = measurement.point;
     let ports: Vec<u16> = guests.iter().map(|guest| guest.port).collect();
     let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
-    let within = point.measure.warmup.get() + point.measure.length.get() + AFTERWARDS;
+    let planned = point.measure.warmup.get() + point.measure.length.get();
+    let within = planned + services::afterwards(point.backend);
     let (end_load, load_pid) = (load.ender(), load.pid());
     let (sender, heard) = mpsc::channel();
     let (going_on, over) = mpsc::channel();
@@ -211,7 +209,7 @@ pub(crate) fn drive(
                 line.begin();
                 course.begin_watching(&mut watching);
             }
-            if course.watches_for_nobody(within - AFTERWARDS) {
+            if course.watches_for_nobody(planned) {
                 going_on = None;
             }
             if going_on.is_some() && course.shall_end(measurement.wishes) {

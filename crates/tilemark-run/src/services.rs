@@ -6,8 +6,8 @@ use tilemark_agent_protocol::{DiskJob, LoadJob, Service, Stream, StreamWork};
 use tilemark_plan::{
     plan::{Backend, GuestPlan, LoadPlan, Plan, Point, Work},
     scenario::{Role, Start},
-    workload::BrokerService,
 };
+use tilemark_units::Span;
 
 /// The service that runs in a guest of this point: it must hold what the guest's loads will ask for.
 pub(crate) fn service(point: &Point, guest: &GuestPlan) -> Service {
@@ -16,6 +16,7 @@ pub(crate) fn service(point: &Point, guest: &GuestPlan) -> Service {
         role: guest.role,
         memory: guest.memory,
         vcpus: guest.vcpus,
+        is_emulated: point.backend == Backend::Emulated,
         web: None,
         broker: (guest.role == Role::Broker).then_some(guest.broker),
         store: None,
@@ -42,16 +43,12 @@ const fn has_users(role: Role) -> bool {
     }
 }
 
-/// A broker that others wrote starts a runtime of its own first: minutes under emulation.
-const FOREIGN_BROKER_STARTS_WITHIN: Duration = Duration::from_secs(420);
-
 /// How long a step on the way to readiness may take: an emulated boot of many guests on few threads is the
 /// slowest; a native start the fastest.
 pub(crate) fn ready_within(point: &Point) -> Duration {
     let guests = point.guests.len() as u32;
-    let foreign = |guest: &GuestPlan| guest.role == Role::Broker && guest.broker != BrokerService::Reference;
-    if point.guests.iter().any(foreign) {
-        return FOREIGN_BROKER_STARTS_WITHIN;
+    if let Some(broker) = point.guests.iter().find(|guest| guest.has_foreign_broker()) {
+        return service(point, broker).answer_within();
     }
     let databases = point.guests.iter().filter(|guest| guest.role == Role::Database).count() as u32;
     let start = if databases > 0 { Start::Boot } else { point.measure.start };
@@ -66,6 +63,23 @@ pub(crate) fn ready_within(point: &Point) -> Duration {
             (_, Start::Clone) => Duration::from_secs(60) + Duration::from_millis(500) * guests,
             (_, Start::Boot) => Duration::from_secs(120) + Duration::from_secs(10) * guests,
         }
+}
+
+/// How long a broker may leave its load waiting. When a load that goes as fast as it can has sent its last message, many
+/// stand in buffers before the broker: an emulated one on a busy host needs a minute for them.
+const fn broker_patience(backend: Backend) -> Duration {
+    match backend {
+        Backend::Native | Backend::Kvm => Duration::from_secs(15),
+        Backend::Emulated => Duration::from_secs(120),
+    }
+}
+
+/// After its measurement a load may take so long to hear the last answers and to tell its totals.
+pub(crate) const fn afterwards(backend: Backend) -> Duration {
+    match backend {
+        Backend::Native | Backend::Kvm => Duration::from_secs(60),
+        Backend::Emulated => Duration::from_secs(300),
+    }
 }
 
 /// The job of the outside load process, whose streams are numbered like the point's loads; `None` when
@@ -89,6 +103,7 @@ fn stream(point: &Point, id: u32, load: &LoadPlan, ports: &[u16]) -> Option<Stre
         Work::Messaging(messaging) => StreamWork::Messaging {
             parameters: messaging.clone(),
             credentials: credentials::of_this_run().clone(),
+            patience: Span::new(broker_patience(point.backend)),
         },
         Work::Store(store) => {
             StreamWork::Store { parameters: store.clone(), credentials: credentials::of_this_run().clone() }
@@ -129,4 +144,44 @@ pub(crate) fn inside_job(point: &Point, load: &LoadPlan) -> Option<LoadJob> {
         length: point.measure.length,
         requests_max: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{ladder, plan_of};
+    use tilemark_plan::resolve::Request;
+
+    const BROKER: &str = r#"
+schema = 1
+name = "t"
+about = "a test"
+[[guest]]
+name = "broker"
+role = "broker"
+broker = "qpid-broker-j"
+memory = "1GiB"
+[ladder]
+tiles = [1]
+"#;
+
+    #[test]
+    fn a_broker_that_others_wrote_can_say_itself_that_it_was_too_slow_and_has_longer_where_it_is_emulated() {
+        let waits = [Backend::Native, Backend::Emulated].map(|backend| {
+            let plan = plan_of(BROKER, &Request { backends: vec![backend], ..ladder() });
+            let point = &plan.points[0];
+            let agent = service(point, &point.guests[0]).foreign_broker_within();
+            assert!(ready_within(point) > agent, "{backend:?}");
+            agent
+        });
+        assert!(waits[0] < waits[1], "{waits:?}");
+    }
+
+    #[test]
+    fn a_load_gives_up_on_its_broker_before_its_host_gives_up_on_the_load() {
+        for backend in [Backend::Native, Backend::Kvm, Backend::Emulated] {
+            assert!(afterwards(backend) > 2 * broker_patience(backend), "{backend:?}");
+        }
+        assert!(broker_patience(Backend::Emulated) > broker_patience(Backend::Native));
+    }
 }

@@ -176,7 +176,8 @@ impl QemuBackend {
         state: &OwnedFd,
     ) -> Result<(), GuestError> {
         let mut session = self.connect(id, TEMPLATE_WITHIN)?;
-        expect_serving(plan, session.ask(&Request::StartService(service.clone()), TEMPLATE_WITHIN)?)?;
+        let within = TEMPLATE_WITHIN.max(service.answer_within());
+        expect_serving(plan, session.ask(&Request::StartService(service.clone()), within)?)?;
         drop(session);
         let guest = self.guest(id)?;
         lock(&guest.inner).hang_up();

@@ -2,7 +2,8 @@
 
 use super::settings::{Accelerator, QemuSettings};
 use crate::disks::LoopDisk;
-use tilemark_plan::plan::GuestPlan;
+use tilemark_plan::{expect::FOREIGN_BROKER_TRANSLATION, plan::GuestPlan};
+use tilemark_units::Bytes;
 
 /// Numbers under which QEMU is handed descriptors.
 pub(super) mod number {
@@ -14,10 +15,10 @@ pub(super) mod number {
     pub(crate) const INITRAMFS: i32 = 15;
 }
 
-/// Size of the translator's buffer for each guest, in MiB; QEMU's default is an eighth of the host's memory. An idle clone
+/// Size of the translator's buffer for each guest; QEMU's default is an eighth of the host's memory. An idle clone
 /// fills 7 of 8 MiB with what it runs once (measured over 64 clones: 21.7 MiB of PSS each, with 4 MiB 18.3); a
 /// full buffer is emptied and what still runs is translated again.
-const TRANSLATION_MIB: u32 = 4;
+const TRANSLATION: Bytes = Bytes::from_mib(4);
 
 /// The kernel's command line. `panic=-1` with `-no-reboot` makes a panic end QEMU.
 const KERNEL_ARGUMENTS: &str =
@@ -58,7 +59,7 @@ pub(super) fn arguments(
             add("-cpu", "host,migratable=on".into());
         }
         Accelerator::Emulated => {
-            add("-accel", format!("tcg,tb-size={TRANSLATION_MIB}"));
+            add("-accel", format!("tcg,tb-size={}", translation(plan).get() >> 20));
             // The kernel's generator is ready at once when there is an instruction for randomness.
             add("-cpu", "qemu64,+rdrand".into());
         }
@@ -74,6 +75,10 @@ pub(super) fn arguments(
     all.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
     all.extend(["-display", "none"].map(str::to_owned));
     all
+}
+
+fn translation(plan: &GuestPlan) -> Bytes {
+    if plan.has_foreign_broker() { FOREIGN_BROKER_TRANSLATION } else { TRANSLATION }
 }
 
 fn memory(add: &mut impl FnMut(&str, String), plan: &GuestPlan, birth: Birth) {
@@ -148,7 +153,57 @@ fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, path::Path};
+    use crate::disks::DiskFolders;
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
+    use tilemark_plan::{
+        plan::{MacAddress, guest_address},
+        scenario::Role,
+        workload::BrokerService,
+    };
+
+    fn accelerator_of(accelerator: Accelerator, broker: BrokerService) -> String {
+        let settings = QemuSettings {
+            accelerator,
+            binary: PathBuf::new(),
+            machine: "pc".to_owned(),
+            vmlinux: PathBuf::new(),
+            initramfs: Vec::new(),
+            root_erofs: PathBuf::new(),
+            folder: PathBuf::new(),
+            disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
+        };
+        let plan = GuestPlan {
+            name: "a".to_owned(),
+            index: 0,
+            tile: 1,
+            role: Role::Broker,
+            broker,
+            vcpus: 1,
+            memory: Bytes::from_gib(1),
+            disks: Vec::new(),
+            mac: MacAddress::of_guest(0),
+            address: guest_address(0),
+            processors: Vec::new(),
+        };
+        let all = arguments(&settings, &plan, &[], Birth::Boot);
+        let flag = all.iter().position(|argument| argument == "-accel").unwrap();
+        all[flag + 1].clone()
+    }
+
+    #[test]
+    fn a_runtime_of_a_broker_that_others_wrote_fits_the_translators_buffer() {
+        for (broker, wanted) in [
+            (BrokerService::Reference, "tcg,tb-size=4"),
+            (BrokerService::Rabbitmq, "tcg,tb-size=128"),
+            (BrokerService::QpidBrokerJ, "tcg,tb-size=128"),
+        ] {
+            assert_eq!(accelerator_of(Accelerator::Emulated, broker), wanted);
+            assert_eq!(accelerator_of(Accelerator::Kvm, broker), "kvm");
+        }
+    }
 
     #[test]
     fn only_an_emulated_kernel_leaves_out_what_its_distribution_does() {

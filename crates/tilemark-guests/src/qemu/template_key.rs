@@ -116,6 +116,7 @@ mod tests {
             role: Role::Idle,
             memory: plan.memory,
             vcpus: 1,
+            is_emulated: true,
             web: None,
             broker: None,
             store: None,

@@ -156,6 +156,7 @@ pub fn service(guest: &GuestPlan) -> Service {
         role: guest.role,
         memory: guest.memory,
         vcpus: guest.vcpus,
+        is_emulated: false,
         web,
         broker: None,
         store: None,

@@ -266,13 +266,16 @@ impl Course<'_> {
 
 impl Load {
     fn of(job: &LoadJob, stream: &Stream) -> Result<Self, MessagingError> {
-        let StreamWork::Messaging { parameters, credentials } = &stream.work else {
+        let StreamWork::Messaging { parameters, credentials, patience } = &stream.work else {
             return Err(MessagingError::NoMessaging(stream.id));
         };
         let broker =
             BrokerAddress::guest(stream.target).with_user(&*credentials.user, &*credentials.password);
         match (parameters.measure, &stream.demand) {
-            (MessagingMeasure::Throughput, _) => Ok(Self::Throughput(throughput(job, parameters, broker))),
+            (MessagingMeasure::Throughput, _) => Ok(Self::Throughput(ThroughputLoad {
+                patience: patience.get(),
+                ..throughput(job, parameters, broker)
+            })),
             (MessagingMeasure::Latency, Demand::Open { rate, .. }) => Ok(Self::Latency(LatencyLoad {
                 size_bytes: size_of(parameters),
                 rate: (rate.get().round() as u64).max(1),
@@ -281,6 +284,7 @@ impl Load {
                 ack: parameters.acknowledge,
                 prefetch: narrowed(parameters.prefetch),
                 seconds: job.length.get(),
+                patience: patience.get(),
                 ..LatencyLoad::new(broker)
             })),
             (MessagingMeasure::Latency, Demand::Closed) => Err(MessagingError::NoMessaging(stream.id)),

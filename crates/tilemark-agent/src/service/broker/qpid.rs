@@ -51,6 +51,11 @@ impl Foreign for QpidBrokerJ {
         // Messages live in direct memory, the rest on the heap; together with the runtime they fit the guest.
         let part = (service.memory.get() / 10 * 3) >> 20;
         let mut command = Command::new(JAVA);
+        if service.is_emulated {
+            // Java's first compiler only: what the second one gains in minutes of running, its own work costs many times over
+            // where it is itself translated. Elsewhere Java is as Debian ships it: its times are figures.
+            command.arg("-XX:TieredStopAtLevel=1");
+        }
         command
             .args([format!("-Xmx{part}m"), format!("-XX:MaxDirectMemorySize={part}m")])
             .args(["-cp", &format!("{LIBRARIES}/*")])
@@ -58,5 +63,30 @@ impl Foreign for QpidBrokerJ {
             .args(["org.apache.qpid.server.Main", "-st", "Memory", "-icp"])
             .arg(format!("{STATE}/qpid.json"));
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_plan::{scenario::Role, workload::BrokerService};
+    use tilemark_units::Bytes;
+
+    #[test]
+    fn only_an_emulated_java_is_told_how_to_compile() {
+        let is_told = |is_emulated| {
+            let service = Service {
+                role: Role::Broker,
+                memory: Bytes::from_gib(1),
+                vcpus: 1,
+                is_emulated,
+                web: None,
+                broker: Some(BrokerService::QpidBrokerJ),
+                store: None,
+                credentials: None,
+            };
+            QpidBrokerJ.command(&service).get_args().any(|argument| argument == "-XX:TieredStopAtLevel=1")
+        };
+        assert!(is_told(true) && !is_told(false));
     }
 }
