@@ -1,6 +1,7 @@
 //! What can go wrong inside a guest.
 
-use std::{error::Error, io};
+use rustix::process::Signal;
+use std::{error::Error, io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 /// A request that could not be carried out, or an agent that could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,36 @@ pub(crate) enum AgentError {
     /// The service.
     #[error("the service did not start: {0}")]
     Service(String),
+    /// A service that is not in the guest's image.
+    #[error("the image has no {service}: it lacks {lacks}")]
+    NotInImage {
+        /// Its name, for people.
+        service: String,
+        /// What of it was looked for.
+        lacks: String,
+    },
+    /// A service that ended before it answered.
+    #[error("{service} ended with {status} before it answered{said}")]
+    Ended {
+        /// Its name, for people.
+        service: String,
+        /// How.
+        status: ExitStatus,
+        /// Its last words, as a continuation of the sentence; empty where they stand elsewhere.
+        said: String,
+    },
+    /// A service that runs and did not answer in its time.
+    #[error("{service} runs and did not answer within {} s: {refusal}{said}", within.as_secs())]
+    Slow {
+        /// Its name, for people.
+        service: String,
+        /// Its time.
+        within: Duration,
+        /// What came of the last attempt.
+        refusal: String,
+        /// Its last words, as a continuation of the sentence; empty where they stand elsewhere.
+        said: String,
+    },
     /// The database of the service's store.
     #[error("the service did not start")]
     Store(#[from] tilemark_store::StoreError),
@@ -36,10 +67,27 @@ impl AgentError {
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
             Self::Usage(_) => "the agent is started by tilemark only",
-            Self::Step(..) | Self::Missing(_) => "read the guest's console",
+            Self::Step(..) | Self::Missing(_) | Self::Service(_) => "read the guest's console",
             Self::Network(error) => error.remedy(),
             Self::Spawn(_) => "build the image again (`tilemark image build --refresh`)",
-            Self::Service(_) => "read the guest's console; the image may lack the service's package",
+            Self::NotInImage { .. } => {
+                "name an image that has it (`brokers`, `database` and `first-look` are built in), or build it again: \
+                 `tilemark image build IMAGE --refresh`"
+            }
+            // Nobody else in a guest sends it.
+            Self::Ended { status, .. } if status.signal() == Some(Signal::KILL.as_raw()) => {
+                "the guest's kernel ended it, most likely for want of memory: give the guest more, as with \
+                 `--set guest.NAME.memory=2GiB`"
+            }
+            Self::Ended { .. } => {
+                "what it said last, here or on the guest's console, tells why; if memory ran out, give the guest more, as \
+                 with `--set guest.NAME.memory=2GiB`"
+            }
+            Self::Slow { .. } => {
+                "what it said last, here or on the guest's console, tells how far it came. A slow guest needs longer than \
+                 that: leave the host to itself, start fewer guests (--tiles), or give each more, as with \
+                 `--set guest.NAME.vcpus=2` or `--set guest.NAME.memory=2GiB`"
+            }
             Self::Store(error) => error.remedy(),
             Self::Refused(_) => "wait for it, or stop it first",
         }
@@ -51,7 +99,7 @@ pub(crate) fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E
     move |error| AgentError::Step(what.into(), error.into())
 }
 
-/// An error with its causes, in one line.
+/// An error with its causes, in one text.
 pub(crate) fn explain(error: &AgentError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -77,5 +125,32 @@ mod tests {
             "the service did not start: the database's disk is full: no space left on device"
         );
         assert_eq!(error.remedy(), remedy);
+    }
+
+    #[test]
+    fn a_service_that_is_missing_ended_or_slow_gets_a_remedy_of_its_own() {
+        let (service, said) = ("RabbitMQ".to_owned(), "; it said nothing".to_owned());
+        let missing = AgentError::NotInImage { service: service.clone(), lacks: "/usr/bin/erl".to_owned() };
+        assert_eq!(missing.to_string(), "the image has no RabbitMQ: it lacks /usr/bin/erl");
+        assert!(missing.remedy().contains("tilemark image build"));
+        let ended = |wait_status| AgentError::Ended {
+            service: service.clone(),
+            status: ExitStatus::from_raw(wait_status),
+            said: said.clone(),
+        };
+        assert_eq!(
+            ended(3 << 8).to_string(),
+            "RabbitMQ ended with exit status: 3 before it answered; it said nothing"
+        );
+        assert!(ended(3 << 8).remedy().contains("tells why"));
+        assert!(ended(9).remedy().contains("want of memory"), "{}", ended(9));
+        let (within, refusal) = (Duration::from_secs(400), "no broker answers".to_owned());
+        let slow = AgentError::Slow { service: service.clone(), within, refusal, said: said.clone() };
+        assert_eq!(
+            slow.to_string(),
+            "RabbitMQ runs and did not answer within 400 s: no broker answers; it said nothing"
+        );
+        assert!(slow.remedy().contains("--set guest.NAME.vcpus=2"));
+        assert!([ended(9), ended(3 << 8), slow].iter().all(|error| !error.remedy().contains("image")));
     }
 }

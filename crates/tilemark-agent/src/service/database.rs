@@ -8,7 +8,10 @@
 //! The first data disk holds the data, the second the log. An only disk holds both: a log in memory would confirm commits
 //! that no disk has. A guest without disks keeps both in memory.
 
-use super::running::Started;
+use super::{
+    running::Started,
+    wait::{Wait, last_words},
+};
 use crate::{
     error::{AgentError, step},
     load::{STORE_DATABASE, engine_of_store},
@@ -232,29 +235,18 @@ impl Server<'_> {
     }
 }
 
-/// Asks until the server answers, or is gone, or the time is over.
+/// Waits until the server answers.
 fn await_answer(child: &mut Child, owner: &DatabaseAddress, server: &Server<'_>) -> Result<(), AgentError> {
-    let deadline = Instant::now() + ANSWERS_WITHIN;
-    loop {
-        let why = match tilemark_store::answers(owner) {
-            Ok(()) => return Ok(()),
-            Err(error) => error.with_causes(),
-        };
-        if let Ok(Some(status)) = child.try_wait() {
-            let log = fs::read_to_string(Path::new(STATE).join("database.log")).unwrap_or_default();
-            // Onto the console, where its error points to.
-            eprintln!("{log}");
-            return Err(AgentError::Service(format!("{} ended with {status}", server.engine)));
-        }
-        if Instant::now() > deadline {
-            let seconds = ANSWERS_WITHIN.as_secs();
-            return Err(AgentError::Service(format!(
-                "{} did not answer within {seconds} s: {why}",
-                server.engine
-            )));
-        }
-        thread::sleep(ASK_AGAIN_AFTER);
-    }
+    let log = Path::new(STATE).join("database.log");
+    let said = || {
+        // All of it onto the console.
+        eprintln!("{}", fs::read_to_string(&log).unwrap_or_default());
+        last_words(&log, server.service.credentials.as_ref())
+    };
+    let answers = || tilemark_store::answers(owner).map_err(|error| error.with_causes());
+    let service = server.engine.to_string();
+    let wait = Wait { service: &service, within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
+    wait.until_it_serves(child, answers, said)
 }
 
 /// Mounts a disk, if the guest has it; a blank one gets a file system first.
@@ -311,9 +303,10 @@ fn system_user(name: &str) -> Result<SystemUser, AgentError> {
         let mut fields = line.strip_prefix(name)?.strip_prefix(':')?.split(':').skip(1);
         Some(SystemUser { user: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
     };
-    text.lines()
-        .find_map(of)
-        .ok_or_else(|| AgentError::Missing(format!("user `{name}`: its image lacks the database")))
+    text.lines().find_map(of).ok_or_else(|| AgentError::NotInImage {
+        service: "database".to_owned(),
+        lacks: format!("its user `{name}`"),
+    })
 }
 
 #[cfg(test)]

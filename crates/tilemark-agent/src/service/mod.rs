@@ -3,6 +3,7 @@
 mod broker;
 mod database;
 mod running;
+mod wait;
 mod web;
 
 pub(crate) use database::MARIADB_SOCKET;

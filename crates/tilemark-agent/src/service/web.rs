@@ -1,15 +1,17 @@
 //! nginx as the web service.
 
-use super::running::Started;
+use super::{
+    running::Started,
+    wait::{Wait, spawn},
+};
 use crate::error::{AgentError, step};
 use std::{
     fs,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{Ipv4Addr, TcpStream},
     path::Path,
-    process::{Child, Command},
-    thread,
-    time::{Duration, Instant},
+    process::Command,
+    time::Duration,
 };
 use tilemark_agent_protocol::Service;
 use tilemark_workloads::web;
@@ -38,36 +40,22 @@ pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
     let text = web::nginx_conf(service.vcpus, web::PORT, tree, state);
     fs::write(&conf, text).map_err(step(format!("write {}", conf.display())))?;
     let request = web::ready_request(&parameters).map_err(unfit)?;
-    let child = Command::new(web::NGINX).args(web::nginx_arguments(&conf)).spawn();
-    let child = await_answer(child.map_err(step(format!("start {}", web::NGINX)))?, &request)?;
+    let mut child = spawn(Command::new(web::NGINX).args(web::nginx_arguments(&conf)), "nginx")?;
+    let wait = Wait { service: "nginx", within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
+    // It speaks to the console.
+    wait.until_it_serves(&mut child, || is_right(&request), String::new)?;
     Ok(Started::process(web::PORT, child))
 }
 
-/// Asks until the right answer comes, or the server is gone, or the time is over.
-fn await_answer(mut child: Child, request: &[u8]) -> Result<Child, AgentError> {
-    let deadline = Instant::now() + ANSWERS_WITHIN;
-    loop {
-        if is_right(request).unwrap_or(false) {
-            return Ok(child);
-        }
-        if let Ok(Some(status)) = child.try_wait() {
-            return Err(AgentError::Service(format!("nginx ended with {status}")));
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            let seconds = ANSWERS_WITHIN.as_secs();
-            return Err(AgentError::Service(format!("nginx did not answer within {seconds} s")));
-        }
-        thread::sleep(ASK_AGAIN_AFTER);
-    }
-}
-
-fn is_right(request: &[u8]) -> std::io::Result<bool> {
+/// Whether the right answer comes.
+fn is_right(request: &[u8]) -> io::Result<()> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, web::PORT))?;
     stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
     stream.write_all(request)?;
     let mut beginning = [0; 12];
     stream.read_exact(&mut beginning)?;
-    Ok(beginning == *b"HTTP/1.1 200")
+    if beginning == *b"HTTP/1.1 200" {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("it answers `{}`", String::from_utf8_lossy(&beginning))))
 }

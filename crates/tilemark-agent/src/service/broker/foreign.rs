@@ -4,7 +4,10 @@
 use super::start::PORT;
 use crate::{
     error::{AgentError, step},
-    service::running::Started,
+    service::{
+        running::Started,
+        wait::{Wait, last_words, spawn},
+    },
 };
 use std::{
     fs::{self, OpenOptions},
@@ -12,15 +15,12 @@ use std::{
     net::Ipv4Addr,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Stdio},
+    time::Duration,
 };
 use tilemark_agent_protocol::{Credentials, Service};
 use tilemark_amqp_load::{BrokerAddress, LoadError, Session};
 
-/// An emulated guest on a busy host takes minutes to start a virtual machine of a language in a virtual machine.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(400);
 /// Time between two attempts while it starts; none are made once it answers.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Each attempt takes so long at most: the first client of a runtime that is still cold waits for its code to be compiled.
@@ -55,22 +55,30 @@ pub(super) fn start(
     credentials: &Credentials,
 ) -> Result<Started, AgentError> {
     let name = broker.name();
-    if !broker.needs().exists() {
-        let message = format!("the image has no {name}: it lacks {}", broker.needs().display());
-        return Err(AgentError::Service(message));
-    }
+    find(name, broker.needs())?;
     fs::create_dir_all(STATE).map_err(step(format!("make {STATE}")))?;
     name_this_guest().map_err(step("write /etc/hosts"))?;
     let Settings { file, text } = broker.settings(service, credentials);
     let path = Path::new(STATE).join(file);
     write_for_root(&path, &text).map_err(step(format!("write {}", path.display())))?;
-    let said = fs::File::create(Path::new(STATE).join("said")).map_err(step("make the broker's log"))?;
+    let log = Path::new(STATE).join("said");
+    let said = fs::File::create(&log).map_err(step("make the broker's log"))?;
     let heard = said.try_clone().map_err(step("make the broker's log"))?;
     let mut command = broker.command(service);
     command.stdin(Stdio::null()).stdout(said).stderr(heard).current_dir(STATE).env("HOME", STATE);
-    let child = command.spawn().map_err(step(format!("start {name}")))?;
-    let child = await_answer(child, name, credentials)?;
+    let mut child = spawn(&mut command, name)?;
+    let within = service.foreign_broker_within();
+    let wait = Wait { service: name, within, ask_again_after: ASK_AGAIN_AFTER };
+    wait.until_it_serves(&mut child, || serves(credentials), || last_words(&log, Some(credentials)))?;
     Ok(Started::process(PORT, child))
+}
+
+/// Whether the image has it.
+fn find(name: &str, needs: &Path) -> Result<(), AgentError> {
+    if needs.exists() {
+        return Ok(());
+    }
+    Err(AgentError::NotInImage { service: name.to_owned(), lacks: needs.display().to_string() })
 }
 
 /// Both brokers look up `localhost`, and a bare image has nobody who answers.
@@ -89,27 +97,6 @@ fn write_for_root(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Asks until it serves its user, or is gone, or the time is over.
-fn await_answer(mut child: Child, name: &str, credentials: &Credentials) -> Result<Child, AgentError> {
-    let deadline = Instant::now() + ANSWERS_WITHIN;
-    loop {
-        let Err(refusal) = serves(credentials) else { return Ok(child) };
-        if let Ok(Some(status)) = child.try_wait() {
-            return Err(AgentError::Service(format!("{name} ended with {status}; {}", last_words())));
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            let seconds = ANSWERS_WITHIN.as_secs();
-            return Err(AgentError::Service(format!(
-                "{name} did not serve its user within {seconds} s, which an emulated guest on a busy host may need and more: {refusal}; {}",
-                last_words()
-            )));
-        }
-        thread::sleep(ASK_AGAIN_AFTER);
-    }
-}
-
 /// The port is open, and Broker-J even greets, before there is a virtual host for the user: a client's whole way is tried.
 fn serves(credentials: &Credentials) -> Result<(), LoadError> {
     let here = BrokerAddress::guest((Ipv4Addr::LOCALHOST, PORT).into());
@@ -117,9 +104,14 @@ fn serves(credentials: &Credentials) -> Result<(), LoadError> {
     Session::open(&here.with_user(&**user, &**password), ASKED_FOR)?.close()
 }
 
-/// What it said last, for the one who looks for the fault.
-fn last_words() -> String {
-    let said = fs::read(Path::new(STATE).join("said")).unwrap_or_default();
-    let from = said.len().saturating_sub(600);
-    format!("it said last: {}", String::from_utf8_lossy(&said[from..]).trim())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_the_image_has_not_is_told_as_that() {
+        find("RabbitMQ", Path::new("/")).unwrap();
+        let error = find("RabbitMQ", Path::new("/nowhere/rabbitmq-server")).unwrap_err();
+        assert_eq!(error.to_string(), "the image has no RabbitMQ: it lacks /nowhere/rabbitmq-server");
+    }
 }

@@ -1,7 +1,10 @@
 //! MariaDB's part.
 
 use super::{STATE, Server};
-use crate::error::{AgentError, step};
+use crate::{
+    error::{AgentError, step},
+    service::wait::spawn,
+};
 use std::{fs, process::Child};
 use tilemark_store::{DatabaseAddress, Endpoint, Engine};
 
@@ -54,5 +57,5 @@ pub(super) fn start(server: &Server<'_>, is_new: bool) -> Result<Child, AgentErr
     let other = messages.try_clone().map_err(step("keep the database's messages"))?;
     let mut command = server.command("/usr/sbin/mariadbd");
     command.arg(&defaults).stdout(messages).stderr(other);
-    command.spawn().map_err(step("start mariadbd"))
+    spawn(&mut command, "MariaDB")
 }

@@ -1,7 +1,10 @@
 //! PostgreSQL's part.
 
 use super::{STATE, Server};
-use crate::error::{AgentError, step};
+use crate::{
+    error::{AgentError, step},
+    service::wait::spawn,
+};
 use std::{fs, path::PathBuf, process::Child};
 use tilemark_store::{DatabaseAddress, Endpoint, Engine};
 
@@ -49,7 +52,7 @@ pub(super) fn start(server: &Server<'_>, is_new: bool) -> Result<Child, AgentErr
     for line in server.settings()? {
         command.args(["-c", &line]);
     }
-    command.stdout(messages).stderr(other).spawn().map_err(step("start postgres"))
+    spawn(command.stdout(messages).stderr(other), "PostgreSQL")
 }
 
 /// The folder of the newest version in the image.
@@ -57,5 +60,8 @@ fn programs() -> Result<PathBuf, AgentError> {
     let entries = fs::read_dir(PROGRAMS).map_err(step(format!("read {PROGRAMS}")))?;
     let mut versions: Vec<PathBuf> = entries.flatten().map(|entry| entry.path().join("bin")).collect();
     versions.sort();
-    versions.pop().ok_or_else(|| AgentError::Missing(format!("PostgreSQL in {PROGRAMS}")))
+    versions.pop().ok_or_else(|| AgentError::NotInImage {
+        service: "PostgreSQL".to_owned(),
+        lacks: format!("a version in {PROGRAMS}"),
+    })
 }
