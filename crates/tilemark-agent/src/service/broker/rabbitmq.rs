@@ -38,6 +38,9 @@ impl Foreign for RabbitMq {
         let mut command = Command::new(SERVER);
         command
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            // Its script becomes the server then. Else it waits for the server as a shell that ends with 0 whatever came of
+            // it, and that leaves it running when it is ended itself.
+            .env("RUNNING_UNDER_SYSTEMD", "true")
             // A name that a clone does not change.
             .env("RABBITMQ_NODENAME", "tilemark@localhost")
             .env("RABBITMQ_CONFIG_FILE", format!("{STATE}/rabbitmq.conf"))
@@ -46,5 +49,50 @@ impl Foreign for RabbitMq {
             .env("RABBITMQ_LOGS", "-")
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", format!("{STATE}/plugins"));
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::unix::fs::symlink, process::Stdio};
+    use tilemark_plan::{scenario::Role, workload::BrokerService};
+    use tilemark_units::Bytes;
+
+    /// In CI it must be there.
+    fn has_rabbitmq() -> bool {
+        let has = Path::new(SERVER).exists();
+        assert!(
+            has || std::env::var_os("TILEMARK_CI").is_none(),
+            "rabbitmq-server is missing and CI may not skip"
+        );
+        if !has {
+            eprintln!("skipped: rabbitmq-server is not installed");
+        }
+        has
+    }
+
+    #[test]
+    fn how_the_server_ends_is_seen_through_its_script() {
+        if !has_rabbitmq() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        // In Erlang's place a program that does not know its options and says so by 125.
+        symlink("/usr/bin/timeout", folder.path().join("erl")).unwrap();
+        let service = Service {
+            role: Role::Broker,
+            memory: Bytes::from_gib(1),
+            vcpus: 1,
+            is_emulated: false,
+            web: None,
+            broker: Some(BrokerService::Rabbitmq),
+            store: None,
+            credentials: None,
+        };
+        let path = format!("{}:/usr/bin:/bin", folder.path().display());
+        let mut command = RabbitMq.command(&service);
+        command.env("PATH", path).env("HOME", folder.path()).stdin(Stdio::null()).stderr(Stdio::null());
+        assert_eq!(command.status().unwrap().code(), Some(125));
     }
 }
