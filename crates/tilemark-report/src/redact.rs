@@ -127,7 +127,7 @@ impl Scrub {
             seconds: _,
             expected_seconds: _,
             as_it_was: _,
-            hashes: _,
+            hashes,
         } = provenance;
         host.clear();
         self.text(kernel);
@@ -135,6 +135,8 @@ impl Scrub {
         self.maybe(image);
         self.maybe(guest_kernel);
         self.text(command);
+        // A QEMU is named by its path.
+        *hashes = std::mem::take(hashes).into_iter().map(|(name, hash)| (self.clean(&name), hash)).collect();
     }
 
     fn plan(&self, plan: &mut Plan) {
@@ -204,14 +206,18 @@ impl Scrub {
     }
 
     fn text(&self, text: &mut String) {
-        let mut clean = text.clone();
+        *text = self.clean(text);
+    }
+
+    fn clean(&self, text: &str) -> String {
+        let mut clean = text.to_owned();
         for name in &self.names {
             clean = replace_word(&clean, name, "(host)");
         }
         for (folder, kept) in [("/home/", "~"), ("/dev/disk/by-id/", "/dev/disk/by-id/(serial)")] {
             clean = replace_next_part(&clean, folder, kept);
         }
-        *text = replace_tokens(&clean);
+        replace_tokens(&clean)
     }
 }
 
