@@ -13,4 +13,5 @@ pub mod resolve;
 pub mod scenario;
 pub mod search;
 mod settings;
+mod unreadable;
 pub mod workload;

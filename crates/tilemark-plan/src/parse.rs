@@ -5,7 +5,7 @@ use crate::{
     check_work::check_work,
     problem::{Problem, Problems},
     scenario::{Arrival, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
-    settings,
+    settings, unreadable,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,17 +61,15 @@ impl Draft {
 
     /// Puts `KEY=VALUE` settings in place.
     pub fn apply_settings(&mut self, settings: &BTreeMap<String, String>) -> Result<(), Problems> {
-        for (key, text) in settings {
-            self.set(key, settings::value_of_flag(text))?;
-        }
-        Ok(())
+        let failed =
+            settings.iter().filter_map(|(key, text)| self.set(key, settings::value_of_flag(text)).err());
+        let problems: Vec<Problem> = failed.flat_map(|problems| problems.0).collect();
+        if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 
     /// The scenario, checked as far as it can be without a host. All problems are told at once.
     pub fn finish(&self) -> Result<Scenario, Problems> {
-        let scenario: Scenario = serde_json::from_value(self.document.clone()).map_err(|error| {
-            Problem::new(format!("the scenario: {error}"), "see the format in docs/scenarios.md")
-        })?;
+        let scenario = unreadable::read(&self.document)?;
         let problems = check(&scenario);
         if problems.is_empty() { Ok(scenario) } else { Err(Problems(problems)) }
     }

@@ -23,9 +23,14 @@ impl Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// All remedies, one after another.
+    /// All remedies, one after another, each once.
     pub fn remedy(&self) -> String {
-        let remedies: Vec<&str> = self.0.iter().map(|problem| problem.remedy.as_str()).collect();
+        let mut remedies: Vec<&str> = Vec::new();
+        for problem in &self.0 {
+            if !remedies.contains(&problem.remedy.as_str()) {
+                remedies.push(&problem.remedy);
+            }
+        }
         remedies.join("; ")
     }
 }

@@ -51,17 +51,33 @@ pub struct Sides {
     pub b: BTreeMap<String, String>,
 }
 
-/// Resolves everything; tells all problems at once.
-pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<Plan, Problems> {
-    let mut draft = draft.clone();
-    let fits_host = request.preset.as_deref() == Some(HOST_PRESET) && !draft.has_preset(HOST_PRESET);
-    if let Some(preset) = request.preset.as_deref().filter(|_| !fits_host) {
-        draft.apply_preset(preset)?;
+/// The scenario with preset, settings and tiles in their places: all that needs no host.
+pub fn as_asked(
+    draft: &Draft,
+    preset: Option<&str>,
+    settings: &BTreeMap<String, String>,
+    tiles: Option<&[u32]>,
+) -> Result<Draft, Problems> {
+    let mut asked = draft.clone();
+    if let Some(preset) = preset.filter(|preset| !fits_host(draft, preset)) {
+        asked.apply_preset(preset)?;
     }
     draft.apply_settings(&request.settings)?;
     if let Some(tiles) = &request.tiles {
         draft.set("ladder.tiles", serde_json::json!(tiles))?;
     }
+    Ok(asked)
+}
+
+/// Whether a preset is the one that every scenario has, and not one of its own.
+fn fits_host(draft: &Draft, preset: &str) -> bool {
+    preset == HOST_PRESET && !draft.has_preset(HOST_PRESET)
+}
+
+/// Resolves everything; tells all problems at once.
+pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<Plan, Problems> {
+    let preset = request.preset.as_deref();
+    let mut draft = as_asked(draft, preset, &request.settings, request.tiles.as_deref())?;
     let mut scenario = draft.finish()?;
     let processors = split_processors(host, scenario.host.load_processors);
     if fits_host && request.tiles.is_none() {

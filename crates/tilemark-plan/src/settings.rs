@@ -40,7 +40,8 @@ pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), S
     Err(format!("`{key}` is no key"))
 }
 
-fn name_of(item: &Value) -> Option<&str> {
+/// The name of a guest or load.
+pub(crate) fn name_of(item: &Value) -> Option<&str> {
     item.get("name").and_then(Value::as_str)
 }
 

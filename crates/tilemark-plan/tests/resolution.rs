@@ -374,6 +374,38 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
+fn all_that_cannot_be_read_is_told_at_once_with_its_place() {
+    let text = TILE
+        .replace("rate =", "rte =")
+        .replace("repeats = 3", "repeats = \"three\"")
+        .replace("role = \"idle\"", "")
+        .replace("tiles = [1, 2, 4]", "tiles = \"many\"")
+        + "[gat]\n";
+    let problems = plan(&text, &asked()).unwrap_err();
+    assert_eq!(problems.remedy(), "see the format in docs/scenarios.md", "once for all of them");
+    let message = problems.to_string();
+    for wanted in [
+        "`load.web`: unknown field `rte`, expected",
+        "`measure.repeats`: invalid type: string \"three\", expected u32",
+        "`guest.idle`: missing field `role`",
+        "`ladder.tiles`: invalid type: string \"many\", expected a sequence",
+        "the scenario: unknown field `gat`, expected",
+    ] {
+        assert!(message.contains(wanted), "{wanted}: {message}");
+    }
+    // What was taken out to read on is no second mistake.
+    assert!(
+        !message.contains("missing field `tiles`") && !message.contains("missing field `ladder`"),
+        "{message}"
+    );
+    assert!(message.starts_with("5 problems:"), "{message}");
+    let request =
+        Request { settings: settings(&[("load.wob.rate", "1/s"), ("guest.wub.vcpus", "1")]), ..asked() };
+    let message = problem(TILE, &request);
+    assert!(message.contains("no `wob`") && message.contains("no `wub`"), "{message}");
+}
+
+#[test]
 fn every_scenario_has_a_preset_that_fits_the_host() {
     let request = Request { preset: Some("host".to_owned()), ..asked() };
     let tiles = |threads, memory| -> Vec<u32> {

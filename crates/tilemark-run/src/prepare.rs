@@ -9,7 +9,7 @@ use tilemark_plan::{
     parse::Draft,
     plan::{Backend, HostSummary, Plan},
     problem::Problems,
-    resolve::{Request, Sides, resolve},
+    resolve::{Request, Sides, as_asked, resolve},
 };
 use tilemark_statistics::{Arrangement, can_reach};
 use tilemark_units::{Bytes, Span};
@@ -99,6 +99,14 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     }
     let scenario_text = text_of(&asked.scenario)?;
     let draft = Draft::from_toml(&scenario_text, &asked.scenario).map_err(bad_input)?;
+    let mut settings = asked.settings.clone();
+    if asked.sides.is_some() && !settings.contains_key(REPEATS) {
+        settings.insert(REPEATS.to_owned(), PAIRS.to_string());
+    }
+    // Mistakes are told before the host is looked at, which may take seconds and be refused besides.
+    as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
+        .and_then(|draft| draft.finish())
+        .map_err(bad_input)?;
     let needs_probe = asked.on.is_none() || asked.on == Some(Backend::Kvm);
     let facts = match &asked.kvm {
         Some(known) => read_facts(&LiveHost, known.clone()),
@@ -108,10 +116,6 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let mut backends = vec![backend];
     if asked.twin {
         backends.push(Backend::Native);
-    }
-    let mut settings = asked.settings.clone();
-    if asked.sides.is_some() && !settings.contains_key(REPEATS) {
-        settings.insert(REPEATS.to_owned(), PAIRS.to_string());
     }
     let request = Request {
         preset: asked.preset.clone(),

@@ -171,6 +171,8 @@ fn scenarios_that_cannot_be_resolved() {
             "docs/scenarios.md",
         ),
         (
+        // Before it is found out whether this host has KVM.
+        (&["plan", "web", "--set", "gate.p99=soon"], "`gate.p99`: `soon` is not a", "docs/scenarios.md"),
             &["plan", "web", "--on", "native", "--set", "load.wob.rate=1/s"],
             "no `wob`; there are: web",
             "scenarios show",

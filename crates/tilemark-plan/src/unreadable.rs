@@ -1,0 +1,97 @@
+//! What of a scenario cannot be read: every key that is not known and every value that is none, not only the first.
+//!
+//! Reading ends at the first mistake. It is told, taken out, and the rest is read again.
+
+use crate::{
+    problem::{Problem, Problems},
+    scenario::Scenario,
+    settings::name_of,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+/// Reads a scenario's document; tells all mistakes at once.
+pub(crate) fn read(document: &Value) -> Result<Scenario, Problems> {
+    Scenario::deserialize(document).map_err(|_| Problems(mistakes(document)))
+}
+
+/// A place in a document: keys, and numbers in lists.
+type Way = Vec<String>;
+
+fn mistakes(document: &Value) -> Vec<Problem> {
+    let (mut left, mut taken) = (document.clone(), Vec::new());
+    let mut problems = Vec::new();
+    while let Err(error) = serde_path_to_error::deserialize::<_, Scenario>(&left) {
+        let mut way = way_of(error.path());
+        let message = error.into_inner().to_string();
+        // The key that the message names: one too many, or one that lacks.
+        let key = message.split('`').nth(1).unwrap_or_default().to_owned();
+        let mut at = way.clone();
+        if message.starts_with("unknown field") {
+            if way.last() == Some(&key) {
+                at.pop();
+            } else {
+                way.push(key);
+            }
+            problems.push(problem(&left, &at, &message));
+        } else if message.starts_with("missing field") {
+            at.push(key);
+            // What was taken out above lacks through no mistake of its own.
+            if !taken.contains(&at) {
+                problems.push(problem(&left, &way, &message));
+            }
+        } else {
+            problems.push(problem(&left, &at, &message));
+        }
+        if !take_out(&mut left, &way) {
+            break;
+        }
+        taken.push(way);
+    }
+    problems
+}
+
+fn way_of(path: &Path) -> Way {
+    let step = |segment: &Segment| match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    };
+    path.iter().map_while(step).collect()
+}
+
+fn problem(document: &Value, at: &[String], message: &str) -> Problem {
+    let place = place(document, at);
+    let place = if place.is_empty() { "the scenario".to_owned() } else { format!("`{place}`") };
+    Problem::new(format!("{place}: {message}"), "see the format in docs/scenarios.md")
+}
+
+/// A place as settings name it: guests and loads by their names.
+fn place(document: &Value, way: &[String]) -> String {
+    let word = |end: usize| {
+        let step = &way[end - 1];
+        let is_number = step.parse::<usize>().is_ok();
+        let item = document.pointer(&pointer(&way[..end])).filter(|_| is_number);
+        item.and_then(name_of).unwrap_or(step)
+    };
+    (1..=way.len()).map(word).collect::<Vec<_>>().join(".")
+}
+
+/// A way as RFC 6901 writes it.
+fn pointer(way: &[String]) -> String {
+    way.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
+}
+
+/// Takes a value out of a document; says whether it was there.
+fn take_out(document: &mut Value, way: &[String]) -> bool {
+    let Some((last, before)) = way.split_last() else { return false };
+    match document.pointer_mut(&pointer(before)) {
+        Some(Value::Object(table)) => table.remove(last).is_some(),
+        Some(Value::Array(items)) => {
+            let index = last.parse().ok().filter(|index: &usize| *index < items.len());
+            index.map(|index| items.remove(index)).is_some()
+        }
+        _ => false,
+    }
+}
