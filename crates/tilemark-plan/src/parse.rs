@@ -18,6 +18,7 @@ pub const GUESTS_MAX: u32 = 1000;
 pub struct Draft {
     document: Value,
 }
+    origin: String,
 
 impl Draft {
     /// Reads TOML. `origin` is the file or name, for messages.
@@ -28,7 +29,12 @@ impl Draft {
         let document = serde_json::to_value(table).map_err(|error| {
             Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
         })?;
-        Ok(Self { document })
+        Ok(Self { document, origin: origin.to_owned() })
+    }
+
+    /// The file or name that it was read from.
+    pub fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// Whether the scenario has such a preset.

@@ -79,6 +79,9 @@ pub struct Plan {
     pub schema: u32,
     /// The scenario with preset and settings applied.
     pub scenario: Scenario,
+    /// What the scenario was asked for by: its name inside the program, or the path of its file. Empty in older plans.
+    #[serde(default)]
+    pub origin: String,
     /// The preset that was applied.
     pub preset: Option<String>,
     /// Settings given on the command line, by dotted key.
@@ -103,6 +106,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The command that does something else, such as `capacity`, with the same scenario, preset and settings.
+    pub fn command(&self, verb: &str) -> String {
+        let scenario = if self.origin.is_empty() { &self.scenario.name } else { &self.origin };
+        let mut words = vec!["tilemark".to_owned(), verb.to_owned(), scenario.clone()];
+        words.extend(self.preset.iter().flat_map(|preset| ["--preset".to_owned(), preset.clone()]));
+        let setting = |(key, value): (&String, &String)| ["--set".to_owned(), format!("{key}={value}")];
+        words.extend(self.settings.iter().flat_map(setting));
+        words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+    }
+
     /// Processors that are kept awake while it is carried out: those that an open loop has for itself. Waking late would
     /// make requests late; a closed loop has no time to miss.
     pub fn kept_awake(&self) -> &[u32] {
@@ -111,6 +124,12 @@ impl Plan {
         let is_open = loads.any(|load| matches!(load.demand, Demand::Open { .. }));
         if is_open && !load.iter().any(|thread| guests.contains(thread)) { load } else { &[] }
     }
+}
+
+/// A word as a shell takes it for one.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,%@+".contains(c));
+    if is_plain && !word.is_empty() { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// Who runs where.

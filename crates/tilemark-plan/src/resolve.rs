@@ -62,9 +62,9 @@ pub fn as_asked(
     if let Some(preset) = preset.filter(|preset| !fits_host(draft, preset)) {
         asked.apply_preset(preset)?;
     }
-    draft.apply_settings(&request.settings)?;
-    if let Some(tiles) = &request.tiles {
-        draft.set("ladder.tiles", serde_json::json!(tiles))?;
+    asked.apply_settings(settings)?;
+    if let Some(tiles) = tiles {
+        asked.set("ladder.tiles", serde_json::json!(tiles))?;
     }
     Ok(asked)
 }
@@ -80,7 +80,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     let mut draft = as_asked(draft, preset, &request.settings, request.tiles.as_deref())?;
     let mut scenario = draft.finish()?;
     let processors = split_processors(host, scenario.host.load_processors);
-    if fits_host && request.tiles.is_none() {
+    if preset.is_some_and(|preset| fits_host(&draft, preset)) && request.tiles.is_none() {
         let tiles = ladder_of_host(&scenario, request, host, &processors);
         draft.set("ladder.tiles", serde_json::json!(tiles))?;
         scenario = draft.finish()?;
@@ -127,6 +127,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     Ok(Plan {
         schema: PLAN_SCHEMA,
         scenario,
+        origin: draft.origin().to_owned(),
         preset: request.preset.clone(),
         settings: request.settings.clone(),
         seed: request.seed,

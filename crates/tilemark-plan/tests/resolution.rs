@@ -406,6 +406,28 @@ fn all_that_cannot_be_read_is_told_at_once_with_its_place() {
 }
 
 #[test]
+fn a_command_names_the_scenario_as_it_was_asked_for_with_preset_and_settings() {
+    let text = TILE.replace("name = \"t\"", "name = \"shop\"");
+    let draft = Draft::from_toml(&text, "./my shop.toml").unwrap();
+    let request = Request {
+        preset: Some("long".to_owned()),
+        settings: settings(&[
+            ("gate.p99", "20ms"),
+            ("load.web.web.files", "[{ size = \"1KiB\", weight = 1 }]"),
+        ]),
+        ..asked()
+    };
+    let plan = resolve(&draft, &request, &host(4, Bytes::from_gib(64))).unwrap();
+    assert_eq!(
+        plan.command("capacity"),
+        "tilemark capacity './my shop.toml' --preset long --set gate.p99=20ms \
+         --set 'load.web.web.files=[{ size = \"1KiB\", weight = 1 }]'"
+    );
+    let old = Plan { origin: String::new(), preset: None, settings: BTreeMap::new(), ..plan };
+    assert_eq!(old.command("run"), "tilemark run shop");
+}
+
+#[test]
 fn every_scenario_has_a_preset_that_fits_the_host() {
     let request = Request { preset: Some("host".to_owned()), ..asked() };
     let tiles = |threads, memory| -> Vec<u32> {

@@ -245,6 +245,18 @@ pub enum ComparisonOutcome {
     CannotTell,
 }
 
+impl ComparisonOutcome {
+    /// The same for a person.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::NoDifference => "no difference seen",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
 /// The headline load's throughput against tiles, at one value of what varies, on one backend and side, by the Universal
 /// Scalability Law: throughput(N) = one tile's × N / (1 + contention × (N − 1) + coherence × N × (N − 1)).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -153,6 +153,7 @@ impl Scrub {
         } = &mut plan.host;
         name.clear();
         self.text(kernel);
+        self.text(&mut plan.origin);
         plan.settings.values_mut().for_each(|value| self.text(value));
         self.scenario(&mut plan.scenario);
         for Point { vary, qemu, loads, .. } in &mut plan.points {

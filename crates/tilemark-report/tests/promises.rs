@@ -84,9 +84,10 @@ fn a_redacted_report_names_no_machine_anywhere() {
     report.plan.host.name = "rack7.example.org".to_owned();
     report.result.verdict.reasons.push("rack7 answered from 192.168.3.4".to_owned());
     report.repeats[0].loads[0].errors.push("connect 192.168.3.4:80: link 0c:42:a1:00:11:22 down".to_owned());
+    report.plan.origin = "/home/mia/shop.toml".to_owned();
     report.plan.scenario.qemu.binary = Some("/home/mia/qemu".to_owned());
-    report.result.provenance.command = "ssh rack7 tilemark run first-look".to_owned();
     report.result.provenance.hashes.insert("qemu /home/mia/qemu".to_owned(), "00".repeat(32));
+    report.result.provenance.command = "ssh rack7 tilemark run first-look".to_owned();
     let before = report.clone();
     redact(&mut report);
     let all = serde_json::to_string(&report).expect("a report is JSON");

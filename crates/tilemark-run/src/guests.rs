@@ -1,7 +1,6 @@
 //! `guests` from the command's side: start an engine that keeps them, and talk to engines that do.
 
 use crate::{
-    Program,
     conduct::{Afterwards, Listener, conduct},
     guests_job::{AskGuests, EXECUTE_WITHIN, GuestsAnswer, no_such_guest},
     image_job,
@@ -48,15 +47,10 @@ pub struct UpRequest {
 }
 
 /// Starts guests and leaves them to their keeper.
-pub fn up(
-    program: &Program,
-    places: &Places,
-    request: &UpRequest,
-    listener: &mut dyn Listener,
-) -> Result<GuestsReady, Failure> {
+pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> Result<GuestsReady, Failure> {
     crate::need_root("starting guests")?;
     let plan = plan(request)?;
-    let image = image_job::obtain(program, places, &plan.scenario.image, request.offline, listener)?;
+    let image = image_job::obtain(places, &plan.scenario.image, request.offline, listener)?;
     let id = new_id(places);
     let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;
     let job = GuestsJob {

@@ -29,7 +29,7 @@ use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
 use tilemark_plan::plan::Point;
 use tilemark_record::summary::SecondsToReady;
-use tilemark_units::Span;
+use tilemark_units::{Span, counted};
 
 /// What other commands ask of the guests' engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -132,7 +132,7 @@ fn stand(
     wishes: &Wishes,
 ) -> Result<Standing, Failure> {
     let Answering { id, point, backend, teller, .. } = answering;
-    let doing = format!("starting {} guests", point.guests.len());
+    let doing = format!("starting {}", counted(point.guests.len() as u64, "guest"));
     teller.progress(Progress { doing, seconds_done: 0.0, seconds_expected: 10.0 });
     let modes = started.templates(point)?;
     let template_stood = Instant::now();

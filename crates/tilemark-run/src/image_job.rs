@@ -1,7 +1,6 @@
 //! Images: built by an engine inside its own namespaces, listed and moved by the command itself.
 
 use crate::{
-    Program,
     conduct::{Afterwards, Listener, conduct},
     engine::Teller,
     job::{ImageJob, ImageReady, Job, JobDone},
@@ -22,7 +21,6 @@ const BUILD_SECONDS: f64 = 60.0;
 
 /// Finds an image in the cache, or has an engine build it.
 pub fn obtain(
-    _: &Program,
     places: &Places,
     image: &str,
     offline: bool,

@@ -203,10 +203,10 @@ impl Compared {
             let resolution =
                 measure.resolution.map(|found| format!(", ±{:.1} % would have been found", found * 100.0));
             lines.push(format!(
-                "  {:<32} {}{interval}  {:?}{}",
+                "  {:<32} {}{interval}  {}{}",
                 measure.name,
                 percent(measure.change.value),
-                measure.outcome,
+                measure.outcome.words(),
                 resolution.unwrap_or_default()
             ));
         }
@@ -222,6 +222,34 @@ impl Compared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilemark_record::result::{ComparisonOutcome, Figure, MeasureComparison};
+
+    #[test]
+    fn a_comparison_is_told_in_words() {
+        let change = Figure { value: 0.013, low: Some(-0.02), high: Some(0.046), n_repeats: 8 };
+        let measure = MeasureComparison {
+            name: "p99 of pages".to_owned(),
+            change,
+            p: Some(0.4),
+            resolution: Some(0.05),
+            primary: true,
+            more_is_better: false,
+            outcome: ComparisonOutcome::NoDifference,
+        };
+        let comparison = Comparison {
+            differences: Vec::new(),
+            measures: vec![measure],
+            outcome: ComparisonOutcome::NoDifference,
+            sentence: "No difference seen.".to_owned(),
+        };
+        let verdict = Verdict { status: VerdictStatus::Trusted, reasons: Vec::new() };
+        let compared = Compared { document: serde_json::Value::Null, exit_verdict: 0, comparison, verdict };
+        let text = compared.text();
+        assert!(
+            text.contains("+1.3 % [-2.0 %, +4.6 %]  no difference seen, ±5.0 % would have been found"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn records_that_other_programs_made_say_so() {

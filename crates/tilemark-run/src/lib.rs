@@ -47,8 +47,12 @@ mod world;
 
 /// Words of the plan that the command's flags are turned into.
 pub mod plan_words {
-    pub use tilemark_plan::{plan::Backend, resolve::Sides, scenario::Arrival};
-    pub use tilemark_units::Span;
+    pub use tilemark_plan::{
+        plan::{Backend, shell_word},
+        resolve::Sides,
+        scenario::Arrival,
+    };
+    pub use tilemark_units::{Span, counted};
 }
 
 use sha2::{Digest, Sha256};

@@ -66,7 +66,7 @@ pub fn run(
     let path = request.output.clone().unwrap_or_else(|| runs.path_of(&id));
     // Before an image is built for minutes: a bad place fails now.
     let record = RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?;
-    let image = image_job::obtain(program, places, &prepared.plan.scenario.image, request.offline, listener);
+    let image = image_job::obtain(places, &prepared.plan.scenario.image, request.offline, listener);
     let image = image.inspect_err(|_| record.discard())?;
     // What was predicted holds the seconds of idle power, and so does what was taken.
     let began = Instant::now();

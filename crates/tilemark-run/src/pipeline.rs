@@ -38,7 +38,7 @@ use tilemark_record::{
     summary::{Incident, MemoryFigures, RepeatSummary, SecondsToReady},
 };
 use tilemark_statistics::judge;
-use tilemark_units::{Bytes, Span};
+use tilemark_units::{Bytes, Span, counted};
 
 /// After so many repeats of a count that were all voided a search goes on below it. With nothing that holds there is no
 /// other way to an answer, and it is asked once more than for its figure.
@@ -202,7 +202,7 @@ impl<W: World> Pipeline<'_, W> {
             let point = self.point_with(&like, probe.tiles);
             if !self.time_allows(&like, &search, probe) {
                 if search.settle() {
-                    self.note(format!("{} tiles are not tried, to keep the time", probe.tiles))?;
+                    self.note(format!("{} not tried, to keep the time", counted(probe.tiles, "tile")))?;
                     continue;
                 }
                 return self.note("the time ended before the boundary was confirmed".to_owned());
@@ -221,10 +221,10 @@ impl<W: World> Pipeline<'_, W> {
                 Some(holds) => {
                     search.record(probe.tiles, Finding { holds, repeats: self.repeats_counted(&point) });
                     let word = if holds { "holds" } else { "breaks" };
-                    self.teller.note(format!("{} tiles: {word}", probe.tiles));
+                    self.teller.note(format!("{}: {word}", counted(probe.tiles, "tile")));
                 }
                 None if self.repeats_of(point.index) >= voided_max(&search, like.measure.repeats) => {
-                    self.note(format!("cannot tell whether {} tiles hold", probe.tiles))?;
+                    self.note(format!("{}: cannot tell", counted(probe.tiles, "tile")))?;
                     search.cannot_tell(probe.tiles);
                 }
                 None => {} // Voided: the search asks for the same count again.
@@ -353,12 +353,13 @@ impl<W: World> Pipeline<'_, W> {
     fn measured(&mut self, point: &Point, pass: Pass) -> Result<Option<()>, Failure> {
         let world = self.world;
         let backend = world.backend(point)?;
-        let what = format!("{} tiles on {}, repeat {}", point.tiles, point.backend.name(), pass.repeat);
+        let tiles = counted(point.tiles, "tile");
+        let what = format!("{tiles} on {}, repeat {}", point.backend.name(), pass.repeat);
         self.on_templates += world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
         if self.wishes.now() != Wish::GoOn {
             return Ok(None);
         }
-        self.progress(format!("{what}: starting {} guests", point.guests.len()));
+        self.progress(format!("{what}: starting {}", counted(point.guests.len() as u64, "guest")));
         let mut started = Started::new(backend);
         let modes = started.templates(point)?;
         self.on_templates += modes.took;

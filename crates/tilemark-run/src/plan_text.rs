@@ -5,7 +5,7 @@ use tilemark_plan::{
     plan::{LoadPlan, Plan, Point, Work},
     workload::MessagingMeasure,
 };
-use tilemark_units::Span;
+use tilemark_units::{Span, counted};
 
 /// The whole text.
 pub fn text(plan: &Plan) -> String {
@@ -33,8 +33,8 @@ pub fn text(plan: &Plan) -> String {
         ),
         String::new(),
         format!(
-            "{} passes over these points, in random order within each repeat (seed {}):",
-            plan.passes.len(),
+            "{} of these points, in random order within each block (seed {}):",
+            counted(plan.passes.len() as u64, "repeat"),
             plan.seed
         ),
     ];
@@ -89,9 +89,9 @@ fn threads(ids: &[u32]) -> String {
 
 fn point(point: &Point) -> String {
     let mut words = vec![format!(
-        "  {:>4} tiles, {:>4} guests on {}",
-        point.tiles,
-        point.guests.len(),
+        "  {:>10}, {:>11} on {}",
+        counted(point.tiles, "tile"),
+        counted(point.guests.len() as u64, "guest"),
         point.backend.name()
     )];
     words.extend(point.side.map(|side| format!("side {side:?}")));

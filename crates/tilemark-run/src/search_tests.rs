@@ -80,7 +80,7 @@ fn a_search_keeps_its_time_by_what_a_step_will_take() {
     let ran = run(&plan_within(Some(within)), &world, &Wishes::default());
     ran.outcome.as_ref().unwrap();
     assert_eq!(counts_tried(&ran), [1, 2, 4, 8]);
-    assert!(ran.notes.contains(&"16 tiles are not tried, to keep the time".to_owned()), "{:?}", ran.notes);
+    assert!(ran.notes.contains(&"16 tiles not tried, to keep the time".to_owned()), "{:?}", ran.notes);
     assert_eq!(repeats_at(&ran, 8), 3, "the time that was kept back confirms what was found");
     // No time at all: nothing is begun.
     let ran = run(&plan_within(Some(Span::from_seconds(1))), &world, &Wishes::default());
@@ -127,7 +127,7 @@ fn voided_repeats_are_asked_again_but_not_for_ever() {
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
     let ran = searched(&world);
     assert_eq!((counts_tried(&ran), ran.began().len()), (vec![1], 4));
-    assert_eq!(ran.notes.last().unwrap(), "cannot tell whether 1 tiles hold");
+    assert_eq!(ran.notes.last().unwrap(), "1 tile: cannot tell");
 }
 
 #[test]

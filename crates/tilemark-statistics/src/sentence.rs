@@ -5,6 +5,7 @@ use tilemark_record::result::{
     Answer, Break, Comparison, ComparisonOutcome, Cost, Difference, Figure, GateMeasure, LimitResource,
     MeasureComparison, PointResult, Verdict, VerdictStatus,
 };
+use tilemark_units::counted;
 
 use crate::judge::Pairing;
 
@@ -61,7 +62,7 @@ pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
 }
 
 fn tiles(count: u32) -> String {
-    if count == 1 { "1 tile".to_owned() } else { format!("{count} tiles") }
+    counted(count, "tile")
 }
 
 /// `6 tiles: 24 guests, 1.5 vCPUs per thread, p99 ≤ 50 ms at 200 requests/s each`
@@ -150,13 +151,13 @@ fn ran_out(answer: &Answer) -> Option<String> {
     Some(format!("{what} ran out first."))
 }
 
-/// `5 to 7 not tried: tilemark run first-look --tiles 5,6,7`
+/// `5 to 7 not tried: tilemark capacity first-look`
 fn untried(plan: &Plan, answer: &Answer) -> Option<String> {
     let gap = answer.untried?;
     let (from, to) = (gap.from, gap.to);
     let counts = if from == to { from.to_string() } else { format!("{from} to {to}") };
     let on = answer.backend.filter(|backend| *backend == Backend::Native).map_or("", |_| " --on native");
-    Some(format!("{counts} not tried: tilemark capacity {}{on}", plan.scenario.name))
+    Some(format!("{counts} not tried: {}{on}", plan.command("capacity")))
 }
 
 fn beyond_is_unknown(verdict: &Verdict) -> bool {

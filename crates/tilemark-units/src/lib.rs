@@ -13,4 +13,4 @@ pub use bytes::Bytes;
 pub use fraction::Fraction;
 pub use rate::Rate;
 pub use span::Span;
-pub use text::UnitError;
+pub use text::{UnitError, counted};

@@ -22,6 +22,12 @@ pub(crate) fn split<'a>(text: &'a str, wanted: &'static str) -> Result<(f64, &'a
     Ok((number, unit.trim()))
 }
 
+/// A count with its noun: `1 tile`, `16 tiles`.
+pub fn counted(count: impl Into<u64>, noun: &str) -> String {
+    let count = count.into();
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Prints a number with at most `decimals` decimals and no trailing zeros.
 pub(crate) fn shortest(number: f64, decimals: usize) -> String {
     let text = format!("{number:.decimals$}");
@@ -58,3 +64,14 @@ macro_rules! textual {
     };
 }
 pub(crate) use textual;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        let told = [0_u32, 1, 2].map(|count| counted(count, "tile"));
+        assert_eq!(told, ["0 tiles", "1 tile", "2 tiles"]);
+    }
+}

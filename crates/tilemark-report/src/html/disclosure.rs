@@ -3,7 +3,7 @@
 use super::markup::Markup;
 use crate::number::{bytes, counted, seconds, three};
 use crate::published;
-use crate::view::{View, limit_word};
+use crate::view::{Group, View, limit_word};
 use tilemark_plan::plan::Demand;
 
 pub(super) fn disclosure(page: &mut Markup, view: &View) {
@@ -51,21 +51,16 @@ fn evidence(page: &mut Markup, view: &View) {
         .points
         .iter()
         .flat_map(|point| {
-            point.repeats_voided.iter().map(|void| {
-                format!(
-                    "{}, {}: repeat {} \u{2013} {}",
-                    view.step(point),
-                    point.backend.name(),
-                    void.repeat,
-                    void.reason
-                )
+            let voided = point.repeats_voided.iter();
+            voided.map(|void| {
+                format!("{} \u{2013} {}", repeat_words(view, point.index, void.repeat), void.reason)
             })
         })
         .collect();
     bullets(page, "Repeats voided", &voided, "none");
     let mut seen: Vec<String> = Vec::new();
     for repeat in &view.report.repeats {
-        let place = format!("point {}, repeat {}", repeat.point, repeat.repeat);
+        let place = repeat_words(view, repeat.point, repeat.repeat);
         let incidents = repeat.incidents.iter().map(|incident| match &incident.guest {
             Some(guest) => format!("{place}, {guest}: {}", incident.what),
             None => format!("{place}: {}", incident.what),
@@ -77,6 +72,15 @@ fn evidence(page: &mut Markup, view: &View) {
     }
     bullets(page, "Incidents and first errors", &seen, "none");
     page.raw("</div></section>\n");
+}
+
+/// A repeat, named as the steps are.
+fn repeat_words(view: &View, point: usize, repeat: u32) -> String {
+    let label = |group: &Group| {
+        let known = group.points.iter().find(|known| known.index == point);
+        known.map(|point| format!("{} {}: ", view.axis_words(), view.label(group, point)))
+    };
+    format!("{}repeat {repeat}", view.groups.iter().find_map(label).unwrap_or_default())
 }
 
 /// Lines that a list shows before it is folded.

@@ -1,7 +1,7 @@
 //! What is read in ten seconds: chip, answer, cost, trust, and two charts.
 
 use super::{below, markup::Markup, messaging, term};
-use crate::number::{bytes, seconds};
+use crate::number::{bytes, counted, seconds};
 use crate::view::{self, Axis, Charts, Kind, View};
 use tilemark_record::result::Provenance;
 
@@ -63,7 +63,7 @@ fn facts(view: &View) -> Vec<String> {
         &view.report.result.provenance;
     let mut facts = vec![if host.is_empty() { "host not named".to_owned() } else { host.clone() }];
     facts.extend(Some(view.backends()).filter(|words| !words.is_empty()));
-    facts.push(format!("{processor}, {threads} threads, {}", bytes(*memory_bytes)));
+    facts.push(format!("{processor}, {}, {}", counted((*threads).into(), "thread"), bytes(*memory_bytes)));
     facts.push(format!("Linux {kernel}"));
     facts.extend(qemu.iter().map(|version| view::qemu_words(version)));
     facts.push(format!("Tilemark {tilemark}"));

@@ -156,7 +156,7 @@ fn measures(page: &mut Markup, view: &View) {
         page.element("td", "", &measure.resolution.map_or_else(|| "not known".to_owned(), percent));
         page.element("td", "", &figure.n_repeats.to_string());
         page.element("td", "name", if measure.more_is_better { "better" } else { "worse" });
-        page.element("td", "name", view::outcome_name(measure.outcome)).raw("</tr>\n");
+        page.element("td", "name", measure.outcome.words()).raw("</tr>\n");
     }
     page.raw("</tbody></table></div></section>\n");
 }

@@ -165,11 +165,7 @@ pub(super) fn forest(view: &View, paint: &Paint, width: usize) -> String {
         };
         let text = format!("{} %{interval}", change(figure.value));
         let secondary = if measure.primary { "" } else { " (not primary)" };
-        out.push_str(&format!(
-            "{}{secondary}: {}\n",
-            clean(&measure.name),
-            view::outcome_name(measure.outcome)
-        ));
+        out.push_str(&format!("{}{secondary}: {}\n", clean(&measure.name), measure.outcome.words()));
         out.push_str(&format!("  {bar}  {text}\n"));
     }
     out.push('\n');

@@ -8,7 +8,7 @@ use crate::number::change;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tilemark_record::{
-    result::{ComparisonOutcome, Figure, LatencyMs, LoadResult, PointResult},
+    result::{Figure, LatencyMs, LoadResult, PointResult},
     summary::ProcessorFigures,
 };
 
@@ -322,16 +322,6 @@ fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
         .collect()
 }
 
-/// What a comparison says, as the style sheet names it.
-pub(crate) const fn outcome_name(outcome: ComparisonOutcome) -> &'static str {
-    match outcome {
-        ComparisonOutcome::Better => "better",
-        ComparisonOutcome::Worse => "worse",
-        ComparisonOutcome::NoDifference => "no difference seen",
-        ComparisonOutcome::CannotTell => "cannot tell",
-    }
-}
-
 fn forest(view: &View) -> Vec<ForestRow> {
     let Some(comparison) = &view.report.result.comparison else {
         return Vec::new();
@@ -348,7 +338,7 @@ fn forest(view: &View) -> Vec<ForestRow> {
             low: figure.low,
             high: figure.high,
             resolution: measure.resolution,
-            outcome: outcome_name(measure.outcome),
+            outcome: measure.outcome.words(),
             primary: measure.primary,
             text: format!("{}\u{202f}%{interval}", change(figure.value)),
             p: measure.p,

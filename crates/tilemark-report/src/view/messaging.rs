@@ -2,6 +2,7 @@
 //! 2009 paper published beside them.
 
 use super::groups::{View, backend_words, side_words};
+use crate::number::counted;
 use crate::published::{self, MessagingPaper};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -184,8 +185,7 @@ fn others(view: &View, one: &Loaded) -> Vec<String> {
 }
 
 fn name(view: &View, one: &Loaded, others: &[String]) -> String {
-    let tiles = one.result.tiles;
-    let mut name = if tiles == 1 { "1 tile".to_owned() } else { format!("{tiles} tiles") };
+    let mut name = counted(one.result.tiles.into(), "tile");
     if view.groups.iter().any(|group| group.backend != one.result.backend) {
         name = format!("{name}, {}", backend_words(one.result.backend));
     }

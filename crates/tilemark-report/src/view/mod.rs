@@ -11,7 +11,7 @@ mod store;
 mod timeline;
 mod trust;
 
-pub(crate) use charts::{Charts, charts, outcome_name, shares_shown};
+pub(crate) use charts::{Charts, charts, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
 pub(crate) use messaging::{LatencyPoint, Messaging, messaging};
 pub(crate) use power::{POWER_ABOUT, power};

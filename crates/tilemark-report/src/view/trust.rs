@@ -87,8 +87,7 @@ pub(crate) fn cost(view: &View) -> CostView {
     if let Some(cost) = &result.cost {
         return CostView { sentence: cost.sentence.clone(), unequal: cost.unequal.clone(), command: None };
     }
-    let scenario = &result.scenario;
-    let twin = Some(format!("tilemark run {scenario} --twin"));
+    let twin = Some(format!("{} --twin", view.report.plan.command("run")));
     let doctor = Some("tilemark doctor".to_owned());
     let kvm_points = result.points.iter().any(|point| point.backend == Backend::Kvm);
     let twins = view.groups.iter().any(|group| group.kind == Kind::Twin);

@@ -6,6 +6,7 @@ use tilemark_plan::plan::{Plan, SideName};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{Comparison, ComparisonOutcome, Difference, MeasureComparison, Verdict};
 use tilemark_record::summary::RepeatSummary;
+use tilemark_units::counted;
 
 use super::cost::{in_blocks, p50, p99, processor_per_answer, throughput};
 use super::measured::MeasuredPoint;
@@ -190,7 +191,7 @@ fn measures(pair: &SidePair, headline: &str, pairing: Pairing) -> Vec<Measure> {
 
 fn place(pair: &SidePair) -> String {
     let point = pair.a.point;
-    let tiles = if point.tiles == 1 { "at 1 tile".to_owned() } else { format!("at {} tiles", point.tiles) };
+    let tiles = format!("at {}", counted(point.tiles, "tile"));
     point.vary.iter().fold(tiles, |text, (name, value)| format!("{text}, {name} {value}"))
 }
 

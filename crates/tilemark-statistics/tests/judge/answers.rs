@@ -44,7 +44,7 @@ fn counts_between_the_two_that_were_not_tried_are_told_with_the_command() {
     let judged = broken_at(&[1, 4, 8], 8).judged();
     assert_eq!(judged.answer.untried, Some(Untried { from: 5, to: 7 }));
     assert!(
-        judged.sentence.ends_with("Processor ran out first. 5 to 7 not tried: tilemark capacity example"),
+        judged.sentence.ends_with("Processor ran out first. 5 to 7 not tried: tilemark capacity test"),
         "{}",
         judged.sentence
     );

@@ -2,7 +2,6 @@
 
 use super::{backend, places};
 use crate::{
-    PROGRAM,
     arguments::{GuestsCommand, GuestsUpArguments},
     screen::{self, Form, Watcher},
 };
@@ -13,6 +12,7 @@ use std::{
 use tilemark_run::{
     guests::{self, UpRequest},
     job::GuestsReady,
+    plan_words::counted,
     wire::{Failure, FailureCode},
 };
 
@@ -39,7 +39,7 @@ fn up(arguments: &GuestsUpArguments) -> ExitCode {
         offline: arguments.offline,
     };
     let mut watcher = Watcher::new();
-    let outcome = guests::up(&PROGRAM, &places(), &request, &mut watcher);
+    let outcome = guests::up(&places(), &request, &mut watcher);
     drop(watcher);
     match outcome {
         Err(failure) => screen::fail(&failure, form),
@@ -59,10 +59,9 @@ fn described(ready: &GuestsReady) -> String {
     };
     let memory = ready.pss_mib_per_guest.map(|mib| format!(", {mib:.1} MiB each")).unwrap_or_default();
     let mut lines = vec![format!(
-        "{}: {} {} guests ready in {:.2} s (p50 {:.2}, p99 {:.2}){memory}",
+        "{}: {} ready in {:.2} s (p50 {:.2}, p99 {:.2}){memory}",
         ready.id,
-        ready.ready,
-        ready.backend.name(),
+        counted(ready.ready, &format!("{} guest", ready.backend.name())),
         seconds.max,
         seconds.p50,
         seconds.p99,

@@ -12,7 +12,7 @@ use tilemark_run::{
     judge::{self, Tolerance},
     lock::WhenBusy,
     measure::{self, Measured, RunRequest, record_failed},
-    plan_words::{Sides, Span},
+    plan_words::{Sides, Span, shell_word},
     prepare::{Asked, demonstration},
     wire::{Failure, FailureCode},
 };
@@ -138,16 +138,7 @@ fn measured(asked: Asked, measuring: &Measuring) -> Result<Measured, Failure> {
 
 /// The command that repeats this, as it was typed.
 fn command_line() -> String {
-    let quoted = |argument: String| {
-        let plain = argument.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,%@+".contains(c));
-        if plain && !argument.is_empty() {
-            argument
-        } else {
-            format!("'{}'", argument.replace('\'', "'\\''"))
-        }
-    };
-    let arguments =
-        std::env::args_os().skip(1).map(|argument| quoted(argument.to_string_lossy().into_owned()));
+    let arguments = std::env::args_os().skip(1).map(|argument| shell_word(&argument.to_string_lossy()));
     std::iter::once("tilemark".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
