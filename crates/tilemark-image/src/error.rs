@@ -155,7 +155,9 @@ impl ImageError {
             Self::Clone { .. } => {
                 "keep disks in the disk store only: its file system shares blocks between copies"
             }
-            Self::Io { .. } => "see the reason above",
+            Self::Io { .. } => {
+                "check that the path is there and may be used; what belongs to root needs sudo"
+            }
         })
     }
 

@@ -62,12 +62,11 @@ impl Runs {
 
     /// Finds a run by id, unique start of an id, `last`, or path.
     pub fn find(&self, wanted: &str) -> Result<RunDirectory, RecordError> {
-        if wanted.contains('/') || wanted == "." {
-            let path = Path::new(wanted);
-            let path = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-            if path.join("plan.json").exists() {
-                return Ok(RunDirectory::at(path));
-            }
+        let path = Path::new(wanted);
+        let path = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+        let is_path = path.join("plan.json").exists();
+        if is_path && (wanted.contains('/') || wanted == ".") {
+            return Ok(RunDirectory::at(path));
         }
         let ids = self.ids();
         if wanted == "last"
@@ -81,6 +80,8 @@ impl Runs {
         let matches: Vec<String> = ids.iter().filter(|id| id.starts_with(wanted)).cloned().collect();
         match matches.as_slice() {
             [only] => Ok(RunDirectory::at(&self.path_of(only))),
+            // A folder here, as `--output` was told its name.
+            [] if is_path && path.is_dir() => Ok(RunDirectory::at(path)),
             [] => {
                 let known = ids.into_iter().rev().take(3).collect();
                 Err(RecordError::NoSuchRun { wanted: wanted.to_owned(), known })

@@ -10,7 +10,7 @@ use crate::{
 };
 use serde::Serialize;
 use std::path::Path;
-use tilemark_image::{ImageCache, Sha256Hash, Silent, Standing, disk_store::remove_store};
+use tilemark_image::{ImageCache, ImageError, Sha256Hash, Silent, Standing, disk_store::remove_store};
 use tilemark_record::places::Places;
 use tilemark_units::Bytes;
 
@@ -36,8 +36,10 @@ impl ListedImage {
     pub fn text(&self) -> String {
         let short: String = self.name.chars().take(12).collect();
         let replaced = if self.current { "" } else { "  (replaced by a newer one)" };
-        match (&self.problem, &self.spec, &self.kernel) {
-            (None, Some(spec), Some(kernel)) => format!("{short}  {spec}, kernel {kernel}{replaced}"),
+        match (&self.problem, &self.spec, &self.kernel, self.bytes) {
+            (None, Some(spec), Some(kernel), Some(bytes)) => {
+                format!("{short}  {spec}, kernel {kernel}, {}{replaced}", Bytes::new(bytes).rounded())
+            }
             (problem, ..) => format!("{short}  {}", problem.as_deref().unwrap_or("cannot be read")),
         }
     }
@@ -63,13 +65,23 @@ pub fn list(places: &Places) -> Result<Vec<ListedImage>, Failure> {
 /// Writes an image into one file.
 pub fn export(places: &Places, name: &str, file: &Path) -> Result<ImageReady, Failure> {
     let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
-    cache.export(name, file).map(|image| ready(&image, None)).map_err(image_failed)
+    cache.export(name, file).map(|image| ready(&image, None)).map_err(|error| of_file(error, file))
 }
 
 /// Takes an image from a file.
 pub fn import(places: &Places, file: &Path) -> Result<ImageReady, Failure> {
     let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
-    cache.import(file, &mut Silent).map(|image| ready(&image, None)).map_err(image_failed)
+    cache.import(file, &mut Silent).map(|image| ready(&image, None)).map_err(|error| of_file(error, file))
+}
+
+/// A file that the user named wrongly is the user's to correct.
+fn of_file(error: ImageError, file: &Path) -> Failure {
+    match &error {
+        ImageError::Io { path, .. } if path == file => {
+            Failure::new(FailureCode::BadInput, &error, "check the path")
+        }
+        _ => image_failed(error),
+    }
 }
 
 /// What is to be removed from the cache.

@@ -1,6 +1,6 @@
 //! Flags and commands, as the user writes them.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
 use std::path::PathBuf;
 
 /// How many guests a Linux host carries before they get slow and what runs out first, what virtualization
@@ -261,7 +261,7 @@ pub(crate) enum GuestsCommand {
     Up(GuestsUpArguments),
     /// What runs
     List(JsonOnly),
-    /// Run a program in a guest
+    /// Run a program in a guest; its standard input is empty
     Exec {
         /// The guest's name, as `guests list` shows it
         guest: String,
@@ -366,10 +366,10 @@ pub(crate) struct ThroughputArguments {
     #[arg(long, default_value_t = 0)]
     pub(crate) transactions: u32,
     /// Messages of each publisher; without it only time ends the load
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// How long to publish, in seconds
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = seconds())]
     pub(crate) seconds: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -393,7 +393,7 @@ pub(crate) struct LatencyArguments {
     #[arg(long)]
     pub(crate) durable: bool,
     /// How long to publish, in seconds
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = seconds())]
     pub(crate) seconds: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -459,10 +459,10 @@ pub(crate) struct LoadStoreArguments {
     #[arg(long, default_value_t = 1)]
     pub(crate) clients: u32,
     /// How long to measure, in seconds
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = seconds())]
     pub(crate) seconds: u64,
     /// Seconds of load before that, not measured
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX))]
     pub(crate) warmup: u64,
     /// Seconds of the steady window that is told, the last ones; without it all that had settled
     #[arg(long)]
@@ -502,10 +502,10 @@ pub(crate) struct LoadWebArguments {
     /// Such as http://127.0.0.1:8080/index.html; the host must be an address
     pub(crate) url: String,
     /// Connections
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
     /// How long to measure, in seconds
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = seconds())]
     pub(crate) seconds: u64,
     /// Requests a second, at intended times; without it each connection asks again when it was answered
     #[arg(long)]
@@ -542,10 +542,12 @@ pub(crate) enum ImageCommand {
     List(JsonOnly),
     /// Write an image into one file
     Export {
-        /// Its name, or a unique start of it
+        /// Its name, a unique start of it, or its specification's name
         name: String,
         /// The file
         file: PathBuf,
+        #[command(flatten)]
+        json: JsonOnly,
     },
     /// Remove images, or the prepared disks of databases, while nothing runs
     #[command(group = clap::ArgGroup::new("unwanted").required(true).multiple(true))]
@@ -566,6 +568,8 @@ pub(crate) enum ImageCommand {
     Import {
         /// The file
         file: PathBuf,
+        #[command(flatten)]
+        json: JsonOnly,
     },
 }
 
@@ -579,6 +583,14 @@ pub(crate) enum ScenariosCommand {
         /// Its name
         name: String,
     },
+}
+
+/// No load of ours lasts a year.
+const SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
+
+/// A length of time in which something can be measured.
+fn seconds() -> RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=SECONDS_MAX)
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

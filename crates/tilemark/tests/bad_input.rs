@@ -83,6 +83,12 @@ fn flags_that_cannot_be_read() {
         (&["plan"], "required arguments were not provided"),
         (&["wob"], "unrecognized subcommand 'wob'"),
         (&["guests", "up", "1001"], "1001 is not in 1..=1000"),
+        (&["load", "web", "http://127.0.0.1/", "--seconds", "0"], "0 is not in 1..=31536000"),
+        (&["load", "web", "http://127.0.0.1/", "--connections", "0"], "0 is not in 1.."),
+        (
+            &["load", "messaging-throughput", "--broker", "amqp://guest@127.0.0.1", "--count", "0"],
+            "0 is not in 1..",
+        ),
     ] {
         refused(&home, &Refused { arguments, code: 2, message, remedy: "--help" });
     }
@@ -165,14 +171,14 @@ fn scenarios_that_cannot_be_resolved() {
             "`soon` is not a",
             "docs/scenarios.md",
         ),
+        // Before it is found out whether this host has KVM.
+        (&["plan", "web", "--set", "gate.p99=soon"], "`gate.p99`: `soon` is not a", "docs/scenarios.md"),
         (
             &["plan", "web", "--on", "native", "--set", "gate.p98=1ms"],
             "unknown field `p98`",
             "docs/scenarios.md",
         ),
         (
-        // Before it is found out whether this host has KVM.
-        (&["plan", "web", "--set", "gate.p99=soon"], "`gate.p99`: `soon` is not a", "docs/scenarios.md"),
             &["plan", "web", "--on", "native", "--set", "load.wob.rate=1/s"],
             "no `wob`; there are: web",
             "scenarios show",
@@ -285,6 +291,27 @@ fn a_record_with_a_changed_byte_is_refused_by_the_name_of_its_file() {
             &Refused { arguments, code: 2, message: &message, remedy: "restore the file from a copy" },
         );
     }
+}
+
+#[test]
+fn a_record_elsewhere_is_found_by_the_name_of_its_folder() {
+    let home = Home::new();
+    fs::rename(record(&home), home.path().join("elsewhere")).unwrap();
+    let mut command = home.command(&["report", "elsewhere"]);
+    let said = Said::of(&command.current_dir(home.path()).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+#[test]
+fn a_redacted_page_is_written_where_it_is_told_to_and_never_over_the_whole_one() {
+    let home = Home::new();
+    let own_page = record(&home).join("report.html");
+    let said = home.says(&["report", "--redact"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.error.contains("`--html FILE` writes one") && !own_page.exists(), "{said:?}");
+    let page = home.path().join("page.html");
+    let said = home.says(&["report", "--redact", "--html", page.to_str().unwrap()]);
+    assert!(!said.error.contains("No page") && page.exists() && !own_page.exists(), "{said:?}");
 }
 
 #[test]
@@ -423,7 +450,7 @@ fn a_home_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn images_that_cannot_be_built() {
+fn images_that_cannot_be_had() {
     let home = Home::new();
     let file = home.file("image.toml", "schema = 1\nnam = \"x\"\n");
     let file = file.to_str().unwrap();
@@ -431,6 +458,8 @@ fn images_that_cannot_be_built() {
         (&["image", "build", file][..], "unknown key `nam`", "correct the file"),
         (&["image", "build", "./wob.toml"], "cannot read ./wob.toml", "check the path"),
         (&["image", "build", "wob"], "`wob` is built in; there are: first-look", "image.toml"),
+        (&["image", "export", "wob", "wob.tar"], "no image `wob`", "tilemark image list"),
+        (&["image", "import", "/nowhere/wob.tar"], "cannot read /nowhere/wob.tar", "check the path"),
     ] {
         refused(&home, &Refused { arguments, code: 2, message, remedy });
     }

@@ -28,8 +28,10 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
         ImageCommand::Remove { name, unused, disks, json } => {
             remove(&Unwanted { name, unused, disks }, Form::of(json.json))
         }
-        ImageCommand::Export { name, file } => told(images::export(&places(), &name, &file), Form::Text),
-        ImageCommand::Import { file } => told(images::import(&places(), &file), Form::Text),
+        ImageCommand::Export { name, file, json } => {
+            told(images::export(&places(), &name, &file), Form::of(json.json))
+        }
+        ImageCommand::Import { file, json } => told(images::import(&places(), &file), Form::of(json.json)),
     }
 }
 

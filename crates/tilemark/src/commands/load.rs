@@ -7,7 +7,6 @@ use crate::{
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
-use tilemark_record::result::VerdictStatus;
 use tilemark_run::{
     alone::{self, AloneResult, WebAlone},
     conduct::Listener,
@@ -44,7 +43,7 @@ fn web(arguments: &LoadWebArguments) -> ExitCode {
                 Form::Json => screen::print_json(&result),
                 Form::Text => screen::print_text(&described(&result)),
             }
-            ExitCode::from(if result.verdict.status == VerdictStatus::Trusted { 0 } else { 5 })
+            ExitCode::from(screen::exit_code(result.verdict.status))
         }
     }
 }
@@ -172,5 +171,5 @@ fn told<R: serde::Serialize>(
                 .for_each(|reason| screen::print_text(&format!("not trusted: {reason}")));
         }
     }
-    ExitCode::from(if judged.verdict.status == VerdictStatus::Trusted { 0 } else { 5 })
+    ExitCode::from(screen::exit_code(judged.verdict.status))
 }

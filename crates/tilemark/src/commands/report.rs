@@ -40,6 +40,9 @@ fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
         }
         eprintln!("Report: {}", path.display());
     }
+    if arguments.redact && arguments.html.is_none() && arguments.csv.is_none() {
+        eprintln!("No page was written: `--html FILE` writes one that names no machine.");
+    }
     if let Some(path) = &arguments.csv {
         draw_to(path, &tilemark_report::csv(&report)).map_err(record_failed)?;
     }
