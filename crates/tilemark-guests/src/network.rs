@@ -7,11 +7,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 use tilemark_netlink::{Link, Neighbour, Netlink};
+pub use tilemark_plan::parse::GUESTS_MAX;
 use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, MacAddress, NETWORK_PREFIX};
 use tilemark_sys::tap::create_tap;
 
-/// A bridge has 1,024 ports (BR_MAX_PORTS); some are kept for templates and a load's own device.
-pub const GUESTS_MAX: u32 = 1000;
 /// The bridge's name.
 pub const BRIDGE: &str = "tilemark0";
 

@@ -10,15 +10,16 @@ use crate::{
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Guests that one bridge serves; Linux allows 1,024 ports, some are the host's own.
+/// Guests that one bridge serves. It has 1,024 ports (Linux's BR_MAX_PORTS); some are kept for templates and a load's own
+/// device.
 pub const GUESTS_MAX: u32 = 1000;
 
 /// A scenario's text as a document on which settings can still be put.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     document: Value,
-}
     origin: String,
+}
 
 impl Draft {
     /// Reads TOML. `origin` is the file or name, for messages.

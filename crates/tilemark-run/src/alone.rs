@@ -17,6 +17,7 @@ use std::{
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamWork};
 use tilemark_plan::{plan::Demand, scenario::Arrival, workload::WebParameters};
 use tilemark_record::result::{LatencyMs, LatenessUs, Verdict, VerdictStatus};
+use tilemark_statistics::judge::{LATENESS_OF_P99_MAX, SENDER_BUSY_MAX};
 use tilemark_units::{Rate, Span};
 
 /// A web load that was asked for.
@@ -69,11 +70,6 @@ pub struct AloneResult {
     /// Whether that can be trusted.
     pub verdict: Verdict,
 }
-
-/// Above this part of its processor the sender itself may be what is measured; the design's limit.
-const SENDER_BUSY_MAX: f64 = 0.8;
-/// Lateness above this part of the p99 is no longer small beside it; the design's limit.
-const LATENESS_OF_P99_MAX: f64 = 0.1;
 
 /// Sends a web load. Ctrl-C ends it, and its figures up to then are no less told.
 pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> {
