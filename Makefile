@@ -3,6 +3,9 @@
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+# Installing needs it only where the place is not the user's own.
+INSTALL_SUDO = $(shell place="$(DESTDIR)$(PREFIX)"; until [ -e "$$place" ]; do place=$$(dirname "$$place"); done; \
+	[ -w "$$place" ] || echo $(SUDO))
 
 # What the program needs at run time, and what its tests need besides.
 TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
@@ -18,7 +21,7 @@ help:
 	@echo "make install  install to $(PREFIX)/bin, with shell completions"
 
 quick: tools build
-	@echo "$(SUDO) target/release/tilemark quick"
+	@echo $(SUDO) target/release/tilemark quick
 	@$(SUDO) env TILEMARK_HOME="$$TILEMARK_HOME" target/release/tilemark quick || { code=$$?; \
 		[ $$code = 5 ] && echo "Finished, but not trusted: the reasons stand above." || exit $$code; }
 
@@ -33,12 +36,12 @@ lab: rust test-tools
 	cargo test --package xtask --locked --test lab -- --include-ignored
 
 install: build
-	$(SUDO) install -Dm755 target/release/tilemark $(DESTDIR)$(PREFIX)/bin/tilemark
-	target/release/tilemark completion bash | $(SUDO) install -Dm644 /dev/stdin \
+	$(INSTALL_SUDO) install -Dm755 target/release/tilemark $(DESTDIR)$(PREFIX)/bin/tilemark
+	target/release/tilemark completion bash | $(INSTALL_SUDO) install -Dm644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tilemark
-	target/release/tilemark completion zsh | $(SUDO) install -Dm644 /dev/stdin \
+	target/release/tilemark completion zsh | $(INSTALL_SUDO) install -Dm644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tilemark
-	target/release/tilemark completion fish | $(SUDO) install -Dm644 /dev/stdin \
+	target/release/tilemark completion fish | $(INSTALL_SUDO) install -Dm644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tilemark.fish
 
 # Says what it installs, and installs only what is missing.
@@ -47,7 +50,7 @@ define need
 		dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'install ok installed' || missing+=($$package); \
 	done; \
 	if [ $${#missing[@]} -gt 0 ]; then \
-		echo "$(SUDO) apt-get install --yes --no-install-recommends $${missing[*]}"; \
+		echo $(SUDO) apt-get install --yes --no-install-recommends $${missing[*]}; \
 		$(SUDO) apt-get update --quiet --quiet && \
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install --yes --quiet --quiet \
 			--no-install-recommends "$${missing[@]}" >/dev/null; \
