@@ -344,7 +344,11 @@ mod tests {
         let (result, started) = is_done.recv_timeout(Duration::from_secs(60)).expect("it ends at once");
         let error = result.unwrap_err();
         assert!(matches!(error, LoadError::NoThread(_)), "{error:?}");
-        assert!(error.remedy().contains("`ulimit -u`"), "open files are not what it lacks: {}", error.remedy());
+        assert!(
+            error.remedy().contains("`ulimit -u`"),
+            "open files are not what it lacks: {}",
+            error.remedy()
+        );
         assert_eq!(started, 2);
     }
 

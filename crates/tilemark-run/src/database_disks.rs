@@ -14,8 +14,7 @@ use crate::{
     wire::{Failure, FailureCode},
 };
 use std::{
-    fs,
-    io,
+    fs, io,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},

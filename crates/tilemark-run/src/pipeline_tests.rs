@@ -270,7 +270,10 @@ fn no_load_begins_before_the_last_one_stands() {
                 }
                 // One that did not wait would have begun by now.
                 thread::sleep(Duration::from_millis(100));
-                assert!(!is_asked(|asked| asked.request == AgentRequest::BeginLoad), "the one outside is not ready");
+                assert!(
+                    !is_asked(|asked| asked.request == AgentRequest::BeginLoad),
+                    "the one outside is not ready"
+                );
             };
             // Later ones have the same fake, which remembers the first.
             if pass == 0 {

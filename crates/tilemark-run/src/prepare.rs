@@ -57,8 +57,9 @@ pub struct Prepared {
 }
 
 const REPEATS: &str = "measure.repeats";
-/// Pairs of two sides, unless the user says another number: the fewest that can give p < 0.01.
-const PAIRS: u32 = 8;
+/// Pairs of two sides, unless the user says another number or the scenario more. Eight are the fewest that can give
+/// p < 0.01, and must all point the same way then; of twelve some may differ.
+const PAIRS: u32 = 12;
 
 fn out_of_reach(plan: &Plan) -> Option<String> {
     let measure = &plan.points.first()?.measure;
@@ -100,13 +101,13 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let scenario_text = text_of(&asked.scenario)?;
     let draft = Draft::from_toml(&scenario_text, &asked.scenario).map_err(bad_input)?;
     let mut settings = asked.settings.clone();
-    if asked.sides.is_some() && !settings.contains_key(REPEATS) {
-        settings.insert(REPEATS.to_owned(), PAIRS.to_string());
-    }
     // Mistakes are told before the host is looked at, which may take seconds and be refused besides.
-    as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
+    let scenario = as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
         .and_then(|draft| draft.finish())
         .map_err(bad_input)?;
+    if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {
+        settings.insert(REPEATS.to_owned(), PAIRS.to_string());
+    }
     let needs_probe = asked.on.is_none() || asked.on == Some(Backend::Kvm);
     let facts = match &asked.kvm {
         Some(known) => read_facts(&LiveHost, known.clone()),
@@ -260,4 +261,35 @@ pub fn scenarios() -> Vec<Listed> {
         Some(Listed { name: builtin.name, about: scenario.about.trim().to_owned(), presets })
     };
     BUILTINS.into_iter().filter_map(listed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn two_sides_get_twelve_pairs_unless_the_scenario_has_more_or_the_user_says_how_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.toml");
+        for (of_scenario, asked, wanted) in
+            [(3, None, 12), (16, None, 16), (16, Some("8"), 8), (3, Some("2"), 2)]
+        {
+            let text = format!(
+                "schema = 1\nname = \"web\"\nabout = \"Web.\"\n[[guest]]\nname = \"web\"\nrole = \"web\"\n\
+                 [ladder]\ntiles = [1]\n[measure]\nrepeats = {of_scenario}\n"
+            );
+            fs::write(&path, text).unwrap();
+            let asked = Asked {
+                scenario: path.to_str().unwrap().to_owned(),
+                on: Some(Backend::Native),
+                settings: asked.map(|pairs| (REPEATS.to_owned(), pairs.to_owned())).into_iter().collect(),
+                sides: Some(Sides { a: BTreeMap::new(), b: BTreeMap::new() }),
+                ..Asked::default()
+            };
+            let plan = prepare(&asked).unwrap().plan;
+            let pairs: Vec<u32> = plan.points.iter().map(|point| point.measure.repeats).collect();
+            assert_eq!(pairs, [wanted, wanted], "{of_scenario} {:?}", asked.settings);
+        }
+    }
 }

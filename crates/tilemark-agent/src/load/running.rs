@@ -24,7 +24,10 @@ pub(crate) struct RunningLoad {
 impl RunningLoad {
     /// Prepares it: it waits for its beginning when it has told that all stands. `send` gets each event, made to fit a
     /// frame, from the load's thread.
-    pub(crate) fn prepare(job: LoadJob, mut send: impl FnMut(LoadEvent) + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn prepare(
+        job: LoadJob,
+        mut send: impl FnMut(LoadEvent) + Send + 'static,
+    ) -> io::Result<Self> {
         let stop = Arc::new(Stop::new()?);
         let its_stop = Arc::clone(&stop);
         let over = Arc::new(AtomicBool::new(false));
