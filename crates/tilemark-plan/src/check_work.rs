@@ -2,9 +2,9 @@
 
 use crate::{
     scenario::{Arrival, Disk, Guest, Load, LoopKind},
-    workload::{DiskParameters, StoreDatabase, StoreParameters, database_log},
+    workload::{DiskParameters, StoreDatabase, StoreParameters, SysbenchParameters, database_log},
 };
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, Span};
 
 /// `/dev/vda` is the image; its data disks are called vdb to vdz.
 const DISKS_MAX: usize = 25;
@@ -20,17 +20,23 @@ const ROOM_FOR_SERVER: Bytes = Bytes::from_mib(256);
 /// What a file system takes of the disk of a log.
 const ROOM_FOR_FILE_SYSTEM: Bytes = Bytes::from_mib(64);
 
-/// Tells what of a load its workload can't do in this guest.
-pub(crate) fn check_work(load: &Load, guest: &Guest, say: &mut impl FnMut(String, &str)) {
+/// What a row of sysbench takes, as CSV would.
+const SYSBENCH_ROW: u64 = 200;
+
+/// Tells what of a load its workload can't do in this guest, measured for so long.
+pub(crate) fn check_work(load: &Load, guest: &Guest, length: Span, say: &mut impl FnMut(String, &str)) {
     if let Some(disk) = &load.disk {
         check_disk(load, disk, guest, say);
     }
     if let Some(store) = &load.store {
-        check_store(load, store, say);
+        check_store(load, store, length, say);
         check_database_fits(load, store.database, store.data, guest, say);
     }
-    if load.sysbench.is_some() {
-        check_database_fits(load, StoreDatabase::Mariadb, Bytes::default(), guest, say);
+    if let Some(sysbench) = &load.sysbench {
+        check_sysbench(load, sysbench, say);
+        let rows = u64::from(sysbench.tables).saturating_mul(u64::from(sysbench.rows));
+        let data = Bytes::new(rows.saturating_mul(SYSBENCH_ROW));
+        check_database_fits(load, StoreDatabase::Mariadb, data, guest, say);
     }
 }
 
@@ -57,7 +63,7 @@ fn check_disk(load: &Load, disk: &DiskParameters, guest: &Guest, say: &mut impl 
     }
 }
 
-fn check_store(load: &Load, store: &StoreParameters, say: &mut impl FnMut(String, &str)) {
+fn check_store(load: &Load, store: &StoreParameters, length: Span, say: &mut impl FnMut(String, &str)) {
     let name = &load.name;
     if !(1..=CLIENTS_MAX).contains(&store.clients) {
         say(format!("load `{name}` has {} clients", store.clients), "use 1 to 1000");
@@ -68,6 +74,38 @@ fn check_store(load: &Load, store: &StoreParameters, say: &mut impl FnMut(String
     if load.loop_kind == LoopKind::Open && load.arrival == Arrival::Bursts {
         let message = format!("load `{name}` has customers in bursts, which the store does not do");
         say(message, "write `arrival = \"poisson\"` or `arrival = \"even\"`");
+    }
+    if load.loop_kind == LoopKind::Open && !store.think_time.get().is_zero() {
+        let message = format!("load `{name}` has a rate and a `think_time` of {}", store.think_time);
+        say(message, "leave one out: customers who come at a rate do not wait for their last order");
+    }
+    if let Some(window) = store.window {
+        let time = window.get();
+        if time.is_zero() || time.subsec_nanos() > 0 || time > length.get() {
+            let message = format!("load `{name}` has a `window` of {window} in a measurement of {length}");
+            say(message, "write whole seconds up to `measure.length`, or leave it out");
+        }
+    }
+}
+
+fn check_sysbench(load: &Load, sysbench: &SysbenchParameters, say: &mut impl FnMut(String, &str)) {
+    let name = &load.name;
+    let SysbenchParameters { tables, rows, threads } = *sysbench;
+    for (what, count, most) in
+        [("threads", threads, CLIENTS_MAX), ("tables", tables, 1_000), ("rows", rows, 1_000_000_000)]
+    {
+        if !(1..=most).contains(&count) {
+            say(format!("load `{name}` has {count} {what}"), &format!("use 1 to {most}"));
+        }
+    }
+    let rate = load.rate.map_or(0.0, |rate| rate.get());
+    let is_whole = rate >= 1.0 && rate.fract() == 0.0;
+    if load.loop_kind == LoopKind::Open && (!is_whole || load.arrival != Arrival::Poisson) {
+        let message = format!("load `{name}` has a rate or an `arrival` that sysbench does not do");
+        say(
+            message,
+            "write a whole number such as `rate = \"100/s\"` and `arrival = \"poisson\"`, or `loop = \"closed\"`",
+        );
     }
 }
 
@@ -100,7 +138,7 @@ fn check_data_fits(
     say: &mut impl FnMut(String, &str),
 ) {
     if disk.size < needed {
-        let (load, guest) = (&load.name, &guest.name);
+        let (load_has_rows, load, guest) = (load.sysbench.is_some(), &load.name, &guest.name);
         let message = format!(
             "load `{load}` has {} MB of data, and the first disk of guest `{guest}` has {}: the database needs about {}",
             data.get() / 1_000_000,
@@ -108,7 +146,8 @@ fn check_data_fits(
             needed.rounded()
         );
         let gib = needed.get().div_ceil(1 << 30);
-        say(message, &format!("give that disk a `size` of \"{gib}GiB\", or lower `data`"));
+        let lower = if load_has_rows { "rows" } else { "data" };
+        say(message, &format!("give that disk a `size` of \"{gib}GiB\", or lower `{lower}`"));
     }
 }
 

@@ -132,6 +132,11 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     for guest in repeated(of_disks.map(|load| load.guest.as_str())) {
         say(format!("guest `{guest}` has two disk loads"), "a guest runs one load from inside: give it one");
     }
+    let of_databases = scenario.load.iter().filter(|load| load.store.is_some() || load.sysbench.is_some());
+    for guest in repeated(of_databases.map(|load| load.guest.as_str())) {
+        let remedy = "give each a guest of its own: the audit of one would meet what the other bought";
+        say(format!("guest `{guest}` has two loads on its database"), remedy);
+    }
     problems
 }
 
@@ -202,7 +207,7 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &st
                 "add a `[[guest.disk]]`",
             );
         }
-        Some(guest) => check_work(load, guest, say),
+        Some(guest) => check_work(load, guest, scenario.measure.length, say),
     }
     let saturates = load.disk.as_ref().is_some_and(|disk| disk.saturate);
     let rate = load.rate.map_or(0.0, |rate| rate.get());

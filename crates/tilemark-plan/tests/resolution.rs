@@ -482,6 +482,21 @@ fn what_a_workload_cannot_do_is_refused_before_a_guest_is_started() {
     for wanted in ["has 0 clients", "has 1MB of data", "has customers in bursts"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
+    let said = work("database", "[load.store]\nthink_time = \"1s\"\nwindow = \"2h\"");
+    for wanted in ["has a rate and a `think_time` of 1s", "has a `window` of 2h in a measurement of"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    let said = work("database", "[load.sysbench]\nthreads = 0\nrows = 2000000000\ntables = 0");
+    for wanted in ["has 0 threads", "has 0 tables", "has 2000000000 rows"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    let said = work("database", "arrival = \"even\"\n[load.sysbench]\nrows = 10000000");
+    for wanted in ["an `arrival` that sysbench does not do", "2000 MB of data, and the first disk"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    let second = "[[load]]\nname = \"b\"\nguest = \"web\"\nrate = \"1/s\"\n[load.sysbench]";
+    let said = work("database", &format!("[load.store]\n{second}"));
+    assert!(said.contains("guest `web` has two loads on its database"), "{said}");
     let stored =
         |data: &str| plan(&written("database", &format!("[load.store]\ndata = \"{data}\"")), &asked());
     let too_much = stored("20GB").unwrap_err();
