@@ -20,9 +20,9 @@ pub enum StoreDataError {
     /// The old kit would not accept this size.
     #[error("`{0}` is not a size of the old kit")]
     Ds2SizeUnknown(String),
-    /// No thread at all was asked for.
-    #[error("0 threads cannot generate anything")]
-    NoThreads,
+    /// No thread at all was asked for, or more than a system may give.
+    #[error("{0} threads cannot generate anything")]
+    Threads(usize),
     /// The folder already holds something.
     #[error("output folder {0} is not empty")]
     OutputNotEmpty(PathBuf),
@@ -77,7 +77,7 @@ impl StoreDataError {
             }
             Self::SizeOutOfRange { .. } => "choose a --size from 10MB to 100GB",
             Self::Ds2SizeUnknown(_) => "use S, M, L, 1MB to 1023MB, 1GB, or 2GB to 4095GB with --as ds2",
-            Self::NoThreads => "give --threads 1 or more",
+            Self::Threads(_) => "give --threads 1 to 1024",
             Self::OutputNotEmpty(_) => {
                 "name an empty or a new folder with --out; nothing is ever overwritten"
             }

@@ -42,14 +42,15 @@ pub struct ManifestTable {
 const FORMAT: u32 = 1;
 
 /// Writes all tables as `TABLE.csv` and a manifest into `folder`, which is made if it does not exist and must be empty.
-/// If anything fails, the files written so far are removed again.
+/// If anything fails, the files written so far are removed again, and so is the folder if it was made.
 pub fn write_files(
     generator: &Generator,
     folder: &Path,
     mut progress: impl FnMut(Progress),
 ) -> Result<Manifest, StoreDataError> {
+    let made = (!folder.exists()).then(|| folder.to_owned());
+    let mut written = Written { files: Vec::new(), folder: made };
     prepare(folder, generator.store().expected_bytes())?;
-    let mut written = Written(Vec::new());
     let mut tables = Vec::new();
     for table in Table::ALL {
         let file = format!("{table}.csv");
@@ -68,27 +69,39 @@ pub fn write_files(
         .create(&path)?
         .write_all(text.as_bytes())
         .map_err(|source| StoreDataError::Write { path: path.clone(), source })?;
-    written.0.clear();
+    written.keep();
     Ok(manifest)
 }
 
-/// Files that are removed again unless the list is emptied.
-struct Written(Vec<PathBuf>);
+/// What is removed again unless it is kept.
+struct Written {
+    files: Vec<PathBuf>,
+    /// The folder, if there was none.
+    folder: Option<PathBuf>,
+}
 
 impl Written {
     fn create(&mut self, path: &Path) -> Result<File, StoreDataError> {
         let file = File::create_new(path)
             .map_err(|source| StoreDataError::Create { path: path.to_owned(), source })?;
-        self.0.push(path.to_owned());
+        self.files.push(path.to_owned());
         Ok(file)
+    }
+
+    fn keep(&mut self) {
+        self.files.clear();
+        self.folder = None;
     }
 }
 
 impl Drop for Written {
     fn drop(&mut self) {
-        for path in &self.0 {
-            // The error that led here is the one to report.
+        // The error that led here is the one to report.
+        for path in &self.files {
             drop(fs::remove_file(path));
+        }
+        if let Some(folder) = &self.folder {
+            drop(fs::remove_dir(folder));
         }
     }
 }

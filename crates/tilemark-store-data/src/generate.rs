@@ -22,6 +22,9 @@ use crate::table::Table;
 /// Finished blocks that may wait for each worker before it stops to let the receiver catch up.
 const BLOCKS_WAITING: usize = 2;
 
+/// As many as the processors of a large host.
+const THREADS_MAX: usize = 1024;
+
 /// How far a table has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -85,8 +88,8 @@ struct Block {
 impl Generator {
     /// A generator that makes blocks on `threads` threads beside the caller's own, which only hands them on.
     pub fn new(store: Store, threads: usize) -> Result<Self, StoreDataError> {
-        if threads == 0 {
-            return Err(StoreDataError::NoThreads);
+        if !(1..=THREADS_MAX).contains(&threads) {
+            return Err(StoreDataError::Threads(threads));
         }
         Ok(Self { store, threads, sales: OnceLock::new(), stop: Arc::default() })
     }

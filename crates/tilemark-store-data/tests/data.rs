@@ -338,12 +338,17 @@ fn a_write_that_fails_half_way_names_its_file_and_leaves_nothing_behind() {
 fn a_store_that_does_not_fit_is_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let generator = Generator::new(Store::ds2("4095GB".parse().unwrap(), 1), 1).unwrap();
-    let error = write_files(&generator, folder.path(), |_| {}).unwrap_err();
-    assert!(matches!(error, StoreDataError::DiskShort { .. }), "{error}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    for out in [folder.path().to_owned(), folder.path().join("new")] {
+        let error = write_files(&generator, &out, |_| {}).unwrap_err();
+        assert!(matches!(error, StoreDataError::DiskShort { .. }), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "a folder is left that was made");
+    }
 }
 
 #[test]
-fn no_threads_are_refused() {
-    assert!(matches!(Generator::new(tiny(1, 1, 1, 1), 0), Err(StoreDataError::NoThreads)));
+fn no_threads_and_more_than_a_system_gives_are_refused() {
+    for threads in [0, 1025, usize::MAX] {
+        let refused = Generator::new(tiny(1, 1, 1, 1), threads);
+        assert!(matches!(refused, Err(StoreDataError::Threads(asked)) if asked == threads));
+    }
 }
