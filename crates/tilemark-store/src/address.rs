@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use url::Url;
+use url::{ParseError, Url};
 
 use crate::error::StoreError;
 use crate::secret::Secret;
@@ -74,14 +74,23 @@ impl FromStr for DatabaseAddress {
 
     fn from_str(text: &str) -> Result<Self, StoreError> {
         // The text may hold a password, so no message repeats it.
-        let url = Url::parse(text).map_err(|_| StoreError::Address("it is not a URL"))?;
+        let url = Url::parse(text).map_err(|error| {
+            StoreError::Address(match error {
+                ParseError::InvalidPort => {
+                    "the port is no number up to 65535 (in a password write / as %2F, # as %23 and ? as %3F)"
+                }
+                _ => "it is not a URL",
+            })
+        })?;
         let (engine, default_port) = match url.scheme() {
             "mysql" | "mariadb" => (Engine::Mariadb, 3306),
             "postgres" | "postgresql" => (Engine::Postgresql, 5432),
             _ => return Err(StoreError::Address("it starts with neither mysql:// nor postgres://")),
         };
         let port = url.port().unwrap_or(default_port);
-        let mut endpoint = Endpoint::Tcp { host: url.host_str().unwrap_or("localhost").to_owned(), port };
+        // Addresses of IPv6 stand in brackets in a URL only.
+        let host = url.host_str().unwrap_or("localhost").trim_matches(['[', ']']).to_owned();
+        let mut endpoint = Endpoint::Tcp { host, port };
         for (key, value) in url.query_pairs() {
             match key.as_ref() {
                 "socket" => endpoint = Endpoint::Socket { path: PathBuf::from(value.as_ref()), port },
@@ -126,7 +135,8 @@ impl fmt::Display for DatabaseAddress {
         };
         match &self.endpoint {
             Endpoint::Tcp { host, port } => {
-                write!(f, "{scheme}://{}@{host}:{port}/{}", self.user, self.database)
+                let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
+                write!(f, "{scheme}://{}@{open}{host}{close}:{port}/{}", self.user, self.database)
             }
             Endpoint::Socket { path, .. } => {
                 write!(f, "{scheme}://{}@localhost/{}?socket={}", self.user, self.database, path.display())
@@ -147,6 +157,9 @@ mod tests {
         assert!(!format!("{address:?}").contains("ger"), "{address:?}");
         let address: DatabaseAddress = "postgres://web@localhost/store?socket=/tmp/pg".parse().unwrap();
         assert_eq!(address.endpoint, Endpoint::Socket { path: "/tmp/pg".into(), port: 5432 });
+        let address: DatabaseAddress = "postgres://web@[::1]/store".parse().unwrap();
+        assert_eq!(address.endpoint, Endpoint::Tcp { host: "::1".into(), port: 5432 });
+        assert_eq!(address.to_string(), "postgres://web@[::1]:5432/store");
     }
 
     #[test]
@@ -159,6 +172,7 @@ mod tests {
             "mysql://db/store",
             "mysql://web:tiger@db/store?ssl=1",
             "mysql://web:tiger%@db/store",
+            "mysql://web:tiger/lily@db/store",
         ] {
             let error = text.parse::<DatabaseAddress>().unwrap_err();
             assert!(matches!(error, StoreError::Address(_)), "{text}: {error}");

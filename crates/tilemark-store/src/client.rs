@@ -26,6 +26,9 @@ const TRIES: u32 = 10;
 /// second, which would be most of the latency today.)
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
+/// A client that sleeps looks so often whether the run was stopped.
+const GLANCE: Duration = Duration::from_millis(100);
+
 /// When a run begins, begins to measure, and ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -200,8 +203,10 @@ impl<'a> Client<'a> {
         if intended >= clock.end() {
             return None;
         }
-        // Sleep may wake early by a clock tick; it never wakes early by the standard library's promise.
-        thread::sleep(intended.saturating_duration_since(asked));
+        self.sleep_until(intended);
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return None;
+        }
         if clock.second(intended).is_some() {
             // While no client was free the store was slow, not we: that wait is in the latency, not in the lateness.
             let late = intended.max(asked).elapsed();
@@ -216,7 +221,19 @@ impl<'a> Client<'a> {
         if let Pace::Closed { think_time } = self.shared.demand.pace
             && !think_time.is_zero()
         {
-            thread::sleep(think_time.mul_f64(2.0 * self.shopper.fraction()));
+            let pause = think_time.mul_f64(2.0 * self.shopper.fraction());
+            self.sleep_until((Instant::now() + pause).min(self.shared.clock.end()));
+        }
+    }
+
+    /// Sleeps until a moment, or until the run is stopped. A sleep never ends early by the standard library's promise.
+    fn sleep_until(&self, moment: Instant) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let left = moment.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(GLANCE));
         }
     }
 

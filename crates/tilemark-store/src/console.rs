@@ -8,6 +8,7 @@ use tilemark_store_data::{Generator, Progress, Table, TableSum};
 use crate::address::{DatabaseAddress, Engine};
 use crate::error::StoreError;
 use crate::mariadb::MariadbConsole;
+use crate::patience::open_patiently;
 use crate::postgresql::PostgresqlConsole;
 
 /// A connection for statements that are written once and run rarely.
@@ -29,6 +30,11 @@ pub(crate) trait Console: Send {
 
 /// Opens one.
 pub(crate) fn open_console(address: &DatabaseAddress) -> Result<Box<dyn Console>, StoreError> {
+    open_patiently(address, open_console_at)
+}
+
+/// The same, however long the server takes.
+pub(crate) fn open_console_at(address: &DatabaseAddress) -> Result<Box<dyn Console>, StoreError> {
     Ok(match address.engine {
         Engine::Mariadb => Box::new(MariadbConsole::open(address)?),
         Engine::Postgresql => Box::new(PostgresqlConsole::open(address)?),

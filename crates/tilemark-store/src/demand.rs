@@ -1,5 +1,6 @@
 //! What the store's customers ask. The defaults are those of the classic kit's driver.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -91,27 +92,83 @@ impl Default for Demand {
 impl Demand {
     /// Most clients: each is a thread here and a connection there.
     pub const CLIENTS_MAX: u32 = 1_000;
+    /// The longest time of anything: each client counts its orders by second.
+    pub const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
     /// Says what cannot be done.
     pub fn check(&self) -> Result<(), StoreError> {
-        let rules = [
-            ((1..=Self::CLIENTS_MAX).contains(&self.clients), "clients must be 1 to 1000"),
-            (self.measure.as_secs() >= 1, "the measured time must be at least one second"),
-            (self.new_customer_percent <= 100, "new customers must be 0 to 100 percent"),
-            ((1..=50).contains(&self.searches_mean), "searches must be 1 to 50 on average"),
-            ((1..=500).contains(&self.search_rows_mean), "rows of a search must be 1 to 500 on average"),
-            ((1..=50).contains(&self.items_mean), "lines of an order must be 1 to 50 on average"),
-            (self.rate_is_sensible(), "the rate must be above 0 and at most 100000 orders a second"),
+        let window = self.window.unwrap_or(self.measure);
+        let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
+        let means = [
+            ("searches", 50, self.searches_mean),
+            ("rows of a search", 500, self.search_rows_mean),
+            ("lines of an order", 50, self.items_mean),
         ];
-        rules.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, what)| Err(StoreError::Demand(what)))
+        let rules = [
+            within(
+                "clients must be 1 to 1000",
+                1..=Self::CLIENTS_MAX,
+                self.clients,
+                self.clients.to_string(),
+            ),
+            within(
+                "the measured time must be one second to a day",
+                Duration::from_secs(1)..=Self::TIME_MAX,
+                self.measure,
+                seconds(self.measure),
+            ),
+            within(
+                "the warm-up must be a day at most",
+                Duration::ZERO..=Self::TIME_MAX,
+                self.warmup,
+                seconds(self.warmup),
+            ),
+            within(
+                "the steady window must be one second to the measured time",
+                Duration::from_secs(1)..=self.measure,
+                window,
+                seconds(window),
+            ),
+            within(
+                "new customers must be 0 to 100 percent",
+                0..=100,
+                self.new_customer_percent,
+                self.new_customer_percent.to_string(),
+            ),
+            self.check_pace(),
+        ];
+        let of_means = means.into_iter().map(|(what, most, mean)| {
+            within(&format!("{what} must be 1 to {most} on average"), 1..=most, mean, mean.to_string())
+        });
+        rules.into_iter().chain(of_means).collect()
     }
 
-    fn rate_is_sensible(&self) -> bool {
+    fn check_pace(&self) -> Result<(), StoreError> {
         match self.pace {
-            Pace::Closed { .. } => true,
-            Pace::Open { orders_per_second, .. } => orders_per_second > 0.0 && orders_per_second <= 100_000.0,
+            Pace::Closed { think_time } => within(
+                "the pause after an order must be a day at most",
+                Duration::ZERO..=Self::TIME_MAX,
+                think_time,
+                format!("{} s", think_time.as_secs_f64()),
+            ),
+            Pace::Open { orders_per_second: rate, .. } => within(
+                "the rate must be 0.001 to 100000 orders a second",
+                0.001..=100_000.0,
+                rate,
+                rate.to_string(),
+            ),
         }
     }
+}
+
+/// Whether a value lies in its range; if not, the rule and the value as it is told.
+fn within<T: PartialOrd>(
+    rule: &str,
+    range: RangeInclusive<T>,
+    value: T,
+    told: String,
+) -> Result<(), StoreError> {
+    if range.contains(&value) { Ok(()) } else { Err(StoreError::Demand(format!("{rule}, not {told}"))) }
 }
 
 #[cfg(test)]
@@ -130,8 +187,37 @@ mod tests {
     fn the_defaults_can_be_run_and_nonsense_is_named() {
         assert!(Demand::default().check().is_ok());
         let error = Demand { clients: 0, ..Demand::default() }.check().unwrap_err();
-        assert_eq!(error.to_string(), "clients must be 1 to 1000");
-        let pace = Pace::Open { orders_per_second: f64::NAN, arrivals: Arrivals::Even };
-        assert!(Demand { pace, ..Demand::default() }.check().is_err());
+        assert_eq!(error.to_string(), "clients must be 1 to 1000, not 0");
+        for rate in [f64::NAN, 0.0, 1e-30, 1e30] {
+            let pace = Pace::Open { orders_per_second: rate, arrivals: Arrivals::Even };
+            assert!(Demand { pace, ..Demand::default() }.check().is_err(), "{rate}");
+        }
+    }
+
+    #[test]
+    fn times_that_cannot_be_are_named_before_anything_is_sent() {
+        let forever = Duration::from_secs(u64::MAX);
+        let minute = Demand { measure: Duration::from_secs(60), ..Demand::default() };
+        for (demand, wanted) in [
+            (Demand { measure: forever, ..minute.clone() }, "the measured time must be one second to a day"),
+            (Demand { measure: Duration::ZERO, ..minute.clone() }, "the measured time must be one second"),
+            (Demand { warmup: forever, ..minute.clone() }, "the warm-up must be a day at most"),
+            (
+                Demand { pace: Pace::Closed { think_time: forever }, ..minute.clone() },
+                "the pause after an order",
+            ),
+            (
+                Demand { window: Some(Duration::from_secs(61)), ..minute.clone() },
+                "the steady window must be one second to the measured time, not 61 s",
+            ),
+            (
+                Demand { window: Some(Duration::ZERO), ..minute.clone() },
+                "the steady window must be one second to the measured time, not 0 s",
+            ),
+        ] {
+            let error = demand.check().unwrap_err().to_string();
+            assert!(error.starts_with(wanted), "{error}");
+        }
+        assert!(Demand { window: Some(minute.measure), ..minute }.check().is_ok());
     }
 }

@@ -131,7 +131,7 @@ pub enum StoreError {
     },
     /// The load was asked for something it cannot do.
     #[error("{0}")]
-    Demand(&'static str),
+    Demand(String),
     /// The rows could not be made.
     #[error("the store's data could not be made")]
     Data(#[from] StoreDataError),

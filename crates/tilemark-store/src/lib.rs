@@ -20,6 +20,7 @@ mod mariadb;
 mod mariadb_sql;
 mod mariadb_wire;
 mod observer;
+mod patience;
 mod postgresql;
 mod result;
 mod run;

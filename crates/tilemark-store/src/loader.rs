@@ -158,7 +158,8 @@ fn fill(
 ) -> Result<Vec<LoadedTable>, StoreError> {
     let engine = address.engine;
     let mark = format!("CREATE TABLE {STATE_TABLE} (state varchar(20) NOT NULL)");
-    made.make(STATE_TABLE, &mark, console)?;
+    // Another load may have made it since we looked: then it is told as that.
+    made.make(STATE_TABLE, &mark, console).or_else(|error| check_whole(engine, console).and(Err(error)))?;
     console.run(&format!("INSERT INTO {STATE_TABLE} VALUES ('loading')"))?;
     // The file makes them in this order.
     for (table, statement) in TABLES.into_iter().zip(statements(tables_sql(engine))) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
-use postgres::types::ToSql;
+use postgres::types::{ToSql, WrongType};
 use postgres::{Client, Config, NoTls, Statement};
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 
@@ -89,9 +89,13 @@ fn named(what: &str, error: postgres::Error) -> StoreError {
     let Some(code) = error.code().cloned() else {
         // Without a code it did not come from the server: either the connection broke or the library refused a value.
         let broken = error.is_closed() || from_system(&error);
+        // A column of another type than the documented tables have.
+        let mismatch = error.source().filter(|source| source.is::<WrongType>()).map(ToString::to_string);
         let source = Box::new(error);
         return if broken {
             StoreError::Lost { source }
+        } else if let Some(mismatch) = mismatch {
+            StoreError::WrongSchema { problems: vec![format!("{what}: {mismatch}")] }
         } else {
             StoreError::Statement { what: what.to_owned(), source }
         };
@@ -178,8 +182,11 @@ impl PostgresqlSession {
             .client
             .query(&self.shelves, &[&ids])?
             .iter()
-            .map(|row| Shelf { prod_id: row.get(0), price_cents: row.get(1), in_stock: row.get(2) })
-            .collect();
+            .map(|row| {
+                let (prod_id, price_cents, in_stock) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+                Ok(Shelf { prod_id, price_cents, in_stock })
+            })
+            .collect::<Result<_, postgres::Error>>()?;
         let net_cents = match check_stock(&wanted, &shelves) {
             Stock::Enough { net_cents } => net_cents,
             Stock::Short(item) => return Ok(Bought::Short(item)),
@@ -198,14 +205,15 @@ impl PostgresqlSession {
             &line_ids,
             &line_quantities,
         ];
-        let order_id: i32 = self.client.query_one(&self.sell, &values)?.get(0);
+        let order_id: i32 = self.client.query_one(&self.sell, &values)?.try_get(0)?;
         self.client.batch_execute("COMMIT")?;
         Ok(Bought::Committed(Receipt { order_id: i64::from(order_id), net_cents, tax_cents }))
     }
 
     fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, postgres::Error> {
         self.client.batch_execute("BEGIN")?;
-        let in_stock = self.client.query_opt(LOW_STOCK, &[&short.prod_id])?.map(|row| row.get::<_, i32>(0));
+        let found = self.client.query_opt(LOW_STOCK, &[&short.prod_id])?;
+        let in_stock: Option<i32> = found.map(|row| row.try_get(0)).transpose()?;
         let low = in_stock.filter(|&in_stock| in_stock < short.quantity);
         if let Some(in_stock) = low {
             self.client.execute(NEW_REORDER, &[&short.prod_id, &in_stock, &delivery])?;
@@ -222,11 +230,10 @@ fn columns(items: &[Item]) -> (Vec<i32>, Vec<i32>) {
 
 impl Session for PostgresqlSession {
     fn login(&mut self, username: &str, password: &str) -> Result<Option<i64>, StoreError> {
-        let rows = self
-            .client
-            .query(&self.login, &[&username, &password])
-            .map_err(|error| named("a login", error))?;
-        Ok(rows.first().map(|row| i64::from(row.get::<_, i32>(0))))
+        let rows = self.client.query(&self.login, &[&username, &password]);
+        let id: Result<Option<i32>, _> =
+            rows.and_then(|rows| rows.first().map(|row| row.try_get(0)).transpose());
+        Ok(id.map_err(|error| named("a login", error))?.map(i64::from))
     }
 
     fn new_customer(&mut self, customer: &NewCustomer) -> Result<Option<i64>, StoreError> {
@@ -254,8 +261,8 @@ impl Session for PostgresqlSession {
                 &c.gender,
             ],
         );
-        let row = row.map_err(|error| named("a new customer", error))?;
-        Ok(row.map(|row| i64::from(row.get::<_, i32>(0))))
+        let id: Result<Option<i32>, _> = row.and_then(|row| row.map(|row| row.try_get(0)).transpose());
+        Ok(id.map_err(|error| named("a new customer", error))?.map(i64::from))
     }
 
     fn browse(&mut self, search: &Search) -> Result<u64, StoreError> {

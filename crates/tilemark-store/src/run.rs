@@ -15,6 +15,7 @@ use crate::inspect::{StoreFacts, inspect};
 use crate::ledger::{Pieces, Told};
 use crate::mariadb::MariadbSession;
 use crate::observer::{Observer, Unobserved};
+use crate::patience::open_patiently;
 use crate::postgresql::PostgresqlSession;
 use crate::result::{Doubts, LoadResult, audit_in_words, judge};
 use crate::session::Session;
@@ -23,9 +24,11 @@ use crate::steady::find_steady;
 
 /// Opens a client's connection.
 pub fn open_session(address: &DatabaseAddress) -> Result<Box<dyn Session>, StoreError> {
-    Ok(match address.engine {
-        Engine::Mariadb => Box::new(MariadbSession::open(address)?),
-        Engine::Postgresql => Box::new(PostgresqlSession::open(address)?),
+    open_patiently(address, |address| -> Result<Box<dyn Session>, StoreError> {
+        Ok(match address.engine {
+            Engine::Mariadb => Box::new(MariadbSession::open(address)?),
+            Engine::Postgresql => Box::new(PostgresqlSession::open(address)?),
+        })
     })
 }
 

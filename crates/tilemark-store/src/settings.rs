@@ -42,7 +42,7 @@ pub fn server_settings(
     durability: Durability,
 ) -> Result<Vec<Setting>, StoreError> {
     if memory_bytes < 64 * MIB {
-        return Err(StoreError::Demand("a database server needs at least 64 MiB of memory"));
+        return Err(StoreError::Demand("a database server needs at least 64 MiB of memory".to_owned()));
     }
     // Beside the clients: the loader's lanes, the audit, an administrator.
     let connections = (clients + 8).to_string();

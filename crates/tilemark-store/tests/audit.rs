@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tilemark_store::{
-    Books, Cart, Demand, HistoryRow, Item, LoadResult, NewCustomer, OrderLine, Purchase, Receipt, Search,
-    Session, Shelves, Snapshot, Status, StoreError, StoreFacts, run_load_with,
+    Arrivals, Books, Cart, Demand, HistoryRow, Item, LoadResult, NewCustomer, OrderLine, Pace, Purchase,
+    Receipt, Search, Session, Shelves, Snapshot, Status, StoreError, StoreFacts, run_load_with,
 };
 
 const PRODUCTS: usize = 50;
@@ -58,6 +58,7 @@ struct FakeStore {
     stop: Arc<AtomicBool>,
     deadlock_every: u64,
     lost_at: u64,
+    stopped_at: u64,
 }
 
 fn tax(net: i64) -> i64 {
@@ -74,17 +75,19 @@ impl FakeStore {
             stop: Arc::default(),
             deadlock_every: u64::MAX,
             lost_at: u64::MAX,
+            stopped_at: 300,
         }
     }
 
     /// Runs two clients until 300 purchases were tried.
     fn run(&self) -> LoadResult {
-        let demand = Demand {
-            clients: 2,
-            warmup: Duration::ZERO,
-            measure: Duration::from_secs(3_600),
-            ..Demand::default()
-        };
+        self.run_as(Demand::default())
+    }
+
+    /// Runs two clients with the pace of this demand for an hour, or until enough purchases were tried.
+    fn run_as(&self, demand: Demand) -> LoadResult {
+        let hour = Duration::from_secs(3_600);
+        let demand = Demand { clients: 2, warmup: Duration::ZERO, measure: hour, ..demand };
         let facts = StoreFacts {
             server: "fake".to_owned(),
             settings: Vec::new(),
@@ -120,7 +123,7 @@ impl Session for FakeStore {
     fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
         let state = &mut *self.state.lock().unwrap();
         state.purchases += 1;
-        if state.purchases >= 300 {
+        if state.purchases >= self.stopped_at {
             self.stop.store(true, Ordering::Relaxed);
         }
         if state.purchases == self.lost_at {
@@ -298,4 +301,18 @@ fn a_lost_connection_ends_its_client_and_the_trust_but_not_the_run() {
     assert!(reasons.contains("the connection to the database was lost: the wire was cut"), "{reasons}");
     assert!(reasons.contains("1 orders are in doubt"), "{reasons}");
     assert!(result.orders > 100, "the other client went on: {}", result.orders);
+}
+
+/// Each would sleep for an hour or so otherwise.
+#[test]
+fn a_client_that_sleeps_hears_that_the_run_is_stopped() {
+    let hour = Duration::from_secs(3_600);
+    for pace in
+        [Pace::Closed { think_time: hour }, Pace::Open { orders_per_second: 0.001, arrivals: Arrivals::Even }]
+    {
+        let store = FakeStore { stopped_at: 1, ..FakeStore::new(Defect::None) };
+        let result = store.run_as(Demand { pace, ..Demand::default() });
+        assert!(result.audit_report.unwrap().agrees);
+        assert!((1..=2).contains(&(result.orders + result.rollbacks)), "{pace:?}: {}", result.orders);
+    }
 }

@@ -355,12 +355,25 @@ fn bad_input(engine: Engine) {
     });
     let text = refused().to_string();
     assert_eq!(text, "the schema is not that of the store: full-text index on products.title is missing");
+    sql("UPDATE load_state SET state = 'loading'");
+    let unfinished = refused();
+    assert!(matches!(unfinished, StoreError::HalfLoaded(_)), "its keys come last: {unfinished}");
+    sql("UPDATE load_state SET state = 'complete'");
     sql(match engine {
         Engine::Mariadb => "ALTER TABLE products ADD FULLTEXT KEY products_title (title)",
         Engine::Postgresql => {
             "CREATE INDEX products_title ON products USING gin (to_tsvector('simple', title))"
         }
     });
+
+    if engine == Engine::Postgresql {
+        sql("ALTER TABLE customers ALTER COLUMN customerid TYPE bigint");
+        let result = run(&address, &demand(1));
+        let told = format!("{:?}", result.error_kinds);
+        assert!(told.contains("the schema is not that of the store: a "), "{told}");
+        assert_eq!(result.verdict.status, Status::NotTrusted);
+        sql("ALTER TABLE customers ALTER COLUMN customerid TYPE int");
+    }
 
     let (closed, open) = match engine {
         Engine::Mariadb => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
