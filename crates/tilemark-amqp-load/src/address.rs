@@ -10,7 +10,8 @@ use crate::LoadError;
 /// Printing it leaves the password out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BrokerAddress {
-    pub(crate) socket: SocketAddr,
+    /// All addresses of its host, at least one: `localhost` may be both of IPv6 and of IPv4.
+    pub(crate) sockets: Vec<SocketAddr>,
     pub(crate) user: String,
     pub(crate) password: String,
     pub(crate) virtual_host: String,
@@ -19,7 +20,12 @@ pub struct BrokerAddress {
 impl BrokerAddress {
     /// A broker with guest's password and the virtual host that every broker has.
     pub fn guest(socket: SocketAddr) -> Self {
-        Self { socket, user: "guest".into(), password: "guest".into(), virtual_host: "/".into() }
+        Self {
+            sockets: vec![socket],
+            user: "guest".into(),
+            password: "guest".into(),
+            virtual_host: "/".into(),
+        }
     }
 
     /// The same broker for another user.
@@ -49,7 +55,7 @@ impl BrokerAddress {
             }
         };
         Ok(Self {
-            socket: socket(place).map_err(wrong)?,
+            sockets: sockets(place).map_err(wrong)?,
             user,
             password,
             virtual_host: if path.is_empty() { "/".into() } else { decoded(path)? },
@@ -58,17 +64,17 @@ impl BrokerAddress {
 }
 
 /// Looks a host up; without a port it is that of AMQP. The error says what is wrong with it.
-fn socket(place: &str) -> Result<SocketAddr, &'static str> {
+fn sockets(place: &str) -> Result<Vec<SocketAddr>, &'static str> {
     let is_bare_v6 = place.ends_with(']');
     let has_port = place.contains(':') && !is_bare_v6;
     let place = if has_port { place.to_owned() } else { format!("{place}:5672") };
-    let mut found = place.to_socket_addrs().map_err(|_| "the host is unknown")?;
-    found.next().ok_or("the host has no address")
+    let found: Vec<SocketAddr> = place.to_socket_addrs().map_err(|_| "the host is unknown")?.collect();
+    if found.is_empty() { Err("the host has no address") } else { Ok(found) }
 }
 
 impl fmt::Display for BrokerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "amqp://{}@{}", self.user, self.socket)
+        write!(f, "amqp://{}@{}", self.user, self.sockets[0])
     }
 }
 
@@ -108,7 +114,7 @@ mod tests {
     #[test]
     fn an_address_is_read_as_users_write_it() {
         let address: BrokerAddress = "amqp://me:p%40ss@127.0.0.1:5673/%2f".parse().unwrap();
-        assert_eq!(address.socket.to_string(), "127.0.0.1:5673");
+        assert_eq!(address.sockets, ["127.0.0.1:5673".parse::<SocketAddr>().unwrap()]);
         assert_eq!(
             (address.user.as_str(), address.password.as_str(), address.virtual_host.as_str()),
             ("me", "p@ss", "/")
@@ -116,7 +122,7 @@ mod tests {
         let short: BrokerAddress = "amqp://127.0.0.1".parse().unwrap();
         assert_eq!(short, BrokerAddress::guest("127.0.0.1:5672".parse().unwrap()));
         let v6: BrokerAddress = "amqp://[::1]/x".parse().unwrap();
-        assert_eq!((v6.socket.to_string().as_str(), v6.virtual_host.as_str()), ("[::1]:5672", "x"));
+        assert_eq!((v6.to_string().as_str(), v6.virtual_host.as_str()), ("amqp://guest@[::1]:5672", "x"));
     }
 
     #[test]

@@ -28,8 +28,9 @@ const LEAD: Duration = Duration::from_millis(20);
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Lost messages that are named in a report.
 const NAMED: usize = 5;
-/// Messages that are due together go in one write, up to this many.
+/// Messages that are due together go in one write, up to this many and about so many bytes.
 const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// Intended times of sending. Multiplied out each time, so that nothing drifts and nothing is skipped.
 #[derive(Clone, Copy, Debug)]
@@ -168,15 +169,18 @@ impl<'a> Sender<'a> {
         let session = Session::open(&load.broker, load.patience)?;
         let destination = &topology.destinations[0];
         let properties = if load.durable { Properties::PERSISTENT } else { Properties::NONE };
-        let batch = PublishBatch::new(
-            CHANNEL,
-            ShortStr::cut(&destination.exchange),
-            ShortStr::cut(&destination.routing_key),
-            properties,
-            &filling(load.size_bytes),
-            session.frame_max,
-            BATCH,
-        );
+        let new_batch = |count| {
+            PublishBatch::new(
+                CHANNEL,
+                ShortStr::cut(&destination.exchange),
+                ShortStr::cut(&destination.routing_key),
+                properties,
+                &filling(load.size_bytes),
+                session.frame_max,
+                count,
+            )
+        };
+        let batch = new_batch((BATCH_BYTES / new_batch(1).stride()).clamp(1, BATCH));
         Ok(Self { load, shared, session, batch, lateness: by_second(load) })
     }
 
@@ -190,7 +194,7 @@ impl<'a> Sender<'a> {
             sleep_until(schedule.intended_ns(sent));
             self.shared.check_running()?;
             let due = schedule.due(now_ns()).min(count).saturating_sub(sent);
-            let batch = due.clamp(1, BATCH as u64);
+            let batch = due.clamp(1, self.batch.capacity() as u64);
             self.send(sent, batch, schedule)?;
             sent += batch;
             self.shared.director.gauge().count_published(batch);

@@ -61,10 +61,10 @@ pub struct LatencyReport {
     pub transfers_per_s: f64,
     /// Payload in and out, 10^6 bytes a second.
     pub megabytes_per_s: f64,
-    /// Intended time of sending to receipt.
-    pub latency_ms: LatencyFigures,
-    /// Intended time of sending to sending: the load's own delay, contained in the latency.
-    pub send_lateness_us: LatenessFigures,
+    /// Intended time of sending to receipt; nothing when no message was received.
+    pub latency_ms: Option<LatencyFigures>,
+    /// Intended time of sending to sending: the load's own delay, contained in the latency. Nothing when none was sent.
+    pub send_lateness_us: Option<LatenessFigures>,
     /// By second of the intended time of sending.
     pub seconds: Vec<SecondFigures>,
     /// Messages that never arrived.
@@ -135,14 +135,14 @@ pub struct SecondFigures {
     pub second: u64,
     /// Messages of that second that were received.
     pub received: u64,
-    /// Mean latency, ms.
-    pub mean_ms: f64,
+    /// Mean latency, ms; like those below nothing when none was received.
+    pub mean_ms: Option<f64>,
     /// Median latency, ms.
-    pub p50_ms: f64,
+    pub p50_ms: Option<f64>,
     /// 99th percentile, ms.
-    pub p99_ms: f64,
+    pub p99_ms: Option<f64>,
     /// The largest, ms.
-    pub max_ms: f64,
+    pub max_ms: Option<f64>,
 }
 
 const NS_PER_MS: f64 = 1e6;
@@ -154,13 +154,10 @@ fn quantile(histogram: &Histogram<u64>, quantile: f64, unit: f64) -> f64 {
 }
 
 impl LatencyFigures {
-    /// Of a histogram in ns; all zero when nothing was received, and then `received` says so.
+    /// Of a histogram in ns; nothing of an empty one.
     #[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        if histogram.is_empty() {
-            return Self::default();
-        }
-        Self {
+    pub fn of(histogram: &Histogram<u64>) -> Option<Self> {
+        (!histogram.is_empty()).then(|| Self {
             mean: histogram.mean() / NS_PER_MS,
             deviation: histogram.stdev() / NS_PER_MS,
             min: histogram.min() as f64 / NS_PER_MS,
@@ -169,23 +166,20 @@ impl LatencyFigures {
             p99: quantile(histogram, 0.99, NS_PER_MS),
             p999: quantile(histogram, 0.999, NS_PER_MS),
             max: histogram.max() as f64 / NS_PER_MS,
-        }
+        })
     }
 }
 
 impl LatenessFigures {
-    /// Of a histogram in ns.
+    /// Of a histogram in ns; nothing of an empty one.
     #[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        if histogram.is_empty() {
-            return Self::default();
-        }
-        Self {
+    pub fn of(histogram: &Histogram<u64>) -> Option<Self> {
+        (!histogram.is_empty()).then(|| Self {
             mean: histogram.mean() / NS_PER_US,
             p50: quantile(histogram, 0.5, NS_PER_US),
             p99: quantile(histogram, 0.99, NS_PER_US),
             max: histogram.max() as f64 / NS_PER_US,
-        }
+        })
     }
 }
 
@@ -196,10 +190,25 @@ impl SecondFigures {
         Self {
             second,
             received: histogram.len(),
-            mean_ms: figures.mean,
-            p50_ms: figures.p50,
-            p99_ms: figures.p99,
-            max_ms: figures.max,
+            mean_ms: figures.map(|figures| figures.mean),
+            p50_ms: figures.map(|figures| figures.p50),
+            p99_ms: figures.map(|figures| figures.p99),
+            max_ms: figures.map(|figures| figures.max),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_nothing_and_not_zero() {
+        let mut histogram = Histogram::new(3).unwrap();
+        assert_eq!((LatencyFigures::of(&histogram), LatenessFigures::of(&histogram)), (None, None));
+        let second = SecondFigures::of(7, &histogram);
+        assert_eq!((second.received, second.mean_ms, second.max_ms), (0, None, None));
+        histogram.record(2_000_000).unwrap();
+        assert!(LatencyFigures::of(&histogram).is_some_and(|figures| (figures.p50 - 2.0).abs() < 0.01));
     }
 }

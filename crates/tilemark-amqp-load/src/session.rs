@@ -1,7 +1,7 @@
 //! A connection to a broker, with one channel.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -64,6 +64,18 @@ impl Blockade {
     }
 }
 
+/// Connects to the first address that answers. If none does, the first failure is told.
+fn connect(sockets: &[SocketAddr], patience: Duration) -> Result<TcpStream, LoadError> {
+    let mut failed = None;
+    for &address in sockets {
+        match TcpStream::connect_timeout(&address, patience) {
+            Ok(stream) => return Ok(stream),
+            Err(source) => failed = failed.or(Some(LoadError::Connect { address, source })),
+        }
+    }
+    Err(failed.expect("a broker's host has at least one address"))
+}
+
 /// An open connection with an open channel.
 #[derive(Debug)]
 pub struct Session {
@@ -77,9 +89,7 @@ pub struct Session {
 impl Session {
     /// Connects, identifies itself and opens a channel. Nothing may take longer than `patience`.
     pub fn open(broker: &BrokerAddress, patience: Duration) -> Result<Self, LoadError> {
-        let address = broker.socket;
-        let stream = TcpStream::connect_timeout(&address, patience)
-            .map_err(|source| LoadError::Connect { address, source })?;
+        let stream = connect(&broker.sockets, patience)?;
         stream.set_nodelay(true).map_err(LoadError::Socket)?;
         let inbox = Inbox::new(RECEIVE_BYTES, FRAME_MAX);
         let mut session =
@@ -280,5 +290,26 @@ impl Session {
         self.wait_for("close the connection", |method| {
             matches!(method, Method::ConnectionCloseOk {}).then_some(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_broker::{Config, serve};
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_host_is_tried_at_each_of_its_addresses() {
+        let broker = serve(Config::new("127.0.0.1:0".parse().unwrap())).unwrap();
+        let there = BrokerAddress::guest(broker.address());
+        // Nobody else can have the broker's port on all addresses, so nobody listens at this one.
+        let nobody = SocketAddr::new([127, 0, 0, 2].into(), broker.address().port());
+        let host = BrokerAddress { sockets: vec![nobody, broker.address()], ..there.clone() };
+        Session::open(&host, PATIENCE).unwrap().close().unwrap();
+        let error =
+            Session::open(&BrokerAddress { sockets: vec![nobody; 2], ..there }, PATIENCE).unwrap_err();
+        assert!(matches!(error, LoadError::Connect { address, .. } if address == nobody), "{error}");
     }
 }

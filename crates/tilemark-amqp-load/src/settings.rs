@@ -85,8 +85,13 @@ impl ThroughputLoad {
         for (setting, value) in counts {
             at_least_one(setting, u64::from(value))?;
         }
-        at_most("publishers x queues", u64::from(self.groups()) * u64::from(self.publishers), MAX_THREADS)?;
-        at_most("subscribers x queues", u64::from(self.groups()) * u64::from(self.subscribers), MAX_THREADS)?;
+        let groups = u64::from(self.groups());
+        let threads = "it must be at most 4096: each is a thread with a connection";
+        at_most("publishers x queues", groups * u64::from(self.publishers), MAX_THREADS, threads)?;
+        at_most("subscribers x queues", groups * u64::from(self.subscribers), MAX_THREADS, threads)?;
+        check_time(self.seconds)?;
+        at_least_one("seconds", u64::from(!self.seconds.is_zero()))?;
+        at_least_one("count", self.count.unwrap_or(1))?;
         if self.confirms > 0 && self.transactions > 0 {
             let rule = "a channel has confirms or transactions, not both: set one of them to 0";
             return Err(LoadError::Setting {
@@ -95,11 +100,7 @@ impl ThroughputLoad {
                 rule,
             });
         }
-        if self.prefetch > 0 && self.ack > u32::from(self.prefetch) {
-            let rule = "it must not be more than prefetch, or the broker waits for an acknowledgement that never comes";
-            return Err(LoadError::Setting { setting: "ack", value: u64::from(self.ack), rule });
-        }
-        Ok(())
+        check_acknowledging(self.ack, self.prefetch)
     }
 }
 
@@ -160,8 +161,10 @@ impl LatencyLoad {
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         check_size(self.size_bytes)?;
         at_least_one("rate", self.rate)?;
+        at_most("rate", self.rate, MAX_RATE, "it must be at most 10000000 messages a second")?;
+        check_time(self.warmup.saturating_add(self.seconds))?;
         at_least_one("rate x seconds", self.intended_before(self.seconds))?;
-        at_most("rate", self.rate, 10_000_000)
+        check_acknowledging(self.ack, self.prefetch)
     }
 }
 
@@ -169,6 +172,9 @@ impl LatencyLoad {
 const MAX_THREADS: u64 = 4096;
 /// A body of this size still fits the limits of common brokers (16 MiB in RabbitMQ 4).
 const MAX_SIZE_BYTES: usize = 16 << 20;
+const MAX_RATE: u64 = 10_000_000;
+/// A histogram is kept for each second of a schedule.
+const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn check_size(size_bytes: usize) -> Result<(), LoadError> {
     if size_bytes < STAMP_BYTES {
@@ -176,7 +182,20 @@ fn check_size(size_bytes: usize) -> Result<(), LoadError> {
             "it must be at least 16: a message carries run, publisher, sequence number and check in 16 bytes";
         return Err(LoadError::Setting { setting: "size", value: size_bytes as u64, rule });
     }
-    at_most("size", size_bytes as u64, MAX_SIZE_BYTES as u64)
+    at_most("size", size_bytes as u64, MAX_SIZE_BYTES as u64, "it must be at most 16777216: 16 MiB")
+}
+
+fn check_time(time: Duration) -> Result<(), LoadError> {
+    at_most("seconds", time.as_secs(), MAX_TIME.as_secs(), "it must be at most 86400: a day")
+}
+
+fn check_acknowledging(ack: u32, prefetch: u16) -> Result<(), LoadError> {
+    if prefetch > 0 && ack > u32::from(prefetch) {
+        let rule =
+            "it must not be more than prefetch, or the broker waits for an acknowledgement that never comes";
+        return Err(LoadError::Setting { setting: "ack", value: u64::from(ack), rule });
+    }
+    Ok(())
 }
 
 fn at_least_one(setting: &'static str, value: u64) -> Result<(), LoadError> {
@@ -187,9 +206,50 @@ fn at_least_one(setting: &'static str, value: u64) -> Result<(), LoadError> {
     }
 }
 
-fn at_most(setting: &'static str, value: u64, limit: u64) -> Result<(), LoadError> {
+fn at_most(setting: &'static str, value: u64, limit: u64, rule: &'static str) -> Result<(), LoadError> {
     if value > limit {
-        return Err(LoadError::Setting { setting, value, rule: "it is beyond what this load can do" });
+        return Err(LoadError::Setting { setting, value, rule });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_load_cannot_do_is_named_with_its_limit() {
+        let broker = BrokerAddress::guest("127.0.0.1:1".parse().unwrap());
+        let (flat_out, scheduled) = (ThroughputLoad::new(broker.clone()), LatencyLoad::new(broker));
+        let forever = Duration::from_secs(u64::MAX);
+        for (checked, told) in [
+            (
+                ThroughputLoad { seconds: forever, ..flat_out.clone() }.check(),
+                "seconds is 18446744073709551615; it must be at most 86400: a day",
+            ),
+            (
+                LatencyLoad { warmup: forever, ..scheduled.clone() }.check(),
+                "seconds is 18446744073709551615; it must be at most 86400: a day",
+            ),
+            (
+                ThroughputLoad { seconds: Duration::ZERO, ..flat_out.clone() }.check(),
+                "seconds is 0; it must be at least 1",
+            ),
+            (
+                ThroughputLoad { count: Some(0), ..flat_out.clone() }.check(),
+                "count is 0; it must be at least 1",
+            ),
+            (
+                ThroughputLoad { queues: 5000, ..flat_out.clone() }.check(),
+                "publishers x queues is 5000; it must be at most 4096: each is a thread with a connection",
+            ),
+            (
+                LatencyLoad { ack: 11, prefetch: 10, ..scheduled.clone() }.check(),
+                "ack is 11; it must not be more than prefetch, or the broker waits for an acknowledgement that never comes",
+            ),
+        ] {
+            assert_eq!(checked.unwrap_err().to_string(), told);
+        }
+        assert!(flat_out.check().is_ok() && scheduled.check().is_ok());
+    }
 }

@@ -35,6 +35,14 @@ pub(crate) struct Shared {
     pub(crate) statistics: Mutex<Statistics>,
 }
 
+impl Shared {
+    pub(crate) fn ask_to_end(&self) {
+        self.stop.store(true, Ordering::Release);
+        // Fails only when the counter is full, and then the loop is awake already.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
 #[derive(Debug)]
 struct Socket {
     id: ConnectionId,

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -67,21 +67,21 @@ impl Broker {
         *self.shared.statistics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the broker ends of itself, which it does only when it fails.
+    /// Asks the broker to end as [`Broker::stop`] does, whenever it is called: for signals.
+    pub fn ender(&self) -> impl Fn() + Send + 'static + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.ask_to_end()
+    }
+
+    /// Waits until the broker ends: because it was asked to, or because it fails.
     pub fn wait(mut self) -> Result<Statistics, BrokerError> {
         self.join()
     }
 
     /// Closes all connections, stores what was taken, and ends. Returns what it had done.
     pub fn stop(mut self) -> Result<Statistics, BrokerError> {
-        self.ask_to_end();
+        self.shared.ask_to_end();
         self.join()
-    }
-
-    fn ask_to_end(&self) {
-        self.shared.stop.store(true, Ordering::Release);
-        // Fails only when the counter is full, and then the loop is awake already.
-        let _ = rustix::io::write(&self.shared.wake, &1_u64.to_ne_bytes());
     }
 
     fn join(&mut self) -> Result<Statistics, BrokerError> {
@@ -92,7 +92,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.ask_to_end();
+        self.shared.ask_to_end();
         // Nobody is left to tell; `stop` is there for those who want to know.
         let _ = self.join();
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tilemark_amqp::{FrameKind, Inbox, PROTOCOL_HEADER, PublishArguments, put_frame};
+use tilemark_amqp::{FrameKind, Inbox, Method, PROTOCOL_HEADER, PublishArguments, put_frame};
 use tilemark_amqp_load::{
     BrokerAddress, LatencyLoad, LoadError, Mode, Session, ThroughputLoad, ThroughputReport, latency,
     throughput,
@@ -103,7 +103,8 @@ fn the_latency_load_sends_its_whole_schedule() {
     let report = latency(&settings).expect("a run");
     assert_eq!((report.scheduled, report.published, report.received), (2000, 2000, 2000));
     assert_eq!((report.lost, report.duplicated, report.reordered, report.damaged), (0, 0, 0, 0));
-    assert!(report.latency_ms.p50 > 0.0 && report.latency_ms.max >= report.latency_ms.p99);
+    let latency = report.latency_ms.expect("messages came");
+    assert!(latency.p50 > 0.0 && latency.max >= latency.p99);
     assert_eq!(report.seconds.iter().map(|second| second.received).sum::<u64>(), 2000);
     assert_eq!(broker.stop().expect("a good end").queues, 0);
 }
@@ -138,7 +139,7 @@ fn nothing_is_skipped_while_the_broker_stalls_and_the_latency_tells_of_it() {
     let report = latency(&settings).expect("a run");
     assert_eq!((report.scheduled, report.published, report.received), (2000, 2000, 2000));
     assert_eq!((report.lost, report.duplicated, report.reordered, report.damaged), (0, 0, 0, 0));
-    assert!(report.latency_ms.max >= 500.0, "{:?}", report.latency_ms);
+    assert!(report.latency_ms.is_some_and(|latency| latency.max >= 500.0), "{:?}", report.latency_ms);
     // Everything that was due in the stall's first half waited for the other half at least.
     let waited: u64 =
         report.histograms.iter().map(|second| second.count_between(249_000_000, u64::MAX)).sum();
@@ -326,6 +327,19 @@ fn a_broker_that_ends_or_blocks_is_named_and_nothing_is_left() {
     let expected =
         matches!(&error, LoadError::Closed { code: 320, .. } | LoadError::Socket(_) | LoadError::HungUp);
     assert!(expected, "{error}");
+}
+
+#[test]
+fn a_broker_that_is_asked_to_end_tells_its_peers() {
+    let broker = broker();
+    let patience = Duration::from_secs(60);
+    let mut session = Session::open(&BrokerAddress::guest(broker.address()), patience).expect("admitted");
+    broker.ender()();
+    let select = Method::ConfirmSelect { no_wait: true };
+    let told = session.call(&select, "say that it ends", |_| None::<()>).unwrap_err();
+    assert!(matches!(told, LoadError::Closed { code: 320, .. }), "{told}");
+    drop(session);
+    broker.wait().expect("a good end");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use tilemark_amqp::{Method, ReplyCode};
 use super::Engine;
 use super::publish::Wish;
 use crate::channel::{Mode, Transaction};
+use crate::confirms::Verdict;
 use crate::connection::ConnectionId;
 use crate::exception::Exception;
 
@@ -31,7 +32,7 @@ impl Engine {
         for publish in transaction.publishes {
             let wish = Wish { persistent: publish.persistent, mandatory: publish.mandatory };
             let placed = self.place(id, number, publish.message, &publish.targets, wish);
-            failed = failed.and(placed.map(|_| ()));
+            failed = failed.and(placed.and_then(all_is_placed));
         }
         for (unacknowledged, settlement) in transaction.settlements.iter().rev() {
             self.settle(unacknowledged, *settlement);
@@ -63,5 +64,16 @@ impl Engine {
         }
         self.send(id, number, &Method::TxRollbackOk {});
         Ok(())
+    }
+}
+
+/// A transaction has no `basic.nack`: that a full queue refused a message is told instead of the commit, as RabbitMQ does.
+fn all_is_placed(verdict: Verdict) -> Result<(), Exception> {
+    match verdict {
+        Verdict::Stored(_) => Ok(()),
+        Verdict::Refused => {
+            let text = "partial tx completion: a full queue refused a message";
+            Err(Exception::new(ReplyCode::PreconditionFailed, text))
+        }
     }
 }

@@ -119,22 +119,22 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
     told(messaging::latency(asked, &mut watcher), Form::of(arguments.json), |figures| {
-        let latency = &figures.latency_ms;
+        let latency = figures.latency_ms.map_or_else(
+            || "none, for no message came".to_owned(),
+            |latency| {
+                format!(
+                    "mean {:.3} ms (deviation {:.3}), p50 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}",
+                    latency.mean, latency.deviation, latency.p50, latency.p99, latency.p999, latency.max
+                )
+            },
+        );
+        let late = figures.send_lateness_us.map_or_else(
+            || "none was sent".to_owned(),
+            |late| format!("p50 {:.1} µs, p99 {:.1} µs", late.p50, late.p99),
+        );
         format!(
-            "{:.0} messages/s\nlatency: mean {:.3} ms (deviation {:.3}), p50 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}\n\
-             sent late: p50 {:.1} µs, p99 {:.1} µs\nlost {}, duplicated {}, reordered {}",
-            figures.messages_per_s,
-            latency.mean,
-            latency.deviation,
-            latency.p50,
-            latency.p99,
-            latency.p999,
-            latency.max,
-            figures.send_lateness_us.p50,
-            figures.send_lateness_us.p99,
-            figures.lost,
-            figures.duplicated,
-            figures.reordered,
+            "{:.0} messages/s\nlatency: {latency}\nsent late: {late}\nlost {}, duplicated {}, reordered {}",
+            figures.messages_per_s, figures.lost, figures.duplicated, figures.reordered,
         )
     })
 }

@@ -188,6 +188,22 @@ fn a_transaction_counts_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_commit_fails_when_a_full_queue_refuses_a_message() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    let reject =
+        tilemark_amqp::TableBuilder::new().integer("x-max-length", 1).text("x-overflow", "reject-publish");
+    let flags = QueueFlags::default();
+    lab.ask(client, &crate::engine::testing::declare_with("q", flags, reject.as_table()));
+    lab.ask(client, &Method::TxSelect {});
+    lab.put(client, "q", "x");
+    assert_eq!(lab.ask(client, &Method::TxCommit {}), ["TxCommitOk"]);
+    lab.put(client, "q", "y");
+    let said = lab.refused(client, &Method::TxCommit {}, 406);
+    assert!(said.contains("ChannelClose") && said.contains("refused a message"), "{said}");
+}
+
+#[test]
 fn a_cancelled_consumer_gets_nothing_more() {
     let (mut lab, client) = lab_with_queue();
     lab.ask(client, &consume("q", "c", true));
