@@ -4,10 +4,11 @@ mod fixture;
 
 use tilemark_plan::plan::Backend;
 use tilemark_record::{
+    result::Voided,
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
 };
-use tilemark_report::{Colour, Style, csv, html, redact, terminal};
+use tilemark_report::{Colour, Report, Style, csv, html, redact, terminal};
 
 /// The size that a page may have.
 const PAGE_BYTES_MAX: usize = 1_200_000;
@@ -115,6 +116,24 @@ fn what_is_not_trusted_is_struck_and_not_hidden() {
     assert!(page.contains("sentence struck") && page.contains("Holds 4 tiles"));
     assert!(page.contains("<tr class=\"held struck\">"), "the doubtful step is struck");
     assert!(page.contains("<tr class=\"held\">"), "a step that nothing spoiled stands");
+}
+
+#[test]
+fn a_step_that_a_law_was_not_fitted_to_does_not_strike_it() {
+    let mut report = fixture::twenty_steps();
+    let last = report.result.points.last_mut().expect("there are steps");
+    last.repeats_kept = 0;
+    last.repeats_voided = vec![Voided { repeat: 1, reason: "foreign load".to_owned() }];
+    let tiles = last.tiles;
+    let is_struck = |report: &Report| {
+        let text = terminal(report, Style { colour: Colour::Plain, width: 1_000 });
+        let line =
+            text.lines().find(|line| line.starts_with("Grows")).expect("twenty steps have a law").to_owned();
+        line.contains("(not trusted)")
+    };
+    assert!(is_struck(&report), "it was fitted to a step without figures");
+    report.result.scaling.iter_mut().for_each(|fit| fit.tiles.retain(|fitted| *fitted != tiles));
+    assert!(!is_struck(&report));
 }
 
 #[test]

@@ -51,7 +51,9 @@ fn row(view: &View, fit: &ScalingFit) -> ScalingRow {
         })
     };
     let group = view.groups.iter().find(of_fit);
-    let in_doubt = group.is_some_and(|group| group.points.iter().any(|point| view.struck(point)));
+    let mut fitted =
+        group.into_iter().flat_map(|group| &group.points).filter(|point| fit.tiles.contains(&point.tiles));
+    let in_doubt = fitted.any(|point| view.struck(point));
     let name = group.map(|group| group.name.as_str()).filter(|name| !name.is_empty());
     let tiles: Vec<String> = fit.tiles.iter().map(ToString::to_string).collect();
     let most = fit.tiles.iter().max().copied().unwrap_or_default();
