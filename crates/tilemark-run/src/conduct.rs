@@ -49,6 +49,47 @@ pub(crate) fn interrupted_again() -> bool {
     INTERRUPTS.load(Ordering::Relaxed) > 1
 }
 
+/// What is said of Ctrl-C while work goes on in this process.
+pub(crate) struct OnInterrupt {
+    /// At the first one, which the work hears of by itself.
+    pub(crate) first: &'static str,
+    /// What to do after a second one, which leaves the work where it is.
+    pub(crate) remedy: &'static str,
+}
+
+/// How often it is looked for Ctrl-C.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// Does work on a thread of its own and looks in on it meanwhile. A second Ctrl-C leaves that thread to itself: it may be
+/// waiting for a server that never answers.
+pub(crate) fn until_interrupted_again<R: Send + 'static>(
+    listener: &mut dyn Listener,
+    on_interrupt: &OnInterrupt,
+    mut look: impl FnMut(&mut dyn Listener),
+    work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    let (ended, end) = mpsc::channel::<()>();
+    let working = thread::spawn(move || {
+        let outcome = work();
+        drop(ended);
+        outcome
+    });
+    let mut is_told = false;
+    // Ends at once when the work drops its end.
+    while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(BETWEEN_LOOKS) {
+        if interrupted_again() {
+            let message = "ended at once by a second Ctrl-C";
+            return Err(Failure::told(FailureCode::Interrupted, message, on_interrupt.remedy));
+        }
+        if interrupted() && !is_told {
+            is_told = true;
+            listener.note(on_interrupt.first);
+        }
+        look(listener);
+    }
+    working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// What is left of a job when its engine is done: nothing, or the guests that were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Afterwards {

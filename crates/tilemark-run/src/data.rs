@@ -65,7 +65,10 @@ pub fn store(
         of_table = progress.bytes;
         let seconds_done = began.elapsed().as_secs_f64();
         let part = (finished + of_table) as f64 / expected.max(1) as f64;
-        let seconds_expected = if part > 0.0 { seconds_done / part } else { 0.0 };
+        if part < TOLD_FROM {
+            return;
+        }
+        let seconds_expected = seconds_done / part;
         listener.progress(&Progress { doing: format!("writing {table}"), seconds_done, seconds_expected });
     })
     .map_err(|error| {
@@ -77,6 +80,9 @@ pub fn store(
     let bytes = manifest.tables.iter().map(|table| table.sum.bytes).sum();
     Ok(StoreDataWritten { manifest, bytes, seconds: began.elapsed().as_secs_f64() })
 }
+
+/// The part of a whole from which on its time can be told.
+pub(crate) const TOLD_FROM: f64 = 0.01;
 
 fn bad_input(error: StoreDataError) -> Failure {
     let remedy = error.remedy();

@@ -1,28 +1,24 @@
 //! The reference broker and the messaging loads alone: `tilemark broker`, `tilemark load messaging-…`.
 
 use crate::{
-    conduct::{self, Listener},
+    conduct::{self, Listener, OnInterrupt, until_interrupted_again},
     password,
     wire::{Failure, FailureCode},
 };
 use serde::Serialize;
-use std::{
-    net::SocketAddr,
-    path::PathBuf,
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tilemark_amqp_load::{
     BrokerAddress, Cue, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad,
     ThroughputReport, latency_under, throughput_under,
 };
 use tilemark_broker::{BrokerError, Config, serve};
 use tilemark_record::result::{Verdict, VerdictStatus};
+use tilemark_sys::limits::raise_open_files;
 
 pub use tilemark_amqp_load::Mode;
 
-/// Runs the reference broker until it fails or this process ends. `listening` is told its address once.
+/// Runs the reference broker until it fails or Ctrl-C or SIGTERM ends it: then its peers are told, and what it has taken is
+/// stored. `listening` is told its address once.
 pub fn broker(
     listen: SocketAddr,
     journal: Option<PathBuf>,
@@ -32,7 +28,10 @@ pub fn broker(
         let remedy = error.remedy();
         Failure::new(FailureCode::HostUnfit, &error, remedy)
     };
+    raise_open_files();
     let broker = serve(Config { journal, ..Config::new(listen) }).map_err(failed)?;
+    // It fails only where somebody handles them already, which no command that gets here does.
+    let _ = ctrlc::set_handler(broker.ender());
     listening(broker.address());
     broker.wait().map(|_| ()).map_err(failed)
 }
@@ -59,41 +58,18 @@ impl Director for UntilInterrupted {
     }
 }
 
-/// How often it is looked for Ctrl-C.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const ON_INTERRUPT: OnInterrupt = OnInterrupt {
+    first: "ending the load and telling its figures; Ctrl-C again ends it at once",
+    remedy: "delete queues whose names begin with `tilemark-` from the broker if they are still there after two minutes: most brokers do so themselves",
+};
 
-/// Sends a load on a thread of its own. A second Ctrl-C leaves that thread to itself: it may be waiting for a broker that
-/// never answers.
-fn until_interrupted_again<R: Send + 'static>(
+/// Sends a load that Ctrl-C ends.
+fn send<R: Send + 'static>(
     listener: &mut dyn Listener,
-    send: impl FnOnce() -> Result<R, Failure> + Send + 'static,
+    load: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
-    let (ended, end) = mpsc::channel::<()>();
-    let load = thread::spawn(move || {
-        let outcome = send();
-        drop(ended);
-        outcome
-    });
-    let mut is_told = false;
-    // Ends at once when the load drops its end.
-    while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(BETWEEN_LOOKS) {
-        if conduct::interrupted_again() {
-            return Err(left_at_once());
-        }
-        if conduct::interrupted() && !is_told {
-            is_told = true;
-            listener.note("ending the load and telling its figures; Ctrl-C again ends it at once");
-        }
-    }
-    load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn left_at_once() -> Failure {
-    Failure::told(
-        FailureCode::Interrupted,
-        "ended at once by a second Ctrl-C",
-        "delete queues whose names begin with `tilemark-` from the broker if they are still there after two minutes: most brokers do so themselves",
-    )
+    raise_open_files();
+    until_interrupted_again(listener, &ON_INTERRUPT, |_| {}, load)
 }
 
 /// A throughput load that was asked for.
@@ -141,7 +117,7 @@ pub fn throughput(
     asked: ThroughputAlone,
     listener: &mut dyn Listener,
 ) -> Result<Judged<ThroughputReport>, Failure> {
-    until_interrupted_again(listener, move || send_throughput(&asked))
+    send(listener, move || send_throughput(&asked))
 }
 
 fn send_throughput(asked: &ThroughputAlone) -> Result<Judged<ThroughputReport>, Failure> {
@@ -191,7 +167,7 @@ pub struct LatencyAlone {
 
 /// How long messages take at a rate.
 pub fn latency(asked: LatencyAlone, listener: &mut dyn Listener) -> Result<Judged<LatencyReport>, Failure> {
-    until_interrupted_again(listener, move || send_latency(&asked))
+    send(listener, move || send_latency(&asked))
 }
 
 fn send_latency(asked: &LatencyAlone) -> Result<Judged<LatencyReport>, Failure> {

@@ -26,6 +26,15 @@ fn shows_secret(address: &str) -> bool {
     credentials.is_some_and(|(credentials, _)| credentials.contains(':') && credentials != "guest:guest")
 }
 
+/// A text in which arguments may be repeated, without the passwords of addresses among them.
+pub fn hidden(text: &str, arguments: &[String]) -> String {
+    let passwords = arguments.iter().filter_map(|argument| {
+        let (credentials, _) = argument.split_once("://")?.1.rsplit_once('@')?;
+        credentials.split_once(':').map(|(_, password)| password)
+    });
+    passwords.fold(text.to_owned(), |text, password| text.replace(&format!(":{password}@"), ":…@"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +48,13 @@ mod tests {
         {
             assert!(!warned(address), "{address}");
         }
+    }
+
+    #[test]
+    fn a_text_that_repeats_an_address_is_told_without_its_password() {
+        let address = "mysql://web:t@ger@db/store";
+        let arguments = ["load".to_owned(), format!("--database={address}"), "amqp://me@db".to_owned()];
+        let told = hidden(&format!("unexpected argument '{address}' and amqp://me@db"), &arguments);
+        assert_eq!(told, "unexpected argument 'mysql://web:…@db/store' and amqp://me@db");
     }
 }

@@ -1,23 +1,22 @@
 //! The online store alone: `tilemark load store` and `tilemark data store --into`, against any database.
 
 use crate::{
-    conduct::{self, Listener},
-    data::StoreDataRequest,
+    conduct::{self, Listener, OnInterrupt, until_interrupted_again},
+    data::{StoreDataRequest, TOLD_FROM},
     password,
     wire::{Failure, FailureCode, Progress},
 };
 use serde::Serialize;
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
-        mpsc,
     },
-    thread,
     time::{Duration, Instant},
 };
 use tilemark_store::{Demand, LoadProgress, LoadedTable, Pace, Secret, StoreError, load_database, run_load};
 use tilemark_store_data::StoreDataError;
+use tilemark_sys::limits::raise_open_files;
 
 pub use tilemark_store::{Arrivals, DatabaseAddress, Latency, LoadResult, Status};
 
@@ -79,30 +78,30 @@ pub fn load(asked: &StoreAlone, listener: &mut dyn Listener) -> Result<LoadResul
         items_mean: asked.items,
         seed: asked.seed,
     };
-    let stop = AtomicBool::new(false);
+    // Before anything is told of its time.
+    demand.check().map_err(failed)?;
+    raise_open_files();
     let expected = (asked.warmup + asked.seconds) as f64;
-    let (ended, end) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        let run = scope.spawn(|| {
-            let result = run_load(&asked.database, &demand, &stop);
-            drop(ended);
-            result
-        });
-        let began = Instant::now();
-        // Ends at once when the load drops its end.
-        while let Err(mpsc::RecvTimeoutError::Timeout) = end.recv_timeout(Duration::from_millis(200)) {
-            if conduct::interrupted() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            let seconds_done = began.elapsed().as_secs_f64();
-            let doing = if seconds_done < expected { "orders are sent" } else { "the database is audited" };
-            let doing = doing.to_owned();
-            listener.progress(&Progress { doing, seconds_done, seconds_expected: expected });
-        }
-        run.join().expect("the load reports its failures as errors").map_err(failed)
-    })
-    .map(on_this_host)
+    let stop = Arc::new(AtomicBool::new(false));
+    let began = Instant::now();
+    let look = |listener: &mut dyn Listener| {
+        stop.fetch_or(conduct::interrupted(), Ordering::Relaxed);
+        let seconds_done = began.elapsed().as_secs_f64();
+        let doing = if seconds_done < expected { "orders are sent" } else { "the database is audited" };
+        let doing = doing.to_owned();
+        listener.progress(&Progress { doing, seconds_done, seconds_expected: expected });
+    };
+    let (database, stopped) = (asked.database.clone(), Arc::clone(&stop));
+    let sent = until_interrupted_again(listener, &ON_INTERRUPT, look, move || {
+        run_load(&database, &demand, &stopped).map_err(failed)
+    });
+    sent.map(on_this_host)
 }
+
+const ON_INTERRUPT: OnInterrupt = OnInterrupt {
+    first: "ending the load, then auditing the database and telling the figures; Ctrl-C again ends it at once",
+    remedy: "nothing is to be done: the database takes back what was not committed, and nothing was audited",
+};
 
 /// No figure of a host that is itself emulated is trusted.
 fn on_this_host(mut result: LoadResult) -> LoadResult {
@@ -142,27 +141,45 @@ pub fn load_into(
     listener: &mut dyn Listener,
 ) -> Result<StoreLoaded, Failure> {
     let generator = Arc::new(crate::data::generator(request)?);
-    let stop = generator.stop_flag();
+    let (stop, address) = (generator.stop_flag(), database.clone());
+    let at = Arc::new(Mutex::new(None::<LoadProgress>));
     let began = Instant::now();
-    let loaded = load_database(database, &generator, &mut |at| {
-        if conduct::interrupted() {
-            stop.store(true, Ordering::Relaxed);
+    let look = |listener: &mut dyn Listener| {
+        stop.fetch_or(conduct::interrupted(), Ordering::Relaxed);
+        if let Some(at) = at.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            progress_of(&at, began.elapsed()).iter().for_each(|progress| listener.progress(progress));
         }
-        let seconds_done = began.elapsed().as_secs_f64();
-        let (doing, part) = match at {
-            LoadProgress::Rows { bytes, bytes_expected } => {
-                ("loading rows", ROWS_PART * bytes as f64 / bytes_expected.max(1) as f64)
-            }
-            LoadProgress::Checking => ("making foreign keys and checking", ROWS_PART),
-        };
-        let seconds_expected = if part > 0.0 { seconds_done / part } else { 0.0 };
-        listener.progress(&Progress { doing: doing.to_owned(), seconds_done, seconds_expected });
-    })
-    .map_err(failed)?;
+    };
+    let told = Arc::clone(&at);
+    let loaded = until_interrupted_again(listener, &ON_INTERRUPTED_LOADING, look, move || {
+        let mut tell = |at| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        load_database(&address, &generator, &mut tell).map_err(failed)
+    })?;
     let bytes = loaded.tables.iter().map(|table| table.sum.bytes).sum();
     let seconds = began.elapsed().as_secs_f64();
     let (server, tables) = (loaded.server, loaded.tables);
     Ok(StoreLoaded { database: database.to_string(), server, tables, bytes, seconds })
+}
+
+const ON_INTERRUPTED_LOADING: OnInterrupt = OnInterrupt {
+    first: "ending it and removing the tables that were made; Ctrl-C again ends it at once",
+    remedy: "the store may be half loaded: drop its tables and load_state (or the whole database, if it holds nothing else) before it is loaded once more",
+};
+
+/// Nothing where too little was loaded to tell how long the rest will take.
+fn progress_of(at: &LoadProgress, elapsed: Duration) -> Option<Progress> {
+    let seconds_done = elapsed.as_secs_f64();
+    let (doing, part) = match at {
+        LoadProgress::Rows { bytes, bytes_expected } => {
+            ("loading rows", ROWS_PART * *bytes as f64 / (*bytes_expected).max(1) as f64)
+        }
+        LoadProgress::Checking => ("making foreign keys and checking", ROWS_PART),
+    };
+    (part >= TOLD_FROM).then(|| Progress {
+        doing: doing.to_owned(),
+        seconds_done,
+        seconds_expected: seconds_done / part,
+    })
 }
 
 /// Part of a load's time in which rows are sent and indexed; the rest makes foreign keys and checks.
@@ -186,6 +203,15 @@ pub(crate) fn failed(error: StoreError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_that_is_left_is_told_when_it_can_be() {
+        let of =
+            |bytes| progress_of(&LoadProgress::Rows { bytes, bytes_expected: 1_000 }, Duration::from_secs(1));
+        assert_eq!((of(0).is_some(), of(5).is_some()), (false, false), "hours would be told");
+        let left = of(500).map(|progress| progress.seconds_expected - progress.seconds_done);
+        assert!(left.is_some_and(|left| (1.0..2.0).contains(&left)), "{left:?}");
+    }
 
     #[test]
     fn nonsense_is_bad_input_and_a_missing_server_is_not() {

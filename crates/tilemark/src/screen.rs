@@ -11,6 +11,7 @@ use tilemark_record::result::VerdictStatus;
 use tilemark_report::{Colour, Style};
 use tilemark_run::{
     conduct::Listener,
+    password,
     wire::{Failure, Progress},
 };
 
@@ -64,11 +65,16 @@ pub(crate) fn asks_verdict(given: &[String]) -> bool {
 
 /// Tells flags that can't be read. Help and version are no failures.
 pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
+    let told = error.render().to_string();
+    let shown = password::hidden(&told, given);
     if error.use_stderr() && given.iter().any(|argument| argument == "--json") {
-        let message = complaint(&error.render().to_string());
+        let message = complaint(&shown);
         print_json(&serde_json::json!({ "error": {
             "code": "bad-input", "message": message, "remedy": "see `tilemark --help`",
         }}));
+    } else if shown != told {
+        // As plain text; the library would print the passwords too.
+        let _ = write!(stderr(), "{shown}");
     } else {
         // A closed terminal cannot be told anything.
         let _ = error.print();

@@ -30,7 +30,10 @@ struct Broker {
 
 impl Broker {
     fn start() -> Self {
-        let mut command = Command::new(TILEMARK);
+        Self::of(Command::new(TILEMARK))
+    }
+
+    fn of(mut command: Command) -> Self {
         command.args(["broker", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut said = String::new();
@@ -124,6 +127,32 @@ fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of()
     }
 }
 
+#[test]
+fn a_broker_ends_in_order_by_ctrl_c_and_by_sigterm() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut broker = Broker::start();
+        kill_process(Pid::from_raw(broker.child.id() as i32).unwrap(), signal).unwrap();
+        assert_eq!(broker.child.wait().unwrap().code(), Some(0), "{signal:?}");
+    }
+}
+
+/// The program with far fewer open files than it needs, of which it may have more.
+fn with_few_files() -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -S -n 48; exec \"$0\" \"$@\"", TILEMARK]);
+    command
+}
+
+#[test]
+fn a_broker_and_a_load_take_as_many_open_files_as_they_may_have() {
+    let broker = Broker::of(with_few_files());
+    let mut load = with_few_files();
+    load.args(["load", "messaging-throughput", "--json", "--broker", &format!("amqp://{}", broker.address)]);
+    load.args(["--queues", "40", "--count", "10", "--seconds", "60"]);
+    let said = common::Said::of(&load.output().unwrap());
+    assert_eq!((said.code, said.json()["received"].as_u64()), (Some(0), Some(400)), "{said:?}");
+}
+
 #[track_caller]
 fn told(said: &common::Said, code: i32, message: &str, remedy: &str) {
     assert_eq!(said.code, Some(code), "{said:?}");
@@ -149,6 +178,9 @@ fn what_is_wrong_is_named_with_its_remedy() {
         assert!(!format!("{refused:?}").contains("secret-word"), "{refused:?}");
         told(&load(what, &broker.address, &["--size", "15"]), 2, "size is 15", "change that setting");
         told(&load(what, &broker.address, &["--durable"]), 3, "durable", "");
+        let forever = ["load", what, "--broker", "amqp://127.0.0.1", "--json", "--seconds"];
+        let forever = Home::new().says(&[&forever[..], &["18446744073709551615"]].concat());
+        told(&forever, 2, "seconds is 18446744073709551615; it must be at most 86400", "change that setting");
     }
     let both = ["--confirms", "1", "--transactions", "1"];
     told(

@@ -9,7 +9,7 @@ mod servers;
 use common::{Home, Said, TILEMARK};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     process::{Command, Stdio},
     thread::{self, JoinHandle},
@@ -161,6 +161,58 @@ fn a_password_may_stand_in_the_environment_and_one_in_the_address_is_warned_of()
         !said.error.contains("TILEMARK_DATABASE_PASSWORD") && !said.error.contains("hunter2"),
         "{said:?}"
     );
+}
+
+#[test]
+fn a_password_in_an_argument_that_has_no_place_is_not_repeated() {
+    let home = Home::new();
+    for form in [&[][..], &["--json"]] {
+        let said = home.says(&[&["load", "store", "mysql://web:hunter2@127.0.0.1/store"], form].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        let told = format!("{}{}", said.out, said.error);
+        assert!(told.contains("mysql://web:…@127.0.0.1/store") && !told.contains("hunter2"), "{said:?}");
+    }
+}
+
+#[test]
+fn what_a_load_cannot_do_is_named_before_it_connects() {
+    let home = Home::new();
+    let nobody = "mysql://web@127.0.0.1:1/store";
+    for (flag, value, message) in [
+        ("--seconds", "18446744073709551615", "the measured time must be one second to a day"),
+        ("--warmup", "18446744073709551615", "the warm-up must be a day at most"),
+        ("--window", "0", "the steady window must be one second to the measured time, not 0 s"),
+        ("--rate", "1e-30", "the rate must be 0.001 to 100000 orders a second"),
+        ("--think-time", "1e15", "the pause after an order must be a day at most"),
+        ("--clients", "1001", "clients must be 1 to 1000, not 1001"),
+    ] {
+        let said = home.says(&["load", "store", "--database", nobody, "--json", flag, value]);
+        refused(&said, 2, message);
+    }
+    let threads = ["data", "store", "--size", "10MB", "--into", nobody, "--json", "--threads", "100000"];
+    refused(&home.says(&threads), 2, "100000 threads");
+}
+
+#[test]
+fn a_second_ctrl_c_ends_what_waits_for_a_database_that_never_answers() {
+    for arguments in [&["load", "store", "--database"][..], &["data", "store", "--size", "10MB", "--into"]] {
+        let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("mysql://web@{}/store", hung.local_addr().unwrap());
+        let mut command = Command::new(TILEMARK);
+        command.args(arguments).args([&url, "--json"]).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (_connection, _) = hung.accept().unwrap();
+        let id = Pid::from_raw(child.id() as i32).unwrap();
+        let interrupt = || kill_process(id, Signal::INT).unwrap();
+        interrupt();
+        let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(told.any(|line| line.unwrap().contains("Ctrl-C again ends it at once")), "{arguments:?}");
+        interrupt();
+        let mut out = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(5), "{arguments:?}: {out}");
+        assert!(out.contains("ended at once by a second Ctrl-C"), "{arguments:?}: {out}");
+    }
 }
 
 /// A PostgreSQL server as far as that it asks the first client for its password, in the clear, and hangs up.

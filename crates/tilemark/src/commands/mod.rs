@@ -20,7 +20,8 @@ use std::{collections::BTreeMap, process::ExitCode};
 use tilemark_record::places::{Places, Surroundings};
 use tilemark_run::plan_words::Backend;
 
-/// Whether a command hears of Ctrl-C and ends in order. All others have nothing to keep or to give back, and just end.
+/// Whether a command counts Ctrl-C and ends in order. The broker hears of it by itself; all others have nothing to keep or to
+/// give back, and just end.
 pub(crate) fn ends_in_order(command: &Command) -> bool {
     match command {
         Command::Quick(_)
