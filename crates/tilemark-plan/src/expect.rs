@@ -24,19 +24,19 @@ pub fn memory_of(point: &Point) -> Bytes {
 /// QEMU's own memory beside the guest's, as measured for 7.2 with one disk and one network device.
 const QEMU_OVERHEAD: Bytes = Bytes::from_mib(32);
 
-/// The translator's buffer of an emulated guest whose broker has a runtime of its own. What RabbitMQ or Broker-J runs while it
-/// starts fills it; the few MiB that other guests have would be emptied and filled again all the time.
-pub const FOREIGN_BROKER_TRANSLATION: Bytes = Bytes::from_mib(128);
+/// The translator's buffer of an emulated guest with a database, or with a broker that has a runtime of its own. What those run
+/// fills it; the few MiB that other guests have would be emptied and filled again all the time.
+pub const LARGE_TRANSLATION: Bytes = Bytes::from_mib(128);
 
 fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     let memory = guest.memory;
     let qemu = match point.backend {
-        Backend::Emulated if guest.has_foreign_broker() => QEMU_OVERHEAD + FOREIGN_BROKER_TRANSLATION,
+        Backend::Emulated if guest.has_large_service() => QEMU_OVERHEAD + LARGE_TRANSLATION,
         Backend::Emulated | Backend::Kvm | Backend::Native => QEMU_OVERHEAD,
     };
     match (point.backend, start_of(point, guest)) {
         // They fill what they may, as twins too.
-        (Backend::Native, _) if guest.role == Role::Database || guest.has_foreign_broker() => memory,
+        (Backend::Native, _) if guest.has_large_service() => memory,
         // A twin has no memory of its own: its services take what they need. nginx and fio stay below.
         (Backend::Native, _) => Bytes::from_mib(48).min(memory),
         (_, Start::Boot) => memory + qemu,

@@ -208,6 +208,11 @@ impl GuestPlan {
     pub fn has_foreign_broker(&self) -> bool {
         self.role == Role::Broker && self.broker != BrokerService::Reference
     }
+
+    /// Whether what its service runs over and over is more than the translator's usual buffer holds.
+    pub fn has_large_service(&self) -> bool {
+        self.role == Role::Database || self.has_foreign_broker()
+    }
 }
 
 /// A data disk of a guest.

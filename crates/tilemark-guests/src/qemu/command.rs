@@ -2,7 +2,7 @@
 
 use super::settings::{Accelerator, QemuSettings};
 use crate::disks::LoopDisk;
-use tilemark_plan::{expect::FOREIGN_BROKER_TRANSLATION, plan::GuestPlan};
+use tilemark_plan::{expect::LARGE_TRANSLATION, plan::GuestPlan};
 use tilemark_units::Bytes;
 
 /// Numbers under which QEMU is handed descriptors.
@@ -78,7 +78,7 @@ pub(super) fn arguments(
 }
 
 fn translation(plan: &GuestPlan) -> Bytes {
-    if plan.has_foreign_broker() { FOREIGN_BROKER_TRANSLATION } else { TRANSLATION }
+    if plan.has_large_service() { LARGE_TRANSLATION } else { TRANSLATION }
 }
 
 fn memory(add: &mut impl FnMut(&str, String), plan: &GuestPlan, birth: Birth) {
@@ -164,7 +164,7 @@ mod tests {
         workload::BrokerService,
     };
 
-    fn accelerator_of(accelerator: Accelerator, broker: BrokerService) -> String {
+    fn accelerator_of(accelerator: Accelerator, role: Role, broker: BrokerService) -> String {
         let settings = QemuSettings {
             accelerator,
             binary: PathBuf::new(),
@@ -179,7 +179,7 @@ mod tests {
             name: "a".to_owned(),
             index: 0,
             tile: 1,
-            role: Role::Broker,
+            role,
             broker,
             vcpus: 1,
             memory: Bytes::from_gib(1),
@@ -194,14 +194,16 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_of_a_broker_that_others_wrote_fits_the_translators_buffer() {
-        for (broker, wanted) in [
-            (BrokerService::Reference, "tcg,tb-size=4"),
-            (BrokerService::Rabbitmq, "tcg,tb-size=128"),
-            (BrokerService::QpidBrokerJ, "tcg,tb-size=128"),
+    fn what_a_large_service_runs_fits_the_translators_buffer() {
+        for (role, broker, wanted) in [
+            (Role::Broker, BrokerService::Reference, "tcg,tb-size=4"),
+            (Role::Broker, BrokerService::Rabbitmq, "tcg,tb-size=128"),
+            (Role::Broker, BrokerService::QpidBrokerJ, "tcg,tb-size=128"),
+            (Role::Database, BrokerService::Reference, "tcg,tb-size=128"),
+            (Role::Web, BrokerService::Reference, "tcg,tb-size=4"),
         ] {
-            assert_eq!(accelerator_of(Accelerator::Emulated, broker), wanted);
-            assert_eq!(accelerator_of(Accelerator::Kvm, broker), "kvm");
+            assert_eq!(accelerator_of(Accelerator::Emulated, role, broker), wanted);
+            assert_eq!(accelerator_of(Accelerator::Kvm, role, broker), "kvm");
         }
     }
 
