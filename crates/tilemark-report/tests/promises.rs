@@ -79,6 +79,21 @@ fn without_colours_no_escape_is_written_and_every_line_fits() {
 }
 
 #[test]
+fn no_note_is_told_whose_mark_stands_in_a_column_that_does_not_fit() {
+    let is_mark = |c: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".contains(c);
+    for (name, report) in fixture::all() {
+        let text = terminal(&report, Style { colour: Colour::Plain, width: 60 });
+        for line in text.lines().filter(|line| line.starts_with(is_mark)) {
+            let mark = line.split(' ').next().expect("a mark and its note");
+            let seen = text
+                .lines()
+                .any(|other| other.ends_with(mark) || other.contains(&format!("{mark} ")) && other != line);
+            assert!(seen, "{name}: nothing bears {mark} in\n{text}");
+        }
+    }
+}
+
+#[test]
 fn a_redacted_report_names_no_machine_anywhere() {
     let mut report = fixture::not_trusted();
     report.result.provenance.host = "rack7.example.org".to_owned();
@@ -134,6 +149,18 @@ fn a_step_that_a_law_was_not_fitted_to_does_not_strike_it() {
     assert!(is_struck(&report), "it was fitted to a step without figures");
     report.result.scaling.iter_mut().for_each(|fit| fit.tiles.retain(|fitted| *fitted != tiles));
     assert!(!is_struck(&report));
+}
+
+#[test]
+fn why_there_is_no_answer_is_not_struck() {
+    let mut report = fixture::not_trusted();
+    report.result.sentence = "No answer: every repeat was voided.".to_owned();
+    report.result.answer.none_because = Some("every repeat was voided".to_owned());
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 100 });
+    assert!(
+        html(&report).contains("class=\"sentence\"") && !text.contains("voided.\n(not trusted)"),
+        "{text}"
+    );
 }
 
 #[test]

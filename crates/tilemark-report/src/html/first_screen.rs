@@ -78,7 +78,7 @@ fn answer(page: &mut Markup, view: &View) {
         166..=240 => " longer",
         _ => " long",
     };
-    let struck = if view.answer_struck() { " struck" } else { "" };
+    let struck = if view.sentence_struck() { " struck" } else { "" };
     page.raw("<div class=\"answer\"><p id=\"answer\"")
         .attribute("class", &format!("sentence{long}{struck}"))
         .raw(">");

@@ -64,11 +64,11 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
         out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
     }
     out.push('\n');
-    let ink = if view.answer_struck() { Ink::Struck } else { Ink::Strong };
+    let ink = if view.sentence_struck() { Ink::Struck } else { Ink::Strong };
     for line in wrap(&clean(&view::sentence(view)), width) {
         out.push_str(&format!("{}\n", paint.ink(ink, &line)));
     }
-    if view.answer_struck() && paint.0 == Colour::Plain {
+    if view.sentence_struck() && paint.0 == Colour::Plain {
         out.push_str("(not trusted)\n");
     }
     out.push('\n');

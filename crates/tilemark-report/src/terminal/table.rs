@@ -38,7 +38,11 @@ pub(super) fn steps(view: &View, paint: &Paint, width: usize) -> String {
             out.push_str(&format!("{}\n", row_text(row, text.trim_end(), paint)));
         }
     }
-    let notes = table.notes.iter().enumerate().map(|(place, reason)| format!("{} {reason}", mark(place + 1)));
+    // A mark in a column that does not fit is not seen, and its note would explain nothing.
+    let is_seen =
+        |note: usize| all.iter().any(|row| shown.iter().any(|place| row.cells[*place].note == Some(note)));
+    let notes = (1..).zip(&table.notes).filter(|(note, _)| is_seen(*note));
+    let notes = notes.map(|(note, reason)| format!("{} {reason}", mark(note)));
     for note in notes.chain(table.absent.iter().cloned()) {
         for line in wrap(&clean(&note), width) {
             out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));

@@ -205,6 +205,12 @@ impl<'a> View<'a> {
         self.report.result.verdict.status == VerdictStatus::NotTrusted
     }
 
+    /// Whether the sentence is struck through. One that says why there is no answer holds no figure to doubt.
+    pub(crate) fn sentence_struck(&self) -> bool {
+        let result = &self.report.result;
+        self.answer_struck() && (result.answer.none_because.is_none() || result.comparison.is_some())
+    }
+
     /// Why `figure` of `point` is missing.
     pub(crate) fn missing(&self, point: &PointResult, figure: &str) -> String {
         let result = &self.report.result;

@@ -182,7 +182,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         cell(ready.map(|ready| ready.max).or(point.ready_s).map(three), "ready_s"),
         cell(Some(format!("{kept} of {}", kept as usize + point.repeats_voided.len())), ""),
         match Outcome::of(view, point) {
-            Outcome::Unknown if kind == Kind::Emulated => cell(Some("emulated: not judged".to_owned()), ""),
+            Outcome::Unknown if kind == Kind::Emulated => cell(Some("not judged".to_owned()), ""),
             Outcome::Unknown => cell(None, "holds"),
             known => cell(Some(gate_words(known, point) + not_trusted), ""),
         },

@@ -2,6 +2,7 @@
 
 use super::{Group, View, backend_words};
 use crate::number::{percent, three};
+use std::collections::BTreeSet;
 use tilemark_record::result::{Figure, ScalingFit};
 
 /// Beyond this part a step lies too far off the curve for its parameters to say anything.
@@ -55,8 +56,10 @@ fn row(view: &View, fit: &ScalingFit) -> ScalingRow {
         group.into_iter().flat_map(|group| &group.points).filter(|point| fit.tiles.contains(&point.tiles));
     let in_doubt = fitted.any(|point| view.struck(point));
     let name = group.map(|group| group.name.as_str()).filter(|name| !name.is_empty());
-    let tiles: Vec<String> = fit.tiles.iter().map(ToString::to_string).collect();
-    let most = fit.tiles.iter().max().copied().unwrap_or_default();
+    // A search tries them in no order.
+    let tiles: BTreeSet<u32> = fit.tiles.iter().copied().collect();
+    let most = tiles.last().copied().unwrap_or_default();
+    let tiles: Vec<String> = tiles.iter().map(ToString::to_string).collect();
     ScalingRow {
         name: name.map_or_else(|| backend_words(fit.backend).to_owned(), str::to_owned),
         tiles: format!("{} tiles", tiles.join(", ")),

@@ -2,6 +2,7 @@
 
 use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_record::result::{Answer, Limit, LimitResource, Untried};
+use tilemark_units::counted;
 
 use super::gate::GateFinding;
 use super::limit::limit;
@@ -42,9 +43,9 @@ impl NoAnswer {
             }
             Self::NoLoad => "this scenario has no load, so it counts a density and no capacity".to_owned(),
             Self::NotMeasured => "no repeat was measured".to_owned(),
-            Self::Reversed { broke, held } => format!("{broke} tiles broke and {held} held"),
+            Self::Reversed { broke, held } => format!("{} broke and {held} held", counted(*broke, "tile")),
             Self::FirstStepUnknown { tiles, reason, .. } => {
-                format!("at {tiles} tiles it cannot be told: {reason}")
+                format!("at {} it cannot be told: {reason}", counted(*tiles, "tile"))
             }
         }
     }
@@ -101,7 +102,7 @@ fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) ->
 }
 
 fn nothing_broke(held: Option<&MeasuredPoint>) -> impl FnOnce() -> Limit {
-    let evidence = held.map(|step| format!("nothing broke up to {} tiles", step.point.tiles));
+    let evidence = held.map(|step| format!("nothing broke up to {}", counted(step.point.tiles, "tile")));
     || Limit { resource: LimitResource::Unknown, evidence: evidence.into_iter().collect() }
 }
 
