@@ -23,7 +23,7 @@ pub enum LoadError {
         stream: u32,
     },
     /// Nobody answered there in time.
-    #[error("no connection of stream {stream} to {target} stood within {seconds} s: {reason}")]
+    #[error("no connection of stream {stream} to {target} stood within {seconds:.0} s: {reason}")]
     Unreachable {
         /// Which stream.
         stream: u32,

@@ -9,7 +9,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::{
     fs::{self, File},
     io::Read,
-    process::Command,
+    process::{Command, Stdio},
 };
 use tilemark_record::RunDirectory;
 
@@ -30,6 +30,18 @@ fn a_printed_plan_is_a_plan() {
         !home.path().join("state").exists() && !home.path().join("cache").exists(),
         "a plan touches nothing"
     );
+}
+
+#[test]
+fn a_reader_that_has_gone_away_is_no_error() {
+    for arguments in [["completion", "bash"], ["scenarios", "list"]] {
+        let mut command = Command::new(TILEMARK);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{arguments:?}: {ended:?}");
+    }
 }
 
 #[test]

@@ -29,7 +29,11 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             remove(&Unwanted { name, unused, disks }, Form::of(json.json))
         }
         ImageCommand::Export { name, file, json } => {
-            told(images::export(&places(), &name, &file), Form::of(json.json))
+            let exported = images::export(&places(), &name, &file);
+            if exported.is_ok() {
+                eprintln!("Written: {}", file.display());
+            }
+            told(exported, Form::of(json.json))
         }
         ImageCommand::Import { file, json } => told(images::import(&places(), &file), Form::of(json.json)),
     }

@@ -14,7 +14,10 @@ mod report;
 mod run;
 mod scenarios;
 
-use crate::arguments::{Arguments, Command, GuestsCommand, ImageCommand, On};
+use crate::{
+    arguments::{Arguments, Command, GuestsCommand, ImageCommand, On},
+    screen,
+};
 use clap::CommandFactory;
 use std::{collections::BTreeMap, process::ExitCode};
 use tilemark_record::places::{Places, Surroundings};
@@ -64,7 +67,9 @@ pub(crate) fn dispatch(command: Command) -> ExitCode {
         Command::Scenarios(command) => scenarios::scenarios(command),
         Command::Recover(flags) => recover::recover(flags.json),
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "tilemark", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "tilemark", &mut script);
+            screen::print_text(&String::from_utf8_lossy(&script));
             ExitCode::SUCCESS
         }
     }
