@@ -38,12 +38,19 @@ enum Moment {
     Load,
 }
 
+/// Whether a process is a guest: QEMU is also asked for its version.
+fn is_guest(process: &Process) -> bool {
+    process.name.starts_with("qemu-system")
+        && fs::read(format!("/proc/{}/cmdline", process.pid))
+            .is_ok_and(|arguments| !arguments.ends_with(b"--version\0"))
+}
+
 impl Moment {
     fn wait(self, running: &mut Running<'_>) {
         let qemus = |real: &Real| {
             let keeper = i32::try_from(keeper_of(real)?.keeper?).ok()?;
             let all = Process::descendants(keeper);
-            Some(all.iter().filter(|process| process.name.starts_with("qemu-system")).count())
+            Some(all.iter().filter(|process| is_guest(process)).count())
         };
         running.until(&format!("{self:?}"), |real| match self {
             Self::Keeper => keeper_of(real).map(|_| ()),
