@@ -12,9 +12,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Counts, LoadEvent, Request as AgentRequest, StreamSecond};
 use tilemark_guests::fake::{Asked, FakeBackend, Fault};
@@ -258,22 +261,25 @@ fn a_load_inside_that_fails_ends_the_load_outside_too() {
 #[test]
 fn no_load_begins_before_the_last_one_stands() {
     let guests = Guests::of(FakeBackend::new(Backend::Native));
+    // Told afterwards: who waits for a load whose thread has panicked waits for ever.
+    let (prepared, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let world = FakeWorld::new({
-        let guests = guests.clone();
+        let (guests, prepared, begun) = (guests.clone(), Arc::clone(&prepared), Arc::clone(&begun));
         move |job, pass| {
             let mut acts = answered(job, 5);
-            let fake = Arc::clone(&guests.fake);
+            let (fake, prepared, begun) =
+                (Arc::clone(&guests.fake), Arc::clone(&prepared), Arc::clone(&begun));
             let is_asked = move |wanted: fn(&Asked) -> bool| fake.requests().iter().any(wanted);
             let inside_stands_and_waits = move || {
-                while !is_asked(|asked| matches!(asked.request, AgentRequest::PrepareLoad(_))) {
-                    thread::yield_now();
+                let is_prepared = || is_asked(|asked| matches!(asked.request, AgentRequest::PrepareLoad(_)));
+                let until = Instant::now() + Duration::from_secs(60);
+                while !is_prepared() && Instant::now() < until {
+                    thread::sleep(Duration::from_millis(1));
                 }
+                prepared.store(is_prepared(), Ordering::Relaxed);
                 // One that did not wait would have begun by now.
                 thread::sleep(Duration::from_millis(100));
-                assert!(
-                    !is_asked(|asked| asked.request == AgentRequest::BeginLoad),
-                    "the one outside is not ready"
-                );
+                begun.store(is_asked(|asked| asked.request == AgentRequest::BeginLoad), Ordering::Relaxed);
             };
             // Later ones have the same fake, which remembers the first.
             if pass == 0 {
@@ -284,6 +290,8 @@ fn no_load_begins_before_the_last_one_stands() {
     });
     let ran = run(&plan_with_disk(), &world.with(guests.clone()), &wishes());
     ran.outcome.as_ref().unwrap();
+    assert!(prepared.load(Ordering::Relaxed), "the one inside waited for the one outside");
+    assert!(!begun.load(Ordering::Relaxed), "the one outside was not ready");
     assert!(guests.fake.requests().iter().any(|asked| asked.request == AgentRequest::BeginLoad));
 }
 

@@ -156,7 +156,7 @@ impl MariadbSession {
         self.text.clear();
         write_order(&mut self.text, cart, &wanted, &receipt).expect("a string takes any text");
         // The order's is the first id: its statement is the first of them.
-        let done = self.wire.query(&self.text, &mut |_, _| Ok(()))?;
+        let done = self.wire.query(&self.text, &mut |_| Ok(()))?;
         Ok(Bought::Committed(Receipt { order_id: done.insert_id as i64, ..receipt }))
     }
 
@@ -165,7 +165,7 @@ impl MariadbSession {
         self.text.clear();
         write_look(&mut self.text, wanted).expect("a string takes any text");
         let mut shelves = Vec::with_capacity(wanted.len());
-        self.wire.query(&self.text, &mut |_, row| {
+        self.wire.query(&self.text, &mut |row| {
             let [prod_id, price_cents, in_stock] = numbers(row)?;
             shelves.push(Shelf { prod_id: prod_id as i32, price_cents, in_stock: in_stock as i32 });
             Ok(())
@@ -197,7 +197,7 @@ impl Session for MariadbSession {
         let mut found = None;
         let values = [Bound::Text(username), Bound::Text(password)];
         self.wire
-            .execute(self.login, &values, &mut |_, row| {
+            .execute(self.login, &values, &mut |row| {
                 found = Some(self.customer_id.read(row)?);
                 Ok(())
             })
@@ -227,7 +227,7 @@ impl Session for MariadbSession {
             Bound::Number(c.income.into()),
             Bound::Text(c.gender),
         ];
-        match self.wire.execute(self.new_customer, &values, &mut |_, _| Ok(())) {
+        match self.wire.execute(self.new_customer, &values, &mut |_| Ok(())) {
             Ok(done) => Ok(Some(done.insert_id as i64)),
             Err(mysql::Error::MySqlError(server)) if server.code == 1062 => Ok(None),
             Err(error) => Err(named("a new customer", error)),
@@ -258,7 +258,7 @@ impl Session for MariadbSession {
             _ => Bound::Text(&self.text),
         };
         self.wire
-            .execute(statement, &[key, Bound::Number(search.limit.into())], &mut |_, _| Ok(()))
+            .execute(statement, &[key, Bound::Number(search.limit.into())], &mut |_| Ok(()))
             .map(|done| done.rows)
             .map_err(|error| named("a browse", error))
     }

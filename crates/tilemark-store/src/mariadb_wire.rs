@@ -1,6 +1,6 @@
 //! The hot path of a client on MariaDB: commands and answers on a connection that the library has opened and logged in.
 //!
-//! Of an answer a client wants a count, an id or two numbers. The library makes every row a list of owned values and reads
+//! Of an answer a client wants a count, an id or a few numbers. The library makes every row a list of owned values and reads
 //! through a buffer of 4 MiB, so that each byte of an answer falls on cold memory. Here a command leaves by one system call,
 //! and answers are read where they were received, always in the same few pages. What the bytes mean is MariaDB's
 //! [client/server protocol](https://mariadb.com/docs/server/reference/clientserver-protocol).
@@ -54,8 +54,8 @@ pub(crate) struct Done {
     pub(crate) insert_id: u64,
 }
 
-/// What to do with a row: the number of its answer, from 0, and its bytes.
-type EachRow<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Result<(), mysql::Error>;
+/// What to do with a row's bytes.
+type EachRow<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), mysql::Error>;
 
 /// A logged-in connection, between two commands.
 pub(crate) struct Wire {
@@ -127,10 +127,10 @@ impl Wire {
     fn answers(&mut self, each: EachRow<'_>) -> Result<Done, mysql::Error> {
         let mut done = Done::default();
         let mut outcome = Ok(());
-        for answer in 0.. {
+        loop {
             let status = self.answer(&mut done, &mut |row| {
                 if outcome.is_ok() {
-                    outcome = each(answer, row);
+                    outcome = each(row);
                 }
             })?;
             if status & MORE_ANSWERS == 0 {
@@ -453,7 +453,7 @@ mod tests {
     }
 
     fn ask(wire: &mut Wire) -> Result<Done, mysql::Error> {
-        wire.query("SELECT 1", &mut |_, _| Ok(()))
+        wire.query("SELECT 1", &mut |_| Ok(()))
     }
 
     #[track_caller]
@@ -470,7 +470,7 @@ mod tests {
         tell(&server, &[done(5, LAST)], 100);
         let long = "x".repeat(300);
         let values = [Bound::Number(-2), Bound::Text("ab"), Bound::Text(&long)];
-        let told = wire.execute(0x0102, &values, &mut |_, _| Ok(())).unwrap();
+        let told = wire.execute(0x0102, &values, &mut |_| Ok(())).unwrap();
         assert_eq!(told, Done { rows: 0, insert_id: 5 });
         let mut wanted = vec![0x4c, 1, 0, 0, 0x17, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 8, 0, 253, 0, 253, 0];
         wanted.extend_from_slice(&(-2_i64).to_le_bytes());
@@ -486,12 +486,12 @@ mod tests {
             for _ in 0..3 {
                 tell(&server, &three_answers(), piece);
                 let mut rows = Vec::new();
-                let told = wire.query("three", &mut |answer, row| {
-                    rows.push((answer, numbers::<2>(row)?));
+                let told = wire.query("three", &mut |row| {
+                    rows.push(numbers::<2>(row)?);
                     Ok(())
                 });
                 assert_eq!(told.unwrap(), Done { rows: 2, insert_id: 9 });
-                assert_eq!(rows, [(1, [7, -12]), (1, [8, 4_000_000_000])]);
+                assert_eq!(rows, [[7, -12], [8, 4_000_000_000]]);
                 assert_eq!(heard(&server), b"\x06\0\0\0\x03three");
             }
         }
@@ -504,7 +504,7 @@ mod tests {
         tell(&server, &[vec![2, 0], end(LAST), row.clone(), row, end(LAST)], 100);
         let mut ids = Vec::new();
         let column = FirstNumber { at: 2, bytes: 4 };
-        let told = wire.execute(1, &[], &mut |_, row| {
+        let told = wire.execute(1, &[], &mut |row| {
             ids.push(column.read(row)?);
             Ok(())
         });
@@ -518,7 +518,7 @@ mod tests {
         let rows = [texts(&["1", "2"]), long, texts(&["3", "4"])];
         tell(&server, &table(&rows, LAST), 1000);
         let mut seen = Vec::new();
-        let told = wire.query("long", &mut |_, row| {
+        let told = wire.query("long", &mut |row| {
             seen.push(row.to_vec());
             Ok(())
         });
@@ -552,7 +552,7 @@ mod tests {
                 &[table(&[row, texts(&["1", "2"])], MORE_ANSWERS), vec![done(3, LAST)]].concat(),
                 100,
             );
-            let outcome = wire.query("odd", &mut |_, row| numbers::<2>(row).map(drop));
+            let outcome = wire.query("odd", &mut |row| numbers::<2>(row).map(drop));
             assert!(matches!(outcome, Err(mysql::Error::FromValueError(_))), "{outcome:?}");
             tell(&server, &[done(4, LAST)], 100);
             assert_eq!(ask(&mut wire).unwrap().insert_id, 4);
@@ -574,7 +574,7 @@ mod tests {
     #[test]
     fn packets_that_cannot_be_are_refused_with_their_name() {
         let (mut wire, server) = pair();
-        let outcome = wire.query(&" ".repeat(TOO_LONG), &mut |_, _| Ok(()));
+        let outcome = wire.query(&" ".repeat(TOO_LONG), &mut |_| Ok(()));
         assert_broken(outcome, "a command of 16777216 bytes is longer than a packet can be");
         let mut nothing = [0; 1];
         assert!(recv(&server, &mut nothing[..], RecvFlags::DONTWAIT).is_err(), "nothing was sent");

@@ -179,8 +179,8 @@ fn what_a_load_cannot_do_is_named_before_it_connects() {
     let home = Home::new();
     let nobody = "mysql://web@127.0.0.1:1/store";
     for (flag, value, message) in [
-        ("--seconds", "86401", "the measured time must be one second to a day"),
-        ("--warmup", "86401", "the warm-up must be a day at most"),
+        ("--seconds", "86401", "86401 is not in 1..=86400"),
+        ("--warmup", "86401", "86401 is not in 0..=86400"),
         ("--window", "0", "the steady window must be one second to the measured time, not 0 s"),
         ("--rate", "1e-30", "the rate must be 0.001 to 100000 orders a second"),
         ("--think-time", "1e15", "the pause after an order must be a day at most"),

@@ -1,8 +1,8 @@
 //! The conversation of a load process.
 //!
 //! Over a byte stream the load process answers a hello, then [`Request::PrepareLoad`] with events, the last of
-//! which is `Done` or `Failed`. [`Request::BeginLoad`] has no reply. [`Request::StopLoad`] has no reply of its own while a load runs: its `Done`
-//! comes sooner. When the host hangs up, the load ends.
+//! which is `Done` or `Failed`. [`Request::BeginLoad`] has no reply. [`Request::StopLoad`] has no reply of its own while
+//! a load runs: its `Done` comes sooner. When the host hangs up, the load ends.
 
 use super::running::RunningLoad;
 use crate::decoder::{Decoder, Incoming};
