@@ -159,10 +159,15 @@ impl ClockOffset {
         Self { least: -(1 << 100), most: 1 << 100 }
     }
 
-    /// The guest read `guest` at some moment between `before` and `after` on the host.
+    /// The guest read `guest` at some moment between `before` and `after` on the host. Where that contradicts what was known,
+    /// one of the two clocks was moved meanwhile, and only the newest answer counts.
     fn narrow(&mut self, guest: u64, before: u64, after: u64) {
-        self.least = self.least.max(i128::from(guest) - i128::from(after));
-        self.most = self.most.min(i128::from(guest) - i128::from(before));
+        let of_answer = Self {
+            least: i128::from(guest) - i128::from(after),
+            most: i128::from(guest) - i128::from(before),
+        };
+        let both = Self { least: self.least.max(of_answer.least), most: self.most.min(of_answer.most) };
+        *self = if both.least <= both.most { both } else { of_answer };
     }
 
     /// The guest's clock was moved.
@@ -343,5 +348,14 @@ mod tests {
         assert_eq!(correction, -997);
         known.moved(correction);
         assert!(known.bound() <= Duration::from_nanos(8), "{known:?}");
+    }
+
+    #[test]
+    fn an_answer_that_contradicts_the_others_is_the_only_one_that_counts() {
+        let mut known = ClockOffset::unknown();
+        known.narrow(6_000, 4_990, 5_010);
+        // Something moved the guest's clock back by 900.
+        known.narrow(7_100, 6_990, 7_010);
+        assert_eq!(known, ClockOffset { least: 90, most: 110 });
     }
 }

@@ -1,6 +1,7 @@
 //! The only unsafe code: namespaces, pre-exec steps and the accelerator probe's ioctls.
 
 pub mod block;
+pub mod clock;
 pub mod descriptor;
 pub mod entropy;
 pub mod file_mark;
