@@ -31,6 +31,19 @@ pub(crate) struct FolderDisk {
 }
 
 const SUFFIX: &str = ".journal";
+/// Written and removed at each start.
+const PROOF: &str = "proof";
+
+/// A disk that is full or failing is told at the start, and not by the first message that it cannot keep.
+fn prove_writable(folder: &Path) -> io::Result<()> {
+    let path = folder.join(PROOF);
+    let written = File::create(&path).and_then(|mut file| {
+        file.write_all(&[0; 4096])?;
+        file.sync_all()
+    });
+    let removed = std::fs::remove_file(&path);
+    written.and(removed)
+}
 
 impl FolderDisk {
     /// Creates the folder when it is missing, and locks it.
@@ -38,6 +51,7 @@ impl FolderDisk {
         std::fs::create_dir_all(folder)?;
         let lock = OpenOptions::new().create(true).write(true).truncate(false).open(folder.join("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        prove_writable(folder)?;
         let directory = File::open(folder)?;
         Ok(Self { folder: folder.to_owned(), directory, open: None, names_changed: true, _lock: lock })
     }
@@ -98,6 +112,15 @@ impl Disk for FolderDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_journal_on_a_full_disk_is_refused_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/full", folder.path().join(PROOF)).unwrap();
+        assert_eq!(FolderDisk::open(folder.path()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        FolderDisk::open(folder.path()).unwrap();
+        assert!(!folder.path().join(PROOF).exists(), "the proof is left");
+    }
 
     #[test]
     fn a_flush_flushes_the_segment_and_hands_on_that_it_failed() {
