@@ -39,8 +39,6 @@ pub(crate) struct Connection {
     pub(crate) out: Vec<u8>,
     sent: usize,
     pub(crate) target: SocketAddr,
-    /// The stream's id, for errors.
-    pub(crate) stream_id: u32,
     /// Why the last try to connect failed.
     pub(crate) reason: Option<String>,
     pub(crate) socket: Option<OwnedFd>,
@@ -57,7 +55,6 @@ impl Connection {
             out: Vec::with_capacity(512),
             sent: 0,
             target: stream.target,
-            stream_id: stream.id,
             reason: None,
             socket: None,
             waits_to_write: false,

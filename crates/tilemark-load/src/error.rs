@@ -23,10 +23,8 @@ pub enum LoadError {
         stream: u32,
     },
     /// Nobody answered there in time.
-    #[error("no connection of stream {stream} to {target} stood within {seconds:.0} s: {reason}")]
+    #[error("no connection to {target} stood within {seconds:.0} s: {reason}")]
     Unreachable {
-        /// Which stream.
-        stream: u32,
         /// Where it goes.
         target: SocketAddr,
         /// How long it was tried.

@@ -164,7 +164,6 @@ impl<'a> Worker<'a> {
             let now = clock::now();
             if now >= limit || stop.is_asked() {
                 return Err(LoadError::Unreachable {
-                    stream: missing.stream_id,
                     target: missing.target,
                     seconds: (now - begin) as f64 / SECOND_NS as f64,
                     reason: missing.reason.clone().unwrap_or_else(|| "no answer".to_owned()),

@@ -15,7 +15,11 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamWork};
-use tilemark_plan::{plan::Demand, scenario::Arrival, workload::WebParameters};
+use tilemark_plan::{
+    plan::Demand,
+    scenario::{Arrival, Gate},
+    workload::WebParameters,
+};
 use tilemark_record::result::{LatencyMs, LatenessUs, Verdict, VerdictStatus};
 use tilemark_statistics::judge::{LATENESS_OF_P99_MAX, SENDER_BUSY_MAX};
 use tilemark_units::{Rate, Span};
@@ -198,15 +202,21 @@ fn result(
             "requests were sent {lateness:.0} µs late at p99, beside a latency of {p99:.3} ms"
         ));
     }
+    let offered = figures.counts.offered;
     if figures.counts.completed == 0 {
         reasons.push("nothing was answered rightly".to_owned());
+    } else if errors as f64 > Gate::default().errors.get() * offered as f64 {
+        // As much as a point's gate lets pass by default: beyond, the latency is not what users felt.
+        reasons.push(format!(
+            "{errors} of {offered} requests failed or were answered wrongly: the latency is that of the others"
+        ));
     }
     let status = if reasons.is_empty() { VerdictStatus::Trusted } else { VerdictStatus::NotTrusted };
     Ok(AloneResult {
         target: target.to_string(),
         loop_kind: if matches!(demand, Demand::Closed) { "closed" } else { "open" },
         seconds: figures.seconds,
-        offered: figures.counts.offered,
+        offered,
         completed: figures.counts.completed,
         requests_per_s: figures.counts.completed as f64 / seconds,
         megabytes_per_s: figures.counts.bytes as f64 / seconds / 1e6,

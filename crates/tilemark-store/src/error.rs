@@ -142,7 +142,8 @@ impl StoreError {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Address(_) => {
-                "write mysql://USER:PASSWORD@HOST:PORT/DATABASE or postgres://…, ?socket=PATH for a socket"
+                "write mysql://USER@HOST:PORT/DATABASE or postgres://…, ?socket=PATH for a socket, with the password in \
+                 TILEMARK_DATABASE_PASSWORD"
             }
             Self::Down { .. } => "start the database, and check host, port and firewall",
             Self::Refused { .. } => {

@@ -118,14 +118,16 @@ pub(crate) fn judge(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Ver
     {
         reasons.push(format!("orders were begun {late:.0} µs late at p99, over a tenth of their latency"));
     }
+    if doubts.stopped {
+        reasons.push(
+            "it was stopped by Ctrl-C or SIGTERM; the figures are of what was done until then".to_owned(),
+        );
+    }
     if !reasons.is_empty() {
         return Verdict { status: Status::NotTrusted, reasons };
     }
     if figures.orders == 0 {
         reasons.push("no order was committed in the measured time".to_owned());
-    }
-    if doubts.stopped {
-        reasons.push("the run was stopped before its end".to_owned());
     }
     if doubts.steady.is_none() {
         let shortest_s = doubts.window.map_or(0, |window| window.as_secs()).max(SHORTEST_S as u64);
@@ -177,7 +179,7 @@ mod tests {
         let longer =
             verdict(|_, doubts| (doubts.steady, doubts.window) = (None, Some(Duration::from_secs(300))));
         assert!(longer.reasons[0].contains("shorter than 300 s"), "{longer:?}");
-        assert_eq!(verdict(|_, doubts| doubts.stopped = true).status, Status::CannotTell);
+        assert_eq!(verdict(|_, doubts| doubts.stopped = true).status, Status::NotTrusted);
         assert_eq!(verdict(|figures, _| figures.orders = 0).status, Status::CannotTell);
     }
 

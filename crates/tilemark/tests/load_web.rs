@@ -21,6 +21,8 @@ use std::{
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
+const FAILURE: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+
 /// Answers every request alike for as long as the test's process lives.
 struct Server {
     address: SocketAddr,
@@ -28,7 +30,13 @@ struct Server {
 }
 
 impl Server {
+    /// One that answers rightly.
     fn start() -> Self {
+        Self::failing_each(u64::MAX)
+    }
+
+    /// One of whose answers each so manieth says that it failed.
+    fn failing_each(number: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let answered = Arc::new(AtomicU64::new(0));
@@ -36,7 +44,7 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let counted = Arc::clone(&counted);
-                thread::spawn(move || answer_all(stream, &counted));
+                thread::spawn(move || answer_all(stream, &counted, number));
             }
         });
         Self { address, answered }
@@ -48,10 +56,29 @@ impl Server {
 }
 
 /// A connection has one small request at a time: each read is one.
-fn answer_all(mut stream: TcpStream, answered: &AtomicU64) {
+fn answer_all(mut stream: TcpStream, answered: &AtomicU64, failing_each: u64) {
     let mut request = [0; 4096];
-    while matches!(stream.read(&mut request), Ok(1..)) && stream.write_all(ANSWER).is_ok() {
-        answered.fetch_add(1, Ordering::Relaxed);
+    while matches!(stream.read(&mut request), Ok(1..)) {
+        let number = 1 + answered.fetch_add(1, Ordering::Relaxed);
+        let answer = if number.is_multiple_of(failing_each) { FAILURE } else { ANSWER };
+        if stream.write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// The latency of the others says little of what users felt.
+#[test]
+fn a_web_load_is_not_trusted_where_more_requests_failed_than_a_gate_lets_pass() {
+    let home = Home::new();
+    for (failing_each, is_said) in [(20, true), (u64::MAX, false)] {
+        let server = Server::failing_each(failing_each);
+        let said =
+            home.says(&["load", "web", &server.url(), "--connections", "4", "--seconds", "1", "--json"]);
+        let document = said.json();
+        let reasons = document["verdict"]["reasons"].to_string();
+        assert_eq!(reasons.contains("failed or were answered wrongly"), is_said, "{document}");
+        assert_eq!(document["errors"].as_u64().unwrap() > 0, is_said, "{document}");
     }
 }
 
