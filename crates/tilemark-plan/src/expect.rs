@@ -173,7 +173,9 @@ pub fn of(host: &HostSummary, points: &[Point], passes: &[Pass], search: Option<
     let time: Duration = match (search, points.first()) {
         (Some(search), Some(first)) => {
             let besides = passes.iter().filter(|pass| points[pass.point].backend != first.backend);
-            time_of_search(first, search) + besides.map(time_of_pass).sum::<Duration>()
+            time_of_search(first, search)
+                + time_beside_twin(first, search)
+                + besides.map(time_of_pass).sum::<Duration>()
         }
         _ => passes.iter().map(time_of_pass).sum(),
     };
@@ -186,20 +188,20 @@ pub fn of(host: &HostSummary, points: &[Point], passes: &[Pass], search: Option<
     }
 }
 
-/// What is left of a search's time when points on other backends have had theirs.
-pub fn less_what_is_besides(within: Span, host: &HostSummary, points: &[Point]) -> Span {
+/// What is left of a search's time when points on other backends have had theirs, and the twin.
+pub fn less_what_is_besides(within: Span, host: &HostSummary, points: &[Point], search: &Search) -> Span {
     let Some(first) = points.first() else { return within };
     let besides = points.iter().filter(|point| point.backend != first.backend);
     let taken: Duration = besides.map(|point| time_of(point) * point.measure.repeats).sum();
-    let taken = taken + time_of_templates(points) + time_of_idle_power(host);
+    let taken =
+        taken + time_of_templates(points) + time_of_idle_power(host) + time_beside_twin(first, search);
     Span::new(within.get().saturating_sub(taken))
 }
 
 /// All that a search measures if the boundary lies where it is guessed, and if one count next to it turns when it is
 /// confirmed, as real boundaries do. `within` caps it.
 fn time_of_search(first: &Point, search: &Search) -> Duration {
-    let per_tile = first.guests.len() as f64 / f64::from(first.tiles.max(1));
-    let guess = search.guess.clamp(1, search.limit.max(1));
+    let (per_tile, guess) = (guests_per_tile(first), guess_of(search));
     let mut steps = CapacitySearch::new(search.from, search.limit, first.measure.repeats);
     let mut repeats: BTreeMap<u32, u32> = BTreeMap::new();
     let mut time = Duration::ZERO;
@@ -211,4 +213,22 @@ fn time_of_search(first: &Point, search: &Search) -> Duration {
     }
     time += time_with(first, per_tile * f64::from(guess)) * first.measure.repeats;
     search.within.map_or(time, |within| time.min(within.get()))
+}
+
+/// Every repeat of the count that holds once more and one of its native twin, if the boundary lies where it is guessed.
+fn time_beside_twin(first: &Point, search: &Search) -> Duration {
+    if !search.twin {
+        return Duration::ZERO;
+    }
+    let twin = Point { backend: Backend::Native, ..first.clone() };
+    let guests = guests_per_tile(first) * f64::from(guess_of(search));
+    (time_with(first, guests) + time_with(&twin, guests)) * first.measure.repeats
+}
+
+fn guests_per_tile(point: &Point) -> f64 {
+    point.guests.len() as f64 / f64::from(point.tiles.max(1))
+}
+
+fn guess_of(search: &Search) -> u32 {
+    search.guess.clamp(1, search.limit.max(1))
 }

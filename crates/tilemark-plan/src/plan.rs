@@ -360,6 +360,9 @@ pub struct Search {
     pub guess: u32,
     /// It stops in time to end within this.
     pub within: Option<Span>,
+    /// When it has its answer, the count that holds is measured again, each repeat beside one of its native twin.
+    #[serde(default)]
+    pub twin: bool,
 }
 
 /// What a plan will need.

@@ -98,8 +98,14 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         scenario.image = BROKERS_IMAGE.to_owned();
     }
     let mut points = Vec::new();
+    // Where the twin of a search is measured is known when the search has its answer.
+    let planned = if request.search {
+        &request.backends[..request.backends.len().min(1)]
+    } else {
+        &request.backends[..]
+    };
     for variant in &variants {
-        for &backend in &request.backends {
+        for &backend in planned {
             for &tiles in tiles {
                 points.push(variant.point(points.len(), tiles, backend, &processors, request.seed));
             }
@@ -116,12 +122,17 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         return Err(Problems(problems));
     }
     let passes = passes(&points, request.seed);
-    let search = request.search.then(|| Search {
-        from: scenario.ladder.tiles[0],
-        limit: scenario.ladder.search_limit.min(crate::parse::GUESTS_MAX / scenario.guest.len() as u32),
-        guess: scenario.ladder.tiles.iter().max().map_or(1, |tiles| tiles.div_ceil(2)),
-        // What is shown besides must end within the same time.
-        within: request.within.map(|within| expect::less_what_is_besides(within, host, &points)),
+    let search = request.search.then(|| {
+        let search = Search {
+            from: scenario.ladder.tiles[0],
+            limit: scenario.ladder.search_limit.min(crate::parse::GUESTS_MAX / scenario.guest.len() as u32),
+            guess: scenario.ladder.tiles.iter().max().map_or(1, |tiles| tiles.div_ceil(2)),
+            within: None,
+            twin: request.backends.len() > 1,
+        };
+        // What is shown besides must end within the same time, and the twin too.
+        let left = |within| expect::less_what_is_besides(within, host, &points, &search);
+        Search { within: request.within.map(left), ..search }
     });
     let expected = expect::of(host, &points, &passes, search.as_ref());
     Ok(Plan {
@@ -353,7 +364,7 @@ fn split_processors(host: &HostSummary, wish: LoadProcessors) -> Processors {
 }
 
 /// Blocks of one repeat of every point each, every block in an order of its own.
-fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
+pub fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
     let mut random = StdRng::seed_from_u64(seed);
     let repeats = points.iter().map(|point| point.measure.repeats).max().unwrap_or(0);
     let mut passes = Vec::new();

@@ -66,9 +66,9 @@ impl CapacitySearch {
         self.found.insert(tiles, finding);
     }
 
-    /// Whether a count is known to hold.
-    pub fn has_held(&self) -> bool {
-        self.boundary().held.is_some()
+    /// The largest count that holds by all that is known, with all below it.
+    pub fn held(&self) -> Option<u32> {
+        self.boundary().held
     }
 
     /// Nothing can be told of a count, whatever it was found to do before: what lies below it is tried instead.

@@ -30,6 +30,7 @@ use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
     expect,
     plan::{self, GuestPlan, Pass, Plan, Point},
+    resolve::passes,
     scenario::{Role, Start},
     search::{CapacitySearch, Finding, Probe},
 };
@@ -43,7 +44,7 @@ use tilemark_units::{Bytes, Span, counted};
 /// After so many repeats of a count that were all voided a search goes on below it. With nothing that holds there is no
 /// other way to an answer, and it is asked once more than for its figure.
 fn voided_max(search: &CapacitySearch, repeats: u32) -> u32 {
-    if search.has_held() { 2 } else { repeats + 1 }
+    if search.held().is_some() { 2 } else { repeats + 1 }
 }
 
 /// All that a pipeline needs of the world.
@@ -190,17 +191,73 @@ impl<W: World> Pipeline<'_, W> {
         *expected = Span::new(expected.get() + time);
     }
 
-    /// Searches for the largest count that holds.
+    /// Searches for the largest count that holds, and measures it beside its twin where that is asked. Its further repeats
+    /// may turn the boundary: then the search goes on, and its next answer has a twin of its own.
     fn search(&mut self) -> Result<(), Failure> {
         let wanted = self.plan.search.expect("asked for by the caller");
         let like = self.plan.points[0].clone();
         let mut search = CapacitySearch::new(wanted.from, wanted.limit, like.measure.repeats);
+        self.search_on(&mut search, &like)?;
+        while let Some(held) = search.held().filter(|_| wanted.twin) {
+            let guests = self.point_with(&like, held);
+            if !self.beside_twin(&guests)? {
+                break;
+            }
+            self.learn(&mut search, &guests);
+            self.search_on(&mut search, &like)?;
+        }
+        Ok(())
+    }
+
+    /// Repeats of a count, each beside one of its native twin. Says no where its twin was measured already, or nothing more
+    /// is to be.
+    fn beside_twin(&mut self, guests: &Point) -> Result<bool, Failure> {
+        let like = Point { backend: plan::Backend::Native, ..guests.clone() };
+        let twin = self.point_with(&like, guests.tiles);
+        let is_new = twin.index == self.plan.points.len();
+        if !is_new || self.wishes.now() != Wish::GoOn {
+            return Ok(false);
+        }
+        if !self.time_allows_more(expect::time_of(guests) + expect::time_of(&twin)) {
+            self.note("the native twin is not measured, to keep the time".to_owned())?;
+            return Ok(false);
+        }
+        self.add(&twin)?;
+        let had = self.repeats_of(guests.index);
+        let planned = passes(&[guests.clone(), twin], self.plan.seed);
+        for pair in planned.chunk_by(|one, next| one.block == next.block) {
+            if !self.time_allows_block(pair) {
+                self.note(format!(
+                    "{} beside the native twin, to keep the time",
+                    counted(pair[0].block - 1, "repeat")
+                ))?;
+                break;
+            }
+            for pass in pair {
+                let repeat = if pass.point == guests.index { had + pass.repeat } else { pass.repeat };
+                if self.wishes.now() == Wish::GoOn {
+                    self.pass(Pass { block: had + pass.block, repeat, ..*pass })?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells a search what is known of a count by now; says whether anything is.
+    fn learn(&mut self, search: &mut CapacitySearch, point: &Point) -> Option<bool> {
+        let holds = self.holds(point.index)?;
+        search.record(point.tiles, Finding { holds, repeats: self.repeats_counted(point) });
+        Some(holds)
+    }
+
+    /// Goes on with a search until it has its answer or its time is over.
+    fn search_on(&mut self, search: &mut CapacitySearch, like: &Point) -> Result<(), Failure> {
         while let Some(probe) = search.next() {
             if self.wishes.now() != Wish::GoOn {
                 return Ok(());
             }
-            let point = self.point_with(&like, probe.tiles);
-            if !self.time_allows(&like, &search, probe) {
+            let point = self.point_with(like, probe.tiles);
+            if !self.time_allows(like, search, probe) {
                 if search.settle() {
                     self.note(format!("{} not tried, to keep the time", counted(probe.tiles, "tile")))?;
                     continue;
@@ -210,20 +267,19 @@ impl<W: World> Pipeline<'_, W> {
             if let Err(failure) = self.fits(&point) {
                 self.note(failure.message)?;
                 // Below what does not fit there may be more than what was found to hold.
-                match self.most_that_fits(&like, probe.tiles) {
+                match self.most_that_fits(like, probe.tiles) {
                     Some(most) if search.never_pass(most) => continue,
                     _ => return Ok(()),
                 }
             }
             self.add(&point)?;
             self.passes_of(&point, probe.repeats)?;
-            match self.holds(point.index) {
+            match self.learn(search, &point) {
                 Some(holds) => {
-                    search.record(probe.tiles, Finding { holds, repeats: self.repeats_counted(&point) });
                     let word = if holds { "holds" } else { "breaks" };
                     self.teller.note(format!("{}: {word}", counted(probe.tiles, "tile")));
                 }
-                None if self.repeats_of(point.index) >= voided_max(&search, like.measure.repeats) => {
+                None if self.repeats_of(point.index) >= voided_max(search, like.measure.repeats) => {
                     self.note(format!("{}: cannot tell", counted(probe.tiles, "tile")))?;
                     search.cannot_tell(probe.tiles);
                 }
@@ -284,8 +340,12 @@ impl<W: World> Pipeline<'_, W> {
 
     /// Whether a block of repeats would end in time.
     fn time_allows_block(&self, block: &[Pass]) -> bool {
+        self.time_allows_more(block.iter().map(|pass| expect::time_of(&self.plan.points[pass.point])).sum())
+    }
+
+    /// Whether what takes so long would end in time.
+    fn time_allows_more(&self, needed: Duration) -> bool {
         let Some(within) = self.plan.within else { return true };
-        let needed: Duration = block.iter().map(|pass| expect::time_of(&self.plan.points[pass.point])).sum();
         let before = expect::time_of_idle_power(&self.plan.host);
         before + self.began.elapsed() + needed.mul_f64(self.pace()) <= within.get()
     }

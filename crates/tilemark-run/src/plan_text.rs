@@ -44,6 +44,11 @@ pub fn text(plan: &Plan) -> String {
             "then a search: doubles from {} until the gate breaks, at most {}, bisects, and confirms both sides with {} repeats",
             search.from, search.limit, plan.points[0].measure.repeats
         ));
+        if search.twin {
+            lines.push(
+                "and the largest that holds again, each repeat beside one of its native twin".to_owned(),
+            );
+        }
     }
     lines.join("\n")
 }

@@ -5,7 +5,11 @@ use crate::{
     fakes::{Act, FakeWorld, Guests, Ran, TILE, Watching, answered, plan_of, run, search, started},
 };
 use tilemark_guests::fake::FakeBackend;
-use tilemark_plan::{expect, plan::Backend, resolve::Request};
+use tilemark_plan::{
+    expect,
+    plan::{Backend, Pass, Plan, Point},
+    resolve::Request,
+};
 use tilemark_record::result::Answer;
 use tilemark_statistics::judge::judge;
 use tilemark_units::{Bytes, Span};
@@ -156,6 +160,77 @@ fn an_interrupted_search_starts_no_further_guests() {
     let ran = run(&plan_of(TILE, &search(None)), &world, &wishes);
     ran.outcome.as_ref().unwrap();
     assert_eq!((world.load_processes(), ran.began().len(), ran.repeats().len()), (3, 3, 2));
+}
+
+/// A search among guests on KVM, with their native twin where it ends.
+fn with_twin(within: Option<Span>) -> Plan {
+    plan_of(TILE, &Request { backends: vec![Backend::Kvm, Backend::Native], ..search(within) })
+}
+
+/// Blocks of a count's repeats on a backend, in the order in which they were measured.
+fn blocks_at(ran: &Ran, backend: Backend, tiles: u32) -> Vec<u32> {
+    let plan = ran.plan();
+    let is_of =
+        |pass: &&Pass| plan.points[pass.point].backend == backend && plan.points[pass.point].tiles == tiles;
+    ran.began().iter().filter(is_of).map(|pass| pass.block).collect()
+}
+
+#[test]
+fn what_holds_is_measured_again_beside_its_twin() {
+    let world = host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let ran = run(&with_twin(None), &world, &Wishes::default());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(blocks_at(&ran, Backend::Kvm, 5), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(blocks_at(&ran, Backend::Native, 5), [4, 5, 6]);
+    let twins = ran.repeats().iter().filter(|repeat| repeat.backend == Backend::Native).count();
+    assert_eq!(twins, 3, "no other count has a twin");
+    let result = judge(&ran.plan(), &ran.repeats());
+    assert_eq!((result.answer.holds, result.answer.breaks.map(|broke| broke.tiles)), (Some(5), Some(6)));
+    let cost = result.cost.unwrap();
+    assert_eq!((cost.tiles, cost.throughput.unwrap().n_repeats), (5, 3));
+}
+
+#[test]
+fn a_boundary_that_turns_beside_its_twin_is_searched_on() {
+    // 1, 2, 4, 8, 6 and 5 tiles once each, 6 and 5 tiles twice more: then 5 tiles are measured beside their twin, and break.
+    let world = FakeWorld::new(move |job, pass| {
+        let capacity = if pass < 10 { 5 } else { 4 };
+        answered(job, if job.streams.len() <= capacity { 5 } else { 2_000 })
+    });
+    let world = world.with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let ran = run(&with_twin(None), &world, &Wishes::default());
+    ran.outcome.as_ref().unwrap();
+    let answer = answer(&ran);
+    assert_eq!((answer.holds, answer.breaks.map(|broke| broke.tiles)), (Some(4), Some(5)));
+    assert_eq!(blocks_at(&ran, Backend::Kvm, 4).len(), 6);
+    assert_eq!(blocks_at(&ran, Backend::Native, 4), [4, 5, 6]);
+}
+
+#[test]
+fn a_search_keeps_time_for_the_twin() {
+    let plan = with_twin(Some(Span::from_seconds(3600)));
+    let search = plan.search.unwrap();
+    let left = 3600.0 - search.within.unwrap().as_seconds();
+    let point = plan.point_at(&plan.points[0], 0, search.guess);
+    let twin = Point { backend: Backend::Native, ..point.clone() };
+    let taken = (expect::time_of(&point) + expect::time_of(&twin)).as_secs_f64() * 3.0;
+    assert!(left >= taken, "{left} s of {taken} s");
+    assert!(
+        plan.expected.time
+            > plan_of(TILE, &Request { backends: vec![Backend::Kvm], ..self::search(None) }).expected.time
+    );
+}
+
+#[test]
+fn a_twin_for_which_there_is_no_time_is_left_out_and_said_so() {
+    let mut plan = with_twin(None);
+    plan.within = Some(Span::from_seconds(1));
+    let world = host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let ran = run(&plan, &world, &Wishes::default());
+    ran.outcome.as_ref().unwrap();
+    assert!(ran.plan().points.iter().all(|point| point.backend == Backend::Kvm));
+    assert_eq!(ran.notes.last().unwrap(), "the native twin is not measured, to keep the time");
+    assert_eq!(answer(&ran).holds, Some(5));
 }
 
 #[test]

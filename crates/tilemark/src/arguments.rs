@@ -167,6 +167,9 @@ pub(crate) struct CapacityArguments {
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
+    /// Measure the largest count that holds again, each repeat beside one of its native twin
+    #[arg(long)]
+    pub(crate) twin: bool,
     /// End within this, such as 10m
     #[arg(long)]
     pub(crate) within: Option<String>,
@@ -203,6 +206,9 @@ pub(crate) struct AbArguments {
     /// Tile counts instead of the ladder's first
     #[arg(long, value_delimiter = ',')]
     pub(crate) tiles: Option<Vec<u32>>,
+    /// End within this, such as 20m, after a whole pair; fewer pairs show less
+    #[arg(long)]
+    pub(crate) within: Option<String>,
     #[command(flatten)]
     pub(crate) verdict: ExitVerdict,
     #[command(flatten)]

@@ -191,7 +191,8 @@ fn plan(view: &View) -> Vec<Said> {
         ),
     ];
     if let Some(search) = &plan.search {
-        lines.push(said("Search", format!("from {} to at most {} tiles", search.from, search.limit)));
+        let twin = if search.twin { ", then the largest that holds beside its native twin" } else { "" };
+        lines.push(said("Search", format!("from {} to at most {} tiles{twin}", search.from, search.limit)));
     }
     lines.extend(scenario.vary.iter().map(|(name, vary)| {
         let values: Vec<String> = vary.values.iter().map(|value| value.to_string()).collect();

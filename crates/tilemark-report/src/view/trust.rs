@@ -87,7 +87,8 @@ pub(crate) fn cost(view: &View) -> CostView {
     if let Some(cost) = &result.cost {
         return CostView { sentence: cost.sentence.clone(), unequal: cost.unequal.clone(), command: None };
     }
-    let twin = Some(format!("{} --twin", view.report.plan.command("run")));
+    let verb = if view.report.plan.search.is_some() { "capacity" } else { "run" };
+    let twin = Some(format!("{} --twin", view.report.plan.command(verb)));
     let doctor = Some("tilemark doctor".to_owned());
     let kvm_points = result.points.iter().any(|point| point.backend == Backend::Kvm);
     let twins = view.groups.iter().any(|group| group.kind == Kind::Twin);

@@ -39,7 +39,8 @@ impl NoAnswer {
             }
             Self::Sides => "two sides were compared, each with a ladder of its own".to_owned(),
             Self::Varies(names) => {
-                format!("{} varies, and each value has a ladder of its own", names.join(" and "))
+                let verb = if names.len() == 1 { "varies" } else { "vary" };
+                format!("{} {verb}, and each value has a ladder of its own", names.join(" and "))
             }
             Self::NoLoad => "this scenario has no load, so it counts a density and no capacity".to_owned(),
             Self::NotMeasured => "no repeat was measured".to_owned(),

@@ -8,6 +8,7 @@ use super::ladder;
 use super::measured::MeasuredPoint;
 use crate::compare::{ExitVerdict, Rank, SideComparison, SideVerdict};
 use crate::interval::INTERVAL_REPEATS_MIN;
+use tilemark_units::counted;
 
 #[derive(Default)]
 struct Doubts {
@@ -43,8 +44,8 @@ impl Doubts {
 }
 
 fn place(point: &MeasuredPoint) -> String {
-    let tiles = point.point.tiles;
-    format!("at {tiles} tile{} on {}", if tiles == 1 { "" } else { "s" }, point.point.backend.name())
+    let at = format!("at {} on {}", counted(point.point.tiles, "tile"), point.point.backend.name());
+    point.point.vary.iter().fold(at, |text, (name, value)| format!("{text}, {name} {value}"))
 }
 
 pub(crate) fn verdict(

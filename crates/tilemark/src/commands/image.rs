@@ -1,6 +1,6 @@
 //! `tilemark image`
 
-use super::places;
+use super::{places, roots_are_apart};
 use crate::{
     arguments::ImageCommand,
     screen::{self, Form, Watcher},
@@ -70,7 +70,10 @@ fn list(form: Form) -> ExitCode {
             match form {
                 Form::Json => screen::print_json(&serde_json::json!({ "images": listed })),
                 Form::Text if listed.is_empty() => {
-                    screen::print_text("No images yet. `tilemark image build` makes one.");
+                    screen::print_text(&format!(
+                        "No images yet. `tilemark image build` makes one.{}",
+                        roots_are_apart("image list")
+                    ));
                 }
                 Form::Text => listed.iter().for_each(|image| screen::print_text(&image.text())),
             }

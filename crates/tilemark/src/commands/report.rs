@@ -1,6 +1,6 @@
 //! `tilemark report` and `tilemark runs`
 
-use super::places;
+use super::{places, roots_are_apart};
 use crate::{
     arguments::ReportArguments,
     screen::{self, Form},
@@ -68,7 +68,12 @@ pub(crate) fn runs(json: bool) -> ExitCode {
                 .collect();
             screen::print_json(&serde_json::json!({ "runs": document }));
         }
-        Form::Text if listed.is_empty() => screen::print_text("No runs yet. `tilemark quick` makes one."),
+        Form::Text if listed.is_empty() => {
+            screen::print_text(&format!(
+                "No runs yet. `tilemark quick` makes one.{}",
+                roots_are_apart("runs")
+            ));
+        }
         Form::Text => {
             for run in &listed {
                 let verdict = match run.verdict {

@@ -12,7 +12,7 @@ use tilemark_run::{
     judge::{self, Tolerance},
     lock::WhenBusy,
     measure::{self, Measured, RunRequest, record_failed},
-    plan_words::{Sides, Span, shell_word},
+    plan_words::{Backend, Sides, Span, shell_word},
     prepare::{Asked, demonstration},
     wire::{Failure, FailureCode},
 };
@@ -39,8 +39,13 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
         Ok(within) => within,
         Err(failure) => return screen::fail(&failure, Form::of(arguments.measuring.json)),
     };
-    let asked =
-        Asked { scenario: arguments.scenario.clone(), search: true, within, ..asked(&arguments.resolution) };
+    let asked = Asked {
+        scenario: arguments.scenario.clone(),
+        search: true,
+        twin: arguments.twin,
+        within,
+        ..asked(&arguments.resolution)
+    };
     finish(measured(asked, &arguments.measuring), &arguments.measuring)
 }
 
@@ -61,6 +66,8 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
         scenario: "first-look".to_owned(),
         preset: Some("quick".to_owned()),
         on: Some(shown.backend),
+        // Guests in an emulator are shown and not compared.
+        twin: shown.backend == Backend::Kvm,
         demonstrate: shown.demonstrate,
         kvm: Some(shown.kvm),
         search: true,
@@ -83,9 +90,14 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         Ok(tolerance) => tolerance,
         Err(failure) => return no_verdict(&failure, form),
     };
+    let within = match arguments.within.as_deref().map(span).transpose() {
+        Ok(within) => within,
+        Err(failure) => return no_verdict(&failure, form),
+    };
     let asked = Asked {
         scenario: arguments.scenario.clone(),
         tiles: arguments.tiles.clone(),
+        within,
         sides: Some(Sides { a: settings(&arguments.a), b: settings(&arguments.b) }),
         ..asked(&arguments.resolution)
     };
