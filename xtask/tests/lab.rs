@@ -391,17 +391,22 @@ fn kvm_guests_have_their_data_disks_and_tell_how_they_fail() {
 
 #[test]
 #[ignore = "minutes; `make lab` runs it"]
-fn a_capacity_search_on_kvm_searches_and_answers_nothing() {
-    let Some(lab) = lab("a_capacity_search_on_kvm_searches_and_answers_nothing") else { return };
+fn a_capacity_search_on_kvm_searches_measures_its_twin_and_answers_nothing() {
+    let Some(lab) = lab("a_capacity_search_on_kvm_searches_measures_its_twin_and_answers_nothing") else {
+        return;
+    };
     let said = lab.script(
-        "tilemark capacity web --on kvm --within 5m --set measure.length=4s --set measure.warmup=1s \
+        "tilemark capacity web --on kvm --twin --within 5m --set measure.length=4s --set measure.warmup=1s \
             --set measure.repeats=2 --set load.web.rate=5/s --not-alone --json || [ $? = 5 ]
          ! pgrep qemu >&2",
     );
     let result = json(&said);
     let points = result["points"].as_array().unwrap();
-    let tried = points.iter().filter(|point| point["repeats_kept"] != 0);
-    assert!(tried.count() >= 2, "{points:#?}");
+    let tried = |backend| {
+        points.iter().filter(move |point| point["backend"] == backend && point["repeats_kept"] != 0)
+    };
+    assert!(tried("kvm").count() >= 2, "{points:#?}");
+    assert_eq!(tried("native").count(), 1, "the twin stands beside the answer alone: {points:#?}");
     assert_eq!(result["answer"]["holds"], Value::Null);
     assert_eq!(result["verdict"]["status"], "cannot-tell");
 }

@@ -209,6 +209,11 @@ impl Session {
         }
     }
 
+    /// How long the broker may take for anything.
+    pub(crate) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Sets for how long [`Session::receive_waiting`] waits.
     pub(crate) fn set_receive_wait(&self, limit: Duration) -> Result<(), LoadError> {
         self.stream.set_read_timeout(Some(limit)).map_err(LoadError::Socket)

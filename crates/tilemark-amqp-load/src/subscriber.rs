@@ -11,6 +11,8 @@ use crate::{Ledger, LoadError, Receipt, STAMP_BYTES, Session, Stamp};
 
 /// How often a subscriber that waits looks whether the load is over.
 const GLANCE: Duration = Duration::from_millis(20);
+/// A connection has one consumer.
+const CONSUMER: &str = "t";
 /// The payload of `basic.deliver` starts with class 60, method 60.
 const DELIVER: [u8; 4] = [0, 60, 0, 60];
 
@@ -27,6 +29,7 @@ pub(crate) struct Acknowledging {
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) session: Session,
+    queue: String,
     acknowledging: Acknowledging,
     run: u16,
     pub(crate) ledger: Ledger,
@@ -38,6 +41,16 @@ pub(crate) struct Subscriber {
     pub(crate) last_receipt: Option<Instant>,
     /// What the last call of `receive` brought.
     pub(crate) fresh: Fresh,
+    answer: Option<Answer>,
+}
+
+/// What the broker answers a subscriber that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// So many messages wait in the queue.
+    Waiting(u32),
+    /// The consumer has ended.
+    Ended,
 }
 
 /// What came in at once.
@@ -98,7 +111,7 @@ impl Subscriber {
         let consume = Method::BasicConsume {
             reserved_1: 0,
             queue: ShortStr::cut(queue),
-            consumer_tag: ShortStr::cut("t"),
+            consumer_tag: ShortStr::cut(CONSUMER),
             no_local: false,
             no_ack: acknowledging.every == 0,
             exclusive: false,
@@ -111,6 +124,7 @@ impl Subscriber {
         session.set_receive_wait(GLANCE)?;
         Ok(Self {
             session,
+            queue: queue.to_owned(),
             acknowledging,
             run,
             ledger,
@@ -121,6 +135,7 @@ impl Subscriber {
             unacknowledged: 0,
             last_receipt: None,
             fresh: Fresh::default(),
+            answer: None,
         })
     }
 
@@ -163,6 +178,10 @@ impl Subscriber {
                     }
                 }
                 FrameKind::Method => match interpret(&frame)? {
+                    Notice::Method(Method::QueueDeclareOk { message_count, .. }) => {
+                        self.answer = Some(Answer::Waiting(message_count));
+                    }
+                    Notice::Method(Method::BasicCancelOk { .. }) => self.answer = Some(Answer::Ended),
                     Notice::Method(method) => return Err(LoadError::Unexpected { method: method.name() }),
                     Notice::Blocked(_) | Notice::Unblocked | Notice::Other => {}
                 },
@@ -193,13 +212,61 @@ impl Subscriber {
         self.session.send(&Method::BasicAck { delivery_tag: self.last_tag, multiple: true })
     }
 
-    /// Acknowledges what is left and says goodbye.
+    /// Takes what still waits in the queue, ends the consumer and says goodbye. All that was published is here by now, so what
+    /// still comes is a message too many: the copy of the very last one is no less wrong than any other.
     pub(crate) fn finish(mut self) -> Result<Finished, LoadError> {
-        if self.unacknowledged > 0 {
-            self.acknowledge_all()?;
+        let until = Instant::now() + self.session.patience();
+        while self.waiting()? > 0 && Instant::now() < until {
+            self.receive(|_, _| {})?;
         }
+        let end = Method::BasicCancel { consumer_tag: ShortStr::cut(CONSUMER), no_wait: false };
+        self.session.send(&end)?;
+        while self.await_answer()? != Answer::Ended {}
+        self.acknowledge_rest()?;
         self.session.close()?;
         Ok(Finished { ledger: self.ledger, damaged: self.damaged, last_receipt: self.last_receipt })
+    }
+}
+
+impl Subscriber {
+    /// How many messages wait in the queue, with nothing held back for want of an acknowledgement.
+    fn waiting(&mut self) -> Result<u32, LoadError> {
+        self.acknowledge_rest()?;
+        let queue = self.queue.clone();
+        let look = Method::QueueDeclare {
+            reserved_1: 0,
+            queue: ShortStr::cut(&queue),
+            passive: true,
+            durable: false,
+            exclusive: false,
+            auto_delete: false,
+            no_wait: false,
+            arguments: Table::default(),
+        };
+        self.session.send(&look)?;
+        loop {
+            if let Answer::Waiting(count) = self.await_answer()? {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Takes deliveries until the broker has answered.
+    fn await_answer(&mut self) -> Result<Answer, LoadError> {
+        let until = Instant::now() + self.session.patience();
+        loop {
+            self.receive(|_, _| {})?;
+            if let Some(answer) = self.answer.take() {
+                return Ok(answer);
+            }
+            if Instant::now() >= until {
+                return Err(self.session.blockade.error("end a consumer", self.session.patience()));
+            }
+        }
+    }
+
+    fn acknowledge_rest(&mut self) -> Result<(), LoadError> {
+        if self.unacknowledged > 0 { self.acknowledge_all() } else { Ok(()) }
     }
 }
 

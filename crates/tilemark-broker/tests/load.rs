@@ -266,6 +266,18 @@ fn a_doubled_and_a_damaged_message_are_noticed() {
     assert_eq!((report.lost, report.duplicated, report.damaged), (1, 0, 1));
 }
 
+/// All that was published has come when its copy still waits.
+#[test]
+fn a_copy_of_the_very_last_message_is_noticed_too() {
+    let broker = broker();
+    for (ack, prefetch) in [(0, 0), (1, 1), (7, 10)] {
+        let settings =
+            ThroughputLoad { ack, prefetch, ..load(harmful(broker.address(), Harm::Double(1000)), 1000) };
+        let report = throughput(&settings).expect("a run");
+        assert_eq!((report.lost, report.duplicated), (0, 1), "{ack} {prefetch}");
+    }
+}
+
 #[test]
 fn what_users_do_wrong_is_named_with_its_remedy() {
     let broker = broker();

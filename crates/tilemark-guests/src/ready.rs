@@ -159,8 +159,8 @@ impl ClockOffset {
         Self { least: -(1 << 100), most: 1 << 100 }
     }
 
-    /// The guest read `guest` at some moment between `before` and `after` on the host. Where that contradicts what was known,
-    /// one of the two clocks was moved meanwhile, and only the newest answer counts.
+    /// The guest read `guest` at some moment between `before` and `after` on the host. Where that cannot be true beside
+    /// what was known, one of the two clocks was moved meanwhile, and only the newest answer counts.
     fn narrow(&mut self, guest: u64, before: u64, after: u64) {
         let of_answer = Self {
             least: i128::from(guest) - i128::from(after),

@@ -188,14 +188,15 @@ pub fn of(host: &HostSummary, points: &[Point], passes: &[Pass], search: Option<
     }
 }
 
-/// What is left of a search's time when points on other backends have had theirs, and the twin.
+/// What is left of a search's time when points on other backends have had theirs, and the twin at most a quarter.
 pub fn less_what_is_besides(within: Span, host: &HostSummary, points: &[Point], search: &Search) -> Span {
     let Some(first) = points.first() else { return within };
     let besides = points.iter().filter(|point| point.backend != first.backend);
     let taken: Duration = besides.map(|point| time_of(point) * point.measure.repeats).sum();
-    let taken =
-        taken + time_of_templates(points) + time_of_idle_power(host) + time_beside_twin(first, search);
-    Span::new(within.get().saturating_sub(taken))
+    let taken = taken + time_of_templates(points) + time_of_idle_power(host);
+    let left = within.get().saturating_sub(taken);
+    // The answer comes first: a twin for which this is too little has fewer repeats, or none.
+    Span::new(left - time_beside_twin(first, search).min(left / 4))
 }
 
 /// All that a search measures if the boundary lies where it is guessed, and if one count next to it turns when it is

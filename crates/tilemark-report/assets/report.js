@@ -195,7 +195,7 @@
     const below = achieved.length > 0 ? 64 : 0;
     const inkOf = Object.fromEntries(drawn.map((line) => [line.name, line]));
     legend("legend-latency", [
-      ...drawn.map((line) => ({ name: line.name, draw: [stroke(inkOf[line.name].ink, line.kind === "twin" || line.kind === "emulated" ? "5 3" : ""), ...(line.kind === "twin" ? [] : [dot(line.ink)])] })),
+      ...drawn.map((line) => ({ name: line.name, draw: [stroke(inkOf[line.name].ink, line.kind === "twin" || line.kind === "emulated" ? "5 3" : ""), ...(line.kind === "twin" && line.points.length > 1 ? [] : [dot(line.ink)])] })),
       ...(drawn.some((line) => line.points.some((point) => point.outcome === "broke" && !point.struck)) ? [{ name: "broke", draw: [diamond(colour("bad"))] }] : []),
       ...(data.raw.some((repeat) => repeat.void) ? [{ name: "voided", draw: [cross(colour("bad"))] }] : []),
     ]);

@@ -206,9 +206,9 @@ fn result(
     if figures.counts.completed == 0 {
         reasons.push("nothing was answered rightly".to_owned());
     } else if errors as f64 > Gate::default().errors.get() * offered as f64 {
-        // As much as a point's gate lets pass by default: beyond, the latency is not what users felt.
+        // As much as a point's gate lets pass by default.
         reasons.push(format!(
-            "{errors} of {offered} requests failed or were answered wrongly: the latency is that of the others"
+            "{errors} of {offered} requests failed or were answered wrongly, and their times are among the latencies"
         ));
     }
     let status = if reasons.is_empty() { VerdictStatus::Trusted } else { VerdictStatus::NotTrusted };

@@ -65,6 +65,8 @@ pub(crate) enum Watching {
     AbsentAtFirst(u32),
     /// There is no telemetry in one pass, after so many others.
     AbsentAfter(u32),
+    /// There is no telemetry any more after so many passes.
+    AbsentFrom(u32),
     /// The seconds last until the measurement is over: whoever forgets to say so waits for ever.
     UntilOver,
 }
@@ -93,6 +95,7 @@ impl Watch for FakeWatch {
         let before = self.watched.fetch_add(1, Ordering::Relaxed);
         match self.watching {
             Watching::AbsentAfter(passes) if before == passes => HostRead::default(),
+            Watching::AbsentFrom(passes) if before >= passes => HostRead::default(),
             Watching::AbsentAtFirst(passes) if before < passes => HostRead::default(),
             Watching::UntilOver => {
                 assert!(over.recv().is_err(), "nothing is ever sent");

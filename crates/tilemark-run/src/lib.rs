@@ -81,9 +81,14 @@ pub fn internal_main(program: &Program, arguments: &[String]) -> Option<ExitCode
     }
 }
 
+/// Whether root asks.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Stops with a remedy unless root asks.
 pub fn need_root(what: &str) -> Result<(), Failure> {
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         return Ok(());
     }
     Err(Failure::told(

@@ -197,50 +197,67 @@ impl<W: World> Pipeline<'_, W> {
         let wanted = self.plan.search.expect("asked for by the caller");
         let like = self.plan.points[0].clone();
         let mut search = CapacitySearch::new(wanted.from, wanted.limit, like.measure.repeats);
-        self.search_on(&mut search, &like)?;
-        while let Some(held) = search.held().filter(|_| wanted.twin) {
+        let mut within = wanted.within;
+        loop {
+            self.search_on(&mut search, &like, within)?;
+            let Some(held) = search.held().filter(|_| wanted.twin) else { return Ok(()) };
             let guests = self.point_with(&like, held);
             if !self.beside_twin(&guests)? {
-                break;
+                return Ok(());
             }
-            self.learn(&mut search, &guests);
-            self.search_on(&mut search, &like)?;
+            if self.learn(&mut search, &guests).is_none() {
+                search.cannot_tell(held);
+            }
+            // Nothing is kept back for the twin any more.
+            let idle = expect::time_of_idle_power(&self.plan.host);
+            within = self.plan.within.map(|within| Span::new(within.get().saturating_sub(idle)));
         }
-        Ok(())
     }
 
-    /// Repeats of a count, each beside one of its native twin. Says no where its twin was measured already, or nothing more
-    /// is to be.
+    /// Repeats of a count, each in a block with one of its native twin, until as many blocks count as repeats were wanted; at
+    /// most as many again, since a reason that lasts would void them for ever. Says no where nothing was measured.
     fn beside_twin(&mut self, guests: &Point) -> Result<bool, Failure> {
         let like = Point { backend: plan::Backend::Native, ..guests.clone() };
         let twin = self.point_with(&like, guests.tiles);
-        let is_new = twin.index == self.plan.points.len();
-        if !is_new || self.wishes.now() != Wish::GoOn {
+        if twin.index < self.plan.points.len() {
             return Ok(false);
         }
-        if !self.time_allows_more(expect::time_of(guests) + expect::time_of(&twin)) {
-            self.note("the native twin is not measured, to keep the time".to_owned())?;
-            return Ok(false);
-        }
-        self.add(&twin)?;
-        let had = self.repeats_of(guests.index);
-        let planned = passes(&[guests.clone(), twin], self.plan.seed);
-        for pair in planned.chunk_by(|one, next| one.block == next.block) {
-            if !self.time_allows_block(pair) {
-                self.note(format!(
-                    "{} beside the native twin, to keep the time",
-                    counted(pair[0].block - 1, "repeat")
-                ))?;
+        let is_first = self.plan.points.iter().all(|point| point.backend != twin.backend);
+        let (had, wanted) = (self.repeats_of(guests.index), guests.measure.repeats);
+        let order = passes(&[guests.clone(), twin.clone()], self.plan.seed);
+        let pairs: Vec<&[Pass]> = order.chunk_by(|one, next| one.block == next.block).collect();
+        for done in 0..2 * wanted {
+            let is_settled = judge::blocks_settled(&[guests, &twin], &self.repeats) >= wanted;
+            if is_settled || self.wishes.now() != Wish::GoOn {
                 break;
             }
+            if let Some(why) = self.why_no_pair(guests, &twin) {
+                self.note(why)?;
+                break;
+            }
+            self.add(&twin)?;
+            let pair = pairs[(done % wanted) as usize];
+            if !is_first || done >= wanted {
+                self.expect_besides(pair);
+            }
             for pass in pair {
-                let repeat = if pass.point == guests.index { had + pass.repeat } else { pass.repeat };
+                let repeat = if pass.point == twin.index { done + 1 } else { had + done + 1 };
                 if self.wishes.now() == Wish::GoOn {
-                    self.pass(Pass { block: had + pass.block, repeat, ..*pass })?;
+                    self.pass(Pass { block: had + done + 1, point: pass.point, repeat })?;
                 }
             }
         }
-        Ok(true)
+        Ok(twin.index < self.plan.points.len())
+    }
+
+    /// Why no further repeat of guests is measured beside one of their twin.
+    fn why_no_pair(&self, guests: &Point, twin: &Point) -> Option<String> {
+        if let Err(failure) = self.fits(guests).and_then(|()| self.fits(twin)) {
+            return Some(format!("no further repeat beside the native twin: {}", failure.message));
+        }
+        let needed = expect::time_of(guests) + expect::time_of(twin);
+        (!self.time_allows_more(needed))
+            .then(|| "no further repeat beside the native twin, to keep the time".to_owned())
     }
 
     /// Tells a search what is known of a count by now; says whether anything is.
@@ -251,13 +268,18 @@ impl<W: World> Pipeline<'_, W> {
     }
 
     /// Goes on with a search until it has its answer or its time is over.
-    fn search_on(&mut self, search: &mut CapacitySearch, like: &Point) -> Result<(), Failure> {
+    fn search_on(
+        &mut self,
+        search: &mut CapacitySearch,
+        like: &Point,
+        within: Option<Span>,
+    ) -> Result<(), Failure> {
         while let Some(probe) = search.next() {
             if self.wishes.now() != Wish::GoOn {
                 return Ok(());
             }
             let point = self.point_with(like, probe.tiles);
-            if !self.time_allows(like, search, probe) {
+            if !self.time_allows(like, search, probe, within) {
                 if search.settle() {
                     self.note(format!("{} not tried, to keep the time", counted(probe.tiles, "tile")))?;
                     continue;
@@ -351,8 +373,8 @@ impl<W: World> Pipeline<'_, W> {
     }
 
     /// Whether a probe would end in time, and leave enough of it to confirm the boundary afterwards.
-    fn time_allows(&self, like: &Point, search: &CapacitySearch, probe: Probe) -> bool {
-        let Some(within) = self.plan.search.and_then(|search| search.within) else { return true };
+    fn time_allows(&self, like: &Point, search: &CapacitySearch, probe: Probe, within: Option<Span>) -> bool {
+        let Some(within) = within else { return true };
         let time = |probe: Probe| expect::time_of(&self.point_with(like, probe.tiles)) * probe.repeats;
         let confirmation: Duration = match search.is_settled() {
             true => Duration::ZERO,

@@ -39,17 +39,6 @@ pub fn text(plan: &Plan) -> String {
         ),
     ];
     lines.extend(plan.points.iter().map(point));
-    if let Some(search) = plan.search {
-        lines.push(format!(
-            "then a search: doubles from {} until the gate breaks, at most {}, bisects, and confirms both sides with {} repeats",
-            search.from, search.limit, plan.points[0].measure.repeats
-        ));
-        if search.twin {
-            lines.push(
-                "and the largest that holds again, each repeat beside one of its native twin".to_owned(),
-            );
-        }
-    }
     lines.join("\n")
 }
 

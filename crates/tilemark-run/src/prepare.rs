@@ -98,6 +98,13 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
             "leave out `--twin`, or measure guests beside it with `--on kvm`",
         ));
     }
+    if asked.twin && asked.search && asked.on == Some(Backend::Emulated) {
+        return Err(Failure::told(
+            FailureCode::BadInput,
+            "`capacity --twin` beside `--on emulated`: no count of emulated guests is an answer that a twin could stand beside",
+            "leave out `--twin`, or measure both at counts of your own with `run --on emulated --twin`",
+        ));
+    }
     let scenario_text = text_of(&asked.scenario)?;
     let draft = Draft::from_toml(&scenario_text, &asked.scenario).map_err(bad_input)?;
     let mut settings = asked.settings.clone();

@@ -204,6 +204,37 @@ fn a_boundary_that_turns_beside_its_twin_is_searched_on() {
     assert_eq!((answer.holds, answer.breaks.map(|broke| broke.tiles)), (Some(4), Some(5)));
     assert_eq!(blocks_at(&ran, Backend::Kvm, 4).len(), 6);
     assert_eq!(blocks_at(&ran, Backend::Native, 4), [4, 5, 6]);
+    assert_eq!(judge(&ran.plan(), &ran.repeats()).cost.unwrap().tiles, 4, "what broke is not the answer");
+}
+
+#[test]
+fn a_pair_that_was_voided_is_measured_again_but_not_for_ever() {
+    // The search takes ten passes; the first pair, or all of them, are voided.
+    let blocks = [vec![4, 5, 6, 7], vec![4, 5, 6, 7, 8, 9]];
+    for (watching, blocks) in [Watching::AbsentAfter(10), Watching::AbsentFrom(10)].into_iter().zip(blocks) {
+        let mut world = host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
+        world.watch.watching = watching;
+        let ran = run(&with_twin(None), &world, &Wishes::default());
+        ran.outcome.as_ref().unwrap();
+        assert_eq!(blocks_at(&ran, Backend::Native, 5), blocks);
+        assert_eq!(answer(&ran).holds, Some(5), "the repeats that were kept say so");
+    }
+}
+
+#[test]
+fn a_twin_that_does_not_fit_costs_no_answer() {
+    let plan = with_twin(None);
+    let reserve = expect::memory_reserve(plan.host.memory_total);
+    let world = FakeWorld {
+        // When the search is over there is not even room for what was measured.
+        memory: Box::new(move |passes| if passes < 10 { Bytes::from_gib(64) } else { reserve }),
+        ..host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)))
+    };
+    let ran = run(&plan, &world, &Wishes::default());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!((answer(&ran).holds, blocks_at(&ran, Backend::Native, 5)), (Some(5), vec![]));
+    let told = ran.notes.last().unwrap();
+    assert!(told.starts_with("no further repeat beside the native twin: 5 tiles need"), "{told}");
 }
 
 #[test]
@@ -219,6 +250,9 @@ fn a_search_keeps_time_for_the_twin() {
         plan.expected.time
             > plan_of(TILE, &Request { backends: vec![Backend::Kvm], ..self::search(None) }).expected.time
     );
+    // Little time goes to the search first.
+    let short = with_twin(Some(Span::from_seconds(12))).search.unwrap();
+    assert!(short.within.unwrap().get() > expect::time_of(&plan.points[0]), "{short:?}");
 }
 
 #[test]
@@ -229,7 +263,7 @@ fn a_twin_for_which_there_is_no_time_is_left_out_and_said_so() {
     let ran = run(&plan, &world, &Wishes::default());
     ran.outcome.as_ref().unwrap();
     assert!(ran.plan().points.iter().all(|point| point.backend == Backend::Kvm));
-    assert_eq!(ran.notes.last().unwrap(), "the native twin is not measured, to keep the time");
+    assert_eq!(ran.notes.last().unwrap(), "no further repeat beside the native twin, to keep the time");
     assert_eq!(answer(&ran).holds, Some(5));
 }
 

@@ -123,11 +123,12 @@ pub(crate) fn judge(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Ver
             "it was stopped by Ctrl-C or SIGTERM; the figures are of what was done until then".to_owned(),
         );
     }
-    if !reasons.is_empty() {
-        return Verdict { status: Status::NotTrusted, reasons };
-    }
+    let is_spoiled = !reasons.is_empty();
     if figures.orders == 0 {
         reasons.push("no order was committed in the measured time".to_owned());
+    }
+    if is_spoiled {
+        return Verdict { status: Status::NotTrusted, reasons };
     }
     if doubts.steady.is_none() {
         let shortest_s = doubts.window.map_or(0, |window| window.as_secs()).max(SHORTEST_S as u64);

@@ -124,6 +124,16 @@ fn a_native_run_is_not_asked_for_a_twin() {
     }
 }
 
+#[test]
+fn a_search_among_emulated_guests_is_not_given_a_twin() {
+    let home = Home::new();
+    if is_root() {
+        let arguments = &["capacity", "web", "--on", "emulated", "--twin", "--offline"];
+        let message = "`capacity --twin` beside `--on emulated`";
+        refused(&home, &Refused { arguments, code: 2, message, remedy: "leave out `--twin`" });
+    }
+}
+
 /// `git bisect run` takes 1 to 124 for "bad".
 #[test]
 fn what_is_no_verdict_ends_with_125() {

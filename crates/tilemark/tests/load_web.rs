@@ -67,7 +67,7 @@ fn answer_all(mut stream: TcpStream, answered: &AtomicU64, failing_each: u64) {
     }
 }
 
-/// The latency of the others says little of what users felt.
+/// A failure may be told far sooner than an answer, and its time is among the latencies.
 #[test]
 fn a_web_load_is_not_trusted_where_more_requests_failed_than_a_gate_lets_pass() {
     let home = Home::new();

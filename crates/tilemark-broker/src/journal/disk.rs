@@ -34,7 +34,7 @@ const SUFFIX: &str = ".journal";
 /// Written and removed at each start.
 const PROOF: &str = "proof";
 
-/// A disk that is full or failing is told at the start, and not by the first message that it cannot keep.
+/// A disk that takes not even a page is told at the start, and not by the first message that it cannot keep.
 fn prove_writable(folder: &Path) -> io::Result<()> {
     let path = folder.join(PROOF);
     let written = File::create(&path).and_then(|mut file| {

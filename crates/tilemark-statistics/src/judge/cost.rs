@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::plan::{Backend, Plan};
+use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_record::result::Cost;
 use tilemark_record::summary::RepeatSummary;
 
@@ -20,15 +20,19 @@ const UNEQUAL: [&str; 2] = [
     "a twin's memory is limited only where the kernel offers a memory controller",
 ];
 
-/// The cost at the largest step that guests and twins were both measured at. Only for kvm: what an emulator
-/// costs says nothing about virtualization.
+/// The cost at the largest step that guests and twins were both measured at; of a search, at its answer: what broke was
+/// overloaded. Only for kvm: what an emulator costs says nothing about virtualization.
 pub(crate) fn cost(
     plan: &Plan,
     measured: &[MeasuredPoint],
+    holds: Option<u32>,
     missing: &mut BTreeMap<String, String>,
 ) -> Option<Cost> {
     let headline = plan.scenario.headline.as_deref()?;
-    let guests = measured.iter().filter(|point| point.counts && point.point.backend == Backend::Kvm);
+    let is_wanted = |point: &Point| plan.search.is_none() || Some(point.tiles) == holds;
+    let guests = measured
+        .iter()
+        .filter(|point| point.counts && point.point.backend == Backend::Kvm && is_wanted(point.point));
     let pairs = guests.filter_map(|point| {
         let twin = measured.iter().find(|other| other.is_twin_of(point, Backend::Native))?;
         (!point.kept.is_empty() && !twin.kept.is_empty()).then_some(Pair { twin, guests: point })

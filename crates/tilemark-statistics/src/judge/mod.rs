@@ -77,7 +77,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         measured.iter().map(|point| points::point_result(plan, point, &measured, &mut missing)).collect();
     let answer = ladder::answer(plan, &measured);
     let scaling = scaling::fits(plan, &measured, &mut missing);
-    let cost = cost::cost(plan, &measured, &mut missing);
+    let cost = cost::cost(plan, &measured, answer.holds, &mut missing);
     let sides = sides::of_plan(plan, &measured, &mut missing);
     let verdict = verdict::verdict(&measured, &answer, sides.as_ref().map(|sides| &sides.arithmetic));
     let sentence = match &sides {

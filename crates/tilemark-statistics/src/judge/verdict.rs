@@ -45,7 +45,10 @@ impl Doubts {
 
 fn place(point: &MeasuredPoint) -> String {
     let at = format!("at {} on {}", counted(point.point.tiles, "tile"), point.point.backend.name());
-    point.point.vary.iter().fold(at, |text, (name, value)| format!("{text}, {name} {value}"))
+    let side = point.point.side.map(|side| format!("side {side:?}"));
+    let values = point.point.vary.iter().map(|(name, value)| format!("{name} {value}"));
+    let which: Vec<String> = side.into_iter().chain(values).collect();
+    if which.is_empty() { at } else { format!("{at} ({})", which.join(", ")) }
 }
 
 pub(crate) fn verdict(

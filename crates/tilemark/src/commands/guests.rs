@@ -78,7 +78,7 @@ fn described(ready: &GuestsReady) -> String {
 }
 
 fn list(form: Form) -> ExitCode {
-    if tilemark_run::need_root("guests").is_err() {
+    if !tilemark_run::is_root() {
         eprintln!(
             "Guests are started by root and kept in its folder: `sudo tilemark guests list` shows them."
         );

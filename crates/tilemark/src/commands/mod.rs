@@ -49,9 +49,10 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
 
 /// Where those of root are, for an ordinary user who sees none; nothing for root.
 fn roots_are_apart(command: &str) -> String {
-    match tilemark_run::need_root(command) {
-        Ok(()) => String::new(),
-        Err(_) => format!(" Those of root: `sudo tilemark {command}`."),
+    if tilemark_run::is_root() {
+        String::new()
+    } else {
+        format!(" Those of root: `sudo tilemark {command}`.")
     }
 }
 

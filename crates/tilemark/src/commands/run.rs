@@ -66,7 +66,7 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
         scenario: "first-look".to_owned(),
         preset: Some("quick".to_owned()),
         on: Some(shown.backend),
-        // Guests in an emulator are shown and not compared.
+        // A native run is the twin itself.
         twin: shown.backend == Backend::Kvm,
         demonstrate: shown.demonstrate,
         kvm: Some(shown.kvm),
