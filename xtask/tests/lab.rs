@@ -6,6 +6,7 @@
 use rustix::process::{Pid, Signal, kill_process, pidfd_send_signal};
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead, BufReader, Read, Write},
     os::fd::AsFd,
@@ -406,7 +407,9 @@ fn a_capacity_search_on_kvm_searches_measures_its_twin_and_answers_nothing() {
         points.iter().filter(move |point| point["backend"] == backend && point["repeats_kept"] != 0)
     };
     assert!(tried("kvm").count() >= 2, "{points:#?}");
-    assert_eq!(tried("native").count(), 1, "the twin stands beside the answer alone: {points:#?}");
+    // Each answer has its twin, and an answer may turn beside it.
+    let counts = |backend| tried(backend).map(|point| point["tiles"].as_u64()).collect::<BTreeSet<_>>();
+    assert!(!counts("native").is_empty() && counts("native").is_subset(&counts("kvm")), "{points:#?}");
     assert_eq!(result["answer"]["holds"], Value::Null);
     assert_eq!(result["verdict"]["status"], "cannot-tell");
 }
