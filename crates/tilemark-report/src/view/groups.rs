@@ -205,7 +205,8 @@ impl<'a> View<'a> {
         self.report.result.verdict.status == VerdictStatus::NotTrusted
     }
 
-    /// Whether the sentence is struck through. One that says why there is no answer holds no figure to doubt.
+    /// Whether the sentence is struck through. Where there is no answer, it says why or holds only figures
+    /// of points that can be trusted.
     pub(crate) fn sentence_struck(&self) -> bool {
         let result = &self.report.result;
         self.answer_struck() && (result.answer.none_because.is_none() || result.comparison.is_some())

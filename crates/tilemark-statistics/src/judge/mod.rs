@@ -85,6 +85,8 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         None if plan.points.iter().all(|point| point.loads.is_empty()) => {
             sentence::density(plan, &points).unwrap_or_else(|| sentence::answer(plan, &answer, &verdict))
         }
+        None if !ladder::is_one(&measured) => sentence::messages(plan, &points, &answer, &verdict)
+            .unwrap_or_else(|| sentence::answer(plan, &answer, &verdict)),
         None => sentence::answer(plan, &answer, &verdict),
     };
     let (comparison, sides) = sides.map(|sides| (sides.comparison, sides.arithmetic)).unzip();

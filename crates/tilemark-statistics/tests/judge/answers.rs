@@ -1,5 +1,6 @@
 //! From a ladder to the answer, its sentence and what virtualization costs.
 
+use tilemark_plan::builtin::builtin;
 use tilemark_plan::plan::{
     Backend::{self, Emulated, Kvm, Native},
     Hardware,
@@ -394,6 +395,23 @@ fn what_varies_has_a_ladder_for_each_value_and_no_single_answer() {
     assert_eq!(judged.points.len(), 4);
     assert!(judged.answer.none_because.as_ref().unwrap().contains("rate varies"));
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
+}
+
+#[test]
+fn messages_are_told_by_the_ends_of_their_curves() {
+    let judged = of_scenario(builtin("messaging").unwrap().text, &[1, 2]).judged();
+    let said = &judged.sentence;
+    assert!(said.starts_with("Carries 200 messages/s of 16 B and 200 of 4096 B at 1 tile. "), "{said}");
+    assert!(
+        said.contains(" At 1000/s one of 16 B takes ") && said.ends_with(" ms. Curves, no capacity."),
+        "{said}"
+    );
+    assert!(judged.answer.none_because.unwrap().contains("measure and size vary"));
+    // A step of which most repeats were voided is not told.
+    let spoiled = of_scenario(builtin("messaging").unwrap().text, &[1, 2]);
+    let said =
+        spoiled.at(1, |repeat| repeat.host.oom_kills = Some(u64::from(repeat.repeat > 1))).judged().sentence;
+    assert!(said.contains(" at 2 tiles. ") && said.contains(" Not trusted: "), "{said}");
 }
 
 #[test]
