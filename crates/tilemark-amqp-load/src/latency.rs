@@ -9,13 +9,13 @@ use hdrhistogram::Histogram;
 use rustix::event::PollFlags;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{Timespec, clock_gettime};
-use tilemark_amqp::{Properties, PublishBatch, ShortStr};
+use tilemark_amqp::PublishBatch;
 
 use crate::director::{Alone, Director};
 use crate::input::interpret;
-use crate::publisher::filling;
+use crate::publisher::Sample;
 use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles};
-use crate::session::{CHANNEL, Moved};
+use crate::session::Moved;
 use crate::settings::Mode;
 use crate::subscriber::{Acknowledging, Finished, Subscriber};
 use crate::throughput::{Shared, cpu_time, random_run};
@@ -168,19 +168,8 @@ impl<'a> Sender<'a> {
     ) -> Result<Self, LoadError> {
         let session = Session::open(&load.broker, load.patience)?;
         let destination = &topology.destinations[0];
-        let properties = if load.durable { Properties::PERSISTENT } else { Properties::NONE };
-        let new_batch = |count| {
-            PublishBatch::new(
-                CHANNEL,
-                ShortStr::cut(&destination.exchange),
-                ShortStr::cut(&destination.routing_key),
-                properties,
-                &filling(load.size_bytes),
-                session.frame_max,
-                count,
-            )
-        };
-        let batch = new_batch((BATCH_BYTES / new_batch(1).stride()).clamp(1, BATCH));
+        let message = Sample { destination, durable: load.durable, size_bytes: load.size_bytes };
+        let batch = message.batch(session.frame_max, |stride| (BATCH_BYTES / stride).min(BATCH));
         Ok(Self { load, shared, session, batch, lateness: by_second(load) })
     }
 

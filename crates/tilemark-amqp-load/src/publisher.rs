@@ -45,6 +45,32 @@ pub(crate) fn filling(size_bytes: usize) -> Vec<u8> {
     vec![b'X'; size_bytes]
 }
 
+/// What all messages of a load have in common.
+pub(crate) struct Sample<'d> {
+    pub(crate) destination: &'d Destination,
+    pub(crate) durable: bool,
+    pub(crate) size_bytes: usize,
+}
+
+impl Sample<'_> {
+    /// As many of them as `count` says for the bytes that each takes on the wire, and one at least.
+    pub(crate) fn batch(&self, frame_max: usize, count: impl FnOnce(usize) -> usize) -> PublishBatch {
+        let properties = if self.durable { Properties::PERSISTENT } else { Properties::NONE };
+        let of = |count| {
+            PublishBatch::new(
+                CHANNEL,
+                ShortStr::cut(&self.destination.exchange),
+                ShortStr::cut(&self.destination.routing_key),
+                properties,
+                &filling(self.size_bytes),
+                frame_max,
+                count,
+            )
+        };
+        of(count(of(1).stride()).max(1))
+    }
+}
+
 impl<'a> Publisher<'a> {
     /// Connects and prepares; publishes nothing yet.
     pub(crate) fn prepare(
@@ -66,19 +92,8 @@ impl<'a> Publisher<'a> {
                 matches!(method, Method::TxSelectOk {}).then_some(())
             })?;
         }
-        let properties = if load.durable { Properties::PERSISTENT } else { Properties::NONE };
-        let new_batch = |count| {
-            PublishBatch::new(
-                CHANNEL,
-                ShortStr::cut(&destination.exchange),
-                ShortStr::cut(&destination.routing_key),
-                properties,
-                &filling(load.size_bytes),
-                session.frame_max,
-                count,
-            )
-        };
-        let batch = new_batch((BATCH_BYTES / new_batch(1).stride()).max(1));
+        let message = Sample { destination, durable: load.durable, size_bytes: load.size_bytes };
+        let batch = message.batch(session.frame_max, |stride| BATCH_BYTES / stride);
         Ok(Self {
             load,
             shared,

@@ -221,21 +221,18 @@ impl Subscriber {
         }
         let end = Method::BasicCancel { consumer_tag: ShortStr::cut(CONSUMER), no_wait: false };
         self.session.send(&end)?;
-        while self.await_answer()? != Answer::Ended {}
+        while self.await_answer("end a consumer")? != Answer::Ended {}
         self.acknowledge_rest()?;
         self.session.close()?;
         Ok(Finished { ledger: self.ledger, damaged: self.damaged, last_receipt: self.last_receipt })
     }
-}
 
-impl Subscriber {
     /// How many messages wait in the queue, with nothing held back for want of an acknowledgement.
     fn waiting(&mut self) -> Result<u32, LoadError> {
         self.acknowledge_rest()?;
-        let queue = self.queue.clone();
         let look = Method::QueueDeclare {
             reserved_1: 0,
-            queue: ShortStr::cut(&queue),
+            queue: ShortStr::cut(&self.queue),
             passive: true,
             durable: false,
             exclusive: false,
@@ -245,14 +242,14 @@ impl Subscriber {
         };
         self.session.send(&look)?;
         loop {
-            if let Answer::Waiting(count) = self.await_answer()? {
+            if let Answer::Waiting(count) = self.await_answer("tell what waits in a queue")? {
                 return Ok(count);
             }
         }
     }
 
     /// Takes deliveries until the broker has answered.
-    fn await_answer(&mut self) -> Result<Answer, LoadError> {
+    fn await_answer(&mut self, what: &'static str) -> Result<Answer, LoadError> {
         let until = Instant::now() + self.session.patience();
         loop {
             self.receive(|_, _| {})?;
@@ -260,7 +257,7 @@ impl Subscriber {
                 return Ok(answer);
             }
             if Instant::now() >= until {
-                return Err(self.session.blockade.error("end a consumer", self.session.patience()));
+                return Err(self.session.blockade.error(what, self.session.patience()));
             }
         }
     }

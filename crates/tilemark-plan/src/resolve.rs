@@ -99,13 +99,10 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     }
     let mut points = Vec::new();
     // Where the twin of a search is measured is known when the search has its answer.
-    let planned = if request.search {
-        &request.backends[..request.backends.len().min(1)]
-    } else {
-        &request.backends[..]
-    };
+    let backends =
+        if request.search { request.backends.get(..1).unwrap_or_default() } else { &request.backends[..] };
     for variant in &variants {
-        for &backend in planned {
+        for &backend in backends {
             for &tiles in tiles {
                 points.push(variant.point(points.len(), tiles, backend, &processors, request.seed));
             }

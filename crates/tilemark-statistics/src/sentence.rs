@@ -64,7 +64,8 @@ pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
 
 /// `Carries 5.9 million messages/s of 16 B and 295 thousand of 4096 B natively at 1 tile. At 1000/s one of 16 B takes 0.108 ms,
 /// p99 0.479 ms. Curves, no capacity.` The ends of both curves at the smallest step; nothing where anything but messages is
-/// loaded, or nothing of them can be told.
+/// loaded, something else than measure and size varies, or
+/// nothing can be told.
 pub fn messages(plan: &Plan, points: &[PointResult], answer: &Answer, verdict: &Verdict) -> Option<String> {
     let mut own: Vec<(&LoadPlan, &MessagingParameters, &PointResult)> = Vec::new();
     for point in points.iter().filter(|point| Some(point.backend) == answer.backend) {
@@ -76,6 +77,17 @@ pub fn messages(plan: &Plan, points: &[PointResult], answer: &Answer, verdict: &
     let first = own.iter().map(|(.., point)| point.tiles).min()?;
     own.retain(|(.., point)| point.tiles == first);
     own.sort_by_key(|(_, work, _)| work.size);
+    let is_same = |one: &MessagingParameters, other: &MessagingParameters| {
+        (one.measure, one.size) == (other.measure, other.size)
+    };
+    if own
+        .iter()
+        .enumerate()
+        .any(|(at, (_, work, _))| own[..at].iter().any(|(_, other, _)| is_same(work, other)))
+    {
+        // Something else varies too, and one curve would be made of several.
+        return None;
+    }
     let curve = |measure| own.iter().filter(move |(_, work, _)| work.measure == measure);
     let how = if answer.backend == Some(Backend::Native) { " natively" } else { "" };
     let mut sentences = Vec::new();

@@ -407,6 +407,9 @@ fn messages_are_told_by_the_ends_of_their_curves() {
         "{said}"
     );
     assert!(judged.answer.none_because.unwrap().contains("measure and size vary"));
+    let queues = "[vary.queues]\nkey = \"load.messages.messaging.queues\"\nvalues = [1, 2]\n";
+    let several = of_scenario(&format!("{}\n{queues}", builtin("messaging").unwrap().text), &[1]).judged();
+    assert!(several.sentence.starts_with("No answer: measure"), "{}", several.sentence);
     // A step of which most repeats were voided is not told.
     let spoiled = of_scenario(builtin("messaging").unwrap().text, &[1, 2]);
     let said =
