@@ -1,7 +1,7 @@
 //! What a plan will need: time, memory, disk. Rough figures, said before and held against what was.
 
 use crate::{
-    plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Point, Search, Work},
+    plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Plan, Point, Search, Work},
     scenario::{DiskMedium, Role, Start},
     search::{CapacitySearch, Finding},
 };
@@ -186,6 +186,17 @@ pub fn of(host: &HostSummary, points: &[Point], passes: &[Pass], search: Option<
         disk: points.iter().map(disk_of).max().unwrap_or_default(),
         guests: points.iter().map(|point| point.guests.len() as u32).max().unwrap_or(0),
     }
+}
+
+/// Whole blocks of repeats that end within a time, if all takes as long as is expected.
+pub fn blocks_within(plan: &Plan, within: Span) -> usize {
+    let besides = time_of_idle_power(&plan.host) + time_of_templates(&plan.points);
+    let blocks = plan.passes.chunk_by(|one, next| one.block == next.block);
+    let ends = blocks.scan(besides, |end, block| {
+        *end += block.iter().map(|pass| time_of(&plan.points[pass.point])).sum::<Duration>();
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= within.get()).count()
 }
 
 /// What is left of a search's time when points on other backends have had theirs, and the twin at most a quarter.

@@ -1,7 +1,7 @@
 //! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
 
 use tilemark_plan::{
-    expect::time_of_database_templates,
+    expect::{blocks_within, time_of_database_templates},
     plan::{LoadPlan, Plan, Point, Work},
     workload::MessagingMeasure,
 };
@@ -56,6 +56,12 @@ pub(crate) fn time(plan: &Plan) -> String {
     if plan.points.iter().flat_map(|point| &point.loads).any(ends_by_count) {
         text += ", less where a load has sent its `count` before its time is over";
     }
+    if let Some(within) = plan.within.filter(|within| *within < plan.expected.time && plan.search.is_none()) {
+        let wanted = plan.passes.last().map_or(0, |pass| pass.block);
+        let enough = blocks_within(plan, within);
+        text +=
+            &format!(" for all {wanted} repeats; {within} is enough for about {enough}, and fewer show less");
+    }
     if may_ask_again(plan) {
         text += "; at most twice that where repeats are voided and asked again";
     }
@@ -107,5 +113,21 @@ mod tests {
         assert!(!says(&search(None)));
         assert!(!says(&Request { within: Some(Span::from_seconds(600)), ..ladder() }));
         assert!(!says(&Request { backends: vec![Backend::Emulated], ..ladder() }));
+    }
+
+    #[test]
+    fn the_time_says_how_many_repeats_a_shorter_one_is_enough_for() {
+        let text = |within| time(&plan_of(TILE, &Request { within, ..ladder() }));
+        let all = plan_of(TILE, &ladder()).expected.time;
+        assert!(!text(Some(all)).contains("enough"), "{}", text(Some(all)));
+        let two_thirds = Span::new(all.get() * 7 / 10);
+        assert!(
+            text(Some(two_thirds)).ends_with(&format!(
+                "for all 3 repeats; {two_thirds} is enough for about 2, and fewer show less"
+            )),
+            "{}",
+            text(Some(two_thirds))
+        );
+        assert!(!time(&plan_of(TILE, &search(Some(two_thirds)))).contains("enough"));
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use tilemark_host::{HostView, LiveHost, accelerator, read_facts};
 use tilemark_plan::{
     builtin::{BUILTINS, builtin},
+    expect,
     facts::{Accelerator, AcceleratorVerdict, Hardware, HostFacts, Virtualisation},
     parse::Draft,
     plan::{Backend, HostSummary, Plan},
@@ -137,8 +138,25 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         seed: asked.seed,
     };
     let plan = resolve(&draft, &request, &summary(&facts)?).map_err(bad_input)?;
+    enough_for_a_repeat(&plan)?;
     let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
     Ok(Prepared { plan, facts, scenario_text, out_of_reach })
+}
+
+/// A ladder that must end before one whole block of repeats would measure nothing.
+fn enough_for_a_repeat(plan: &Plan) -> Result<(), Failure> {
+    let Some(within) = plan.within.filter(|_| plan.search.is_none()) else { return Ok(()) };
+    if expect::blocks_within(plan, within) > 0 {
+        return Ok(());
+    }
+    Err(Failure::told(
+        FailureCode::BadInput,
+        format!("`--within {within}` ends before one whole repeat of every point"),
+        format!(
+            "give it longer (all of it takes about {}), or measure fewer points",
+            plan.expected.time.rounded()
+        ),
+    ))
 }
 
 fn bad_input(problems: Problems) -> Failure {

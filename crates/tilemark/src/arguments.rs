@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
 use std::path::PathBuf;
+use tilemark_run::plan_words::Span;
 
 /// How many guests a Linux host carries before they get slow and what runs out first, what virtualization
 /// costs there, and which change makes a difference.
@@ -155,7 +156,7 @@ pub(crate) struct RunArguments {
     pub(crate) twin: bool,
     /// End within this, such as 10m, after a whole block of repeats
     #[arg(long)]
-    pub(crate) within: Option<String>,
+    pub(crate) within: Option<Span>,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
 }
@@ -172,7 +173,7 @@ pub(crate) struct CapacityArguments {
     pub(crate) twin: bool,
     /// End within this, such as 10m
     #[arg(long)]
-    pub(crate) within: Option<String>,
+    pub(crate) within: Option<Span>,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
 }
@@ -182,7 +183,7 @@ pub(crate) struct CapacityArguments {
 pub(crate) struct QuickArguments {
     /// End within this, such as 10m
     #[arg(long, default_value = "5m")]
-    pub(crate) within: String,
+    pub(crate) within: Span,
     /// Seed of order, schedules and choices
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -208,7 +209,7 @@ pub(crate) struct AbArguments {
     pub(crate) tiles: Option<Vec<u32>>,
     /// End within this, such as 20m, after a whole pair; fewer pairs show less
     #[arg(long)]
-    pub(crate) within: Option<String>,
+    pub(crate) within: Option<Span>,
     #[command(flatten)]
     pub(crate) verdict: ExitVerdict,
     #[command(flatten)]

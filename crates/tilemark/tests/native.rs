@@ -344,6 +344,8 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     let read = says(&["exec", name(1), "--", "cat", "/etc/machine-id"]);
     assert_eq!(Value::from(read.out.trim()), guests[1]["machine_id"], "{read:?}");
     assert_eq!(says(&["exec", name(0), "--", "sh", "-c", "exit 3"]).code, Some(3));
+    let absent = says(&["exec", name(0), "--", "/nowhere/program"]);
+    assert_eq!(absent.code, Some(127), "{absent:?}");
     assert_eq!(says(&["exec", "tile-009-idle", "true"]).code, Some(2));
 
     // A program that goes on and on holds up neither those who ask something else nor the end.
@@ -441,10 +443,14 @@ fn two_equal_sides_are_compared_and_too_few_repeats_give_no_verdict() {
 fn a_run_keeps_its_time_by_leaving_out_whole_repeats() {
     let Some(real) = Real::new() else { return };
     let settings = ["--set", "measure.length=1s", "--set", "measure.repeats=50", "--within"];
-    let refused = real.home.says(&[&RUN[..], &settings, &["soon"]].concat());
-    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for (within, why) in [("soon", "`soon` is not a length of time"), ("50ms", "before one whole repeat")] {
+        let refused = real.home.says(&[&RUN[..], &settings, &[within]].concat());
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.json()["error"]["message"].as_str().unwrap().contains(why), "{refused:?}");
+    }
     let said = real.home.says(&[&RUN[..], &settings, &["7s"]].concat());
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert!(said.error.contains("for all 50 repeats; 7s is enough for about"), "{said:?}");
     assert!(said.error.contains("whole repeats, to keep the time"), "{said:?}");
     let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
     record.verify().unwrap();

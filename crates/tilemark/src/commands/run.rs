@@ -12,22 +12,18 @@ use tilemark_run::{
     judge::{self, Tolerance},
     lock::WhenBusy,
     measure::{self, Measured, RunRequest, record_failed},
-    plan_words::{Backend, Sides, Span, shell_word},
+    plan_words::{Backend, Sides, shell_word},
     prepare::{Asked, demonstration},
     wire::{Failure, FailureCode},
 };
 
 /// `tilemark run`
 pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
-    let within = match arguments.within.as_deref().map(span).transpose() {
-        Ok(within) => within,
-        Err(failure) => return screen::fail(&failure, Form::of(arguments.measuring.json)),
-    };
     let asked = Asked {
         scenario: arguments.scenario.clone(),
         tiles: arguments.tiles.clone(),
         twin: arguments.twin,
-        within,
+        within: arguments.within,
         ..asked(&arguments.resolution)
     };
     finish(measured(asked, &arguments.measuring), &arguments.measuring)
@@ -35,15 +31,11 @@ pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
 
 /// `tilemark capacity`
 pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
-    let within = match arguments.within.as_deref().map(span).transpose() {
-        Ok(within) => within,
-        Err(failure) => return screen::fail(&failure, Form::of(arguments.measuring.json)),
-    };
     let asked = Asked {
         scenario: arguments.scenario.clone(),
         search: true,
         twin: arguments.twin,
-        within,
+        within: arguments.within,
         ..asked(&arguments.resolution)
     };
     finish(measured(asked, &arguments.measuring), &arguments.measuring)
@@ -52,11 +44,6 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of
 /// emulated guests to show that they live and serve.
 pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
-    let form = Form::of(arguments.measuring.json);
-    let within = match span(&arguments.within) {
-        Ok(within) => within,
-        Err(failure) => return screen::fail(&failure, form),
-    };
     let shown = demonstration();
     if let Some(why) = &shown.why_not_kvm {
         eprintln!("No capacity answer for guests on this host: {why}");
@@ -71,7 +58,7 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
         demonstrate: shown.demonstrate,
         kvm: Some(shown.kvm),
         search: true,
-        within: Some(within),
+        within: Some(arguments.within),
         seed: arguments.seed,
         ..Asked::default()
     };
@@ -90,14 +77,10 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         Ok(tolerance) => tolerance,
         Err(failure) => return no_verdict(&failure, form),
     };
-    let within = match arguments.within.as_deref().map(span).transpose() {
-        Ok(within) => within,
-        Err(failure) => return no_verdict(&failure, form),
-    };
     let asked = Asked {
         scenario: arguments.scenario.clone(),
         tiles: arguments.tiles.clone(),
-        within,
+        within: arguments.within,
         sides: Some(Sides { a: settings(&arguments.a), b: settings(&arguments.b) }),
         ..asked(&arguments.resolution)
     };
@@ -127,10 +110,6 @@ fn asked(resolution: &Resolution) -> Asked {
         seed: resolution.seed,
         ..Asked::default()
     }
-}
-
-fn span(text: &str) -> Result<Span, Failure> {
-    text.parse().map_err(|error| Failure::new(FailureCode::BadInput, &error, "write it like `10m`"))
 }
 
 fn measured(asked: Asked, measuring: &Measuring) -> Result<Measured, Failure> {
