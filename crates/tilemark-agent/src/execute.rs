@@ -3,7 +3,7 @@
 use crate::error::{AgentError, step};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
-    io::Read,
+    io::{self, Read},
     os::{fd::AsFd, unix::process::CommandExt, unix::process::ExitStatusExt},
     process::{Command, Stdio},
     thread,
@@ -15,14 +15,17 @@ use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
 pub(crate) fn execute(order: &Execute) -> Result<Reply, AgentError> {
     let (program, arguments) =
         order.arguments.split_first().ok_or(AgentError::Refused("no program was named"))?;
-    let mut child = Command::new(program)
+    let child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
-        .spawn()
-        .map_err(step(format!("start {program}")))?;
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => return Ok(not_started(program, &error)),
+    };
     let output = keep_beginning(child.stdout.take().expect("it was piped"), OUTPUT_BYTES_MAX);
     let error = keep_beginning(child.stderr.take().expect("it was piped"), ERROR_BYTES_MAX);
     let pidfd = descriptor_of(child.id()).map_err(step(format!("watch {program}")))?;
@@ -42,12 +45,19 @@ pub(crate) fn execute(order: &Execute) -> Result<Reply, AgentError> {
     Ok(Reply::Executed { code, output, error })
 }
 
+/// What a shell answers for a program that it cannot start (POSIX, "Exit Status for Commands"): the guest is well.
+fn not_started(program: &str, error: &io::Error) -> Reply {
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    let error = format!("{program} does not start in this guest: {error}\n").into_bytes();
+    Reply::Executed { code, output: Vec::new(), error }
+}
+
 /// Reads to the end, keeps the beginning: a program that talks without end is not stopped by a full pipe.
 fn keep_beginning(mut pipe: impl Read + Send + 'static, limit: usize) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut kept = Vec::new();
         let _ = pipe.by_ref().take(limit as u64).read_to_end(&mut kept);
-        let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        let _ = io::copy(&mut pipe, &mut io::sink());
         kept
     })
 }
@@ -66,6 +76,16 @@ mod tests {
     fn output_error_and_code_come_back() {
         let reply = run("echo out; echo err >&2; exit 3", Span::from_seconds(20));
         assert_eq!(reply, Reply::Executed { code: 3, output: b"out\n".into(), error: b"err\n".into() });
+    }
+
+    #[test]
+    fn a_program_that_does_not_start_is_told_as_by_a_shell() {
+        for (program, expected) in [("/nowhere/program", 127), ("/etc/hostname", 126)] {
+            let order = Execute { arguments: vec![program.to_owned()], within: Span::from_seconds(20) };
+            let Ok(Reply::Executed { code, error, .. }) = execute(&order) else { panic!("another reply") };
+            assert_eq!(code, expected);
+            assert!(String::from_utf8(error).unwrap().starts_with(&format!("{program} does not start")));
+        }
     }
 
     #[test]

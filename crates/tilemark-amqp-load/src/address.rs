@@ -1,5 +1,6 @@
 //! Where a broker is and who we are there.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -37,8 +38,7 @@ impl BrokerAddress {
     /// Reads an address; a user who has no password in it has the one that was given `apart`. That one is taken as it
     /// is: only addresses have percent encoding.
     pub fn read(text: &str, apart: Option<&str>) -> Result<Self, LoadError> {
-        // Whatever stands before the last @ may hold a password: errors show what is behind it.
-        let shown = || text.rsplit('@').next().unwrap_or_default().to_owned();
+        let shown = || without_password(text).into_owned();
         let wrong = |reason| LoadError::Address { text: shown(), reason };
         let decoded =
             |part| decode(part).ok_or_else(|| wrong("a % is not followed by two hexadecimal digits"));
@@ -61,6 +61,17 @@ impl BrokerAddress {
             virtual_host: if path.is_empty() { "/".into() } else { decoded(path)? },
         })
     }
+}
+
+/// What errors show of an address. Whatever stands before the last @ may hold a password, and where there is none so may
+/// what stands in a port's place.
+fn without_password(text: &str) -> Cow<'_, str> {
+    let place = text.rsplit('@').next().unwrap_or_default();
+    let Some((before, port)) = place.rsplit_once(':').filter(|_| !place.ends_with(']')) else {
+        return place.into();
+    };
+    let is_number = port.split('/').next().is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    if is_number { place.into() } else { format!("{before}:…").into() }
 }
 
 /// Looks a host up; without a port it is that of AMQP. The error says what is wrong with it.
@@ -140,11 +151,17 @@ mod tests {
     fn neither_an_address_nor_its_error_shows_the_password() {
         let address: BrokerAddress = "amqp://me:secret@127.0.0.1".parse().unwrap();
         assert!(!format!("{address} {address:?}").contains("secret"));
-        for wrong in
-            ["http://me:secret@127.0.0.1", "amqp://me:secret@127.0.0.1:99999", "amqp://me:secret%4@[::1]"]
-        {
+        for wrong in [
+            "http://me:secret@127.0.0.1",
+            "amqp://me:secret@127.0.0.1:99999",
+            "amqp://me:secret%4@[::1]",
+            "amqp://me:secret",
+            "amqp://me:7secret/x",
+        ] {
             let error = wrong.parse::<BrokerAddress>().unwrap_err();
             assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
         }
+        let error = "amqp://[::1]:99999/x".parse::<BrokerAddress>().unwrap_err();
+        assert!(error.to_string().contains("[::1]:99999/x"), "{error}");
     }
 }

@@ -149,5 +149,11 @@ fn a_host_that_is_itself_emulated_is_told_from_one_that_is_virtual() {
         ..facts(&Server::new())
     };
     assert_eq!(keys(&diagnose(&guest_of("TCGTCGTCGTCG"))), ["emulated-host"]);
-    assert_eq!(keys(&diagnose(&guest_of("KVMKVMKVM"))), ["virtual-host"]);
+    let under = diagnose(&guest_of("KVMKVMKVM"));
+    assert_eq!(
+        (keys(&under), under[0].what.as_str()),
+        (vec!["virtual-host"], "this host is itself a guest of KVM")
+    );
+    let page = render_text(&guest_of("KVMKVMKVM"), &under, Style::Plain);
+    assert!(page.contains("runs on            a hypervisor: KVM\n"), "{page}");
 }

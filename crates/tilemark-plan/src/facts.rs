@@ -96,6 +96,19 @@ pub enum Hardware {
 /// The signature of QEMU's translator in the hypervisor leaf (`TCG_SIGNATURE`, target/i386/cpu.c in QEMU).
 const TRANSLATOR_SIGNATURE: &str = "TCGTCGTCGTCG";
 
+/// The name that people have for a hypervisor, by the signature in its leaf; the signature where it is not known here.
+pub fn hypervisor_name(signature: &str) -> &str {
+    match signature {
+        "KVMKVMKVM" => "KVM",
+        TRANSLATOR_SIGNATURE => "QEMU's translator",
+        "VMwareVMware" => "VMware",
+        "XenVMMXenVMM" => "Xen",
+        // Its blank is no graphic character, and is left out.
+        "MicrosoftHv" => "Hyper-V",
+        other => other,
+    }
+}
+
 impl HostFacts {
     /// Whether this host is hardware.
     pub fn hardware(&self) -> Hardware {

@@ -1,7 +1,7 @@
 //! One function per thing that can be short. Limits that can move a verdict carry their source.
 
 use tilemark_plan::facts::{
-    AcceleratorVerdict, AskedBy, Fact, Hardware, HostFacts, Tool, Turbo, Virtualisation,
+    AcceleratorVerdict, AskedBy, Fact, Hardware, HostFacts, Tool, Turbo, Virtualisation, hypervisor_name,
 };
 
 use super::finding::{Backend, Finding, Severity};
@@ -423,7 +423,7 @@ fn frequency(facts: &HostFacts) -> Vec<Finding> {
 
 fn itself_a_guest(facts: &HostFacts) -> Option<Finding> {
     let Fact::Value(Virtualisation::Guest { hypervisor }) = &facts.virtualisation else { return None };
-    let under = hypervisor.value().map_or_else(String::new, |name| format!(" of {name}"));
+    let under = hypervisor.value().map_or_else(String::new, |is| format!(" of {}", hypervisor_name(is)));
     Some(match facts.hardware() {
         Hardware::Emulated => finding(
             "emulated-host",

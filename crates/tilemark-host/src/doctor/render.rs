@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use tilemark_plan::facts::{AcceleratorVerdict, Fact, HostFacts, ProbeFigures, Virtualisation};
+use tilemark_plan::facts::{
+    AcceleratorVerdict, Fact, HostFacts, ProbeFigures, Virtualisation, hypervisor_name,
+};
 
 use super::finding::{Finding, Severity, backend_states};
 
@@ -16,7 +18,8 @@ pub enum Style {
 }
 
 const WIDTH: usize = 80;
-const LABEL: usize = 14;
+/// As wide as `qemu-system-x86_64`.
+const LABEL: usize = 18;
 
 #[derive(Clone, Copy)]
 enum Paint {
@@ -99,11 +102,9 @@ impl Page {
     /// A label and text, which is folded beside it.
     fn row(&mut self, label: &str, text: &str) {
         let indent = LABEL + 3;
-        let pad = if label.chars().count() > LABEL { label.chars().count() } else { LABEL };
-        let first = format!("  {label:<pad$} ");
+        let first = format!("  {label:<LABEL$} ");
         let mut lines = fold(text, WIDTH - indent).into_iter();
         let head = lines.next().unwrap_or_default();
-        // A label that is longer than its column pushes the first line; that line then stands alone.
         self.text.push_str(&first);
         self.text.push_str(&head);
         self.text.push('\n');
@@ -195,7 +196,8 @@ fn host(page: &mut Page, facts: &HostFacts) {
         &match &facts.virtualisation {
             Fact::Value(Virtualisation::None) => "bare metal".into(),
             Fact::Value(Virtualisation::Guest { hypervisor }) => {
-                format!("a hypervisor: {}", said(hypervisor))
+                let name = hypervisor.value().map_or("unknown", |signature| hypervisor_name(signature));
+                format!("a hypervisor: {name}")
             }
             Fact::Missing(_) => "unknown".into(),
         },
@@ -234,21 +236,21 @@ fn accelerator(page: &mut Page, facts: &HostFacts) {
 
 fn probe(page: &mut Page, figures: &ProbeFigures) {
     let heads =
-        page.style.paint(Paint::Faint, &format!("{:<30}{:>12}{:>12}{:>9}", "", "host", "guest", "ratio"));
+        page.style.paint(Paint::Faint, &format!("{:<26}{:>12}{:>12}{:>9}", "", "host", "guest", "ratio"));
     page.row_as_is("", &heads);
     let mut compare = |what: &str, host: f64, guest: &Fact<f64>| {
         let (guest, ratio) = match guest {
             Fact::Value(ns) => (duration(*ns), format!("{:.1}", ns / host)),
             Fact::Missing(_) => ("stopped".into(), String::new()),
         };
-        page.row_as_is("", format!("{what:<30}{:>12}{guest:>12}{ratio:>9}", duration(host)).trim_end());
+        page.row_as_is("", format!("{what:<26}{:>12}{guest:>12}{ratio:>9}", duration(host)).trim_end());
     };
     compare("eight plain instructions", figures.plain_host_ns, &figures.plain_guest_ns);
     compare("a page-table change", figures.tables_host_ns, &figures.tables_guest_ns);
     compare("a cmpxchg16b", figures.exchange_host_ns, &figures.exchange_guest_ns);
     let alone = |what: &str, ns: &Fact<f64>| {
         let text = ns.value().map_or_else(|| "stopped".into(), |ns| duration(*ns));
-        format!("{what:<30}{:>12}{text:>12}", "")
+        format!("{what:<26}{:>12}{text:>12}", "")
     };
     page.row_as_is("", &alone("first touch of a page", &figures.touch_guest_ns));
     page.row_as_is("", &alone(&format!("an exit, median of {}", figures.exits), &figures.exit_ns_p50));
