@@ -69,6 +69,15 @@ pub fn time_of(point: &Point) -> Duration {
 }
 
 fn time_with(point: &Point, guests: f64) -> Duration {
+    point.measure.warmup.get() + point.measure.length.get() + time_of_starts(point, guests)
+}
+
+/// Time until the guests of a point are ready, with the templates that they are cloned from.
+pub fn time_to_ready(point: &Point) -> Duration {
+    time_of_templates(std::slice::from_ref(point)) + time_of_starts(point, point.guests.len() as f64)
+}
+
+fn time_of_starts(point: &Point, guests: f64) -> Duration {
     let (fixed, each) = match (point.backend, point.measure.start) {
         (Backend::Native, _) => (0.6, 0.015),
         (Backend::Kvm, Start::Clone) => (0.8, 0.15),
@@ -76,9 +85,8 @@ fn time_with(point: &Point, guests: f64) -> Duration {
         (Backend::Emulated, Start::Clone) => (1.0, 0.25),
         (Backend::Emulated, Start::Boot) => (4.0, 4.0),
     };
-    let measured = point.measure.warmup.get() + point.measure.length.get();
     let each = each + database_start(point) + foreign_broker_start(point);
-    measured + Duration::from_secs_f64(fixed + each * guests)
+    Duration::from_secs_f64(fixed + each * guests)
 }
 
 /// Seconds in which a broker that others wrote starts with its runtime; a clone's runs already.

@@ -324,6 +324,26 @@ fn a_thousand_idle_clones_fit_a_host_of_24_gib_and_not_one_of_16() {
     assert!(planned(16).unwrap_err().to_string().contains("need 19.5 GiB"));
 }
 
+#[test]
+fn time_until_guests_are_ready_grows_with_them_and_holds_the_template_of_clones() {
+    let seconds = |tiles: u32, start: &str| {
+        let settings = settings(&[("measure.start", start)]);
+        let backends = vec![Backend::Emulated];
+        let request = Request { backends, settings, tiles: Some(vec![tiles]), ..asked() };
+        let planned = plan(TILE, &request).unwrap();
+        let point = &planned.points[0];
+        let ready = expect::time_to_ready(point);
+        let templates =
+            ready + point.measure.warmup.get() + point.measure.length.get() - expect::time_of(point);
+        (ready.as_secs_f64(), templates.as_secs_f64())
+    };
+    let ((few, of_few), (many, of_many)) = (seconds(1, "clone"), seconds(9, "clone"));
+    assert!(many > few + 3.0 && of_few > 1.0, "{few} {many} {of_few}");
+    assert!((of_few - of_many).abs() < 0.01, "templates are made once: {of_few} {of_many}");
+    let (_, of_booted) = seconds(1, "boot");
+    assert!(of_booted.abs() < 0.01, "{of_booted}");
+}
+
 proptest! {
     #[test]
     fn no_plan_exceeds_the_memory_that_the_host_has(tiles in 1_u32..300, gib in 2_u64..64) {

@@ -27,7 +27,7 @@ use std::{
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
-use tilemark_plan::plan::Point;
+use tilemark_plan::{expect, plan::Point};
 use tilemark_record::summary::SecondsToReady;
 use tilemark_units::{Span, counted};
 
@@ -132,11 +132,25 @@ fn stand(
     wishes: &Wishes,
 ) -> Result<Standing, Failure> {
     let Answering { id, point, backend, teller, .. } = answering;
-    let doing = format!("starting {}", counted(point.guests.len() as u64, "guest"));
-    teller.progress(Progress { doing, seconds_done: 0.0, seconds_expected: 10.0 });
+    let (all, began) = (point.guests.len(), Instant::now());
+    let doing = format!("starting {}", counted(all as u64, "guest"));
+    let afterwards = if job.read_memory { IDLE } else { Duration::ZERO };
+    let seconds_expected = (expect::time_to_ready(point) + afterwards).as_secs_f64();
+    teller.progress(Progress { doing: doing.clone(), seconds_done: 0.0, seconds_expected });
     let modes = started.templates(point)?;
     let template_stood = Instant::now();
-    let mut guests = started.start(point, &modes)?;
+    let begun = |count: usize| {
+        // Those to come take as long as those that are there.
+        let left = template_stood.elapsed().mul_f64((all - count) as f64 / count as f64) + afterwards;
+        let seconds_done = began.elapsed().as_secs_f64();
+        let seconds_expected = seconds_done + left.as_secs_f64();
+        teller.progress(Progress {
+            doing: format!("{doing}, {count} begun"),
+            seconds_done,
+            seconds_expected,
+        });
+    };
+    let mut guests = started.start(point, &modes, &begun)?;
     let mut ready = describe_all(id, point, *backend, &mut guests, template_stood)?;
     ready.template_seconds = modes.seconds();
     if job.read_memory {
@@ -164,7 +178,7 @@ fn read_memory(
     teller.progress(Progress {
         doing: "waiting ten idle seconds".to_owned(),
         seconds_done: 0.0,
-        seconds_expected: 10.0,
+        seconds_expected: IDLE.as_secs_f64(),
     });
     let until = Instant::now() + IDLE;
     while Instant::now() < until && wishes.now() == Wish::GoOn {

@@ -447,7 +447,7 @@ impl<W: World> Pipeline<'_, W> {
         self.on_templates += modes.took;
         let began = Instant::now();
         let free_before = world.memory_available();
-        let mut guests = started.start(point, &modes)?;
+        let mut guests = started.start(point, &modes, &|_| ())?;
         let ready_s = began.elapsed().as_secs_f64();
         let since = |guest: &ReadyGuest| guest.ready_at.saturating_duration_since(began).as_secs_f64();
         let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
@@ -643,8 +643,13 @@ impl<'a> Started<'a> {
         Ok(Modes { templates, took: began.elapsed() })
     }
 
-    /// Starts all guests of a point and waits until they are ready.
-    pub(crate) fn start(&mut self, point: &Point, modes: &Modes) -> Result<Vec<ReadyGuest>, Failure> {
+    /// Starts all guests of a point and waits until they are ready. `begun` hears how many exist by now.
+    pub(crate) fn start(
+        &mut self,
+        point: &Point,
+        modes: &Modes,
+        begun: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<ReadyGuest>, Failure> {
         let services: Vec<_> = point.guests.iter().map(|guest| services::service(point, guest)).collect();
         let wanted: Vec<Wanted<'_>> = point
             .guests
@@ -653,7 +658,11 @@ impl<'a> Started<'a> {
             .map(|(plan, service)| Wanted { plan, mode: modes.of(point, plan), service })
             .collect();
         let started = Mutex::new(&mut self.ids);
-        let hear = |id| started.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        let hear = |id| {
+            let mut started = started.lock().unwrap_or_else(PoisonError::into_inner);
+            started.push(id);
+            begun(started.len());
+        };
         start_all_ready(self.backend, &wanted, services::ready_within(point), &hear).map_err(guest_failed)
     }
 
