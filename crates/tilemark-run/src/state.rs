@@ -126,7 +126,8 @@ impl StateFolder {
         let keeper = Keeper::of(std::process::id());
         let aside = Self::at(&self.aside(keeper));
         fs::create_dir(&aside.path).map_err(|error| named(&self.path, &error))?;
-        let group = format!("tilemark.{}", wanted.id);
+        // The tree of groups is the host's, and an id is one of this home's only.
+        let group = format!("tilemark.{}", self.name_with(keeper));
         let tree = mount_point().ok();
         let cgroup = tree.as_ref().map(|tree| tree.join(&group));
         let under_way = UnderWay { cgroup, keeper, ..wanted };
@@ -171,9 +172,14 @@ impl StateFolder {
 
     /// Where a keeper makes it: `.ID.PID.START`.
     fn aside(&self, keeper: Option<Keeper>) -> PathBuf {
+        self.path.with_file_name(format!(".{}", self.name_with(keeper)))
+    }
+
+    /// A name that nobody else on this host has: `ID.PID.START`, of its keeper.
+    fn name_with(&self, keeper: Option<Keeper>) -> String {
         let id = self.path.file_name().unwrap_or_default().to_string_lossy();
         let keeper = keeper.unwrap_or(Keeper { pid: std::process::id(), start_ticks: 0 });
-        self.path.with_file_name(format!(".{id}.{}.{}", keeper.pid, keeper.start_ticks))
+        format!("{id}.{}.{}", keeper.pid, keeper.start_ticks)
     }
 
     /// Folders that a keeper began to make and did not finish before it died.

@@ -7,7 +7,7 @@
 mod common;
 
 use common::{
-    hears_ctrl_c,
+    Home, hears_ctrl_c,
     real::{Process, Real, keeper_of, kills, moments},
 };
 use hdrhistogram::{
@@ -222,7 +222,8 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     });
     let processes = Process::descendants(running.child.id() as i32);
     // Processors of the load, with how long they might take to wake before: none where the host does not tell.
-    let written = fs::read(under_way.folder.join("under-way.json")).unwrap();
+    let written = fs::read(under_way.folder.join("under-way.json"))
+        .unwrap_or_else(|error| panic!("{error}; the run had ended: {:?}", running.said()));
     let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
     let awake = written["awake"].as_object().unwrap().clone();
     assert!(awake.keys().all(|processor| wake_limit(processor) == "n/a"), "{awake:?}");
@@ -305,19 +306,19 @@ fn soon<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Guests stay, so a test that fails must end them.
-struct Down<'a>(&'a Real);
+struct Down<'a>(&'a Home);
 
 impl Drop for Down<'_> {
     fn drop(&mut self) {
         // Where all went well there are none.
-        let _ = self.0.home.command(&["guests", "down"]).output();
+        let _ = self.0.command(&["guests", "down"]).output();
     }
 }
 
 #[test]
 fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     let Some(real) = Real::new() else { return };
-    let _down = Down(&real);
+    let _down = Down(&real.home);
     let mut up = real.start(&["guests", "up", "2", "--on", "native", "--offline", "--json"]);
     let under_way = up.until("a keeper", keeper_of);
     let list = || real.home.says(&["guests", "list", "--json"]).json()["guests"].clone();
@@ -377,9 +378,28 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
 }
 
 #[test]
+fn guests_of_two_homes_that_bear_the_same_name_end_apart() {
+    let Some(real) = Real::new() else { return };
+    let other = Home::new();
+    std::os::unix::fs::symlink(real.home.path().join("cache"), other.path().join("cache")).unwrap();
+    let _down = (Down(&real.home), Down(&other));
+    let up = ["guests", "up", "1", "--on", "native", "--offline", "--no-memory", "--json"];
+    for home in [&real.home, &other] {
+        assert_eq!(home.says(&up).json()["id"], "guests-1");
+    }
+    let (under_way, processes) = (keeper_of(&real).unwrap(), kept(&real));
+    assert_eq!(real.home.says(&["guests", "down"]).code, Some(0));
+    let lives = other.says(&["guests", "exec", "tile-001-idle", "true"]);
+    assert_eq!(lives.code, Some(0), "{lives:?}");
+    assert_eq!(other.says(&["guests", "down"]).code, Some(0));
+    // The other's image was the same file, on a loop device of its own.
+    real.all_gone(&processes, under_way.cgroup.as_slice());
+}
+
+#[test]
 fn guests_that_are_being_started_can_be_ended_by_another_command() {
     let Some(real) = Real::new() else { return };
-    let _down = Down(&real);
+    let _down = Down(&real.home);
     let mut up = real.start(&["guests", "up", "1", "--on", "native", "--offline", "--json"]);
     let under_way = up.until("a keeper", keeper_of);
     let down = real.home.says(&["guests", "down", "guests-1", "--json"]);
@@ -448,9 +468,9 @@ fn a_run_keeps_its_time_by_leaving_out_whole_repeats() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.json()["error"]["message"].as_str().unwrap().contains(why), "{refused:?}");
     }
-    let said = real.home.says(&[&RUN[..], &settings, &["7s"]].concat());
+    let said = real.home.says(&[&RUN[..], &settings, &["15s"]].concat());
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    assert!(said.error.contains("for all 50 repeats; 7s is enough for about"), "{said:?}");
+    assert!(said.error.contains("for all 50 repeats (15s is enough for about"), "{said:?}");
     assert!(said.error.contains("whole repeats, to keep the time"), "{said:?}");
     let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
     record.verify().unwrap();

@@ -49,7 +49,9 @@ impl Real {
     /// What is under way, once it has a state folder with a keeper.
     pub fn under_way(&self) -> Option<UnderWay> {
         let entries = fs::read_dir(self.home.path().join("state")).ok()?;
-        let mut folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+        // One whose name begins with a dot is still being made, and about to have another name.
+        let made = entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let mut folders = made.map(|entry| entry.path()).filter(|path| path.is_dir());
         let folder = folders.next()?;
         let document: Value = serde_json::from_slice(&fs::read(folder.join("under-way.json")).ok()?).ok()?;
         Some(UnderWay {
