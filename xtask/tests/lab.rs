@@ -107,30 +107,35 @@ impl Lab {
     }
 }
 
-/// What a lab's output tells when QEMU's translator, and not what is tested, has stopped one of its guests: under the
-/// translator's own virtualization a processor now and then stands still for good before the guest's kernel has said a
-/// word. A guest that runs and fails has words on its console, and one that the product starts wrongly fails again.
+/// What a lab tells of a guest that never answered and whose kernel, which is `quiet`, had nothing to complain of. Under the
+/// translator's own virtualization a processor now and then stands still for good. A fault of ours that comes and goes would
+/// look the same: that another lab was tried is told, and is to be read.
 const A_GUEST_STOOD_STILL: [&str; 2] = ["did not answer within", "console.log is empty"];
 
 /// Runs a lab to its end. QEMU's processors under its translator now and then stand still for good when guests run in
-/// them: the whole server answers nothing more, or one guest never begins. Another lab is tried then, once, loudly.
+/// them: the whole server answers nothing more, or one guest does not. Another lab is tried then, once, loudly.
 fn ended(lab: impl Fn() -> Command) -> Output {
     let output = match ended_once(lab()) {
         Ok(output) if !has_guest_that_stood_still(&output) => return output,
         Ok(output) | Err(output) => output,
     };
-    let told = [text(&output.stdout), text(&output.stderr)].concat();
+    let told = all_said(&output);
     let _ = writeln!(
         std::io::stderr(),
         "a lab or a guest in it stood still; another is tried; it had said: {told}"
     );
-    ended_once(lab())
-        .unwrap_or_else(|_| panic!("a lab stood still for {STANDS_STILL_AFTER:?}, the second time"))
+    ended_once(lab()).unwrap_or_else(|output| {
+        panic!("a second lab stood still for {STANDS_STILL_AFTER:?}; it had said: {}", all_said(&output))
+    })
+}
+
+fn all_said(output: &Output) -> String {
+    [text(&output.stdout), text(&output.stderr)].concat()
 }
 
 fn has_guest_that_stood_still(output: &Output) -> bool {
-    let told = [text(&output.stdout), text(&output.stderr)].concat();
-    !output.status.success() && A_GUEST_STOOD_STILL.iter().all(|words| told.contains(words))
+    let said = all_said(output);
+    !output.status.success() && A_GUEST_STOOD_STILL.iter().all(|words| said.contains(words))
 }
 
 /// What a lab said and ended with; as an error where it stood still and was killed.

@@ -153,7 +153,7 @@ pub enum Reply {
     Description(Description),
     /// A program ended.
     Executed {
-        /// Its exit code, or 128 and the signal that ended it.
+        /// Its exit code, or 128 and the signal that ended it; 127 where it is not there, 126 where it cannot be run.
         code: i32,
         /// The beginning of its standard output, at most [`OUTPUT_BYTES_MAX`].
         output: Vec<u8>,

@@ -1,6 +1,7 @@
 //! Running a program for `guests exec`.
 
 use crate::error::{AgentError, step};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     io::{self, Read},
@@ -24,7 +25,7 @@ pub(crate) fn execute(order: &Execute) -> Result<Reply, AgentError> {
         .spawn();
     let mut child = match child {
         Ok(child) => child,
-        Err(error) => return Ok(not_started(program, &error)),
+        Err(error) => return not_started(program, error),
     };
     let output = keep_beginning(child.stdout.take().expect("it was piped"), OUTPUT_BYTES_MAX);
     let error = keep_beginning(child.stderr.take().expect("it was piped"), ERROR_BYTES_MAX);
@@ -45,11 +46,16 @@ pub(crate) fn execute(order: &Execute) -> Result<Reply, AgentError> {
     Ok(Reply::Executed { code, output, error })
 }
 
-/// What a shell answers for a program that it cannot start (POSIX, "Exit Status for Commands"): the guest is well.
-fn not_started(program: &str, error: &io::Error) -> Reply {
-    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+/// What a shell answers for a program that is not there or cannot be run (POSIX, "Exit Status for Commands"). Any other
+/// reason is the guest's.
+fn not_started(program: &str, error: io::Error) -> Result<Reply, AgentError> {
+    let code = match Errno::from_io_error(&error) {
+        Some(Errno::NOENT | Errno::NOTDIR) => 127,
+        Some(Errno::ACCESS | Errno::PERM | Errno::NOEXEC | Errno::TOOBIG) => 126,
+        _ => return Err(step(format!("start {program}"))(error)),
+    };
     let error = format!("{program} does not start in this guest: {error}\n").into_bytes();
-    Reply::Executed { code, output: Vec::new(), error }
+    Ok(Reply::Executed { code, output: Vec::new(), error })
 }
 
 /// Reads to the end, keeps the beginning: a program that talks without end is not stopped by a full pipe.
@@ -80,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_start_is_told_as_by_a_shell() {
-        for (program, expected) in [("/nowhere/program", 127), ("/etc/hostname", 126)] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (program, expected) in [("/nowhere/program", 127), (file.path().to_str().unwrap(), 126)] {
             let order = Execute { arguments: vec![program.to_owned()], within: Span::from_seconds(20) };
             let Ok(Reply::Executed { code, error, .. }) = execute(&order) else { panic!("another reply") };
             assert_eq!(code, expected);

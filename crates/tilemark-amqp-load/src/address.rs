@@ -1,6 +1,5 @@
 //! Where a broker is and who we are there.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -38,7 +37,7 @@ impl BrokerAddress {
     /// Reads an address; a user who has no password in it has the one that was given `apart`. That one is taken as it
     /// is: only addresses have percent encoding.
     pub fn read(text: &str, apart: Option<&str>) -> Result<Self, LoadError> {
-        let shown = || without_password(text).into_owned();
+        let shown = || without_password(text);
         let wrong = |reason| LoadError::Address { text: shown(), reason };
         let decoded =
             |part| decode(part).ok_or_else(|| wrong("a % is not followed by two hexadecimal digits"));
@@ -64,14 +63,21 @@ impl BrokerAddress {
 }
 
 /// What errors show of an address. Whatever stands before the last @ may hold a password, and where there is none so may
-/// what stands in a port's place.
-fn without_password(text: &str) -> Cow<'_, str> {
-    let place = text.rsplit('@').next().unwrap_or_default();
-    let Some((before, port)) = place.rsplit_once(':').filter(|_| !place.ends_with(']')) else {
-        return place.into();
-    };
-    let is_number = port.split('/').next().is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
-    if is_number { place.into() } else { format!("{before}:…").into() }
+/// all that follows the first colon and is no port.
+fn without_password(text: &str) -> String {
+    if let Some((_, place)) = text.rsplit_once('@') {
+        return place.to_owned();
+    }
+    let (scheme, rest) =
+        text.split_once("://").map_or(("", text), |(scheme, rest)| (&text[..scheme.len() + 3], rest));
+    let host_ends = if rest.starts_with('[') { rest.find(']').map_or(0, |end| end + 1) } else { 0 };
+    let Some(colon) = rest[host_ends..].find(':').map(|at| host_ends + at) else { return text.to_owned() };
+    let port = &rest[colon + 1..];
+    if port.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.to_owned()
+    } else {
+        format!("{scheme}{}:…", &rest[..colon])
+    }
 }
 
 /// Looks a host up; without a port it is that of AMQP. The error says what is wrong with it.
@@ -157,11 +163,19 @@ mod tests {
             "amqp://me:secret%4@[::1]",
             "amqp://me:secret",
             "amqp://me:7secret/x",
+            "amqp://me:secret:1",
+            "amqp://me:secret/x:1",
+            "amqp://me:7/secret",
+            "amqp://me:secret]",
         ] {
             let error = wrong.parse::<BrokerAddress>().unwrap_err();
             assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
         }
-        let error = "amqp://[::1]:99999/x".parse::<BrokerAddress>().unwrap_err();
-        assert!(error.to_string().contains("[::1]:99999/x"), "{error}");
+        for shown in
+            ["amqp://[::1]:99999", "amqp://[::1]/%zz", "amqp://127.0.0.1:99999", "http://127.0.0.1/x"]
+        {
+            let error = shown.parse::<BrokerAddress>().unwrap_err();
+            assert!(error.to_string().contains(&format!("'{shown}'")), "{error}");
+        }
     }
 }

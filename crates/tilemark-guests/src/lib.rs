@@ -30,6 +30,6 @@ pub use native::{NativeBackend, NativeSettings};
 pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, port_name};
 pub use qemu::{Accelerator, QemuBackend, QemuSettings, QemuVersion, find_qemu};
 pub use ready::{
-    CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, Wanted, describe, make_ready, start_all_ready,
+    CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, StartEvent, Wanted, describe, make_ready, start_all_ready,
     start_ready, stop_all,
 };

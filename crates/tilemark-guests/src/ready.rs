@@ -256,9 +256,17 @@ pub struct Wanted<'a> {
     pub service: &'a Service,
 }
 
+/// What is heard of each guest while many start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartEvent {
+    /// It exists, ready or not: whoever started it must end it.
+    Exists(GuestId),
+    /// It has become ready.
+    Ready,
+}
+
 /// Starts many guests and makes them ready, some at once: a guest is ready before many others begin, so that their starts
-/// do not all contend for the host. `started` hears of each that exists, ready or not: whoever calls must end it. They
-/// come back in the order of `guests`.
+/// do not all contend for the host. They come back in the order of `guests`.
 ///
 /// # Errors
 /// The first that failed, after which no further guest is begun: each of hundreds may take its whole time to fail.
@@ -266,13 +274,14 @@ pub fn start_all_ready(
     backend: &dyn Backend,
     guests: &[Wanted<'_>],
     within: Duration,
-    started: &(dyn Fn(GuestId) + Sync),
+    hear: &(dyn Fn(StartEvent) + Sync),
 ) -> Result<Vec<ReadyGuest>, GuestError> {
     let has_failed = AtomicBool::new(false);
     let one = |guest: &Wanted<'_>| {
         let id = backend.start(guest.plan, guest.mode)?;
-        started(id);
-        make_ready(backend, Expected { plan: guest.plan, id, service: guest.service }, within)
+        hear(StartEvent::Exists(id));
+        let expected = Expected { plan: guest.plan, id, service: guest.service };
+        make_ready(backend, expected, within).inspect(|_| hear(StartEvent::Ready))
     };
     let unless_failed = |guest: &Wanted<'_>| {
         if has_failed.load(Ordering::Relaxed) {

@@ -3,7 +3,7 @@
 use crate::{
     backend::{Backend, GuestState, Origin, StartMode},
     error::GuestError,
-    ready::{Wanted, describe, start_all_ready, start_ready},
+    ready::{StartEvent, Wanted, describe, start_all_ready, start_ready},
 };
 use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 use tilemark_agent_protocol::{Reply, Request, Service};
@@ -51,10 +51,14 @@ fn no_two_guests_are_the_same(subject: &Subject<'_>, mode: StartMode) {
     let wanted: Vec<_> =
         subject.guests.iter().map(|plan| Wanted { plan, mode, service: &subject.service }).collect();
     let ids = Mutex::new(Vec::new());
-    let started = |id| ids.lock().unwrap().push(id);
+    let hear = |event| {
+        if let StartEvent::Exists(id) = event {
+            ids.lock().unwrap().push(id);
+        }
+    };
     let mut machine_ids = BTreeSet::new();
     let mut random = BTreeSet::new();
-    let all = start_all_ready(subject.backend, &wanted, subject.within, &started);
+    let all = start_all_ready(subject.backend, &wanted, subject.within, &hear);
     for mut ready in all.unwrap_or_else(|error| panic!("{error}")) {
         machine_ids.insert(ready.machine_id.clone());
         let Reply::Random(bytes) = ready.session.ask(&Request::Random(16), subject.within).unwrap() else {

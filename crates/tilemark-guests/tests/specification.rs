@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 use tilemark_guests::{
-    Backend, GuestState, StartMode, Wanted,
+    Backend, GuestState, StartEvent, StartMode, Wanted,
     fake::{FakeBackend, Fault},
     specification::{Subject, keeps_all},
     start_all_ready, start_ready,
@@ -56,7 +56,10 @@ fn where_a_guest_fails_no_further_one_is_begun() {
     let wanted: Vec<_> =
         plans.iter().map(|plan| Wanted { plan, mode: StartMode::Boot, service: &service }).collect();
     let begun = AtomicUsize::new(0);
-    let hear = |_| _ = begun.fetch_add(1, Ordering::Relaxed);
+    let hear = |event| {
+        assert!(matches!(event, StartEvent::Exists(_)), "none of them is ready: {event:?}");
+        begun.fetch_add(1, Ordering::Relaxed);
+    };
     let error = start_all_ready(&backend, &wanted, LIMIT, &hear).unwrap_err();
     assert!(error.to_string().contains("did not answer within 120 s"), "{error}");
     // Each thread that starts guests ends with its own failure.

@@ -196,7 +196,7 @@ fn misunderstood() -> Failure {
 /// What a program in a guest did.
 #[derive(Debug, Clone)]
 pub struct Executed {
-    /// Its exit code.
+    /// Its exit code, or 128 and the signal that ended it; 127 where it is not there, 126 where it cannot be run.
     pub code: i32,
     /// The beginning of its standard output, at most [`OUTPUT_BYTES_MAX`].
     pub output: Vec<u8>,

@@ -20,6 +20,7 @@ use std::{
     path::PathBuf,
     sync::{
         Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
         mpsc::{self, Sender},
     },
     thread::{self, Scope},
@@ -139,18 +140,19 @@ fn stand(
     teller.progress(Progress { doing: doing.clone(), seconds_done: 0.0, seconds_expected });
     let modes = started.templates(point)?;
     let template_stood = Instant::now();
-    let begun = |count: usize| {
-        // Those to come take as long as those that are there.
-        let left = template_stood.elapsed().mul_f64((all - count) as f64 / count as f64) + afterwards;
+    let are_ready = AtomicUsize::new(0);
+    let one_more_is_ready = || {
+        let count = are_ready.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(left) = left_of_starts(template_stood.elapsed(), count, all) else { return };
         let seconds_done = began.elapsed().as_secs_f64();
-        let seconds_expected = seconds_done + left.as_secs_f64();
+        let seconds_expected = seconds_done + (left + afterwards).as_secs_f64();
         teller.progress(Progress {
-            doing: format!("{doing}, {count} begun"),
+            doing: format!("{doing}, {count} ready"),
             seconds_done,
             seconds_expected,
         });
     };
-    let mut guests = started.start(point, &modes, &begun)?;
+    let mut guests = started.start(point, &modes, &one_more_is_ready)?;
     let mut ready = describe_all(id, point, *backend, &mut guests, template_stood)?;
     ready.template_seconds = modes.seconds();
     if job.read_memory {
@@ -158,6 +160,14 @@ fn stand(
     }
     let one = |guest: Ready| OneGuest { id: guest.id, session: Mutex::new(guest.session) };
     Ok(Standing { ready, guests: guests.into_iter().map(one).collect() })
+}
+
+/// How long the others will take if they become ready as those did that are; nothing while that are too few to tell, since
+/// several start at once.
+fn left_of_starts(elapsed: Duration, are_ready: usize, all: usize) -> Option<Duration> {
+    const TOLD_FROM: f64 = 0.1;
+    let part = are_ready as f64 / all as f64;
+    (part >= TOLD_FROM).then(|| elapsed.mul_f64((1.0 - part) / part))
 }
 
 fn ended_early(by: &str) -> Failure {
@@ -391,4 +401,18 @@ fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsAnswer 
 
 pub(crate) fn no_such_guest(guest: &str) -> Failure {
     Failure::told(FailureCode::BadInput, format!("no guest `{guest}`"), "`tilemark guests list` shows them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_that_of_the_guests_to_come_and_told_when_a_tenth_is_ready() {
+        let left = |are_ready| left_of_starts(Duration::from_secs(30), are_ready, 256);
+        assert_eq!(left(25), None, "several start at once, so that the first few tell nothing");
+        assert_eq!(left(64), Some(Duration::from_secs(90)));
+        assert_eq!(left(256), Some(Duration::ZERO));
+        assert_eq!(left_of_starts(Duration::from_secs(4), 1, 2), Some(Duration::from_secs(4)));
+    }
 }

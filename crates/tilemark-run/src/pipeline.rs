@@ -23,8 +23,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tilemark_guests::{
-    Backend, GuestError, GuestId, Origin, ReadyGuest, StartMode, TemplateId, Wanted, start_all_ready,
-    stop_all,
+    Backend, GuestError, GuestId, Origin, ReadyGuest, StartEvent, StartMode, TemplateId, Wanted,
+    start_all_ready, stop_all,
 };
 use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
@@ -447,7 +447,7 @@ impl<W: World> Pipeline<'_, W> {
         self.on_templates += modes.took;
         let began = Instant::now();
         let free_before = world.memory_available();
-        let mut guests = started.start(point, &modes, &|_| ())?;
+        let mut guests = started.start(point, &modes, &|| ())?;
         let ready_s = began.elapsed().as_secs_f64();
         let since = |guest: &ReadyGuest| guest.ready_at.saturating_duration_since(began).as_secs_f64();
         let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
@@ -643,12 +643,12 @@ impl<'a> Started<'a> {
         Ok(Modes { templates, took: began.elapsed() })
     }
 
-    /// Starts all guests of a point and waits until they are ready. `begun` hears how many exist by now.
+    /// Starts all guests of a point and waits until they are ready. `hear` is told whenever one more is.
     pub(crate) fn start(
         &mut self,
         point: &Point,
         modes: &Modes,
-        begun: &(dyn Fn(usize) + Sync),
+        hear: &(dyn Fn() + Sync),
     ) -> Result<Vec<ReadyGuest>, Failure> {
         let services: Vec<_> = point.guests.iter().map(|guest| services::service(point, guest)).collect();
         let wanted: Vec<Wanted<'_>> = point
@@ -658,10 +658,9 @@ impl<'a> Started<'a> {
             .map(|(plan, service)| Wanted { plan, mode: modes.of(point, plan), service })
             .collect();
         let started = Mutex::new(&mut self.ids);
-        let hear = |id| {
-            let mut started = started.lock().unwrap_or_else(PoisonError::into_inner);
-            started.push(id);
-            begun(started.len());
+        let hear = |what| match what {
+            StartEvent::Exists(id) => started.lock().unwrap_or_else(PoisonError::into_inner).push(id),
+            StartEvent::Ready => hear(),
         };
         start_all_ready(self.backend, &wanted, services::ready_within(point), &hear).map_err(guest_failed)
     }

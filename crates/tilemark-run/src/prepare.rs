@@ -146,14 +146,15 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
 /// A ladder that must end before one whole block of repeats would measure nothing.
 fn enough_for_a_repeat(plan: &Plan) -> Result<(), Failure> {
     let Some(within) = plan.within.filter(|_| plan.search.is_none()) else { return Ok(()) };
-    if expect::blocks_within(plan, within) > 0 {
+    let Some(first) = expect::ends_of_blocks(plan).next().filter(|first| *first > within) else {
         return Ok(());
-    }
+    };
     Err(Failure::told(
         FailureCode::BadInput,
         format!("`--within {within}` ends before one whole repeat of every point"),
         format!(
-            "give it longer (all of it takes about {}), or measure fewer points",
+            "one takes about {}, all of it {}: give it longer, or measure fewer points",
+            first.rounded(),
             plan.expected.time.rounded()
         ),
     ))
@@ -291,7 +292,24 @@ pub fn scenarios() -> Vec<Listed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fakes::{TILE, ladder, plan_of};
+    use std::{fs, time::Duration};
+
+    #[test]
+    fn a_time_in_which_no_repeat_ends_is_refused_and_that_of_one_is_not() {
+        let clones = Request { backends: vec![Backend::Emulated], ..ladder() };
+        let first = expect::ends_of_blocks(&plan_of(TILE, &clones)).next().unwrap();
+        let refused = |within, request: &Request| {
+            let plan = plan_of(TILE, &Request { within: Some(within), ..request.clone() });
+            enough_for_a_repeat(&plan).err()
+        };
+        assert_eq!(refused(first, &clones), None);
+        let shorter = Span::new(first.get() - Duration::from_secs(1));
+        let failure = refused(shorter, &clones).unwrap();
+        assert!(failure.remedy.contains(&format!("one takes about {}", first.rounded())), "{failure:?}");
+        let search = Request { search: true, ..clones };
+        assert_eq!(refused(shorter, &search), None, "a search stops by what its next count takes");
+    }
 
     #[test]
     fn two_sides_get_twelve_pairs_unless_the_scenario_has_more_or_the_user_says_how_many() {

@@ -268,7 +268,7 @@ pub(crate) enum GuestsCommand {
     Up(GuestsUpArguments),
     /// What runs
     List(JsonOnly),
-    /// Run a program in a guest; its standard input is empty
+    /// Run a program in a guest, and end with its exit code; its standard input is empty
     Exec {
         /// The guest's name, as `guests list` shows it
         guest: String,

@@ -423,7 +423,9 @@ fn frequency(facts: &HostFacts) -> Vec<Finding> {
 
 fn itself_a_guest(facts: &HostFacts) -> Option<Finding> {
     let Fact::Value(Virtualisation::Guest { hypervisor }) = &facts.virtualisation else { return None };
-    let under = hypervisor.value().map_or_else(String::new, |is| format!(" of {}", hypervisor_name(is)));
+    let under = hypervisor
+        .value()
+        .map_or_else(String::new, |signature| format!(" of {}", hypervisor_name(signature)));
     Some(match facts.hardware() {
         Hardware::Emulated => finding(
             "emulated-host",
