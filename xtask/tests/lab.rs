@@ -107,57 +107,31 @@ impl Lab {
     }
 }
 
-/// What a lab tells of a guest that never answered and whose kernel, which is `quiet`, had nothing to complain of. Under the
-/// translator's own virtualization a processor now and then stands still for good. A fault of ours that comes and goes would
-/// look the same: that another lab was tried is told, and is to be read.
-const A_GUEST_STOOD_STILL: [&str; 2] = ["did not answer within", "console.log is empty"];
-
-/// Runs a lab to its end. QEMU's processors under its translator now and then stand still for good when guests run in
-/// them: the whole server answers nothing more, or one guest does not. Another lab is tried then, once, loudly.
+/// Runs a lab to its end. QEMU's processors under its translator now and then stand still for good when guests run in them:
+/// the whole server answers nothing more. That lab is killed and another one tried, once, loudly.
 fn ended(lab: impl Fn() -> Command) -> Output {
-    let output = match ended_once(lab()) {
-        Ok(output) if !has_guest_that_stood_still(&output) => return output,
-        Ok(output) | Err(output) => output,
-    };
-    let told = all_said(&output);
-    let _ = writeln!(
-        std::io::stderr(),
-        "a lab or a guest in it stood still; another is tried; it had said: {told}"
-    );
-    ended_once(lab()).unwrap_or_else(|output| {
-        panic!("a second lab stood still for {STANDS_STILL_AFTER:?}; it had said: {}", all_said(&output))
-    })
-}
-
-fn all_said(output: &Output) -> String {
-    [text(&output.stdout), text(&output.stderr)].concat()
-}
-
-fn has_guest_that_stood_still(output: &Output) -> bool {
-    let said = all_said(output);
-    !output.status.success() && A_GUEST_STOOD_STILL.iter().all(|words| said.contains(words))
-}
-
-/// What a lab said and ended with; as an error where it stood still and was killed.
-fn ended_once(mut lab: Command) -> Result<Output, Output> {
-    let mut child = lab.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let process = descriptor_of(child.id()).unwrap();
-    let killer = thread::spawn(move || {
-        let ended = ends_within(process.as_fd(), STANDS_STILL_AFTER).unwrap();
-        if ended == HasEnded::No {
-            pidfd_send_signal(&process, Signal::KILL).unwrap();
+    for _ in 0..2 {
+        let mut child = lab().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let process = descriptor_of(child.id()).unwrap();
+        let killer = thread::spawn(move || {
+            let ended = ends_within(process.as_fd(), STANDS_STILL_AFTER).unwrap();
+            if ended == HasEnded::No {
+                pidfd_send_signal(&process, Signal::KILL).unwrap();
+            }
+            ended
+        });
+        let error = child.stderr.take().unwrap();
+        let error = thread::spawn(move || read_whole(error));
+        let stdout = read_whole(child.stdout.take().unwrap());
+        let (stderr, status) = (error.join().unwrap(), child.wait().unwrap());
+        if killer.join().unwrap() == HasEnded::Yes {
+            return Output { status, stdout, stderr };
         }
-        ended
-    });
-    let error = child.stderr.take().unwrap();
-    let error = thread::spawn(move || read_whole(error));
-    let stdout = read_whole(child.stdout.take().unwrap());
-    let (stderr, status) = (error.join().unwrap(), child.wait().unwrap());
-    let output = Output { status, stdout, stderr };
-    match killer.join().unwrap() {
-        HasEnded::Yes => Ok(output),
-        HasEnded::No => Err(output),
+        let told = [text(&stdout), text(&stderr)].concat();
+        let _ =
+            writeln!(std::io::stderr(), "a lab stood still for {STANDS_STILL_AFTER:?}; it had said: {told}");
     }
+    panic!("two labs stood still, one after the other");
 }
 
 fn read_whole(mut stream: impl Read) -> Vec<u8> {

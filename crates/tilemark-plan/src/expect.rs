@@ -25,8 +25,7 @@ pub fn memory_of(point: &Point) -> Bytes {
 const QEMU_OVERHEAD: Bytes = Bytes::from_mib(32);
 
 /// All memory of a clone that only idles, with its QEMU and its part of the template. Of 256 emulated ones 18.0 MiB each were
-/// measured, of 24 19.6; 500 took 20.5 MiB each from what the host had free. Under KVM, without a translator's buffer, it is
-/// less.
+/// measured, of 24 19.6, and 500 took 18.5 MiB each of the host's memory. Under KVM it was not measured.
 const IDLE_CLONE: Bytes = Bytes::from_mib(24);
 
 /// The translator's buffer of an emulated guest with a database, or with a broker that has a runtime of its own. What those run

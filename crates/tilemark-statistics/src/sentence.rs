@@ -64,8 +64,7 @@ pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
 
 /// `Carries 5.9 million messages/s of 16 B and 295 thousand of 4096 B natively at 1 tile. At 1000/s one of 16 B takes 0.108 ms,
 /// p99 0.479 ms. Curves, no capacity.` The ends of both curves at the smallest step; nothing where anything but messages is
-/// loaded, something else than measure and size varies, or
-/// nothing can be told.
+/// loaded, something else than measure and size varies, or nothing can be told.
 pub fn messages(plan: &Plan, points: &[PointResult], answer: &Answer, verdict: &Verdict) -> Option<String> {
     let mut own: Vec<(&LoadPlan, &MessagingParameters, &PointResult)> = Vec::new();
     for point in points.iter().filter(|point| Some(point.backend) == answer.backend) {
