@@ -13,11 +13,22 @@ use tilemark_plan::{
 /// The version of the format of `result.json`.
 pub const RESULT_SCHEMA: u32 = 1;
 
+/// The rule by which this program judges. 1: a point held where the mean of its repeats' p99s was within the gate. 2: where the
+/// whole interval of the p99 of all its requests is.
+pub const JUDGED_BY: u32 = 2;
+
+const fn first_rule() -> u32 {
+    1
+}
+
 /// All that a run found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// Version of this format.
     pub schema: u32,
+    /// The rule by which it was judged; records without it are of rule 1.
+    #[serde(default = "first_rule")]
+    pub judged_by: u32,
     /// The run's id.
     pub run: String,
     /// The scenario's name.
@@ -75,12 +86,25 @@ pub enum VerdictStatus {
 pub struct Answer {
     /// The backend that it is about. Never `emulated`.
     pub backend: Option<Backend>,
-    /// Largest step that held with all below it held.
+    /// Largest measured count that holds: its whole interval lies within the gate, and so do all below it.
     pub holds: Option<u32>,
-    /// Smallest step that broke.
+    /// Counts of which it cannot be said whether they hold: above `holds`, below `breaks`.
+    #[serde(default)]
+    pub undecided: Option<Counts>,
+    /// Smallest measured count that breaks: its whole interval lies beyond the gate, or a guest or service failed.
     pub breaks: Option<Break>,
+    /// Probability that the largest count that holds is one of `holds` to the one below `breaks`, by the law through all
+    /// repeats near the gate.
+    #[serde(default)]
+    pub confidence: Option<f64>,
+    /// The largest number of tiles within the gate by that law, a fraction of a tile included, with its interval.
+    #[serde(default)]
+    pub capacity: Option<Figure>,
+    /// What further measuring would decide, where the range is too wide to act on.
+    #[serde(default)]
+    pub more: Option<More>,
     /// Counts between the two that were not tried.
-    pub untried: Option<Untried>,
+    pub untried: Option<Counts>,
     /// Virtual processors for each thread given to guests, at `holds`.
     pub vcpus_per_thread: Option<f64>,
     /// What ran out first.
@@ -96,7 +120,8 @@ pub struct Break {
     pub tiles: u32,
     /// Which limit of the gate.
     pub measure: GateMeasure,
-    /// The value that broke it: milliseconds for `p99`, otherwise a part of 1.
+    /// The value that broke it: milliseconds for `p99`; for failures the part of the repeats in which they happened; otherwise
+    /// a part of 1.
     pub value: f64,
     /// Its interval, where there is one.
     pub low: Option<f64>,
@@ -108,6 +133,9 @@ pub struct Break {
     pub guest: Option<String>,
     /// Its worst second of the measurement, from 0.
     pub second: Option<u32>,
+    /// What happened, in words, where it is a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 /// A limit of the gate.
@@ -120,11 +148,44 @@ pub enum GateMeasure {
     Errors,
     /// The part of the demand that was served.
     Achieved,
+    /// A guest ended while it was measured.
+    GuestEnded,
+    /// The kernel ended a process for want of memory.
+    OutOfMemory,
+    /// The host swapped.
+    Swapping,
+    /// A service lost or invented what it had confirmed.
+    WrongAnswers,
+    /// A service answered with errors, or its clients gave up.
+    ServiceErrors,
 }
 
-/// Counts that were not tried.
+impl GateMeasure {
+    /// Whether it is a failure, of which one is enough, and no limit with an interval.
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::P99 | Self::Errors | Self::Achieved => false,
+            Self::GuestEnded
+            | Self::OutOfMemory
+            | Self::Swapping
+            | Self::WrongAnswers
+            | Self::ServiceErrors => true,
+        }
+    }
+}
+
+/// Further measuring that would narrow an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct More {
+    /// About how many further repeats near the gate would decide.
+    pub repeats: u32,
+    /// About how many minutes they take.
+    pub minutes: f64,
+}
+
+/// A range of tile counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Untried {
+pub struct Counts {
     /// From this count.
     pub from: u32,
     /// To this count.
@@ -303,6 +364,9 @@ pub struct PointResult {
     pub repeats_voided: Vec<Voided>,
     /// Whether it kept the gate; null when that can't be said.
     pub holds: Option<bool>,
+    /// In how many of the kept repeats every load and guest was within the gate by itself.
+    #[serde(default)]
+    pub repeats_within: Option<u32>,
     /// What the gate found, load by load, where it broke.
     pub broke: Vec<Break>,
     /// Requests a second that were asked.

@@ -4,6 +4,11 @@ use crate::{
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     store::StoreFigures,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Deserializer, Serializer as _, V2DeflateSerializer},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_plan::{
@@ -88,6 +93,10 @@ pub struct LoadFigures {
     pub offered: u64,
     /// Requests answered rightly.
     pub completed: u64,
+    /// Of these, how many were answered before the schedule ended. Absent in older records, whose `seconds` go to the last
+    /// answer instead of the schedule's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_in_time: Option<u64>,
     /// Requests that failed.
     pub failed: u64,
     /// Requests answered with the wrong bytes.
@@ -96,6 +105,9 @@ pub struct LoadFigures {
     pub bytes: u64,
     /// Latency over all guests, from merged histograms.
     pub latency_ms: LatencyMs,
+    /// The histogram behind `latency_ms`, so that repeats can be merged. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_histogram: Option<EncodedHistogram>,
     /// How late requests were sent.
     pub send_lateness_us: LatenessUs,
     /// Processor seconds that the load process used for it.
@@ -111,6 +123,45 @@ pub struct LoadFigures {
     /// What a store load found besides, for each guest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub store: Vec<StoreFigures>,
+}
+
+impl LoadFigures {
+    /// Right answers a second: those that came before the schedule ended, over its length.
+    pub fn rate(&self) -> f64 {
+        self.completed_in_time.unwrap_or(self.completed) as f64 / self.seconds
+    }
+}
+
+/// A histogram of latencies in nanoseconds, as HdrHistogram writes it: V2, compressed, in base64, as in its log files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct EncodedHistogram(String);
+
+/// A histogram in a record that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("a latency histogram in the record cannot be read: {0}")]
+pub struct BadHistogram(String);
+
+impl EncodedHistogram {
+    /// Encodes a histogram.
+    ///
+    /// # Panics
+    /// Never: writing into memory cannot fail.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(histogram, &mut bytes)
+            .expect("a histogram can be written into memory");
+        Self(BASE64.encode(bytes))
+    }
+
+    /// Decodes it. A record may come from anywhere, so what it holds is checked.
+    pub fn decode(&self) -> Result<Histogram<u64>, BadHistogram> {
+        let bytes = BASE64.decode(&self.0).map_err(|error| BadHistogram(error.to_string()))?;
+        Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| BadHistogram(format!("{error:?}")))
+    }
 }
 
 /// How busy a thread was.
@@ -137,6 +188,9 @@ pub struct GuestFigures {
     pub errors: u64,
     /// Its latency.
     pub latency_ms: LatencyMs,
+    /// The histogram behind `latency_ms`, so that repeats can be merged. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_histogram: Option<EncodedHistogram>,
     /// The second in which its p99 was highest, with that p99 in milliseconds; seconds count from 0.
     pub worst_second: Option<WorstSecond>,
 }
@@ -211,10 +265,29 @@ pub struct ProcessorFigures {
 /// What happened besides the load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Incident {
+    /// What kind of thing it is: some are what the guests did, others what was done to them.
+    #[serde(default)]
+    pub kind: IncidentKind,
     /// In words.
     pub what: String,
     /// The guest that it touches; `None`: all.
     pub guest: Option<String>,
+}
+
+/// What an incident says of a repeat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IncidentKind {
+    /// A guest ended while it was measured: a finding.
+    GuestEnded,
+    /// A service lost or invented what it had confirmed, by its audit: a finding.
+    WrongAnswers,
+    /// A service answered with errors, or its clients gave up: a finding.
+    ServiceErrors,
+    /// Whether the answers were right could not be checked, or the guests were not what the plan wants. The repeat says
+    /// nothing.
+    #[default]
+    Unproven,
 }
 
 /// Memory of guests after the measurement.

@@ -66,6 +66,7 @@ impl Scrub {
     fn result(&self, result: &mut RunResult) {
         let RunResult {
             schema: _,
+            judged_by: _,
             run,
             scenario: _,
             preset: _,
@@ -81,8 +82,22 @@ impl Scrub {
             missing,
         } = result;
         let Verdict { status: _, reasons } = verdict;
-        let Answer { none_because, limit, backend: _, holds: _, breaks: _, untried: _, vcpus_per_thread: _ } =
-            answer;
+        let Answer {
+            none_because,
+            limit,
+            breaks,
+            backend: _,
+            holds: _,
+            undecided: _,
+            confidence: _,
+            capacity: _,
+            more: _,
+            untried: _,
+            vcpus_per_thread: _,
+        } = answer;
+        if let Some(detail) = breaks.as_mut().and_then(|broke| broke.detail.as_mut()) {
+            self.text(detail);
+        }
         self.text(run);
         self.all(reasons);
         self.maybe(none_because);
@@ -107,6 +122,7 @@ impl Scrub {
 
     fn point_result(&self, point: &mut PointResult) {
         point.repeats_voided.iter_mut().for_each(|void| self.text(&mut void.reason));
+        point.broke.iter_mut().filter_map(|broke| broke.detail.as_mut()).for_each(|detail| self.text(detail));
         self.all(&mut point.notes);
         point.vary.values_mut().for_each(|value| self.text(value));
     }

@@ -8,7 +8,7 @@ use tilemark_plan::{
     plan::{LoadPlan, Point, Work},
     scenario::LoopKind,
 };
-use tilemark_record::summary::Incident;
+use tilemark_record::summary::{Incident, IncidentKind};
 
 /// The host's counts of requests on the disks of a point's disk guests, reading after reading.
 pub(crate) struct DiskCounts<'a> {
@@ -64,7 +64,7 @@ pub(crate) fn overstatements(point: &Point, told: &Told, counts: &[HostCount]) -
         let load = &point.loads[count.place as usize];
         let guest = &point.guests[load.guest as usize].name;
         let what = overstatement(load, &told.completed_by_second(count.place, seconds), &count.readings)?;
-        Some(Incident { what, guest: Some(guest.clone()) })
+        Some(Incident { kind: IncidentKind::Unproven, what, guest: Some(guest.clone()) })
     };
     let mut all = counts.iter().filter_map(of);
     let mut first = all.next()?;

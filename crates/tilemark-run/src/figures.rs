@@ -15,7 +15,7 @@ use tilemark_record::{
     result::{Fairness, LatencyMs, LatenessUs, Measured, Served},
     rows::SecondRow,
     store::StoreFigures,
-    summary::{Busy, GuestFigures, Incident, LoadFigures, WorstSecond},
+    summary::{Busy, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures, WorstSecond},
 };
 use tilemark_statistics::{fairness, percentile_admissible};
 
@@ -144,6 +144,7 @@ impl Told {
             seconds: merged.seconds,
             offered: merged.counts.offered,
             completed: merged.counts.completed,
+            completed_in_time: None,
             failed: merged.counts.failed,
             wrong: merged.counts.wrong,
             bytes: merged.counts.bytes,
@@ -151,6 +152,7 @@ impl Told {
                 deviation_of_seconds: deviation_of_seconds(&by_second),
                 ..latency_ms(&merged.latency)
             },
+            latency_histogram: Some(EncodedHistogram::of(&merged.latency)),
             send_lateness_us: lateness_us(&merged.lateness),
             client_cpu_s: merged.client_cpu_s,
             sender_busy: if measured(&load.work) == Measured::Outside {
@@ -186,7 +188,11 @@ impl Told {
         point.loads.iter().filter(move |load| is_store(load)).filter_map(move |load| {
             let guest = point.guests[load.guest as usize].name.clone();
             let what = "its database was not audited".to_owned();
-            (!told(&load.name, &guest)).then_some(Incident { what, guest: Some(guest) })
+            (!told(&load.name, &guest)).then_some(Incident {
+                kind: IncidentKind::Unproven,
+                what,
+                guest: Some(guest),
+            })
         })
     }
 
@@ -333,10 +339,12 @@ fn one_guest(
         });
     }
     let mut latency_ms_of_guest = LatencyMs::default();
+    let mut latency_histogram = None;
     let mut counts = Counts::default();
     if let Some(total) = &told.total {
         let latency = told.all(|second| &second.latency)?;
         latency_ms_of_guest = latency_ms(&latency);
+        latency_histogram = Some(EncodedHistogram::of(&latency));
         counts = total.counts;
         add(&mut merged.latency, &latency)?;
         add(&mut merged.lateness, &told.all(|second| &second.lateness)?)?;
@@ -353,6 +361,7 @@ fn one_guest(
         completed: counts.completed,
         errors: counts.failed + counts.wrong,
         latency_ms: latency_ms_of_guest,
+        latency_histogram,
         worst_second: worst,
     })
 }

@@ -9,7 +9,9 @@ use std::path::Path;
 use tilemark_plan::plan::Plan;
 use tilemark_record::{
     RecordError, RunDirectory,
-    result::{Comparison, Difference, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus},
+    result::{
+        Comparison, Difference, JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus,
+    },
     summary::RepeatSummary,
 };
 use tilemark_report::Report;
@@ -57,6 +59,7 @@ fn result(
     }
     RunResult {
         schema: RESULT_SCHEMA,
+        judged_by: JUDGED_BY,
         run: id.to_owned(),
         scenario: plan.scenario.name.clone(),
         preset: plan.preset.clone(),

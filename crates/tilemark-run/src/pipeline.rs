@@ -36,7 +36,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     Event, Events, RunDirectory,
-    summary::{Incident, MemoryFigures, RepeatSummary, SecondsToReady},
+    summary::{Incident, IncidentKind, MemoryFigures, RepeatSummary, SecondsToReady},
 };
 use tilemark_statistics::judge;
 use tilemark_units::{Bytes, Span, counted};
@@ -499,12 +499,13 @@ impl<W: World> Pipeline<'_, W> {
             })?;
         incidents.extend(disk_check::overstatements(point, &driven.told, &driven.disks));
         incidents.extend(driven.told.unaudited(point));
-        incidents.extend(
-            loads
-                .iter()
-                .flat_map(|load| &load.store)
-                .filter_map(|store| Some(Incident { what: store.void()?, guest: Some(store.guest.clone()) })),
-        );
+        incidents.extend(loads.iter().flat_map(|load| &load.store).filter_map(|store| {
+            Some(Incident {
+                kind: IncidentKind::Unproven,
+                what: store.void()?,
+                guest: Some(store.guest.clone()),
+            })
+        }));
         let summary = RepeatSummary {
             point: point.index,
             repeat: pass.repeat,
@@ -720,13 +721,18 @@ pub(crate) fn memory_of<W: World>(
 fn incidents(backend: &dyn Backend, guests: &[ReadyGuest], point: &Point) -> Vec<Incident> {
     let mut incidents = Vec::new();
     for (guest, plan) in guests.iter().zip(&point.guests) {
-        let mut note = |what: String| incidents.push(Incident { what, guest: Some(plan.name.clone()) });
+        let mut note = |kind, what: String| {
+            incidents.push(Incident { kind, what, guest: Some(plan.name.clone()) });
+        };
         let wanted = wanted_origin(point, plan);
         if let Some(origin) = backend.origin(guest.id).ok().filter(|origin| *origin != wanted) {
-            note(format!("it was to be {} and was {}", origin_name(wanted), origin_name(origin)));
+            note(
+                IncidentKind::Unproven,
+                format!("it was to be {} and was {}", origin_name(wanted), origin_name(origin)),
+            );
         }
         if let Ok(tilemark_guests::GuestState::Ended(how)) = backend.state(guest.id) {
-            note(format!("it ended during the measurement: {how}"));
+            note(IncidentKind::GuestEnded, format!("it ended during the measurement: {how}"));
         }
     }
     incidents

@@ -190,6 +190,7 @@ fn what_broke(broke: &Break) -> String {
                 range(broke.low, broke.high, of)
             )
         }
+        _ => broke.detail.clone().unwrap_or_default(),
     }
 }
 

@@ -247,6 +247,11 @@ pub(crate) const fn measure_words(measure: GateMeasure) -> &'static str {
         GateMeasure::P99 => "p99",
         GateMeasure::Errors => "errors",
         GateMeasure::Achieved => "achieved",
+        GateMeasure::GuestEnded => "a guest ended",
+        GateMeasure::OutOfMemory => "out of memory",
+        GateMeasure::Swapping => "swapping",
+        GateMeasure::WrongAnswers => "wrong answers",
+        GateMeasure::ServiceErrors => "service errors",
     }
 }
 

@@ -79,6 +79,7 @@ fn rank(found: &Break) -> u8 {
         GateMeasure::P99 => 0,
         GateMeasure::Errors => 1,
         GateMeasure::Achieved => 2,
+        _ => 3,
     }
 }
 
@@ -87,6 +88,7 @@ fn excess(gate: &Gate, found: &Break) -> f64 {
         GateMeasure::P99 => found.value / gate.p99.as_milliseconds(),
         GateMeasure::Errors => found.value,
         GateMeasure::Achieved => 1.0 - found.value,
+        _ => found.value,
     }
 }
 
@@ -126,6 +128,7 @@ impl Crossing {
             load: repeats.first().map(|load| load.name.clone()).unwrap_or_default(),
             guest: self.guest,
             second: self.second,
+            detail: None,
         }
     }
 }

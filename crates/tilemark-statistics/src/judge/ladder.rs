@@ -1,7 +1,7 @@
 //! The Answer: from a ladder of points that hold or break to how many the host carries.
 
 use tilemark_plan::plan::{Backend, Plan, Point};
-use tilemark_record::result::{Answer, Limit, LimitResource, Untried};
+use tilemark_record::result::{Answer, Counts, Limit, LimitResource};
 use tilemark_units::counted;
 
 use super::gate::GateFinding;
@@ -94,6 +94,10 @@ fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) ->
     Ok(Answer {
         backend,
         holds: held.map(|step| step.point.tiles),
+        undecided: None,
+        confidence: None,
+        capacity: None,
+        more: None,
         untried: broken.and_then(|broken| untried(&steps, held, broken)),
         breaks,
         vcpus_per_thread: held.map(|step| vcpus_per_thread(plan, step.point)),
@@ -163,15 +167,11 @@ fn unknown(step: &MeasuredPoint) -> NoAnswer {
 }
 
 /// Counts between the last that held and the first that broke, unless one between was tried without a finding.
-fn untried(
-    steps: &[&MeasuredPoint],
-    held: Option<&MeasuredPoint>,
-    broken: &MeasuredPoint,
-) -> Option<Untried> {
+fn untried(steps: &[&MeasuredPoint], held: Option<&MeasuredPoint>, broken: &MeasuredPoint) -> Option<Counts> {
     let from = held.map_or(1, |held| held.point.tiles + 1);
     let to = broken.point.tiles.checked_sub(1)?;
     let tried = steps.iter().any(|step| (from..=to).contains(&step.point.tiles));
-    (from <= to && !tried).then_some(Untried { from, to })
+    (from <= to && !tried).then_some(Counts { from, to })
 }
 
 fn none(backend: Option<Backend>, reason: &NoAnswer) -> Answer {
@@ -183,6 +183,10 @@ fn none(backend: Option<Backend>, reason: &NoAnswer) -> Answer {
         backend,
         holds: None,
         breaks: None,
+        undecided: None,
+        confidence: None,
+        capacity: None,
+        more: None,
         untried: None,
         vcpus_per_thread: None,
         limit: Limit { resource, evidence: Vec::new() },

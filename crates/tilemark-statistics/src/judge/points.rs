@@ -93,6 +93,7 @@ pub(crate) fn point_result(
         repeats_kept: u32::try_from(measured.kept.len()).unwrap_or(u32::MAX),
         repeats_voided: measured.voided.clone(),
         holds: measured.gate.holds(),
+        repeats_within: None,
         broke: match &measured.gate {
             GateFinding::Broke(breaks) => breaks.clone(),
             GateFinding::Holds | GateFinding::Unknown(_) => Vec::new(),

@@ -5,7 +5,7 @@ use tilemark_plan::plan::{
     Backend::{self, Emulated, Kvm, Native},
     Hardware,
 };
-use tilemark_record::result::{GateMeasure, LimitResource, Untried, VerdictStatus};
+use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
 use tilemark_record::summary::RepeatSummary;
 use tilemark_statistics::judge::{Judgement, point_holds};
 
@@ -43,7 +43,7 @@ fn the_largest_step_held_with_all_below_it_held_and_the_smallest_that_broke_are_
 #[test]
 fn counts_between_the_two_that_were_not_tried_are_told_with_the_command() {
     let judged = broken_at(&[1, 4, 8], 8).judged();
-    assert_eq!(judged.answer.untried, Some(Untried { from: 5, to: 7 }));
+    assert_eq!(judged.answer.untried, Some(Counts { from: 5, to: 7 }));
     assert!(
         judged.sentence.ends_with("Processor ran out first. 5 to 7 not tried: tilemark capacity test"),
         "{}",

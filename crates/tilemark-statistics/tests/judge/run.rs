@@ -204,6 +204,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
             completed: each,
             errors: 0,
             latency_ms: latency(each, 20.0 * wobble),
+            latency_histogram: None,
             worst_second: Some(WorstSecond { second: 3, latency_ms: 25.0 }),
         })
         .collect();
@@ -217,10 +218,12 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         seconds: 20.0 / if planned[0].demand.loop_kind() == LoopKind::Closed { wobble } else { 1.0 },
         offered: all,
         completed: all,
+        completed_in_time: None,
         failed: 0,
         wrong: 0,
         bytes: all * 1_024,
         latency_ms: latency(all, 20.0 * wobble),
+        latency_histogram: None,
         send_lateness_us: LatenessUs {
             p50: Some(20.0),
             p99: Some(80.0),

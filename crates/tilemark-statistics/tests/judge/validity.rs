@@ -2,7 +2,7 @@
 
 use tilemark_plan::plan::Backend;
 use tilemark_record::result::VerdictStatus;
-use tilemark_record::summary::{Incident, RepeatSummary};
+use tilemark_record::summary::{Incident, IncidentKind, RepeatSummary};
 
 use crate::run::{all_slow, ladder, latency};
 
@@ -69,7 +69,11 @@ fn each_disturbance_voids_its_repeat_with_its_reason_and_a_little_less_does_not(
 }
 
 fn incident(guest: Option<&str>) -> Incident {
-    Incident { what: "the guest's clock jumped".to_owned(), guest: guest.map(str::to_owned) }
+    Incident {
+        kind: IncidentKind::Unproven,
+        what: "the guest's clock jumped".to_owned(),
+        guest: guest.map(str::to_owned),
+    }
 }
 
 #[test]
