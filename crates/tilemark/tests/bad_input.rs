@@ -257,6 +257,7 @@ fn record_of(home: &Home, id: &str) -> PathBuf {
     let limit = Limit { resource: LimitResource::Unknown, evidence: Vec::new() };
     let result = RunResult {
         schema: RESULT_SCHEMA,
+        judged_by: tilemark_record::result::JUDGED_BY,
         run: id.to_owned(),
         scenario: "web".to_owned(),
         preset: None,
@@ -264,7 +265,11 @@ fn record_of(home: &Home, id: &str) -> PathBuf {
         answer: Answer {
             backend: None,
             holds: None,
+            undecided: None,
             breaks: None,
+            confidence: None,
+            capacity: None,
+            more: None,
             untried: None,
             vcpus_per_thread: None,
             limit,
