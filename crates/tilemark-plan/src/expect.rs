@@ -3,7 +3,7 @@
 use crate::{
     plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Plan, Point, Search, Work},
     scenario::{DiskMedium, Role, Start},
-    search::{CapacitySearch, Finding},
+    search::expected_counts,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -231,16 +231,9 @@ pub fn less_what_is_besides(within: Span, host: &HostSummary, points: &[Point], 
 /// confirmed, as real boundaries do. `within` caps it.
 fn time_of_search(first: &Point, search: &Search) -> Duration {
     let (per_tile, guess) = (guests_per_tile(first), guess_of(search));
-    let mut steps = CapacitySearch::new(search.from, search.limit, first.measure.repeats);
-    let mut repeats: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut time = Duration::ZERO;
-    while let Some(probe) = steps.next() {
-        time += time_with(first, per_tile * f64::from(probe.tiles)) * probe.repeats;
-        let had = repeats.entry(probe.tiles).or_default();
-        *had += probe.repeats;
-        steps.record(probe.tiles, Finding { holds: probe.tiles <= guess, repeats: *had });
-    }
-    time += time_with(first, per_tile * f64::from(guess)) * first.measure.repeats;
+    let counts = expected_counts(search.from, search.limit, guess, first.measure.repeats);
+    let time = |tiles: u32| time_with(first, per_tile * f64::from(tiles));
+    let time = counts.into_iter().map(time).sum::<Duration>() + time(guess) * first.measure.repeats;
     search.within.map_or(time, |within| time.min(within.get()))
 }
 

@@ -86,9 +86,11 @@ pub struct HostFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hardware {
-    /// A processor, also where a hypervisor shares it out.
+    /// A processor.
     #[default]
     Real,
+    /// A processor that a hypervisor shares out: neighbours are in every figure. Older records call it real.
+    Virtual,
     /// QEMU's translator: what happens is real, how long it takes means nothing.
     Emulated,
 }
@@ -123,7 +125,8 @@ impl Virtualisation {
             Self::Guest { hypervisor: Fact::Value(name) } if name == TRANSLATOR_SIGNATURE => {
                 Hardware::Emulated
             }
-            Self::Guest { .. } | Self::None => Hardware::Real,
+            Self::Guest { .. } => Hardware::Virtual,
+            Self::None => Hardware::Real,
         }
     }
 }

@@ -363,6 +363,22 @@ pub struct Search {
     /// When it has its answer, the count that holds is measured again, each repeat beside one of its native twin.
     #[serde(default)]
     pub twin: bool,
+    /// The count that did not fit into memory, where one ended the search. Known when it was carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_end: Option<MemoryEnd>,
+}
+
+/// A count that does not fit into the host's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryEnd {
+    /// How many tiles.
+    pub tiles: u32,
+    /// Memory that they need.
+    pub needed: Bytes,
+    /// Memory that was free.
+    pub free: Bytes,
+    /// Memory that must stay free.
+    pub reserve: Bytes,
 }
 
 /// What a plan will need.

@@ -126,6 +126,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
             guess: scenario.ladder.tiles.iter().max().map_or(1, |tiles| tiles.div_ceil(2)),
             within: None,
             twin: request.backends.len() > 1,
+            memory_end: None,
         };
         // What is shown besides must end within the same time, and the twin too.
         let left = |within| expect::less_what_is_besides(within, host, &points, &search);

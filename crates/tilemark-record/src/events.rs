@@ -8,7 +8,7 @@ use std::{
     fs::{File, OpenOptions},
     path::{Path, PathBuf},
 };
-use tilemark_plan::plan::{Pass, Point};
+use tilemark_plan::plan::{MemoryEnd, Pass, Point};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,11 @@ pub enum Event {
     Note {
         /// In words.
         text: String,
+    },
+    /// A count that a search wanted does not fit into the host's memory.
+    DoesNotFit {
+        /// What it needs and what there is.
+        end: MemoryEnd,
     },
     /// The run was interrupted by its user.
     Interrupted,

@@ -29,7 +29,7 @@ pub fn csv(report: &Report) -> String {
 fn backend(view: &View, point: &PointResult) -> String {
     let name = point.backend.name();
     match view.report.plan.host.hardware {
-        Hardware::Real => name.to_owned(),
+        Hardware::Real | Hardware::Virtual => name.to_owned(),
         Hardware::Emulated => format!("{name} on an emulated host"),
     }
 }

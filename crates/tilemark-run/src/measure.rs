@@ -141,6 +141,11 @@ pub fn plan_as_run(record: &RunDirectory) -> Result<tilemark_plan::plan::Plan, R
     for event in tilemark_record::Events::read(&record.path().join("events.ndjson"))? {
         match event {
             Event::PointAdded { point } => plan.points.push(*point),
+            Event::DoesNotFit { end } => {
+                if let Some(search) = &mut plan.search {
+                    search.memory_end = Some(end);
+                }
+            }
             Event::PassBegan { pass, .. } if !plan.passes.contains(&pass) => plan.passes.push(pass),
             _ => {}
         }

@@ -29,22 +29,21 @@ use tilemark_guests::{
 use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
     expect,
-    plan::{self, GuestPlan, Pass, Plan, Point},
+    plan::{self, GuestPlan, MemoryEnd, Pass, Plan, Point},
     resolve::passes,
     scenario::{Role, Start},
-    search::{CapacitySearch, Finding, Probe},
 };
 use tilemark_record::{
     Event, Events, RunDirectory,
     summary::{Incident, IncidentKind, MemoryFigures, RepeatSummary, SecondsToReady},
 };
-use tilemark_statistics::judge;
+use tilemark_statistics::judge::{self, CapacitySearch, Ended, Known, Next};
 use tilemark_units::{Bytes, Span, counted};
 
-/// After so many repeats of a count that were all voided a search goes on below it. With nothing that holds there is no
-/// other way to an answer, and it is asked once more than for its figure.
-fn voided_max(search: &CapacitySearch, repeats: u32) -> u32 {
-    if search.held().is_some() { 2 } else { repeats + 1 }
+/// After so many repeats of a count that were all discarded a search goes on below it. With nothing that holds there is no
+/// other way to an answer, and it is measured once more than for its figure.
+fn discarded_max(known: &Known, repeats: u32) -> u32 {
+    if known.held().is_some() { 2 } else { repeats + 1 }
 }
 
 /// All that a pipeline needs of the world.
@@ -142,7 +141,7 @@ impl<W: World> Pipeline<'_, W> {
         Ok(true)
     }
 
-    /// Asks repeats again that were voided, each point at most as often again as was planned: a reason that lasts would
+    /// Retries repeats that were discarded, each point at most as often again as was planned: a reason that lasts would
     /// void them for ever. Each further block has the order of a planned one.
     fn ask_again(&mut self, planned: &[Pass]) -> Result<(), Failure> {
         let blocks: Vec<&[Pass]> = planned.chunk_by(|one, next| one.block == next.block).collect();
@@ -156,9 +155,9 @@ impl<W: World> Pipeline<'_, W> {
                 return Ok(());
             }
             if !self.time_allows_block(&again) {
-                return self.note("voided repeats are not asked again, to keep the time".to_owned());
+                return self.note("discarded repeats are not retried, to keep the time".to_owned());
             }
-            self.note("repeats that were voided are asked again".to_owned())?;
+            self.note("repeats that were discarded are retried".to_owned())?;
             self.expect_besides(&again);
             for pass in again {
                 if self.wishes.now() == Wish::GoOn {
@@ -200,18 +199,22 @@ impl<W: World> Pipeline<'_, W> {
         let mut within = wanted.within;
         loop {
             self.search_on(&mut search, &like, within)?;
-            let Some(held) = search.held().filter(|_| wanted.twin) else { return Ok(()) };
+            let Some(held) = self.known(&like).held().filter(|_| wanted.twin) else { return Ok(()) };
             let guests = self.point_with(&like, held);
             if !self.beside_twin(&guests)? {
                 return Ok(());
-            }
-            if self.learn(&mut search, &guests).is_none() {
-                search.cannot_tell(held);
             }
             // Nothing is kept back for the twin any more.
             let idle = expect::time_of_idle_power(&self.plan.host);
             within = self.plan.within.map(|within| Span::new(within.get().saturating_sub(idle)));
         }
+    }
+
+    /// What all repeats up to now say of the counts of a search.
+    fn known(&self, like: &Point) -> Known {
+        let points: Vec<&Point> =
+            self.plan.points.iter().filter(|point| point.backend == like.backend).collect();
+        Known::of(&points, &self.repeats)
     }
 
     /// Repeats of a count, each in a block with one of its native twin, until as many blocks count as repeats were wanted; at
@@ -260,67 +263,93 @@ impl<W: World> Pipeline<'_, W> {
             .then(|| "no further repeat beside the native twin, to keep the time".to_owned())
     }
 
-    /// Tells a search what is known of a count by now; says whether anything is.
-    fn learn(&mut self, search: &mut CapacitySearch, point: &Point) -> Option<bool> {
-        let holds = self.holds(point.index)?;
-        search.record(point.tiles, Finding { holds, repeats: self.repeats_counted(point) });
-        Some(holds)
-    }
-
-    /// Goes on with a search until it has its answer or its time is over.
+    /// Goes on with a search until it is sure of its answer or its time is over; says which.
     fn search_on(
         &mut self,
         search: &mut CapacitySearch,
         like: &Point,
         within: Option<Span>,
     ) -> Result<(), Failure> {
-        while let Some(probe) = search.next() {
+        loop {
+            let known = self.known(like);
+            let tiles = match search.next(&known) {
+                Next::Probe(tiles) => tiles,
+                Next::Ended(why) => return self.note_end(why),
+            };
             if self.wishes.now() != Wish::GoOn {
                 return Ok(());
             }
-            let point = self.point_with(like, probe.tiles);
-            if !self.time_allows(like, search, probe, within) {
+            let point = self.point_with(like, tiles);
+            if !self.time_allows(like, search, &known, tiles, within) {
                 if search.settle() {
-                    self.note(format!("{} not tried, to keep the time", counted(probe.tiles, "tile")))?;
+                    if known.repeats(tiles) == 0 {
+                        self.note(format!("{} not tried, to keep the time", counted(tiles, "tile")))?;
+                    }
                     continue;
                 }
-                return self.note("the time ended before the boundary was confirmed".to_owned());
+                return self.note("the time ended before the search was sure of its answer".to_owned());
             }
             if let Err(failure) = self.fits(&point) {
                 self.note(failure.message)?;
+                self.note_memory_end(&point)?;
                 // Below what does not fit there may be more than what was found to hold.
-                match self.most_that_fits(like, probe.tiles) {
-                    Some(most) if search.never_pass(most) => continue,
+                match self.most_that_fits(like, tiles) {
+                    Some(most) if search.never_pass(most, &known) => continue,
                     _ => return Ok(()),
                 }
             }
             self.add(&point)?;
-            self.passes_of(&point, probe.repeats)?;
-            match self.learn(search, &point) {
-                Some(holds) => {
-                    let word = if holds { "holds" } else { "breaks" };
-                    self.teller.note(format!("{}: {word}", counted(probe.tiles, "tile")));
-                }
-                None if self.repeats_of(point.index) >= voided_max(search, like.measure.repeats) => {
-                    self.note(format!("{}: cannot tell", counted(probe.tiles, "tile")))?;
-                    search.cannot_tell(probe.tiles);
-                }
-                None => {} // Voided: the search asks for the same count again.
-            }
+            let had = self.repeats_of(point.index);
+            self.pass(Pass { block: had + 1, point: point.index, repeat: had + 1 })?;
+            self.report_probe(search, like, &point)?;
+        }
+    }
+
+    /// Reports what a count does by now. One of which nothing is known is measured again, but not for ever.
+    fn report_probe(
+        &mut self,
+        search: &mut CapacitySearch,
+        like: &Point,
+        point: &Point,
+    ) -> Result<(), Failure> {
+        let known = self.known(like);
+        let tiles = counted(point.tiles, "tile");
+        if known.repeats(point.tiles) > 0 {
+            let word = known.word(point.tiles).unwrap_or("undecided");
+            self.teller.note(format!("{tiles}: {word}"));
+        } else if self.repeats_of(point.index) >= discarded_max(&known, like.measure.repeats) {
+            self.note(format!("{tiles}: cannot tell"))?;
+            search.cannot_tell(point.tiles);
         }
         Ok(())
     }
 
-    /// Further repeats of a point, until the user wants it to end.
-    fn passes_of(&mut self, point: &Point, repeats: u32) -> Result<(), Failure> {
-        let had = self.repeats_of(point.index);
-        for repeat in had + 1..=had + repeats {
-            if self.wishes.now() != Wish::GoOn {
-                break;
-            }
-            self.pass(Pass { block: repeat, point: point.index, repeat })?;
+    fn note_end(&mut self, why: Ended) -> Result<(), Failure> {
+        match why {
+            Ended::Sure => self.note("the search is sure of its answer".to_owned()),
+            Ended::NotSure => self
+                .note("the search took as many repeats as it may and is not sure of its answer".to_owned()),
+            Ended::NothingKnown => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Records that memory was what ended a search.
+    fn note_memory_end(&mut self, point: &Point) -> Result<(), Failure> {
+        let Some(free) = self.world.memory_available() else { return Ok(()) };
+        let end = MemoryEnd {
+            tiles: point.tiles,
+            needed: expect::memory_of(point),
+            free,
+            reserve: expect::memory_reserve(self.plan.host.memory_total),
+        };
+        let Some(search) = &mut self.plan.search else { return Ok(()) };
+        if free.saturating_sub(end.needed) >= end.reserve
+            || search.memory_end.is_some_and(|known| known.tiles <= end.tiles)
+        {
+            return Ok(());
+        }
+        search.memory_end = Some(end);
+        self.event(Event::DoesNotFit { end })
     }
 
     /// The point with so many tiles: the plan's, or one that is not in it yet.
@@ -348,18 +377,6 @@ impl<W: World> Pipeline<'_, W> {
         self.repeats.iter().filter(|repeat| repeat.point == point).count() as u32
     }
 
-    /// Repeats that a search need not ask for again: those whose figures count. Where as many were voided as were wanted, it
-    /// asks no further.
-    fn repeats_counted(&self, point: &Point) -> u32 {
-        let (kept, had) = (judge::repeats_kept(point, &self.repeats), self.repeats_of(point.index));
-        if had < 2 * point.measure.repeats { kept } else { had }
-    }
-
-    /// Whether a point holds by all that is known now; `None` when that can't be said.
-    fn holds(&self, point: usize) -> Option<bool> {
-        judge::point_holds(&self.plan.points[point], &self.repeats)
-    }
-
     /// Whether a block of repeats would end in time.
     fn time_allows_block(&self, block: &[Pass]) -> bool {
         self.time_allows_more(block.iter().map(|pass| expect::time_of(&self.plan.points[pass.point])).sum())
@@ -372,15 +389,23 @@ impl<W: World> Pipeline<'_, W> {
         before + self.began.elapsed() + needed.mul_f64(self.pace()) <= within.get()
     }
 
-    /// Whether a probe would end in time, and leave enough of it to confirm the boundary afterwards.
-    fn time_allows(&self, like: &Point, search: &CapacitySearch, probe: Probe, within: Option<Span>) -> bool {
+    /// Whether one more repeat of a count would end in time, and leave enough of it to measure both ends of the answer afterwards.
+    fn time_allows(
+        &self,
+        like: &Point,
+        search: &CapacitySearch,
+        known: &Known,
+        tiles: u32,
+        within: Option<Span>,
+    ) -> bool {
         let Some(within) = within else { return true };
-        let time = |probe: Probe| expect::time_of(&self.point_with(like, probe.tiles)) * probe.repeats;
-        let confirmation: Duration = match search.is_settled() {
+        let time = |tiles: u32| expect::time_of(&self.point_with(like, tiles));
+        let is_new = known.repeats(tiles) == 0;
+        let kept_back: Duration = match search.is_settled() || !is_new {
             true => Duration::ZERO,
-            false => search.confirmation_after(probe).into_iter().map(time).sum(),
+            false => search.to_confirm(known).into_iter().map(time).sum(),
         };
-        let needed = (time(probe) + confirmation).mul_f64(self.pace());
+        let needed = (time(tiles) + kept_back).mul_f64(self.pace());
         self.began.elapsed() + needed <= within.get()
     }
 

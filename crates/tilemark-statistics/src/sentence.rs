@@ -1,43 +1,137 @@
 //! The answer in one or two sentences that can be copied whole: the same on paper, in a browser and in a terminal.
 
-use tilemark_plan::plan::{Backend, Demand, LoadPlan, Plan, Point, Work};
+use tilemark_plan::plan::{Backend, Demand, Hardware, LoadPlan, Plan, Point, Work};
 use tilemark_plan::workload::{MessagingMeasure, MessagingParameters};
 use tilemark_record::result::{
-    Answer, Break, Comparison, ComparisonOutcome, Cost, Difference, Figure, GateMeasure, LimitResource,
-    MeasureComparison, PointResult, Verdict, VerdictStatus,
+    Answer, Break, Comparison, ComparisonOutcome, Cost, Counts, Difference, Figure, GateMeasure,
+    LimitResource, MeasureComparison, More, PointResult, Verdict, VerdictStatus,
 };
 use tilemark_units::counted;
 
 use crate::judge::Pairing;
 
-/// How many the host carries.
-pub fn answer(plan: &Plan, answer: &Answer, verdict: &Verdict) -> String {
+/// How many the host carries: a range where the repeats allow no single count, each figure with its interval.
+pub fn answer(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdict) -> String {
     if let Some(reason) = &answer.none_because {
         return format!("No answer: {reason}.");
     }
     let mut sentences = Vec::new();
-    match (answer.holds, &answer.breaks) {
-        (Some(tiles), Some(broke)) => {
-            sentences.push(format!("Holds {}.", held(plan, answer, tiles)));
-            sentences.push(match answer.untried {
-                None => format!("At {}, {}.", broke.tiles, what_broke(broke)),
-                Some(_) => format!("Breaks at {}: {}.", broke.tiles, what_broke(broke)),
-            });
-        }
-        (Some(tiles), None) => {
-            let most = if beyond_is_unknown(verdict) { "" } else { ", the most tried" };
-            let text = held(plan, answer, tiles).replacen(':', &format!("{most}:"), 1);
-            sentences.push(format!("Holds at least {text}."));
-        }
-        (None, Some(broke)) => {
-            sentences.push(format!("Does not hold {}: {}.", tiles(broke.tiles), what_broke(broke)));
-        }
-        (None, None) => return "No answer: no step was measured.".to_owned(),
+    sentences.extend(answer.holds.map(|tiles| carries(plan, answer, points, verdict, tiles)));
+    sentences.extend(answer.undecided.map(|counts| undecided(counts, points, answer)));
+    sentences.extend(answer.breaks.as_ref().map(|broke| breaks(broke, answer.holds, points, answer)));
+    if sentences.is_empty() {
+        return "No answer: no step was measured.".to_owned();
     }
     sentences.extend(ran_out(answer));
     sentences.extend(untried(plan, answer));
     sentences.extend(doubt(verdict));
+    sentences.extend(answer.more.as_ref().map(more));
+    if plan.host.hardware == Hardware::Virtual {
+        sentences
+            .push("This host is a virtual machine: the answer is for this hour, on this machine.".to_owned());
+    }
     sentences.join(" ")
+}
+
+/// `This host carries 6 tiles: 24 guests, 1.5 vCPUs per thread, 200 requests/s each. Their p99 was 32 ms [29, 36], within the limit
+/// of 50 ms in 5 of 5 repeats.`
+fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdict, count: u32) -> String {
+    let is_native = answer.backend == Some(Backend::Native);
+    let planned =
+        plan.points.iter().find(|point| point.tiles == count && Some(point.backend) == answer.backend);
+    let guests = planned.map_or(0, |point| point.guests.len() as u64);
+    let at_least = if answer.breaks.is_none() { "at least " } else { "" };
+    let most_tried =
+        answer.breaks.is_none() && answer.undecided.is_none() && verdict.status == VerdictStatus::Trusted;
+    let is_memory = answer.limit.resource == LimitResource::Memory && answer.breaks.is_none();
+    let last = match (is_memory, most_tried) {
+        (true, _) => ", the most that fit into its memory",
+        (false, true) => ", the most tried",
+        (false, false) => "",
+    };
+    let at_least = if is_memory { "" } else { at_least };
+    let what = if is_native {
+        format!("{} measured without VMs", counted(guests, "service"))
+    } else {
+        counted(guests, "guest")
+    };
+    let mut text = format!("This host carries {at_least}{}{last}: {what}", tiles(count));
+    if let Some(share) = answer.vcpus_per_thread {
+        text += &format!(", {} vCPUs per thread", short(share));
+    }
+    let Some(planned) = planned else { return format!("{text}.") };
+    text += &demand(plan, planned);
+    text += ".";
+    let point = measured(points, answer, count);
+    let limit = short(planned.gate.p99.as_milliseconds());
+    if let Some((point, p99)) = point.and_then(|point| Some((point, point.p99_ms?))) {
+        let within = point.repeats_within.map_or_else(
+            || format!("the limit is {limit} ms"),
+            |within| {
+                let repeats = counted(u64::from(point.repeats_kept), "repeat");
+                format!("within the limit of {limit} ms in {within} of {repeats}")
+            },
+        );
+        text +=
+            &format!(" Their p99 was {} ms{}, {within}.", short(p99.value), range(p99.low, p99.high, short));
+    }
+    if let Some(point) = point.filter(|point| !point.repeats_voided.is_empty()) {
+        let discarded = counted(point.repeats_voided.len() as u64, "more repeat");
+        text += &format!(
+            " {discarded} there {} discarded.",
+            if point.repeats_voided.len() == 1 { "was" } else { "were" }
+        );
+    }
+    text
+}
+
+fn measured<'a>(points: &'a [PointResult], answer: &Answer, count: u32) -> Option<&'a PointResult> {
+    points.iter().find(|point| point.tiles == count && Some(point.backend) == answer.backend)
+}
+
+/// `17 to 18 tiles are undecided: at 17 the p99 lies at 47 ms [41, 55].`
+fn undecided(counts: Counts, points: &[PointResult], answer: &Answer) -> String {
+    let Counts { from, to } = counts;
+    let which = if from == to {
+        format!("{} {}", tiles(from), if from == 1 { "is" } else { "are" })
+    } else {
+        format!("{from} to {to} tiles are")
+    };
+    let inside = points.iter().filter(|point| Some(point.backend) == answer.backend);
+    let mut inside = inside.filter(|point| (from..=to).contains(&point.tiles));
+    let shown =
+        inside.find_map(|point| point.p99_ms.filter(|p99| p99.low.is_some()).map(|p99| (point.tiles, p99)));
+    let shown = shown.map_or(String::new(), |(tiles, p99)| {
+        format!(": at {tiles} the p99 was {} ms{}", short(p99.value), range(p99.low, p99.high, short))
+    });
+    format!("{which} undecided{shown}.")
+}
+
+/// `At 7, the p99 of web in tile 5 was 81 ms [74, 90].`
+fn breaks(broke: &Break, held: Option<u32>, points: &[PointResult], answer: &Answer) -> String {
+    let repeats = measured(points, answer, broke.tiles).map_or(0, |point| point.repeats_kept);
+    let what = what_broke(broke);
+    let over = if broke.measure.is_failure() || broke.low.is_none() {
+        String::new()
+    } else {
+        format!(" over {}", counted(u64::from(repeats), "repeat"))
+    };
+    match held {
+        Some(_) => format!("At {}, {what}{over}.", broke.tiles),
+        None => format!("This host does not carry {}: {what}{over}.", tiles(broke.tiles)),
+    }
+}
+
+/// `About 6 more minutes would decide: repeat the command with --more.`
+fn more(more: &More) -> String {
+    let minutes = more.minutes.ceil().max(1.0);
+    let plural = if minutes > 1.0 { "s" } else { "" };
+    format!("About {minutes:.0} more minute{plural} would decide: give the same command and --more.")
+}
+
+/// Why a limit leaves a point undecided: `the p99 of web in tile 5 was 48 ms [40, 58], across the limit`.
+pub(crate) fn across(limit: &Break) -> String {
+    format!("{}: its interval lies across the limit", what_broke(limit))
 }
 
 /// `256 idle guests were ready in 14.2 s and take 16.1 MiB and 0.4 % of a processor each. A density, no capacity.` Of the
@@ -137,24 +231,6 @@ fn tiles(count: u32) -> String {
     counted(count, "tile")
 }
 
-/// `6 tiles: 24 guests, 1.5 vCPUs per thread, p99 ≤ 50 ms at 200 requests/s each`
-fn held(plan: &Plan, answer: &Answer, count: u32) -> String {
-    let native = answer.backend == Some(Backend::Native);
-    let point =
-        plan.points.iter().find(|point| point.tiles == count && Some(point.backend) == answer.backend);
-    let guests = point.map_or(0, |point| point.guests.len());
-    let (how, noun) = if native { (" natively", "twin") } else { ("", "guest") };
-    let plural = if guests == 1 { "" } else { "s" };
-    let mut text = format!("{}{how}: {guests} {noun}{plural}", tiles(count));
-    if let Some(share) = answer.vcpus_per_thread {
-        text += &format!(", {} vCPUs per thread", short(share));
-    }
-    if let Some(point) = point {
-        text += &format!(", p99 ≤ {} ms{}", short(point.gate.p99.as_milliseconds()), demand(plan, point));
-    }
-    text
-}
-
 fn demand(plan: &Plan, point: &Point) -> String {
     let headline = plan.scenario.headline.as_deref();
     let Some(load) = point.loads.iter().find(|load| Some(load.name.as_str()) == headline) else {
@@ -166,31 +242,32 @@ fn demand(plan: &Plan, point: &Point) -> String {
         _ => "requests",
     };
     match &load.demand {
-        Demand::Open { rate, .. } => format!(" at {} {unit}/s each", short(rate.get())),
-        Demand::Closed => format!(" with {} {unit} always under way at each", load.connections),
+        Demand::Open { rate, .. } => format!(", {} {unit}/s each", short(rate.get())),
+        Demand::Closed => format!(", with {} {unit} always under way at each", load.connections),
     }
 }
 
-/// `web in tile 5 took 81 ms [74, 90]`
+/// `the p99 of web in tile 5 was 81 ms [74, 90]`
 fn what_broke(broke: &Break) -> String {
     let who = broke.guest.as_deref().map_or_else(|| broke.load.clone(), guest);
+    let percent = |value: f64| short(100.0 * value);
+    if let Some(detail) = &broke.detail {
+        return if broke.guest.is_some() { format!("{who}: {detail}") } else { detail.clone() };
+    }
     match broke.measure {
         GateMeasure::P99 => {
-            format!("{who} took {} ms{}", short(broke.value), range(broke.low, broke.high, short))
+            format!("the p99 of {who} was {} ms{}", short(broke.value), range(broke.low, broke.high, short))
         }
-        GateMeasure::Errors => {
-            let of = |value: f64| short(100.0 * value);
-            format!("{who} failed {} % of its requests{}", of(broke.value), range(broke.low, broke.high, of))
-        }
-        GateMeasure::Achieved => {
-            let of = |value: f64| short(100.0 * value);
-            format!(
-                "{who} was served {} % of its demand{}",
-                of(broke.value),
-                range(broke.low, broke.high, of)
-            )
-        }
-        _ => broke.detail.clone().unwrap_or_default(),
+        GateMeasure::Achieved => format!(
+            "{who} was served {} % of its demand{}",
+            percent(broke.value),
+            range(broke.low, broke.high, percent)
+        ),
+        _ => format!(
+            "{who} failed {} % of its requests{}",
+            percent(broke.value),
+            range(broke.low, broke.high, percent)
+        ),
     }
 }
 
@@ -231,10 +308,6 @@ fn untried(plan: &Plan, answer: &Answer) -> Option<String> {
     let counts = if from == to { from.to_string() } else { format!("{from} to {to}") };
     let on = answer.backend.filter(|backend| *backend == Backend::Native).map_or("", |_| " --on native");
     Some(format!("{counts} not tried: {}{on}", plan.command("capacity")))
-}
-
-fn beyond_is_unknown(verdict: &Verdict) -> bool {
-    verdict.status != VerdictStatus::Trusted
 }
 
 fn doubt(verdict: &Verdict) -> Option<String> {

@@ -436,7 +436,7 @@ fn itself_a_guest(facts: &HostFacts) -> Option<Finding> {
                 remedy: "measure on hardware; here only that things work can be seen",
             },
         ),
-        Hardware::Real => finding(
+        Hardware::Virtual | Hardware::Real => finding(
             "virtual-host",
             Severity::Distorts,
             Words {

@@ -1,21 +1,38 @@
-//! Whether a point holds: every load and every guest of it within the gate's p99, errors and achieved part.
+//! Whether a point holds: every load and every guest of it within the gate's p99, errors and achieved part, by whole intervals.
+//!
+//! ```text
+//! a failure in any repeat ----------------------------------------> breaks
+//! each limit: interval within -> holds | across -> undecided | beyond -> breaks
+//! ```
+//! One limit beyond breaks the point; else one across leaves it undecided.
 
 use std::collections::BTreeMap;
 
+use statrs::distribution::{DiscreteCDF, Poisson};
 use tilemark_plan::plan::Point;
 use tilemark_plan::scenario::{Gate, LoopKind};
 use tilemark_record::result::{Break, GateMeasure, LatencyMs, Voided};
 use tilemark_record::summary::{GuestFigures, LoadFigures, RepeatSummary};
+use tilemark_units::counted;
 
+use super::failures;
+use super::guests::slower_than_others;
+use super::law::Seen;
 use super::measured::{load, load_names};
+use super::tail::{RepeatLatency, merged_p99};
 use crate::figure::{Figure, Scale};
-use crate::interval::estimate;
+use crate::interval::{INTERVAL_REPEATS_MIN, estimate};
 use crate::percentile::percentile_admissible;
+
+/// Probability that errors of any guest are called too many where none has more than the gate allows.
+const FALSE_ALARM: f64 = 0.005;
 
 /// What the gate found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum GateFinding {
     Holds,
+    /// Limits that the intervals lie across, worst first.
+    Undecided(Vec<Break>),
     /// Worst first.
     Broke(Vec<Break>),
     Unknown(String),
@@ -26,8 +43,20 @@ impl GateFinding {
         match self {
             Self::Holds => Some(true),
             Self::Broke(_) => Some(false),
-            Self::Unknown(_) => None,
+            Self::Undecided(_) | Self::Unknown(_) => None,
         }
+    }
+
+    /// What broke, worst first; nothing where nothing did.
+    pub(crate) fn breaks(&self) -> &[Break] {
+        match self {
+            Self::Broke(breaks) => breaks,
+            Self::Holds | Self::Undecided(_) | Self::Unknown(_) => &[],
+        }
+    }
+
+    pub(crate) fn is_failure(&self) -> bool {
+        self.breaks().iter().any(|found| found.measure.is_failure())
     }
 }
 
@@ -42,12 +71,18 @@ pub(crate) fn gate(
     if point.loads.is_empty() {
         return GateFinding::Unknown("it has no load, so there is nothing to hold".to_owned());
     }
+    let failures = failures::breaks(point, kept, saturated);
+    if !failures.is_empty() {
+        return GateFinding::Broke(failures);
+    }
     if !kept.is_empty() {
         return over(point, kept);
     }
     let reason = match voided.first() {
         None => return GateFinding::Unknown("it was not measured".to_owned()),
-        Some(first) => format!("all its {} repeats were voided: {}", voided.len(), first.reason),
+        Some(first) => {
+            format!("all {} were discarded: {}", counted(voided.len() as u64, "repeat"), first.reason)
+        }
     };
     if !saturated.is_empty() && over(point, saturated) == GateFinding::Holds {
         return GateFinding::Holds;
@@ -56,21 +91,39 @@ pub(crate) fn gate(
 }
 
 fn over(point: &Point, repeats: &[&RepeatSummary]) -> GateFinding {
-    let (mut breaks, mut unknown) = (Vec::new(), Vec::new());
+    if repeats.len() < INTERVAL_REPEATS_MIN {
+        return GateFinding::Unknown(format!(
+            "{} of the {INTERVAL_REPEATS_MIN} repeats that an interval needs",
+            repeats.len()
+        ));
+    }
+    let (mut beyond, mut across, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for name in load_names(point) {
-        match of_load(&point.gate, point.tiles, &load(repeats, name)) {
-            GateFinding::Holds => {}
-            GateFinding::Broke(found) => breaks.extend(found),
-            GateFinding::Unknown(reason) => unknown.push(reason),
+        let repeats = load(repeats, name);
+        match limits_of_load(&point.gate, &repeats) {
+            Err(reason) => unknown.push(reason),
+            Ok(found) => {
+                for (place, limit) in found {
+                    let named = limit.named(point.tiles, &repeats);
+                    if place == Place::Beyond { beyond.push(named) } else { across.push(named) }
+                }
+            }
         }
     }
-    if !breaks.is_empty() {
-        breaks.sort_by(|one, other| {
-            rank(one).cmp(&rank(other)).then(excess(&point.gate, other).total_cmp(&excess(&point.gate, one)))
-        });
-        return GateFinding::Broke(breaks);
+    if !beyond.is_empty() {
+        return GateFinding::Broke(worst_first(&point.gate, beyond));
+    }
+    if !across.is_empty() {
+        return GateFinding::Undecided(worst_first(&point.gate, across));
     }
     if unknown.is_empty() { GateFinding::Holds } else { GateFinding::Unknown(unknown.join("; ")) }
+}
+
+fn worst_first(gate: &Gate, mut breaks: Vec<Break>) -> Vec<Break> {
+    breaks.sort_by(|one, other| {
+        rank(one).cmp(&rank(other)).then(excess(gate, other).total_cmp(&excess(gate, one)))
+    });
+    breaks
 }
 
 /// Latency first: it is what most people feel and understand.
@@ -86,30 +139,28 @@ fn rank(found: &Break) -> u8 {
 fn excess(gate: &Gate, found: &Break) -> f64 {
     match found.measure {
         GateMeasure::P99 => found.value / gate.p99.as_milliseconds(),
-        GateMeasure::Errors => found.value,
         GateMeasure::Achieved => 1.0 - found.value,
         _ => found.value,
     }
 }
 
-fn of_load(gate: &Gate, tiles: u32, repeats: &[&LoadFigures]) -> GateFinding {
-    let by_guest = by_guest(repeats);
-    let latency = p99(gate.p99.as_milliseconds(), repeats, &by_guest);
-    let found = [
-        latency.clone().unwrap_or(None),
-        errors(gate, repeats, &by_guest),
-        achieved(gate, repeats, &by_guest),
-    ];
-    let breaks: Vec<Break> = found.into_iter().flatten().map(|found| found.named(tiles, repeats)).collect();
-    match latency {
-        _ if !breaks.is_empty() => GateFinding::Broke(breaks),
-        Err(reason) => GateFinding::Unknown(reason),
-        Ok(_) => GateFinding::Holds,
+/// Where an interval lies to a limit that must not be passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Across,
+    Beyond,
+}
+
+/// Nothing where the whole interval is within.
+fn place(figure: &Figure, limit: f64) -> Option<Place> {
+    match &figure.interval {
+        Ok(interval) if interval.high <= limit => None,
+        Ok(interval) if interval.low > limit => Some(Place::Beyond),
+        Ok(_) | Err(_) => Some(Place::Across),
     }
 }
 
-/// A limit that was crossed, by whom and when.
-#[derive(Clone)]
+/// A limit that is not kept for sure, by whom and when.
 struct Crossing {
     measure: GateMeasure,
     figure: Figure,
@@ -133,6 +184,30 @@ impl Crossing {
     }
 }
 
+fn limits_of_load(gate: &Gate, repeats: &[&LoadFigures]) -> Result<Vec<(Place, Crossing)>, String> {
+    let guests = by_guest(repeats);
+    let latency = latency(gate.p99.as_milliseconds(), repeats, &guests);
+    let mut found: Vec<(Place, Crossing)> = latency.as_ref().ok().into_iter().flatten().cloned().collect();
+    found.extend(errors(gate, repeats, &guests));
+    found.extend(achieved(gate, repeats, &guests));
+    match latency {
+        // What is known to break outranks what is not known.
+        Err(reason) if !found.iter().any(|(place, _)| *place == Place::Beyond) => Err(reason),
+        Ok(_) | Err(_) => Ok(found),
+    }
+}
+
+impl Clone for Crossing {
+    fn clone(&self) -> Self {
+        Self {
+            measure: self.measure,
+            figure: self.figure.clone(),
+            guest: self.guest.clone(),
+            second: self.second,
+        }
+    }
+}
+
 type ByGuest<'a> = BTreeMap<&'a str, Vec<&'a GuestFigures>>;
 
 pub(crate) fn by_guest<'a>(repeats: &[&'a LoadFigures]) -> ByGuest<'a> {
@@ -148,40 +223,77 @@ pub(crate) fn admissible_p99(latency: &LatencyMs) -> Option<f64> {
     latency.p99.filter(|_| percentile_admissible(latency.n, 0.99).is_ok())
 }
 
-fn p99(limit_ms: f64, repeats: &[&LoadFigures], guests: &ByGuest) -> Result<Option<Crossing>, String> {
-    let figure_of = |latencies: Vec<&LatencyMs>| {
-        let values: Vec<f64> = latencies.into_iter().filter_map(admissible_p99).collect();
-        estimate(&values, Scale::Logarithmic, 0).ok()
+pub(crate) fn of_load(load: &LoadFigures) -> RepeatLatency<'_> {
+    RepeatLatency { figures: &load.latency_ms, histogram: load.latency_histogram.as_ref() }
+}
+
+pub(crate) fn of_guest(guest: &GuestFigures) -> RepeatLatency<'_> {
+    RepeatLatency { figures: &guest.latency_ms, histogram: guest.latency_histogram.as_ref() }
+}
+
+/// The load as a whole, and each guest that differs from the others by more than chance.
+fn latency(
+    limit_ms: f64,
+    repeats: &[&LoadFigures],
+    guests: &ByGuest,
+) -> Result<Vec<(Place, Crossing)>, String> {
+    let mut found = Vec::new();
+    for name in judged_alone(guests) {
+        let latencies: Vec<RepeatLatency> = guests[name].iter().map(|guest| of_guest(guest)).collect();
+        let Ok(figure) = merged_p99(&latencies) else { continue };
+        if let Some(place) = place(&figure, limit_ms) {
+            let second = worst_second(&guests[name]);
+            found.push((
+                place,
+                Crossing { measure: GateMeasure::P99, figure, guest: Some(name.to_owned()), second },
+            ));
+        }
+    }
+    let latencies: Vec<RepeatLatency> = repeats.iter().map(|load| of_load(load)).collect();
+    match merged_p99(&latencies) {
+        Ok(figure) => {
+            if let Some(place) = place(&figure, limit_ms) {
+                let guest = slowest_guest(guests).map(str::to_owned);
+                let second = guest.as_deref().and_then(|guest| worst_second(&guests[guest]));
+                // A load that a guest of it broke adds nothing.
+                if !found.iter().any(|(of_guest, _)| *of_guest == Place::Beyond) {
+                    found.push((place, Crossing { measure: GateMeasure::P99, figure, guest, second }));
+                }
+            }
+            Ok(found)
+        }
+        Err(_) if found.iter().any(|(place, _)| *place == Place::Beyond) => Ok(found),
+        Err(_) => unproven(limit_ms, repeats).map_or(Ok(found), Err),
+    }
+}
+
+/// Guests whose p99 is judged by itself: one that has the load alone, and those that are slower than the others.
+fn judged_alone<'a>(guests: &ByGuest<'a>) -> Vec<&'a str> {
+    if guests.len() == 1 {
+        return guests.keys().copied().collect();
+    }
+    let names: Vec<&str> = guests.keys().copied().collect();
+    let repeats = guests.values().map(Vec::len).max().unwrap_or(0);
+    let of = |guest: &Vec<&GuestFigures>| -> Vec<Option<f64>> {
+        let own = |repeat: usize| guest.get(repeat).and_then(|guest| self::of_guest(guest).own_p99());
+        (0..repeats).map(|repeat| own(repeat).map(f64::ln)).collect()
     };
-    let crossing = |guest: Option<&str>, figure: Figure| {
-        let second = guest.and_then(|guest| worst_second(&guests[guest]));
-        Crossing { measure: GateMeasure::P99, figure, guest: guest.map(str::to_owned), second }
-    };
-    let of_guests = guests.iter().filter_map(|(name, repeats)| {
-        Some((*name, figure_of(repeats.iter().map(|guest| &guest.latency_ms).collect())?))
-    });
-    let worst = of_guests.max_by(|one, other| one.1.value.total_cmp(&other.1.value));
-    if let Some((guest, figure)) = worst.filter(|(_, figure)| figure.value > limit_ms) {
-        return Ok(Some(crossing(Some(guest), figure)));
-    }
-    let whole = figure_of(repeats.iter().map(|load| &load.latency_ms).collect());
-    if let Some(figure) = whole.filter(|figure| figure.value > limit_ms) {
-        return Ok(Some(crossing(slowest_guest(guests), figure)));
-    }
-    // A closed loop of which no latency was taken, as messages flat out, has none to hold.
-    // Too few requests for a p99: where even the slowest was within the limit, so was the p99.
-    let unproven = repeats.iter().find(|load| {
-        !is_without_latency(load)
-            && admissible_p99(&load.latency_ms).is_none()
-            && !load.latency_ms.max.is_some_and(|max| max <= limit_ms)
-    });
-    match unproven {
-        None => Ok(None),
-        Some(load) => Err(format!(
-            "load {} had {} requests in a repeat, too few for a p99, and its slowest took over {limit_ms} ms",
-            load.name, load.latency_ms.n
-        )),
-    }
+    let logs: Vec<Vec<Option<f64>>> = guests.values().map(of).collect();
+    slower_than_others(&logs).into_iter().map(|index| names[index]).collect()
+}
+
+/// Why a load with too few requests for a p99 cannot be judged. Where even the slowest was within the limit, so was the p99;
+/// a closed loop of which no latency was taken, as messages flat out, has none to hold.
+fn unproven(limit_ms: f64, repeats: &[&LoadFigures]) -> Option<String> {
+    let slow = repeats
+        .iter()
+        .find(|load| !is_without_latency(load) && load.latency_ms.max.is_none_or(|max| max > limit_ms))?;
+    let requests: u64 = repeats.iter().map(|load| load.latency_ms.n).sum();
+    Some(format!(
+        "load {} had {requests} requests in {}, too few for a p99, and its slowest took over {limit_ms} ms",
+        slow.name,
+        counted(repeats.len() as u64, "repeat")
+    ))
 }
 
 fn is_without_latency(load: &LoadFigures) -> bool {
@@ -221,54 +333,126 @@ fn part(of: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| of as f64 / whole as f64)
 }
 
-fn fractions<T>(repeats: &[T], fraction: impl Fn(&T) -> Option<f64>) -> Option<Figure> {
-    let values: Vec<f64> = repeats.iter().filter_map(fraction).collect();
-    estimate(&values, Scale::Linear, 0).ok()
+/// Requests of one repeat, and those of them that were not served as they should.
+#[derive(Clone, Copy)]
+struct Missed {
+    of: u64,
+    missed: u64,
 }
 
-fn errors(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Option<Crossing> {
-    let of_guest = |guest: &&GuestFigures| part(guest.errors, guest.completed + guest.errors);
-    let worst = worst_guest(guests, of_guest, |one, other| one.total_cmp(&other));
-    let whole = fractions(repeats, |load| error_fraction(load));
-    let crosses = |figure: &Figure| figure.value > gate.errors.get();
-    crossing_of(GateMeasure::Errors, worst, whole, crosses)
+fn errors(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Place, Crossing)> {
+    let of_load = |load: &LoadFigures| {
+        let missed = load.failed + load.wrong;
+        Missed { of: load.completed + missed, missed }
+    };
+    let of_guest = |guest: &GuestFigures| Missed { of: guest.completed + guest.errors, missed: guest.errors };
+    missed(GateMeasure::Errors, gate.errors.get(), repeats, guests, of_load, of_guest, |missed| missed)
 }
 
-fn achieved(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Option<Crossing> {
-    repeats.iter().find(|load| load.loop_kind == LoopKind::Open)?;
-    let of_guest = |guest: &&GuestFigures| part(guest.completed, guest.offered);
-    let worst = worst_guest(guests, of_guest, |one, other| other.total_cmp(&one));
-    let whole = fractions(repeats, |load| achieved_fraction(load));
-    let crosses = |figure: &Figure| figure.value < gate.achieved.get();
-    crossing_of(GateMeasure::Achieved, worst, whole, crosses)
-}
-
-/// A guest with its figure.
-struct OfGuest {
-    name: String,
-    figure: Figure,
-}
-
-fn worst_guest(
-    guests: &ByGuest,
-    fraction: impl Fn(&&GuestFigures) -> Option<f64>,
-    worse: impl Fn(f64, f64) -> std::cmp::Ordering,
-) -> Option<OfGuest> {
-    let figures = guests.iter().filter_map(|(name, repeats)| {
-        Some(OfGuest { name: (*name).to_owned(), figure: fractions(repeats, &fraction)? })
-    });
-    figures.max_by(|one, other| worse(one.figure.value, other.figure.value))
-}
-
-fn crossing_of(
-    measure: GateMeasure,
-    worst: Option<OfGuest>,
-    whole: Option<Figure>,
-    crosses: impl Fn(&Figure) -> bool,
-) -> Option<Crossing> {
-    if let Some(OfGuest { name, figure }) = worst.filter(|worst| crosses(&worst.figure)) {
-        return Some(Crossing { measure, figure, guest: Some(name), second: None });
+fn achieved(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Place, Crossing)> {
+    if repeats.iter().all(|load| load.loop_kind == LoopKind::Closed) {
+        return Vec::new();
     }
-    let figure = whole.filter(crosses)?;
-    Some(Crossing { measure, figure, guest: None, second: None })
+    let of_load =
+        |load: &LoadFigures| Missed { of: load.offered, missed: load.offered.saturating_sub(load.completed) };
+    let of_guest = |guest: &GuestFigures| Missed {
+        of: guest.offered,
+        missed: guest.offered.saturating_sub(guest.completed),
+    };
+    let limit = 1.0 - gate.achieved.get();
+    missed(GateMeasure::Achieved, limit, repeats, guests, of_load, of_guest, |missed| 1.0 - missed)
+}
+
+/// What a load and its guests missed against what the gate allows. A guest is judged by itself where it missed more than chance
+/// explains if it kept the limit.
+fn missed(
+    measure: GateMeasure,
+    limit: f64,
+    repeats: &[&LoadFigures],
+    guests: &ByGuest,
+    of_load: impl Fn(&LoadFigures) -> Missed,
+    of_guest: impl Fn(&GuestFigures) -> Missed,
+    shown: impl Fn(f64) -> f64 + Copy,
+) -> Vec<(Place, Crossing)> {
+    let mut found = Vec::new();
+    let mut take = |repeats: Vec<Missed>, guest: Option<&str>| {
+        let parts: Vec<f64> = repeats.iter().filter_map(|repeat| part(repeat.missed, repeat.of)).collect();
+        let Ok(figure) = estimate(&parts, Scale::Linear, 0) else { return };
+        if let Some(place) = place(&figure, limit + 1e-12) {
+            let figure = flipped(figure, shown);
+            found.push((place, Crossing { measure, figure, guest: guest.map(str::to_owned), second: None }));
+        }
+    };
+    for (name, guest_repeats) in guests {
+        let own: Vec<Missed> = guest_repeats.iter().map(|guest| of_guest(guest)).collect();
+        if is_more_than_chance(&own, limit, guests.len()) {
+            take(own, Some(name));
+        }
+    }
+    take(repeats.iter().map(|load| of_load(load)).collect(), None);
+    let by_guest =
+        |(place, crossing): &(Place, Crossing)| *place == Place::Beyond && crossing.guest.is_some();
+    if found.iter().any(by_guest) {
+        found.retain(|(_, crossing)| crossing.guest.is_some());
+    }
+    found
+}
+
+/// A figure as it is shown; what is shown may grow where what is judged falls.
+fn flipped(figure: Figure, shown: impl Fn(f64) -> f64) -> Figure {
+    let interval = figure.interval.map(|interval| {
+        let (one, other) = (shown(interval.low), shown(interval.high));
+        crate::figure::Interval { low: one.min(other), high: one.max(other) }
+    });
+    Figure { value: shown(figure.value), interval, n_repeats: figure.n_repeats }
+}
+
+/// Whether so many missed requests are no chance where the limit is kept: the upper tail of Poisson's distribution, at
+/// [`FALSE_ALARM`] divided by the number of guests.
+fn is_more_than_chance(repeats: &[Missed], limit: f64, guests: usize) -> bool {
+    let (of, missed) = repeats.iter().fold((0, 0), |sum, repeat| (sum.0 + repeat.of, sum.1 + repeat.missed));
+    let allowed = of as f64 * limit;
+    if missed as f64 <= allowed {
+        return false;
+    }
+    let Ok(poisson) = Poisson::new(allowed) else { return missed > 0 };
+    poisson.sf(missed.saturating_sub(1)) < FALSE_ALARM / guests.max(1) as f64
+}
+
+/// What each of these repeats by itself says of the gate: how far its worst p99 lies from the limit, or that it missed the gate
+/// otherwise.
+pub(crate) fn seen(point: &Point, repeats: &[&RepeatSummary]) -> Vec<Seen> {
+    let limit_ms = point.gate.p99.as_milliseconds();
+    let mut alone: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for name in load_names(point) {
+        let loads = load(repeats, name);
+        alone.insert(name, judged_alone(&by_guest(&loads)));
+    }
+    repeats.iter().map(|repeat| seen_in(point, repeat, limit_ms, &alone)).collect()
+}
+
+fn seen_in(point: &Point, repeat: &RepeatSummary, limit_ms: f64, alone: &BTreeMap<&str, Vec<&str>>) -> Seen {
+    if failures::has_failed(repeat) {
+        return Seen::Over;
+    }
+    let mut worst: Option<f64> = None;
+    let mut is_unknown = false;
+    for load in &repeat.loads {
+        let missed = error_fraction(load).is_some_and(|part| part > point.gate.errors.get())
+            || achieved_fraction(load).is_some_and(|part| part < point.gate.achieved.get());
+        if missed {
+            return Seen::Over;
+        }
+        let named = alone.get(load.name.as_str()).map_or(&[][..], Vec::as_slice);
+        let guests = load.guests.iter().filter(|guest| named.contains(&guest.name.as_str()));
+        let own = guests.filter_map(|guest| of_guest(guest).own_p99());
+        let whole = of_load(load).own_p99();
+        is_unknown |= whole.is_none() && unproven(limit_ms, &[load]).is_some();
+        worst = own.chain(whole).chain(worst).reduce(f64::max);
+    }
+    match worst {
+        _ if is_unknown => Seen::Nothing,
+        Some(p99) => Seen::Ratio((p99 / limit_ms).ln()),
+        None => Seen::Within,
+    }
 }

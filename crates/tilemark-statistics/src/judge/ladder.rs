@@ -1,12 +1,13 @@
 //! The Answer: from a ladder of points that hold or break to how many the host carries.
 
 use tilemark_plan::plan::{Backend, Plan, Point};
-use tilemark_record::result::{Answer, Counts, Limit, LimitResource};
-use tilemark_units::counted;
+use tilemark_record::result::{Answer, Break, Counts, GateMeasure, Limit, LimitResource};
+use tilemark_units::{Bytes, counted};
 
 use super::gate::GateFinding;
 use super::limit::limit;
 use super::measured::MeasuredPoint;
+use super::survey::{Standing, Step, Survey};
 
 /// Virtual processors of a point for each thread given to guests.
 pub(crate) fn vcpus_per_thread(plan: &Plan, point: &Point) -> f64 {
@@ -23,7 +24,6 @@ enum NoAnswer {
     Varies(Vec<String>),
     NoLoad,
     NotMeasured,
-    Reversed { broke: u32, held: u32 },
     FirstStepUnknown { tiles: u32, reason: String, limit: LimitResource },
 }
 
@@ -44,7 +44,6 @@ impl NoAnswer {
             }
             Self::NoLoad => "this scenario has no load, so it counts a density and no capacity".to_owned(),
             Self::NotMeasured => "no repeat was measured".to_owned(),
-            Self::Reversed { broke, held } => format!("{} broke and {held} held", counted(*broke, "tile")),
             Self::FirstStepUnknown { tiles, reason, .. } => {
                 format!("at {} it cannot be told: {reason}", counted(*tiles, "tile"))
             }
@@ -61,7 +60,6 @@ impl NoAnswer {
             Self::Varies(_) => "read each point, or fix one value with `--set`",
             Self::NoLoad => "read the points: memory and time to ready stand there",
             Self::NotMeasured => "run it again and let one pass over the ladder end",
-            Self::Reversed { .. } => "run it again with more repeats (`--set measure.repeats=…`)",
             Self::FirstStepUnknown { limit: LimitResource::LoadGenerator, .. } => {
                 "give the load more processors, or send it from another machine"
             }
@@ -80,30 +78,129 @@ pub(crate) fn answer(plan: &Plan, measured: &[MeasuredPoint]) -> Answer {
 
 fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) -> Result<Answer, NoAnswer> {
     let steps = steps(measured, backend)?;
-    let held = steps.iter().take_while(|step| step.gate == GateFinding::Holds).last().copied();
-    let broken = steps.iter().find(|step| step.gate.holds() == Some(false)).copied();
-    reversed(&steps, broken)?;
-    let breaks = broken.and_then(|step| match &step.gate {
-        GateFinding::Broke(breaks) => breaks.first().cloned(),
-        GateFinding::Holds | GateFinding::Unknown(_) => None,
-    });
-    let stopped = broken.or_else(|| steps.iter().find(|step| step.gate != GateFinding::Holds).copied());
-    if let (None, None, Some(step)) = (held, broken, stopped) {
+    let survey = Survey::of(&steps);
+    let standing = |step: &&&MeasuredPoint| survey.steps[&step.point.tiles].standing;
+    let climb = Climb::of(&steps, &survey, plan.search.is_some());
+    let broken = climb.broke.and_then(|tiles| steps.iter().find(|step| step.point.tiles == tiles)).copied();
+    let held = climb.held.and_then(|tiles| steps.iter().find(|step| step.point.tiles == tiles)).copied();
+    let stopped = broken.or_else(|| steps.iter().find(|step| standing(step) != Standing::Holds).copied());
+    if let (None, None, None, Some(step)) = (held, broken, climb.undecided, stopped) {
         return Err(unknown(step));
     }
+    let by_failure = broken.is_some_and(|step| step.gate.is_failure());
     Ok(Answer {
         backend,
-        holds: held.map(|step| step.point.tiles),
-        undecided: None,
-        confidence: None,
-        capacity: None,
+        holds: climb.held,
+        undecided: climb.undecided,
+        untried: climb
+            .undecided
+            .map_or_else(|| broken.and_then(|broken| untried(&steps, held, broken)), |_| None),
+        breaks: broken.and_then(|step| broke_by(step, &survey)),
+        confidence: survey.confidence(climb.held, climb.broke, by_failure),
+        capacity: broken.and_then(|_| survey.capacity()).map(Into::into),
         more: None,
-        untried: broken.and_then(|broken| untried(&steps, held, broken)),
-        breaks,
         vcpus_per_thread: held.map(|step| vcpus_per_thread(plan, step.point)),
-        limit: stopped.map_or_else(nothing_broke(held), limit),
+        limit: match (&stopped, memory_ended(plan, held)) {
+            (None, Some(limit)) => limit,
+            (None, None) => nothing_broke(held)(),
+            (Some(step), _) => limit(step),
+        },
         none_because: None,
     })
+}
+
+/// Which counts of a ladder hold, which break, and which lie between.
+struct Climb {
+    held: Option<u32>,
+    broke: Option<u32>,
+    undecided: Option<Counts>,
+}
+
+impl Climb {
+    /// The largest that holds with none below it broken or unknown, and the smallest that breaks with none above it held. A count
+    /// that is undecided below one that holds is no obstacle: more tiles are never easier.
+    /// In a search every count between is open; in a ladder, one that was not asked for is untried.
+    fn of(steps: &[&MeasuredPoint], survey: &Survey, is_search: bool) -> Self {
+        let standings = standings(steps, survey);
+        let known = standings
+            .iter()
+            .take_while(|(_, standing)| !matches!(standing, Standing::Breaks | Standing::Unknown));
+        let held = known.filter(|(_, standing)| *standing == Standing::Holds).map(|(tiles, _)| *tiles).last();
+        let last_held = standings
+            .iter()
+            .filter(|(_, standing)| *standing == Standing::Holds)
+            .map(|(tiles, _)| *tiles)
+            .last();
+        let broke = standings
+            .iter()
+            .find(|(tiles, standing)| *standing == Standing::Breaks && Some(*tiles) > last_held)
+            .map(|(tiles, _)| *tiles);
+        let from = held.map_or(1, |held| held + 1);
+        let below = broke.map_or(u32::MAX, |broke| broke);
+        let between = || standings.iter().filter(|(tiles, _)| (from..below).contains(tiles));
+        let is_open = is_search && broke.is_some()
+            || between().any(|(_, standing)| matches!(standing, Standing::Undecided | Standing::Breaks));
+        let to =
+            broke.map_or_else(|| between().map(|(tiles, _)| *tiles).last(), |broke| broke.checked_sub(1));
+        let undecided = to.filter(|to| is_open && from <= *to).map(|to| Counts { from, to });
+        Self { held, broke, undecided }
+    }
+}
+
+/// What is said of each count. Where counts were measured often enough for intervals of their own, those are the ends of the answer:
+/// what the law alone says of others leaves them open.
+fn standings(steps: &[&MeasuredPoint], survey: &Survey) -> Vec<(u32, Standing)> {
+    let of = |tiles: u32| &survey.steps[&tiles];
+    let is_measured = |standing: Standing| move |step: &&Step| step.is_measured && step.standing == standing;
+    let has_held = survey.steps.values().any(|step| is_measured(Standing::Holds)(&step));
+    let has_broken = survey.steps.values().any(|step| is_measured(Standing::Breaks)(&step));
+    let standing = |tiles: u32| match of(tiles) {
+        Step { standing: Standing::Holds, is_measured: false, .. } if has_held => Standing::Undecided,
+        Step { standing: Standing::Breaks, is_measured: false, .. } if has_broken => Standing::Undecided,
+        step => step.standing,
+    };
+    steps.iter().map(|step| (step.point.tiles, standing(step.point.tiles))).collect()
+}
+
+/// What broke at a step; the law alone names no guest.
+fn broke_by(step: &MeasuredPoint, survey: &Survey) -> Option<Break> {
+    if let Some(first) = step.gate.breaks().first() {
+        return Some(first.clone());
+    }
+    let limit_ms = step.point.gate.p99.as_milliseconds();
+    Some(Break {
+        tiles: step.point.tiles,
+        measure: GateMeasure::P99,
+        value: limit_ms * survey.steps[&step.point.tiles].side.exp(),
+        low: None,
+        high: None,
+        load: step.load_names().first().map(|name| (*name).to_owned()).unwrap_or_default(),
+        guest: None,
+        second: None,
+        detail: None,
+    })
+}
+
+/// The search ended because the next count did not fit into memory: that is what ran out.
+fn memory_ended(plan: &Plan, held: Option<&MeasuredPoint>) -> Option<Limit> {
+    let end = plan.search.as_ref()?.memory_end?;
+    let held = held?;
+    let mut evidence = vec![format!(
+        "{} need {} of memory; {} was free, of which {} is kept free",
+        counted(end.tiles, "tile"),
+        end.needed.rounded(),
+        end.free.rounded(),
+        end.reserve.rounded(),
+    )];
+    let sizes = held.kept.iter().filter_map(|repeat| Some(repeat.memory.as_ref()?.pss_mib_per_guest));
+    if let Some(each) = crate::moments::mean(&sizes.collect::<Vec<f64>>()) {
+        evidence.push(format!("a guest took {each:.0} MiB at {}", counted(held.point.tiles, "tile")));
+    }
+    let left = held.kept.iter().filter_map(|repeat| repeat.host.memory_available_min).min();
+    evidence.extend(left.map(|left| {
+        format!("{} was left at {}", Bytes::new(left).rounded(), counted(held.point.tiles, "tile"))
+    }));
+    Some(Limit { resource: LimitResource::Memory, evidence })
 }
 
 fn nothing_broke(held: Option<&MeasuredPoint>) -> impl FnOnce() -> Limit {
@@ -111,9 +208,9 @@ fn nothing_broke(held: Option<&MeasuredPoint>) -> impl FnOnce() -> Limit {
     || Limit { resource: LimitResource::Unknown, evidence: evidence.into_iter().collect() }
 }
 
-/// Whether there is one ladder that was climbed.
-pub(crate) fn is_one(measured: &[MeasuredPoint]) -> bool {
-    steps(measured, backend(measured)).is_ok()
+/// The ladder that the answer is about, in rising order, where there is one.
+pub(crate) fn survey(measured: &[MeasuredPoint]) -> Option<Survey> {
+    steps(measured, backend(measured)).ok().map(|steps| Survey::of(&steps))
 }
 
 /// The backend that the answer is about: guests before their twins, never emulated ones.
@@ -151,27 +248,20 @@ fn steps<'m, 'a>(
     if steps.is_empty() { Err(NoAnswer::NotMeasured) } else { Ok(steps) }
 }
 
-/// Refuses a higher step that held above one that broke.
-fn reversed(steps: &[&MeasuredPoint], broken: Option<&MeasuredPoint>) -> Result<(), NoAnswer> {
-    let Some(broke) = broken.map(|step| step.point.tiles) else { return Ok(()) };
-    let above = steps.iter().find(|step| step.point.tiles > broke && step.gate == GateFinding::Holds);
-    above.map_or(Ok(()), |step| Err(NoAnswer::Reversed { broke, held: step.point.tiles }))
-}
-
 fn unknown(step: &MeasuredPoint) -> NoAnswer {
     let reason = match &step.gate {
         GateFinding::Unknown(reason) => reason.clone(),
-        GateFinding::Holds | GateFinding::Broke(_) => String::new(),
+        GateFinding::Holds | GateFinding::Undecided(_) | GateFinding::Broke(_) => String::new(),
     };
     NoAnswer::FirstStepUnknown { tiles: step.point.tiles, reason, limit: limit(step).resource }
 }
 
-/// Counts between the last that held and the first that broke, unless one between was tried without a finding.
+/// Counts between the last that holds and the first that breaks, unless one between was tried without a finding.
 fn untried(steps: &[&MeasuredPoint], held: Option<&MeasuredPoint>, broken: &MeasuredPoint) -> Option<Counts> {
     let from = held.map_or(1, |held| held.point.tiles + 1);
     let to = broken.point.tiles.checked_sub(1)?;
-    let tried = steps.iter().any(|step| (from..=to).contains(&step.point.tiles));
-    (from <= to && !tried).then_some(Counts { from, to })
+    let was_tried = steps.iter().any(|step| (from..=to).contains(&step.point.tiles));
+    (from <= to && !was_tried).then_some(Counts { from, to })
 }
 
 fn none(backend: Option<Backend>, reason: &NoAnswer) -> Answer {

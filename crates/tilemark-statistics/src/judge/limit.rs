@@ -26,8 +26,9 @@ pub(crate) fn limit(measured: &MeasuredPoint) -> Limit {
         let evidence = measured.voided.first().map(|voided| voided.reason.clone()).into_iter().collect();
         return Limit { resource: LimitResource::LoadGenerator, evidence };
     }
-    // What swapping or the kernel's killing spoiled still tells that memory ran out.
-    let everything: Vec<&RepeatSummary> = measured.kept.iter().chain(&measured.spoiled).copied().collect();
+    // Swapping and kills are failures, whatever else a repeat was worth.
+    let everything: Vec<&RepeatSummary> =
+        measured.kept.iter().chain(&measured.saturated).chain(&measured.spoiled).copied().collect();
     let memory = memory(&everything);
     if !memory.is_empty() {
         return Limit { resource: LimitResource::Memory, evidence: memory };
@@ -44,8 +45,7 @@ pub(crate) fn limit(measured: &MeasuredPoint) -> Limit {
 }
 
 fn broke_on_disk(measured: &MeasuredPoint) -> bool {
-    let GateFinding::Broke(breaks) = &measured.gate else { return false };
-    let first = breaks.first().map(|found| found.load.as_str());
+    let first = measured.gate.breaks().first().map(|found| found.load.as_str());
     measured
         .kept
         .iter()
@@ -92,7 +92,7 @@ fn memory(repeats: &[&RepeatSummary]) -> Vec<String> {
     let (killed, swapped): (u64, u64) = (sum(|host| host.oom_kills), sum(|host| host.swapped_pages));
     let mut found = Vec::new();
     if killed > 0 {
-        found.push(format!("the kernel ended {killed} processes for want of memory"));
+        found.push(format!("the kernel ended {killed} processes because memory ran out"));
     }
     if swapped > super::SWAPPED_PAGES_MAX {
         found.push(format!("{swapped} pages were swapped"));

@@ -1,21 +1,28 @@
 //! The judge: from a plan and the figures of its repeats to verdict, answer, cost and comparison.
 //!
 //! ```text
-//! repeats -validity-> kept | saturated | spoiled -gate-> holds | broke | unknown -ladder-> Answer -> sentence
-//!                       +-> points (figures)   +-> cost, sides                +-> verdict
+//! repeats -validity-> kept | saturated | spoiled -gate-> holds | undecided | broke -survey-> Answer -> sentence
+//!                       +-> points (figures)   +-> cost, sides      + law through all    +-> verdict
 //! ```
 //! Pure: an old record judged again gives the same words. What was voided is counted and shown with its
 //! reason and enters no figure.
 
 mod cost;
 mod differences;
+mod failures;
 mod gate;
+mod guests;
 mod ladder;
+mod law;
 mod limit;
 mod measured;
+mod more;
 mod points;
 mod scaling;
+mod search;
 mod sides;
+mod survey;
+mod tail;
 mod validity;
 mod verdict;
 
@@ -28,6 +35,7 @@ use tilemark_record::summary::RepeatSummary;
 use crate::compare::{ExitVerdict, SideComparison};
 use crate::sentence;
 
+pub use search::{CapacitySearch, Ended, Known, Next};
 pub use sides::{Pairing, RecordComparison, compare_records};
 pub use validity::{
     CLOCK_STEP_MS_MAX, FOREIGN_FRACTION_MAX, LATENESS_OF_GATE_MIN, LATENESS_OF_P99_MAX, SENDER_BUSY_MAX,
@@ -73,36 +81,35 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let measured: Vec<MeasuredPoint> =
         plan.points.iter().map(|point| MeasuredPoint::on(&plan.host, point, repeats)).collect();
     let mut missing = BTreeMap::new();
-    let points: Vec<PointResult> =
-        measured.iter().map(|point| points::point_result(plan, point, &measured, &mut missing)).collect();
-    let answer = ladder::answer(plan, &measured);
+    let survey = ladder::survey(&measured);
+    let points: Vec<PointResult> = measured
+        .iter()
+        .map(|point| points::point_result(plan, point, &measured, survey.as_ref(), &mut missing))
+        .collect();
+    let mut answer = ladder::answer(plan, &measured);
     let scaling = scaling::fits(plan, &measured, &mut missing);
     let cost = cost::cost(plan, &measured, answer.holds, &mut missing);
     let sides = sides::of_plan(plan, &measured, &mut missing);
-    let verdict = verdict::verdict(&measured, &answer, sides.as_ref().map(|sides| &sides.arithmetic));
+    let verdict =
+        verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref().map(|sides| &sides.arithmetic));
+    answer.more = more::more(plan, &measured, survey.as_ref(), &answer, &verdict);
     let sentence = match &sides {
         Some(sides) => sides.comparison.sentence.clone(),
-        None if plan.points.iter().all(|point| point.loads.is_empty()) => {
-            sentence::density(plan, &points).unwrap_or_else(|| sentence::answer(plan, &answer, &verdict))
-        }
-        None if !ladder::is_one(&measured) => sentence::messages(plan, &points, &answer, &verdict)
-            .unwrap_or_else(|| sentence::answer(plan, &answer, &verdict)),
-        None => sentence::answer(plan, &answer, &verdict),
+        None if plan.points.iter().all(|point| point.loads.is_empty()) => sentence::density(plan, &points)
+            .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict)),
+        None if survey.is_none() => sentence::messages(plan, &points, &answer, &verdict)
+            .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict)),
+        None => sentence::answer(plan, &answer, &points, &verdict),
     };
     let (comparison, sides) = sides.map(|sides| (sides.comparison, sides.arithmetic)).unzip();
     Judgement { verdict, answer, sentence, cost, comparison, sides, scaling, points, missing }
-}
-
-/// Whether a point holds by what was measured of it up to now, for a search; `None` when that cannot be said.
-pub fn point_holds(point: &Point, repeats: &[RepeatSummary]) -> Option<bool> {
-    MeasuredPoint::of(point, repeats).gate.holds()
 }
 
 /// In how many blocks nothing is to be asked again of points that are compared with each other: their repeats count, or a
 /// guest failed in one, which is a finding and no disturbance.
 pub fn blocks_settled(points: &[&Point], repeats: &[RepeatSummary]) -> u32 {
     let settled = |point: &Point, repeat: &RepeatSummary| {
-        !repeat.incidents.is_empty() || validity::soundness(point, repeat) == Soundness::Sound
+        failures::has_failed(repeat) || validity::soundness(point, repeat) == Soundness::Sound
     };
     let blocks = |point: &&Point| -> BTreeSet<u32> {
         let own = repeats.iter().filter(|repeat| repeat.point == point.index);
@@ -110,9 +117,4 @@ pub fn blocks_settled(points: &[&Point], repeats: &[RepeatSummary]) -> u32 {
     };
     let of_all = points.iter().map(blocks).reduce(|all, of_one| &all & &of_one).unwrap_or_default();
     u32::try_from(of_all.len()).unwrap_or(u32::MAX)
-}
-
-/// Of how many repeats of a point the figures count up to now, for a search.
-pub fn repeats_kept(point: &Point, repeats: &[RepeatSummary]) -> u32 {
-    u32::try_from(MeasuredPoint::of(point, repeats).kept.len()).unwrap_or(u32::MAX)
 }

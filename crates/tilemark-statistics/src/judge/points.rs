@@ -4,20 +4,24 @@ use std::collections::BTreeMap;
 
 use tilemark_plan::plan::Plan;
 use tilemark_record::result::{
-    Fairness, Figure, GuestResult, LatencyMs, LatenessUs, LimitResource, LoadResult, PointResult, Served,
-    Throughput,
+    Fairness, Figure, GuestResult, LatenessUs, LimitResource, LoadResult, PointResult, Served, Throughput,
 };
 use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, RepeatSummary, SecondsToReady};
 
-use super::gate::{GateFinding, achieved_fraction, admissible_p99, by_guest, error_fraction};
+use tilemark_units::counted;
+
+use super::gate::{GateFinding, achieved_fraction, by_guest, error_fraction, of_guest, of_load, seen};
 use super::ladder::vcpus_per_thread;
+use super::law::Seen;
 use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
+use super::survey::{Standing, Survey};
+use super::tail::{RepeatLatency, median, merged_latency, merged_p99};
 use crate::fairness::{Served as Amount, fairness};
 use crate::figure::{Missing, Scale};
 use crate::interval::estimate;
 use crate::moments::mean;
-use crate::percentile::percentile_admissible;
+use crate::sentence;
 
 impl From<crate::figure::Figure> for Figure {
     fn from(figure: crate::figure::Figure) -> Self {
@@ -56,6 +60,7 @@ pub(crate) fn point_result(
     plan: &Plan,
     measured: &MeasuredPoint,
     all: &[MeasuredPoint],
+    survey: Option<&Survey>,
     missing: &mut BTreeMap<String, String>,
 ) -> PointResult {
     let point = measured.point;
@@ -71,8 +76,9 @@ pub(crate) fn point_result(
     let mut notes = Notes { name: prefix, missing };
     let headline = plan.scenario.headline.as_deref();
     let own = headline.and_then(|name| loads.iter().find(|load| load.name == name)).cloned();
-    if let GateFinding::Unknown(reason) = &measured.gate {
-        notes.missing.insert(format!("{}.holds", notes.name), reason.clone());
+    let holds = holds(measured, survey);
+    if let Some(reason) = why_undecided(measured).filter(|_| holds.is_none()) {
+        notes.missing.insert(format!("{}.holds", notes.name), reason);
     }
     if own.is_none() {
         notes.missing.insert(format!("{}.throughput", notes.name), no_headline(measured, headline));
@@ -92,12 +98,9 @@ pub(crate) fn point_result(
         vary: point.vary.clone(),
         repeats_kept: u32::try_from(measured.kept.len()).unwrap_or(u32::MAX),
         repeats_voided: measured.voided.clone(),
-        holds: measured.gate.holds(),
-        repeats_within: None,
-        broke: match &measured.gate {
-            GateFinding::Broke(breaks) => breaks.clone(),
-            GateFinding::Holds | GateFinding::Unknown(_) => Vec::new(),
-        },
+        holds,
+        repeats_within: repeats_within(measured),
+        broke: measured.gate.breaks().to_vec(),
         offered: own.as_ref().and_then(|load| load.offered),
         achieved_fraction: own.as_ref().and_then(|load| load.achieved_fraction),
         throughput: own.as_ref().and_then(|load| load.throughput.clone()),
@@ -113,9 +116,49 @@ pub(crate) fn point_result(
         power_w,
         seconds_to_ready: seconds_to_ready(&measured.kept),
         limit: (resource != LimitResource::Unknown).then_some(resource),
-        notes: memory_note(&measured.kept).into_iter().chain(kernel_notes(measured)).collect(),
+        notes: heat_note(&measured.kept)
+            .into_iter()
+            .chain(memory_note(&measured.kept))
+            .chain(kernel_notes(measured))
+            .collect(),
         loads,
     }
+}
+
+/// By its own intervals; of a ladder, also by the law through all its repeats.
+fn holds(measured: &MeasuredPoint, survey: Option<&Survey>) -> Option<bool> {
+    let is_on_ladder = |survey: &&Survey| survey.backend == measured.point.backend;
+    let step = survey.filter(is_on_ladder).and_then(|survey| survey.steps.get(&measured.point.tiles));
+    match step.map(|step| step.standing) {
+        Some(Standing::Holds) => Some(true),
+        Some(Standing::Breaks) => Some(false),
+        Some(Standing::Undecided | Standing::Unknown) => None,
+        None => measured.gate.holds(),
+    }
+}
+
+fn why_undecided(measured: &MeasuredPoint) -> Option<String> {
+    match &measured.gate {
+        GateFinding::Unknown(reason) => Some(reason.clone()),
+        GateFinding::Undecided(limits) => limits.first().map(sentence::across),
+        GateFinding::Holds | GateFinding::Broke(_) => None,
+    }
+}
+
+/// In how many kept repeats every load and guest was within the gate by itself; nothing where a repeat does not say.
+fn repeats_within(measured: &MeasuredPoint) -> Option<u32> {
+    if measured.point.loads.is_empty() || measured.kept.is_empty() {
+        return None;
+    }
+    let is_within = |seen: &Seen| match seen {
+        Seen::Ratio(ratio) => Some(*ratio <= 0.0),
+        Seen::Within => Some(true),
+        Seen::Over => Some(false),
+        Seen::Nothing => None,
+    };
+    let within: Vec<bool> =
+        seen(measured.point, &measured.kept).iter().map(is_within).collect::<Option<_>>()?;
+    u32::try_from(within.iter().filter(|within| **within).count()).ok()
 }
 
 fn no_headline(measured: &MeasuredPoint, headline: Option<&str>) -> String {
@@ -146,10 +189,10 @@ fn load_result(
     let achieved: Vec<f64> = kept.iter().filter_map(|load| achieved_fraction(load)).collect();
     let errors: Vec<f64> = kept.iter().filter_map(|load| error_fraction(load)).collect();
     let throughput = notes.figure("throughput", estimate(&rates, Scale::Logarithmic, seed));
-    let latencies: Vec<LatencyMs> = kept.iter().map(|load| load.latency_ms).collect();
-    let p99_ms = notes.figure("p99_ms", p99_figure(&latencies, seed));
-    let mut latency_ms = latency(&latencies);
-    // One p99 on a page: the mean that the interval belongs to.
+    let repeats: Vec<RepeatLatency> = kept.iter().map(|load| of_load(load)).collect();
+    let p99_ms = notes.figure("p99_ms", merged_p99(&repeats));
+    let mut latency_ms = merged_latency(&repeats);
+    // One p99 on a page: that of all requests together, which the interval belongs to.
     latency_ms.p99 = p99_ms.map(|figure| figure.value);
     Some(LoadResult {
         name: like.name.clone(),
@@ -166,40 +209,6 @@ fn load_result(
         fairness: notes.kept("fairness", fairness_of(&kept)),
         guests: guests(&kept),
     })
-}
-
-fn p99_figure(latencies: &[LatencyMs], seed: u64) -> Result<crate::figure::Figure, Missing> {
-    let values: Vec<f64> = latencies.iter().filter_map(admissible_p99).collect();
-    if let (true, Some(first)) = (values.is_empty(), latencies.first()) {
-        percentile_admissible(first.n, 0.99)?;
-    }
-    estimate(&values, Scale::Logarithmic, seed)
-}
-
-/// The median over repeats: a percentile of percentiles is no percentile, but the repeat in the middle had it.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    (!values.is_empty()).then(|| crate::bootstrap::quantile(&values, 0.5))
-}
-
-fn latency(repeats: &[LatencyMs]) -> LatencyMs {
-    let of = |fraction: f64, figure: fn(&LatencyMs) -> Option<f64>| {
-        let enough = repeats.iter().filter(|latency| percentile_admissible(latency.n, fraction).is_ok());
-        median(enough.filter_map(figure).collect())
-    };
-    LatencyMs {
-        n: repeats.iter().map(|latency| latency.n).sum(),
-        mean: median(repeats.iter().filter_map(|latency| latency.mean).collect()),
-        deviation: median(repeats.iter().filter_map(|latency| latency.deviation).collect()),
-        deviation_of_seconds: median(
-            repeats.iter().filter_map(|latency| latency.deviation_of_seconds).collect(),
-        ),
-        p50: of(0.5, |latency| latency.p50),
-        p90: of(0.9, |latency| latency.p90),
-        p99: of(0.99, |latency| latency.p99),
-        p999: of(0.999, |latency| latency.p999),
-        max: repeats.iter().filter_map(|latency| latency.max).reduce(f64::max),
-    }
 }
 
 fn lateness(kept: &[&LoadFigures]) -> LatenessUs {
@@ -239,14 +248,14 @@ fn fairness_of(kept: &[&LoadFigures]) -> Result<Fairness, Missing> {
 fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
     let seconds: f64 = kept.iter().map(|load| load.seconds).sum();
     let of_guest = |name: &str, repeats: &[&GuestFigures]| {
-        let latencies: Vec<LatencyMs> = repeats.iter().map(|guest| guest.latency_ms).collect();
+        let latencies: Vec<RepeatLatency> = repeats.iter().map(|guest| of_guest(guest)).collect();
         let completed: u64 = repeats.iter().map(|guest| guest.completed).sum();
         let errors: u64 = repeats.iter().map(|guest| guest.errors).sum();
         GuestResult {
             name: name.to_owned(),
             tile: repeats[0].tile,
             throughput: completed as f64 / seconds,
-            latency_ms: latency(&latencies),
+            latency_ms: merged_latency(&latencies),
             errors: errors as f64 / (completed + errors).max(1) as f64,
         }
     };
@@ -287,6 +296,14 @@ fn memory_note(kept: &[&RepeatSummary]) -> Option<String> {
              {fell:.0} MiB: {:.1} % apart. The host's kernel, disks in memory and other programs count in the second only",
             100.0 * apart
         )
+    })
+}
+
+/// Says where processors were slowed for heat. Load makes heat, so that is the host's own limit and no disturbance.
+fn heat_note(kept: &[&RepeatSummary]) -> Option<String> {
+    let slowed = kept.iter().filter(|repeat| repeat.host.throttled.is_some_and(|times| times > 0)).count();
+    (slowed > 0).then(|| {
+        format!("processors were slowed for heat in {slowed} of {}", counted(kept.len() as u64, "repeat"))
     })
 }
 

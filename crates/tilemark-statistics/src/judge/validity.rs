@@ -1,7 +1,8 @@
-//! What spoils a repeat. Each rule names what was seen and the bar that it crossed.
+//! What spoils a repeat: what was done to it from outside. Each rule names what was seen and the limit that it passed. What guests and
+//! services did wrong is a finding ([`super::failures`]); a processor that slows for heat slows because of the load.
 
 use tilemark_plan::plan::Point;
-use tilemark_record::summary::{HostFigures, LoadFigures, RepeatSummary};
+use tilemark_record::summary::{HostFigures, IncidentKind, LoadFigures, RepeatSummary};
 
 use crate::percentile::percentile_admissible;
 
@@ -12,7 +13,7 @@ pub const FOREIGN_FRACTION_MAX: f64 = 0.05;
 /// load: what is stolen is gone while a guest is in the midst of a request and nobody here can see by whom.
 pub const STEAL_FRACTION_MAX: f64 = 0.02;
 
-/// Most pages swapped in a repeat: 1 MiB. A kernel that parks single pages of sleepers disturbs nobody.
+/// Most pages swapped in a repeat before it is a failure: 1 MiB. A kernel that parks single pages of sleepers disturbs nobody.
 pub const SWAPPED_PAGES_MAX: u64 = 256;
 
 /// Largest step of the clock in a second, in milliseconds. Slewing by NTP stays below 0.5 ms in a second.
@@ -63,7 +64,8 @@ fn spoiled(point: &Point, repeat: &RepeatSummary) -> Vec<String> {
     let silent = repeat.loads.iter().filter(|load| load.offered == 0);
     reasons.extend(silent.map(|load| format!("load {} asked nothing", load.name)));
     reasons.extend(by_host(&repeat.host));
-    reasons.extend(repeat.incidents.iter().map(|incident| match &incident.guest {
+    let unproven = repeat.incidents.iter().filter(|incident| incident.kind == IncidentKind::Unproven);
+    reasons.extend(unproven.map(|incident| match &incident.guest {
         Some(guest) => format!("{}: {}", guest, incident.what),
         None => incident.what.clone(),
     }));
@@ -91,12 +93,6 @@ fn by_host(host: &HostFigures) -> Vec<String> {
         CLOCK_STEP_MS_MAX,
         format!("the clock stepped by {:.0} ms", host.clock_step_ms_max),
     );
-    let throttled = host.throttled.unwrap_or(0);
-    over(throttled as f64, 0.0, format!("processors were throttled {throttled} times"));
-    let swapped = host.swapped_pages.unwrap_or(0);
-    over(swapped as f64, SWAPPED_PAGES_MAX as f64, format!("{swapped} pages were swapped"));
-    let killed = host.oom_kills.unwrap_or(0);
-    over(killed as f64, 0.0, format!("the kernel ended {killed} processes for want of memory"));
     reasons
 }
 

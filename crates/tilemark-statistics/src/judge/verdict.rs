@@ -1,14 +1,17 @@
 //! Whether the figures behind the answer can be trusted. Something that is known to have spoiled them outranks
 //! not knowing enough, and both outrank trust.
 
-use tilemark_record::result::{Answer, LimitResource, Verdict, VerdictStatus};
+use tilemark_record::result::{Answer, Counts, LimitResource, Verdict, VerdictStatus};
 
 use super::gate::GateFinding;
-use super::ladder;
 use super::measured::MeasuredPoint;
+use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey, is_narrow};
 use crate::compare::{ExitVerdict, Rank, SideComparison, SideVerdict};
 use crate::interval::INTERVAL_REPEATS_MIN;
 use tilemark_units::counted;
+
+/// Not more than one repeat of so many may be discarded at a decisive count, where none are below it.
+const DISCARDED_PART_MAX: usize = 5;
 
 #[derive(Default)]
 struct Doubts {
@@ -28,17 +31,78 @@ impl Doubts {
         Verdict { status, reasons: self.spoiled.into_iter().chain(self.unknown).collect() }
     }
 
-    /// A point on which an answer rests: most of its repeats must count, and enough for an interval.
+    /// A point on which an answer rests: most of its repeats must count, and enough for an interval. One failure is enough to break.
     fn at_decisive(&mut self, point: &MeasuredPoint) {
-        let (kept, voided) = (point.kept.len(), point.voided.len());
+        let (kept, discarded) = (point.kept.len(), point.voided.len());
         let at = place(point);
         // Without a load there is nothing whose interval could be wanted.
-        let wanted = if point.point.loads.is_empty() { 1 } else { INTERVAL_REPEATS_MIN };
-        if voided > kept {
+        let needs_one = point.point.loads.is_empty() || point.gate.is_failure();
+        let wanted = if needs_one { 1 } else { INTERVAL_REPEATS_MIN };
+        if discarded > kept {
             let why = point.voided.first().map_or("", |voided| voided.reason.as_str());
-            self.spoiled.push(format!("{voided} of {} repeats {at} were voided: {why}", kept + voided));
+            self.spoiled
+                .push(format!("{discarded} of {} repeats {at} were discarded: {why}", kept + discarded));
         } else if kept < wanted {
             self.unknown.push(format!("{kept} of the {wanted} repeats {at} that a figure needs"));
+        }
+    }
+
+    /// Repeats that are discarded where the host is loaded, and nowhere below, may be discarded because of the load: then those that
+    /// are left are the lucky ones.
+    fn shares_of_discarded(&mut self, point: &MeasuredPoint, ladder: &[&MeasuredPoint]) {
+        let (kept, discarded) = (point.kept.len(), point.voided.len());
+        if discarded * DISCARDED_PART_MAX <= kept + discarded || discarded > kept {
+            return;
+        }
+        let below = ladder.iter().filter(|other| other.point.tiles < point.point.tiles);
+        let (repeats, of_these) = below.fold((0, 0), |(repeats, discarded), other| {
+            (repeats + other.kept.len() + other.voided.len(), discarded + other.voided.len())
+        });
+        if repeats > 0 && of_these * DISCARDED_PART_MAX <= repeats {
+            let why = point.voided.first().map_or("", |voided| voided.reason.as_str());
+            self.unknown.push(format!(
+                "{discarded} of {} repeats {} were discarded and {of_these} of {repeats} below: the load itself may be the cause ({why})",
+                kept + discarded,
+                place(point),
+            ));
+        }
+    }
+
+    /// A count that breaks below one that holds.
+    fn reversed(&mut self, survey: &Survey) {
+        let is = |standing: Standing| move |(_, step): &(&u32, &Step)| step.standing == standing;
+        let Some((lower, _)) = survey.steps.iter().find(is(Standing::Breaks)) else { return };
+        if let Some((above, _)) = survey.steps.range(lower..).find(is(Standing::Holds)) {
+            self.unknown.push(format!("{} broke and {above} held", counted(*lower, "tile")));
+        }
+    }
+
+    /// The range must be narrow enough to act on, and probable.
+    fn range(&mut self, answer: &Answer) {
+        let broke = answer.breaks.as_ref().map(|found| found.tiles);
+        if let Some(Counts { from, to }) = answer.undecided
+            && broke.is_none_or(|broke| !is_narrow(answer.holds, broke))
+        {
+            self.unknown.push(
+                format!("{from} to {to} tiles cannot be told from the gate")
+                    .replace(&format!("{from} to {from} tiles"), &counted(from, "tile")),
+            );
+        }
+        if let Some(confidence) = answer.confidence.filter(|confidence| *confidence < CONFIDENCE_MIN) {
+            let percent = (100.0 * confidence).floor();
+            self.unknown.push(match (answer.holds, broke) {
+                (Some(held), Some(broke)) => format!(
+                    "the probability that {held} hold and {} break is {percent:.0} %",
+                    counted(broke, "tile")
+                ),
+                (Some(held), None) => {
+                    format!("the probability that {} hold is {percent:.0} %", counted(held, "tile"))
+                }
+                (None, Some(broke)) => {
+                    format!("the probability that {} break is {percent:.0} %", counted(broke, "tile"))
+                }
+                (None, None) => return,
+            });
         }
     }
 }
@@ -54,6 +118,7 @@ fn place(point: &MeasuredPoint) -> String {
 pub(crate) fn verdict(
     measured: &[MeasuredPoint],
     answer: &Answer,
+    survey: Option<&Survey>,
     sides: Option<&SideComparison>,
 ) -> Verdict {
     if let Some(sides) = sides {
@@ -67,14 +132,22 @@ pub(crate) fn verdict(
         return doubts.verdict();
     }
     let own = || counted().filter(|point| Some(point.point.backend) == answer.backend);
-    if !ladder::is_one(measured) {
-        // Several ladders, or none to climb: every point stands for itself.
+    let Some(survey) = survey else {
+        // Several ladders, or none to climb: every point is by itself.
         own().for_each(|point| doubts.at_decisive(point));
-    } else if answer.holds.is_some() || answer.breaks.is_some() {
+        return doubts.verdict();
+    };
+    if answer.holds.is_some() || answer.breaks.is_some() {
         let broke = answer.breaks.as_ref().map(|found| found.tiles);
         let decisive = |tiles: u32| Some(tiles) == answer.holds || Some(tiles) == broke;
-        own().filter(|point| decisive(point.point.tiles)).for_each(|point| doubts.at_decisive(point));
+        let points: Vec<&MeasuredPoint> = own().collect();
+        for point in points.iter().filter(|point| decisive(point.point.tiles)) {
+            doubts.at_decisive(point);
+            doubts.shares_of_discarded(point, &points);
+        }
         between(&mut doubts, own(), answer);
+        doubts.reversed(survey);
+        doubts.range(answer);
     } else {
         without_answer(&mut doubts, own(), answer);
     }
@@ -100,6 +173,9 @@ fn between<'m, 'a: 'm>(
     let broke = answer.breaks.as_ref().map_or(u32::MAX, |found| found.tiles);
     for point in own.filter(|point| point.point.tiles < broke) {
         let GateFinding::Unknown(reason) = &point.gate else { continue };
+        if !point.kept.is_empty() {
+            continue; // The law through all repeats says something of it.
+        }
         let text = format!("{}: {reason}", place(point));
         if point.voided.is_empty() { doubts.unknown.push(text) } else { doubts.spoiled.push(text) }
     }

@@ -7,7 +7,7 @@ use tilemark_plan::plan::{
 };
 use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
 use tilemark_record::summary::RepeatSummary;
-use tilemark_statistics::judge::{Judgement, point_holds};
+use tilemark_statistics::judge::{Judgement, Known};
 
 use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, slow};
 
@@ -35,8 +35,9 @@ fn the_largest_step_held_with_all_below_it_held_and_the_smallest_that_broke_are_
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
     assert_eq!(
         judged.sentence,
-        "Holds 2 tiles: 4 guests, 0.67 vCPUs per thread, p99 ≤ 50 ms at 200 requests/s each. \
-         At 3, web in tile 1 took 80 ms [77, 83]. Processor ran out first."
+        "This host carries 2 tiles: 4 guests, 0.67 vCPUs per thread, 200 requests/s each. \
+         Their p99 was 20 ms [20, 20], within the limit of 50 ms in 5 of 5 repeats. \
+         At 3, the p99 of web in tile 1 was 80 ms [77, 83] over 5 repeats. Processor ran out first."
     );
 }
 
@@ -49,7 +50,7 @@ fn counts_between_the_two_that_were_not_tried_are_told_with_the_command() {
         "{}",
         judged.sentence
     );
-    assert!(judged.sentence.contains("Breaks at 8: web in tile 1 took 80 ms"));
+    assert!(judged.sentence.contains("At 8, the p99 of web in tile 1 was 80 ms"));
 }
 
 #[test]
@@ -60,7 +61,8 @@ fn nothing_broke_is_at_least() {
     assert_eq!(judged.answer.limit.evidence, ["nothing broke up to 8 tiles"]);
     assert_eq!(
         judged.sentence,
-        "Holds at least 8 tiles, the most tried: 16 guests, 2.7 vCPUs per thread, p99 ≤ 50 ms at 200 requests/s each."
+        "This host carries at least 8 tiles, the most tried: 16 guests, 2.7 vCPUs per thread, 200 requests/s each. \
+         Their p99 was 20 ms [20, 20], within the limit of 50 ms in 5 of 5 repeats."
     );
 }
 
@@ -71,22 +73,17 @@ fn where_the_first_step_breaks_nothing_holds() {
     assert_eq!(judged.answer.breaks.as_ref().unwrap().tiles, 1);
     assert_eq!(
         judged.sentence,
-        "Does not hold 1 tile: web in tile 1 took 80 ms [77, 83]. Processor ran out first."
+        "This host does not carry 1 tile: the p99 of web in tile 1 was 80 ms [77, 83] over 5 repeats. Processor ran out first."
     );
 }
 
 #[test]
 fn a_higher_step_held_above_a_broken_one_cannot_tell() {
     let judged = broken_at(&[1, 2, 4], 2).judged();
-    assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (None, None));
-    let reason = judged.answer.none_because.as_deref().unwrap();
-    assert!(reason.starts_with("2 tiles broke and 4 held; to fix: "), "{reason}");
+    assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(1), None));
+    assert_eq!(judged.answer.undecided, Some(Counts { from: 2, to: 4 }), "all from what broke to what held");
     assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
-    assert!(
-        judged.sentence.starts_with("No answer: 2 tiles broke and 4 held; to fix: "),
-        "{}",
-        judged.sentence
-    );
+    assert!(judged.sentence.contains("Not certain: 2 tiles broke and 4 held"), "{}", judged.sentence);
 }
 
 #[test]
@@ -133,7 +130,7 @@ fn a_step_held_above_a_spoiled_one_is_not_held_with_all_below_it() {
     let judged = ladder(&[Kvm], &[1, 2, 4]).at(2, |repeat| repeat.host.processor.steal = 0.4).judged();
     assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(1), None));
     assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
-    assert!(judged.sentence.starts_with("Holds at least 1 tile: "), "{}", judged.sentence);
+    assert!(judged.sentence.starts_with("This host carries at least 1 tile: "), "{}", judged.sentence);
 }
 
 #[test]
@@ -197,7 +194,8 @@ fn the_twin_is_not_the_answer_where_guests_were_measured() {
 #[test]
 fn a_native_answer_says_that_it_is_native() {
     let sentence = ladder(&[Native], &[1]).judged().sentence;
-    assert!(sentence.starts_with("Holds at least 1 tile natively, the most tried: 2 twins, "), "{sentence}");
+    let wanted = "This host carries at least 1 tile, the most tried: 2 services measured without VMs, ";
+    assert!(sentence.starts_with(wanted), "{sentence}");
 }
 
 type Change = fn(&mut RepeatSummary);
@@ -302,13 +300,19 @@ fn the_sentence_says_errors_and_demand_in_percent() {
         r.loads[at].guests[0].errors = 400;
     };
     let sentence = ladder(&[Kvm], &[1, 2]).at(2, failing).judged().sentence;
-    assert!(sentence.contains("At 2, web in tile 1 failed 9.1 % of its requests [9.1, 9.1]."), "{sentence}");
+    assert!(
+        sentence.contains("At 2, web in tile 1 failed 9.1 % of its requests [9.1, 9.1] over 5 repeats."),
+        "{sentence}"
+    );
     let starved: Change = |r| {
         let at = load(r, "bursts");
         r.loads[at].guests[1].completed = 3_600;
     };
     let sentence = ladder(&[Kvm], &[1, 2]).at(2, starved).judged().sentence;
-    assert!(sentence.contains("At 2, burst in tile 2 was served 90 % of its demand [90, 90]."), "{sentence}");
+    assert!(
+        sentence.contains("At 2, burst in tile 2 was served 90 % of its demand [90, 90] over 5 repeats."),
+        "{sentence}"
+    );
 }
 
 #[test]
@@ -372,11 +376,19 @@ fn the_limit_is_named_by_what_the_host_shows_and_unknown_else() {
 }
 
 #[test]
-fn a_step_that_swapping_spoiled_still_tells_that_memory_ran_out() {
+fn a_step_at_which_the_host_swaps_breaks_and_memory_ran_out() {
     let judged = ladder(&[Kvm], &[1, 2]).at(2, |repeat| repeat.host.swapped_pages = Some(90_000)).judged();
-    assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(1), None));
+    let broke = judged.answer.breaks.as_ref().unwrap();
+    assert_eq!((judged.answer.holds, broke.tiles, broke.measure), (Some(1), 2, GateMeasure::Swapping));
     assert_eq!(judged.answer.limit.resource, LimitResource::Memory);
-    assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
+    assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
+    assert!(
+        judged
+            .sentence
+            .contains("At 2, the host swapped 90000 pages (5 of 5 repeats). Memory ran out first."),
+        "{}",
+        judged.sentence
+    );
 }
 
 #[test]
@@ -412,8 +424,10 @@ fn messages_are_told_by_the_ends_of_their_curves() {
     assert!(several.sentence.starts_with("No answer: measure"), "{}", several.sentence);
     // A step of which most repeats were voided is not told.
     let spoiled = of_scenario(builtin("messaging").unwrap().text, &[1, 2]);
-    let said =
-        spoiled.at(1, |repeat| repeat.host.oom_kills = Some(u64::from(repeat.repeat > 1))).judged().sentence;
+    let said = spoiled
+        .at(1, |repeat| repeat.host.processor.steal = if repeat.repeat > 1 { 0.3 } else { 0.0 })
+        .judged()
+        .sentence;
     assert!(said.contains(" at 2 tiles. ") && said.contains(" Not trusted: "), "{said}");
 }
 
@@ -441,7 +455,7 @@ fn power_of_a_point_is_the_mean_of_its_kept_repeats_and_absent_where_nobody_coun
         ladder(&[Kvm], &[1, 2]).at(1, |repeat| repeat.host.power_w = Some(60.0 + f64::from(repeat.repeat)));
     let run = run.first(1, 1, |repeat| {
         repeat.host.power_w = Some(900.0);
-        repeat.host.oom_kills = Some(1);
+        repeat.host.processor.steal = 0.5;
     });
     let points = run.judged().points;
     assert_eq!(points[0].repeats_voided.len(), 1);
@@ -451,9 +465,8 @@ fn power_of_a_point_is_the_mean_of_its_kept_repeats_and_absent_where_nobody_coun
 #[test]
 fn a_search_can_ask_about_one_point_at_any_time() {
     let run = broken_at(&[1, 2], 2);
-    assert_eq!(point_holds(&run.plan.points[0], &run.repeats), Some(true));
-    assert_eq!(point_holds(&run.plan.points[1], &run.repeats), Some(false));
-    assert_eq!(point_holds(&run.plan.points[1], &[]), None);
+    let known = Known::of(&run.plan.points.iter().collect::<Vec<_>>(), &run.repeats);
+    assert_eq!((known.word(1), known.word(2), known.word(3)), (Some("holds"), Some("breaks"), None));
 }
 
 /// Guests that take 1.25 times the twin's processor time and 1.5 times its p99.

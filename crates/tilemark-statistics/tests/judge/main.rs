@@ -6,4 +6,5 @@ mod answers;
 mod run;
 mod scaling;
 mod sides;
+mod truth;
 mod validity;

@@ -97,7 +97,7 @@ fn a_block_that_lost_a_side_is_left_out_whole() {
 fn sides_whose_repeats_were_mostly_voided_neither_accuse_nor_acquit() {
     let run = sides(SCENARIO, 20, A, B).on(SideName::B, slower(1.5)).on(SideName::B, |repeat| {
         if repeat.repeat > 8 {
-            repeat.host.throttled = Some(1);
+            repeat.host.processor.steal = 0.3;
         }
     });
     let judged = run.judged();

@@ -1,0 +1,332 @@
+//! The search for the largest tile count that holds. It doubles until a count breaks and bisects until few counts are left, one repeat
+//! each; then it measures where a repeat decides most, until the range of the answer is probable enough and narrow enough.
+//!
+//! ```text
+//! doubling --breaks--> bisecting --narrow--> sharpening --sure, or enough repeats--> ended
+//!     |                    ^                      |
+//!     +--limit holds-------+-------side turns-----+
+//! ```
+//! When its time gets short it settles: no new count is tried, and those that are known are measured again. A count of which nothing
+//! is known (all its repeats were discarded) ends what is tried, as one that broke does, and is no side of the boundary.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use tilemark_plan::plan::Point;
+use tilemark_plan::search::width_allowed;
+use tilemark_record::summary::RepeatSummary;
+
+use super::measured::MeasuredPoint;
+use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey};
+use crate::interval::{INTERVAL_REPEATS_MIN, student_factor};
+
+/// Repeats beyond the first of each count, for each repeat that the plan wants of a point: after so many a search ends unsure. A
+/// boundary that is flat beside its noise would take hundreds.
+const SHARPENING_MAX: u32 = 6;
+
+/// Repeats at one end that no end is planned to need.
+const REPEATS_OF_END_MAX: u32 = 40;
+
+/// What is known of the counts that a search measured.
+pub struct Known(Survey);
+
+impl Known {
+    /// From all repeats of these points, which are one ladder.
+    ///
+    /// # Panics
+    /// Of no points.
+    pub fn of(points: &[&Point], repeats: &[RepeatSummary]) -> Self {
+        let measured: Vec<MeasuredPoint> =
+            points.iter().map(|point| MeasuredPoint::of(point, repeats)).collect();
+        Self(Survey::of(&measured.iter().collect::<Vec<_>>()))
+    }
+
+    /// The largest count that holds by all that is known, with all below it.
+    pub fn held(&self) -> Option<u32> {
+        self.sides().held
+    }
+
+    /// What is said of a count, in a word; nothing where nothing is known of it.
+    pub fn word(&self, tiles: u32) -> Option<&'static str> {
+        match self.0.steps.get(&tiles)?.standing {
+            Standing::Holds => Some("holds"),
+            Standing::Breaks => Some("breaks"),
+            Standing::Undecided => Some("undecided"),
+            Standing::Unknown => None,
+        }
+    }
+
+    /// Repeats of a count that say something of it.
+    pub fn repeats(&self, tiles: u32) -> u32 {
+        self.0.steps.get(&tiles).map_or(0, |step| step.repeats)
+    }
+
+    fn told(&self) -> impl Iterator<Item = (u32, &Step)> {
+        self.0.steps.iter().filter(|(_, step)| step.repeats > 0).map(|(tiles, step)| (*tiles, step))
+    }
+
+    /// On which side of the gate each count probably lies: the smallest that breaks, and the largest below it that holds.
+    fn sides(&self) -> Sides {
+        let is_over = |step: &Step| match step.standing {
+            Standing::Holds => false,
+            Standing::Breaks => true,
+            Standing::Undecided | Standing::Unknown => step.side > 0.0,
+        };
+        let broke = self.told().find(|(_, step)| is_over(step)).map(|(tiles, _)| tiles);
+        let below = self.told().take_while(|(tiles, _)| broke.is_none_or(|broke| *tiles < broke));
+        Sides { held: below.map(|(tiles, _)| tiles).last(), broke }
+    }
+
+    fn is_failure(&self, tiles: u32) -> bool {
+        self.0.steps.get(&tiles).is_some_and(|step| step.is_failure)
+    }
+
+    fn confidence(&self, pair: Pair) -> f64 {
+        let by_failure = pair.broke.is_some_and(|broke| self.is_failure(broke));
+        self.0.confidence(pair.held, pair.broke, by_failure).unwrap_or(0.0)
+    }
+
+    fn is_decided(&self, tiles: u32, standing: Standing) -> bool {
+        self.0.steps.get(&tiles).is_some_and(|step| step.standing == standing && step.is_measured)
+    }
+
+    /// Repeats that a count will need so that its own interval lies on one side of the gate, if it scatters as the law says.
+    fn repeats_needed(&self, tiles: u32) -> u32 {
+        if self.is_failure(tiles) {
+            return 1;
+        }
+        let Some(law) = &self.0.law else { return INTERVAL_REPEATS_MIN as u32 };
+        let in_scatters = law.level(f64::from(tiles)).abs() / law.scatter();
+        let enough = HALF_WIDTHS.iter().position(|half| *half <= in_scatters);
+        enough.map_or(REPEATS_OF_END_MAX, |index| (index + INTERVAL_REPEATS_MIN) as u32)
+    }
+
+    /// What is expected of a count as an end of the answer.
+    fn outlook(&self, tiles: u32) -> Outlook {
+        let lacking = self.repeats_needed(tiles).saturating_sub(self.repeats(tiles));
+        let holds = self.0.law.as_ref().map_or(0.5, |law| law.holds(f64::from(tiles)));
+        Outlook { tiles, holds, breaks: if self.is_failure(tiles) { 1.0 } else { 1.0 - holds }, lacking }
+    }
+}
+
+/// Half width of a 95 % interval over 3, 4, … repeats, in deviations of a repeat: Student's t over the root of the repeats.
+static HALF_WIDTHS: LazyLock<Vec<f64>> = LazyLock::new(|| {
+    let half = |repeats: u32| student_factor(f64::from(repeats) - 1.0) / f64::from(repeats).sqrt();
+    (INTERVAL_REPEATS_MIN as u32..REPEATS_OF_END_MAX).map(half).collect()
+});
+
+/// What is expected of a count as an end of the answer.
+#[derive(Clone, Copy)]
+struct Outlook {
+    tiles: u32,
+    /// Probability that it holds.
+    holds: f64,
+    /// Probability that it breaks.
+    breaks: f64,
+    /// Repeats that it lacks until its own interval is likely to decide.
+    lacking: u32,
+}
+
+struct Sides {
+    held: Option<u32>,
+    broke: Option<u32>,
+}
+
+/// The ends of an answer.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Pair {
+    held: Option<u32>,
+    broke: Option<u32>,
+}
+
+/// What a search wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// One further repeat of a count.
+    Probe(u32),
+    /// Nothing.
+    Ended(Ended),
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The range of its answer is narrow enough and probable enough.
+    Sure,
+    /// It took as many repeats as it may, and is not sure.
+    NotSure,
+    /// Nothing is known of any count.
+    NothingKnown,
+}
+
+/// A search: its limits and what it gave up. What it found is in the repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapacitySearch {
+    from: u32,
+    limit: u32,
+    repeats: u32,
+    unknown: BTreeSet<u32>,
+    is_settled: bool,
+}
+
+impl CapacitySearch {
+    /// A search that begins with `from`, never passes `limit`, and measures a count about `repeats` times where it decides.
+    pub fn new(from: u32, limit: u32, repeats: u32) -> Self {
+        Self {
+            from: from.max(1),
+            limit: limit.max(1),
+            repeats: repeats.max(1),
+            unknown: BTreeSet::new(),
+            is_settled: false,
+        }
+    }
+
+    /// Nothing can be known of a count: what lies below it is tried instead.
+    pub fn cannot_tell(&mut self, tiles: u32) {
+        self.unknown.insert(tiles);
+    }
+
+    /// Lowers the limit, since more does not fit. Says no where more was measured already: then the host gives less than it gave, and
+    /// a search has nothing left to go by.
+    pub fn never_pass(&mut self, limit: u32, known: &Known) -> bool {
+        let most = known.told().map(|(tiles, _)| tiles).last();
+        self.limit = self.limit.min(limit.max(1));
+        most.is_none_or(|most| most <= limit) && limit > 0
+    }
+
+    /// Tries no further count from now on. Says no where that was so already.
+    pub fn settle(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_settled, true)
+    }
+
+    /// Whether nothing further is tried.
+    pub const fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// What to measure next.
+    pub fn next(&self, known: &Known) -> Next {
+        let sides = known.sides();
+        if let Some(tiles) = self.untried(&sides).filter(|_| !self.is_settled) {
+            return Next::Probe(tiles);
+        }
+        if sides.held.is_none() && sides.broke.is_none() {
+            return Next::Ended(Ended::NothingKnown);
+        }
+        if self.is_sure(known, &sides) {
+            return Next::Ended(Ended::Sure);
+        }
+        let further: u32 = known.told().map(|(_, step)| step.repeats - 1).sum();
+        if further >= SHARPENING_MAX * self.repeats {
+            return Next::Ended(Ended::NotSure);
+        }
+        self.sharpening(known, &sides).map_or(Next::Ended(Ended::NotSure), Next::Probe)
+    }
+
+    /// Counts whose further repeats are kept time for while new counts are tried: two of either end.
+    pub fn to_confirm(&self, known: &Known) -> Vec<u32> {
+        let Sides { held, broke } = known.sides();
+        let lacks = |tiles: u32| (INTERVAL_REPEATS_MIN as u32).saturating_sub(known.repeats(tiles));
+        let ends = held.into_iter().chain(broke);
+        ends.flat_map(|tiles| std::iter::repeat_n(tiles, lacks(tiles) as usize)).collect()
+    }
+
+    /// A count between what held and what broke, or beyond what was tried; nothing where few enough are left.
+    fn untried(&self, sides: &Sides) -> Option<u32> {
+        let Sides { held, broke } = *sides;
+        let unknown = self.unknown.iter().copied().find(|unknown| held.is_none_or(|held| *unknown > held));
+        let ceiling = broke.into_iter().chain(unknown).min();
+        match (held, ceiling) {
+            (None, None) => Some(self.from.min(self.limit)),
+            (Some(held), None) if held < self.limit => Some(held.saturating_mul(2).min(self.limit)),
+            (Some(held), Some(ceiling)) if ceiling - held > 1 + self.width(held, broke, ceiling) => {
+                Some(held + (ceiling - held) / 2)
+            }
+            (None, Some(ceiling)) if ceiling > 1 => Some(ceiling / 2),
+            _ => None,
+        }
+    }
+
+    /// Below a count that is only unknown every count is tried: nothing but a neighbour can be said of it.
+    fn width(&self, held: u32, broke: Option<u32>, ceiling: u32) -> u32 {
+        if broke == Some(ceiling) { width_allowed(held, ceiling) } else { 0 }
+    }
+
+    /// Whether ends that were measured make an answer that is narrow and probable.
+    fn is_sure(&self, known: &Known, sides: &Sides) -> bool {
+        let held = known.told().filter(|(tiles, _)| known.is_decided(*tiles, Standing::Holds)).last();
+        let broke = known.told().find(|(tiles, _)| known.is_decided(*tiles, Standing::Breaks));
+        let pair = Pair { held: held.map(|(tiles, _)| tiles), broke: broke.map(|(tiles, _)| tiles) };
+        let is_complete = match pair {
+            Pair { held: Some(held), broke: Some(broke) } => {
+                held < broke && broke - held - 1 <= width_allowed(held, broke)
+            }
+            Pair { held: Some(_), broke: None } => sides.broke.is_none(),
+            Pair { held: None, broke: Some(broke) } => sides.held.is_none() && broke == 1,
+            Pair { held: None, broke: None } => false,
+        };
+        is_complete && known.confidence(pair) >= CONFIDENCE_MIN
+    }
+
+    /// The count at which a repeat decides most: of the ends of an answer that needs the fewest further repeats, the one that lacks
+    /// most.
+    fn sharpening(&self, known: &Known, sides: &Sides) -> Option<u32> {
+        let pair = match (sides.held, sides.broke) {
+            (Some(_), Some(_)) => self.best_pair(known, sides)?,
+            (held, broke) => Pair { held, broke },
+        };
+        let ends = [(pair.held, Standing::Holds), (pair.broke, Standing::Breaks)];
+        let ends = ends.into_iter().filter_map(|(tiles, standing)| Some((tiles?, standing)));
+        let lacking = |(tiles, standing): &(u32, Standing)| {
+            let had = known.repeats(*tiles);
+            let is_open = !known.is_decided(*tiles, *standing);
+            let lacks = known.repeats_needed(*tiles).saturating_sub(had).max(u32::from(is_open));
+            // Among ends that lack nothing more, the one with fewer repeats.
+            (lacks, std::cmp::Reverse(had))
+        };
+        ends.max_by_key(lacking).map(|(tiles, _)| tiles)
+    }
+
+    /// Of the answers that are probable enough, the one that lacks the fewest repeats; where none is, the most probable.
+    fn best_pair(&self, known: &Known, sides: &Sides) -> Option<Pair> {
+        let ends: Vec<Outlook> =
+            self.ends(known, sides).into_iter().map(|tiles| known.outlook(tiles)).collect();
+        let is_allowed = |held: &Outlook, broke: &Outlook| {
+            held.tiles < broke.tiles
+                && (self.is_settled || broke.tiles - held.tiles - 1 <= width_allowed(held.tiles, broke.tiles))
+        };
+        let mut best: Option<(Pair, f64, u32)> = None;
+        for held in &ends {
+            for broke in ends.iter().filter(|broke| is_allowed(held, broke)) {
+                let pair = Pair { held: Some(held.tiles), broke: Some(broke.tiles) };
+                let confidence = held.holds + broke.breaks - 1.0;
+                let lacking = held.lacking + broke.lacking;
+                let is_better = best.is_none_or(|(_, best, least)| {
+                    match (confidence >= CONFIDENCE_MIN, best >= CONFIDENCE_MIN) {
+                        (true, true) => (lacking, -confidence) < (least, -best),
+                        (false, false) => confidence > best,
+                        (is_sure, _) => is_sure,
+                    }
+                });
+                if is_better {
+                    best = Some((pair, confidence, lacking));
+                }
+            }
+        }
+        best.map(|(pair, ..)| pair)
+    }
+
+    /// Counts that may become an end of the answer: those that were measured, and unless the search is settled every count near the
+    /// gate.
+    fn ends(&self, known: &Known, sides: &Sides) -> BTreeSet<u32> {
+        let mut ends: BTreeSet<u32> = known.told().map(|(tiles, _)| tiles).collect();
+        if let (Some(law), false) = (&known.0.law, self.is_settled) {
+            let lowest = (law.quantile(0.999).floor() as u32).min(sides.held.unwrap_or(1)).max(1);
+            let highest = (law.quantile(0.001).ceil() as u32).max(sides.broke.unwrap_or(1)).min(self.limit);
+            // A wide range of large counts need not be looked at tile by tile.
+            let stride = (highest.saturating_sub(lowest) / 48).max(1);
+            ends.extend((lowest..=highest).step_by(stride as usize));
+        }
+        ends
+    }
+}

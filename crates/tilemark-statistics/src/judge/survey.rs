@@ -1,0 +1,137 @@
+//! What is known of every count of a ladder: by its own intervals, and by the law through all repeats.
+
+use std::collections::BTreeMap;
+
+use tilemark_plan::plan::Backend;
+use tilemark_plan::search::width_allowed;
+use tilemark_record::result::GateMeasure;
+
+use super::gate::{GateFinding, seen};
+use super::law::{Law, Observation, Seen};
+use super::measured::MeasuredPoint;
+use crate::figure::Figure;
+use crate::moments::mean;
+
+/// Probability from which on the law alone decides of a count that has too few repeats for an interval of its own.
+const SURE: f64 = 0.975;
+
+/// Probability that the answer must have to be trusted, and at which a search ends.
+pub(crate) const CONFIDENCE_MIN: f64 = 0.95;
+
+/// What is said of a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Holds,
+    Undecided,
+    Breaks,
+    /// It was not measured, or all its repeats were discarded.
+    Unknown,
+}
+
+/// One count.
+pub(crate) struct Step {
+    pub(crate) standing: Standing,
+    /// Repeats behind it, those that failed among them.
+    pub(crate) repeats: u32,
+    /// Mean of ln(p99 / limit) over its repeats: on which side of the gate it probably is.
+    pub(crate) side: f64,
+    /// Whether its own intervals decided, and not the law alone.
+    pub(crate) is_measured: bool,
+    /// Whether a guest or service failed there.
+    pub(crate) is_failure: bool,
+}
+
+/// All counts of one ladder.
+pub(crate) struct Survey {
+    pub(crate) backend: Backend,
+    pub(crate) law: Option<Law>,
+    pub(crate) steps: BTreeMap<u32, Step>,
+}
+
+/// By how far a repeat that missed the gate without a p99 is taken to lie beyond it.
+const BEYOND: f64 = 0.7;
+
+impl Survey {
+    /// Of the points of one ladder: one backend, one side, one value of what varies.
+    ///
+    /// # Panics
+    /// Of no points.
+    pub(crate) fn of(points: &[&MeasuredPoint]) -> Self {
+        let all: Vec<(u32, Vec<Seen>)> =
+            points.iter().map(|point| (point.point.tiles, seen_at(point))).collect();
+        let observations: Vec<Observation> = all
+            .iter()
+            .flat_map(|(tiles, seen)| seen.iter().map(|seen| Observation { tiles: *tiles, seen: *seen }))
+            .collect();
+        let law = Law::through(&observations);
+        let step = |(point, (tiles, seen)): (&&MeasuredPoint, &(u32, Vec<Seen>))| {
+            let probability = law.as_ref().map(|law| law.holds(f64::from(*tiles)));
+            let standing = standing(point, probability);
+            let side = mean(&seen.iter().filter_map(|seen| side_of(*seen)).collect::<Vec<f64>>());
+            let is_measured = point.gate.holds().is_some();
+            let step = Step {
+                standing,
+                repeats: seen.len() as u32,
+                side: side.unwrap_or(0.0),
+                is_measured,
+                is_failure: point.gate.is_failure(),
+            };
+            (*tiles, step)
+        };
+        let steps = points.iter().zip(&all).filter(|(point, _)| point.tried()).map(step).collect();
+        Self { backend: points[0].point.backend, law, steps }
+    }
+
+    /// Probability that the largest count that holds is one from `held` to the one below `broke`.
+    pub(crate) fn confidence(&self, held: Option<u32>, broke: Option<u32>, by_failure: bool) -> Option<f64> {
+        let broke = broke.filter(|_| !by_failure);
+        self.law.as_ref().map(|law| law.between(held, broke))
+    }
+
+    /// The capacity by the law, where repeats lie on both sides of the gate.
+    pub(crate) fn capacity(&self) -> Option<Figure> {
+        let on_both = self.steps.values().any(|step| step.side > 0.0)
+            && self.steps.values().any(|step| step.side <= 0.0);
+        self.law.as_ref().filter(|_| on_both).map(Law::capacity)
+    }
+}
+
+/// What the repeats of a count say of the gate. Where a guest alone broke it by errors or by demand that was not served, its p99 says
+/// nothing of that.
+fn seen_at(point: &MeasuredPoint) -> Vec<Seen> {
+    let seen = seen(point.point, &point.kept);
+    let is_by_latency = point.gate.breaks().first().is_none_or(|first| first.measure == GateMeasure::P99);
+    if is_by_latency { seen } else { seen.into_iter().map(|_| Seen::Over).collect() }
+}
+
+fn side_of(seen: Seen) -> Option<f64> {
+    match seen {
+        Seen::Ratio(ratio) => Some(ratio),
+        Seen::Over => Some(BEYOND),
+        Seen::Within => Some(-BEYOND),
+        Seen::Nothing => None,
+    }
+}
+
+/// The own intervals of a count decide, and a failure breaks it. Where its repeats are too few for an interval, the law through all
+/// repeats decides if it is sure.
+fn standing(point: &MeasuredPoint, probability: Option<f64>) -> Standing {
+    match &point.gate {
+        GateFinding::Broke(_) => Standing::Breaks,
+        GateFinding::Holds => Standing::Holds,
+        GateFinding::Undecided(_) => Standing::Undecided,
+        GateFinding::Unknown(_) if point.kept.is_empty() => Standing::Unknown,
+        GateFinding::Unknown(_) => match probability {
+            Some(probability) if probability >= SURE => Standing::Holds,
+            Some(probability) if probability <= 1.0 - SURE => Standing::Breaks,
+            Some(_) => Standing::Undecided,
+            None => Standing::Unknown,
+        },
+    }
+}
+
+/// Whether so few counts lie from what holds to what breaks that one can act on it.
+pub(crate) fn is_narrow(held: Option<u32>, broke: u32) -> bool {
+    let held = held.unwrap_or(0);
+    broke.saturating_sub(held + 1) <= width_allowed(held, broke)
+}

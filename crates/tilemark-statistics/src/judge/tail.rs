@@ -1,0 +1,158 @@
+//! The p99 of all requests of several repeats, with its interval over these repeats.
+
+use hdrhistogram::Histogram;
+use tilemark_record::result::LatencyMs;
+use tilemark_record::summary::EncodedHistogram;
+
+use crate::figure::{Figure, Interval, Missing, Scale};
+use crate::interval::{INTERVAL_REPEATS_MIN, estimate, student_factor};
+use crate::moments::{mean, sample_deviation};
+use crate::percentile::percentile_admissible;
+
+/// The percentile of the gate.
+const TAIL: f64 = 0.99;
+
+/// Requests of a repeat from which on its own p99 says anything: one lies beyond it.
+const OWN_REQUESTS_MIN: u64 = 100;
+
+/// Latency of one repeat: its figures, and the histogram behind them where the record has it.
+#[derive(Clone, Copy)]
+pub(crate) struct RepeatLatency<'a> {
+    pub(crate) figures: &'a LatencyMs,
+    pub(crate) histogram: Option<&'a EncodedHistogram>,
+}
+
+impl RepeatLatency<'_> {
+    /// The p99 of this repeat alone, in milliseconds, even if only one request lies beyond it: for the scatter between repeats, not to be
+    /// printed.
+    pub(crate) fn own_p99(&self) -> Option<f64> {
+        let is_printed = percentile_admissible(self.figures.n, TAIL).is_ok();
+        self.figures
+            .p99
+            .filter(|p99| is_printed && *p99 > 0.0)
+            .or_else(|| p99_of(&self.histogram?.decode().ok()?))
+    }
+}
+
+fn p99_of(histogram: &Histogram<u64>) -> Option<f64> {
+    (histogram.len() >= OWN_REQUESTS_MIN).then(|| quantile_ms(histogram))
+}
+
+fn quantile_ms(histogram: &Histogram<u64>) -> f64 {
+    histogram.value_at_quantile(TAIL) as f64 / 1e6
+}
+
+/// The p99 in milliseconds of all requests of these repeats together, with its interval over the repeats.
+///
+/// The interval is that of the jackknife (Tukey 1958): the p99 is computed again without each repeat, and the spread of these
+/// values gives the standard error, on logarithms, with Student's t for repeats less one. It is never narrower than what the
+/// scatter of the repeats' own p99s gives. A record without histograms has only the p99s of its repeats: their geometric mean.
+pub(crate) fn merged_p99(repeats: &[RepeatLatency]) -> Result<Figure, Missing> {
+    let histograms: Option<Vec<Histogram<u64>>> =
+        repeats.iter().map(|repeat| repeat.histogram?.decode().ok()).collect();
+    let Some(histograms) = histograms.filter(|histograms| !histograms.is_empty()) else {
+        return mean_of_p99s(repeats);
+    };
+    let mut all = merged(&histograms);
+    percentile_admissible(all.len(), TAIL)?;
+    let value = quantile_ms(&all);
+    let interval = if repeats.len() < INTERVAL_REPEATS_MIN {
+        Err(too_few(repeats.len()))
+    } else {
+        Ok(interval(value, &mut all, &histograms))
+    };
+    Ok(Figure { value, interval, n_repeats: repeats.len() })
+}
+
+/// Latency of all requests of these repeats together; of a record without histograms, the median repeat's.
+pub(crate) fn merged_latency(repeats: &[RepeatLatency]) -> LatencyMs {
+    let median_of = |figure: fn(&LatencyMs) -> Option<f64>| {
+        median(repeats.iter().filter_map(|repeat| figure(repeat.figures)).collect())
+    };
+    let of_repeats = LatencyMs {
+        n: repeats.iter().map(|repeat| repeat.figures.n).sum(),
+        mean: median_of(|latency| latency.mean),
+        deviation: median_of(|latency| latency.deviation),
+        deviation_of_seconds: median_of(|latency| latency.deviation_of_seconds),
+        max: repeats.iter().filter_map(|repeat| repeat.figures.max).reduce(f64::max),
+        ..LatencyMs::default()
+    };
+    let histograms: Option<Vec<Histogram<u64>>> =
+        repeats.iter().map(|repeat| repeat.histogram?.decode().ok()).collect();
+    let Some(all) = histograms.filter(|histograms| !histograms.is_empty()).map(|all| merged(&all)) else {
+        let admissible = |fraction: f64, figure: fn(&LatencyMs) -> Option<f64>| {
+            let enough =
+                repeats.iter().filter(|repeat| percentile_admissible(repeat.figures.n, fraction).is_ok());
+            median(enough.filter_map(|repeat| figure(repeat.figures)).collect())
+        };
+        return LatencyMs {
+            p50: admissible(0.5, |latency| latency.p50),
+            p90: admissible(0.9, |latency| latency.p90),
+            p99: admissible(TAIL, |latency| latency.p99),
+            p999: admissible(0.999, |latency| latency.p999),
+            ..of_repeats
+        };
+    };
+    let at = |fraction: f64| {
+        let enough = percentile_admissible(all.len(), fraction).is_ok();
+        enough.then(|| all.value_at_quantile(fraction) as f64 / 1e6)
+    };
+    LatencyMs {
+        n: all.len(),
+        mean: (!all.is_empty()).then(|| all.mean() / 1e6),
+        deviation: (all.len() > 1).then(|| all.stdev() / 1e6),
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(TAIL),
+        p999: at(0.999),
+        ..of_repeats
+    }
+}
+
+/// The value in the middle; of nothing, nothing.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    (!values.is_empty()).then(|| crate::bootstrap::quantile(&values, 0.5))
+}
+
+fn mean_of_p99s(repeats: &[RepeatLatency]) -> Result<Figure, Missing> {
+    let admissible = |repeat: &&RepeatLatency| percentile_admissible(repeat.figures.n, TAIL).is_ok();
+    if let Some(few) = repeats.iter().find(|repeat| !admissible(repeat)) {
+        percentile_admissible(few.figures.n, TAIL)?;
+    }
+    let values: Vec<f64> = repeats.iter().filter_map(|repeat| repeat.figures.p99).collect();
+    estimate(&values, Scale::Logarithmic, 0)
+}
+
+fn too_few(repeats: usize) -> Missing {
+    Missing::because(format!("{repeats} of the {INTERVAL_REPEATS_MIN} repeats that an interval needs"))
+}
+
+fn merged(histograms: &[Histogram<u64>]) -> Histogram<u64> {
+    let mut all = Histogram::new(3).expect("three significant digits are allowed");
+    all.auto(true);
+    for histogram in histograms {
+        all.add(histogram).expect("it grows with what is added");
+    }
+    all
+}
+
+fn interval(value: f64, all: &mut Histogram<u64>, histograms: &[Histogram<u64>]) -> Interval {
+    let count = histograms.len() as f64;
+    let without: Vec<f64> = histograms
+        .iter()
+        .map(|histogram| {
+            all.subtract(histogram).expect("it was added before");
+            let rest = quantile_ms(all).ln();
+            all.add(histogram).expect("it has room, since it was in it");
+            rest
+        })
+        .collect();
+    let centre = mean(&without).expect("at least three repeats");
+    let squares: f64 = without.iter().map(|value| (value - centre).powi(2)).sum();
+    let by_jackknife = ((count - 1.0) / count * squares).sqrt();
+    let own: Vec<f64> = histograms.iter().filter_map(p99_of).map(f64::ln).collect();
+    let by_scatter = sample_deviation(&own).map_or(0.0, |deviation| deviation / count.sqrt());
+    let half = student_factor(count - 1.0) * by_jackknife.max(by_scatter);
+    Interval { low: value * (-half).exp(), high: value * half.exp() }
+}

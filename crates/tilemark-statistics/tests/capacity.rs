@@ -1,0 +1,409 @@
+//! The search and the judge against hosts whose capacity is known: how often an answer that is called trusted is wrong, how wide it
+//! is, and what it takes.
+//!
+//! A repeat of a host is a histogram for each guest: exponential beyond its median, scaled so that its p99 follows the host's curve,
+//! times noise of the repeat, of the run and of the guest. `TILEMARK_TEST_CAPACITIES` sets the answers for each case.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use hdrhistogram::Histogram;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use tilemark_plan::parse::Draft;
+use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan, Point};
+use tilemark_plan::resolve::{Request, resolve};
+use tilemark_plan::scenario::LoopKind;
+use tilemark_record::result::{LatencyMs, LatenessUs, Measured, VerdictStatus};
+use tilemark_record::summary::{
+    Busy, EncodedHistogram, GuestFigures, HostFigures, LoadFigures, ProcessorFigures, RepeatSummary,
+};
+use tilemark_statistics::judge::{CapacitySearch, Ended, Judgement, Known, Next, judge};
+use tilemark_units::Bytes;
+
+const SCENARIO: &str = r#"
+schema = 1
+name = "simulated"
+about = "web guests"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[load]]
+name = "web"
+guest = "web"
+rate = "200/s"
+[load.web]
+[ladder]
+tiles = [1]
+search_limit = 1000
+"#;
+
+/// The gate of the default scenario, in milliseconds.
+const GATE_MS: f64 = 50.0;
+
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// p99 = 8 ms / (1 − tiles / most), as a queue fills.
+    Queue,
+    /// p99 grows with the square of the tiles.
+    Flat,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    /// The largest count that holds; the gate is passed midway to the next.
+    capacity: u32,
+    shape: Shape,
+    /// Standard deviation of a repeat's ln p99.
+    noise: f64,
+    /// The same of a whole run.
+    run: f64,
+    /// The same of each guest in each repeat.
+    guests: f64,
+    /// Guests that have noise of their own, whatever the tiles.
+    guests_with_noise: usize,
+    /// One repeat in so many is five times slower; 0: none.
+    hiccup_every: u32,
+    /// Repeats that the plan wants.
+    repeats: u32,
+}
+
+impl Host {
+    const fn new(capacity: u32, noise: f64, repeats: u32) -> Self {
+        Self {
+            capacity,
+            shape: Shape::Queue,
+            noise,
+            run: 0.0,
+            guests: 0.0,
+            guests_with_noise: 1,
+            hiccup_every: 0,
+            repeats,
+        }
+    }
+
+    /// The p99 of all guests together in a repeat without noise of its own, for each guest's p99 without its own noise: guests that
+    /// scatter have a higher p99 together than each has. Found by halving, over 400 quantiles of the noise.
+    fn mixture(&self) -> f64 {
+        let normal = statrs::distribution::Normal::standard();
+        let quantiles: Vec<f64> = (0..400)
+            .map(|part| {
+                let z = statrs::distribution::ContinuousCDF::inverse_cdf(
+                    &normal,
+                    (f64::from(part) + 0.5) / 400.0,
+                );
+                (self.guests * z).exp()
+            })
+            .collect();
+        let beyond = |factor: f64| {
+            quantiles.iter().map(|scale| 0.01_f64.powf(factor / scale)).sum::<f64>() / quantiles.len() as f64
+        };
+        let (mut low, mut high) = (0.5_f64, 3.0_f64);
+        for _ in 0..50 {
+            let middle = low.midpoint(high);
+            if beyond(middle) > 0.01 { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    fn p99_ms(&self, tiles: u32) -> f64 {
+        let boundary = f64::from(self.capacity) + 0.5;
+        match self.shape {
+            Shape::Queue => 8.0 / (1.0 - f64::from(tiles) * 0.84 / boundary).max(0.004),
+            Shape::Flat => GATE_MS * (f64::from(tiles) / boundary).powi(2),
+        }
+    }
+}
+
+struct World {
+    plan: Plan,
+    host: Host,
+    random: ChaCha8Rng,
+    of_run: f64,
+    mixture: f64,
+    repeats: Vec<RepeatSummary>,
+}
+
+fn host_summary() -> HostSummary {
+    HostSummary {
+        name: "host".to_owned(),
+        kernel: "6.1".to_owned(),
+        processor: "a processor".to_owned(),
+        threads: (0..8).collect(),
+        memory_total: Bytes::from_gib(1024),
+        memory_available: Bytes::from_gib(1000),
+        kvm: AcceleratorVerdict::Usable,
+        hardware: Hardware::Real,
+        counts_energy: false,
+    }
+}
+
+fn plan(repeats: u32) -> Plan {
+    let request = Request {
+        preset: None,
+        settings: BTreeMap::from([("measure.repeats".to_owned(), repeats.to_string())]),
+        backends: vec![Backend::Kvm],
+        tiles: None,
+        sides: None,
+        search: true,
+        within: None,
+        demonstrate: None,
+        seed: 1,
+    };
+    resolve(&Draft::from_toml(SCENARIO, "test").unwrap(), &request, &host_summary()).unwrap()
+}
+
+/// A histogram of so many latencies with this p99: exponential, by its quantiles, so that it costs no draws.
+fn histogram(p99_ms: f64, requests: u64) -> Histogram<u64> {
+    // What the steps of the quantiles add to the p99.
+    static TOO_MUCH: LazyLock<f64> =
+        LazyLock::new(|| raw_histogram(100.0, 4_000).value_at_quantile(0.99) as f64 / 1e8);
+    raw_histogram(p99_ms / *TOO_MUCH, requests)
+}
+
+fn raw_histogram(p99_ms: f64, requests: u64) -> Histogram<u64> {
+    let mut histogram = Histogram::new(3).unwrap();
+    let scale_ns = p99_ms * 1e6 / 100.0_f64.ln();
+    const PARTS: u64 = 200;
+    let mut rest = requests;
+    for part in 0..PARTS {
+        // The last parts are finer: the tail is what is looked at.
+        let share = (part as f64 + 0.5) / PARTS as f64;
+        let below = 1.0 - (1.0 - share).powi(3);
+        let count = (requests as f64 * 3.0 * (1.0 - share).powi(2) / PARTS as f64).round().max(1.0) as u64;
+        let count = count.min(rest);
+        rest -= count;
+        let value = -(1.0 - below).ln() * scale_ns;
+        histogram.record_n(value.max(1_000.0) as u64, count.max(1)).unwrap();
+    }
+    histogram
+}
+
+fn latency(histogram: &Histogram<u64>) -> LatencyMs {
+    let at = |quantile| Some(histogram.value_at_quantile(quantile) as f64 / 1e6);
+    LatencyMs {
+        n: histogram.len(),
+        mean: Some(histogram.mean() / 1e6),
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        max: at(1.0),
+        ..LatencyMs::default()
+    }
+}
+
+impl World {
+    fn new(host: Host, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let of_run: f64 = StandardNormal.sample(&mut random);
+        Self {
+            plan: plan(host.repeats),
+            host,
+            random,
+            of_run: host.run * of_run,
+            mixture: host.mixture(),
+            repeats: Vec::new(),
+        }
+    }
+
+    fn normal(&mut self) -> f64 {
+        StandardNormal.sample(&mut self.random)
+    }
+
+    fn point(&mut self, tiles: u32) -> Point {
+        if let Some(point) = self.plan.points.iter().find(|point| point.tiles == tiles) {
+            return point.clone();
+        }
+        let point = self.plan.point_at(&self.plan.points[0], self.plan.points.len(), tiles);
+        self.plan.points.push(point.clone());
+        point
+    }
+
+    fn measure(&mut self, tiles: u32) {
+        let point = self.point(tiles);
+        let host = self.host;
+        let mut of_repeat = host.noise * self.normal() + self.of_run;
+        if host.hiccup_every > 0 && self.random.random_range(0..host.hiccup_every) == 0 {
+            of_repeat += 5.0_f64.ln();
+        }
+        let p99 = host.p99_ms(tiles) * of_repeat.exp() / self.mixture;
+        let count = if host.guests > 0.0 { host.guests_with_noise } else { 1 };
+        let mut all = Histogram::<u64>::new(3).unwrap();
+        let guests: Vec<GuestFigures> = (0..count)
+            .map(|index| {
+                let own = (host.guests * self.normal()).exp();
+                let histogram = histogram(p99 * own, 4_000);
+                all.add(&histogram).unwrap();
+                GuestFigures {
+                    name: format!("tile-{:03}-web", index + 1),
+                    tile: index as u32 + 1,
+                    offered: 4_000,
+                    completed: 4_000,
+                    errors: 0,
+                    latency_ms: latency(&histogram),
+                    latency_histogram: Some(EncodedHistogram::of(&histogram)),
+                    worst_second: None,
+                }
+            })
+            .collect();
+        let had = self.repeats.iter().filter(|repeat| repeat.point == point.index).count() as u32;
+        self.repeats.push(RepeatSummary {
+            point: point.index,
+            repeat: had + 1,
+            block: had + 1,
+            began_unix_ms: 0,
+            backend: point.backend,
+            loads: vec![load(guests, &all)],
+            host: quiet(),
+            incidents: Vec::new(),
+            memory: None,
+            ready_s: None,
+            seconds_to_ready: None,
+            kernel_errors: Vec::new(),
+        });
+    }
+
+    /// As the pipeline searches, without limits of time.
+    fn search(&mut self) -> Ended {
+        let limit = self.plan.search.as_ref().unwrap().limit;
+        let search = CapacitySearch::new(1, limit, self.host.repeats);
+        loop {
+            let points: Vec<&Point> = self.plan.points.iter().collect();
+            match search.next(&Known::of(&points, &self.repeats)) {
+                Next::Probe(tiles) => self.measure(tiles),
+                Next::Ended(ended) => return ended,
+            }
+        }
+    }
+
+    fn judged(&self) -> Judgement {
+        judge(&self.plan, &self.repeats)
+    }
+}
+
+fn load(guests: Vec<GuestFigures>, all: &Histogram<u64>) -> LoadFigures {
+    let completed = all.len();
+    LoadFigures {
+        name: "web".to_owned(),
+        role: tilemark_plan::scenario::Role::Web,
+        loop_kind: LoopKind::Open,
+        measured: Measured::Outside,
+        unit: "requests".to_owned(),
+        seconds: 20.0,
+        offered: completed,
+        completed,
+        completed_in_time: Some(completed),
+        failed: 0,
+        wrong: 0,
+        bytes: completed,
+        latency_ms: latency(all),
+        latency_histogram: Some(EncodedHistogram::of(all)),
+        send_lateness_us: LatenessUs { p99: Some(50.0), ..LatenessUs::default() },
+        client_cpu_s: 1.0,
+        sender_busy: Busy { mean_fraction: 0.2, max_fraction: 0.3 },
+        guests,
+        fairness: None,
+        errors: Vec::new(),
+        store: Vec::new(),
+    }
+}
+
+fn quiet() -> HostFigures {
+    HostFigures {
+        seconds: 20,
+        processor: ProcessorFigures { guest_work: 0.5, idle: 0.5, ..ProcessorFigures::default() },
+        guest_processors_busy: Some(0.95),
+        memory_total: 1 << 40,
+        ..HostFigures::default()
+    }
+}
+
+/// What many answers about one host came to.
+#[derive(Default, Debug)]
+struct Tally {
+    answers: u32,
+    trusted: u32,
+    /// Trusted, and the truth is not in the range.
+    wrong: u32,
+    /// Ranges of at most three counts that hold the truth.
+    within_three: u32,
+    repeats: u32,
+    /// Sum of the estimated capacity over the true one, less 1, of answers that have one.
+    bias: f64,
+    with_capacity: u32,
+    /// The law's 95 % interval holds the truth.
+    covered: u32,
+}
+
+fn tally(host: Host, answers: u32, seed: u64) -> Tally {
+    let mut tally = Tally::default();
+    for index in 0..answers {
+        let mut world = World::new(host, seed * 1_000_003 + u64::from(index));
+        world.search();
+        let judged = world.judged();
+        let answer = &judged.answer;
+        let broke = answer.breaks.as_ref().map(|broke| broke.tiles);
+        let holds = answer.holds.is_none_or(|held| held <= host.capacity)
+            && broke.is_none_or(|broke| host.capacity < broke);
+        let width = broke.map_or(u32::MAX, |broke| broke - answer.holds.unwrap_or(0));
+        tally.answers += 1;
+        tally.repeats += world.repeats.len() as u32;
+        let is_trusted = judged.verdict.status == VerdictStatus::Trusted;
+        tally.trusted += u32::from(is_trusted);
+        if std::env::var_os("SHOW").is_some() && !is_trusted {
+            println!("{:?} {:?}", judged.verdict.reasons, judged.sentence);
+        }
+        tally.wrong += u32::from(is_trusted && !holds);
+        tally.within_three += u32::from(holds && width <= 3);
+        if let Some(capacity) = answer.capacity {
+            let truth = f64::from(host.capacity) + 0.5;
+            tally.with_capacity += 1;
+            tally.bias += capacity.value / truth - 1.0;
+            tally.covered += u32::from(capacity.low.unwrap() <= truth && truth <= capacity.high.unwrap());
+        }
+    }
+    tally
+}
+
+fn answers() -> u32 {
+    std::env::var("TILEMARK_TEST_CAPACITIES").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
+}
+
+#[test]
+fn cells() {
+    let mut hosts = Vec::new();
+    for repeats in [3, 5] {
+        for capacity in [17, 60, 200] {
+            for noise in [0.1, 0.2, 0.3] {
+                hosts.push(("noise", Host::new(capacity, noise, repeats)));
+            }
+        }
+        hosts.push(("run effect 10 %", Host { run: 0.1, ..Host::new(17, 0.2, repeats) }));
+        hosts.push(("run effect 10 %", Host { run: 0.1, ..Host::new(60, 0.2, repeats) }));
+        hosts.push(("hiccups", Host { hiccup_every: 20, ..Host::new(17, 0.2, repeats) }));
+        hosts.push(("flat", Host { shape: Shape::Flat, ..Host::new(17, 0.2, repeats) }));
+        hosts.push(("34 guests", Host { guests: 0.2, guests_with_noise: 34, ..Host::new(17, 0.2, repeats) }));
+    }
+    let only: Option<u32> = std::env::var("CELL").ok().and_then(|text| text.parse().ok());
+    for (name, host) in hosts.into_iter().filter(|(_, host)| only.is_none_or(|only| host.capacity == only)) {
+        let began = std::time::Instant::now();
+        let tally = tally(host, answers(), 1);
+        let part = |count: u32| 100.0 * f64::from(count) / f64::from(tally.answers);
+        println!(
+            "{name:<16} {:>4} {:?} noise {:>3.0} % k {}: trusted {:>5.1} wrong {:>4.1} within three {:>5.1} covered {:>5.1} bias {:>+6.2} % repeats {:>5.1}  ({:.1} s)",
+            host.capacity,
+            host.shape,
+            100.0 * host.noise,
+            host.repeats,
+            part(tally.trusted),
+            part(tally.wrong),
+            part(tally.within_three),
+            100.0 * f64::from(tally.covered) / f64::from(tally.with_capacity.max(1)),
+            100.0 * tally.bias / f64::from(tally.with_capacity.max(1)),
+            f64::from(tally.repeats) / f64::from(tally.answers),
+            began.elapsed().as_secs_f64(),
+        );
+    }
+}
