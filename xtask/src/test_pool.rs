@@ -15,13 +15,19 @@ use std::{
 };
 
 /// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
-const FIRST: [&str; 6] = [
+const FIRST: [&str; 12] = [
     "xtask/lab",
-    "tilemark/native",
     "tilemark-guests/emulated",
-    "tilemark/emulated",
     "tilemark/messaging",
+    "tilemark/emulated",
+    "tilemark-broker/clients",
+    "tilemark/native",
+    "tilemark/whole_commands",
     "tilemark/oltp",
+    "tilemark-store/databases",
+    "tilemark-amqp-load/rabbitmq",
+    "tilemark-amqp-load/broker_j",
+    "tilemark-report/browser",
 ];
 /// Programs at once, for each processor.
 const FOR_EACH_PROCESSOR: usize = 1;

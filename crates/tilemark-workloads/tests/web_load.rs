@@ -107,7 +107,7 @@ fn nobody_there_is_an_error_with_the_address() {
     };
     let job = job(address, Demand::Closed, 1);
     let factory = WebFactory::new(&job).unwrap();
-    let limits = Limits { connect: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits { connect: Duration::from_secs(1), ..Limits::default() };
     let stop = Stop::new().unwrap();
     let error = tilemark_load::run_within(&job, &factory, limits, &stop, &mut |_| ()).unwrap_err();
     assert!(matches!(error, LoadError::Unreachable { .. }));

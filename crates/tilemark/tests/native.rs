@@ -177,10 +177,10 @@ fn a_killed_command_leaves_nothing_at_any_moment() {
     // that when the keeper is.
     let from_folder = [0, 2, 5, 15].map(|ms| (Since::Folder, Duration::from_millis(ms)));
     let from_keeper = [0, 50, 500, 1500, 3000].map(Duration::from_millis);
-    let more = moments(kills().saturating_sub(10), Duration::from_secs(4));
+    let more = moments(kills(10).saturating_sub(10), Duration::from_secs(4));
     let from_keeper = from_keeper.into_iter().chain(more).map(|after| (Since::Keeper, after));
     let all = [(Since::Start, Duration::ZERO)].into_iter().chain(from_folder).chain(from_keeper);
-    for (since, after) in all.take(kills()) {
+    for (since, after) in all.take(kills(10)) {
         let mut running = real.start(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
         since.wait(&mut running);
         thread::sleep(after);
