@@ -18,7 +18,7 @@ use tilemark_guests::{
 };
 use tilemark_plan::{plan, scenario::Role};
 
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(120);
 
 #[test]
 fn the_fake_keeps_what_every_backend_keeps() {
