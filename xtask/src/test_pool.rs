@@ -15,11 +15,12 @@ use std::{
 };
 
 /// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
-const FIRST: [&str; 12] = [
+const FIRST: [&str; 13] = [
     "xtask/lab",
     "tilemark-guests/emulated",
     "tilemark/messaging",
     "tilemark/emulated",
+    "tilemark-image/image",
     "tilemark-broker/clients",
     "tilemark/native",
     "tilemark/whole_commands",
