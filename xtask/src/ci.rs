@@ -1,13 +1,15 @@
 //! The whole CI. Every part runs, whatever the others did; all failures are told at the end, with the
 //! minutes of each part.
 
-use crate::{promises, schema, walls, workspace};
+use crate::{promises, schema, test_pool, walls, workspace};
 use anyhow::{Context, Result, bail};
 use std::{
     path::PathBuf,
     process::Command,
     time::{Duration, Instant},
 };
+
+const WORKSPACE_TESTS: [&str; 4] = ["test", "--workspace", "--all-features", "--locked"];
 
 struct Part {
     name: &'static str,
@@ -33,7 +35,9 @@ pub(crate) fn run() -> Result<()> {
     part("schemas are fresh", &schema::check_fresh);
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
     part("guest images, lab's image", &|| image().map(|_| ()));
+    part("build of the tests", &|| built_tests().map(|_| ()));
     part("tests", &tests);
+    part("examples in documents", &examples);
     part("lints", &|| {
         cargo(&[
             "clippy",
@@ -123,17 +127,32 @@ fn image_of(name: &str) -> Result<Option<PathBuf>> {
     }
 }
 
-/// All layers in one go, in one build profile. Each layer says loudly what it skips; with `TILEMARK_CI=1`
-/// a skip is a failure.
-fn tests() -> Result<()> {
-    let arguments = ["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
-    let mut cargo = command(&arguments);
-    cargo.env(
-        "TILEMARK_TEST_AGENT",
-        workspace().join("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent"),
-    );
-    if let Some(image) = image()? {
-        cargo.env("TILEMARK_TEST_IMAGE", image).env("TILEMARK_TEST_CACHE", target().join("test-home/cache"));
+/// Builds all tests, and returns cargo's messages about them.
+fn built_tests() -> Result<String> {
+    let mut arguments = WORKSPACE_TESTS.to_vec();
+    arguments.extend(["--no-run", "--message-format", "json-render-diagnostics"]);
+    let output = command(&arguments)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("cargo does not start")?;
+    if !output.status.success() {
+        bail!("cargo {} ended with {}", arguments.join(" "), output.status);
     }
-    finish(cargo, &arguments)
+    String::from_utf8(output.stdout).context("cargo's messages are no text")
+}
+
+/// All layers in one build profile. Each layer says loudly what it skips; with `TILEMARK_CI=1` a skip is a failure.
+fn tests() -> Result<()> {
+    let agent = workspace().join("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent");
+    let mut environment = vec![("TILEMARK_TEST_AGENT", agent.into_os_string())];
+    if let Some(image) = image()? {
+        environment.push(("TILEMARK_TEST_IMAGE", image.into_os_string()));
+        environment.push(("TILEMARK_TEST_CACHE", target().join("test-home/cache").into_os_string()));
+    }
+    test_pool::run(&built_tests()?, &environment)
+}
+
+/// The examples in the documents of the code.
+fn examples() -> Result<()> {
+    cargo(&[&WORKSPACE_TESTS[..], &["--doc"]].concat())
 }

@@ -6,6 +6,7 @@ mod lab;
 mod promises;
 mod schema;
 mod soak;
+mod test_pool;
 mod walls;
 
 use anyhow::{Result, bail};

@@ -12,9 +12,9 @@ use std::{
     os::fd::AsFd,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
 
@@ -24,8 +24,17 @@ const MARK: &str = "TILEMARK_LAB_TEST";
 /// Far above what the end of a killed process takes.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Far above what the longest of these commands takes, which is some two minutes on a busy machine.
-const STANDS_STILL_AFTER: Duration = Duration::from_secs(480);
+/// A lab that says nothing for so long is hung, however slow the machine is: its script says every few seconds that it is
+/// alive, and before that a lab has three times 180 s to boot.
+const HUNG_AFTER: Duration = Duration::from_secs(600);
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// What every script begins with: a sign of life every few seconds on its standard error, and the last messages of the
+/// lab's kernel where the script fails. No process that outlives the script holds its output open.
+const ALIVE: &str =
+    "(exec >/dev/null; while sleep 5 2>/dev/null; do echo 'the lab is alive' >&2; done) & alive=$!
+    trap 'code=$?; kill $alive; [ $code = 0 ] || dmesg | tail -n 40 >&2; exit $code' EXIT
+    ";
 
 const NONE: [u32; 0] = [];
 
@@ -88,7 +97,7 @@ impl Lab {
 
     /// Runs a script that must succeed, and gives what it printed.
     fn script(&self, script: &str) -> String {
-        let output = self.run(&["bash", "-euc", script]);
+        let output = self.run(&["bash", "-euc", &[ALIVE, script].concat()]);
         let (out, error) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(0), "out: {out}\nerror: {error}");
         out
@@ -107,37 +116,51 @@ impl Lab {
     }
 }
 
-/// Runs a lab to its end. QEMU's processors under its translator now and then stand still for good when guests run in them:
-/// the whole server answers nothing more. That lab is killed and another one tried, once, loudly.
+/// Runs a lab to its end. QEMU's processors under its translator now and then hang for good when guests run in them: the whole
+/// server gives no sign of life. That lab is killed and another one tried, once, loudly.
 fn ended(lab: impl Fn() -> Command) -> Output {
     for _ in 0..2 {
         let mut child = lab().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let process = descriptor_of(child.id()).unwrap();
+        let heard = Arc::new(Mutex::new(Instant::now()));
+        let (out, error) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let [out_heard, error_heard] = [Arc::clone(&heard), Arc::clone(&heard)];
         let killer = thread::spawn(move || {
-            let ended = ends_within(process.as_fd(), STANDS_STILL_AFTER).unwrap();
-            if ended == HasEnded::No {
-                pidfd_send_signal(&process, Signal::KILL).unwrap();
+            loop {
+                let ended = ends_within(process.as_fd(), BETWEEN_LOOKS).unwrap();
+                let is_hung = heard.lock().unwrap().elapsed() > HUNG_AFTER;
+                if ended == HasEnded::No && is_hung {
+                    pidfd_send_signal(&process, Signal::KILL).unwrap();
+                }
+                if ended == HasEnded::Yes || is_hung {
+                    return ended;
+                }
             }
-            ended
         });
-        let error = child.stderr.take().unwrap();
-        let error = thread::spawn(move || read_whole(error));
-        let stdout = read_whole(child.stdout.take().unwrap());
+        let error = thread::spawn(move || read_whole(error, &error_heard));
+        let stdout = read_whole(out, &out_heard);
         let (stderr, status) = (error.join().unwrap(), child.wait().unwrap());
         if killer.join().unwrap() == HasEnded::Yes {
             return Output { status, stdout, stderr };
         }
         let told = [text(&stdout), text(&stderr)].concat();
         let _ =
-            writeln!(std::io::stderr(), "a lab stood still for {STANDS_STILL_AFTER:?}; it had said: {told}");
+            writeln!(std::io::stderr(), "a lab gave no sign of life for {HUNG_AFTER:?}; it had said: {told}");
     }
-    panic!("two labs stood still, one after the other");
+    panic!("two labs hung, one after the other");
 }
 
-fn read_whole(mut stream: impl Read) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).unwrap();
-    bytes
+/// Reads a stream to its end and notes when something last came.
+fn read_whole(mut stream: impl Read, heard: &Mutex<Instant>) -> Vec<u8> {
+    let (mut all, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        let length = stream.read(&mut buffer).unwrap();
+        if length == 0 {
+            return all;
+        }
+        *heard.lock().unwrap() = Instant::now();
+        all.extend_from_slice(&buffer[..length]);
+    }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -342,7 +365,8 @@ fn specification(lab: &Lab, filters: &[&str]) {
     let agent = Path::new(env!("CARGO_MANIFEST_DIR"))
         .with_file_name("target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent");
     let script = format!(
-        "export TILEMARK_CI=1 TILEMARK_TEST_ACCELERATOR=kvm TILEMARK_TEST_AGENT=/usr/local/bin/tilemark-agent
+        "{ALIVE}
+         export TILEMARK_CI=1 TILEMARK_TEST_ACCELERATOR=kvm TILEMARK_TEST_AGENT=/usr/local/bin/tilemark-agent
          export TILEMARK_TEST_IMAGE=$(dirname /var/cache/tilemark/images/*/vmlinux)
          {} --test-threads 1 --exact {}; ! pgrep qemu",
         tests.file_name().unwrap().to_str().unwrap(),

@@ -177,9 +177,9 @@ fn perf_test_gets_all_that_it_published() {
     for exchange in exchanges {
         let mut command = Command::new("java");
         command.arg("-cp").arg(libraries.join("*")).args(["com.rabbitmq.perf.PerfTest", "--uri", &uri]);
-        // It ends when it has got all, and in vain after a minute.
+        // It ends when it has got all, and in vain after ten minutes.
         let output =
-            command.args(["--time", "60"]).args(exchange.split(' ')).output().expect("Maven needs it");
+            command.args(["--time", "600"]).args(exchange.split(' ')).output().expect("Maven needs it");
         let said = String::from_utf8_lossy(&output.stdout);
         let all = output.status.success() && said.contains("Consumer reached message limit");
         assert!(all, "{exchange}: {said}{}", String::from_utf8_lossy(&output.stderr));

@@ -123,7 +123,7 @@ fn schedule(address: SocketAddr, rate: u64) -> LatencyLoad {
 fn a_message_lost_by_schedule_is_named_and_stands_in_its_second() {
     let broker = broker();
     let relay = harmful(broker.address(), Harm::Drop(500));
-    let settings = LatencyLoad { patience: Duration::from_secs(1), ..schedule(relay, 1000) };
+    let settings = LatencyLoad { patience: Duration::from_secs(5), ..schedule(relay, 1000) };
     let report = latency(&settings).expect("a run");
     assert_eq!((report.published, report.received, report.lost), (1000, 999, 1));
     assert_eq!(report.errors, ["message 499 was lost"]);
@@ -246,7 +246,7 @@ fn relay_publishes(mut from: TcpStream, mut to: TcpStream, harm: Harm, published
 fn one_message_lost_in_ten_million_is_noticed_and_named() {
     let broker = broker();
     let relay = harmful(broker.address(), Harm::Drop(7_654_322));
-    let settings = ThroughputLoad { patience: Duration::from_secs(3), ..load(relay, 10_000_000) };
+    let settings = ThroughputLoad { patience: Duration::from_secs(10), ..load(relay, 10_000_000) };
     let report = throughput(&settings).expect("a run");
     assert_eq!((report.lost, report.received), (1, 9_999_999));
     assert_eq!(report.errors, ["message 7654321 of publisher 0 was lost in queue 0"]);
@@ -258,7 +258,7 @@ fn a_doubled_and_a_damaged_message_are_noticed() {
     let report = throughput(&load(harmful(broker.address(), Harm::Double(500)), 1000)).expect("a run");
     assert_eq!((report.lost, report.duplicated, report.damaged), (0, 1, 0));
     let settings = |harm| ThroughputLoad {
-        patience: Duration::from_millis(300),
+        patience: Duration::from_secs(5),
         size_bytes: 64,
         ..load(harmful(broker.address(), harm), 1000)
     };

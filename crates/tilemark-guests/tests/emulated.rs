@@ -23,7 +23,7 @@ use tilemark_plan::{
 use tilemark_units::Bytes;
 
 /// Far above what a step takes on a busy machine; a guest that hangs must end the test in the end.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Starts clones of one template, as many as there are plans; the template's boot nonce is asked of the first.
 fn clones(backend: &QemuBackend, plans: &[GuestPlan]) -> Vec<ReadyGuest> {
@@ -180,7 +180,24 @@ fn a_guest_that_panics_shows_the_last_lines_of_its_console() {
         assert!(matches!(error, GuestError::Ended { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("Kernel panic - not syncing"), "{text}");
+        assert!(text.contains("code 0 because the guest reset its machine"), "{text}");
         assert!(error.remedy().ends_with("console.log"), "{}", error.remedy());
+    });
+}
+
+/// A guest with too little memory for its kernel: a triple fault, before anything can be printed.
+#[test]
+fn a_guest_that_resets_before_it_prints_anything_is_reported_as_reset() {
+    in_namespaces("a_guest_that_resets_before_it_prints_anything_is_reported_as_reset", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.emulated(&network);
+        let plan = GuestPlan { memory: Bytes::from_mib(20), ..guest(0, Role::Idle) };
+        let error =
+            start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("it resets");
+        assert!(matches!(error, GuestError::Ended { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("code 0 because the guest reset its machine"), "{text}");
+        assert!(text.ends_with("console.log is empty"), "{text}");
     });
 }
 

@@ -16,7 +16,7 @@ use tilemark_guests::{Backend, GuestState, RunNetwork, StartMode, describe, star
 use tilemark_plan::scenario::Role;
 use tilemark_units::Span;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(600);
 
 #[test]
 fn a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tilemark_host::HostError;
 use tilemark_host::cgroup::Group;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A group of this test's own, or the reason why there is none.
 fn group(name: &str) -> Option<Group> {

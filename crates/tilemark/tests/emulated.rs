@@ -72,7 +72,8 @@ impl Moment {
 fn a_killed_command_leaves_nothing_of_emulated_guests() {
     let Some(real) = Real::new() else { return };
     let all = [Moment::Keeper, Moment::Template, Moment::Clones, Moment::Load];
-    let after = moments(kills(), Duration::from_millis(1500));
+    // One at each moment: every kill boots a template anew.
+    let after = moments(kills(all.len()), Duration::from_millis(1500));
     for (number, after) in after.into_iter().enumerate() {
         let moment = all[number % all.len()];
         let mut running = real.start(&RUN);

@@ -40,7 +40,7 @@ fn data_that_is_half_written_is_removed() {
     let out = home.path().join("out");
     let arguments = ["data", "store", "--size", "400MB", "--threads", "1", "--json", "--out"];
     let child = start(&home, &[&arguments[..], &[out.to_str().unwrap()]].concat());
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(600);
     while bytes_in(&out) == 0 && Instant::now() < until {
         thread::sleep(Duration::from_millis(1));
     }

@@ -8,7 +8,7 @@ mod common;
 
 use common::{
     Home, hears_ctrl_c,
-    real::{Process, Real, keeper_of, kills, moments},
+    real::{PATIENCE, Process, Real, Running, keeper_of, kills, moments},
 };
 use hdrhistogram::{
     Histogram,
@@ -149,35 +149,50 @@ fn a_record_is_not_put_where_something_is() {
     real.all_gone(&BTreeSet::new(), &[]);
 }
 
+/// What the time until a kill is counted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Since {
+    Start,
+    Folder,
+    Keeper,
+}
+
+impl Since {
+    fn wait(self, running: &mut Running<'_>) {
+        running.until(&format!("{self:?}"), |real| match self {
+            Self::Start => Some(()),
+            Self::Folder => {
+                let mut entries = fs::read_dir(real.home.path().join("state")).ok()?.flatten();
+                entries.any(|entry| entry.path().is_dir()).then_some(())
+            }
+            Self::Keeper => keeper_of(real).map(|_| ()),
+        });
+    }
+}
+
 #[test]
 fn a_killed_command_leaves_nothing_at_any_moment() {
     let Some(real) = Real::new() else { return };
-    let mut under_way_at_kill = 0;
-    // The first while it reads plan and image, the others counted from the moment when something is there.
-    let close = [0, 2, 5, 15, 50, 150, 500, 1500, 3000].map(Duration::from_millis);
-    let more = moments(kills().saturating_sub(10), Duration::from_secs(4));
-    let after = close.into_iter().chain(more).map(Some);
-    for after in std::iter::once(None).chain(after).take(kills()) {
-        let mut running = real.start(&[&RUN[..], &["--set", "measure.length=10s"]].concat());
-        if let Some(after) = after {
-            running.until("a state folder", |real| {
-                fs::read_dir(real.home.path().join("state"))
-                    .ok()?
-                    .flatten()
-                    .find(|entry| entry.path().is_dir())
-            });
-            thread::sleep(after);
-        }
+    // The first while it reads plan and image; four counted from the moment when a state folder is there; all others from
+    // that when the keeper is.
+    let from_folder = [0, 2, 5, 15].map(|ms| (Since::Folder, Duration::from_millis(ms)));
+    let from_keeper = [0, 50, 500, 1500, 3000].map(Duration::from_millis);
+    let more = moments(kills(10).saturating_sub(10), Duration::from_secs(4));
+    let from_keeper = from_keeper.into_iter().chain(more).map(|after| (Since::Keeper, after));
+    let all = [(Since::Start, Duration::ZERO)].into_iter().chain(from_folder).chain(from_keeper);
+    for (since, after) in all.take(kills(10)) {
+        let mut running = real.start(&[&RUN[..], &["--set", "measure.length=60s"]].concat());
+        since.wait(&mut running);
+        thread::sleep(after);
         let (under_way, processes) = (real.under_way(), Process::descendants(running.child.id() as i32));
         assert_eq!(running.child.try_wait().unwrap(), None, "{}", running.error());
         running.signal(Signal::KILL);
         running.child.wait().unwrap();
         let cgroup = under_way.as_ref().and_then(|under_way| under_way.cgroup.clone());
-        println!("killed after {after:?}: {} processes, {under_way:?}", processes.len());
-        under_way_at_kill += u32::from(under_way.is_some());
+        println!("killed {after:?} after {since:?}: {} processes, {under_way:?}", processes.len());
+        assert!(since != Since::Keeper || under_way.is_some(), "nothing was under way");
         real.all_gone(&processes, cgroup.as_slice());
     }
-    assert!(under_way_at_kill >= 5, "most kills came before anything was under way");
     let listed = real.home.says(&["runs"]);
     assert!(listed.out.contains("unfinished"), "{listed:?}");
     // The next run is not hindered by what was.
@@ -242,11 +257,7 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     let keeper = format!("the keeper of {} was ended from outside by signal 9", under_way.id);
     assert!(error["message"].as_str().unwrap().starts_with(&keeper), "{said:?}");
     assert!(error["remedy"].as_str().unwrap().contains("tilemark recover"), "{said:?}");
-    let until = Instant::now() + Duration::from_secs(10);
-    while processes.iter().any(Process::lives) {
-        assert!(Instant::now() < until, "left after 10 s: {processes:#?}");
-        thread::sleep(Duration::from_millis(20));
-    }
+    soon("the end of all processes", || (!processes.iter().any(Process::lives)).then_some(()));
     assert!(under_way.folder.exists());
     let recovered = real.home.says(&["recover", "--json"]);
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
@@ -292,10 +303,10 @@ fn words_of(process: &Process) -> Vec<u8> {
     fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default()
 }
 
-/// Waits for something that comes soon.
+/// Waits for something that comes without further ado.
 #[track_caller]
 fn soon<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = found() {
             return found;

@@ -155,7 +155,7 @@ fn capacity_searches_up_to_its_limit_and_answers() {
         "measure.repeats=2",
         "ladder.search_limit=2",
     ];
-    let capacity = ["capacity", "web", "--on", "native", "--offline", "--json", "--within", "60s"];
+    let capacity = ["capacity", "web", "--on", "native", "--offline", "--json", "--within", "10m"];
     let settings = settings.iter().flat_map(|setting| ["--set", setting]);
     let arguments: Vec<&str> = capacity.into_iter().chain(settings).collect();
     let (_, result, record) = Whole::start(&real, &arguments).ends();

@@ -32,15 +32,16 @@ pub fn free_port() -> u16 {
 /// client can connect.
 pub fn wait_until_it_serves(address: SocketAddr) {
     let mut refusals = Vec::new();
-    for _ in 0..600 {
-        match Session::open(&BrokerAddress::guest(address), Duration::from_secs(5)).and_then(Session::close) {
+    for _ in 0..6_000 {
+        match Session::open(&BrokerAddress::guest(address), Duration::from_secs(60)).and_then(Session::close)
+        {
             Ok(()) => return,
             Err(refusal) => refusals.push(refusal.to_string()),
         }
         std::thread::sleep(Duration::from_millis(100));
     }
     refusals.dedup();
-    panic!("the broker did not serve within a minute: {refusals:#?}");
+    panic!("the broker did not serve within ten minutes: {refusals:#?}");
 }
 
 /// Every mode, and every way to acknowledge; `keeps_messages`: durable ones, too.

@@ -101,7 +101,7 @@ struct Guest {
     monitor: Mutex<Monitor>,
     /// Whether it runs: a clone does once its state is loaded.
     resumed: AtomicBool,
-    /// Never held while anybody waits.
+    /// Never held while somebody waits. Where both are locked, this one is locked first.
     inner: Mutex<Inner>,
 }
 
@@ -299,6 +299,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// QEMU's word for the reason of a shutdown, as a sentence. `-no-reboot` turns a reset into a shutdown with code 0.
+fn in_words(reason: &str) -> String {
+    match reason {
+        "guest-reset" => {
+            "the guest reset its machine (a reboot, a kernel panic or a triple fault)".to_owned()
+        }
+        "guest-shutdown" => "the guest powered off".to_owned(),
+        "host-signal" => "QEMU received a signal".to_owned(),
+        other => format!("it shut down (`{other}`)"),
+    }
+}
+
 impl Inner {
     fn hang_up(&mut self) {
         if let Some(stream) = self.stream.take() {
@@ -373,14 +385,17 @@ impl Guest {
         Ok(Gone { guest: self.plan.name.clone(), console: self.console.clone(), how })
     }
 
-    /// How QEMU ended, with what it said itself.
+    /// How QEMU ended: why the guest shut down, and what QEMU printed.
     fn how(&self, code: i32) -> String {
-        let said = ConsoleTail::read(&self.qemu_log).lines.join("; ");
-        if said.is_empty() {
-            format!("QEMU ended with code {code}")
-        } else {
-            format!("QEMU ended with code {code}: {said}")
+        let mut how = format!("QEMU ended with code {code}");
+        if let Some(reason) = lock(&self.monitor).reason_of_end() {
+            how += &format!(" because {}", in_words(reason));
         }
+        let printed = ConsoleTail::read(&self.qemu_log).lines.join("; ");
+        if !printed.is_empty() {
+            how += &format!(": {printed}");
+        }
+        how
     }
 
     /// An end that was seen on a stream a moment before the process is gone is told as the end.

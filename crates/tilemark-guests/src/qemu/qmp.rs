@@ -19,7 +19,12 @@ pub(super) struct Monitor {
     guest: String,
     stream: UnixStream,
     reader: BufReader<Limited>,
+    /// The reason in QEMU's last SHUTDOWN event.
+    shutdown: Option<String>,
 }
+
+/// QEMU is gone when the rest of its messages is read: nothing is waited for.
+const REST_WITHIN: Duration = Duration::from_secs(1);
 
 /// The name by which QEMU knows the descriptor of the state. QEMU 7.2 takes no number here, and no file.
 const STATE: &str = "state";
@@ -63,7 +68,7 @@ impl Monitor {
     /// The host's end of a pair, whose other end QEMU is or will be handed.
     pub(super) fn new(guest: &str, stream: UnixStream) -> io::Result<Self> {
         let reader = BufReader::new(Limited::new(stream.try_clone()?, Duration::ZERO));
-        Ok(Self { guest: guest.to_owned(), stream, reader })
+        Ok(Self { guest: guest.to_owned(), stream, reader, shutdown: None })
     }
 
     /// Writes commands without waiting for anything.
@@ -132,7 +137,18 @@ impl Monitor {
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        serde_json::from_slice(&line).map_err(io::Error::other)
+        let message: Value = serde_json::from_slice(&line).map_err(io::Error::other)?;
+        if let Some(reason) = shutdown_reason(&message) {
+            self.shutdown = Some(reason.to_owned());
+        }
+        Ok(message)
+    }
+
+    /// Why a QEMU that is gone shut down, as its SHUTDOWN event says; nothing where it sent none.
+    pub(super) fn reason_of_end(&mut self) -> Option<&str> {
+        self.reader.get_mut().limit(REST_WITHIN);
+        while self.next().is_ok() {}
+        self.shutdown.as_deref()
     }
 
     fn refused(&self, command: &str, error: &Value) -> GuestError {
@@ -161,6 +177,12 @@ fn status_of(message: &Value) -> Option<&str> {
     message.get("data")?.get("status")?.as_str()
 }
 
+/// `ShutdownCause` of QEMU's machine protocol.
+fn shutdown_reason(message: &Value) -> Option<&str> {
+    (message.get("event")?.as_str()? == "SHUTDOWN").then_some(())?;
+    message.get("data")?.get("reason")?.as_str()
+}
+
 /// The state was saved or loaded.
 pub(super) fn is_migrated(message: &Value) -> bool {
     status_of(message) == Some("completed")
@@ -186,6 +208,21 @@ mod tests {
     fn events_and_answers_are_passed_until_the_wanted_one() {
         let lines = "{\"QMP\": {}}\n{\"return\": {}}\n{\"event\": \"STOP\"}\n{\"event\": \"RESUME\"}\n";
         assert!(after(lines).is_ok());
+    }
+
+    #[test]
+    fn the_reason_of_a_shutdown_is_kept_whoever_reads_the_event() {
+        let event = "{\"event\": \"SHUTDOWN\", \"data\": {\"guest\": true, \"reason\": \"guest-reset\"}}\n";
+        for waits in [false, true] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(event.as_bytes()).unwrap();
+            drop(theirs);
+            let mut monitor = Monitor::new("web", ours).unwrap();
+            if waits {
+                monitor.wait(Duration::from_secs(10), is_resumed).unwrap_err();
+            }
+            assert_eq!(monitor.reason_of_end(), Some("guest-reset"), "{waits}");
+        }
     }
 
     #[test]

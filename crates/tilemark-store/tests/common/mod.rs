@@ -161,7 +161,7 @@ impl Server {
 
     fn await_answer(&mut self) -> Result<(), String> {
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(60) {
+        while start.elapsed() < Duration::from_secs(600) {
             if self.try_sql("", "SELECT 1").is_ok() {
                 return Ok(());
             }

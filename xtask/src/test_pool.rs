@@ -1,0 +1,187 @@
+//! Runs the programs of all tests, several at once: most of a test's time is waiting. Cargo runs one after another.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    io::Write,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
+const FIRST: [&str; 13] = [
+    "xtask/lab",
+    "tilemark-guests/emulated",
+    "tilemark/messaging",
+    "tilemark/emulated",
+    "tilemark-image/image",
+    "tilemark-broker/clients",
+    "tilemark/native",
+    "tilemark/whole_commands",
+    "tilemark/oltp",
+    "tilemark-store/databases",
+    "tilemark-amqp-load/rabbitmq",
+    "tilemark-amqp-load/broker_j",
+    "tilemark-report/browser",
+];
+/// Programs at once, for each processor.
+const FOR_EACH_PROCESSOR: usize = 1;
+/// So many of the slowest are listed.
+const SLOWEST: usize = 12;
+
+/// A program with tests, as cargo built it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TestProgram {
+    /// Package and target: `tilemark/native`.
+    name: String,
+    program: PathBuf,
+    /// The folder of its package, where cargo runs it.
+    folder: PathBuf,
+}
+
+struct Ended {
+    name: String,
+    took: Duration,
+    failure: Option<String>,
+}
+
+/// Runs every test program with these variables in its environment, whatever the others do, and lists the slowest.
+///
+/// # Errors
+/// The names of all that failed; or what cargo prints is no list of programs.
+pub(crate) fn run(messages_of_cargo: &str, environment: &[(&str, OsString)]) -> Result<()> {
+    let programs = in_order(programs(messages_of_cargo)?);
+    let workers = FOR_EACH_PROCESSOR * thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let (waiting, ended) = (Mutex::new(VecDeque::from(programs)), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(program) = next(&waiting) {
+                    let one = run_one(&program, environment);
+                    ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+                }
+            });
+        }
+    });
+    report(ended.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The lock is free again when this returns, which it would not be in the condition of a loop.
+fn next(waiting: &Mutex<VecDeque<TestProgram>>) -> Option<TestProgram> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
+/// The programs among cargo's messages, one JSON document a line.
+fn programs(messages: &str) -> Result<Vec<TestProgram>> {
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let message: Value = serde_json::from_str(line).with_context(|| format!("cargo printed {line}"))?;
+        let (Some(program), Some(manifest)) =
+            (message["executable"].as_str(), message["manifest_path"].as_str())
+        else {
+            continue;
+        };
+        if message["profile"]["test"] != true {
+            continue;
+        }
+        let folder = Path::new(manifest).parent().context("a manifest is in a folder")?.to_owned();
+        let package = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let target = message["target"]["name"].as_str().unwrap_or_default();
+        programs.push(TestProgram { name: format!("{package}/{target}"), program: program.into(), folder });
+    }
+    if programs.is_empty() { bail!("cargo built no tests") } else { Ok(programs) }
+}
+
+fn in_order(mut programs: Vec<TestProgram>) -> Vec<TestProgram> {
+    let place = |program: &TestProgram| FIRST.iter().position(|name| *name == program.name);
+    programs.sort_by_key(|program| place(program).unwrap_or(FIRST.len()));
+    programs
+}
+
+/// Runs one to its end and prints all its output in one piece.
+fn run_one(test: &TestProgram, environment: &[(&str, OsString)]) -> Ended {
+    let began = Instant::now();
+    let mut command = Command::new(&test.program);
+    command.current_dir(&test.folder).stdin(Stdio::null());
+    command.env("CARGO_MANIFEST_DIR", &test.folder);
+    command.envs(environment.iter().map(|(name, value)| (OsStr::new(name), value)));
+    let output = command.output();
+    let took = began.elapsed();
+    let failure = match &output {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(output.status.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    let mut text = format!("\n-- {} ({:.1} s)\n", test.name, took.as_secs_f64()).into_bytes();
+    if let Ok(output) = output {
+        text.extend(output.stdout);
+        text.extend(output.stderr);
+    }
+    // Where nobody reads the output, the result still counts.
+    let _ = std::io::stdout().lock().write_all(&text);
+    Ended { name: test.name.clone(), took, failure }
+}
+
+fn report(mut ended: Vec<Ended>) -> Result<()> {
+    ended.sort_by_key(|one| std::cmp::Reverse(one.took));
+    println!("\n-- the slowest of {} test programs, in seconds; several run at once", ended.len());
+    for one in ended.iter().take(SLOWEST) {
+        println!("{:>7.1}  {}", one.took.as_secs_f64(), one.name);
+    }
+    let failed: Vec<String> = ended
+        .iter()
+        .filter_map(|one| one.failure.as_ref().map(|failure| format!("{} ({failure})", one.name)))
+        .collect();
+    if failed.is_empty() { Ok(()) } else { bail!("tests failed: {}", failed.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn artifact(package: &str, target: &str, test: bool) -> String {
+        let manifest = format!("/w/{package}/Cargo.toml");
+        let program = format!("/t/{target}");
+        serde_json::json!({"reason": "compiler-artifact", "executable": program, "manifest_path": manifest,
+            "profile": {"test": test}, "target": {"name": target}})
+        .to_string()
+    }
+
+    #[test]
+    fn every_test_program_is_run_once_the_longest_first() {
+        let other = "{\"reason\":\"build-finished\",\"success\":true}".to_owned();
+        let messages =
+            [artifact("a", "a", true), artifact("a", "a", false), artifact("xtask", "lab", true), other]
+                .join("\n");
+        let names: Vec<String> =
+            in_order(programs(&messages).unwrap()).into_iter().map(|program| program.name).collect();
+        assert_eq!(names, ["xtask/lab", "a/a"]);
+        assert!(programs("{}").is_err() && programs("no JSON").is_err());
+    }
+
+    fn shell(name: &str, script: &str) -> (tempfile::TempDir, TestProgram) {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("test");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let test = TestProgram { name: name.to_owned(), program, folder: folder.path().to_owned() };
+        (folder, test)
+    }
+
+    #[test]
+    fn one_failure_fails_all_and_is_named_and_no_other_is() {
+        let environment = [("WORD", OsString::from("x"))];
+        let (_good_folder, good) =
+            shell("good", "[ \"$WORD\" = x ] && [ \"$PWD\" = \"$CARGO_MANIFEST_DIR\" ]");
+        let (_bad_folder, bad) = shell("bad", "exit 3");
+        let ended = vec![run_one(&good, &environment), run_one(&bad, &environment)];
+        assert_eq!(report(ended).unwrap_err().to_string(), "tests failed: bad (exit status: 3)");
+    }
+}
