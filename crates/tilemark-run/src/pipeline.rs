@@ -459,6 +459,7 @@ impl<W: World> Pipeline<'_, W> {
         let measurement = Measurement {
             plan: &self.plan,
             point,
+            block: pass.block,
             backend,
             own_processes: world.own_processes(),
             watch: world.watch(),

@@ -71,6 +71,30 @@ fn first_with(plan: &Plan, tiles: u32) -> usize {
 }
 
 #[test]
+fn each_block_has_its_own_schedule_and_sides_and_twin_share_it() {
+    let heard: Arc<Mutex<Vec<Vec<u64>>>> = Arc::default();
+    let hears = Arc::clone(&heard);
+    let world = FakeWorld::new(move |job, _| {
+        hears.lock().unwrap().push(job.streams.iter().map(|stream| stream.seed).collect());
+        answered(job, 5)
+    });
+    let world = world.with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let sides = Sides { a: BTreeMap::new(), b: [("qemu.machine".to_owned(), "q35".to_owned())].into() };
+    let backends = vec![Backend::Kvm, Backend::Native];
+    let plan = plan_of(TILE, &Request { sides: Some(sides), backends, tiles: Some(vec![2]), ..ladder() });
+    let ran = run(&plan, &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    let mut of_blocks: BTreeMap<u32, BTreeSet<Vec<u64>>> = BTreeMap::new();
+    for (pass, seeds) in ran.ended().iter().zip(&*heard.lock().unwrap()) {
+        of_blocks.entry(pass.block).or_default().insert(seeds.clone());
+    }
+    assert_eq!(of_blocks.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(of_blocks.values().all(|seeds| seeds.len() == 1), "within a block: {of_blocks:?}");
+    let different: BTreeSet<u64> = of_blocks.values().flatten().flatten().copied().collect();
+    assert_eq!(different.len(), 6, "3 blocks of 2 tiles: {of_blocks:?}");
+}
+
+#[test]
 fn a_ladder_is_climbed_in_the_plans_order_and_every_repeat_is_whole() {
     let world = quick();
     let ran = run(&plan(), &world, &wishes());
