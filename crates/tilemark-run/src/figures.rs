@@ -12,12 +12,12 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     TaggedSecond,
-    result::{Fairness, LatencyMs, LatenessUs, Measured, Served},
+    result::{Fairness, LatencyMs, LatenessUs, Measured},
     rows::SecondRow,
     store::StoreFigures,
     summary::{Busy, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures, WorstSecond},
 };
-use tilemark_statistics::{fairness, percentile_admissible};
+use tilemark_statistics::{Demanded, fairness_by_demand, percentile_admissible};
 
 /// A histogram that a load process sent and that does not decode.
 #[derive(Debug, thiserror::Error)]
@@ -425,27 +425,12 @@ pub(crate) fn lateness_us(histogram: &Histogram<u64>) -> LatenessUs {
     }
 }
 
-/// How evenly guests were served: by the part of its own demand that each got in an open loop, where
-/// random arrivals ask more of one than of another, and by its answers in a closed one.
+/// How evenly guests were served; nothing where one shares with nobody.
 fn fairness_of(guests: &[GuestFigures], loop_kind: LoopKind) -> Option<Fairness> {
-    if guests.len() < 2 {
-        return None;
-    }
-    let amount = |guest: &GuestFigures| match loop_kind {
-        LoopKind::Open => guest.completed as f64 / guest.offered.max(1) as f64,
-        LoopKind::Closed => guest.completed as f64,
+    let demanded = |guest: &GuestFigures| Demanded {
+        guest: guest.name.clone(),
+        offered: guest.offered,
+        completed: guest.completed,
     };
-    let served: Vec<_> = guests
-        .iter()
-        .map(|guest| tilemark_statistics::Served { guest: guest.name.clone(), amount: amount(guest) })
-        .collect();
-    let mean = served.iter().map(|served| served.amount).sum::<f64>() / served.len() as f64;
-    let of_mean =
-        |served: tilemark_statistics::Served| Served { of_mean: served.amount / mean, guest: served.guest };
-    let fairness = fairness(&served).ok()?;
-    Some(Fairness {
-        jain: fairness.jain,
-        least_served: of_mean(fairness.least_served),
-        most_served: of_mean(fairness.most_served),
-    })
+    fairness_by_demand(&guests.iter().map(demanded).collect::<Vec<_>>(), loop_kind).ok()
 }

@@ -23,7 +23,7 @@ pub use compare::{
     BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict,
     compare_sides,
 };
-pub use fairness::{Fairness, Served, fairness};
+pub use fairness::{Demanded, Fairness, Served, fairness, fairness_by_demand};
 pub use figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
 pub use holm::holm;
 pub use interval::{BOOTSTRAP_REPEATS_MIN, INTERVAL_REPEATS_MIN, estimate, student_quantile};

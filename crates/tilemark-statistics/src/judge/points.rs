@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::plan::Plan;
+use tilemark_plan::{plan::Plan, scenario::LoopKind};
 use tilemark_record::result::{
-    Fairness, Figure, GuestResult, LatencyMs, LatenessUs, LimitResource, LoadResult, PointResult, Served,
-    Throughput,
+    Fairness, Figure, GuestResult, LatencyMs, LatenessUs, LimitResource, LoadResult, PointResult, Throughput,
 };
 use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, RepeatSummary, SecondsToReady};
 
@@ -13,7 +12,7 @@ use super::gate::{GateFinding, achieved_fraction, admissible_p99, by_guest, erro
 use super::ladder::vcpus_per_thread;
 use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
-use crate::fairness::{Served as Amount, fairness};
+use crate::fairness::{Demanded, fairness_by_demand};
 use crate::figure::{Missing, Scale};
 use crate::interval::estimate;
 use crate::moments::mean;
@@ -216,24 +215,18 @@ fn lateness(kept: &[&LoadFigures]) -> LatenessUs {
 
 /// How evenly guests were served over all kept repeats.
 fn fairness_of(kept: &[&LoadFigures]) -> Result<Fairness, Missing> {
-    let amounts: Vec<Amount> = by_guest(kept)
+    let sum = |repeats: &[&GuestFigures], of: fn(&GuestFigures) -> u64| {
+        repeats.iter().map(|guest| of(guest)).sum::<u64>()
+    };
+    let guests: Vec<Demanded> = by_guest(kept)
         .iter()
-        .map(|(name, repeats)| Amount {
+        .map(|(name, repeats)| Demanded {
             guest: (*name).to_owned(),
-            amount: repeats.iter().map(|guest| guest.completed as f64).sum(),
+            offered: sum(repeats, |guest| guest.offered),
+            completed: sum(repeats, |guest| guest.completed),
         })
         .collect();
-    if amounts.len() == 1 {
-        return Err(Missing::because("one guest shares with nobody"));
-    }
-    let found = fairness(&amounts)?;
-    let average = amounts.iter().map(|guest| guest.amount).sum::<f64>() / amounts.len() as f64;
-    let served = |guest: Amount| Served { guest: guest.guest, of_mean: guest.amount / average };
-    Ok(Fairness {
-        jain: found.jain,
-        least_served: served(found.least_served),
-        most_served: served(found.most_served),
-    })
+    fairness_by_demand(&guests, kept.first().map_or(LoopKind::Closed, |load| load.loop_kind))
 }
 
 fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {

@@ -110,7 +110,11 @@ pub(crate) fn ladder(backends: &[Backend], tiles: &[u32]) -> Run {
 }
 
 pub(crate) fn of_scenario(text: &str, tiles: &[u32]) -> Run {
-    resolved(text, &request(&[Backend::Kvm], tiles))
+    of_scenario_on(text, &[Backend::Kvm], tiles)
+}
+
+pub(crate) fn of_scenario_on(text: &str, backends: &[Backend], tiles: &[u32]) -> Run {
+    resolved(text, &request(backends, tiles))
 }
 
 /// Two sides in turn, that differ in what is set.
