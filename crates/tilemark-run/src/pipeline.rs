@@ -36,6 +36,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     Event, Events, RunDirectory,
+    store::StoreFigures,
     summary::{Incident, IncidentKind, MemoryFigures, RepeatSummary, SecondsToReady},
 };
 use tilemark_statistics::judge;
@@ -500,13 +501,8 @@ impl<W: World> Pipeline<'_, W> {
             })?;
         incidents.extend(disk_check::overstatements(point, &driven.told, &driven.disks));
         incidents.extend(driven.told.unaudited(point));
-        incidents.extend(loads.iter().flat_map(|load| &load.store).filter_map(|store| {
-            Some(Incident {
-                kind: IncidentKind::Unproven,
-                what: store.void()?,
-                guest: Some(store.guest.clone()),
-            })
-        }));
+        incidents.extend(driven.told.wrong_answers(point));
+        incidents.extend(loads.iter().flat_map(|load| &load.store).flat_map(StoreFigures::incidents));
         let summary = RepeatSummary {
             point: point.index,
             repeat: pass.repeat,

@@ -27,7 +27,10 @@ use tilemark_plan::{
     plan::{Backend, Pass, Plan},
     resolve::{Request, Sides},
 };
-use tilemark_record::{Event, RunDirectory};
+use tilemark_record::{
+    Event, RunDirectory,
+    summary::{Incident, IncidentKind},
+};
 use tilemark_statistics::judge;
 use tilemark_units::{Bytes, Span};
 
@@ -92,6 +95,34 @@ fn each_block_has_its_own_schedule_and_sides_and_twin_share_it() {
     assert!(of_blocks.values().all(|seeds| seeds.len() == 1), "within a block: {of_blocks:?}");
     let different: BTreeSet<u64> = of_blocks.values().flatten().flatten().copied().collect();
     assert_eq!(different.len(), 6, "3 blocks of 2 tiles: {of_blocks:?}");
+}
+
+#[test]
+fn what_a_load_found_lost_is_a_wrong_answer_of_its_guest() {
+    let world = FakeWorld::new(|job, pass| {
+        let mut acts = answered(job, 5);
+        if let (0, Some(Act::Tell(LoadEvent::Done(totals)))) = (pass, acts.last_mut()) {
+            totals[0].wrong_answers = vec!["messages lost: 3".to_owned()];
+            totals[0].completed_in_time -= 500;
+        }
+        acts
+    });
+    let ran = run(&plan_of(TILE, &Request { tiles: Some(vec![1]), ..ladder() }), &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    let repeats = ran.repeats();
+    let lost = Incident {
+        kind: IncidentKind::WrongAnswers,
+        what: "messages lost: 3".to_owned(),
+        guest: Some("tile-001-web".to_owned()),
+    };
+    assert_eq!(repeats[0].incidents, [lost]);
+    assert_eq!(repeats[1].incidents, []);
+    let load = &repeats[0].loads[0];
+    assert_eq!(
+        (load.completed, load.completed_in_time, load.rate()),
+        (REQUESTS, Some(REQUESTS - 500), 2000.0)
+    );
+    assert_eq!(load.guests[0].completed_in_time, Some(REQUESTS - 500));
 }
 
 #[test]

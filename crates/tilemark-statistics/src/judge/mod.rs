@@ -10,12 +10,14 @@
 mod cost;
 mod differences;
 mod gate;
+mod kernel;
 mod ladder;
 mod limit;
 mod measured;
 mod points;
 mod scaling;
 mod sides;
+mod steady;
 mod validity;
 mod verdict;
 

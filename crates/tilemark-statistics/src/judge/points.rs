@@ -12,6 +12,7 @@ use super::gate::{GateFinding, achieved_fraction, admissible_p99, by_guest, erro
 use super::ladder::vcpus_per_thread;
 use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
+use super::{kernel, steady};
 use crate::fairness::{Demanded, fairness_by_demand};
 use crate::figure::{Missing, Scale};
 use crate::interval::estimate;
@@ -112,7 +113,12 @@ pub(crate) fn point_result(
         power_w,
         seconds_to_ready: seconds_to_ready(&measured.kept),
         limit: (resource != LimitResource::Unknown).then_some(resource),
-        notes: memory_note(&measured.kept).into_iter().chain(kernel_notes(measured)).collect(),
+        notes: steady::notes(&measured.kept)
+            .into_iter()
+            .chain(kernel::note(&measured.kept))
+            .chain(memory_note(&measured.kept))
+            .chain(kernel_notes(measured))
+            .collect(),
         loads,
     }
 }
@@ -139,8 +145,7 @@ fn load_result(
     mut notes: Notes,
 ) -> Option<LoadResult> {
     let like = any.first()?;
-    let rate = |load: &LoadFigures| load.completed as f64 / load.seconds;
-    let rates: Vec<f64> = kept.iter().map(|load| rate(load)).collect();
+    let rates: Vec<f64> = kept.iter().map(|load| load.rate()).collect();
     let offered: Vec<f64> = kept.iter().map(|load| load.offered as f64 / load.seconds).collect();
     let achieved: Vec<f64> = kept.iter().filter_map(|load| achieved_fraction(load)).collect();
     let errors: Vec<f64> = kept.iter().filter_map(|load| error_fraction(load)).collect();
@@ -234,11 +239,13 @@ fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
     let of_guest = |name: &str, repeats: &[&GuestFigures]| {
         let latencies: Vec<LatencyMs> = repeats.iter().map(|guest| guest.latency_ms).collect();
         let completed: u64 = repeats.iter().map(|guest| guest.completed).sum();
+        let in_time: u64 =
+            repeats.iter().map(|guest| guest.completed_in_time.unwrap_or(guest.completed)).sum();
         let errors: u64 = repeats.iter().map(|guest| guest.errors).sum();
         GuestResult {
             name: name.to_owned(),
             tile: repeats[0].tile,
-            throughput: completed as f64 / seconds,
+            throughput: in_time as f64 / seconds,
             latency_ms: latency(&latencies),
             errors: errors as f64 / (completed + errors).max(1) as f64,
         }
@@ -258,7 +265,7 @@ fn vs_one_tile(
     });
     let one = one.ok_or_else(|| Missing::because("one tile was not measured"))?;
     let throughput = |of: &MeasuredPoint| {
-        let rates: Vec<f64> = of.load(name).iter().map(|load| load.completed as f64 / load.seconds).collect();
+        let rates: Vec<f64> = of.load(name).iter().map(|load| load.rate()).collect();
         estimate(&rates, Scale::Logarithmic, 0).map(|figure| figure.value)
     };
     Ok(throughput(measured)? / throughput(one)?)
@@ -317,6 +324,7 @@ fn processor(kept: &[&RepeatSummary]) -> Option<ProcessorFigures> {
         guest_overhead: of(|parts| parts.guest_overhead)?,
         load: of(|parts| parts.load)?,
         tilemark: of(|parts| parts.tilemark)?,
+        kernel: of(|parts| parts.kernel)?,
         other: of(|parts| parts.other)?,
         steal: of(|parts| parts.steal)?,
         idle: of(|parts| parts.idle)?,

@@ -206,6 +206,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
             tile: load.tile,
             offered: each,
             completed: each,
+            completed_in_time: None,
             errors: 0,
             latency_ms: latency(each, 20.0 * wobble),
             latency_histogram: None,
@@ -239,6 +240,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         guests,
         fairness: None,
         errors: vec![],
+        drift: None,
         store: vec![],
     }
 }
@@ -264,6 +266,7 @@ fn host() -> HostFigures {
             guest_overhead: 0.05,
             load: 0.10,
             tilemark: 0.01,
+            kernel: 0.0,
             other: 0.01,
             steal: 0.0,
             idle: 0.43,
