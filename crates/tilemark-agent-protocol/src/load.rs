@@ -151,7 +151,10 @@ pub struct StreamTotal {
     pub id: u32,
     /// Counts.
     pub counts: Counts,
-    /// Seconds from the first counted intended start to the end of the measurement.
+    /// Right answers that came within the measurement's time, also to requests of the warm-up. Late answers are in `counts` only.
+    pub completed_in_time: u64,
+    /// Length of the measurement, from its first intended start to the end of its schedule, in seconds. A load of so many messages
+    /// counts to its last receipt.
     pub seconds: f64,
     /// Processor time that the load process used for it, in seconds; shared time is split evenly.
     pub client_cpu_s: f64,
@@ -161,6 +164,9 @@ pub struct StreamTotal {
     pub lateness: Vec<u8>,
     /// The first errors in words, at most five.
     pub errors: Vec<String>,
+    /// What the load's own account found lost, doubled or damaged, in words.
+    #[serde(default)]
+    pub wrong_answers: Vec<String>,
     /// The output of the tool that did the work, where it was one (fio's JSON).
     pub tool_output: Option<String>,
 }

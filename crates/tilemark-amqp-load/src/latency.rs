@@ -117,6 +117,8 @@ struct Seen {
     seconds: Vec<Histogram<u64>>,
     /// What went wrong in each, but for losses.
     troubles: Vec<SecondTroubles>,
+    /// Right receipts within the measurement's time.
+    in_time: u64,
     elapsed_s: f64,
     cpu_s: f64,
 }
@@ -275,10 +277,13 @@ fn observe(
     let mut quiet_since = Instant::now();
     let mut last_ns = schedule.start_ns;
     let mut troubles = vec![SecondTroubles::default(); seconds.len()];
+    let measured = schedule.intended_ns(schedule.warmup)..schedule.intended_ns(load.count());
+    let mut in_time = 0;
     while !shared.is_drained(0) {
         subscriber.receive(|stamp, receipt| {
             let now = now_ns();
             last_ns = now;
+            in_time += u64::from(receipt == Receipt::InOrder && measured.contains(&now));
             let Some(second) = schedule.second_of(stamp.sequence).filter(|second| *second < seconds.len())
             else {
                 return;
@@ -308,7 +313,7 @@ fn observe(
     let cpu_s = cpu_time() - cpu_before;
     let began_ns = schedule.intended_ns(schedule.warmup);
     let elapsed_s = Duration::from_nanos(last_ns.saturating_sub(began_ns)).as_secs_f64();
-    Ok(Seen { finished: subscriber.finish()?, seconds, troubles, elapsed_s, cpu_s })
+    Ok(Seen { finished: subscriber.finish()?, seconds, troubles, in_time, elapsed_s, cpu_s })
 }
 
 /// What comes after the last second belongs to it.
@@ -382,6 +387,7 @@ fn report(load: &LatencyLoad, schedule: Schedule, sent: Sent, seen: Seen) -> Lat
             .take(NAMED)
             .map(|missing| format!("message {} was lost", missing.sequence))
             .collect(),
+        received_in_time: seen.in_time,
         histograms: seen.seconds,
         lateness_histograms: sent.lateness,
         troubles,

@@ -79,6 +79,9 @@ pub struct LatencyReport {
     pub client_cpu_s: f64,
     /// What went wrong without ending the load.
     pub errors: Vec<String>,
+    /// Right receipts that came within the measurement's time, also of messages of the warm-up.
+    #[serde(skip)]
+    pub received_in_time: u64,
     /// The distributions behind `seconds`, ns; merged they are the whole.
     #[serde(skip)]
     pub histograms: Vec<Histogram<u64>>,

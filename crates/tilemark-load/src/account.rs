@@ -42,7 +42,7 @@ struct StreamAccount {
     latency: Histogram<u32>,
     lateness: Histogram<u32>,
     errors: Vec<String>,
-    last_answer_ns: u64,
+    completed_in_time: u64,
 }
 
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Account {
             latency: histogram(),
             lateness: histogram(),
             errors: Vec::new(),
-            last_answer_ns: 0,
+            completed_in_time: 0,
         });
         Self {
             streams: streams.collect(),
@@ -172,9 +172,8 @@ impl Account {
         cpu_ns: u64,
         events: &mut dyn FnMut(LoadEvent),
     ) -> Vec<StreamTotal> {
-        for last in ended.iter().flat_map(|ended| &ended.last_answers) {
-            let known = &mut self.streams[last.stream as usize].last_answer_ns;
-            *known = (*known).max(last.at_ns);
+        for part in ended.iter().flat_map(|ended| &ended.in_time) {
+            self.streams[part.stream as usize].completed_in_time += part.completed;
         }
         self.close_ready(events);
         let schedule_ns = ended.iter().map(|ended| ended.schedule_ns).max().unwrap_or(0);
@@ -182,13 +181,15 @@ impl Account {
         let total = |stream: &mut StreamAccount| StreamTotal {
             id: stream.id,
             counts: stream.counts,
-            // Under overload answers still come after the schedule's end. They are counted, and so is the
-            // time that the server took for them: otherwise it would seem faster than it is.
-            seconds: schedule_ns.max(stream.last_answer_ns) as f64 / SECOND_NS as f64,
+            // Under overload answers still come after the schedule's end. They are in the counts and latencies, and
+            // no rate is made of them: one straggler would stretch the time of all.
+            completed_in_time: stream.completed_in_time,
+            seconds: schedule_ns as f64 / SECOND_NS as f64,
             client_cpu_s: cpu_s,
             latency: encode(&stream.latency),
             lateness: encode(&stream.lateness),
             errors: std::mem::take(&mut stream.errors),
+            wrong_answers: Vec::new(),
             tool_output: None,
         };
         self.streams.iter_mut().map(total).collect()
@@ -206,7 +207,7 @@ fn add(sum: &mut Counts, counts: &Counts) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{figures::decode, sample::LastAnswer};
+    use crate::{figures::decode, sample::InTime};
 
     fn sample(second: u32, latency: u64, verdict: Verdict) -> Sample {
         Sample { stream: 0, second, latency, lateness: 7, body_bytes: 10, verdict }
@@ -239,18 +240,23 @@ mod tests {
     }
 
     #[test]
-    fn totals_are_the_sum_of_the_seconds_and_count_the_time_of_late_answers() {
+    fn totals_are_the_sum_of_the_seconds_over_the_schedules_length() {
         let mut account = Account::new([(1, 1)].into_iter(), 1);
         for second in 0..2 {
             account.samples(&[sample(second, 500, Verdict::Right)]);
             account.offered(0, second, 1);
         }
         account.trouble(0, "first".to_owned());
-        let last = LastAnswer { stream: 0, at_ns: 3 * SECOND_NS };
-        let ended = Ended { schedule_ns: 2 * SECOND_NS, last_answers: vec![last], cpu_ns: 0 };
-        let totals = account.totals(&[ended], SECOND_NS / 2, &mut |_| ());
+        // Two workers; one of the two answers came after the end.
+        let ended = |completed| Ended {
+            schedule_ns: 2 * SECOND_NS,
+            in_time: vec![InTime { stream: 0, completed }],
+            cpu_ns: 0,
+        };
+        let totals = account.totals(&[ended(1), ended(0)], SECOND_NS / 2, &mut |_| ());
         assert_eq!(totals[0].counts.completed, 2);
-        assert!((totals[0].seconds - 3.0).abs() < 1e-9 && (totals[0].client_cpu_s - 0.5).abs() < 1e-9);
+        assert_eq!(totals[0].completed_in_time, 1);
+        assert!((totals[0].seconds - 2.0).abs() < 1e-9 && (totals[0].client_cpu_s - 0.5).abs() < 1e-9);
         assert_eq!(decode(&totals[0].latency).unwrap().len(), 2);
         assert_eq!(totals[0].errors, ["first"]);
     }

@@ -12,7 +12,7 @@ use crate::{
     clock::{self, SECOND_NS},
     conversation::Verdict,
     run::nanoseconds,
-    sample::{Ended, LastAnswer, NO_LATENESS, Sample},
+    sample::{Ended, InTime, NO_LATENESS, Sample},
     schedule::Schedule,
     sender::{Scheduling, prepare_thread},
 };
@@ -73,7 +73,8 @@ fn run_on(
     let mut account = Account::new([(stream.id, 1)].into_iter(), 0);
     events(LoadEvent::Started(sender));
     let queue = Mutex::new(Queue::new(schedule, warmup_ns, length_ns));
-    let line = Line { queue: &queue, origin_ns: clock::now(), warmup_ns, stop };
+    let end_ns = warmup_ns + length_ns;
+    let line = Line { queue: &queue, origin_ns: clock::now(), warmup_ns, end_ns, stop };
     let last = thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
         for (index, mut operation) in operations.into_iter().enumerate() {
@@ -89,17 +90,17 @@ fn run_on(
         drop(tell);
         listen(&told, threads, &mut account, events)
     })?;
-    let last_answers = vec![LastAnswer { stream: 0, at_ns: last.at_ns }];
-    let ended = Ended { schedule_ns: length_ns, last_answers, cpu_ns: last.cpu_ns };
+    let in_time = vec![InTime { stream: 0, completed: last.in_time }];
+    let ended = Ended { schedule_ns: length_ns, in_time, cpu_ns: last.cpu_ns };
     let totals = account.totals(&[ended], last.cpu_ns, events);
     events(LoadEvent::Done(totals));
     Ok(())
 }
 
-/// When the last operation ended, and the processor time of all.
+/// What was done in time, and the processor time of all.
 #[derive(Default)]
 struct Last {
-    at_ns: u64,
+    in_time: u64,
     cpu_ns: u64,
 }
 
@@ -114,15 +115,15 @@ fn listen(
     while threads > 0 {
         match told.recv().map_err(|_| LoadError::SenderLost)? {
             Told::Offered { second, count } => account.offered(0, second, count),
-            Told::Sample { sample, at_ns, trouble } => {
+            Told::Sample { sample, trouble } => {
                 account.samples(&[sample]);
                 trouble.into_iter().for_each(|text| account.trouble(0, text));
                 account.close_ready(events);
-                last.at_ns = last.at_ns.max(at_ns);
             }
-            Told::Ended { cpu_ns } => {
+            Told::Ended { cpu_ns, in_time } => {
                 threads -= 1;
                 last.cpu_ns += cpu_ns;
+                last.in_time += in_time;
             }
         }
     }
@@ -133,10 +134,10 @@ fn listen(
 enum Told {
     /// So many were intended in a second that is over.
     Offered { second: u32, count: u64 },
-    /// One ended, so long after the measurement's start.
-    Sample { sample: Sample, at_ns: u64, trouble: Option<String> },
-    /// A thread's last word: the processor time of its measured operations.
-    Ended { cpu_ns: u64 },
+    /// One ended.
+    Sample { sample: Sample, trouble: Option<String> },
+    /// A thread's last word: the processor time of its measured operations, and how many went right within the measurement's time.
+    Ended { cpu_ns: u64, in_time: u64 },
 }
 
 /// The intended times that nobody has taken yet.
@@ -188,6 +189,7 @@ struct Line<'a> {
     queue: &'a Mutex<Queue>,
     origin_ns: u64,
     warmup_ns: u64,
+    end_ns: u64,
     stop: &'a Stop,
 }
 
@@ -195,7 +197,7 @@ impl Line<'_> {
     /// One thread's whole life.
     fn work(&self, operation: &mut dyn Operation, tell: &mpsc::Sender<Told>) {
         prepare_thread(None, Scheduling::Ordinary);
-        let mut cpu_before = None;
+        let (mut cpu_before, mut in_time) = (None, 0);
         while let Some(intended) = self.take(tell) {
             if !self.sleep_until(self.origin_ns + intended) {
                 break;
@@ -206,6 +208,8 @@ impl Line<'_> {
             }
             let performed = operation.perform();
             let ended = clock::now() - self.origin_ns;
+            let is_in_time = ended >= self.warmup_ns && ended < self.end_ns;
+            in_time += u64::from(is_in_time && performed.verdict == Verdict::Right);
             if let Some(second) = second {
                 let sample = Sample {
                     stream: 0,
@@ -215,12 +219,11 @@ impl Line<'_> {
                     body_bytes: performed.bytes,
                     verdict: performed.verdict,
                 };
-                let at_ns = ended.saturating_sub(self.warmup_ns);
-                let _ = tell.send(Told::Sample { sample, at_ns, trouble: performed.trouble });
+                let _ = tell.send(Told::Sample { sample, trouble: performed.trouble });
             }
         }
         let cpu_ns = cpu_before.map_or(0, |before| clock::thread_cpu() - before);
-        let _ = tell.send(Told::Ended { cpu_ns });
+        let _ = tell.send(Told::Ended { cpu_ns, in_time });
     }
 
     fn take(&self, tell: &mpsc::Sender<Told>) -> Option<u64> {

@@ -38,8 +38,7 @@ pub(crate) enum Message {
     Used { second: u32, cpu_ns: u64 },
     /// An error of a stream in words: only the first few are sent.
     Trouble { stream: u32, text: String },
-    /// It is done. The last counted right answer of each of its streams came so long after the start of the
-    /// measurement; its thread used so much processor time from then on; the schedule ended then.
+    /// It is done: when its schedule ended, what was answered until then, and the processor time of its thread.
     Ended(Ended),
     /// It could not go on.
     Lost(crate::LoadError),
@@ -50,17 +49,17 @@ pub(crate) enum Message {
 pub(crate) struct Ended {
     /// When its schedule ended.
     pub(crate) schedule_ns: u64,
-    /// When the last right answer of each stream came: (stream, time).
-    pub(crate) last_answers: Vec<LastAnswer>,
+    /// What was answered in time, by stream.
+    pub(crate) in_time: Vec<InTime>,
     /// Processor time of its thread.
     pub(crate) cpu_ns: u64,
 }
 
-/// When the last right answer of a stream came.
+/// What one worker had answered of a stream.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LastAnswer {
+pub(crate) struct InTime {
     /// Place of the stream in the job.
     pub(crate) stream: u32,
-    /// Nanoseconds from the start of the measurement.
-    pub(crate) at_ns: u64,
+    /// Right answers that came within the measurement's time, also to requests of the warm-up.
+    pub(crate) completed: u64,
 }

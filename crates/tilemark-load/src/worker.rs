@@ -62,7 +62,8 @@ pub(crate) struct Links {
 struct Tally {
     second: u32,
     offered: u64,
-    last_answer_ns: u64,
+    /// Right answers that came within the measurement's time.
+    in_time: u64,
     errors: usize,
 }
 

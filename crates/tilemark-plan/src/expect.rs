@@ -32,6 +32,17 @@ const IDLE_CLONE: Bytes = Bytes::from_mib(24);
 /// fills it; the few MiB that other guests have would be emptied and filled again all the time.
 pub const LARGE_TRANSLATION: Bytes = Bytes::from_mib(128);
 
+/// A twin whose service holds no data of its own: nginx on files of the shared image, fio past the page cache, nothing at all.
+const SMALL_TWIN: Bytes = Bytes::from_mib(48);
+
+/// Whether a guest's service can use all the memory that its guest has: a database's buffers, a broker's queues.
+fn fills_memory(guest: &GuestPlan) -> bool {
+    match guest.role {
+        Role::Database | Role::Broker => true,
+        Role::Idle | Role::Web | Role::Disk | Role::Compute => false,
+    }
+}
+
 fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     let memory = guest.memory;
     let qemu = match point.backend {
@@ -39,10 +50,9 @@ fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
         Backend::Emulated | Backend::Kvm | Backend::Native => QEMU_OVERHEAD,
     };
     match (point.backend, start_of(point, guest)) {
-        // They fill what they may, as twins too.
-        (Backend::Native, _) if guest.has_large_service() => memory,
-        // A twin has no memory of its own: its services take what they need. nginx and fio stay below.
-        (Backend::Native, _) => Bytes::from_mib(48).min(memory),
+        // A twin has no memory of its own: its service takes what it needs, up to its guest's memory.
+        (Backend::Native, _) if fills_memory(guest) => memory,
+        (Backend::Native, _) => SMALL_TWIN.min(memory),
         (_, Start::Boot) => memory + qemu,
         (_, Start::Clone) if guest.role == Role::Idle => IDLE_CLONE,
         // A clone shares what it does not write; a loaded web guest wrote less than half of 256 MiB.

@@ -23,7 +23,9 @@ pub fn expected_counts(from: u32, limit: u32, guess: u32, repeats: u32) -> Vec<u
         }
         next = match broke {
             None if held < limit => Some(held.saturating_mul(2).min(limit)),
-            Some(broke) if broke - held > 1 + width_allowed(held, broke) => Some(held + (broke - held) / 2),
+            Some(broke) if held > 0 && broke - held > 1 + width_allowed(held, broke) / 4 => {
+                Some(held + (broke - held) / 2)
+            }
             Some(broke) if held == 0 && broke > 1 => Some(broke / 2),
             None | Some(_) => None,
         };
@@ -39,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_search_is_expected_to_double_bisect_and_measure_both_ends() {
-        assert_eq!(expected_counts(1, 1024, 17, 3), [1, 2, 4, 8, 16, 32, 24, 20, 18, 16, 16, 18, 18]);
+        assert_eq!(expected_counts(1, 1024, 17, 3), [1, 2, 4, 8, 16, 32, 24, 20, 18, 17, 17, 17, 18, 18]);
         assert_eq!(expected_counts(1, 8, 100, 3), [1, 2, 4, 8, 8, 8]);
         assert_eq!(expected_counts(8, 64, 0, 2), [8, 4, 2, 1, 1]);
     }

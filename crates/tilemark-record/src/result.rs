@@ -341,6 +341,12 @@ pub struct ScalingFit {
     pub worst_deviation: f64,
     /// Tiles at which throughput turns; null where it does not within twice the most tiles that were measured.
     pub peak_tiles: Option<f64>,
+    /// Lower end of its 95 % interval; null where there is no `peak_tiles`, and in older records.
+    #[serde(default)]
+    pub peak_low: Option<f64>,
+    /// Upper end of its 95 % interval; null where it lies beyond twice the most tiles, too.
+    #[serde(default)]
+    pub peak_high: Option<f64>,
 }
 
 /// One step at one value of what varies, on one backend and side.

@@ -1,5 +1,6 @@
 //! What a store load on one guest found beside what every load has: part of a repeat's summary.
 
+use crate::summary::{Incident, IncidentKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,11 +94,27 @@ pub struct StoreVerdict {
     pub status: String,
     /// Why not, one sentence each.
     pub reasons: Vec<String>,
+    /// Those of them that are more than failed orders, which are counted among the failed requests. Absent in older records.
+    #[serde(default)]
+    pub findings: Vec<StoreFinding>,
+}
+
+/// Something that a store load found, with what it says of the repeat.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoreFinding {
+    /// What it says of the repeat.
+    pub kind: IncidentKind,
+    /// In words.
+    pub what: String,
 }
 
 impl StoreFigures {
-    /// Why the repeat does not count because of this load; nothing where it may.
-    pub fn void(&self) -> Option<String> {
-        (self.verdict.status == "not-trusted").then(|| self.verdict.reasons.join("; "))
+    /// What happened at this guest's database, as incidents of its repeat.
+    pub fn incidents(&self) -> impl Iterator<Item = Incident> + '_ {
+        self.verdict.findings.iter().map(|finding| Incident {
+            kind: finding.kind,
+            what: finding.what.clone(),
+            guest: Some(self.guest.clone()),
+        })
     }
 }

@@ -87,14 +87,14 @@ pub struct LoadFigures {
     pub measured: Measured,
     /// What is counted: `requests`, `messages`, `orders`.
     pub unit: String,
-    /// Length of the measurement in seconds.
+    /// Length of the measurement's schedule in seconds. In older records: until the last answer.
     pub seconds: f64,
     /// Requests whose intended start came.
     pub offered: u64,
     /// Requests answered rightly.
     pub completed: u64,
-    /// Of these, how many were answered before the schedule ended. Absent in older records, whose `seconds` go to the last
-    /// answer instead of the schedule's end.
+    /// Right answers that came within those seconds, also to requests of the warm-up: what a rate is made of. Absent in older
+    /// records, whose `seconds` go to the last answer instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_in_time: Option<u64>,
     /// Requests that failed.
@@ -120,13 +120,39 @@ pub struct LoadFigures {
     pub fairness: Option<Fairness>,
     /// The first errors in words.
     pub errors: Vec<String>,
+    /// Where it had not settled in this repeat. Absent where it had, where too few seconds say so, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
     /// What a store load found besides, for each guest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub store: Vec<StoreFigures>,
 }
 
+/// A load that had not settled: its seconds changed from the first half of the measurement to the second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drift {
+    /// Which figure of a second.
+    pub what: DriftOf,
+    /// Geometric mean over the seconds of the first half: milliseconds, or answers a second.
+    pub first_half: f64,
+    /// The same of the second half.
+    pub second_half: f64,
+    /// The test's level: a repeat that had settled is said to drift at most so often.
+    pub p: f64,
+}
+
+/// A figure of a second that can drift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriftOf {
+    /// The median latency.
+    Latency,
+    /// What was answered, of a load in a closed loop.
+    Throughput,
+}
+
 impl LoadFigures {
-    /// Right answers a second: those that came before the schedule ended, over its length.
+    /// Right answers a second: those that came within the schedule's time, over its length.
     pub fn rate(&self) -> f64 {
         self.completed_in_time.unwrap_or(self.completed) as f64 / self.seconds
     }
@@ -184,6 +210,9 @@ pub struct GuestFigures {
     pub offered: u64,
     /// Requests answered rightly.
     pub completed: u64,
+    /// Right answers that came within the measurement's seconds, also to requests of the warm-up. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_in_time: Option<u64>,
     /// Requests that failed or were answered with the wrong bytes.
     pub errors: u64,
     /// Its latency.
@@ -254,6 +283,10 @@ pub struct ProcessorFigures {
     pub load: f64,
     /// Tilemark itself: telemetry, keeper, pipeline.
     pub tilemark: f64,
+    /// The host's kernel threads, which work for whoever uses the host: packets, writes to disks, memory. In older records 0: they are
+    /// in `other`.
+    #[serde(default)]
+    pub kernel: f64,
     /// Everybody else.
     pub other: f64,
     /// Taken by the hypervisor under this host.

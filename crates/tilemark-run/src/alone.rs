@@ -218,7 +218,7 @@ fn result(
         seconds: figures.seconds,
         offered,
         completed: figures.counts.completed,
-        requests_per_s: figures.counts.completed as f64 / seconds,
+        requests_per_s: figures.completed_in_time as f64 / seconds,
         megabytes_per_s: figures.counts.bytes as f64 / seconds / 1e6,
         errors,
         error_examples: figures.errors,

@@ -77,6 +77,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) plan: &'a Plan,
     /// Of which point.
     pub(crate) point: &'a Point,
+    /// In which block: each has its own schedule.
+    pub(crate) block: u32,
     /// How its guests exist.
     pub(crate) backend: &'a dyn Backend,
     /// Tilemark's own processes.
@@ -166,7 +168,7 @@ pub(crate) fn drive(
     let disks = DiskCounts::of(measurement.backend, point, &ids);
     let driven = thread::scope(|scope| {
         let mut line = StartLine::default();
-        if let Some(job) = services::outside_job(measurement.plan, point, &ports) {
+        if let Some(job) = services::outside_job(measurement.plan, point, measurement.block, &ports) {
             let (sender, begins) = (sender.clone(), line.comes(Whose::Outside));
             // Nobody listens only when everything has failed already; so everywhere below.
             scope.spawn(move || {
@@ -174,7 +176,7 @@ pub(crate) fn drive(
                 let _ = sender.send(Heard::Ended(ended));
             });
         }
-        inside_loads(scope, point, guests, within, &mut line, &sender);
+        inside_loads(scope, measurement, guests, within, &mut line, &sender);
         let under_way = line.awaited.len();
         let (ids, disks) = (&ids, &disks);
         let watch_from_now = move || {
@@ -367,7 +369,7 @@ fn outside_load(
 /// Prepares the loads that run inside their guests.
 fn inside_loads<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    point: &'scope Point,
+    measurement: &'scope Measurement<'_>,
     guests: &'scope mut [ReadyGuest],
     within: Duration,
     line: &mut StartLine,
@@ -375,8 +377,9 @@ fn inside_loads<'scope>(
 ) {
     let mut sessions: Vec<Option<&mut AgentSession>> =
         guests.iter_mut().map(|guest| Some(&mut guest.session)).collect();
+    let point = measurement.point;
     for (place, load) in (0..).zip(&point.loads) {
-        let Some(job) = services::inside_job(point, load) else { continue };
+        let Some(job) = services::inside_job(point, measurement.block, load) else { continue };
         let Some(session) = sessions[load.guest as usize].take() else { continue };
         let (sender, begins) = (sender.clone(), line.comes(Whose::Inside(place)));
         scope.spawn(move || {

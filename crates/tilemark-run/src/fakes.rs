@@ -121,6 +121,7 @@ pub(crate) fn quiet_second() -> Second {
             host_for_guests: Some(0.1),
             load: 0.1,
             tilemark: 0.0,
+            kernel: None,
             other: 0.0,
             interrupts: 0.0,
             idle: 0.4,
@@ -403,11 +404,13 @@ fn total(id: u32, seconds: u32) -> StreamTotal {
     StreamTotal {
         id,
         counts: Counts { offered: requests, completed: requests, ..Counts::default() },
+        completed_in_time: requests,
         seconds: seconds.into(),
         client_cpu_s: 0.1,
         latency: Vec::new(),
         lateness: Vec::new(),
         errors: Vec::new(),
+        wrong_answers: Vec::new(),
         tool_output: None,
     }
 }

@@ -12,12 +12,15 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     TaggedSecond,
-    result::{Fairness, LatencyMs, LatenessUs, Measured, Served},
+    result::{Fairness, LatencyMs, LatenessUs, Measured},
     rows::SecondRow,
     store::StoreFigures,
-    summary::{Busy, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures, WorstSecond},
+    summary::{
+        Busy, Drift, DriftOf, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures,
+        WorstSecond,
+    },
 };
-use tilemark_statistics::{fairness, percentile_admissible};
+use tilemark_statistics::{Demanded, fairness_by_demand, percentile_admissible};
 
 /// A histogram that a load process sent and that does not decode.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +147,7 @@ impl Told {
             seconds: merged.seconds,
             offered: merged.counts.offered,
             completed: merged.counts.completed,
-            completed_in_time: None,
+            completed_in_time: Some(merged.completed_in_time),
             failed: merged.counts.failed,
             wrong: merged.counts.wrong,
             bytes: merged.counts.bytes,
@@ -163,6 +166,7 @@ impl Told {
             fairness: fairness_of(&guests, load.demand.loop_kind()),
             guests,
             errors: merged.errors,
+            drift: drift_of(&by_second, merged.seconds, load.demand.loop_kind()),
             store: self.stores(point, name),
         });
         Ok(())
@@ -196,6 +200,19 @@ impl Told {
         })
     }
 
+    /// What loads found lost, doubled or damaged by their own account.
+    pub(crate) fn wrong_answers<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = Incident> + 'a {
+        self.streams.iter().flat_map(move |(place, told)| {
+            let guest = || Some(point.guests[point.loads.get(*place as usize)?.guest as usize].name.clone());
+            let total = told.total.iter().flat_map(|total| &total.wrong_answers);
+            total.map(move |what| Incident {
+                kind: IncidentKind::WrongAnswers,
+                what: what.clone(),
+                guest: guest(),
+            })
+        })
+    }
+
     /// The output of the tool or engine behind each load, by its place in the point's list.
     pub(crate) fn tool_outputs(&self) -> impl Iterator<Item = (u32, &str)> {
         self.streams.iter().filter_map(|(place, told)| Some((*place, told.output.as_deref()?)))
@@ -207,6 +224,7 @@ impl Told {
         let Some(total) = told.total.clone() else { return Ok(OneStream::default()) };
         Ok(OneStream {
             counts: total.counts,
+            completed_in_time: total.completed_in_time,
             seconds: total.seconds,
             client_cpu_s: total.client_cpu_s,
             latency_ms: latency_ms(&told.all(|second| &second.latency)?),
@@ -227,6 +245,7 @@ impl Told {
 #[derive(Debug, Default)]
 pub(crate) struct OneStream {
     pub(crate) counts: Counts,
+    pub(crate) completed_in_time: u64,
     pub(crate) seconds: f64,
     pub(crate) client_cpu_s: f64,
     pub(crate) latency_ms: LatencyMs,
@@ -267,6 +286,7 @@ struct Merged {
     latency: Histogram<u64>,
     lateness: Histogram<u64>,
     counts: Counts,
+    completed_in_time: u64,
     seconds: f64,
     client_cpu_s: f64,
     errors: Vec<String>,
@@ -280,6 +300,7 @@ impl Merged {
             latency: empty(),
             lateness: empty(),
             counts: Counts::default(),
+            completed_in_time: 0,
             seconds: 0.0,
             client_cpu_s: 0.0,
             errors: Vec::new(),
@@ -341,6 +362,7 @@ fn one_guest(
     let mut latency_ms_of_guest = LatencyMs::default();
     let mut latency_histogram = None;
     let mut counts = Counts::default();
+    let mut completed_in_time = None;
     if let Some(total) = &told.total {
         let latency = told.all(|second| &second.latency)?;
         latency_ms_of_guest = latency_ms(&latency);
@@ -349,6 +371,8 @@ fn one_guest(
         add(&mut merged.latency, &latency)?;
         add(&mut merged.lateness, &told.all(|second| &second.lateness)?)?;
         merged.add_counts(counts);
+        completed_in_time = Some(total.completed_in_time);
+        merged.completed_in_time += total.completed_in_time;
         merged.seconds = merged.seconds.max(total.seconds);
         merged.client_cpu_s += total.client_cpu_s;
         let room = 5_usize.saturating_sub(merged.errors.len());
@@ -359,6 +383,7 @@ fn one_guest(
         tile: guest.tile,
         offered: counts.offered,
         completed: counts.completed,
+        completed_in_time,
         errors: counts.failed + counts.wrong,
         latency_ms: latency_ms_of_guest,
         latency_histogram,
@@ -410,6 +435,26 @@ fn deviation_of_seconds(seconds: &BTreeMap<u32, Merged>) -> Option<f64> {
     tilemark_statistics::sample_deviation(&means)
 }
 
+/// A median of fewer requests than this moves by chance.
+const REQUESTS_OF_A_SECOND_MIN: u64 = 20;
+
+/// Whether a load drifted over its whole seconds: its median latency, or what it was answered in a closed loop where the
+/// seconds do not tell their latency.
+fn drift_of(by_second: &BTreeMap<u32, Merged>, length_s: f64, loop_kind: LoopKind) -> Option<Drift> {
+    let seconds: Option<Vec<&Merged>> = (0..length_s as u32).map(|second| by_second.get(&second)).collect();
+    let seconds = seconds?;
+    let test = |what, values: Vec<f64>| {
+        let tilemark_statistics::Unsettled { first_half, second_half } = tilemark_statistics::drift(&values)?;
+        Some(Drift { what, first_half, second_half, p: tilemark_statistics::FALSE_ALARMS_MAX })
+    };
+    if seconds.iter().all(|second| second.latency.len() >= REQUESTS_OF_A_SECOND_MIN) {
+        let medians = seconds.iter().filter_map(|second| ms_at(&second.latency, 0.5));
+        return test(DriftOf::Latency, medians.collect());
+    }
+    let answered = || seconds.iter().map(|second| second.counts.completed as f64).collect();
+    (loop_kind == LoopKind::Closed).then(|| test(DriftOf::Throughput, answered())).flatten()
+}
+
 /// Lateness of a histogram in nanoseconds. Percentiles with fewer than 20 requests beyond them are left out.
 pub(crate) fn lateness_us(histogram: &Histogram<u64>) -> LatenessUs {
     let at = |fraction| {
@@ -425,27 +470,47 @@ pub(crate) fn lateness_us(histogram: &Histogram<u64>) -> LatenessUs {
     }
 }
 
-/// How evenly guests were served: by the part of its own demand that each got in an open loop, where
-/// random arrivals ask more of one than of another, and by its answers in a closed one.
+/// How evenly guests were served; nothing where one shares with nobody.
 fn fairness_of(guests: &[GuestFigures], loop_kind: LoopKind) -> Option<Fairness> {
-    if guests.len() < 2 {
-        return None;
-    }
-    let amount = |guest: &GuestFigures| match loop_kind {
-        LoopKind::Open => guest.completed as f64 / guest.offered.max(1) as f64,
-        LoopKind::Closed => guest.completed as f64,
+    let demanded = |guest: &GuestFigures| Demanded {
+        guest: guest.name.clone(),
+        offered: guest.offered,
+        completed: guest.completed,
     };
-    let served: Vec<_> = guests
-        .iter()
-        .map(|guest| tilemark_statistics::Served { guest: guest.name.clone(), amount: amount(guest) })
-        .collect();
-    let mean = served.iter().map(|served| served.amount).sum::<f64>() / served.len() as f64;
-    let of_mean =
-        |served: tilemark_statistics::Served| Served { of_mean: served.amount / mean, guest: served.guest };
-    let fairness = fairness(&served).ok()?;
-    Some(Fairness {
-        jain: fairness.jain,
-        least_served: of_mean(fairness.least_served),
-        most_served: of_mean(fairness.most_served),
-    })
+    fairness_by_demand(&guests.iter().map(demanded).collect::<Vec<_>>(), loop_kind).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_store::{Finding, FindingKind, Status, Verdict};
+
+    #[test]
+    fn what_a_store_load_found_becomes_incidents_of_their_kind() {
+        let finding = |kind, what: &str| Finding { kind, what: what.to_owned() };
+        let verdict = Verdict {
+            status: Status::NotTrusted,
+            reasons: vec!["7 errors: broken".to_owned()],
+            findings: vec![
+                finding(FindingKind::WrongAnswers, "orders are gone"),
+                finding(FindingKind::ServiceErrors, "clients gave up"),
+                finding(FindingKind::Unproven, "it was stopped"),
+            ],
+        };
+        let verdict = serde_json::from_value(serde_json::to_value(verdict).unwrap()).unwrap();
+        let store = StoreFigures { guest: "tile-001-db".to_owned(), verdict, ..StoreFigures::default() };
+        let incidents: Vec<Incident> = store.incidents().collect();
+        assert!(incidents.iter().all(|incident| incident.guest.as_deref() == Some("tile-001-db")));
+        let kinds: Vec<_> =
+            incidents.iter().map(|incident| (incident.kind, incident.what.as_str())).collect();
+        assert_eq!(
+            kinds,
+            [
+                (IncidentKind::WrongAnswers, "orders are gone"),
+                (IncidentKind::ServiceErrors, "clients gave up"),
+                (IncidentKind::Unproven, "it was stopped"),
+            ],
+            "failed orders are counted as failed requests and are no incident"
+        );
+    }
 }

@@ -14,17 +14,19 @@
 use crate::state::{StateFolder, UnderWay};
 use rustix::{
     event::{PollFd, PollFlags, poll},
+    fs::{Mode, OFlags},
     process::Signal,
 };
 use std::{
     fs::File,
     io::{self, Read, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::net::UnixStream,
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
+    sync::OnceLock,
 };
 use tilemark_sys::{
     namespace::{Namespaces, isolate_mounts, remount_proc},
@@ -40,6 +42,8 @@ pub(crate) const ENGINE: &str = "__engine";
 
 /// Descriptors by which keeper, init and engine are handed what they need.
 const MESSAGES: i32 = 3;
+/// Number of the descriptor of the host's `/proc` in the engine.
+const HOST_PROC: i32 = 5;
 const CONTROL: i32 = 4;
 const LOCK: i32 = 5;
 
@@ -233,6 +237,9 @@ fn watch(init: &Child, mut control: UnixStream) -> io::Result<Ended> {
 pub(crate) fn init_main(arguments: &[String]) -> ExitCode {
     let run = || -> io::Result<Ended> {
         isolate_mounts()?;
+        // The one of this namespace is about to cover it, and shows no kernel thread.
+        let host_proc =
+            rustix::fs::open("/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         remount_proc()?;
         let messages = take_handed(MESSAGES)?;
         let engine = Spawn::this_program("tilemark-engine")?
@@ -240,6 +247,7 @@ pub(crate) fn init_main(arguments: &[String]) -> ExitCode {
             .arguments(arguments)?
             .dies_with_thread(Signal::KILL)
             .hand(messages, MESSAGES)
+            .hand(host_proc, HOST_PROC)
             .start()
             .map_err(|error| io::Error::other(error.to_string()))?;
         init_loop(&engine)
@@ -253,7 +261,17 @@ pub(crate) fn init_main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// The engine's end of the messages.
+/// The engine's end of the messages. Takes the host's `/proc` too, for [`host_proc`].
 pub(crate) fn messages_of_engine() -> io::Result<UnixStream> {
+    let _ = ENGINES_HOST_PROC.set(take_handed(HOST_PROC)?);
     Ok(UnixStream::from(take_handed(MESSAGES)?))
+}
+
+/// Closed for every process that the engine starts: nobody else in the namespaces sees the host's processes.
+static ENGINES_HOST_PROC: OnceLock<OwnedFd> = OnceLock::new();
+
+/// The `/proc` of the host's own processes and kernel threads, also in an engine, whose `/proc` shows those of the run.
+pub(crate) fn host_proc() -> PathBuf {
+    let own = || PathBuf::from("/proc");
+    ENGINES_HOST_PROC.get().map_or_else(own, |proc| format!("/proc/self/fd/{}", proc.as_raw_fd()).into())
 }

@@ -34,7 +34,7 @@ pub struct RunRequest {
     pub offline: bool,
     /// What to do when another run is under way; `None`: run beside it.
     pub when_busy: Option<WhenBusy>,
-    /// The command that repeats it.
+    /// The command, as it was typed.
     pub command: String,
 }
 
@@ -60,6 +60,12 @@ pub fn run(
         listener.note(&format!("no difference can be shown by this run: {reason}"));
     }
     listener.note(&format!("this takes {}", plan_text::time(&prepared.plan)));
+    if request.asked.seed.is_none() {
+        listener.note(&format!(
+            "seed {seed}: `--seed {seed}` repeats this order and these schedules",
+            seed = prepared.plan.seed
+        ));
+    }
     let runs = Runs::new(&places.runs);
     let id = new_id(&runs, &prepared.plan.scenario.name);
     let lock = request.when_busy.map(|when| lock::take(&places.state, &id, when)).transpose()?;
@@ -129,10 +135,18 @@ fn provenance(program: &Program, prepared: &Prepared, request: &RunRequest) -> R
         kernel: host.kernel.clone(),
         began: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         expected_seconds: prepared.plan.expected.time.as_seconds(),
-        command: request.command.clone(),
+        command: command_that_repeats(request, prepared.plan.seed),
         hashes: hashes.map(|(name, hash)| (name.to_owned(), hash)).into(),
         ..Provenance::default()
     })
+}
+
+/// The command with the seed that was drawn, if one was.
+fn command_that_repeats(request: &RunRequest, seed: u64) -> String {
+    match request.asked.seed {
+        Some(_) => request.command.clone(),
+        None => format!("{} --seed {seed}", request.command),
+    }
 }
 
 /// The plan as it was carried out: with the points that a search added.
@@ -175,5 +189,26 @@ pub(crate) fn state_failed(error: std::io::Error) -> Failure {
         message: "cannot make a state folder".to_owned(),
         causes: vec![error.to_string()],
         remedy: "free some space, or set TILEMARK_HOME to a folder that may be written".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_repeats_a_run_names_the_seed_that_was_drawn() {
+        let command = |seed| {
+            let request = RunRequest {
+                asked: Asked { seed, ..Asked::default() },
+                output: None,
+                offline: false,
+                when_busy: None,
+                command: "tilemark run web".to_owned(),
+            };
+            command_that_repeats(&request, 7)
+        };
+        assert_eq!(command(None), "tilemark run web --seed 7");
+        assert_eq!(command(Some(7)), "tilemark run web", "it was typed");
     }
 }

@@ -35,6 +35,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     Event, Events, RunDirectory,
+    store::StoreFigures,
     summary::{Incident, IncidentKind, MemoryFigures, RepeatSummary, SecondsToReady},
 };
 use tilemark_statistics::judge::{self, CapacitySearch, Ended, Known, Next};
@@ -484,6 +485,7 @@ impl<W: World> Pipeline<'_, W> {
         let measurement = Measurement {
             plan: &self.plan,
             point,
+            block: pass.block,
             backend,
             own_processes: world.own_processes(),
             watch: world.watch(),
@@ -524,13 +526,8 @@ impl<W: World> Pipeline<'_, W> {
             })?;
         incidents.extend(disk_check::overstatements(point, &driven.told, &driven.disks));
         incidents.extend(driven.told.unaudited(point));
-        incidents.extend(loads.iter().flat_map(|load| &load.store).filter_map(|store| {
-            Some(Incident {
-                kind: IncidentKind::Unproven,
-                what: store.void()?,
-                guest: Some(store.guest.clone()),
-            })
-        }));
+        incidents.extend(driven.told.wrong_answers(point));
+        incidents.extend(loads.iter().flat_map(|load| &load.store).flat_map(StoreFigures::incidents));
         let summary = RepeatSummary {
             point: point.index,
             repeat: pass.repeat,

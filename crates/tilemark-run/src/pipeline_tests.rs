@@ -27,7 +27,10 @@ use tilemark_plan::{
     plan::{Backend, Pass, Plan},
     resolve::{Request, Sides},
 };
-use tilemark_record::{Event, RunDirectory};
+use tilemark_record::{
+    Event, RunDirectory,
+    summary::{Incident, IncidentKind},
+};
 use tilemark_statistics::judge;
 use tilemark_units::{Bytes, Span};
 
@@ -68,6 +71,58 @@ fn kept_all_before(ran: &Ran, world: &FakeWorld, wanting: usize) {
 /// The first pass of a plan over a point with so many tiles.
 fn first_with(plan: &Plan, tiles: u32) -> usize {
     plan.passes.iter().position(|pass| plan.points[pass.point].tiles == tiles).unwrap()
+}
+
+#[test]
+fn each_block_has_its_own_schedule_and_sides_and_twin_share_it() {
+    let heard: Arc<Mutex<Vec<Vec<u64>>>> = Arc::default();
+    let hears = Arc::clone(&heard);
+    let world = FakeWorld::new(move |job, _| {
+        hears.lock().unwrap().push(job.streams.iter().map(|stream| stream.seed).collect());
+        answered(job, 5)
+    });
+    let world = world.with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let sides = Sides { a: BTreeMap::new(), b: [("qemu.machine".to_owned(), "q35".to_owned())].into() };
+    let backends = vec![Backend::Kvm, Backend::Native];
+    let plan = plan_of(TILE, &Request { sides: Some(sides), backends, tiles: Some(vec![2]), ..ladder() });
+    let ran = run(&plan, &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    let mut of_blocks: BTreeMap<u32, BTreeSet<Vec<u64>>> = BTreeMap::new();
+    for (pass, seeds) in ran.ended().iter().zip(&*heard.lock().unwrap()) {
+        of_blocks.entry(pass.block).or_default().insert(seeds.clone());
+    }
+    assert_eq!(of_blocks.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(of_blocks.values().all(|seeds| seeds.len() == 1), "within a block: {of_blocks:?}");
+    let different: BTreeSet<u64> = of_blocks.values().flatten().flatten().copied().collect();
+    assert_eq!(different.len(), 6, "3 blocks of 2 tiles: {of_blocks:?}");
+}
+
+#[test]
+fn what_a_load_found_lost_is_a_wrong_answer_of_its_guest() {
+    let world = FakeWorld::new(|job, pass| {
+        let mut acts = answered(job, 5);
+        if let (0, Some(Act::Tell(LoadEvent::Done(totals)))) = (pass, acts.last_mut()) {
+            totals[0].wrong_answers = vec!["messages lost: 3".to_owned()];
+            totals[0].completed_in_time -= 500;
+        }
+        acts
+    });
+    let ran = run(&plan_of(TILE, &Request { tiles: Some(vec![1]), ..ladder() }), &world, &wishes());
+    ran.outcome.as_ref().unwrap();
+    let repeats = ran.repeats();
+    let lost = Incident {
+        kind: IncidentKind::WrongAnswers,
+        what: "messages lost: 3".to_owned(),
+        guest: Some("tile-001-web".to_owned()),
+    };
+    assert_eq!(repeats[0].incidents, [lost]);
+    assert_eq!(repeats[1].incidents, []);
+    let load = &repeats[0].loads[0];
+    assert_eq!(
+        (load.completed, load.completed_in_time, load.rate()),
+        (REQUESTS, Some(REQUESTS - 500), 2000.0)
+    );
+    assert_eq!(load.guests[0].completed_in_time, Some(REQUESTS - 500));
 }
 
 #[test]
@@ -303,11 +358,11 @@ fn a_load_inside_that_told_nothing_is_written_as_nothing_and_voided() {
     let repeats = ran.repeats();
     let disk = repeats[0].loads.iter().find(|load| load.name == "disk").unwrap();
     assert_eq!((disk.offered, disk.latency_ms.p99), (0, None));
-    assert_eq!(judge::point_holds(&ran.plan().points[0], &repeats), None);
+    assert_eq!(judge::judge(&ran.plan(), &repeats).points[0].holds, None);
 }
 
 #[test]
-fn a_guest_that_ends_under_load_is_an_incident_of_its_repeat() {
+fn a_guest_that_ends_under_load_breaks_its_point() {
     let guests = Guests::of(FakeBackend::new(Backend::Native));
     let world = FakeWorld::new({
         let guests = guests.clone();
@@ -328,7 +383,7 @@ fn a_guest_that_ends_under_load_is_an_incident_of_its_repeat() {
         assert_eq!(repeat.incidents[0].guest.as_deref(), Some("tile-001-web"));
         assert!(repeat.incidents[0].what.ends_with("killed by signal 9"), "{:?}", repeat.incidents);
     }
-    assert_eq!(judge::point_holds(&ran.plan().points[0], &ran.repeats()), None);
+    assert_eq!(judge::judge(&ran.plan(), &ran.repeats()).points[0].holds, Some(false));
 }
 
 #[test]
@@ -415,7 +470,7 @@ fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
     ran.outcome.as_ref().unwrap();
     kept_all_before(&ran, &world, 2 * plan().passes.len());
     assert!(ran.repeats().iter().all(|repeat| repeat.host.seconds == 0));
-    assert_eq!(judge::point_holds(&ran.plan().points[0], &ran.repeats()), None);
+    assert_eq!(judge::judge(&ran.plan(), &ran.repeats()).points[0].holds, None);
 }
 
 #[test]
@@ -447,7 +502,7 @@ fn pairs_that_were_voided_are_measured_again_but_not_for_ever() {
 /// Repeats of each point whose figures count.
 fn kept(ran: &Ran) -> Vec<u32> {
     let (plan, repeats) = (ran.plan(), ran.repeats());
-    plan.points.iter().map(|point| judge::repeats_kept(point, &repeats)).collect()
+    judge::judge(&plan, &repeats).points.iter().map(|point| point.repeats_kept).collect()
 }
 
 #[test]
@@ -460,7 +515,7 @@ fn repeats_that_were_voided_are_asked_again_but_not_for_ever() {
         ran.outcome.as_ref().unwrap();
         assert_eq!(ran.began().len(), plan.passes.len() + voided as usize, "{voided} voided");
         assert_eq!(kept(&ran), [3, 3]);
-        let told = ran.notes.iter().any(|note| note == "repeats that were voided are asked again");
+        let told = ran.notes.iter().any(|note| note == "repeats that were discarded are retried");
         assert_eq!(told, voided > 0, "{:?}", ran.notes);
     }
     let mut world = quick();

@@ -1,6 +1,7 @@
 //! From what the user asked to a plan: read the scenario, read the host, choose the backend, resolve.
 
 use crate::wire::{Failure, FailureCode};
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
 use tilemark_host::{HostView, LiveHost, accelerator, read_facts};
 use tilemark_plan::{
@@ -40,8 +41,8 @@ pub struct Asked {
     pub demonstrate: Option<Backend>,
     /// What is known of the accelerator already; `None`: it is timed if anything asked needs it.
     pub kvm: Option<Accelerator>,
-    /// Seeds order, schedules and choices.
-    pub seed: u64,
+    /// Seeds order, schedules and choices; `None`: one is drawn.
+    pub seed: Option<u64>,
 }
 
 /// A plan with the facts that it was made from.
@@ -135,12 +136,25 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         search: asked.search,
         within: asked.within,
         demonstrate: asked.demonstrate,
-        seed: asked.seed,
+        seed: asked.seed.map_or_else(drawn_seed, Ok)?,
     };
     let plan = resolve(&draft, &request, &summary(&facts)?).map_err(bad_input)?;
     enough_for_a_repeat(&plan)?;
     let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
     Ok(Prepared { plan, facts, scenario_text, out_of_reach })
+}
+
+/// A seed from the kernel's random numbers. It has 32 bits: a person can type it, and every reader of JSON keeps it exactly.
+fn drawn_seed() -> Result<u64, Failure> {
+    let mut bytes = [0; 4];
+    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| {
+        Failure::new(
+            FailureCode::HostUnfit,
+            &error,
+            "the kernel gave no random numbers: choose a seed with `--seed`",
+        )
+    })?;
+    Ok(u32::from_le_bytes(bytes).into())
 }
 
 /// A ladder that must end before one whole block of repeats would measure nothing.
@@ -293,7 +307,7 @@ pub fn scenarios() -> Vec<Listed> {
 mod tests {
     use super::*;
     use crate::fakes::{TILE, ladder, plan_of};
-    use std::{fs, time::Duration};
+    use std::{collections::BTreeSet, fs, time::Duration};
 
     #[test]
     fn a_time_in_which_no_repeat_ends_is_refused_and_that_of_one_is_not() {
@@ -309,6 +323,18 @@ mod tests {
         assert!(failure.remedy.contains(&format!("one takes about {}", first.rounded())), "{failure:?}");
         let search = Request { search: true, ..clones };
         assert_eq!(refused(shorter, &search), None, "a search stops by what its next count takes");
+    }
+
+    #[test]
+    fn a_seed_is_drawn_unless_one_is_asked_for() {
+        let plan_with = |seed| {
+            let asked =
+                Asked { scenario: "web".to_owned(), on: Some(Backend::Native), seed, ..Asked::default() };
+            prepare(&asked).unwrap().plan
+        };
+        let drawn: BTreeSet<u64> = (0..8).map(|_| plan_with(None).seed).collect();
+        assert!(drawn.len() > 1, "eight times the same of four billion: {drawn:?}");
+        assert_eq!(plan_with(Some(7)).seed, 7);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) fn ready_within(point: &Point) -> Duration {
 fn ready_within_on(hardware: Hardware, point: &Point) -> Duration {
     match hardware {
         Hardware::Emulated => EMULATED_HOST_FACTOR * ready_within_on_hardware(point),
-        Hardware::Real => ready_within_on_hardware(point),
+        Hardware::Real | Hardware::Virtual => ready_within_on_hardware(point),
     }
 }
 
@@ -98,11 +98,11 @@ pub(crate) const fn afterwards(backend: Backend) -> Duration {
     }
 }
 
-/// The job of the outside load process, whose streams are numbered like the point's loads; `None` when
+/// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
 /// nothing is sent from outside.
-pub(crate) fn outside_job(plan: &Plan, point: &Point, ports: &[u16]) -> Option<LoadJob> {
+pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[u16]) -> Option<LoadJob> {
     let streams: Vec<Stream> =
-        (0..).zip(&point.loads).filter_map(|(id, load)| stream(point, id, load, ports)).collect();
+        (0..).zip(&point.loads).filter_map(|(id, load)| stream(point, block, id, load, ports)).collect();
     (!streams.is_empty()).then(|| LoadJob {
         streams,
         processors: plan.processors.load.clone(),
@@ -112,7 +112,7 @@ pub(crate) fn outside_job(plan: &Plan, point: &Point, ports: &[u16]) -> Option<L
     })
 }
 
-fn stream(point: &Point, id: u32, load: &LoadPlan, ports: &[u16]) -> Option<Stream> {
+fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, ports: &[u16]) -> Option<Stream> {
     let guest = &point.guests[load.guest as usize];
     let work = match &load.work {
         Work::Web(web) => StreamWork::Web(web.clone()),
@@ -131,13 +131,13 @@ fn stream(point: &Point, id: u32, load: &LoadPlan, ports: &[u16]) -> Option<Stre
         target: SocketAddr::from((guest.address, ports[load.guest as usize])),
         demand: load.demand.clone(),
         connections: load.connections,
-        seed: load.seed,
+        seed: load.seed_of_block(block),
         work,
     })
 }
 
-/// The job of a load that runs inside its guest; `None` for one that is sent from outside.
-pub(crate) fn inside_job(point: &Point, load: &LoadPlan) -> Option<LoadJob> {
+/// The job of a load that runs inside its guest, in one block; `None` for one that is sent from outside.
+pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan) -> Option<LoadJob> {
     let guest = &point.guests[load.guest as usize];
     let disks = guest.disks.len() as u32;
     let work = match &load.work {
@@ -150,7 +150,7 @@ pub(crate) fn inside_job(point: &Point, load: &LoadPlan) -> Option<LoadJob> {
         target: SocketAddr::from((guest.address, 0)),
         demand: load.demand.clone(),
         connections: load.connections,
-        seed: load.seed,
+        seed: load.seed_of_block(block),
         work,
     };
     Some(LoadJob {

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_guests::port_name;
-use tilemark_host::telemetry::{Sampler, Second, Watched, WatchedSecond, difference};
+use tilemark_host::telemetry::{KernelThreads, Sampler, Second, Watched, WatchedSecond, difference};
 use tilemark_plan::plan::Point;
 use tilemark_record::{
     rows::{GuestRow, TelemetryRow},
@@ -39,6 +39,7 @@ impl Watch for LiveWatch {
         // Without telemetry there is nothing to say of the host; the summary then has no seconds, which the
         // judge turns into "cannot tell".
         let Ok(mut sampler) = Sampler::new(&watched()) else { return read };
+        let kernel_first = kernel_threads();
         let first = sampler.sample();
         let mut before = first.clone();
         for second in 1..=times.seconds {
@@ -55,9 +56,21 @@ impl Watch for LiveWatch {
                 break;
             }
         }
-        read.whole = (!read.seconds.is_empty()).then(|| Box::new(difference(&first, &before)));
+        let kernel_ns = kernel_first.zip(kernel_threads()).map(|(first, last)| last.used_ns_since(&first));
+        read.whole = (!read.seconds.is_empty()).then(|| {
+            let whole = difference(&first, &before);
+            Box::new(match kernel_ns {
+                Some(used_ns) => whole.with_kernel_threads(used_ns),
+                None => whole,
+            })
+        });
         read
     }
+}
+
+/// The host's kernel threads; nothing where they cannot be seen, and are then among the others.
+fn kernel_threads() -> Option<KernelThreads> {
+    KernelThreads::read(&crate::keeper::host_proc())
 }
 
 /// That of the load's senders: none is interrupted for a reading.
@@ -84,7 +97,8 @@ fn row(point: usize, repeat: u32, second: u32, read: &Second) -> TelemetryRow {
         guest_overhead: processor.guest_overhead,
         load: processor.load,
         tilemark: processor.tilemark,
-        other: processor.other,
+        // Kernel threads are not read each second: here they are among the others.
+        other: processor.other + processor.kernel,
         steal: processor.steal,
         idle: processor.idle,
         memory_available_bytes: read.memory.map(|memory| memory.available_bytes),
@@ -143,6 +157,7 @@ fn processor(read: &Second) -> ProcessorFigures {
         guest_overhead: split.host_for_guests.unwrap_or(0.0) + split.interrupts,
         load: split.load,
         tilemark: split.tilemark,
+        kernel: split.kernel.unwrap_or(0.0),
         other: split.other,
         steal: split.steal,
         idle: split.idle,

@@ -1,6 +1,9 @@
 //! How evenly guests were served. Jain's index alone hides a starved guest: at 100 guests, ten that got nothing
 //! still score 0.90. So the least and the most served stand beside it.
 
+use tilemark_plan::scenario::LoopKind;
+use tilemark_record::result;
+
 use crate::figure::Missing;
 
 /// What one guest got.
@@ -40,9 +43,57 @@ pub fn fairness(served: &[Served]) -> Result<Fairness, Missing> {
     Ok(Fairness { jain, least_served: least.clone(), most_served: most.clone() })
 }
 
+/// What one guest was asked and what it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demanded {
+    /// The guest.
+    pub guest: String,
+    /// Requests whose intended start came.
+    pub offered: u64,
+    /// Requests answered rightly.
+    pub completed: u64,
+}
+
+/// How evenly guests were served: by the part of its own demand that each got in an open loop, where random arrivals ask
+/// more of one than of another, and by its answers in a closed one. Parts are of the guests' mean.
+pub fn fairness_by_demand(guests: &[Demanded], loop_kind: LoopKind) -> Result<result::Fairness, Missing> {
+    let amount = |guest: &Demanded| match loop_kind {
+        LoopKind::Open => guest.completed as f64 / guest.offered as f64,
+        LoopKind::Closed => guest.completed as f64,
+    };
+    // A guest that nothing was asked of is not starved.
+    let asked = guests.iter().filter(|guest| loop_kind == LoopKind::Closed || guest.offered > 0);
+    let served: Vec<Served> =
+        asked.map(|guest| Served { guest: guest.guest.clone(), amount: amount(guest) }).collect();
+    if served.len() == 1 {
+        return Err(Missing::because("one guest shares with nobody"));
+    }
+    let found = fairness(&served)?;
+    let mean = served.iter().map(|guest| guest.amount).sum::<f64>() / served.len() as f64;
+    let of_mean = |guest: Served| result::Served { of_mean: guest.amount / mean, guest: guest.guest };
+    Ok(result::Fairness {
+        jain: found.jain,
+        least_served: of_mean(found.least_served),
+        most_served: of_mean(found.most_served),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_an_open_loop_a_guest_is_held_against_what_was_asked_of_it() {
+        let guest = |name: &str, offered, completed| Demanded { guest: name.to_owned(), offered, completed };
+        let all_served = [guest("a", 4_100, 4_100), guest("b", 3_900, 3_900), guest("c", 0, 0)];
+        let found = fairness_by_demand(&all_served, LoopKind::Open).unwrap();
+        assert_eq!((found.jain, found.least_served.of_mean), (1.0, 1.0));
+        let starved = [guest("a", 3_900, 3_900), guest("b", 7_800, 3_900)];
+        let found = fairness_by_demand(&starved, LoopKind::Open).unwrap();
+        assert_eq!((found.least_served.guest.as_str(), found.jain), ("b", 0.9));
+        assert_eq!(fairness_by_demand(&starved, LoopKind::Closed).unwrap().jain, 1.0);
+        assert!(fairness_by_demand(&starved[..1], LoopKind::Open).is_err());
+    }
 
     fn guests(amounts: &[f64]) -> Vec<Served> {
         let served = amounts.iter().enumerate();

@@ -18,12 +18,13 @@ mod resolution;
 mod scaling;
 pub mod sentence;
 mod series;
+mod steady;
 
 pub use compare::{
     BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict,
     compare_sides,
 };
-pub use fairness::{Fairness, Served, fairness};
+pub use fairness::{Demanded, Fairness, Served, fairness, fairness_by_demand};
 pub use figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
 pub use holm::holm;
 pub use interval::{BOOTSTRAP_REPEATS_MIN, INTERVAL_REPEATS_MIN, estimate, student_quantile};
@@ -36,4 +37,4 @@ pub use permutation::{
 pub use ratio::ratio;
 pub use resolution::{FOUND_FRACTION, repeat_deviation, smallest_change_found};
 pub use scaling::{EXTRAPOLATION_MAX, FIT_STEPS_MIN, ScalingLaw, ScalingStep, fit_scaling_law};
-pub use series::{autocorrelation, effective_sample_size};
+pub use steady::{CHANGE_MIN, FALSE_ALARMS_MAX, SECONDS_MIN, Unsettled, drift};

@@ -83,13 +83,25 @@ impl ScalingLaw {
     /// The count at which the curve turns, sqrt((1 - s) / k); no count where it never turns, or turns further
     /// out than may be read.
     pub fn peak(&self) -> Result<f64, Missing> {
-        let peak = ((1.0 - self.contention.value).max(0.0) / self.coherence.value).sqrt();
+        let peak = turn(self.contention.value, self.coherence.value);
         if peak.is_finite() && peak <= EXTRAPOLATION_MAX * self.largest_count {
             return Ok(peak);
         }
         Err(Missing::because(format!(
             "throughput does not turn within {EXTRAPOLATION_MAX} times what was measured"
         )))
+    }
+
+    /// The ends of the peak's 95 % interval, over the resamples. An end is `None` where the curve of that resample does not turn
+    /// within what may be read.
+    pub fn peak_interval(&self) -> (Option<f64>, Option<f64>) {
+        let mut peaks: Vec<f64> = self.resampled.iter().map(|law| turn(law[1], law[2])).collect();
+        peaks.sort_by(f64::total_cmp);
+        let tail = (1.0 - CONFIDENCE) / 2.0;
+        // By nearest rank: between a count and infinity lies nothing to interpolate.
+        let rank = |part: f64| peaks.get((part * (peaks.len() - 1) as f64).round() as usize).copied();
+        let readable = |peak: &f64| *peak <= EXTRAPOLATION_MAX * self.largest_count;
+        (rank(tail).filter(readable), rank(1.0 - tail).filter(readable))
     }
 
     /// Throughput at a count by the fit, with its interval; refused beyond [`EXTRAPOLATION_MAX`] times the
@@ -105,6 +117,11 @@ impl ScalingLaw {
         let laws = self.resampled.iter().map(|law| log_law(law, count));
         Ok(of_resamples(log_law(&best, count), laws, self.rate.n_repeats).map(f64::exp))
     }
+}
+
+/// The count at which a law's curve turns; infinite or no number where it never does.
+fn turn(contention: f64, coherence: f64) -> f64 {
+    ((1.0 - contention).max(0.0) / coherence).sqrt()
 }
 
 #[derive(Clone, Copy)]

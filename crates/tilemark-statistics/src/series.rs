@@ -3,7 +3,7 @@
 use crate::moments::mean;
 
 /// How alike a series is to itself `lag` later, -1 to 1. `None` where the series is too short or never moves.
-pub fn autocorrelation(series: &[f64], lag: usize) -> Option<f64> {
+pub(crate) fn autocorrelation(series: &[f64], lag: usize) -> Option<f64> {
     if lag >= series.len() {
         return None;
     }
@@ -18,7 +18,7 @@ pub fn autocorrelation(series: &[f64], lag: usize) -> Option<f64> {
 /// with the first pair of neighbouring lags that is not positive (Geyer 1992, initial positive sequence),
 /// because beyond it there is only noise. Never more than n. `None` of nothing; a series that never moves is
 /// worth one value.
-pub fn effective_sample_size(series: &[f64]) -> Option<f64> {
+pub(crate) fn effective_sample_size(series: &[f64]) -> Option<f64> {
     let count = series.len();
     if count == 0 {
         return None;

@@ -190,6 +190,31 @@ impl StoreError {
         matches!(self, Self::Lost { .. } | Self::Down { .. })
     }
 
+    /// Whether the server is gone or refuses to work, and nothing that was asked of it was wrong.
+    pub(crate) fn is_of_server(&self) -> bool {
+        match self {
+            Self::Down { .. }
+            | Self::Refused { .. }
+            | Self::NoDatabase { .. }
+            | Self::ReadOnly { .. }
+            | Self::TooFewConnections { .. }
+            | Self::NoConnectionLeft { .. }
+            | Self::Full { .. }
+            | Self::Lost { .. }
+            | Self::Deadlock { .. }
+            | Self::Statement { .. } => true,
+            Self::Address(_)
+            | Self::WrongVersion { .. }
+            | Self::WrongSchema { .. }
+            | Self::HalfLoaded(_)
+            | Self::AlreadyLoaded(_)
+            | Self::LocalInfileOff { .. }
+            | Self::RowsMissing { .. }
+            | Self::Demand(_)
+            | Self::Data(_) => false,
+        }
+    }
+
     /// The message with all its causes on one line.
     pub fn with_causes(&self) -> String {
         let causes = std::iter::successors(self.source(), |&cause| cause.source());

@@ -44,7 +44,7 @@ pub use loader::{LoadProgress, Loaded, LoadedTable, load_database};
 pub use mariadb::MariadbSession;
 pub use observer::{Observer, OrderEnded, Outcome, Unobserved};
 pub use postgresql::PostgresqlSession;
-pub use result::{LoadResult, Status, Verdict};
+pub use result::{Finding, FindingKind, LoadResult, Status, Verdict};
 pub use run::{open_session, run_load, run_load_with, run_observed_load};
 pub use schema::{indexes_sql, tables_sql};
 pub use secret::Secret;

@@ -31,6 +31,30 @@ pub struct Verdict {
     pub status: Status,
     /// Why not, one sentence each.
     pub reasons: Vec<String>,
+    /// Those of the reasons that are more than failed orders, which are counted as such: what the service did wrong, and what makes
+    /// the run no evidence.
+    pub findings: Vec<Finding>,
+}
+
+/// What a finding says of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// The database lost or invented what it had confirmed.
+    WrongAnswers,
+    /// The database was gone or refused its clients.
+    ServiceErrors,
+    /// It was no fault of the database: it could not be checked, or the load was late or stopped.
+    Unproven,
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it says of the run.
+    pub kind: FindingKind,
+    /// In words.
+    pub what: String,
 }
 
 /// The result of a load.
@@ -101,34 +125,15 @@ pub(crate) struct Doubts<'a> {
 
 /// Judges a run.
 pub(crate) fn judge(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Verdict {
-    let mut reasons = Vec::new();
-    match doubts.audit {
-        Ok(report) => reasons.extend(report.findings.iter().map(|finding| format!("audit: {finding}"))),
-        Err(error) => reasons.push(format!("the database could not be audited: {}", error.with_causes())),
-    }
-    for (message, count) in &figures.errors {
-        reasons.push(format!("{count} errors: {message}"));
-    }
-    if doubts.gave_up > 0 {
-        reasons.push(format!("{} of {clients} clients gave up before the end", doubts.gave_up));
-    }
-    if let (Some(late), Some(order)) = (figures.lateness_us(), figures.latency_ms().get("order"))
-        && let (Some(late), Some(order)) = (late.p99, order.p99)
-        && late > order * 100.0
-    {
-        reasons.push(format!("orders were begun {late:.0} µs late at p99, over a tenth of their latency"));
-    }
-    if doubts.stopped {
-        reasons.push(
-            "it was stopped by Ctrl-C or SIGTERM; the figures are of what was done until then".to_owned(),
-        );
-    }
+    let findings = findings(figures, clients, doubts);
+    let mut reasons: Vec<String> = findings.iter().map(|finding| finding.what.clone()).collect();
+    reasons.extend(figures.errors.iter().map(|(message, count)| format!("{count} errors: {message}")));
     let is_spoiled = !reasons.is_empty();
     if figures.orders == 0 {
         reasons.push("no order was committed in the measured time".to_owned());
     }
     if is_spoiled {
-        return Verdict { status: Status::NotTrusted, reasons };
+        return Verdict { status: Status::NotTrusted, reasons, findings };
     }
     if doubts.steady.is_none() {
         let shortest_s = doubts.window.map_or(0, |window| window.as_secs()).max(SHORTEST_S as u64);
@@ -137,7 +142,38 @@ pub(crate) fn judge(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Ver
         ));
     }
     let status = if reasons.is_empty() { Status::Trusted } else { Status::CannotTell };
-    Verdict { status, reasons }
+    Verdict { status, reasons, findings }
+}
+
+fn findings(figures: &Figures, clients: u32, doubts: &Doubts<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut find = |kind, what| findings.push(Finding { kind, what });
+    match doubts.audit {
+        Ok(report) => report
+            .findings
+            .iter()
+            .for_each(|finding| find(FindingKind::WrongAnswers, format!("audit: {finding}"))),
+        Err(error) => {
+            let kind = if error.is_of_server() { FindingKind::ServiceErrors } else { FindingKind::Unproven };
+            find(kind, format!("the database could not be audited: {}", error.with_causes()));
+        }
+    }
+    if doubts.gave_up > 0 {
+        let what = format!("{} of {clients} clients gave up before the end", doubts.gave_up);
+        find(FindingKind::ServiceErrors, what);
+    }
+    if let (Some(late), Some(order)) = (figures.lateness_us(), figures.latency_ms().get("order"))
+        && let (Some(late), Some(order)) = (late.p99, order.p99)
+        && late > order * 100.0
+    {
+        let what = format!("orders were begun {late:.0} µs late at p99, over a tenth of their latency");
+        find(FindingKind::Unproven, what);
+    }
+    if doubts.stopped {
+        let what = "it was stopped by Ctrl-C or SIGTERM; the figures are of what was done until then";
+        find(FindingKind::Unproven, what.to_owned());
+    }
+    findings
 }
 
 #[cfg(test)]
@@ -170,7 +206,10 @@ mod tests {
 
     #[test]
     fn a_clean_run_is_trusted_and_each_doubt_is_told() {
-        assert_eq!(verdict(|_, _| {}), Verdict { status: Status::Trusted, reasons: Vec::new() });
+        assert_eq!(
+            verdict(|_, _| {}),
+            Verdict { status: Status::Trusted, reasons: Vec::new(), findings: Vec::new() }
+        );
         assert_eq!(verdict(|figures, _| figures.error("broken".to_owned())).status, Status::NotTrusted);
         assert_eq!(
             verdict(|_, doubts| doubts.gave_up = 1).reasons,
@@ -182,6 +221,24 @@ mod tests {
         assert!(longer.reasons[0].contains("shorter than 300 s"), "{longer:?}");
         assert_eq!(verdict(|_, doubts| doubts.stopped = true).status, Status::NotTrusted);
         assert_eq!(verdict(|figures, _| figures.orders = 0).status, Status::CannotTell);
+    }
+
+    #[test]
+    fn what_the_database_did_is_told_from_what_the_load_did() {
+        let kinds = |audit: Result<AuditReport, StoreError>, gave_up, stopped| -> Vec<FindingKind> {
+            let mut figures = Figures::new(60);
+            figures.error("broken".to_owned());
+            let doubts = Doubts { gave_up, stopped, steady: None, window: None, audit: &audit };
+            judge(&figures, 4, &doubts).findings.iter().map(|finding| finding.kind).collect()
+        };
+        let lost =
+            || Ok(AuditReport { findings: vec!["17 orders are gone".to_owned()], ..agreeing().unwrap() });
+        let down = || Err(StoreError::Down { address: "x".to_owned(), source: "refused".into() });
+        assert_eq!(kinds(agreeing(), 0, false), [], "a failed order is counted, and is the gate's to judge");
+        assert_eq!(kinds(lost(), 0, false), [FindingKind::WrongAnswers]);
+        assert_eq!(kinds(down(), 2, false), [FindingKind::ServiceErrors, FindingKind::ServiceErrors]);
+        let unlike = Err(StoreError::HalfLoaded("rows are missing".to_owned()));
+        assert_eq!(kinds(unlike, 0, true), [FindingKind::Unproven, FindingKind::Unproven]);
     }
 
     #[test]

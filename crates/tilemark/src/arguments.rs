@@ -98,9 +98,9 @@ pub(crate) struct Resolution {
     /// Set a value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Seed of order, schedules and choices
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of order, schedules and choices; drawn and printed unless given
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
 }
 
 /// `tilemark plan`.
@@ -184,9 +184,9 @@ pub(crate) struct QuickArguments {
     /// End within this, such as 10m
     #[arg(long, default_value = "5m")]
     pub(crate) within: Span,
-    /// Seed of order, schedules and choices
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of order, schedules and choices; drawn and printed unless given
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
 }

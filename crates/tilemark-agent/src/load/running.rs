@@ -113,11 +113,13 @@ mod tests {
         let total = StreamTotal {
             id: 0,
             counts: Counts::default(),
+            completed_in_time: 0,
             seconds: 10.0,
             client_cpu_s: 0.1,
             latency: vec![1; 5_000],
             lateness: vec![1; 2_000],
             errors: vec!["an error of a usual length, as they come".to_owned(); 5],
+            wrong_answers: vec!["messages duplicated: 1234567".to_owned(); 3],
             tool_output: None,
         };
         let done = LoadEvent::Done(vec![total.clone(); 10]);

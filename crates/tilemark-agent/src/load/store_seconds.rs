@@ -28,8 +28,6 @@ pub(super) struct All {
     pub(super) counts: Counts,
     pub(super) latency: Vec<u8>,
     pub(super) lateness: Vec<u8>,
-    /// The last order's end, from the beginning of the measured time.
-    pub(super) last_end: Duration,
 }
 
 struct State {
@@ -38,7 +36,6 @@ struct State {
     counts: Counts,
     latency: Histogram<u64>,
     lateness: Histogram<u64>,
-    last_end: Duration,
 }
 
 #[derive(Default)]
@@ -66,7 +63,6 @@ impl<'a> Seconds<'a> {
             counts: Counts::default(),
             latency: histogram(),
             lateness: histogram(),
-            last_end: Duration::ZERO,
         };
         Self { id, teller, signals, state: Mutex::new(state) }
     }
@@ -80,12 +76,7 @@ impl<'a> Seconds<'a> {
         let mut state = self.state();
         let left: Vec<u32> = state.open.keys().copied().collect();
         left.into_iter().for_each(|second| self.close(&mut state, second));
-        All {
-            counts: state.counts,
-            latency: encode(&state.latency),
-            lateness: encode(&state.lateness),
-            last_end: state.last_end,
-        }
+        All { counts: state.counts, latency: encode(&state.latency), lateness: encode(&state.lateness) }
     }
 
     fn close(&self, state: &mut State, second: u32) {
@@ -136,7 +127,6 @@ impl Observer for Seconds<'_> {
 
     fn ended(&self, order: OrderEnded) {
         let mut state = self.state();
-        state.last_end = state.last_end.max(order.intended + order.latency);
         let open = state.open.entry(order.intended.as_secs() as u32).or_default();
         open.under_way = open.under_way.saturating_sub(1);
         // One that was rolled back for want of stock is no order: it is in the store's own figures.
@@ -192,7 +182,6 @@ mod tests {
         observer.ended(ended(2_100, Outcome::Failed));
         let all = observer.finish();
         assert_eq!((all.counts.offered, all.counts.completed, all.counts.failed), (4, 3, 1));
-        assert_eq!(all.last_end, Duration::from_millis(2_105));
     }
 
     #[test]

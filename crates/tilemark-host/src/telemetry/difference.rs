@@ -116,6 +116,7 @@ fn split(before: &HostProcessor, after: &HostProcessor, watched: &[WatchedSecond
         host_for_guests: guest_work.map(|work| (guest - work).max(0.0)),
         load,
         tilemark,
+        kernel: None,
         other,
         interrupts,
         idle: (1.0 - steal - mine - other - interrupts).max(0.0),
@@ -374,6 +375,28 @@ mod tests {
         close(split.interrupts, 0.1);
         close(split.steal, 0.05);
         close(split.idle, 0.25);
+    }
+
+    #[test]
+    fn kernel_threads_are_no_foreign_load_and_the_parts_still_make_one() {
+        let of = |used_ns| {
+            let before = sample(0, ProcessorTicks::default(), vec![set("a", WatchedKind::Load, 0)]);
+            let now = vec![set("a", WatchedKind::Load, SECOND_NS / 4)];
+            let whole = difference(&before, &sample(SECOND_NS, busy(120, 20, 10), now));
+            whole.with_kernel_threads(used_ns).processor.unwrap()
+        };
+        // Two threads for a second, 0.6 of them in processes, of which the load has 0.125.
+        let split = of(SECOND_NS / 2);
+        close(split.kernel.unwrap(), 0.25);
+        close(split.other, 0.6 - 0.125 - 0.25);
+        let sum = |split: ProcessorSplit| {
+            split.load + split.kernel.unwrap() + split.other + split.interrupts + split.idle + split.steal
+        };
+        close(sum(split), 1.0);
+        // Kernel threads whose time /proc/stat has not in its processes cannot make the others negative.
+        let most = of(3 * SECOND_NS);
+        close(most.other, 0.0);
+        close(sum(most), 1.0);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod difference;
 mod energy;
 mod files;
+mod kernel;
 pub mod parse;
 mod process;
 mod sample;
@@ -14,6 +15,7 @@ mod sampler;
 mod second;
 
 pub use difference::difference;
+pub use kernel::KernelThreads;
 pub use parse::Pss;
 pub use process::pss;
 pub use sample::{Sample, Watched, WatchedKind};

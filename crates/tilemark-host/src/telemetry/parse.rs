@@ -273,6 +273,8 @@ fn interface(line: &[u8]) -> Option<InterfaceCounts> {
 /// Time of a process with its ended threads, or of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskStat {
+    /// The process that it is a child of.
+    pub parent: u64,
     /// User mode, guest mode included, in ticks.
     pub user_ticks: u64,
     /// Kernel mode, in ticks.
@@ -291,7 +293,8 @@ pub fn parse_task_stat(text: &[u8]) -> Option<TaskStat> {
     let mut words = words(&text[name_end + 1..]); // field 3 is first
     let mut nth = |skipped: usize| words.nth(skipped).and_then(number);
     Some(TaskStat {
-        user_ticks: nth(11)?,  // 14
+        parent: nth(1)?,       // 4
+        user_ticks: nth(9)?,   // 14
         system_ticks: nth(0)?, // 15
         threads: nth(4)?,      // 20
         start_ticks: nth(1)?,  // 22
@@ -397,7 +400,14 @@ mod tests {
         let found = parse_task_stat(&text).unwrap();
         assert_eq!(
             found,
-            TaskStat { user_ticks: 111, system_ticks: 222, threads: 7, start_ticks: 555, guest_ticks: 66 }
+            TaskStat {
+                parent: 1,
+                user_ticks: 111,
+                system_ticks: 222,
+                threads: 7,
+                start_ticks: 555,
+                guest_ticks: 66
+            }
         );
     }
 

@@ -43,6 +43,20 @@ pub struct Second {
     pub missing: Vec<String>,
 }
 
+impl Second {
+    /// The same with what the kernel's threads used, in nanoseconds, taken out of the others.
+    #[must_use]
+    pub fn with_kernel_threads(mut self, used_ns: u64) -> Self {
+        let all_ns = self.seconds * 1e9 * self.threads.len() as f64;
+        if let Some(split) = self.processor.as_mut().filter(|_| all_ns > 0.0) {
+            let kernel = (used_ns as f64 / all_ns).min(split.other);
+            split.kernel = Some(kernel);
+            split.other -= kernel;
+        }
+        self
+    }
+}
+
 /// Where the time of all processor threads went. The parts add up to 1 within the kernel's own accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +71,10 @@ pub struct ProcessorSplit {
     pub load: f64,
     /// Tilemark itself.
     pub tilemark: f64,
+    /// The kernel's own threads, which work for whoever uses the host. Read over a whole measurement only; absent in a second of
+    /// it, where they are among the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<f64>,
     /// Every other process: foreign load.
     pub other: f64,
     /// Interrupts and deferred packet work that the kernel accounts to nobody. Much of it serves guests and load; it is kept

@@ -139,8 +139,8 @@ impl Worker<'_> {
         let lane = connection.lane;
         if answer.verdict != Verdict::Right {
             self.tell_trouble(place, None, links);
-        } else if due.intended >= self.origin + self.timing.warmup_ns {
-            self.tallies[lane].last_answer_ns = now - self.origin - self.timing.warmup_ns;
+        } else if now >= self.origin + self.timing.warmup_ns && now < self.end {
+            self.tallies[lane].in_time += 1;
         }
         self.note(lane, due, now, answer, links);
     }

@@ -6,7 +6,7 @@ use crate::{
     clock::{self, SECOND_NS},
     conversation::Answer,
     lane::{Due, Lane},
-    sample::{Ended, LastAnswer, Message, SAMPLES_PER_CHUNK, Sample},
+    sample::{Ended, InTime, Message, SAMPLES_PER_CHUNK, Sample},
 };
 
 impl Worker<'_> {
@@ -105,11 +105,11 @@ impl Worker<'_> {
             self.tell_offered_before(lane, seconds, links);
         }
         self.hand_over(links);
-        let last =
-            |(lane, tally): (&Lane, &Tally)| LastAnswer { stream: lane.stream, at_ns: tally.last_answer_ns };
+        let in_time =
+            |(lane, tally): (&Lane, &Tally)| InTime { stream: lane.stream, completed: tally.in_time };
         let _ = links.tell.send(Message::Ended(Ended {
             schedule_ns: self.end.saturating_sub(start),
-            last_answers: self.lanes.iter().zip(&self.tallies).map(last).collect(),
+            in_time: self.lanes.iter().zip(&self.tallies).map(in_time).collect(),
             cpu_ns: if self.cpu_at_start == 0 { 0 } else { cpu - self.cpu_at_start },
         }));
     }

@@ -6,10 +6,15 @@ use crate::view::{self, ScalingRow, View};
 /// Writes the table of fits; nothing where there is none.
 pub(super) fn scaling(page: &mut Markup, view: &View) {
     let rows = view::scaling(view);
+    let missing = view::scaling_missing(view);
     if rows.is_empty() {
+        if let Some(why) = missing {
+            page.raw("<section class=\"part\" id=\"scaling\"><h2>How throughput grows</h2>");
+            page.element("p", "about", &format!("No scaling law was fitted: {why}.")).raw("</section>\n");
+        }
         return;
     }
-    page.raw("<section class=\"part\" id=\"scaling\"><h2>How throughput grows</h2><p class=\"about\">The Universal Scalability Law, fitted to what the headline load was served at every step. Contention is the part that waits in line, coherence what each must agree on with all others; both are 0 where twice the tiles serve twice as much. A load with a rate is served no more than it asks: up to its limit the line is straight, whatever the host could do.</p>");
+    page.raw("<section class=\"part\" id=\"scaling\"><h2>How throughput grows</h2><p class=\"about\">The Universal Scalability Law, fitted to what the headline load was served at every step. Contention is the part that waits in line, coherence what each must agree on with all others; both are 0 where twice the tiles serve twice as much.</p>");
     page.raw("<div class=\"scroll\"><table><thead><tr><th scope=\"col\" class=\"left\">Steps</th><th scope=\"col\">One tile<small>95 % interval</small></th><th scope=\"col\">Contention</th><th scope=\"col\">Coherence</th><th scope=\"col\">Turns at<small>tiles</small></th><th scope=\"col\">Farthest step<small>off the curve</small></th></tr></thead><tbody>");
     for fit in &rows {
         row(page, fit);

@@ -7,9 +7,10 @@ use crate::view::{self, ScalingRow, View};
 pub(super) fn below(view: &View, paint: &Paint, width: usize) -> String {
     let fits = view::scaling(view).into_iter().map(|fit| ("Grows", law(&fit)));
     let doubt = view::scaling_doubt(view).map(|doubt| ("", doubt));
+    let missing = view::scaling_missing(view).map(|why| ("Grows", format!("no scaling law: {why}")));
     let notes = view.notes().into_iter().map(|note| ("Note", note));
     let mut out = String::new();
-    for (label, text) in fits.chain(doubt).chain(notes) {
+    for (label, text) in fits.chain(doubt).chain(missing).chain(notes) {
         if out.is_empty() {
             out.push('\n');
         }

@@ -292,6 +292,11 @@ fn raw(view: &View, drawn: &[&Group], steps: &[String]) -> Vec<RawRepeat> {
     figures.collect()
 }
 
+/// Kernel threads have no colour of their own: they stand with the host's work for guests.
+fn with_kernel_threads(parts: ProcessorFigures) -> ProcessorFigures {
+    ProcessorFigures { guest_overhead: parts.guest_overhead + parts.kernel, kernel: 0.0, ..parts }
+}
+
 fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
     let mut points: Vec<(&Group, &PointResult)> =
         drawn.iter().flat_map(|group| group.points.iter().map(move |point| (*group, *point))).collect();
@@ -312,7 +317,7 @@ fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
             };
             ProcessorBar {
                 label,
-                parts: point.processor,
+                parts: point.processor.map(with_kernel_threads),
                 limit: point.limit.map(limit_word),
                 outcome: Outcome::of(view, point).word(),
                 twin: group.kind == Kind::Twin,

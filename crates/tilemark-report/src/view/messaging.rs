@@ -223,7 +223,7 @@ fn throughput_point(
 ) -> Option<ThroughputPoint> {
     let sums: Vec<f64> = kept
         .iter()
-        .map(|(_, load)| (load.offered + load.completed) as f64 / load.seconds)
+        .map(|(_, load)| load.offered as f64 / load.seconds + load.rate())
         .filter(|rate| rate.is_finite())
         .collect();
     if sums.is_empty() {

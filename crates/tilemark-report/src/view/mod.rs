@@ -16,7 +16,7 @@ pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
 pub(crate) use messaging::{LatencyPoint, Messaging, messaging};
 pub(crate) use power::{POWER_ABOUT, power};
 pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, measure_words, p99, table};
-pub(crate) use scaling::{ScalingRow, scaling, scaling_doubt};
+pub(crate) use scaling::{ScalingRow, scaling, scaling_doubt, scaling_missing};
 pub(crate) use store::{StoreRow, store};
 pub(crate) use trust::{Chip, chips, cost, gate_words, sentence, trust};
 

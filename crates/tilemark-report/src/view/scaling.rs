@@ -66,10 +66,25 @@ fn row(view: &View, fit: &ScalingFit) -> ScalingRow {
         one_tile: format!("{} {}", with_interval(fit.one_tile.figure), fit.one_tile.unit),
         contention: with_interval(fit.contention),
         coherence: with_interval(fit.coherence),
-        turns: fit.peak_tiles.map_or_else(|| format!("not up to {}", 2 * most), three),
+        turns: turns(fit, most),
         deviation: percent(fit.worst_deviation),
         struck: in_doubt || fit.worst_deviation > DEVIATION_MAX,
     }
+}
+
+/// Where throughput turns, with its interval where there is one.
+fn turns(fit: &ScalingFit, most: u32) -> String {
+    match (fit.peak_tiles, fit.peak_low, fit.peak_high) {
+        (None, ..) => format!("not up to {}", 2 * most),
+        (Some(peak), None, _) => three(peak),
+        (Some(peak), Some(low), Some(high)) => format!("{} [{}, {}]", three(peak), three(low), three(high)),
+        (Some(peak), Some(low), None) => format!("{} [{}, beyond {}]", three(peak), three(low), 2 * most),
+    }
+}
+
+/// Why there is no law where steps enough were measured.
+pub(crate) fn scaling_missing<'a>(view: &View<'a>) -> Option<&'a str> {
+    view.report.result.missing.get("scaling").map(String::as_str)
 }
 
 fn with_interval(figure: Figure) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_record::result::Cost;
-use tilemark_record::summary::RepeatSummary;
+use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
 use super::gate::admissible_p99;
 use super::measured::MeasuredPoint;
@@ -87,7 +87,7 @@ pub(crate) fn in_blocks(
 /// Processor time that guests took for one right answer, in parts of the host times seconds.
 pub(crate) fn processor_per_answer(repeat: &RepeatSummary) -> Option<f64> {
     let processor = &repeat.host.processor;
-    let rates = repeat.loads.iter().map(|load| load.completed as f64 / load.seconds);
+    let rates = repeat.loads.iter().map(LoadFigures::rate);
     positive((processor.guest_work + processor.guest_overhead) / rates.sum::<f64>())
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn p50(repeat: &RepeatSummary, load: &str) -> Option<f64> {
 
 pub(crate) fn throughput(repeat: &RepeatSummary, load: &str) -> Option<f64> {
     let figures = repeat.loads.iter().find(|figures| figures.name == load)?;
-    positive(figures.completed as f64 / figures.seconds)
+    positive(figures.rate())
 }
 
 fn positive(value: f64) -> Option<f64> {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::plan::Plan;
+use tilemark_plan::{plan::Plan, scenario::LoopKind};
 use tilemark_record::result::{
-    Fairness, Figure, GuestResult, LatenessUs, LimitResource, LoadResult, PointResult, Served, Throughput,
+    Fairness, Figure, GuestResult, LatenessUs, LimitResource, LoadResult, PointResult, Throughput,
 };
 use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, RepeatSummary, SecondsToReady};
 
@@ -17,7 +17,8 @@ use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
 use super::survey::{Standing, Survey};
 use super::tail::{RepeatLatency, median, merged_latency, merged_p99};
-use crate::fairness::{Served as Amount, fairness};
+use super::{kernel, steady};
+use crate::fairness::{Demanded, fairness_by_demand};
 use crate::figure::{Missing, Scale};
 use crate::interval::estimate;
 use crate::moments::mean;
@@ -116,8 +117,10 @@ pub(crate) fn point_result(
         power_w,
         seconds_to_ready: seconds_to_ready(&measured.kept),
         limit: (resource != LimitResource::Unknown).then_some(resource),
-        notes: heat_note(&measured.kept)
+        notes: steady::notes(&measured.kept)
             .into_iter()
+            .chain(heat_note(&measured.kept))
+            .chain(kernel::note(&measured.kept))
             .chain(memory_note(&measured.kept))
             .chain(kernel_notes(measured))
             .collect(),
@@ -183,8 +186,7 @@ fn load_result(
     mut notes: Notes,
 ) -> Option<LoadResult> {
     let like = any.first()?;
-    let rate = |load: &LoadFigures| load.completed as f64 / load.seconds;
-    let rates: Vec<f64> = kept.iter().map(|load| rate(load)).collect();
+    let rates: Vec<f64> = kept.iter().map(|load| load.rate()).collect();
     let offered: Vec<f64> = kept.iter().map(|load| load.offered as f64 / load.seconds).collect();
     let achieved: Vec<f64> = kept.iter().filter_map(|load| achieved_fraction(load)).collect();
     let errors: Vec<f64> = kept.iter().filter_map(|load| error_fraction(load)).collect();
@@ -225,24 +227,18 @@ fn lateness(kept: &[&LoadFigures]) -> LatenessUs {
 
 /// How evenly guests were served over all kept repeats.
 fn fairness_of(kept: &[&LoadFigures]) -> Result<Fairness, Missing> {
-    let amounts: Vec<Amount> = by_guest(kept)
+    let sum = |repeats: &[&GuestFigures], of: fn(&GuestFigures) -> u64| {
+        repeats.iter().map(|guest| of(guest)).sum::<u64>()
+    };
+    let guests: Vec<Demanded> = by_guest(kept)
         .iter()
-        .map(|(name, repeats)| Amount {
+        .map(|(name, repeats)| Demanded {
             guest: (*name).to_owned(),
-            amount: repeats.iter().map(|guest| guest.completed as f64).sum(),
+            offered: sum(repeats, |guest| guest.offered),
+            completed: sum(repeats, |guest| guest.completed),
         })
         .collect();
-    if amounts.len() == 1 {
-        return Err(Missing::because("one guest shares with nobody"));
-    }
-    let found = fairness(&amounts)?;
-    let average = amounts.iter().map(|guest| guest.amount).sum::<f64>() / amounts.len() as f64;
-    let served = |guest: Amount| Served { guest: guest.guest, of_mean: guest.amount / average };
-    Ok(Fairness {
-        jain: found.jain,
-        least_served: served(found.least_served),
-        most_served: served(found.most_served),
-    })
+    fairness_by_demand(&guests, kept.first().map_or(LoopKind::Closed, |load| load.loop_kind))
 }
 
 fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
@@ -250,11 +246,13 @@ fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
     let of_guest = |name: &str, repeats: &[&GuestFigures]| {
         let latencies: Vec<RepeatLatency> = repeats.iter().map(|guest| of_guest(guest)).collect();
         let completed: u64 = repeats.iter().map(|guest| guest.completed).sum();
+        let in_time: u64 =
+            repeats.iter().map(|guest| guest.completed_in_time.unwrap_or(guest.completed)).sum();
         let errors: u64 = repeats.iter().map(|guest| guest.errors).sum();
         GuestResult {
             name: name.to_owned(),
             tile: repeats[0].tile,
-            throughput: completed as f64 / seconds,
+            throughput: in_time as f64 / seconds,
             latency_ms: merged_latency(&latencies),
             errors: errors as f64 / (completed + errors).max(1) as f64,
         }
@@ -274,7 +272,7 @@ fn vs_one_tile(
     });
     let one = one.ok_or_else(|| Missing::because("one tile was not measured"))?;
     let throughput = |of: &MeasuredPoint| {
-        let rates: Vec<f64> = of.load(name).iter().map(|load| load.completed as f64 / load.seconds).collect();
+        let rates: Vec<f64> = of.load(name).iter().map(|load| load.rate()).collect();
         estimate(&rates, Scale::Logarithmic, 0).map(|figure| figure.value)
     };
     Ok(throughput(measured)? / throughput(one)?)
@@ -341,6 +339,7 @@ fn processor(kept: &[&RepeatSummary]) -> Option<ProcessorFigures> {
         guest_overhead: of(|parts| parts.guest_overhead)?,
         load: of(|parts| parts.load)?,
         tilemark: of(|parts| parts.tilemark)?,
+        kernel: of(|parts| parts.kernel)?,
         other: of(|parts| parts.other)?,
         steal: of(|parts| parts.steal)?,
         idle: of(|parts| parts.idle)?,

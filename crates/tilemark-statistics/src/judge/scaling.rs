@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tilemark_plan::plan::Plan;
+use tilemark_plan::{plan::Plan, scenario::LoopKind};
 use tilemark_record::result::{ScalingFit, Throughput};
 
 use super::measured::MeasuredPoint;
 use crate::figure::Missing;
 use crate::scaling::{FIT_STEPS_MIN, ScalingStep, fit_scaling_law};
 
-/// The law of each line of points that has steps enough, by the headline load. An emulator's figures follow no law of a host.
+/// The law of each line of points that has steps enough, by the headline load. An emulator's figures follow no law of a host,
+/// and a load in an open loop is served what it asks for: its throughput is the demand's law and not the host's.
 pub(crate) fn fits(
     plan: &Plan,
     measured: &[MeasuredPoint],
@@ -35,19 +36,24 @@ fn is_on_line(one: &MeasuredPoint, other: &MeasuredPoint) -> bool {
 }
 
 fn fit(line: &[&MeasuredPoint], headline: &str, seed: u64) -> Result<ScalingFit, Missing> {
+    let is_open =
+        |point: &&MeasuredPoint| point.load(headline).iter().any(|load| load.loop_kind == LoopKind::Open);
+    if line.iter().any(is_open) {
+        return Err(Missing::because(format!(
+            "{headline} is sent at a rate, so its throughput is what was asked and not what the host could serve; a scaling \
+             law needs a load in a closed loop"
+        )));
+    }
     let steps: Vec<ScalingStep> = line
         .iter()
         .map(|point| ScalingStep {
             count: point.point.tiles.into(),
-            throughputs: point
-                .load(headline)
-                .iter()
-                .map(|load| load.completed as f64 / load.seconds)
-                .collect(),
+            throughputs: point.load(headline).iter().map(|load| load.rate()).collect(),
         })
         .collect();
     let law = fit_scaling_law(&steps, seed)?;
     let peak_tiles = law.peak().ok();
+    let (peak_low, peak_high) = law.peak_interval();
     let point = line[0].point;
     let unit = line[0].load(headline).first().map(|load| format!("{}/s", load.unit)).unwrap_or_default();
     Ok(ScalingFit {
@@ -60,5 +66,7 @@ fn fit(line: &[&MeasuredPoint], headline: &str, seed: u64) -> Result<ScalingFit,
         coherence: law.coherence.into(),
         worst_deviation: law.worst_deviation,
         peak_tiles,
+        peak_low: peak_low.filter(|_| peak_tiles.is_some()),
+        peak_high: peak_high.filter(|_| peak_tiles.is_some()),
     })
 }

@@ -127,6 +127,7 @@ struct Outlook {
     lacking: u32,
 }
 
+#[derive(Clone, Copy)]
 struct Sides {
     held: Option<u32>,
     broke: Option<u32>,
@@ -137,6 +138,45 @@ struct Sides {
 struct Pair {
     held: Option<u32>,
     broke: Option<u32>,
+}
+
+/// An answer that a search could work for.
+struct Best {
+    pair: Pair,
+    confidence: f64,
+    /// Repeats that its ends lack.
+    lacking: u32,
+}
+
+impl Best {
+    fn is_better_than(&self, other: &Self) -> bool {
+        match (self.confidence >= CONFIDENCE_MIN, other.confidence >= CONFIDENCE_MIN) {
+            (true, true) => (self.lacking, -self.confidence) < (other.lacking, -other.confidence),
+            (false, false) => self.confidence > other.confidence,
+            (is_sure, _) => is_sure,
+        }
+    }
+}
+
+/// In so many steps a search goes from one count exactly to the widest range that is allowed.
+const PARTS_OF_WIDTH: u32 = 4;
+
+/// A part of the width that is allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Width {
+    parts: u32,
+}
+
+impl Width {
+    fn allows(self, held: u32, broke: u32) -> bool {
+        broke - held - 1 <= width_allowed(held, broke) * self.parts / PARTS_OF_WIDTH
+    }
+}
+
+/// The answer that a search works for.
+struct Aim {
+    pair: Pair,
+    width: Width,
 }
 
 /// What a search wants next.
@@ -213,14 +253,15 @@ impl CapacitySearch {
         if sides.held.is_none() && sides.broke.is_none() {
             return Next::Ended(Ended::NothingKnown);
         }
-        if self.is_sure(known, &sides) {
+        let further: u32 = known.told().map(|(_, step)| step.repeats - 1).sum();
+        let aim = self.aim(known, &sides, (2 * self.repeats).saturating_sub(further));
+        if self.is_sure(known, &sides, aim.width) {
             return Next::Ended(Ended::Sure);
         }
-        let further: u32 = known.told().map(|(_, step)| step.repeats - 1).sum();
         if further >= SHARPENING_MAX * self.repeats {
             return Next::Ended(Ended::NotSure);
         }
-        self.sharpening(known, &sides).map_or(Next::Ended(Ended::NotSure), Next::Probe)
+        Self::lacking_most(known, aim.pair).map_or(Next::Ended(Ended::NotSure), Next::Probe)
     }
 
     /// Counts whose further repeats are kept time for while new counts are tried: two of either end.
@@ -247,20 +288,19 @@ impl CapacitySearch {
         }
     }
 
-    /// Below a count that is only unknown every count is tried: nothing but a neighbour can be said of it.
+    /// So many counts may stay untried between. Below a count that is only unknown every count is tried: nothing but a neighbour can be
+    /// said of it.
     fn width(&self, held: u32, broke: Option<u32>, ceiling: u32) -> u32 {
-        if broke == Some(ceiling) { width_allowed(held, ceiling) } else { 0 }
+        if broke == Some(ceiling) { width_allowed(held, ceiling) / PARTS_OF_WIDTH } else { 0 }
     }
 
-    /// Whether ends that were measured make an answer that is narrow and probable.
-    fn is_sure(&self, known: &Known, sides: &Sides) -> bool {
+    /// Whether ends that were measured make an answer that is this narrow, and probable.
+    fn is_sure(&self, known: &Known, sides: &Sides, width: Width) -> bool {
         let held = known.told().filter(|(tiles, _)| known.is_decided(*tiles, Standing::Holds)).last();
         let broke = known.told().find(|(tiles, _)| known.is_decided(*tiles, Standing::Breaks));
         let pair = Pair { held: held.map(|(tiles, _)| tiles), broke: broke.map(|(tiles, _)| tiles) };
         let is_complete = match pair {
-            Pair { held: Some(held), broke: Some(broke) } => {
-                held < broke && broke - held - 1 <= width_allowed(held, broke)
-            }
+            Pair { held: Some(held), broke: Some(broke) } => held < broke && width.allows(held, broke),
             Pair { held: Some(_), broke: None } => sides.broke.is_none(),
             Pair { held: None, broke: Some(broke) } => sides.held.is_none() && broke == 1,
             Pair { held: None, broke: None } => false,
@@ -268,13 +308,30 @@ impl CapacitySearch {
         is_complete && known.confidence(pair) >= CONFIDENCE_MIN
     }
 
-    /// The count at which a repeat decides most: of the ends of an answer that needs the fewest further repeats, the one that lacks
-    /// most.
-    fn sharpening(&self, known: &Known, sides: &Sides) -> Option<u32> {
-        let pair = match (sides.held, sides.broke) {
-            (Some(_), Some(_)) => self.best_pair(known, sides)?,
-            (held, broke) => Pair { held, broke },
-        };
+    /// The answer to work for: one count exactly, or as few as are probable enough within the repeats that are left; at last as many as
+    /// are allowed, whatever they cost.
+    fn aim(&self, known: &Known, sides: &Sides, repeats_left: u32) -> Aim {
+        let widest = Width { parts: PARTS_OF_WIDTH };
+        if sides.held.is_none() || sides.broke.is_none() {
+            return Aim { pair: Pair { held: sides.held, broke: sides.broke }, width: widest };
+        }
+        let ends: Vec<Outlook> =
+            self.ends(known, sides).into_iter().map(|tiles| known.outlook(tiles)).collect();
+        for parts in 0..PARTS_OF_WIDTH {
+            let width = Width { parts };
+            if let Some(best) = self.best_pair(&ends, width)
+                && best.confidence >= CONFIDENCE_MIN
+                && best.lacking <= repeats_left
+            {
+                return Aim { pair: best.pair, width };
+            }
+        }
+        let pair = self.best_pair(&ends, widest).map(|best| best.pair);
+        Aim { pair: pair.unwrap_or(Pair { held: sides.held, broke: sides.broke }), width: widest }
+    }
+
+    /// Of both ends the count that lacks most repeats.
+    fn lacking_most(known: &Known, pair: Pair) -> Option<u32> {
         let ends = [(pair.held, Standing::Holds), (pair.broke, Standing::Breaks)];
         let ends = ends.into_iter().filter_map(|(tiles, standing)| Some((tiles?, standing)));
         let lacking = |(tiles, standing): &(u32, Standing)| {
@@ -288,32 +345,24 @@ impl CapacitySearch {
     }
 
     /// Of the answers that are probable enough, the one that lacks the fewest repeats; where none is, the most probable.
-    fn best_pair(&self, known: &Known, sides: &Sides) -> Option<Pair> {
-        let ends: Vec<Outlook> =
-            self.ends(known, sides).into_iter().map(|tiles| known.outlook(tiles)).collect();
-        let is_allowed = |held: &Outlook, broke: &Outlook| {
-            held.tiles < broke.tiles
-                && (self.is_settled || broke.tiles - held.tiles - 1 <= width_allowed(held.tiles, broke.tiles))
-        };
-        let mut best: Option<(Pair, f64, u32)> = None;
-        for held in &ends {
-            for broke in ends.iter().filter(|broke| is_allowed(held, broke)) {
-                let pair = Pair { held: Some(held.tiles), broke: Some(broke.tiles) };
-                let confidence = held.holds + broke.breaks - 1.0;
-                let lacking = held.lacking + broke.lacking;
-                let is_better = best.is_none_or(|(_, best, least)| {
-                    match (confidence >= CONFIDENCE_MIN, best >= CONFIDENCE_MIN) {
-                        (true, true) => (lacking, -confidence) < (least, -best),
-                        (false, false) => confidence > best,
-                        (is_sure, _) => is_sure,
-                    }
-                });
-                if is_better {
-                    best = Some((pair, confidence, lacking));
+    fn best_pair(&self, ends: &[Outlook], width: Width) -> Option<Best> {
+        let mut best: Option<Best> = None;
+        for held in ends {
+            let is_allowed = |broke: &&Outlook| {
+                held.tiles < broke.tiles && (self.is_settled || width.allows(held.tiles, broke.tiles))
+            };
+            for broke in ends.iter().filter(is_allowed) {
+                let next = Best {
+                    pair: Pair { held: Some(held.tiles), broke: Some(broke.tiles) },
+                    confidence: held.holds + broke.breaks - 1.0,
+                    lacking: held.lacking + broke.lacking,
+                };
+                if best.as_ref().is_none_or(|best| next.is_better_than(best)) {
+                    best = Some(next);
                 }
             }
         }
-        best.map(|(pair, ..)| pair)
+        best
     }
 
     /// Counts that may become an end of the answer: those that were measured, and unless the search is settled every count near the

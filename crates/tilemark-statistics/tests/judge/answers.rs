@@ -329,6 +329,27 @@ fn a_points_own_figures_are_those_of_the_headline_load() {
 }
 
 #[test]
+fn throughput_is_what_came_within_the_schedules_time() {
+    let of = |in_time: Option<u64>| {
+        let late = |repeat: &mut RepeatSummary| {
+            let at = load(repeat, "steady");
+            repeat.loads[at].completed_in_time = in_time;
+            repeat.loads[at].guests[0].completed_in_time = in_time;
+        };
+        let judged = ladder(&[Kvm], &[1]).at(1, late).judged();
+        let load = judged.points[0].loads.iter().find(|load| load.name == "steady").unwrap();
+        (load.throughput.as_ref().unwrap().figure.value, load.guests[0].throughput)
+    };
+    // 4,000 were answered, 1,000 of them after the 20 s of the schedule.
+    let close = |(whole, guest): (f64, f64), wanted: f64| {
+        assert!((whole - wanted).abs() < 1e-9 && (guest - wanted).abs() < 1e-9, "{whole} {guest}");
+    };
+    close(of(Some(3_000)), 150.0);
+    // An older record does not say when they came.
+    close(of(None), 200.0);
+}
+
+#[test]
 fn one_starved_guest_of_a_load_is_named() {
     let judged = ladder(&[Kvm], &[1, 8]).at(8, |repeat| {
         let at = load(repeat, "steady");

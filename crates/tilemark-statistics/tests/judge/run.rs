@@ -110,7 +110,11 @@ pub(crate) fn ladder(backends: &[Backend], tiles: &[u32]) -> Run {
 }
 
 pub(crate) fn of_scenario(text: &str, tiles: &[u32]) -> Run {
-    resolved(text, &request(&[Backend::Kvm], tiles))
+    of_scenario_on(text, &[Backend::Kvm], tiles)
+}
+
+pub(crate) fn of_scenario_on(text: &str, backends: &[Backend], tiles: &[u32]) -> Run {
+    resolved(text, &request(backends, tiles))
 }
 
 /// Two sides in turn, that differ in what is set.
@@ -202,6 +206,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
             tile: load.tile,
             offered: each,
             completed: each,
+            completed_in_time: None,
             errors: 0,
             latency_ms: latency(each, 20.0 * wobble),
             latency_histogram: None,
@@ -235,6 +240,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         guests,
         fairness: None,
         errors: vec![],
+        drift: None,
         store: vec![],
     }
 }
@@ -260,6 +266,7 @@ fn host() -> HostFigures {
             guest_overhead: 0.05,
             load: 0.10,
             tilemark: 0.01,
+            kernel: 0.0,
             other: 0.01,
             steal: 0.0,
             idle: 0.43,

@@ -3,7 +3,7 @@
 use tilemark_plan::plan::Backend::{Emulated, Kvm, Native};
 use tilemark_record::summary::MemoryFigures;
 
-use crate::run::{CLOSED, Run, ladder, of_scenario};
+use crate::run::{CLOSED, Run, ladder, of_scenario, of_scenario_on};
 
 const STEPS: [u32; 7] = [1, 2, 4, 6, 8, 12, 16];
 
@@ -33,13 +33,14 @@ fn seven_steps_have_a_law_with_its_intervals() {
     }
     // sqrt(0.95 / 0.004)
     assert!((fit.peak_tiles.unwrap() - 15.4).abs() < 0.3, "{fit:?}");
+    assert!(fit.peak_low.unwrap() < 15.4 && 15.4 < fit.peak_high.unwrap(), "{fit:?}");
     assert!(fit.worst_deviation < 0.01, "{fit:?}");
 }
 
 #[test]
 fn six_steps_and_emulated_ones_have_no_law() {
     assert_eq!(by_law(&STEPS[..6], 0.05, 0.004).judged().scaling, []);
-    assert_eq!(ladder(&[Emulated], &STEPS).judged().scaling, []);
+    assert_eq!(of_scenario_on(CLOSED, &[Emulated], &STEPS).judged().scaling, []);
     // A step without a repeat that counts is none.
     let voided = by_law(&STEPS, 0.05, 0.004).at(12, |repeat| repeat.host.processor.steal = 0.5);
     assert_eq!(voided.judged().scaling, []);
@@ -47,9 +48,16 @@ fn six_steps_and_emulated_ones_have_no_law() {
 
 #[test]
 fn each_backend_has_a_law_of_its_own() {
-    let judged = ladder(&[Kvm, Native], &STEPS).judged();
+    let judged = of_scenario_on(CLOSED, &[Kvm, Native], &STEPS).judged();
     let backends: Vec<_> = judged.scaling.iter().map(|fit| fit.backend).collect();
     assert_eq!(backends, [Kvm, Native]);
+}
+
+#[test]
+fn a_load_at_a_rate_has_no_law_and_the_reason_is_given() {
+    let judged = ladder(&[Kvm], &STEPS).judged();
+    assert_eq!(judged.scaling, []);
+    assert!(judged.missing["scaling"].starts_with("steady is sent at a rate"), "{:?}", judged.missing);
 }
 
 #[test]

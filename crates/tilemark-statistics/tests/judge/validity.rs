@@ -2,7 +2,7 @@
 
 use tilemark_plan::plan::Backend;
 use tilemark_record::result::VerdictStatus;
-use tilemark_record::summary::{Incident, IncidentKind, RepeatSummary};
+use tilemark_record::summary::{Drift, DriftOf, Incident, IncidentKind, RepeatSummary};
 
 use crate::run::{all_slow, ladder, latency};
 
@@ -217,4 +217,30 @@ fn the_same_repeats_in_any_order_are_judged_alike() {
     let mut turned = ladder(&[Backend::Kvm, Backend::Native], &[1, 2, 4]);
     turned.repeats.reverse();
     assert_eq!(run.judged(), turned.judged());
+}
+
+#[test]
+fn a_load_that_had_not_settled_stays_and_is_noted() {
+    let drift = |second_half| Some(Drift { what: DriftOf::Latency, first_half: 2.0, second_half, p: 0.01 });
+    let run = ladder(&[Backend::Kvm], &[1]).first(3, 1, |repeat| repeat.loads[0].drift = drift(2.8));
+    let point = &run.judged().points[0];
+    assert_eq!((point.repeats_kept, point.holds), (5, Some(true)));
+    let said = "bursts: latency rose by 40 % within 3 of 5 repeats: it had not settled.";
+    assert!(point.notes[0].starts_with(said), "{:?}", point.notes);
+}
+
+#[test]
+fn kernel_threads_are_no_foreign_load_and_are_noted_where_the_run_is_small() {
+    let with = |kernel, guest_work| {
+        ladder(&[Backend::Kvm], &[1]).at(1, move |repeat| {
+            let parts = &mut repeat.host.processor;
+            (parts.kernel, parts.guest_work, parts.idle) = (kernel, guest_work, 0.0);
+        })
+    };
+    let judged = with(0.3, 0.4).judged();
+    assert_eq!((judged.points[0].repeats_kept, judged.points[0].notes.len()), (5, 0));
+    assert_eq!(judged.points[0].processor.unwrap().kernel, 0.3);
+    let judged = with(0.3, 0.01).judged();
+    assert_eq!(judged.points[0].repeats_kept, 5);
+    assert!(judged.points[0].notes[0].contains("kernel threads took 30 %"), "{:?}", judged.points[0].notes);
 }

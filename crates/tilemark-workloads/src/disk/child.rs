@@ -203,11 +203,14 @@ impl<'a> DiskAccount<'a> {
         Ok(StreamTotal {
             id: self.stream.id,
             counts: counts(&measured),
+            // fio counts what ends in its runtime.
+            completed_in_time: counts(&measured).completed,
             seconds,
             client_cpu_s: 0.0,
             latency: encode(&measured.histogram()),
             lateness: Vec::new(),
             errors,
+            wrong_answers: Vec::new(),
             tool_output: Some(std::mem::take(&mut self.last_text)),
         })
     }

@@ -127,7 +127,7 @@ fn measured(asked: Asked, measuring: &Measuring) -> Result<Measured, Failure> {
     measure::run(&PROGRAM, &places(), &request, &mut Watcher::new())
 }
 
-/// The command that repeats this, as it was typed.
+/// The command as it was typed.
 fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| shell_word(&argument.to_string_lossy()));
     std::iter::once("tilemark".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")

@@ -8,6 +8,11 @@ use tilemark_load::figures::encode;
 /// Errors that are told in words.
 const TOLD: usize = 5;
 
+const LOST: &str = "lost";
+const DUPLICATED: &str = "duplicated";
+const REORDERED: &str = "delivered after a later one";
+const DAMAGED: &str = "damaged";
+
 /// What went through a broker up to a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Reading {
@@ -52,12 +57,9 @@ impl FlatOut {
                 StreamSecond { id, second, counts, latency: Vec::new(), lateness: Vec::new() }
             })
             .collect();
-        let wrong = [
-            (report.duplicated, "duplicated"),
-            (report.reordered, "delivered after a later one"),
-            (report.damaged, "damaged"),
-        ];
-        let failed = [(report.lost, "lost"), (report.refused, "refused by the broker")];
+        let wrong =
+            [(report.duplicated, DUPLICATED), (report.reordered, REORDERED), (report.damaged, DAMAGED)];
+        let failed = [(report.lost, LOST), (report.refused, "refused by the broker")];
         if let (Some(last), Some(read)) = (seconds.last_mut(), self.readings.last()) {
             last.counts.failed += sum(&failed).saturating_sub(read.refused);
             last.counts.wrong += sum(&wrong).saturating_sub(read.wrong);
@@ -79,11 +81,14 @@ impl FlatOut {
         let total = StreamTotal {
             id,
             counts,
+            // Receipts are read at both ends of the measurement.
+            completed_in_time: counts.completed,
             seconds: length_s,
             client_cpu_s: (span[1].cpu_ns - span[0].cpu_ns) as f64 / 1e9,
             latency: Vec::new(),
             lateness: Vec::new(),
             errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
+            wrong_answers: wrong_answers(report.lost, report.duplicated, report.damaged),
             tool_output: None,
         };
         Told { seconds, total }
@@ -122,25 +127,28 @@ pub(super) fn by_schedule(
             StreamSecond { id, second, counts, latency: encode(latency), lateness }
         })
         .collect();
-    let wrong = [
-        (report.duplicated, "duplicated"),
-        (report.reordered, "delivered after a later one"),
-        (report.damaged, "damaged"),
-    ];
-    let failed = [(report.lost, "lost")];
+    let wrong = [(report.duplicated, DUPLICATED), (report.reordered, REORDERED), (report.damaged, DAMAGED)];
+    let failed = [(report.lost, LOST)];
     let counts = all(&seconds);
     let total = StreamTotal {
         id,
         counts,
+        completed_in_time: report.received_in_time,
         // What a schedule asks is measured by the schedule's time: an early end ends it too.
         seconds: counts.offered as f64 / rate.max(1) as f64,
         client_cpu_s,
         latency: Vec::new(),
         lateness: Vec::new(),
         errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
+        wrong_answers: wrong_answers(report.lost, report.duplicated, report.damaged),
         tool_output: None,
     };
     Told { seconds, total }
+}
+
+/// What no broker may do with what it took, in the warm-up either. Order is no promise of it where subscribers compete.
+fn wrong_answers(lost: u64, duplicated: u64, damaged: u64) -> Vec<String> {
+    in_words(&[(lost, LOST), (duplicated, DUPLICATED), (damaged, DAMAGED)], &[])
 }
 
 fn sum(counts: &[(u64, &str)]) -> u64 {
@@ -229,6 +237,8 @@ mod tests {
             lateness_histograms: vec![of_three(), of_three()],
             troubles: vec![broken, SecondTroubles::default()],
             lost: 9,
+            reordered: 1,
+            received_in_time: 4,
             ..LatencyReport::default()
         };
         let told = by_schedule(0, 3, 16, 0.0, &report);
@@ -236,7 +246,9 @@ mod tests {
         let second = Counts { offered: 3, completed: 3, bytes: 48, ..Counts::default() };
         assert_eq!(told.seconds.iter().map(|second| second.counts).collect::<Vec<_>>(), [first, second]);
         assert_eq!(told.total.counts.failed, 1, "eight were lost in the warm-up");
-        assert_eq!(told.total.errors, ["messages lost: 9"], "and are told all the same");
+        assert_eq!(told.total.errors[0], "messages lost: 9", "and are told all the same");
+        assert_eq!(told.total.wrong_answers, ["messages lost: 9"]);
+        assert_eq!(told.total.completed_in_time, 4, "as the load counted it");
     }
 
     #[test]
