@@ -91,7 +91,8 @@ impl Baselines {
 
     fn write(&self, baselines: BTreeMap<String, Vec<String>>) -> Result<(), RecordError> {
         let path = self.folder.join(FILE);
-        fs::create_dir_all(&self.folder).map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        fs::create_dir_all(&self.folder)
+            .map_err(|source| RecordError::Write { path: path.clone(), source })?;
         let text = serde_json::to_vec_pretty(&Stored { schema: SCHEMA, baselines })
             .expect("names and ids can be written as JSON");
         write_whole(&path, &text)

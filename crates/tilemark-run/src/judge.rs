@@ -227,8 +227,7 @@ impl Tolerance {
 fn fraction(text: &str, flag: &str) -> Result<f64, Failure> {
     let read: Result<tilemark_units::Fraction, _> = text.parse();
     let remedy = format!("write it like `{flag} 2%`");
-    read.map(|fraction| fraction.get())
-        .map_err(|error| Failure::new(FailureCode::BadInput, &error, remedy))
+    read.map(|fraction| fraction.get()).map_err(|error| Failure::new(FailureCode::BadInput, &error, remedy))
 }
 
 impl Compared {
@@ -301,10 +300,7 @@ mod tests {
         let verdict = Verdict { status: VerdictStatus::Trusted, reasons: Vec::new() };
         let compared = Compared { document: serde_json::Value::Null, exit_verdict: 0, comparison, verdict };
         let text = compared.text();
-        assert!(
-            text.contains("+1.3 % [-2.0 %, +4.6 %]  no difference, margin ±10.0 %"),
-            "{text}"
-        );
+        assert!(text.contains("+1.3 % [-2.0 %, +4.6 %]  no difference, margin ±10.0 %"), "{text}");
     }
 
     #[test]

@@ -276,7 +276,9 @@ mod tests {
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
     use rand_distr::{Distribution, Normal};
-    use tilemark_statistics::{BetterWhen, Block, Measure, Rank, Scale, SideVerdict, compare_sides, estimate};
+    use tilemark_statistics::{
+        BetterWhen, Block, Measure, Rank, Scale, SideVerdict, compare_sides, estimate,
+    };
 
     #[test]
     fn the_change_that_a_run_calls_visible_is_found_95_times_of_100_by_the_real_comparison() {

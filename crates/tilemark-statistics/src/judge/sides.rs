@@ -1,6 +1,6 @@
 //! Two sides: in turn within one run, as two runs, or as two sets of runs. Which measures decide and what they say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilemark_plan::plan::{Plan, SideName};
 use tilemark_plan::scenario::LoopKind;
@@ -192,7 +192,7 @@ pub fn compare_runs(
         differences.extend(differences::of_points(step.a[0].point, step.b[0].point));
     }
     let pairing = if a.len().max(b.len()) == 1 { Pairing::None } else { Pairing::Runs };
-    let blocked = blocked_by_runs(a, b).or_else(|| alike(a, b, unlike));
+    let blocked = blocked_by_runs(a, b).or_else(|| why_unlike(a, b, steps.first(), unlike));
     let judged = compared(a[0].plan, &steps, pairing, blocked, differences, &mut BTreeMap::new());
     let decides = |step: &&SideStep| judged.decided_by.first() == Some(&step.first().point.index);
     let touched = steps.iter().filter(decides).flat_map(SideStep::all);
@@ -212,17 +212,23 @@ fn blocked_by_runs(a: &[RunRepeats], b: &[RunRepeats]) -> Option<String> {
 }
 
 /// Why runs of one side are no repetitions of each other.
-fn alike(a: &[RunRepeats], b: &[RunRepeats], mut unlike: Vec<Difference>) -> Option<String> {
+fn why_unlike(
+    a: &[RunRepeats],
+    b: &[RunRepeats],
+    step: Option<&SideStep>,
+    mut unlike: Vec<Difference>,
+) -> Option<String> {
     for side in [a, b] {
         for run in &side[1..] {
             unlike.extend(differences::of_hosts(&side[0].plan.host, &run.plan.host));
-            let same = |point: &&tilemark_plan::plan::Point| point.tiles == side[0].plan.points[0].tiles;
-            if let Some(other) = run.plan.points.iter().find(same) {
-                unlike.extend(differences::of_points(&side[0].plan.points[0], other));
-            }
         }
     }
-    let keys: std::collections::BTreeSet<&str> = unlike.iter().map(|found| found.key.as_str()).collect();
+    for side in step.into_iter().flat_map(|step| [&step.a, &step.b]) {
+        for point in &side[1..] {
+            unlike.extend(differences::of_points(side[0].point, point.point));
+        }
+    }
+    let keys: BTreeSet<&str> = unlike.iter().map(|found| found.key.as_str()).collect();
     let keys: Vec<&str> = keys.into_iter().collect();
     (!keys.is_empty()).then(|| format!("the runs of one side are not alike: {} differ", keys.join(", ")))
 }

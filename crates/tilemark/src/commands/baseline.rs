@@ -17,9 +17,9 @@ pub(crate) fn baseline(name: Option<&str>, runs: &[String], remove: bool, json: 
         Ok(baselines) => {
             match form {
                 Form::Json => screen::print_json(&serde_json::json!({ "baselines": baselines })),
-                Form::Text if baselines.is_empty() => screen::print_text(
-                    "No baselines yet. `tilemark runs baseline NAME RUN...` makes one.",
-                ),
+                Form::Text if baselines.is_empty() => {
+                    screen::print_text("No baselines yet. `tilemark runs baseline NAME RUN...` makes one.")
+                }
                 Form::Text => baselines.iter().for_each(|(name, runs)| {
                     screen::print_text(&format!("{name}: {}", words(runs)));
                 }),
@@ -47,7 +47,8 @@ fn changed(
     let own = match (remove, known) {
         (_, None) if remove || runs.is_empty() => {
             let message = format!("no baseline is called `{name}`");
-            let remedy = "`tilemark runs baseline` lists all; add runs with `tilemark runs baseline NAME RUN...`";
+            let remedy =
+                "`tilemark runs baseline` lists all; add runs with `tilemark runs baseline NAME RUN...`";
             return Err(Failure::told(FailureCode::BadInput, message, remedy));
         }
         (true, _) => baselines.remove(name, &runs).map_err(record_failed)?,
