@@ -135,7 +135,7 @@ fn band_of(measure: &MeasureComparison) -> Option<f64> {
 
 fn band_words(margins: bool) -> &'static str {
     match margins {
-        true => "B against A; ░ is the margin: within it a change is no difference",
+        true => "B against A; ░ is the margin of no difference",
         false => "B against A; ░ is what could not have been seen",
     }
 }
