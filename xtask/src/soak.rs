@@ -45,8 +45,8 @@ const ALL: [Trial; 7] = [
     },
     Trial {
         name: "comparisons",
-        about: "series of 10,000 synthetic comparisons: A/A, drift, a planted 5 %",
-        minutes: 4,
+        about: "series of 10,000 synthetic comparisons: A/A, drift, planted changes, failures, runs",
+        minutes: 60,
         run: comparisons,
     },
     Trial {
@@ -123,6 +123,13 @@ fn comparisons(bench: &Bench) -> Result<Vec<String>> {
         "of_200_comparisons_of_a_thing_with_itself_at_most_one_in_a_hundred_is_called_different",
         "a_drift_of_1_percent_a_minute_is_no_difference_when_the_order_is_random_in_blocks",
         "a_planted_slowdown_of_5_percent_is_found_95_times_of_100_in_pairs_and_unpaired",
+        "a_p99_that_is_30_percent_worse_is_not_acquitted_at_any_noise",
+        "equal_sides_are_acquitted_with_enough_pairs_and_a_tolerance_for_p99",
+        "three_measures_of_a_thing_with_itself_are_called_different_once_in_a_hundred_at_most",
+        "a_change_as_large_as_the_margin_is_called_none_at_most_once_in_twenty",
+        "the_change_that_a_comparison_promises_to_see_is_seen_95_times_of_100",
+        "a_side_that_fails_30_percent_is_never_called_better",
+        "runs_of_one_thing_with_levels_of_their_own_are_called_different_once_in_a_hundred_at_most",
     ] {
         let lines = measurement(bench, &arguments, test, &settings)?;
         let line = |line: &Value| {

@@ -6,6 +6,7 @@ mod check_messaging;
 mod check_work;
 pub mod expect;
 pub mod facts;
+mod order;
 pub mod parse;
 pub mod plan;
 pub mod problem;

@@ -5,16 +5,17 @@ use crate::{
     expect,
     parse::Draft,
     plan::{
-        Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Pass, Plan,
-        Point, Processors, Search, SideName, Work, guest_address,
+        Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Plan, Point,
+        Processors, Search, SideName, Work, guest_address,
     },
     problem::{Problem, Problems},
     scenario::{Guest, Load, LoadProcessors, LoopKind, Role, Scenario},
     workload::{BrokerService, MessagingMeasure},
 };
-use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_units::{Bytes, Rate, Span};
+
+pub use crate::order::passes;
 
 /// The image of guests whose broker is not our own, which is in the agent.
 const BROKERS_IMAGE: &str = "brokers";
@@ -359,23 +360,6 @@ fn split_processors(host: &HostSummary, wish: LoadProcessors) -> Processors {
             Processors { load: threads.clone(), guests: threads.clone() }
         }
     }
-}
-
-/// Blocks of one repeat of every point each, every block in an order of its own.
-pub fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
-    let mut random = StdRng::seed_from_u64(seed);
-    let repeats = points.iter().map(|point| point.measure.repeats).max().unwrap_or(0);
-    let mut passes = Vec::new();
-    for block in 1..=repeats {
-        let mut of_block: Vec<Pass> = points
-            .iter()
-            .filter(|point| block <= point.measure.repeats)
-            .map(|point| Pass { block, point: point.index, repeat: block })
-            .collect();
-        of_block.shuffle(&mut random);
-        passes.extend(of_block);
-    }
-    passes
 }
 
 /// Names the steps whose points all fit, where there are some.

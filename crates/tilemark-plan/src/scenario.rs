@@ -250,6 +250,10 @@ pub struct Measure {
     pub start: Start,
     /// The p that a difference between sides must reach. Default 1 %.
     pub significance: Fraction,
+    /// A change of throughput, median or processor time within this is no difference between sides. Default 3 %.
+    pub margin: Fraction,
+    /// The same for p99. Default 10 %.
+    pub margin_p99: Fraction,
 }
 
 impl Default for Measure {
@@ -260,6 +264,8 @@ impl Default for Measure {
             repeats: 5,
             start: Start::Clone,
             significance: Fraction::new(0.01).expect("one in a hundred is a part of a whole"),
+            margin: Fraction::new(0.03).expect("three in a hundred are a part of a whole"),
+            margin_p99: Fraction::new(0.1).expect("one in ten is a part of a whole"),
         }
     }
 }

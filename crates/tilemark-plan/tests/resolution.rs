@@ -8,7 +8,7 @@ use tilemark_plan::{
     builtin::builtin,
     expect,
     parse::Draft,
-    plan::{AcceleratorVerdict, Backend, Demand, Hardware, HostSummary, Plan, SideName},
+    plan::{AcceleratorVerdict, Backend, Demand, Hardware, HostSummary, Plan, Point, SideName},
     problem::Problems,
     resolve::{Request, Sides, resolve},
 };
@@ -96,6 +96,45 @@ fn every_block_holds_every_point_once_and_blocks_differ_in_order() {
         assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 3);
     }
     assert!(orders.windows(2).any(|pair| pair[0] != pair[1]), "{orders:?}");
+}
+
+/// In how many blocks the first of two points comes before the second.
+fn first_in(plan: &Plan, first: &Point, second: &Point) -> usize {
+    let place = |block: u32, point: &Point| {
+        plan.passes.iter().position(|pass| pass.block == block && pass.point == point.index)
+    };
+    (1..=first.measure.repeats).filter(|&block| place(block, first) < place(block, second)).count()
+}
+
+#[test]
+fn of_two_sides_each_comes_first_in_half_of_the_blocks_for_every_seed() {
+    let mut orders = BTreeSet::new();
+    for seed in 0..200 {
+        for (repeats, allowed) in [("12", 6..=6), ("9", 4..=5)] {
+            let sides = Sides {
+                a: settings(&[("guest.web.memory", "96MiB")]),
+                b: settings(&[("guest.web.memory", "128MiB")]),
+            };
+            let settings = settings(&[("measure.repeats", repeats)]);
+            let backends = vec![Backend::Kvm, Backend::Native];
+            let asked =
+                Request { sides: Some(sides), settings, backends, tiles: Some(vec![1, 2]), seed, ..asked() };
+            let plan = plan(TILE, &asked).unwrap();
+            for one in &plan.points {
+                let others = plan.points.iter().filter(|other| {
+                    other.tiles == one.tiles
+                        && (other.backend == one.backend) != (other.side == one.side)
+                        && other.index > one.index
+                });
+                for other in others {
+                    let first = first_in(&plan, one, other);
+                    assert!(allowed.contains(&first), "seed {seed}: {first} of {repeats} blocks");
+                }
+            }
+            orders.insert(plan.passes.iter().map(|pass| pass.point).collect::<Vec<_>>());
+        }
+    }
+    assert_eq!(orders.len(), 400, "the order itself is drawn");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The run directory: its formats, their versions, and how they are written without ever being
 //! half-written. It knows nothing of drawing and nothing of how figures were measured.
 
+mod baselines;
 mod directory;
 mod error;
 mod events;
@@ -16,6 +17,7 @@ mod runs;
 pub mod store;
 pub mod summary;
 
+pub use baselines::Baselines;
 pub use directory::{RepeatFiles, RunDirectory, TaggedSecond};
 pub use error::RecordError;
 pub use events::{Event, Events};

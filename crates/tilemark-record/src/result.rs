@@ -254,8 +254,14 @@ pub struct Figure {
 pub struct Comparison {
     /// All that differs between the sides: key, value of A, value of B.
     pub differences: Vec<Difference>,
+    /// Failures that at least one side had. They decide before any measure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureComparison>,
     /// The primary measures first.
     pub measures: Vec<MeasureComparison>,
+    /// Repeats that do not count, by side, at the step that decides. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voided: Option<VoidedSides>,
     /// In a word.
     pub outcome: ComparisonOutcome,
     /// In a sentence.
@@ -273,6 +279,36 @@ pub struct Difference {
     pub b: String,
 }
 
+/// A kind of failure on two sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureComparison {
+    /// Such as `errors of web at 1 tile`, `guest ended at 1 tile`, `the gate at 4 tiles`.
+    pub name: String,
+    /// Mean share over the repeats of A, 0 to 1.
+    pub a: f64,
+    /// Mean share over the repeats of B, 0 to 1.
+    pub b: f64,
+    /// Probability of a difference at least this large if there were none; null where it was not tested.
+    pub p: Option<f64>,
+    /// What B is by it.
+    pub outcome: ComparisonOutcome,
+}
+
+/// Repeats that do not count, by side.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VoidedSides {
+    /// Of A.
+    pub a: u32,
+    /// All repeats of A.
+    pub of_a: u32,
+    /// Of B.
+    pub b: u32,
+    /// All repeats of B.
+    pub of_b: u32,
+    /// Two-sided p of Fisher's exact test that both sides lost the same share.
+    pub p: f64,
+}
+
 /// One measure on two sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasureComparison {
@@ -280,10 +316,13 @@ pub struct MeasureComparison {
     pub name: String,
     /// B over A, less 1: 0.05 is five in a hundred more.
     pub change: Figure,
-    /// Probability of a difference at least this large if there were none, corrected where not primary.
+    /// Probability of a difference at least this large if there were none, corrected by Holm over the measures of its rank.
     pub p: Option<f64>,
-    /// The smallest change that would have been found.
+    /// The smallest change that would have been found 95 times of 100, as a part of A.
     pub resolution: Option<f64>,
+    /// A change within this, as a part of A, is no difference: the whole interval must lie within. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
     /// One of at most three that decide.
     pub primary: bool,
     /// Whether more is better, so that the sign can be read.
@@ -300,10 +339,12 @@ pub enum ComparisonOutcome {
     Better,
     /// B is worse.
     Worse,
-    /// No difference was seen; `resolution` says what would have been.
+    /// The whole interval of every primary measure lies within its margin. In older records: none was seen.
     NoDifference,
     /// There is not enough to say.
     CannotTell,
+    /// Two single runs differ. Whether A and B do cannot be known: two runs of the same thing differ too.
+    DiffersBetweenRuns,
 }
 
 impl ComparisonOutcome {
@@ -312,8 +353,9 @@ impl ComparisonOutcome {
         match self {
             Self::Better => "better",
             Self::Worse => "worse",
-            Self::NoDifference => "no difference seen",
+            Self::NoDifference => "no difference",
             Self::CannotTell => "cannot tell",
+            Self::DiffersBetweenRuns => "differs between these two runs",
         }
     }
 }

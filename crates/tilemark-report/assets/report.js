@@ -329,23 +329,23 @@
     };
   }
 
-  // --- Two sides: the change of each measure, with the band of what can't be seen ---------------------------
+  // --- Two sides: the change of each measure, with the margin within which a change is none ---------------
   function forest() {
     const rows = data.forest;
-    const reach = Math.max(0.005, ...rows.flatMap((row) => [row.low, row.high, row.value, row.resolution].filter(Number.isFinite).map(Math.abs))) * 100;
+    const reach = Math.max(0.005, ...rows.flatMap((row) => [row.low, row.high, row.value, row.band].filter(Number.isFinite).map(Math.abs))) * 100;
     const limit = nice(reach * 1.1);
     const width = widthOf("chart-forest");
-    const inks = { better: "good", worse: "bad", "no difference seen": "soft", "cannot tell": "warn" };
+    const inks = { better: "good", worse: "bad", "no difference": "soft", "cannot tell": "warn" };
     const ink = (index) => colour(inks[rows[index].outcome] || "soft");
     const left = Math.min(190, width * 0.3), right = Math.min(178, width * 0.3);
     legend("legend-forest", [
-      { name: "cannot be seen", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("idle") }]], tip: "A change inside this band could have been there without being found." },
-      { name: "better", draw: [dot(colour("good"))] }, { name: "worse", draw: [diamond(colour("bad"))] }, { name: "no difference seen", draw: [ring(colour("soft"))] },
+      { name: "margin", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("idle") }]], tip: "The whole interval must lie inside this band to be no difference. In records of older versions the band is what could not have been seen." },
+      { name: "better", draw: [dot(colour("good"))] }, { name: "worse", draw: [diamond(colour("bad"))] }, { name: "no difference", draw: [ring(colour("soft"))] },
     ]);
     return {
       animation: false, tooltip: tooltip((item) => {
         const row = rows[item.data && item.data.row !== undefined ? item.data.row : item.dataIndex];
-        return lines([row.name, row.text, row.p === null ? "" : `p = ${three(row.p)}`, row.resolution === null ? "smallest change visible: not known" : `smallest change visible ${percent(row.resolution)}`, `${row.pairs} pairs`, row.outcome, row.primary ? "" : "not a primary measure: p is corrected"]);
+        return lines([row.name, row.text, row.p === null ? "" : `p = ${three(row.p)}`, row.resolution === null ? "smallest change visible: not known" : `smallest change visible ${percent(row.resolution)}`, `${row.pairs} pairs`, row.outcome, row.primary ? "" : "not a primary measure"]);
       }),
       grid: { outerBoundsMode: "none", left, right, top: 8, bottom: 42 },
       xAxis: values({ min: -limit, max: limit, splitLine: { showMinLine: false, showMaxLine: false }, name: "change from A to B, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: (value) => (value > 0 ? "+" : "") + brief(value), hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
@@ -354,7 +354,7 @@
         category(rows.map((row) => row.text), { inverse: true, position: "right", axisLine: { show: false }, axisLabel: { ...textStyle("ink"), interval: 0, width: right - 12, overflow: "break", lineHeight: 15 } }),
       ],
       series: [
-        { type: "custom", animation: false, silent: true, z: 1, clip: true, encode: { x: [1, 2], y: 0 }, data: rows.map((row, index) => [index, row.resolution === null ? 0 : -row.resolution * 100, row.resolution === null ? 0 : row.resolution * 100]),
+        { type: "custom", animation: false, silent: true, z: 1, clip: true, encode: { x: [1, 2], y: 0 }, data: rows.map((row, index) => [index, row.band === null ? 0 : -row.band * 100, row.band === null ? 0 : row.band * 100]),
           renderItem: (params, api) => {
             const low = api.coord([api.value(1), api.value(0)]), high = api.coord([api.value(2), api.value(0)]);
             const tall = Math.min(api.size([0, 1])[1] * 0.78, 46);
@@ -364,7 +364,7 @@
           data: rows.map((row, index) => [row, index]).filter(([row]) => row.low !== null && row.high !== null).map(([row, index]) => [index, row.low * 100, row.high * 100]) },
         { type: "scatter", animation: false, z: 4, data: rows.map((row, index) => ({
           value: [row.value * 100, index], row: index, symbol: row.outcome === "worse" ? "diamond" : "circle", symbolSize: row.primary ? 12 : 9,
-          itemStyle: row.outcome === "no difference seen" || row.outcome === "cannot tell" ? { color: colour("paper"), borderColor: ink(index), borderWidth: 2 } : { color: ink(index) } })),
+          itemStyle: row.outcome === "no difference" || row.outcome === "cannot tell" ? { color: colour("paper"), borderColor: ink(index), borderWidth: 2 } : { color: ink(index) } })),
           markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, lineStyle: { color: colour("ink"), width: 1.2, type: "solid" }, data: [{ xAxis: 0 }] } },
       ],
     };

@@ -107,7 +107,9 @@ impl Scrub {
             self.all(unequal);
             self.text(sentence);
         }
-        if let Some(Comparison { differences, sentence, measures: _, outcome: _ }) = comparison {
+        if let Some(Comparison { differences, sentence, failures: _, measures: _, voided: _, outcome: _ }) =
+            comparison
+        {
             self.text(sentence);
             for difference in differences {
                 self.text(&mut difference.a);

@@ -111,7 +111,7 @@ pub(crate) const WORDS: [Word; 32] = [
     word(
         "resolution",
         "smallest change visible",
-        "A smaller change could have been there without being seen. Here: the change that two runs like this one would show 95 times out of 100 at p < 0.01.",
+        "A change of this size is seen in 95 of 100 comparisons of two sides whose repeats scatter like these. A smaller one can be missed. Between two runs the runs' own levels add to it.",
     ),
     word("steal", "steal", "Processor time that the hypervisor under this host took away."),
     word("throughput", "served", "Requests answered rightly in a second, all guests together."),

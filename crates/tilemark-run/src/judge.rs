@@ -15,7 +15,10 @@ use tilemark_record::{
     summary::RepeatSummary,
 };
 use tilemark_report::Report;
-use tilemark_statistics::judge::compare_records;
+use tilemark_statistics::{
+    ExitVerdict,
+    judge::{RunRepeats, compare_runs},
+};
 
 /// How the hash of a QEMU that was used is called in the provenance: this, and the path of its binary.
 pub(crate) const QEMU_HASH: &str = "qemu ";
@@ -125,19 +128,49 @@ pub struct Compared {
     verdict: Verdict,
 }
 
-/// Compares two records.
-pub fn compare(a: &RunDirectory, b: &RunDirectory, tolerance: Tolerance) -> Result<Compared, Failure> {
-    let read =
-        |record: &RunDirectory| record.verify().and_then(|()| report_of(record)).map_err(record_failed);
+/// Compares two sides of one record or several each; with several, the run is the unit.
+///
+/// # Errors
+/// When a side has no record, a record cannot be read, or one is on both sides.
+pub fn compare(a: &[RunDirectory], b: &[RunDirectory], tolerance: Tolerance) -> Result<Compared, Failure> {
+    let read = |records: &[RunDirectory]| -> Result<Vec<Report>, Failure> {
+        let one = |record: &RunDirectory| record.verify().and_then(|()| report_of(record));
+        records.iter().map(|record| one(record).map_err(record_failed)).collect()
+    };
     let (a, b) = (read(a)?, read(b)?);
-    let made_with = made_with(&a.result.provenance, &b.result.provenance);
-    let compared = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats, made_with);
+    let ids = |side: &[Report]| side.iter().map(|report| report.result.run.clone()).collect::<Vec<_>>();
+    let (ids_a, ids_b) = (ids(&a), ids(&b));
+    let (Some(first_a), Some(first_b)) = (a.first(), b.first()) else {
+        let (what, fix) = ("a side has no run", "add runs to it: `tilemark runs baseline NAME RUN...`");
+        return Err(Failure::told(FailureCode::BadInput, what, fix));
+    };
+    if let Some(both) = ids_a.iter().find(|id| ids_b.contains(id)).filter(|_| a.len() + b.len() > 2) {
+        let fix = format!("take it out of one: `tilemark runs baseline NAME --remove {both}`");
+        return Err(Failure::told(FailureCode::BadInput, format!("the run {both} is on both sides"), fix));
+    }
+    let unlike = [(first_a, &a[1..]), (first_b, &b[1..])].into_iter().flat_map(|(first, others)| {
+        others.iter().flat_map(|other| made_with(&first.result.provenance, &other.result.provenance))
+    });
+    let made_with = made_with(&first_a.result.provenance, &first_b.result.provenance);
+    let compared = compare_runs(&runs(&a), &runs(&b), made_with, unlike.collect());
     let exit_verdict = compared.exit_verdict(tolerance.0).code();
     let document = serde_json::json!({
-        "schema": RESULT_SCHEMA, "a": a.result.run, "b": b.result.run,
+        "schema": RESULT_SCHEMA, "a": one_or_all(&ids_a), "b": one_or_all(&ids_b),
         "verdict": compared.verdict, "comparison": compared.comparison,
     });
     Ok(Compared { document, exit_verdict, comparison: compared.comparison, verdict: compared.verdict })
+}
+
+fn runs(reports: &[Report]) -> Vec<RunRepeats<'_>> {
+    reports.iter().map(|report| RunRepeats { plan: &report.plan, repeats: &report.repeats }).collect()
+}
+
+/// The id of one run, or a list of several.
+fn one_or_all(ids: &[String]) -> serde_json::Value {
+    match ids {
+        [only] => serde_json::json!(only),
+        all => serde_json::json!(all),
+    }
 }
 
 /// What differs between the programs that made two records, each with its version and the start of its SHA-256: the same
@@ -172,20 +205,29 @@ fn made_with(a: &Provenance, b: &Provenance) -> Vec<Difference> {
 pub fn exit_verdict_of_sides(record: &RunDirectory, tolerance: Tolerance) -> Result<u8, Failure> {
     let report = report_of(record).map_err(record_failed)?;
     let judged = tilemark_statistics::judge::judge(&report.plan, &report.repeats);
-    Ok(judged.exit_verdict(tolerance.0).code())
+    // The run itself may have added doubts that the repeats do not show, such as another run beside it.
+    let doubted = report.result.verdict.reasons.iter().any(|reason| !judged.verdict.reasons.contains(reason));
+    let verdict = if doubted { ExitVerdict::CannotTell } else { judged.exit_verdict(tolerance.0) };
+    Ok(verdict.code())
 }
 
-/// How much worse is not worse, as a part of 1.
+/// Largest loss of B that still counts as no worse.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tolerance(f64);
+pub struct Tolerance(tilemark_statistics::Tolerance);
 
 impl Tolerance {
-    /// Reads `2%`.
-    pub fn read(text: &str) -> Result<Self, Failure> {
-        let read: Result<tilemark_units::Fraction, _> = text.parse();
-        read.map(|fraction| Self(fraction.get()))
-            .map_err(|error| Failure::new(FailureCode::BadInput, &error, "write it like `--tolerance 2%`"))
+    /// Reads `2%`, and that of p99 where it has its own.
+    pub fn read(text: &str, p99: Option<&str>) -> Result<Self, Failure> {
+        let measures = fraction(text, "--tolerance")?;
+        let p99 = p99.map_or(Ok(measures), |p99| fraction(p99, "--tolerance-p99"))?;
+        Ok(Self(tilemark_statistics::Tolerance { measures, p99 }))
     }
+}
+
+fn fraction(text: &str, flag: &str) -> Result<f64, Failure> {
+    let read: Result<tilemark_units::Fraction, _> = text.parse();
+    let remedy = format!("write it like `{flag} 2%`");
+    read.map(|fraction| fraction.get()).map_err(|error| Failure::new(FailureCode::BadInput, &error, remedy))
 }
 
 impl Compared {
@@ -197,21 +239,28 @@ impl Compared {
     /// For a person.
     pub fn text(&self) -> String {
         let mut lines = vec![self.comparison.sentence.clone(), String::new()];
+        lines.extend(self.comparison.failures.iter().map(|failure| {
+            let (name, words) = (&failure.name, failure.outcome.words());
+            format!("  {name}: {:.2} % of A, {:.2} % of B  {words}", failure.a * 100.0, failure.b * 100.0)
+        }));
         for measure in &self.comparison.measures {
             let percent = |value: f64| format!("{:+.1} %", value * 100.0);
             let interval = match (measure.change.low, measure.change.high) {
                 (Some(low), Some(high)) => format!(" [{}, {}]", percent(low), percent(high)),
                 _ => String::new(),
             };
-            let resolution =
-                measure.resolution.map(|found| format!(", ±{:.1} % would have been found", found * 100.0));
+            let margin = measure.margin.map(|margin| format!(", margin ±{:.1} %", margin * 100.0));
             lines.push(format!(
                 "  {:<32} {}{interval}  {}{}",
                 measure.name,
                 percent(measure.change.value),
                 measure.outcome.words(),
-                resolution.unwrap_or_default()
+                margin.unwrap_or_default()
             ));
+        }
+        if let Some(voided) = self.comparison.voided.filter(|voided| voided.a + voided.b > 0) {
+            let tilemark_record::result::VoidedSides { a, of_a, b, of_b, .. } = voided;
+            lines.push(format!("  voided: {a} of {of_a} repeats of A, {b} of {of_b} of B"));
         }
         lines.push(String::new());
         lines.extend(self.comparison.differences.iter().map(|difference| {
@@ -235,23 +284,23 @@ mod tests {
             change,
             p: Some(0.4),
             resolution: Some(0.05),
+            margin: Some(0.1),
             primary: true,
             more_is_better: false,
             outcome: ComparisonOutcome::NoDifference,
         };
         let comparison = Comparison {
             differences: Vec::new(),
+            failures: Vec::new(),
             measures: vec![measure],
+            voided: None,
             outcome: ComparisonOutcome::NoDifference,
-            sentence: "No difference seen.".to_owned(),
+            sentence: "No difference.".to_owned(),
         };
         let verdict = Verdict { status: VerdictStatus::Trusted, reasons: Vec::new() };
         let compared = Compared { document: serde_json::Value::Null, exit_verdict: 0, comparison, verdict };
         let text = compared.text();
-        assert!(
-            text.contains("+1.3 % [-2.0 %, +4.6 %]  no difference seen, ±5.0 % would have been found"),
-            "{text}"
-        );
+        assert!(text.contains("+1.3 % [-2.0 %, +4.6 %]  no difference, margin ±10.0 %"), "{text}");
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Two sides: better, worse, no difference seen, or cannot tell; and the exit verdict of `git bisect run`.
+//! Two sides: better, worse, no difference beyond a margin, or cannot tell; and the exit verdict of `git bisect run`.
 
+use crate::failures::{FailureChange, Failures, compare_failures};
 use crate::figure::{Figure, Interval, Missing};
 use crate::holm::holm;
-use crate::interval::{student_factor, student_quantile};
-use crate::permutation::{Block, Design, permutation_test, total_weight};
+use crate::permutation::{Block, Design, permutation_test};
 use crate::ratio::{on_logarithms, ratio};
-use crate::resolution::{FOUND_FRACTION, degrees_of_freedom, repeat_deviation, smallest_change_found};
+use crate::resolution::{repeat_deviation, smallest_change_found};
 
-/// Most measures that are judged by their own p; the rest share theirs (Holm).
+/// Most measures that decide; the rest is shown only.
 pub const PRIMARY_MEASURES_MAX: usize = 3;
 
 /// Which way a measure is better.
@@ -31,17 +31,21 @@ pub enum Rank {
 /// One measure of both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// As it stands in the report: `throughput`, `p99`.
+    /// As it is in the report: `throughput`, `p99`.
     pub name: String,
     /// Which way it is better.
     pub better_when: BetterWhen,
     /// Whether it decides.
     pub rank: Rank,
+    /// Whether it is a tail of latency, for which a tolerance of its own may be given.
+    pub is_tail: bool,
     /// The interval of a change must lie wholly beyond this before it is called one (0.01 is 1 %): with enough
     /// repeats any two things differ, and a tail wanders more than a mean.
     pub least_change: f64,
-    /// Its kept repeats, block by block; a block that lost a side is not among them.
-    pub blocks: Vec<Block>,
+    /// A change within this is no difference that matters (0.03 is 3 %): the whole interval must lie within.
+    pub margin: f64,
+    /// Its kept repeats, block by block, or why it cannot be compared.
+    pub blocks: Result<Vec<Block>, Missing>,
 }
 
 /// What is said of a side against the other.
@@ -51,8 +55,8 @@ pub enum SideVerdict {
     Better,
     /// B is worse than A.
     Worse,
-    /// None was seen; what would have been seen stands beside it.
-    NoDifferenceSeen,
+    /// The whole interval lies within the margin: the sides are equivalent.
+    NoDifference,
     /// The repeats cannot answer.
     CannotTell,
 }
@@ -60,18 +64,22 @@ pub enum SideVerdict {
 /// One measure compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// As it stands in the report.
+    /// As it is in the report.
     pub measure: String,
     /// Which way it is better.
     pub better_when: BetterWhen,
     /// Whether it decided; a fourth primary measure was made secondary.
     pub rank: Rank,
+    /// Whether it is a tail of latency.
+    pub is_tail: bool,
     /// B divided by A.
     pub ratio: Result<Figure, Missing>,
-    /// Of the permutation test; corrected by Holm where secondary.
+    /// Of the permutation test; corrected by Holm over the measures of its rank.
     pub p: Result<f64, Missing>,
     /// The smallest change that would have been found, as a share of A (0.02 is 2 %).
     pub resolution: Result<f64, Missing>,
+    /// The margin of equivalence, as a share of A.
+    pub margin: f64,
     /// What is said.
     pub verdict: SideVerdict,
 }
@@ -79,19 +87,38 @@ pub struct Change {
 /// Two sides compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideComparison {
+    /// Failures that at least one side had; they decide before speed does.
+    pub failures: Vec<FailureChange>,
     /// One entry per measure, in the order given.
     pub changes: Vec<Change>,
-    /// By the primary measures: worse where one is worse, cannot tell where one cannot tell, better where one
-    /// is better, else no difference seen.
+    /// By failures, then by the primary measures. Worse where one is worse. Better where one is better and every other is known
+    /// not to be worse by more than its margin. No difference where all are equivalent. Else cannot tell.
     pub verdict: SideVerdict,
+    /// Why nothing may be said of the sides whatever their figures are: an emulator, one run a side.
+    pub blocked: Option<String>,
+}
+
+/// Largest loss that still counts as no worse, as a share of A (0.05 is 5 %).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// Of every measure but p99.
+    pub measures: f64,
+    /// Of p99, which scatters more.
+    pub p99: f64,
+}
+
+impl From<f64> for Tolerance {
+    fn from(same: f64) -> Self {
+        Self { measures: same, p99: same }
+    }
 }
 
 /// What `--exit-verdict` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitVerdict {
-    /// 0: no primary measure can be worse by more than the tolerance.
+    /// 0: no primary measure can be worse by more than its tolerance.
     NoWorse,
-    /// 1: a primary measure is worse by more than the tolerance.
+    /// 1: a primary measure is worse by more than its tolerance, or B fails where A does not.
     Worse,
     /// 125: anything else; `git bisect run` skips the commit.
     CannotTell,
@@ -108,95 +135,131 @@ impl ExitVerdict {
     }
 }
 
-/// Compares the sides measure by measure: a change needs a p below `significance` and an interval wholly beyond
-/// the measure's least change. `seed` feeds drawn relabelings and bootstrap.
-pub fn compare_sides(measures: &[Measure], significance: f64, seed: u64) -> SideComparison {
+/// Compares the sides, failures first, then measure by measure: a change needs a corrected p below `significance` and an interval
+/// wholly beyond the measure's least change. `seed` feeds drawn relabelings and bootstrap.
+pub fn compare_sides(
+    failures: &[Failures],
+    measures: &[Measure],
+    significance: f64,
+    seed: u64,
+) -> SideComparison {
     let mut primaries = 0;
-    let mut changes: Vec<Change> = measures
+    let ranks: Vec<Rank> = measures
         .iter()
         .map(|measure| {
-            let asked = measure.rank == Rank::Primary && primaries < PRIMARY_MEASURES_MAX;
-            primaries += usize::from(asked);
-            let rank = if asked { Rank::Primary } else { Rank::Secondary };
-            change(measure, rank, significance, seed)
+            let decides = measure.rank == Rank::Primary && primaries < PRIMARY_MEASURES_MAX;
+            primaries += usize::from(decides);
+            if decides { Rank::Primary } else { Rank::Secondary }
         })
         .collect();
-    correct_secondaries(&mut changes);
+    let alike = |rank: Rank| ranks.iter().filter(|other| **other == rank).count();
+    let mut changes: Vec<Change> = measures
+        .iter()
+        .zip(&ranks)
+        .map(|(measure, &rank)| change(measure, rank, alike(rank), significance, seed))
+        .collect();
+    correct(&mut changes, Rank::Primary);
+    correct(&mut changes, Rank::Secondary);
     for (change, measure) in changes.iter_mut().zip(measures) {
         change.verdict = side_verdict(change, measure.least_change, significance);
     }
-    let verdict = overall(&changes);
-    SideComparison { changes, verdict }
+    let failures: Vec<FailureChange> =
+        failures.iter().filter_map(|failures| compare_failures(failures, significance, seed)).collect();
+    let verdict = overall(&failures, &changes);
+    SideComparison { failures, changes, verdict, blocked: None }
 }
 
-fn change(measure: &Measure, rank: Rank, significance: f64, seed: u64) -> Change {
-    let logs = on_logarithms(&measure.blocks);
+/// `alike`: over how many measures of its rank p is corrected.
+fn change(measure: &Measure, rank: Rank, alike: usize, significance: f64, seed: u64) -> Change {
+    let blocks = measure.blocks.as_ref().map_err(Clone::clone);
+    let logs = blocks.clone().and_then(|blocks| on_logarithms(blocks));
     let test = logs.clone().and_then(|logs| permutation_test(&logs, seed));
+    // Holm asks the smallest p of so many for this.
+    let each = significance / alike as f64;
     Change {
         measure: measure.name.clone(),
         better_when: measure.better_when,
         rank,
-        ratio: ratio(&measure.blocks, seed),
+        is_tail: measure.is_tail,
+        ratio: blocks.and_then(|blocks| ratio(blocks, seed)),
         p: test.map(|test| test.p),
-        resolution: logs.and_then(|logs| resolution(&logs, measure.least_change, significance)),
+        resolution: logs.and_then(|logs| resolution(&logs, measure.least_change, each)),
+        margin: measure.margin,
         verdict: SideVerdict::CannotTell,
     }
 }
 
-/// As a share: what both the test and the interval would have seen.
+/// As a share: what test and interval would both have seen.
 fn resolution(logs: &[Block], least_change: f64, significance: f64) -> Result<f64, Missing> {
-    let too_few = || Missing::because("too few repeats to know how far they scatter");
-    let design = Design::behind(logs);
-    let deviation = repeat_deviation(logs).ok_or_else(too_few)?;
-    let degrees = degrees_of_freedom(&design).ok_or_else(too_few)?;
-    let by_test = smallest_change_found(&design, deviation, significance)?;
-    // The interval ends `student_factor` standard errors off, and chance takes some more 19 times of 20.
-    let errors = student_factor(degrees) + student_quantile(FOUND_FRACTION, degrees);
-    let by_interval = least_change.ln_1p() + errors * deviation / total_weight(logs).sqrt();
-    Ok(by_test.max(by_interval).exp_m1())
+    let deviation = repeat_deviation(logs)
+        .ok_or_else(|| Missing::because("too few repeats to know how far they scatter"))?;
+    smallest_change_found(&Design::behind(logs), deviation, least_change.ln_1p(), significance)
+        .map(f64::exp_m1)
 }
 
-fn correct_secondaries(changes: &mut [Change]) {
-    let secondary = |change: &&mut Change| change.rank == Rank::Secondary && change.p.is_ok();
+/// Corrects p by Holm over the measures of a rank.
+fn correct(changes: &mut [Change], rank: Rank) {
+    let of_rank = |change: &&mut Change| change.rank == rank && change.p.is_ok();
     let p_values: Vec<f64> =
-        changes.iter_mut().filter(secondary).filter_map(|change| change.p.clone().ok()).collect();
-    for (change, corrected) in changes.iter_mut().filter(secondary).zip(holm(&p_values)) {
+        changes.iter_mut().filter(of_rank).filter_map(|change| change.p.clone().ok()).collect();
+    for (change, corrected) in changes.iter_mut().filter(of_rank).zip(holm(&p_values)) {
         change.p = Ok(corrected);
     }
 }
 
 fn side_verdict(change: &Change, least_change: f64, significance: f64) -> SideVerdict {
-    let (Ok(ratio), Ok(p), Ok(_)) = (&change.ratio, &change.p, &change.resolution) else {
-        return SideVerdict::CannotTell;
-    };
-    let Ok(interval) = &ratio.interval else { return SideVerdict::CannotTell };
+    let Some(interval) = change.interval() else { return SideVerdict::CannotTell };
     // On factors, so that 1 % up and 1 % down are the same distance.
     let (more, less) = (interval.low > 1.0 + least_change, interval.high < 1.0 / (1.0 + least_change));
-    if *p >= significance || !(more || less) {
-        SideVerdict::NoDifferenceSeen
-    } else if more == (change.better_when == BetterWhen::Higher) {
-        SideVerdict::Better
-    } else {
-        SideVerdict::Worse
+    let is_certain = change.p.as_ref().is_ok_and(|p| *p < significance);
+    if is_certain && (more || less) {
+        let is_gain = more == (change.better_when == BetterWhen::Higher);
+        return if is_gain { SideVerdict::Better } else { SideVerdict::Worse };
     }
+    let margin = 1.0 + change.margin;
+    let is_equivalent = interval.high <= margin && interval.low >= 1.0 / margin;
+    if is_equivalent { SideVerdict::NoDifference } else { SideVerdict::CannotTell }
 }
 
-fn overall(changes: &[Change]) -> SideVerdict {
+fn overall(failures: &[FailureChange], changes: &[Change]) -> SideVerdict {
+    let failed = |verdict| failures.iter().any(|failure| failure.verdict == verdict);
     let primary = || changes.iter().filter(|change| change.rank == Rank::Primary);
     let any = |verdict| primary().any(|change| change.verdict == verdict);
-    if primary().next().is_none() {
+    if failed(SideVerdict::Worse) {
+        return SideVerdict::Worse;
+    }
+    if failed(SideVerdict::Better) && !failed(SideVerdict::CannotTell) {
+        return SideVerdict::Better;
+    }
+    if any(SideVerdict::Worse) {
+        return SideVerdict::Worse;
+    }
+    if failed(SideVerdict::CannotTell) || primary().next().is_none() {
         return SideVerdict::CannotTell;
     }
-    [SideVerdict::Worse, SideVerdict::CannotTell, SideVerdict::Better]
-        .into_iter()
-        .find(|verdict| any(*verdict))
-        .unwrap_or(SideVerdict::NoDifferenceSeen)
+    let is_no_worse = |change: &Change| match change.verdict {
+        SideVerdict::Better | SideVerdict::NoDifference => true,
+        SideVerdict::Worse => false,
+        SideVerdict::CannotTell => change.loss().is_some_and(|loss| loss.high <= change.margin),
+    };
+    if any(SideVerdict::Better) && primary().all(is_no_worse) {
+        SideVerdict::Better
+    } else if primary().all(|change| change.verdict == SideVerdict::NoDifference) {
+        SideVerdict::NoDifference
+    } else {
+        SideVerdict::CannotTell
+    }
 }
 
 impl Change {
+    /// The interval of the ratio, where there is one.
+    pub fn interval(&self) -> Option<Interval> {
+        self.ratio.as_ref().ok()?.interval.as_ref().ok().copied()
+    }
+
     /// By what share B may be worse than A, best and worst case by the interval; negative where B is better.
-    fn loss(&self) -> Option<Interval> {
-        let interval = self.ratio.as_ref().ok()?.interval.as_ref().ok()?;
+    pub fn loss(&self) -> Option<Interval> {
+        let interval = self.interval()?;
         Some(match self.better_when {
             BetterWhen::Higher => Interval { low: 1.0 - interval.high, high: 1.0 - interval.low },
             BetterWhen::Lower => Interval { low: interval.low - 1.0, high: interval.high - 1.0 },
@@ -205,25 +268,36 @@ impl Change {
 }
 
 impl SideComparison {
-    /// The exit verdict for a tolerance (0.05 is 5 %). Worse where a primary measure is called worse and its
-    /// whole interval lies beyond the tolerance. No worse only where the first primary measure's whole
-    /// interval lies within it and no other primary measure is worse or cannot tell: not seeing a difference
-    /// that could not have been seen is not "no worse".
-    pub fn exit_verdict(&self, tolerance: f64) -> ExitVerdict {
+    /// With failures that were found otherwise.
+    pub fn with_failures(mut self, found: Vec<FailureChange>) -> Self {
+        self.failures.extend(found);
+        self.verdict = overall(&self.failures, &self.changes);
+        self
+    }
+
+    /// The exit verdict. Worse where B certainly fails more than A, or where a primary measure is called worse and its whole
+    /// interval lies beyond the tolerance. No worse only where B fails no more than A and the whole interval of **every** primary
+    /// measure lies within its tolerance: a loss that was not seen is not a loss that is excluded.
+    pub fn exit_verdict(&self, tolerance: impl Into<Tolerance>) -> ExitVerdict {
+        let tolerance = tolerance.into();
+        if self.blocked.is_some() {
+            return ExitVerdict::CannotTell;
+        }
+        let of = |change: &Change| if change.is_tail { tolerance.p99 } else { tolerance.measures };
         let primary = || self.changes.iter().filter(|change| change.rank == Rank::Primary);
-        let beyond = |change: &Change| change.loss().is_some_and(|loss| loss.low > tolerance);
-        let within = |change: &Change| change.loss().is_some_and(|loss| loss.high <= tolerance);
-        if primary().any(|change| change.verdict == SideVerdict::Worse && beyond(change)) {
+        let beyond = |change: &Change| change.loss().is_some_and(|loss| loss.low > of(change));
+        let within = |change: &Change| change.loss().is_some_and(|loss| loss.high <= of(change));
+        let fails = |verdict| self.failures.iter().filter(move |failure| failure.verdict == verdict);
+        if fails(SideVerdict::Worse).any(|failure| failure.is_certain)
+            || primary().any(|change| change.verdict == SideVerdict::Worse && beyond(change))
+        {
             return ExitVerdict::Worse;
         }
-        let excused = |change: &Change| match change.verdict {
-            SideVerdict::Better | SideVerdict::NoDifferenceSeen => true,
-            SideVerdict::Worse => within(change),
-            SideVerdict::CannotTell => false,
-        };
-        match primary().next() {
-            Some(first) if within(first) && primary().all(excused) => ExitVerdict::NoWorse,
-            _ => ExitVerdict::CannotTell,
+        let fails_more = fails(SideVerdict::Worse).chain(fails(SideVerdict::CannotTell)).next().is_some();
+        if !fails_more && primary().next().is_some() && primary().all(within) {
+            ExitVerdict::NoWorse
+        } else {
+            ExitVerdict::CannotTell
         }
     }
 }

@@ -5,8 +5,10 @@
 
 mod bootstrap;
 mod compare;
+mod failures;
 mod fairness;
 mod figure;
+mod fisher;
 mod holm;
 mod interval;
 pub mod judge;
@@ -22,10 +24,12 @@ mod steady;
 
 pub use compare::{
     BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict,
-    compare_sides,
+    Tolerance, compare_sides,
 };
+pub use failures::{FailureChange, Failures, compare_failures};
 pub use fairness::{Demanded, Fairness, Served, fairness, fairness_by_demand};
 pub use figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
+pub use fisher::fisher_exact;
 pub use holm::holm;
 pub use interval::{BOOTSTRAP_REPEATS_MIN, INTERVAL_REPEATS_MIN, estimate, student_quantile};
 pub use moments::{geometric_mean, mean, sample_deviation, sample_variance};

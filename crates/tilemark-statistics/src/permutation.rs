@@ -26,7 +26,7 @@ pub struct Block {
 }
 
 /// How many repeats of each side one block holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockSize {
     /// Repeats of side A.
     pub a: usize,
@@ -44,7 +44,7 @@ pub enum Arrangement {
 }
 
 /// The blocks of a comparison, before anything was measured: enough to know what it can ever find.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Design {
     /// One entry per block.
     pub blocks: Vec<BlockSize>,
@@ -96,7 +96,8 @@ impl Design {
             (None, _) => "no number of repeats can".to_owned(),
         };
         Missing::because(format!(
-            "these repeats cannot give p < {p}: the smallest p they can give is {:.4}; {enough}",
+            "these repeats cannot give p < {}: the smallest p they can give is {:.4}; {enough}",
+            (p * 1e4).round() / 1e4,
             self.smallest_p()
         ))
     }

@@ -3,8 +3,8 @@
 use tilemark_plan::plan::{Backend, Demand, Hardware, LoadPlan, Plan, Point, Work};
 use tilemark_plan::workload::{MessagingMeasure, MessagingParameters};
 use tilemark_record::result::{
-    Answer, Break, Comparison, ComparisonOutcome, Cost, Counts, Difference, Figure, GateMeasure,
-    LimitResource, MeasureComparison, More, PointResult, Verdict, VerdictStatus,
+    Answer, Break, Comparison, ComparisonOutcome, Cost, Counts, Difference, FailureComparison, Figure,
+    GateMeasure, LimitResource, MeasureComparison, More, PointResult, Verdict, VerdictStatus,
 };
 use tilemark_units::counted;
 
@@ -17,7 +17,7 @@ pub fn answer(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Ve
     }
     let mut sentences = Vec::new();
     sentences.extend(answer.holds.map(|tiles| carries(plan, answer, points, verdict, tiles)));
-    sentences.extend(answer.undecided.map(|counts| undecided(counts, points, answer)));
+    sentences.extend(answer.undecided.map(|counts| undecided_counts(counts, points, answer)));
     sentences.extend(answer.breaks.as_ref().map(|broke| breaks(broke, answer.holds, points, answer)));
     if sentences.is_empty() {
         return "No answer: no step was measured.".to_owned();
@@ -25,7 +25,7 @@ pub fn answer(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Ve
     sentences.extend(ran_out(answer));
     sentences.extend(untried(plan, answer));
     sentences.extend(doubt(verdict));
-    sentences.extend(answer.more.as_ref().map(more));
+    sentences.extend(answer.more.as_ref().map(further_minutes));
     if plan.host.hardware == Hardware::Virtual {
         sentences
             .push("This host is a virtual machine: the answer is for this hour, on this machine.".to_owned());
@@ -90,7 +90,7 @@ fn measured<'a>(points: &'a [PointResult], answer: &Answer, count: u32) -> Optio
 }
 
 /// `17 to 18 tiles are undecided: at 17 the p99 lies at 47 ms [41, 55].`
-fn undecided(counts: Counts, points: &[PointResult], answer: &Answer) -> String {
+fn undecided_counts(counts: Counts, points: &[PointResult], answer: &Answer) -> String {
     let Counts { from, to } = counts;
     let which = if from == to {
         format!("{} {}", tiles(from), if from == 1 { "is" } else { "are" })
@@ -123,7 +123,7 @@ fn breaks(broke: &Break, held: Option<u32>, points: &[PointResult], answer: &Ans
 }
 
 /// `About 6 more minutes would decide: repeat the command with --more.`
-fn more(more: &More) -> String {
+fn further_minutes(more: &More) -> String {
     let minutes = more.minutes.ceil().max(1.0);
     let plural = if minutes > 1.0 { "s" } else { "" };
     format!("About {minutes:.0} more minute{plural} would decide: give the same command and --more.")
@@ -319,8 +319,8 @@ fn doubt(verdict: &Verdict) -> Option<String> {
     }
 }
 
-/// What virtualization costs.
-pub fn cost(cost: &Cost) -> String {
+/// What virtualization costs. `at_capacity`: the guests are at the largest count that they hold.
+pub fn cost(cost: &Cost, at_capacity: bool) -> String {
     let parts = [
         cost.processor.map(|figure| format!("{} of processor time for the same work", factor(&figure))),
         cost.p99.map(|figure| format!("{} of p99", factor(&figure))),
@@ -330,7 +330,13 @@ pub fn cost(cost: &Cost) -> String {
     if told.is_empty() {
         return format!("At {} the cost of virtualization cannot be told.", tiles(cost.tiles));
     }
-    format!("At {}, guests against their native twins: {}.", tiles(cost.tiles), told.join(", "))
+    let edge = match cost.p99 {
+        Some(_) if at_capacity => {
+            " The guests are at their capacity here and the twins are not, so this p99 ratio is no fixed cost of virtualization."
+        }
+        _ => "",
+    };
+    format!("At {}, guests against their native twins: {}.{edge}", tiles(cost.tiles), told.join(", "))
 }
 
 fn factor(figure: &Figure) -> String {
@@ -338,40 +344,134 @@ fn factor(figure: &Figure) -> String {
     format!("{} times{}", of(figure.value), range(figure.low, figure.high, of))
 }
 
-/// How two sides differ, by the measure that says most: one that is worse, else one that cannot tell, else one
-/// that is better, else the first.
-pub fn sides(comparison: &Comparison, pairing: Pairing) -> String {
-    let primary = || comparison.measures.iter().filter(|measure| measure.primary);
-    let telling = [ComparisonOutcome::Worse, ComparisonOutcome::CannotTell, ComparisonOutcome::Better]
-        .into_iter()
-        .find_map(|outcome| primary().find(|measure| measure.outcome == outcome))
-        .or_else(|| primary().next());
-    let Some(measure) = telling.filter(|_| comparison.outcome != ComparisonOutcome::CannotTell) else {
-        return cannot_tell(comparison, telling);
-    };
-    let change = change(measure, pairing);
+/// How two sides differ. `blocked`: why nothing may be said of them whatever was measured; `why_not`: why a measure that decides
+/// has no interval.
+pub fn sides(
+    comparison: &Comparison,
+    pairing: Pairing,
+    blocked: Option<&str>,
+    why_not: Option<&str>,
+) -> String {
+    let with = |outcome| telling(comparison, pairing, outcome);
     let text = match comparison.outcome {
-        ComparisonOutcome::Worse => format!("B is worse than A in {change}."),
-        ComparisonOutcome::Better => format!("B is better than A in {change}."),
-        ComparisonOutcome::NoDifference | ComparisonOutcome::CannotTell => {
-            let seen = measure.resolution.map_or(String::new(), |resolution| {
-                format!("; a change of {} % would have been seen", short(100.0 * resolution))
-            });
-            format!("No difference seen between A and B: {change}{seen}.")
+        ComparisonOutcome::Worse => {
+            format!("B is worse than A in {}.", with(ComparisonOutcome::Worse).unwrap_or_default())
         }
+        ComparisonOutcome::Better => {
+            let better = with(ComparisonOutcome::Better).unwrap_or_default();
+            let open = undecided(comparison, pairing)
+                .map(|change| format!(" It is not worse by more than the margin in {change}."));
+            format!("B is better than A in {better}.{}", open.unwrap_or_default())
+        }
+        ComparisonOutcome::NoDifference => no_difference(comparison, pairing),
+        ComparisonOutcome::DiffersBetweenRuns => differs_between_runs(comparison, pairing),
+        ComparisonOutcome::CannotTell => cannot_tell(comparison, pairing, blocked.or(why_not)),
     };
     format!("{text} {}", cause(&comparison.differences))
 }
 
-fn cannot_tell(comparison: &Comparison, telling: Option<&MeasureComparison>) -> String {
-    let reason = match telling {
-        None => "the sides have no measure in common".to_owned(),
-        Some(measure) => format!("{} repeats cannot tell in {}", measure.change.n_repeats, measure.name),
-    };
+/// The failure, or else the first measure that decides, with this outcome.
+fn telling(comparison: &Comparison, pairing: Pairing, outcome: ComparisonOutcome) -> Option<String> {
+    let failure = comparison.failures.iter().find(|failure| failure.outcome == outcome);
+    let primary = || comparison.measures.iter().filter(|measure| measure.primary);
+    let measure = || primary().find(|measure| measure.outcome == outcome);
+    failure.map(failed).or_else(|| measure().map(|measure| change(measure, pairing)))
+}
+
+/// `errors of web at 1 tile: 30 % of B, 0 % of A`
+fn failed(failure: &FailureComparison) -> String {
+    if failure.p.is_none() {
+        let (holds, breaks) = if failure.b > failure.a { ("A", "B") } else { ("B", "A") };
+        return format!("{}: {holds} holds it and {breaks} breaks it", failure.name);
+    }
+    let of = |share: f64| short(100.0 * share);
+    format!("{}: {} % of B, {} % of A", failure.name, of(failure.b), of(failure.a))
+}
+
+/// The measure that is the furthest from an answer, by its interval against its margin.
+fn widest<'m>(measures: impl Iterator<Item = &'m MeasureComparison>) -> Option<&'m MeasureComparison> {
+    measures.max_by(|one, other| beyond_margin(one).total_cmp(&beyond_margin(other)))
+}
+
+/// How many margins the interval reaches, to its further end; infinite without an interval.
+fn beyond_margin(measure: &MeasureComparison) -> f64 {
+    let (Some(low), Some(high)) = (measure.change.low, measure.change.high) else { return f64::INFINITY };
+    let factor = |change: f64| change.ln_1p().abs();
+    factor(low).max(factor(high)) / factor(measure.margin.unwrap_or(f64::MIN_POSITIVE))
+}
+
+fn undecided(comparison: &Comparison, pairing: Pairing) -> Option<String> {
+    let open = comparison
+        .measures
+        .iter()
+        .filter(|measure| measure.primary && measure.outcome == ComparisonOutcome::CannotTell);
+    widest(open).map(|measure| change(measure, pairing))
+}
+
+fn no_difference(comparison: &Comparison, pairing: Pairing) -> String {
+    let primary = || comparison.measures.iter().filter(|measure| measure.primary);
+    let Some(widest) = widest(primary()) else { return "No difference between A and B.".to_owned() };
+    let margin = widest.margin.map_or_else(String::new, |margin| format!(" of {} %", short(100.0 * margin)));
     format!(
-        "No answer: {reason}; to fix: more repeats (`--set measure.repeats=…`). {}",
-        cause(&comparison.differences)
+        "No difference between A and B: every measure lies within its margin. The least certain is {}, within the margin{margin}.",
+        change(widest, pairing)
     )
+}
+
+const TWO_RUNS: &str = "With one run a side, a difference between A and B cannot be distinguished from one between any two runs; \
+    to fix: compare them in turn (`tilemark ab`), or measure three runs of each (`tilemark runs baseline`).";
+
+fn differs_between_runs(comparison: &Comparison, pairing: Pairing) -> String {
+    let of = |outcome| telling(comparison, pairing, outcome);
+    let found = of(ComparisonOutcome::Worse).or_else(|| of(ComparisonOutcome::Better)).unwrap_or_default();
+    format!("These two runs differ in {found}. {TWO_RUNS}")
+}
+
+fn cannot_tell(comparison: &Comparison, pairing: Pairing, why: Option<&str>) -> String {
+    let primary = || comparison.measures.iter().filter(|measure| measure.primary);
+    if pairing == Pairing::None && primary().next().is_some() {
+        let why = why.unwrap_or("no difference was seen between these two runs");
+        return format!("No answer: {why}. {TWO_RUNS}");
+    }
+    let failure = telling_failure(comparison);
+    let (reason, fix) = match (failure, undecided(comparison, pairing)) {
+        (Some(failure), _) => (format!("{failure}, which can be chance"), more(None)),
+        _ if why.is_some() => (why.unwrap_or_default().to_owned(), more(None)),
+        (None, Some(open)) => {
+            let widest = widest(primary().filter(|open| open.outcome == ComparisonOutcome::CannotTell));
+            let margin = widest.and_then(|measure| measure.margin).unwrap_or_default();
+            let better = telling(comparison, pairing, ComparisonOutcome::Better)
+                .map_or_else(String::new, |better| format!("B is better in {better}, but "));
+            let text = format!(
+                "{better}whether B is worse cannot be told in {open}: its interval reaches beyond the margin of {} %",
+                short(100.0 * margin)
+            );
+            (text, more(widest.and_then(repeats_wanted)))
+        }
+        (None, None) => ("the sides have no measure in common".to_owned(), more(None)),
+    };
+    format!("No answer: {reason}; to fix: {fix}.")
+}
+
+fn telling_failure(comparison: &Comparison) -> Option<String> {
+    let open = |failure: &&FailureComparison| failure.outcome == ComparisonOutcome::CannotTell;
+    comparison.failures.iter().find(open).map(failed)
+}
+
+fn more(repeats: Option<u32>) -> String {
+    match repeats {
+        Some(repeats) => format!("about {repeats} repeats (`--set measure.repeats={repeats}`)"),
+        None => "more repeats (`--set measure.repeats=…`)".to_owned(),
+    }
+}
+
+/// Repeats with which the interval would lie within the margin if the change stayed what it is; nothing where it lies beyond.
+fn repeats_wanted(measure: &MeasureComparison) -> Option<u32> {
+    let (low, high) = (measure.change.low?.ln_1p(), measure.change.high?.ln_1p());
+    let room = measure.margin?.ln_1p() - measure.change.value.ln_1p().abs();
+    let half = (high - low) / 2.0;
+    let wanted = f64::from(measure.change.n_repeats) * (half / room).powi(2);
+    (room > 0.0 && wanted < 1_000.0).then_some(wanted.ceil() as u32 + 1)
 }
 
 /// `4 KiB disk I/O: −6.1 % [−7.5, −4.8], 8 pairs`
@@ -379,8 +479,9 @@ fn change(measure: &MeasureComparison, pairing: Pairing) -> String {
     let Figure { value, low, high, n_repeats } = measure.change;
     let of = |value: f64| signed(100.0 * value);
     let each = match pairing {
-        Pairing::Blocks => format!("{n_repeats} pairs"),
-        Pairing::None => format!("{n_repeats} repeats a side"),
+        Pairing::Blocks => counted(n_repeats, "pair"),
+        Pairing::None => format!("{} a side", counted(n_repeats, "repeat")),
+        Pairing::Runs => format!("{} a side", counted(n_repeats, "run")),
     };
     format!("{}: {} %{}, {each}", measure.name, of(value), range(low, high, of))
 }

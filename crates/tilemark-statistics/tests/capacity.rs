@@ -241,6 +241,7 @@ impl World {
                     tile: index as u32 + 1,
                     offered: 4_000,
                     completed: 4_000,
+                    completed_in_time: None,
                     errors: 0,
                     latency_ms: latency(&histogram),
                     latency_histogram: Some(EncodedHistogram::of(&histogram)),
@@ -306,6 +307,7 @@ fn load(guests: Vec<GuestFigures>, all: &Histogram<u64>) -> LoadFigures {
         guests,
         fairness: None,
         errors: Vec::new(),
+        drift: None,
         store: Vec::new(),
     }
 }

@@ -33,12 +33,12 @@ pub(crate) enum Command {
     Capacity(CapacityArguments),
     /// Measure two sides in turn and say whether they differ
     Ab(AbArguments),
-    /// Compare two records
+    /// Compare two runs, or two sets of runs
     Compare(CompareArguments),
     /// Draw a record again: HTML, terminal or CSV
     Report(ReportArguments),
-    /// List what was measured
-    Runs(JsonOnly),
+    /// List what was measured, and keep sets of runs to compare with
+    Runs(RunsArguments),
     /// Start guests, look at them, talk to them, end them
     #[command(subcommand)]
     Guests(GuestsCommand),
@@ -222,23 +222,54 @@ pub(crate) struct ExitVerdict {
     /// Exit 0 when B is no worse, 1 when it is worse by more than the tolerance, 125 for anything else
     #[arg(long)]
     pub(crate) exit_verdict: bool,
-    /// How much worse is not worse
+    /// Largest loss that still counts as no worse, for every measure that decides
     #[arg(long, default_value = "0%")]
     pub(crate) tolerance: String,
+    /// The same for p99, which scatters more [default: that of --tolerance]
+    #[arg(long, value_name = "TOLERANCE")]
+    pub(crate) tolerance_p99: Option<String>,
 }
 
 /// `tilemark compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The first run: an id, a unique start of one, `last` or a path
+    /// The first side: a run by id, unique start of an id, `last` or path; or the name of a baseline
     pub(crate) a: String,
-    /// The second run
+    /// The second side. A verdict needs 3 runs of each side or more
     pub(crate) b: String,
     #[command(flatten)]
     pub(crate) verdict: ExitVerdict,
     /// Print the comparison as one JSON document on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `tilemark runs`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct RunsArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<RunsCommand>,
+    #[command(flatten)]
+    pub(crate) json: JsonOnly,
+}
+
+/// What can be done with runs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// Add runs to a named set, list sets, or take runs out; `tilemark compare` takes the name
+    Baseline {
+        /// Name of the set; all sets are listed without one
+        name: Option<String>,
+        /// Runs to add: ids, unique starts of ids, `last` or paths
+        #[arg(value_name = "RUN")]
+        runs: Vec<String>,
+        /// Take these runs out, or remove the set where none is named; the records are kept
+        #[arg(long, requires = "name")]
+        remove: bool,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
 }
 
 /// `tilemark report`.

@@ -4,6 +4,7 @@ use super::{markup::Markup, term};
 use crate::number::{change, percent, three};
 use crate::view::{self, COLUMNS, Group, Kind, Outcome, Row, Table, View};
 use tilemark_plan::plan::Backend;
+use tilemark_record::result::Comparison;
 
 /// Writes the tables.
 pub(super) fn steps(page: &mut Markup, view: &View) {
@@ -121,6 +122,22 @@ fn notes(page: &mut Markup, table: &Table) {
     }
 }
 
+/// What the sides failed in, which decides before any measure.
+fn failures(page: &mut Markup, comparison: &Comparison) {
+    if comparison.failures.is_empty() {
+        return;
+    }
+    page.raw("<section class=\"part\"><h2>Failures</h2><p class=\"about\">They decide before any measure.</p><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Failure</th><th scope=\"col\">A</th><th scope=\"col\">B</th><th scope=\"col\">p</th><th scope=\"col\" class=\"left\">B is</th></tr></thead><tbody>");
+    for failure in &comparison.failures {
+        page.raw("<tr><th scope=\"row\">").text(&failure.name).raw("</th>");
+        page.element("td", "measured", &percent(failure.a));
+        page.element("td", "measured", &percent(failure.b));
+        page.element("td", "", &failure.p.map_or_else(|| "\u{2013}".to_owned(), three));
+        page.element("td", "name", failure.outcome.words()).raw("</tr>\n");
+    }
+    page.raw("</tbody></table></div></section>\n");
+}
+
 fn measures(page: &mut Markup, view: &View) {
     let Some(comparison) = &view.report.result.comparison else {
         return;
@@ -136,9 +153,11 @@ fn measures(page: &mut Markup, view: &View) {
     if comparison.differences.is_empty() {
         page.raw("<tr><td colspan=\"3\">nothing: the two sides are the same</td></tr>");
     }
-    page.raw("</tbody></table></div></section>\n<section class=\"part\"><h2>Measures</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Measure</th><th scope=\"col\">Change</th><th scope=\"col\">");
+    page.raw("</tbody></table></div></section>\n");
+    failures(page, comparison);
+    page.raw("<section class=\"part\"><h2>Measures</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Measure</th><th scope=\"col\">Change</th><th scope=\"col\">");
     term(page, "interval", "95 % interval");
-    page.raw("</th><th scope=\"col\">p</th><th scope=\"col\">");
+    page.raw("</th><th scope=\"col\">p</th><th scope=\"col\">Margin</th><th scope=\"col\">");
     term(page, "resolution", "Smallest visible");
     page.raw("</th><th scope=\"col\">Pairs</th><th scope=\"col\" class=\"left\">More is</th><th scope=\"col\" class=\"left\">B is</th></tr></thead><tbody>");
     for measure in &comparison.measures {
@@ -149,10 +168,11 @@ fn measures(page: &mut Markup, view: &View) {
         };
         let struck = if view.answer_struck() { "struck" } else { "" };
         page.raw("<tr").attribute("class", struck).raw("><th scope=\"row\">").text(&measure.name);
-        page.raw(if measure.primary { "</th>" } else { " <small>not primary, p corrected</small></th>" });
+        page.raw(if measure.primary { "</th>" } else { " <small>not primary</small></th>" });
         page.element("td", "measured", &format!("{}\u{202f}%", change(figure.value)));
         page.element("td", "measured", &interval);
         page.element("td", "", &measure.p.map_or_else(|| "\u{2013}".to_owned(), three));
+        page.element("td", "", &measure.margin.map_or_else(|| "\u{2013}".to_owned(), percent));
         page.element("td", "", &measure.resolution.map_or_else(|| "not known".to_owned(), percent));
         page.element("td", "", &figure.n_repeats.to_string());
         page.element("td", "name", if measure.more_is_better { "better" } else { "worse" });

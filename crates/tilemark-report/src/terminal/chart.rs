@@ -3,7 +3,7 @@
 use super::paint::{Ink, Paint, clean, columns, wrap};
 use crate::number::{brief, change, three};
 use crate::view::{self, Kind, Outcome, View};
-use tilemark_record::result::{Figure, PointResult};
+use tilemark_record::result::{Figure, MeasureComparison, PointResult};
 
 /// Lines of the chart of p99.
 const LINES: usize = 9;
@@ -128,27 +128,46 @@ fn sign(step: &Step, scale: &Scale, line: usize) -> Option<(&'static str, Ink)> 
     (scale.line(low)..=scale.line(high)).contains(&line).then_some(("│", ink))
 }
 
-/// The change of each measure from A to B, with the band of what can't be seen.
+/// The band of a measure: its margin, or in an older record what could not have been seen.
+fn band_of(measure: &MeasureComparison) -> Option<f64> {
+    measure.margin.or(measure.resolution)
+}
+
+fn band_words(margins: bool) -> &'static str {
+    match margins {
+        true => "B against A; ░ is the margin of no difference",
+        false => "B against A; ░ is what could not have been seen",
+    }
+}
+
+/// The change of each measure from A to B, with the margin of equivalence.
 pub(super) fn forest(view: &View, paint: &Paint, width: usize) -> String {
     let Some(comparison) = &view.report.result.comparison else {
         return String::new();
     };
+    let margins = comparison.measures.iter().any(|measure| measure.margin.is_some());
     let room = width.saturating_sub(34).clamp(11, 61) | 1;
     let reach = comparison
         .measures
         .iter()
         .flat_map(|measure| {
-            [measure.change.low, measure.change.high, Some(measure.change.value), measure.resolution]
+            [measure.change.low, measure.change.high, Some(measure.change.value), band_of(measure)]
         })
         .flatten()
         .map(f64::abs)
         .filter(|value| value.is_finite())
         .fold(0.001, f64::max);
     let place = |value: f64| ((value / reach + 1.0) / 2.0 * (room - 1) as f64).round() as usize;
-    let mut out = format!("{}\n", paint.ink(Ink::Dim, "B against A; ░ is what could not have been seen"));
+    let mut out = format!("{}\n", paint.ink(Ink::Dim, band_words(margins)));
+    for failure in &comparison.failures {
+        let percent = |share: f64| format!("{} %", brief(100.0 * share));
+        let (a, b) = (percent(failure.a), percent(failure.b));
+        let words = failure.outcome.words();
+        out.push_str(&format!("{}: {words}  {b} of B, {a} of A\n", clean(&failure.name)));
+    }
     for measure in &comparison.measures {
         let figure = &measure.change;
-        let band = measure.resolution.map(|band| place(-band)..=place(band));
+        let band = band_of(measure).map(|band| place(-band)..=place(band));
         let span = figure.low.zip(figure.high).map(|(low, high)| place(low)..=place(high));
         let bar: String = (0..room)
             .map(|at| match at {

@@ -114,6 +114,8 @@ struct ForestRow {
     value: f64,
     low: Option<f64>,
     high: Option<f64>,
+    /// A change inside is none: the margin of equivalence, or in an older record what could not have been seen.
+    band: Option<f64>,
     resolution: Option<f64>,
     outcome: &'static str,
     primary: bool,
@@ -342,6 +344,7 @@ fn forest(view: &View) -> Vec<ForestRow> {
             value: figure.value,
             low: figure.low,
             high: figure.high,
+            band: measure.margin.or(measure.resolution),
             resolution: measure.resolution,
             outcome: measure.outcome.words(),
             primary: measure.primary,

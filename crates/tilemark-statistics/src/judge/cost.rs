@@ -6,19 +6,22 @@ use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_record::result::Cost;
 use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
-use super::gate::admissible_p99;
+use super::blocks::{FigureOf, RepeatBlock, figures, whole_blocks};
+use super::gate::{achieved_fraction, admissible_p99};
 use super::measured::MeasuredPoint;
 use super::points::Notes;
-use crate::figure::Missing;
-use crate::permutation::Block;
 use crate::ratio::ratio;
 use crate::sentence;
+use tilemark_units::counted;
 
 /// What no twin can be made equal in.
 const UNEQUAL: [&str; 2] = [
     "all twins share the host's one kernel and page cache, where each guest has its own",
     "a twin's memory is limited only where the kernel offers a memory controller",
 ];
+
+/// Why the p99 ratio at the answer of a search is no constant of virtualization.
+const EDGE: &str = "the guests are at their capacity and the twin is far from its own, so the ratio of p99 also shows how close each is to its limit";
 
 /// The cost at the largest step that guests and twins were both measured at; of a search, at its answer: what broke was
 /// overloaded. Only for kvm: what an emulator costs says nothing about virtualization.
@@ -44,20 +47,39 @@ pub(crate) fn cost(
         );
         return None;
     };
+    let whole = whole_blocks(&pair.twin.kept, &pair.guests.kept);
+    let served: Vec<RepeatBlock> = whole.iter().filter_map(|block| block.served(headline)).collect();
     let mut notes = Notes { name: "cost".to_owned(), missing };
-    let mut of = |what: &str, figure: &dyn Fn(&RepeatSummary) -> Option<f64>| {
-        let blocks = in_blocks(&pair.twin.kept, &pair.guests.kept, figure);
-        notes.kept(what, blocks.and_then(|blocks| ratio(&blocks, plan.seed))).map(Into::into)
+    let mut of = |what: &str, figure: FigureOf| {
+        let found = figures(&served, figure).and_then(|blocks| ratio(&blocks, plan.seed));
+        notes.kept(what, found).map(Into::into)
     };
     let mut cost = Cost {
         tiles: pair.guests.point.tiles,
         processor: of("processor", &processor_per_answer),
         p99: of("p99", &|repeat| p99(repeat, headline)),
-        throughput: of("throughput", &|repeat| throughput(repeat, headline)),
+        throughput: None,
         unequal: UNEQUAL.map(str::to_owned).to_vec(),
         sentence: String::new(),
     };
-    cost.sentence = sentence::cost(&cost);
+    if !pair.served_what_was_asked(headline) {
+        cost.throughput = of("throughput", &|repeat| throughput(repeat, headline));
+    } else {
+        let why = "both served the rate that was asked of them, so there is no cost to see in it";
+        missing.insert("cost.throughput".to_owned(), why.to_owned());
+    }
+    let lost = whole.len() - served.len();
+    if lost > 0 {
+        cost.unequal.push(format!(
+            "in {} one of the two served nothing: they are not in the ratios",
+            counted(u32::try_from(lost).unwrap_or(u32::MAX), "block")
+        ));
+    }
+    let at_capacity = plan.search.is_some();
+    if at_capacity {
+        cost.unequal.push(EDGE.to_owned());
+    }
+    cost.sentence = sentence::cost(&cost, at_capacity);
     Some(cost)
 }
 
@@ -66,29 +88,22 @@ struct Pair<'m, 'a> {
     guests: &'m MeasuredPoint<'a>,
 }
 
-/// Repeats of both, block by block; a block that lost one of the two is left out.
-pub(crate) fn in_blocks(
-    a: &[&RepeatSummary],
-    b: &[&RepeatSummary],
-    figure: &dyn Fn(&RepeatSummary) -> Option<f64>,
-) -> Result<Vec<Block>, Missing> {
-    let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
-    for repeat in a {
-        blocks.entry(repeat.block).or_default().a.extend(figure(repeat));
+impl Pair<'_, '_> {
+    /// Whether both were asked at a rate and served what was asked. Their throughput is then that rate, whatever they cost.
+    fn served_what_was_asked(&self, headline: &str) -> bool {
+        let all_served = |of: &MeasuredPoint| {
+            let asked = of.point.gate.achieved.get();
+            of.load(headline).iter().all(|load| achieved_fraction(load).is_some_and(|part| part >= asked))
+        };
+        all_served(self.twin) && all_served(self.guests)
     }
-    for repeat in b {
-        blocks.entry(repeat.block).or_default().b.extend(figure(repeat));
-    }
-    let whole: Vec<Block> =
-        blocks.into_values().filter(|block| !block.a.is_empty() && !block.b.is_empty()).collect();
-    if whole.is_empty() { Err(Missing::because("no block has this figure of both")) } else { Ok(whole) }
 }
 
 /// Processor time that guests took for one right answer, in parts of the host times seconds.
 pub(crate) fn processor_per_answer(repeat: &RepeatSummary) -> Option<f64> {
     let processor = &repeat.host.processor;
-    let rates = repeat.loads.iter().map(LoadFigures::rate);
-    positive((processor.guest_work + processor.guest_overhead) / rates.sum::<f64>())
+    let rate: f64 = repeat.loads.iter().map(LoadFigures::rate).sum();
+    positive((processor.guest_work + processor.guest_overhead) / rate)
 }
 
 pub(crate) fn p99(repeat: &RepeatSummary, load: &str) -> Option<f64> {

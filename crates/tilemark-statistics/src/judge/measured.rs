@@ -1,11 +1,11 @@
 //! A point with its repeats, sorted by what they are worth.
 
-use tilemark_plan::plan::{Backend, HostSummary, Point};
+use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_record::result::Voided;
 use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
 use super::gate::{GateFinding, gate};
-use super::validity::{Soundness, soundness};
+use super::validity::{Soundness, TypicalP99, soundness};
 
 pub(crate) struct MeasuredPoint<'a> {
     pub(crate) point: &'a Point,
@@ -23,13 +23,25 @@ pub(crate) struct MeasuredPoint<'a> {
 }
 
 impl<'a> MeasuredPoint<'a> {
-    /// On this host.
-    pub(crate) fn on(host: &HostSummary, point: &'a Point, repeats: &'a [RepeatSummary]) -> Self {
-        Self { counts: !host.emulates(point.backend), ..Self::of(point, repeats) }
+    /// In this plan. What is late is judged by all repeats of the step, of both sides.
+    pub(crate) fn on(plan: &Plan, point: &'a Point, repeats: &'a [RepeatSummary]) -> Self {
+        let is_compared = |other: &Point| {
+            other.tiles == point.tiles && other.vary == point.vary && other.backend == point.backend
+        };
+        let typical = TypicalP99::of(
+            repeats.iter().filter(|repeat| plan.points.get(repeat.point).is_some_and(is_compared)),
+        );
+        Self { counts: !plan.host.emulates(point.backend), ..Self::beside(point, repeats, &typical) }
     }
 
     /// Wherever it was measured.
     pub(crate) fn of(point: &'a Point, repeats: &'a [RepeatSummary]) -> Self {
+        let typical = TypicalP99::of(repeats.iter().filter(|repeat| repeat.point == point.index));
+        Self::beside(point, repeats, &typical)
+    }
+
+    /// With the p99 that is typical of all that it is compared with.
+    pub(crate) fn beside(point: &'a Point, repeats: &'a [RepeatSummary], typical: &TypicalP99) -> Self {
         let mut own: Vec<&RepeatSummary> =
             repeats.iter().filter(|repeat| repeat.point == point.index).collect();
         own.sort_by_key(|repeat| (repeat.block, repeat.repeat));
@@ -43,14 +55,14 @@ impl<'a> MeasuredPoint<'a> {
             counts: point.backend != Backend::Emulated,
         };
         for repeat in own {
-            sorted.take(repeat);
+            sorted.take(repeat, typical);
         }
         sorted.gate = gate(point, &sorted.kept, &sorted.saturated, &sorted.voided);
         sorted
     }
 
-    fn take(&mut self, repeat: &'a RepeatSummary) {
-        let reason = match soundness(self.point, repeat) {
+    fn take(&mut self, repeat: &'a RepeatSummary, typical: &TypicalP99) {
+        let reason = match soundness(self.point, repeat, typical) {
             Soundness::Sound => return self.kept.push(repeat),
             Soundness::Saturated(reason) => {
                 self.saturated.push(repeat);
@@ -62,6 +74,11 @@ impl<'a> MeasuredPoint<'a> {
             }
         };
         self.voided.push(Voided { repeat: repeat.repeat, reason });
+    }
+
+    /// Every repeat, counted or not.
+    pub(crate) fn all(&self) -> Vec<&'a RepeatSummary> {
+        self.kept.iter().chain(&self.saturated).chain(&self.spoiled).copied().collect()
     }
 
     /// Whether anything was measured here at all.

@@ -7,6 +7,7 @@
 //! Pure: an old record judged again gives the same words. What was voided is counted and shown with its
 //! reason and enters no figure.
 
+mod blocks;
 mod cost;
 mod differences;
 mod failures;
@@ -21,6 +22,7 @@ mod more;
 mod points;
 mod scaling;
 mod search;
+mod side_failures;
 mod sides;
 mod steady;
 mod survey;
@@ -34,18 +36,18 @@ use tilemark_plan::plan::{Plan, Point};
 use tilemark_record::result::{Answer, Comparison, Cost, PointResult, ScalingFit, Verdict};
 use tilemark_record::summary::RepeatSummary;
 
-use crate::compare::{ExitVerdict, SideComparison};
+use crate::compare::{ExitVerdict, SideComparison, Tolerance};
 use crate::sentence;
 
 pub use search::{CapacitySearch, Ended, Known, Next};
-pub use sides::{Pairing, RecordComparison, compare_records};
+pub use sides::{Pairing, RUNS_MIN, RecordComparison, RunRepeats, compare_records, compare_runs};
 pub use validity::{
     CLOCK_STEP_MS_MAX, FOREIGN_FRACTION_MAX, LATENESS_OF_GATE_MIN, LATENESS_OF_P99_MAX, SENDER_BUSY_MAX,
     STEAL_FRACTION_MAX, SWAPPED_PAGES_MAX,
 };
 
 use measured::MeasuredPoint;
-use validity::Soundness;
+use validity::{Soundness, TypicalP99};
 
 /// All that the judge has to say about a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,8 +74,8 @@ pub struct Judgement {
 
 impl Judgement {
     /// What `--exit-verdict` says of B against A: only figures that can be trusted accuse or acquit.
-    pub fn exit_verdict(&self, tolerance: f64) -> ExitVerdict {
-        verdict::exit_verdict(&self.verdict, self.sides.as_ref(), tolerance)
+    pub fn exit_verdict(&self, tolerance: impl Into<Tolerance>) -> ExitVerdict {
+        verdict::exit_verdict(&self.verdict, self.sides.as_ref(), tolerance.into())
     }
 }
 
@@ -81,7 +83,7 @@ impl Judgement {
 /// order.
 pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let measured: Vec<MeasuredPoint> =
-        plan.points.iter().map(|point| MeasuredPoint::on(&plan.host, point, repeats)).collect();
+        plan.points.iter().map(|point| MeasuredPoint::on(plan, point, repeats)).collect();
     let mut missing = BTreeMap::new();
     let survey = ladder::survey(&measured);
     let points: Vec<PointResult> = measured
@@ -92,8 +94,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let scaling = scaling::fits(plan, &measured, &mut missing);
     let cost = cost::cost(plan, &measured, answer.holds, &mut missing);
     let sides = sides::of_plan(plan, &measured, &mut missing);
-    let verdict =
-        verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref().map(|sides| &sides.arithmetic));
+    let verdict = verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref());
     answer.more = more::more(plan, &measured, survey.as_ref(), &answer, &verdict);
     let sentence = match &sides {
         Some(sides) => sides.comparison.sentence.clone(),
@@ -110,8 +111,11 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
 /// In how many blocks nothing is to be asked again of points that are compared with each other: their repeats count, or a
 /// guest failed in one, which is a finding and no disturbance.
 pub fn blocks_settled(points: &[&Point], repeats: &[RepeatSummary]) -> u32 {
+    let typical = TypicalP99::of(
+        repeats.iter().filter(|repeat| points.iter().any(|point| point.index == repeat.point)),
+    );
     let settled = |point: &Point, repeat: &RepeatSummary| {
-        failures::has_failed(repeat) || validity::soundness(point, repeat) == Soundness::Sound
+        failures::has_failed(repeat) || validity::soundness(point, repeat, &typical) == Soundness::Sound
     };
     let blocks = |point: &&Point| -> BTreeSet<u32> {
         let own = repeats.iter().filter(|repeat| repeat.point == point.index);

@@ -1,19 +1,28 @@
-//! Two sides, in turn within one run, or as two records: which measures decide and what they say.
+//! Two sides: in turn within one run, as two runs, or as two sets of runs. Which measures decide and what they say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilemark_plan::plan::{Plan, SideName};
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{Comparison, ComparisonOutcome, Difference, MeasureComparison, Verdict};
+use tilemark_record::result::{
+    Comparison, ComparisonOutcome, Difference, FailureComparison, MeasureComparison, Verdict, VoidedSides,
+};
 use tilemark_record::summary::RepeatSummary;
 use tilemark_units::counted;
 
-use super::cost::{in_blocks, p50, p99, processor_per_answer, throughput};
+use super::blocks::{FigureOf, RepeatBlock, figures, whole_blocks};
+use super::cost::{p50, p99, processor_per_answer, throughput};
 use super::measured::MeasuredPoint;
+use super::side_failures::{at_gates, at_step};
+use super::validity::TypicalP99;
 use super::{differences, verdict};
 use crate::compare::{
-    BetterWhen, Change, ExitVerdict, Measure, Rank, SideComparison, SideVerdict, compare_sides,
+    BetterWhen, Change, ExitVerdict, Measure, Rank, SideComparison, SideVerdict, Tolerance, compare_sides,
 };
+use crate::failures::FailureChange;
+use crate::figure::Missing;
+use crate::fisher::fisher_exact;
+use crate::moments::geometric_mean;
 use crate::permutation::Block;
 use crate::sentence;
 
@@ -24,13 +33,21 @@ const LEAST_CHANGE: f64 = 0.01;
 /// Least change of a tail that is called one: Firecracker's A/B gate asks for as much.
 const LEAST_CHANGE_OF_TAIL: f64 = 0.05;
 
+/// Fewest runs of each side with which the run is the unit. With fewer nothing tells how far runs of one thing lie apart.
+pub const RUNS_MIN: usize = 3;
+
+/// One side may lose more repeats than the other by chance in one comparison of so many (Fisher's exact test, two-sided).
+const VOIDED_P_MIN: f64 = 0.05;
+
 /// Two sides compared, as it is stored and as it was computed.
 pub(crate) struct JudgedSides {
     pub(crate) comparison: Comparison,
     pub(crate) arithmetic: SideComparison,
+    /// The tiles and values that decided, by index of point.
+    pub(crate) decided_by: Vec<usize>,
 }
 
-/// Two records compared.
+/// Two records, or two sets of them, compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordComparison {
     /// What differs and what that did.
@@ -42,8 +59,8 @@ pub struct RecordComparison {
 
 impl RecordComparison {
     /// What `--exit-verdict` says of B against A.
-    pub fn exit_verdict(&self, tolerance: f64) -> ExitVerdict {
-        verdict::exit_verdict(&self.verdict, Some(&self.sides), tolerance)
+    pub fn exit_verdict(&self, tolerance: impl Into<Tolerance>) -> ExitVerdict {
+        verdict::exit_verdict(&self.verdict, Some(&self.sides), tolerance.into())
     }
 }
 
@@ -52,13 +69,65 @@ impl RecordComparison {
 pub enum Pairing {
     /// By the block that both ran in.
     Blocks,
-    /// Not at all: two runs at different times.
+    /// Not at all: one run a side, at different times. What differs may differ between any two runs.
     None,
+    /// Not at all: several runs a side, and each run is one value.
+    Runs,
 }
 
-struct SidePair<'m, 'a> {
-    a: &'m MeasuredPoint<'a>,
-    b: &'m MeasuredPoint<'a>,
+/// A step that both sides have: one measured point a side, or one of each run.
+pub(crate) struct SideStep<'m, 'a> {
+    pub(crate) a: Vec<&'m MeasuredPoint<'a>>,
+    pub(crate) b: Vec<&'m MeasuredPoint<'a>>,
+}
+
+impl<'m, 'a> SideStep<'m, 'a> {
+    fn first(&self) -> &'m MeasuredPoint<'a> {
+        self.a[0]
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'m MeasuredPoint<'a>> {
+        self.a.iter().chain(&self.b).copied()
+    }
+
+    /// Whether both sides hold the gate here.
+    fn holds(&self) -> bool {
+        held(&self.a) == Some(true) && held(&self.b) == Some(true)
+    }
+
+    fn is_measured(&self) -> bool {
+        let kept = |side: &[&MeasuredPoint]| side.iter().any(|point| !point.kept.is_empty());
+        kept(&self.a) && kept(&self.b)
+    }
+
+    pub(crate) fn place(&self) -> String {
+        let point = self.first().point;
+        let tiles = format!("at {}", counted(point.tiles, "tile"));
+        point.vary.iter().fold(tiles, |text, (name, value)| format!("{text}, {name} {value}"))
+    }
+
+    /// Repeats in the blocks of their run, or of each side all in one block.
+    pub(crate) fn blocks(
+        &self,
+        pairing: Pairing,
+        of: fn(&MeasuredPoint<'a>) -> Vec<&'a RepeatSummary>,
+    ) -> Vec<RepeatBlock<'a>> {
+        let all = |side: &[&MeasuredPoint<'a>]| side.iter().flat_map(|point| of(point)).collect::<Vec<_>>();
+        let (a, b) = (all(&self.a), all(&self.b));
+        match pairing {
+            Pairing::Blocks => whole_blocks(&a, &b),
+            Pairing::None | Pairing::Runs => vec![RepeatBlock { a, b }],
+        }
+    }
+}
+
+/// Whether a side holds a step: no run broke the gate, and at least one kept it.
+pub(crate) fn held(side: &[&MeasuredPoint]) -> Option<bool> {
+    let findings = || side.iter().map(|point| point.gate.holds());
+    if findings().any(|holds| holds == Some(false)) {
+        return Some(false);
+    }
+    findings().any(|holds| holds == Some(true)).then_some(true)
 }
 
 /// The sides of one run; `None` where it has none.
@@ -68,19 +137,27 @@ pub(crate) fn of_plan(
     missing: &mut BTreeMap<String, String>,
 ) -> Option<JudgedSides> {
     let of_side = |side| measured.iter().filter(move |point| point.point.side == Some(side));
-    let mut pairs = Vec::new();
+    let mut steps = Vec::new();
     for a in of_side(SideName::A) {
         let same = |b: &&MeasuredPoint| b.is_step_of(a) && b.point.backend == a.point.backend;
-        pairs.extend(of_side(SideName::B).find(same).map(|b| SidePair { a, b }));
+        steps.extend(of_side(SideName::B).find(same).map(|b| SideStep { a: vec![a], b: vec![b] }));
     }
-    let first = pairs.first()?;
-    let differences = differences::of_points(first.a.point, first.b.point);
-    Some(compared(plan, &pairs, Pairing::Blocks, differences, missing))
+    let first = steps.first()?;
+    let differences = differences::of_points(first.a[0].point, first.b[0].point);
+    Some(compared(plan, &steps, Pairing::Blocks, None, differences, missing))
 }
 
-/// Compares two records: `a` and `b` are the plans with their repeats, `made_with` what differs between the programs that
-/// made them. Points are compared where step, values and backend are the same; a run of two sides is compared by
-/// itself, not here.
+/// One run with its repeats.
+#[derive(Clone, Copy, Debug)]
+pub struct RunRepeats<'a> {
+    /// Its plan.
+    pub plan: &'a Plan,
+    /// Its repeats.
+    pub repeats: &'a [RepeatSummary],
+}
+
+/// Compares two records. Points are compared where step, values and backend are the same; a run of two sides is compared by
+/// itself, not here. See [`compare_runs`].
 pub fn compare_records(
     plan_a: &Plan,
     repeats_a: &[RepeatSummary],
@@ -88,45 +165,152 @@ pub fn compare_records(
     repeats_b: &[RepeatSummary],
     made_with: Vec<Difference>,
 ) -> RecordComparison {
-    let of_a: Vec<MeasuredPoint> =
-        plan_a.points.iter().map(|point| MeasuredPoint::on(&plan_a.host, point, repeats_a)).collect();
-    let of_b: Vec<MeasuredPoint> =
-        plan_b.points.iter().map(|point| MeasuredPoint::on(&plan_b.host, point, repeats_b)).collect();
-    let mut pairs = Vec::new();
-    for a in of_a.iter().filter(|a| a.point.side.is_none() && a.tried()) {
-        let same = |b: &&MeasuredPoint| {
-            b.is_step_of(a) && b.point.backend == a.point.backend && b.point.side.is_none() && b.tried()
-        };
-        pairs.extend(of_b.iter().find(same).map(|b| SidePair { a, b }));
-    }
-    let mut differences = differences::of_hosts(&plan_a.host, &plan_b.host);
+    let a = RunRepeats { plan: plan_a, repeats: repeats_a };
+    let b = RunRepeats { plan: plan_b, repeats: repeats_b };
+    compare_runs(&[a], &[b], made_with, Vec::new())
+}
+
+/// Compares the runs of two sides. With [`RUNS_MIN`] runs of each side or more, the run is the unit: each gives one value, the
+/// mean of its repeats. With one run a side the repeats are compared, and the outcome is at most "differs between these two runs":
+/// two runs of the same thing differ too. With other numbers it cannot be known.
+///
+/// `made_with`: what differs between the programs that made the two sides. `unlike`: what differs among the runs of one side.
+///
+/// # Panics
+/// When a side has no run.
+pub fn compare_runs(
+    a: &[RunRepeats],
+    b: &[RunRepeats],
+    made_with: Vec<Difference>,
+    unlike: Vec<Difference>,
+) -> RecordComparison {
+    let (points_a, points_b) = (measured(a, b), measured(b, a));
+    let steps = common_steps(&points_a, &points_b);
+    let mut differences = differences::of_hosts(&a[0].plan.host, &b[0].plan.host);
     differences.extend(made_with);
-    if let Some(pair) = pairs.first() {
-        differences.extend(differences::of_points(pair.a.point, pair.b.point));
+    if let Some(step) = steps.first() {
+        differences.extend(differences::of_points(step.a[0].point, step.b[0].point));
     }
-    let judged = compared(plan_a, &pairs, Pairing::None, differences, &mut BTreeMap::new());
-    let touched = pairs.iter().flat_map(|pair| [pair.a, pair.b]);
-    let verdict = verdict::of_sides(touched, &judged.arithmetic);
+    let pairing = if a.len().max(b.len()) == 1 { Pairing::None } else { Pairing::Runs };
+    let blocked = blocked_by_runs(a, b).or_else(|| why_unlike(a, b, steps.first(), unlike));
+    let judged = compared(a[0].plan, &steps, pairing, blocked, differences, &mut BTreeMap::new());
+    let decides = |step: &&SideStep| judged.decided_by.first() == Some(&step.first().point.index);
+    let touched = steps.iter().filter(decides).flat_map(SideStep::all);
+    let verdict = verdict::of_sides(touched, &judged);
     RecordComparison { comparison: judged.comparison, verdict, sides: judged.arithmetic }
+}
+
+/// Why so few runs can say nothing of the sides themselves.
+fn blocked_by_runs(a: &[RunRepeats], b: &[RunRepeats]) -> Option<String> {
+    let fewest = a.len().min(b.len());
+    (fewest < RUNS_MIN).then(|| {
+        format!(
+            "{} a side: two runs of the same thing differ too, and how far is known from {RUNS_MIN} runs a side on",
+            counted(u32::try_from(fewest).unwrap_or(u32::MAX), "run")
+        )
+    })
+}
+
+/// Why runs of one side are no repetitions of each other.
+fn why_unlike(
+    a: &[RunRepeats],
+    b: &[RunRepeats],
+    step: Option<&SideStep>,
+    mut unlike: Vec<Difference>,
+) -> Option<String> {
+    for side in [a, b] {
+        for run in &side[1..] {
+            unlike.extend(differences::of_hosts(&side[0].plan.host, &run.plan.host));
+        }
+    }
+    for side in step.into_iter().flat_map(|step| [&step.a, &step.b]) {
+        for point in &side[1..] {
+            unlike.extend(differences::of_points(side[0].point, point.point));
+        }
+    }
+    let keys: BTreeSet<&str> = unlike.iter().map(|found| found.key.as_str()).collect();
+    let keys: Vec<&str> = keys.into_iter().collect();
+    (!keys.is_empty()).then(|| format!("the runs of one side are not alike: {} differ", keys.join(", ")))
+}
+
+/// The points of every run of a side, that were tried. What is late is judged by the runs of both sides.
+fn measured<'a>(side: &[RunRepeats<'a>], other: &[RunRepeats<'a>]) -> Vec<Vec<MeasuredPoint<'a>>> {
+    let of_run = |run: &RunRepeats<'a>| {
+        let own = |point: &&tilemark_plan::plan::Point| point.side.is_none();
+        let points = run.plan.points.iter().filter(own);
+        let judged = points.map(|point| {
+            let is_compared = |run: &RunRepeats<'a>, repeat: &RepeatSummary| {
+                run.plan.points.get(repeat.point).is_some_and(|other| {
+                    other.tiles == point.tiles && other.vary == point.vary && other.backend == point.backend
+                })
+            };
+            let typical = TypicalP99::of(
+                side.iter()
+                    .chain(other)
+                    .flat_map(|run| run.repeats.iter().filter(move |repeat| is_compared(run, repeat))),
+            );
+            let counts = !run.plan.host.emulates(point.backend);
+            MeasuredPoint { counts, ..MeasuredPoint::beside(point, run.repeats, &typical) }
+        });
+        judged.filter(MeasuredPoint::tried).collect()
+    };
+    side.iter().map(of_run).collect()
+}
+
+/// Steps that every run of both sides has.
+fn common_steps<'m, 'a>(
+    a: &'m [Vec<MeasuredPoint<'a>>],
+    b: &'m [Vec<MeasuredPoint<'a>>],
+) -> Vec<SideStep<'m, 'a>> {
+    let of_first = a.first().into_iter().flatten();
+    let step = |first: &'m MeasuredPoint<'a>| {
+        let same =
+            |other: &&MeasuredPoint| other.is_step_of(first) && other.point.backend == first.point.backend;
+        let of = |side: &'m [Vec<MeasuredPoint<'a>>]| -> Option<Vec<&'m MeasuredPoint<'a>>> {
+            side.iter().map(|run| run.iter().find(same)).collect()
+        };
+        Some(SideStep { a: of(a)?, b: of(b)? })
+    };
+    of_first.filter_map(step).collect()
+}
+
+/// The step that decides: the largest that both sides hold. Beyond, speed is the length of a queue. Where there is none, the
+/// smallest that was measured.
+fn decisive<'s, 'm, 'a>(steps: &[&'s SideStep<'m, 'a>]) -> Option<&'s SideStep<'m, 'a>> {
+    // In the order given, so that of several values at one count the first decides.
+    let held = steps.iter().filter(|step| step.holds());
+    let largest = held.rev().max_by_key(|step| step.first().point.tiles);
+    let measured = || steps.iter().filter(|step| step.is_measured());
+    largest.or_else(|| measured().min_by_key(|step| step.first().point.tiles)).or(steps.first()).copied()
 }
 
 fn compared(
     plan: &Plan,
-    pairs: &[SidePair],
+    steps: &[SideStep],
     pairing: Pairing,
+    blocked: Option<String>,
     differences: Vec<Difference>,
     missing: &mut BTreeMap<String, String>,
 ) -> JudgedSides {
     let headline = plan.scenario.headline.as_deref().unwrap_or_default();
-    let significance = pairs.first().map_or(0.01, |pair| pair.a.point.measure.significance.get());
-    // The highest step first: that is where a difference is felt.
-    let mut ordered: Vec<&SidePair> = pairs.iter().collect();
-    ordered.sort_by_key(|pair| std::cmp::Reverse(pair.a.point.tiles));
+    let significance = steps.first().map_or(0.01, |step| step.first().point.measure.significance.get());
+    let in_order: Vec<&SideStep> = steps.iter().collect();
+    let decisive = decisive(&in_order);
+    let decides = |step: &SideStep| decisive.is_some_and(|decisive| std::ptr::eq(decisive, step));
     let mut measures: Vec<Measure> =
-        ordered.iter().flat_map(|pair| measures(pair, headline, pairing)).collect();
+        steps.iter().flat_map(|step| measures(step, headline, pairing, decides(step))).collect();
     // Stable: what decides comes first, step by step in the order above.
     measures.sort_by_key(|measure| measure.rank == Rank::Secondary);
-    let arithmetic = compare_sides(&measures, significance, plan.seed);
+    let failures = decisive.map(|step| at_step(step, pairing)).unwrap_or_default();
+    let mut arithmetic =
+        compare_sides(&failures, &measures, significance, plan.seed).with_failures(at_gates(steps));
+    let voided = decisive.map(voided);
+    let emulated = steps.iter().flat_map(SideStep::all).any(|point| !point.counts);
+    arithmetic.blocked = if emulated {
+        Some("an emulator proves function, not speed".to_owned())
+    } else {
+        blocked.or_else(|| voided.and_then(|voided| unlike_voids(&voided)))
+    };
     let mut stored = Vec::new();
     for change in &arithmetic.changes {
         match measure_comparison(change) {
@@ -137,80 +321,139 @@ fn compared(
             missing.insert(format!("comparison.{}.resolution", change.measure), reason.reason.clone());
         }
     }
-    let emulated = pairs.iter().any(|pair| !pair.a.counts || !pair.b.counts);
-    let outcome = if emulated { ComparisonOutcome::CannotTell } else { outcome(arithmetic.verdict) };
-    let mut comparison = Comparison { differences, measures: stored, outcome, sentence: String::new() };
-    comparison.sentence = sentence::sides(&comparison, pairing);
-    JudgedSides { comparison, arithmetic }
+    let mut comparison = Comparison {
+        differences,
+        failures: arithmetic.failures.iter().map(failure_comparison).collect(),
+        measures: stored,
+        voided,
+        outcome: overall_outcome(&arithmetic, pairing, emulated),
+        sentence: String::new(),
+    };
+    // That there is one run a side is in the sentence already.
+    let blocked = arithmetic.blocked.as_deref().filter(|_| pairing != Pairing::None || emulated);
+    comparison.sentence = sentence::sides(&comparison, pairing, blocked, why_not(&arithmetic).as_deref());
+    let decided_by = decisive.map(|step| step.all().map(|point| point.point.index).collect());
+    JudgedSides { comparison, arithmetic, decided_by: decided_by.unwrap_or_default() }
+}
+
+/// The outcome, as far as the arrangement allows it.
+fn overall_outcome(arithmetic: &SideComparison, pairing: Pairing, emulated: bool) -> ComparisonOutcome {
+    let is_difference = matches!(arithmetic.verdict, SideVerdict::Better | SideVerdict::Worse)
+        || arithmetic.changes.iter().any(|change| {
+            change.rank == Rank::Primary && matches!(change.verdict, SideVerdict::Better | SideVerdict::Worse)
+        });
+    match &arithmetic.blocked {
+        None => outcome(arithmetic.verdict),
+        Some(_) if pairing == Pairing::None && is_difference && !emulated => {
+            ComparisonOutcome::DiffersBetweenRuns
+        }
+        Some(_) => ComparisonOutcome::CannotTell,
+    }
+}
+
+/// Why a primary measure has no answer at all, in the words of the arithmetic.
+fn why_not(arithmetic: &SideComparison) -> Option<String> {
+    let primary = arithmetic.changes.iter().filter(|change| change.rank == Rank::Primary);
+    primary.filter(|change| change.verdict == SideVerdict::CannotTell).find_map(|change| {
+        let reason = change.ratio.as_ref().err().or(change.ratio.as_ref().ok()?.interval.as_ref().err());
+        let reason = reason.or(change.resolution.as_ref().err()).or(change.p.as_ref().err())?;
+        Some(format!("{}: {}", change.measure, reason.reason))
+    })
+}
+
+fn voided(step: &SideStep) -> VoidedSides {
+    let count = |side: &[&MeasuredPoint]| {
+        let lost: usize = side.iter().map(|point| point.voided.len()).sum();
+        let kept: usize = side.iter().map(|point| point.kept.len()).sum();
+        (lost as u64, (lost + kept) as u64)
+    };
+    let ((a, of_a), (b, of_b)) = (count(&step.a), count(&step.b));
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    VoidedSides {
+        a: small(a),
+        of_a: small(of_a),
+        b: small(b),
+        of_b: small(of_b),
+        p: fisher_exact(a, of_a, b, of_b),
+    }
+}
+
+/// Why the repeats that are left are no fair choice.
+fn unlike_voids(voided: &VoidedSides) -> Option<String> {
+    let VoidedSides { a, of_a, b, of_b, p } = voided;
+    (*p < VOIDED_P_MIN).then(|| {
+        format!(
+            "{a} of {of_a} repeats of A and {b} of {of_b} of B were voided, which is no chance (p = {p:.3}): what voids them may come from a side"
+        )
+    })
 }
 
 /// What is compared at one step. A closed loop shows a slower side by what it gets done, an open loop by how
 /// long it takes; then the tail, then processor time.
-fn measures(pair: &SidePair, headline: &str, pairing: Pairing) -> Vec<Measure> {
-    let first = pair.a.kept.first().and_then(|repeat| repeat.loads.iter().find(|load| load.name == headline));
-    let closed = first.is_some_and(|load| load.loop_kind == LoopKind::Closed);
-    let by_rate = |closed: bool| if closed { Rank::Primary } else { Rank::Secondary };
-    let place = place(pair);
-    let measure =
-        |name: String, rank, least_change, better_when, figure: &dyn Fn(&RepeatSummary) -> Option<f64>| {
-            Measure {
-                name: format!("{name} {place}"),
-                better_when,
-                rank,
-                least_change,
-                blocks: blocks(pair, pairing, figure),
-            }
-        };
-    let throughput = measure(
-        format!("{headline} throughput"),
-        by_rate(closed),
-        LEAST_CHANGE,
-        BetterWhen::Higher,
-        &|repeat| throughput(repeat, headline),
-    );
+fn measures(step: &SideStep, headline: &str, pairing: Pairing, decides: bool) -> Vec<Measure> {
+    let kept = step.all().find_map(|point| point.kept.first());
+    let load = kept.and_then(|repeat| repeat.loads.iter().find(|load| load.name == headline));
+    let closed = load.is_some_and(|load| load.loop_kind == LoopKind::Closed);
+    let (place, plan) = (step.place(), &step.first().point.measure);
+    let measure = |name: String, ranked: bool, better_when, figure: FigureOf| Measure {
+        name: format!("{name} {place}"),
+        better_when,
+        rank: if ranked && decides { Rank::Primary } else { Rank::Secondary },
+        is_tail: false,
+        least_change: LEAST_CHANGE,
+        margin: plan.margin.get(),
+        blocks: blocks(step, headline, pairing, figure),
+    };
+    let rate = measure(format!("{headline} throughput"), closed, BetterWhen::Higher, &|repeat| {
+        throughput(repeat, headline)
+    });
     let median =
-        measure(format!("{headline} p50"), by_rate(!closed), LEAST_CHANGE, BetterWhen::Lower, &|repeat| {
-            p50(repeat, headline)
-        });
-    let tail = measure(
-        format!("{headline} p99"),
-        Rank::Primary,
-        LEAST_CHANGE_OF_TAIL,
-        BetterWhen::Lower,
-        &|repeat| p99(repeat, headline),
-    );
-    let processor = measure(
-        "processor time per answer".to_owned(),
-        Rank::Primary,
-        LEAST_CHANGE,
-        BetterWhen::Lower,
-        &processor_per_answer,
-    );
-    if closed { vec![throughput, tail, processor, median] } else { vec![median, tail, processor, throughput] }
+        measure(format!("{headline} p50"), !closed, BetterWhen::Lower, &|repeat| p50(repeat, headline));
+    let tail = Measure {
+        is_tail: true,
+        least_change: LEAST_CHANGE_OF_TAIL,
+        margin: plan.margin_p99.get(),
+        ..measure(format!("{headline} p99"), true, BetterWhen::Lower, &|repeat| p99(repeat, headline))
+    };
+    let processor =
+        measure("processor time per answer".to_owned(), true, BetterWhen::Lower, &processor_per_answer);
+    if closed { vec![rate, tail, processor, median] } else { vec![median, tail, processor, rate] }
 }
 
-fn place(pair: &SidePair) -> String {
-    let point = pair.a.point;
-    let tiles = format!("at {}", counted(point.tiles, "tile"));
-    point.vary.iter().fold(tiles, |text, (name, value)| format!("{text}, {name} {value}"))
-}
-
-fn blocks(pair: &SidePair, pairing: Pairing, figure: &dyn Fn(&RepeatSummary) -> Option<f64>) -> Vec<Block> {
-    match pairing {
-        Pairing::Blocks => in_blocks(&pair.a.kept, &pair.b.kept, figure).unwrap_or_default(),
-        Pairing::None => {
-            let of =
-                |repeats: &[&RepeatSummary]| repeats.iter().filter_map(|repeat| figure(repeat)).collect();
-            vec![Block { a: of(&pair.a.kept), b: of(&pair.b.kept) }]
-        }
+/// A figure of the repeats that served something; those that did not are counted among the failures.
+fn blocks(
+    step: &SideStep,
+    headline: &str,
+    pairing: Pairing,
+    figure: FigureOf,
+) -> Result<Vec<Block>, Missing> {
+    if pairing == Pairing::Runs {
+        return Ok(vec![Block {
+            a: of_runs(&step.a, headline, figure)?,
+            b: of_runs(&step.b, headline, figure)?,
+        }]);
     }
+    let whole = step.blocks(pairing, |point| point.kept.clone());
+    let served: Vec<RepeatBlock> = whole.iter().filter_map(|block| block.served(headline)).collect();
+    figures(&served, figure)
+}
+
+/// One value for each run: the mean of its repeats on logarithms.
+fn of_runs(runs: &[&MeasuredPoint], headline: &str, figure: FigureOf) -> Result<Vec<f64>, Missing> {
+    let of_run = |run: &&MeasuredPoint| {
+        let served = run.kept.iter().filter(|repeat| super::blocks::serves(repeat, headline));
+        let values: Option<Vec<f64>> = served.map(|repeat| figure(repeat)).collect();
+        values.and_then(|values| geometric_mean(&values))
+    };
+    let values: Option<Vec<f64>> = runs.iter().map(of_run).collect();
+    values.ok_or_else(|| Missing::because("a run does not have it in every repeat that counts"))
 }
 
 fn outcome(verdict: SideVerdict) -> ComparisonOutcome {
     match verdict {
         SideVerdict::Better => ComparisonOutcome::Better,
         SideVerdict::Worse => ComparisonOutcome::Worse,
-        SideVerdict::NoDifferenceSeen => ComparisonOutcome::NoDifference,
+        SideVerdict::NoDifference => ComparisonOutcome::NoDifference,
         SideVerdict::CannotTell => ComparisonOutcome::CannotTell,
     }
 }
@@ -223,8 +466,19 @@ fn measure_comparison(change: &Change) -> Result<MeasureComparison, String> {
         change: ratio.map(|ratio| ratio - 1.0).into(),
         p: change.p.clone().ok(),
         resolution: change.resolution.clone().ok(),
+        margin: Some(change.margin),
         primary: change.rank == Rank::Primary,
         more_is_better: change.better_when == BetterWhen::Higher,
         outcome: outcome(change.verdict),
     })
+}
+
+fn failure_comparison(failure: &FailureChange) -> FailureComparison {
+    FailureComparison {
+        name: failure.name.clone(),
+        a: failure.a,
+        b: failure.b,
+        p: failure.p.clone().ok(),
+        outcome: outcome(failure.verdict),
+    }
 }

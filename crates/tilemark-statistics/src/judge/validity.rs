@@ -1,9 +1,12 @@
 //! What spoils a repeat: what was done to it from outside. Each rule names what was seen and the limit that it passed. What guests and
 //! services did wrong is a finding ([`super::failures`]); a processor that slows for heat slows because of the load.
 
+use std::collections::BTreeMap;
+
 use tilemark_plan::plan::Point;
 use tilemark_record::summary::{HostFigures, IncidentKind, LoadFigures, RepeatSummary};
 
+use crate::bootstrap::quantile;
 use crate::percentile::percentile_admissible;
 
 /// Most processor use outside the run, as a part of the host (design, decision 8).
@@ -22,7 +25,8 @@ pub const CLOCK_STEP_MS_MAX: f64 = 10.0;
 /// Above this a load thread is too busy to be on time (design, decision 8).
 pub const SENDER_BUSY_MAX: f64 = 0.8;
 
-/// Lateness p99 above this part of the reported p99 is our own time reported as the guest's (decision 8).
+/// Lateness p99 above this part of the typical p99 is our own time reported as the guest's (decision 8). Typical is the median over
+/// all repeats of the points that are compared: a repeat is never voided by its own result.
 pub const LATENESS_OF_P99_MAX: f64 = 0.1;
 
 /// Lateness p99 below this part of the gate's p99 moves no answer, however fast the guests are: a timer that
@@ -40,13 +44,39 @@ pub(crate) enum Soundness {
     Spoiled(String),
 }
 
-pub(crate) fn soundness(point: &Point, repeat: &RepeatSummary) -> Soundness {
+/// The p99 of each load, in milliseconds: the median over repeats.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TypicalP99(BTreeMap<String, f64>);
+
+impl TypicalP99 {
+    /// Over all repeats of the points that are compared with each other. A load without a p99 has its largest value in its place.
+    pub(crate) fn of<'a>(repeats: impl IntoIterator<Item = &'a RepeatSummary>) -> Self {
+        let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for load in repeats.into_iter().flat_map(|repeat| &repeat.loads) {
+            let p99 = load.latency_ms.p99;
+            let p99 = p99.filter(|_| percentile_admissible(load.latency_ms.n, 0.99).is_ok());
+            values.entry(load.name.clone()).or_default().extend(p99.or(load.latency_ms.max));
+        }
+        let median = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            (!values.is_empty()).then(|| quantile(&values, 0.5))
+        };
+        Self(values.into_iter().filter_map(|(name, values)| Some((name, median(values)?))).collect())
+    }
+
+    fn of_load(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
+    }
+}
+
+pub(crate) fn soundness(point: &Point, repeat: &RepeatSummary, typical: &TypicalP99) -> Soundness {
     let spoiled = spoiled(point, repeat);
     if !spoiled.is_empty() {
         return Soundness::Spoiled(spoiled.join("; "));
     }
     let gate_ms = point.gate.p99.as_milliseconds();
-    let late: Vec<String> = repeat.loads.iter().filter_map(|load| saturation(load, gate_ms)).collect();
+    let late = repeat.loads.iter().filter_map(|load| saturation(load, gate_ms, typical.of_load(&load.name)));
+    let late: Vec<String> = late.collect();
     if late.is_empty() { Soundness::Sound } else { Soundness::Saturated(late.join("; ")) }
 }
 
@@ -96,21 +126,25 @@ fn by_host(host: &HostFigures) -> Vec<String> {
     reasons
 }
 
-/// Why a load's figures are partly our own; `None` where they are not.
-pub(crate) fn saturation(load: &LoadFigures, gate_p99_ms: f64) -> Option<String> {
+/// Why a load's figures are partly our own; `None` where they are not. `typical_p99_ms` comes from all repeats, so that the fast
+/// ones are not voided and the slow ones kept.
+pub(crate) fn saturation(
+    load: &LoadFigures,
+    gate_p99_ms: f64,
+    typical_p99_ms: Option<f64>,
+) -> Option<String> {
     let busy = load.sender_busy.max_fraction;
     if busy > SENDER_BUSY_MAX {
         return Some(format!("load {}: a thread used {:.0} % of its processor", load.name, 100.0 * busy));
     }
     let lateness_ms = load.send_lateness_us.p99? / 1_000.0;
-    let p99 = load.latency_ms.p99.filter(|_| percentile_admissible(load.latency_ms.n, 0.99).is_ok());
-    // Without a p99 the largest value stands above it: only lateness that is too much even of that counts.
-    let reported = p99.or(load.latency_ms.max)?;
+    let typical = typical_p99_ms?;
     let late =
-        lateness_ms > LATENESS_OF_P99_MAX * reported && lateness_ms > LATENESS_OF_GATE_MIN * gate_p99_ms;
+        lateness_ms > LATENESS_OF_P99_MAX * typical && lateness_ms > LATENESS_OF_GATE_MIN * gate_p99_ms;
     late.then(|| {
         format!(
-            "load {}: requests were sent up to {lateness_ms:.2} ms late (p99), over 10 % of the {reported:.2} ms reported",
+            "load {}: requests were sent up to {lateness_ms:.2} ms late (p99), over 10 % of the {typical:.2} ms that its p99 \
+             typically is",
             load.name
         )
     })

@@ -1,12 +1,13 @@
 //! Whether the figures behind the answer can be trusted. Something that is known to have spoiled them outranks
 //! not knowing enough, and both outrank trust.
 
-use tilemark_record::result::{Answer, Counts, LimitResource, Verdict, VerdictStatus};
+use tilemark_record::result::{Answer, ComparisonOutcome, Counts, LimitResource, Verdict, VerdictStatus};
 
 use super::gate::GateFinding;
 use super::measured::MeasuredPoint;
+use super::sides::JudgedSides;
 use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey, is_narrow};
-use crate::compare::{ExitVerdict, Rank, SideComparison, SideVerdict};
+use crate::compare::{ExitVerdict, Rank, SideComparison, SideVerdict, Tolerance};
 use crate::interval::INTERVAL_REPEATS_MIN;
 use tilemark_units::counted;
 
@@ -119,10 +120,10 @@ pub(crate) fn verdict(
     measured: &[MeasuredPoint],
     answer: &Answer,
     survey: Option<&Survey>,
-    sides: Option<&SideComparison>,
+    sides: Option<&JudgedSides>,
 ) -> Verdict {
     if let Some(sides) = sides {
-        let touched = measured.iter().filter(|point| point.point.side.is_some());
+        let touched = measured.iter().filter(|point| sides.decided_by.contains(&point.point.index));
         return of_sides(touched, sides);
     }
     let mut doubts = Doubts::default();
@@ -184,10 +185,10 @@ fn between<'m, 'a: 'm>(
     }
 }
 
-/// Sides: every point that was compared, and whether the repeats could tell.
+/// Sides: the points that decided, and whether their repeats could tell.
 pub(crate) fn of_sides<'m, 'a: 'm>(
     touched: impl Iterator<Item = &'m MeasuredPoint<'a>>,
-    sides: &SideComparison,
+    sides: &JudgedSides,
 ) -> Verdict {
     let mut doubts = Doubts::default();
     let mut any = false;
@@ -201,21 +202,39 @@ pub(crate) fn of_sides<'m, 'a: 'm>(
     }
     if !any {
         doubts.unknown.push("the two have no step, value and backend in common".to_owned());
-    }
-    let decides = sides.changes.iter().filter(|change| change.rank == Rank::Primary);
-    for change in decides.filter(|change| change.verdict == SideVerdict::CannotTell) {
-        let reason = [change.resolution.as_ref().err(), change.ratio.as_ref().err(), change.p.as_ref().err()];
-        let reason =
-            reason.into_iter().flatten().next().map_or("too few repeats", |missing| missing.reason.as_str());
-        doubts.unknown.push(format!("{}: {reason}", change.measure));
+    } else if sides.comparison.outcome == ComparisonOutcome::CannotTell {
+        doubts.unknown.extend(sides.arithmetic.blocked.clone());
+        doubts.unknown.extend(why_no_outcome(&sides.arithmetic));
     }
     doubts.verdict()
 }
 
-/// Only figures that can be trusted accuse or acquit.
-pub(crate) fn exit_verdict(verdict: &Verdict, sides: Option<&SideComparison>, tolerance: f64) -> ExitVerdict {
+/// What keeps a comparison from an outcome, measure by measure.
+fn why_no_outcome(sides: &SideComparison) -> Vec<String> {
+    let of_failures = sides.failures.iter().filter(|failure| failure.verdict == SideVerdict::CannotTell);
+    let of_failures = of_failures.map(|failure| format!("{}: they can be chance", failure.name));
+    let decides = sides.changes.iter().filter(|change| change.rank == Rank::Primary);
+    let unknown = decides.filter(|change| change.verdict == SideVerdict::CannotTell);
+    let of_changes = unknown.map(|change| {
+        let reason = [change.ratio.as_ref().err(), change.resolution.as_ref().err(), change.p.as_ref().err()];
+        let reason = reason.into_iter().flatten().next().map_or_else(
+            || format!("its interval reaches beyond the margin of {} %", 100.0 * change.margin),
+            |missing| missing.reason.clone(),
+        );
+        format!("{}: {reason}", change.measure)
+    });
+    of_failures.chain(of_changes).collect()
+}
+
+/// Only figures that can be trusted accuse or acquit. That a difference cannot be told from none does not forbid to say that a loss
+/// lies within the tolerance.
+pub(crate) fn exit_verdict(
+    verdict: &Verdict,
+    sides: Option<&SideComparison>,
+    tolerance: Tolerance,
+) -> ExitVerdict {
     match sides {
-        Some(sides) if verdict.status == VerdictStatus::Trusted => sides.exit_verdict(tolerance),
+        Some(sides) if verdict.status != VerdictStatus::NotTrusted => sides.exit_verdict(tolerance),
         _ => ExitVerdict::CannotTell,
     }
 }

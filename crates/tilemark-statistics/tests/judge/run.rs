@@ -119,9 +119,19 @@ pub(crate) fn of_scenario_on(text: &str, backends: &[Backend], tiles: &[u32]) ->
 
 /// Two sides in turn, that differ in what is set.
 pub(crate) fn sides(text: &str, repeats: u32, a: &[(&str, &str)], b: &[(&str, &str)]) -> Run {
+    sides_at(text, &[1], repeats, a, b)
+}
+
+pub(crate) fn sides_at(
+    text: &str,
+    tiles: &[u32],
+    repeats: u32,
+    a: &[(&str, &str)],
+    b: &[(&str, &str)],
+) -> Run {
     let map =
         |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let mut request = request(&[Backend::Kvm], &[1]);
+    let mut request = request(&[Backend::Kvm], tiles);
     request.settings = map(&[("measure.repeats", &repeats.to_string())]);
     request.sides = Some(Sides { a: map(a), b: map(b) });
     resolved(text, &request)

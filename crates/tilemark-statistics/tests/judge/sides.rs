@@ -2,11 +2,11 @@
 
 use tilemark_plan::plan::{Backend, Hardware, SideName};
 use tilemark_record::result::{ComparisonOutcome, VerdictStatus};
-use tilemark_record::summary::RepeatSummary;
-use tilemark_statistics::ExitVerdict;
-use tilemark_statistics::judge::{Judgement, compare_records};
+use tilemark_record::summary::{Incident, IncidentKind, RepeatSummary};
+use tilemark_statistics::judge::{Judgement, RecordComparison, RunRepeats, compare_records, compare_runs};
+use tilemark_statistics::{ExitVerdict, Tolerance};
 
-use crate::run::{CLOSED, Run, SCENARIO, ladder, of_scenario, sides};
+use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, sides, sides_at};
 
 const A: &[(&str, &str)] = &[("qemu.machine", "pc")];
 const B: &[(&str, &str)] = &[("qemu.machine", "q35")];
@@ -27,7 +27,7 @@ fn open_loop(repeats: u32, factor: f64) -> Run {
 
 #[test]
 fn a_slower_side_is_called_worse_with_its_change_and_the_only_thing_that_differs() {
-    let judged = open_loop(8, 1.061).judged();
+    let judged = open_loop(12, 1.061).judged();
     let comparison = judged.comparison.as_ref().unwrap();
     assert_eq!(comparison.outcome, ComparisonOutcome::Worse);
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
@@ -35,14 +35,14 @@ fn a_slower_side_is_called_worse_with_its_change_and_the_only_thing_that_differs
     assert_eq!(keys, ["qemu.machine"]);
     let median = &comparison.measures[0];
     assert!(median.primary && !median.more_is_better && median.name == "steady p50 at 1 tile");
-    assert!((median.change.value - 0.061).abs() < 0.005 && median.change.n_repeats == 8);
+    assert!((median.change.value - 0.061).abs() < 0.005 && median.change.n_repeats == 12);
     assert!(
         judged.sentence.starts_with("B is worse than A in steady p50 at 1 tile: +6."),
         "{}",
         judged.sentence
     );
     assert!(
-        judged.sentence.ends_with(", 8 pairs. Only qemu.machine differs: pc (A), q35 (B)."),
+        judged.sentence.ends_with(", 12 pairs. Only qemu.machine differs: pc (A), q35 (B)."),
         "{}",
         judged.sentence
     );
@@ -52,22 +52,29 @@ fn a_slower_side_is_called_worse_with_its_change_and_the_only_thing_that_differs
 
 #[test]
 fn a_faster_side_is_called_better() {
-    let judged = open_loop(8, 0.9).judged();
+    let judged = open_loop(12, 0.9).judged();
     assert_eq!(judged.comparison.as_ref().unwrap().outcome, ComparisonOutcome::Better);
     assert!(
         judged.sentence.starts_with("B is better than A in steady p50 at 1 tile: −10"),
         "{}",
         judged.sentence
     );
-    assert_eq!(judged.exit_verdict(0.0), ExitVerdict::NoWorse);
+    assert_eq!(judged.exit_verdict(0.01), ExitVerdict::NoWorse);
+    assert_eq!(judged.exit_verdict(0.0), ExitVerdict::CannotTell, "p99 may be a little worse");
 }
 
 #[test]
-fn equal_sides_show_no_difference_and_say_what_would_have_been_seen() {
-    let judged = open_loop(8, 1.0).judged();
+fn equal_sides_are_equivalent_within_their_margins() {
+    let judged = open_loop(12, 1.0).judged();
     assert_eq!(judged.comparison.as_ref().unwrap().outcome, ComparisonOutcome::NoDifference);
-    assert!(judged.sentence.starts_with("No difference seen between A and B: steady p50 at 1 tile: "));
-    assert!(judged.sentence.contains(" % would have been seen."), "{}", judged.sentence);
+    assert!(
+        judged.sentence.starts_with(
+            "No difference between A and B: every measure lies within its margin. The least certain is "
+        ),
+        "{}",
+        judged.sentence
+    );
+    assert!(judged.sentence.contains(", 12 pairs, within the margin of "), "{}", judged.sentence);
     assert_eq!(judged.exit_verdict(0.05), ExitVerdict::NoWorse);
 }
 
@@ -76,20 +83,20 @@ fn five_pairs_cannot_reach_one_in_a_hundred_and_say_so() {
     let judged = open_loop(5, 2.0).judged();
     assert_eq!(judged.comparison.as_ref().unwrap().outcome, ComparisonOutcome::CannotTell);
     assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
-    assert!(judged.verdict.reasons[0].contains("cannot give p < 0.01"), "{:?}", judged.verdict.reasons);
-    assert!(judged.sentence.starts_with("No answer: 5 repeats cannot tell"), "{}", judged.sentence);
+    assert!(judged.verdict.reasons[0].contains("cannot give p < 0.0033"), "{:?}", judged.verdict.reasons);
+    assert!(judged.sentence.contains("10 pairs can; to fix: more repeats"), "{}", judged.sentence);
     assert_eq!(judged.exit_verdict(0.05), ExitVerdict::CannotTell);
 }
 
 #[test]
 fn a_block_that_lost_a_side_is_left_out_whole() {
-    let run = open_loop(9, 1.2).on(SideName::A, |repeat| {
+    let run = open_loop(13, 1.2).on(SideName::A, |repeat| {
         if repeat.repeat == 4 {
             repeat.host.processor.steal = 0.5;
         }
     });
     let comparison = run.judged().comparison.unwrap();
-    assert_eq!(comparison.measures[0].change.n_repeats, 8);
+    assert_eq!(comparison.measures[0].change.n_repeats, 12);
     assert_eq!(comparison.outcome, ComparisonOutcome::Worse);
 }
 
@@ -107,7 +114,7 @@ fn sides_whose_repeats_were_mostly_voided_neither_accuse_nor_acquit() {
 
 #[test]
 fn a_closed_loop_is_compared_by_what_it_gets_done() {
-    let run = sides(CLOSED, 8, A, B).on(SideName::B, |repeat| {
+    let run = sides(CLOSED, 12, A, B).on(SideName::B, |repeat| {
         repeat.loads[0].seconds /= 0.94;
     });
     let judged = run.judged();
@@ -123,41 +130,282 @@ fn a_closed_loop_is_compared_by_what_it_gets_done() {
 #[test]
 fn no_cause_is_named_where_several_things_differ() {
     let b = &[("qemu.machine", "q35"), ("guest.web.memory", "512MiB")];
-    let judged = sides(SCENARIO, 8, A, b).judged();
+    let judged = sides(SCENARIO, 12, A, b).judged();
     assert_eq!(judged.comparison.as_ref().unwrap().differences.len(), 2);
     assert!(judged.sentence.contains("2 things differ, so no cause is named: "), "{}", judged.sentence);
 }
 
 #[test]
 fn at_most_three_measures_decide_and_the_rest_is_corrected() {
-    let comparison = open_loop(8, 1.0).judged().comparison.unwrap();
+    let comparison = open_loop(12, 1.0).judged().comparison.unwrap();
     let deciding: Vec<bool> = comparison.measures.iter().map(|measure| measure.primary).collect();
     assert_eq!(deciding, [true, true, true, false]);
 }
 
 #[test]
 fn two_sides_are_no_capacity() {
-    let judged = open_loop(8, 1.0).judged();
+    let judged = open_loop(12, 1.0).judged();
     assert_eq!(judged.answer.holds, None);
     assert!(judged.answer.none_because.as_ref().unwrap().contains("two sides"));
 }
 
+/// A ladder with so many repeats.
+fn run_of(repeats: u32, tiles: &[u32]) -> Run {
+    of_scenario(&SCENARIO.replace("repeats = 5", &format!("repeats = {repeats}")), tiles)
+}
+
 #[test]
-fn two_records_are_compared_unpaired_where_step_and_backend_are_the_same() {
-    let a = ladder(&[Backend::Kvm], &[1, 2]);
-    let mut b = ladder(&[Backend::Kvm], &[2, 4]).at(2, slower(1.2));
+fn two_single_runs_differ_at_most_between_themselves_and_neither_accuse_nor_acquit() {
+    let a = run_of(6, &[1, 2]);
+    let mut b = run_of(6, &[2, 4]).at(2, slower(1.2));
     b.plan.host.kernel = "6.12".to_owned();
     let found = compare_records(&a.plan, &a.repeats, &b.plan, &b.repeats, Vec::new());
-    assert_eq!(found.comparison.outcome, ComparisonOutcome::Worse, "{:?}", found.comparison.measures);
-    assert!(found.comparison.measures.iter().all(|measure| measure.name.ends_with("at 2 tiles")));
+    let (comparison, sentence) = (&found.comparison, &found.comparison.sentence);
+    assert_eq!(comparison.outcome, ComparisonOutcome::DiffersBetweenRuns, "{:?}", comparison.measures);
+    assert!(comparison.measures.iter().all(|measure| measure.name.ends_with("at 2 tiles")));
     assert_eq!(found.verdict.status, VerdictStatus::Trusted, "{:?}", found.verdict.reasons);
+    assert!(sentence.starts_with("These two runs differ in steady p50 at 2 tiles: +20"), "{sentence}");
     assert!(
-        found
-            .comparison
-            .sentence
-            .contains(", 5 repeats a side. Only host.kernel differs: 6.1 (A), 6.12 (B).")
+        sentence.contains("cannot be distinguished from one between any two runs")
+            && sentence.ends_with("Only host.kernel differs: 6.1 (A), 6.12 (B)."),
+        "{sentence}"
     );
+    assert_eq!(found.exit_verdict(0.05), ExitVerdict::CannotTell);
+    let alike = compare_records(&a.plan, &a.repeats, &a.plan, &a.repeats, Vec::new());
+    assert_eq!(alike.comparison.outcome, ComparisonOutcome::CannotTell);
+    assert_eq!(alike.exit_verdict(0.05), ExitVerdict::CannotTell);
+}
+
+/// So many runs, each with a level of its own.
+fn runs(count: u32, factor: f64) -> Vec<Run> {
+    (0..count)
+        .map(|run| run_of(5, &[1]).at(1, slower(factor * (1.0 + 0.002 * f64::from(run * 3 % 5)))))
+        .collect()
+}
+
+fn compared_runs(a: &[Run], b: &[Run]) -> RecordComparison {
+    fn side(runs: &[Run]) -> Vec<RunRepeats<'_>> {
+        runs.iter().map(|run| RunRepeats { plan: &run.plan, repeats: &run.repeats }).collect()
+    }
+    compare_runs(&side(a), &side(b), Vec::new(), Vec::new())
+}
+
+#[test]
+fn with_six_runs_a_side_the_run_is_the_unit_and_decides() {
+    let found = compared_runs(&runs(6, 1.0), &runs(6, 1.2));
+    assert_eq!(found.comparison.outcome, ComparisonOutcome::Worse, "{}", found.comparison.sentence);
+    assert_eq!(found.comparison.measures[0].change.n_repeats, 6);
+    assert!(found.comparison.sentence.contains(", 6 runs a side."), "{}", found.comparison.sentence);
     assert_eq!(found.exit_verdict(0.05), ExitVerdict::Worse);
+    let alike = compared_runs(&runs(6, 1.0), &runs(6, 1.0));
+    assert_eq!(alike.comparison.outcome, ComparisonOutcome::NoDifference, "{}", alike.comparison.sentence);
+    assert_eq!(alike.exit_verdict(0.05), ExitVerdict::NoWorse);
+}
+
+#[test]
+fn three_runs_a_side_can_acquit_and_say_how_many_could_accuse() {
+    let alike = compared_runs(&runs(3, 1.0), &runs(3, 1.0));
+    assert_eq!(alike.exit_verdict(0.05), ExitVerdict::NoWorse, "{}", alike.comparison.sentence);
+    let slower = compared_runs(&runs(3, 1.0), &runs(3, 1.2));
+    assert_eq!(slower.comparison.outcome, ComparisonOutcome::CannotTell);
+    assert!(slower.comparison.sentence.contains("6 repeats a side can"), "{}", slower.comparison.sentence);
+    assert_eq!(slower.exit_verdict(0.05), ExitVerdict::CannotTell);
+    let two = compared_runs(&runs(2, 1.0), &runs(2, 1.2));
+    assert_eq!(two.comparison.outcome, ComparisonOutcome::CannotTell);
+    assert!(two.comparison.sentence.contains("2 runs a side: two runs of the same thing differ too"));
+}
+
+#[test]
+fn runs_of_one_side_that_are_not_alike_are_no_repetitions() {
+    let mut a = runs(6, 1.0);
+    a[3].plan.host.kernel = "6.12".to_owned();
+    let found = compared_runs(&a, &runs(6, 1.2));
+    assert_eq!(found.comparison.outcome, ComparisonOutcome::CannotTell);
+    assert!(
+        found.comparison.sentence.contains("not alike: host.kernel differ"),
+        "{}",
+        found.comparison.sentence
+    );
+}
+
+/// So large a part of the requests of every load fails at once.
+fn failing(part: f64) -> impl Fn(&mut RepeatSummary) {
+    move |repeat| {
+        for load in &mut repeat.loads {
+            load.failed = (part * load.offered as f64) as u64;
+            load.completed = load.offered - load.failed;
+            for guest in &mut load.guests {
+                guest.errors = (part * guest.offered as f64) as u64;
+                guest.completed = guest.offered - guest.errors;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_side_that_fails_quickly_is_worse_however_fast_it_is() {
+    let run = open_loop(12, 0.8).on(SideName::B, failing(0.3));
+    let judged = run.judged();
+    let comparison = judged.comparison.as_ref().unwrap();
+    assert_eq!(comparison.outcome, ComparisonOutcome::Worse, "{}", judged.sentence);
+    assert!(
+        judged.sentence.starts_with("B is worse than A in errors of steady at 1 tile: 30 % of B, 0 % of A."),
+        "{}",
+        judged.sentence
+    );
+    assert_eq!(judged.exit_verdict(0.5), ExitVerdict::Worse);
+    let turned = open_loop(12, 0.8).on(SideName::A, failing(0.3)).judged();
+    assert_eq!(turned.comparison.unwrap().outcome, ComparisonOutcome::Better);
+}
+
+#[test]
+fn a_side_that_serves_less_of_its_demand_is_worse_and_one_within_the_gate_is_not() {
+    for (part, outcome) in [(0.95, ComparisonOutcome::Worse), (0.995, ComparisonOutcome::NoDifference)] {
+        let judged = open_loop(12, 1.0)
+            .on(SideName::B, |repeat| {
+                for load in &mut repeat.loads {
+                    load.completed = (part * load.offered as f64) as u64;
+                }
+                // The same work for each answer.
+                repeat.host.processor.guest_work *= part;
+                repeat.host.processor.guest_overhead *= part;
+            })
+            .judged();
+        assert_eq!(judged.comparison.unwrap().outcome, outcome, "{part}: {}", judged.sentence);
+    }
+}
+
+#[test]
+fn a_side_that_served_nothing_in_some_blocks_is_worse_in_them_and_not_absent() {
+    let judged = sides(CLOSED, 12, A, B)
+        .on(SideName::B, |repeat| {
+            if repeat.repeat % 3 == 0 {
+                let load = &mut repeat.loads[0];
+                (load.completed, load.latency_ms) = (0, Default::default());
+            }
+        })
+        .judged();
+    let comparison = judged.comparison.as_ref().unwrap();
+    assert_eq!(comparison.outcome, ComparisonOutcome::Worse, "{}", judged.sentence);
+    assert!(
+        judged.sentence.contains("nothing served of disk at 1 tile: 33 % of B, 0 % of A"),
+        "{}",
+        judged.sentence
+    );
+    assert_ne!(judged.exit_verdict(1.0), ExitVerdict::NoWorse);
+}
+
+#[test]
+fn a_guest_that_ended_on_one_side_only_is_a_difference() {
+    let judged = open_loop(12, 1.0)
+        .on(SideName::B, |repeat| {
+            if repeat.repeat == 5 {
+                repeat.incidents.push(Incident {
+                    kind: IncidentKind::GuestEnded,
+                    what: "QEMU ended by signal 9".to_owned(),
+                    guest: Some("tile-001-web".to_owned()),
+                });
+            }
+        })
+        .judged();
+    assert_eq!(judged.comparison.as_ref().unwrap().outcome, ComparisonOutcome::Worse, "{}", judged.sentence);
+    assert!(judged.sentence.contains("guest ended at 1 tile: 8.3 % of B, 0 % of A"), "{}", judged.sentence);
+    assert_eq!(judged.exit_verdict(0.05), ExitVerdict::CannotTell, "one of twelve may be chance");
+}
+
+#[test]
+fn a_side_that_breaks_the_gate_where_the_other_holds_it_is_worse() {
+    let judged = open_loop(12, 1.0).on(SideName::B, all_slow(80.0)).judged();
+    let failures = &judged.comparison.as_ref().unwrap().failures;
+    assert!(failures.iter().any(|failure| failure.name == "the gate at 1 tile"), "{failures:?}");
+    assert!(
+        judged.sentence.contains("the gate at 1 tile: A holds it and B breaks it"),
+        "{}",
+        judged.sentence
+    );
+    assert_eq!(judged.exit_verdict(0.05), ExitVerdict::Worse);
+}
+
+#[test]
+fn a_p99_that_scatters_is_never_excused_by_a_steady_median() {
+    // The median is alike; p99 is 66 % worse, and scatters.
+    let judged = open_loop(12, 1.0)
+        .on(SideName::B, |repeat| {
+            let scatter = 1.0 + 0.4 * f64::from(repeat.repeat % 3);
+            for load in &mut repeat.loads {
+                load.latency_ms.p99 = load.latency_ms.p99.map(|p99| 1.2 * scatter * p99);
+            }
+        })
+        .judged();
+    assert_ne!(judged.exit_verdict(0.03), ExitVerdict::NoWorse, "{}", judged.sentence);
+    assert!(judged.sentence.contains("steady p99 at 1 tile"), "{}", judged.sentence);
+    let wide = Tolerance { measures: 0.03, p99: 2.0 };
+    assert_eq!(judged.exit_verdict(wide), ExitVerdict::NoWorse, "a tolerance of its own was given");
+}
+
+#[test]
+fn one_side_that_loses_more_repeats_than_chance_takes_leaves_no_answer() {
+    let judged = open_loop(14, 1.2)
+        .on(SideName::B, |repeat| {
+            if repeat.repeat <= 6 {
+                repeat.host.throttled = Some(1);
+            }
+        })
+        .judged();
+    let comparison = judged.comparison.as_ref().unwrap();
+    let voided = comparison.voided.unwrap();
+    assert_eq!((voided.a, voided.of_a, voided.b, voided.of_b), (0, 14, 6, 14));
+    assert!(voided.p < 0.05, "{}", voided.p);
+    assert_eq!(comparison.outcome, ComparisonOutcome::CannotTell);
+    assert!(
+        judged.sentence.contains("0 of 14 repeats of A and 6 of 14 of B were voided"),
+        "{}",
+        judged.sentence
+    );
+    assert_eq!(judged.exit_verdict(0.5), ExitVerdict::CannotTell);
+}
+
+#[test]
+fn lateness_does_not_void_the_fast_repeats_and_keep_the_slow_ones() {
+    // 1.2 ms late; A answers within 11 to 13 ms, B within 1.2 times that.
+    let late = |repeat: &mut RepeatSummary, factor: f64| {
+        let p99 = factor * (11.0 + f64::from(repeat.repeat % 5) / 2.0);
+        for load in &mut repeat.loads {
+            load.latency_ms.p99 = Some(p99);
+            load.send_lateness_us.p99 = Some(1_200.0);
+        }
+    };
+    let judged = open_loop(12, 1.0)
+        .on(SideName::A, |repeat| late(repeat, 1.0))
+        .on(SideName::B, |repeat| late(repeat, 1.2))
+        .judged();
+    let comparison = judged.comparison.unwrap();
+    let voided = comparison.voided.unwrap();
+    assert_eq!((voided.a, voided.b), (0, 0), "the typical p99 of both sides is 13 ms");
+    let tail = comparison.measures.iter().find(|measure| measure.name.contains("p99")).unwrap();
+    assert!((tail.change.value - 0.2).abs() < 0.001, "{}", tail.change.value);
+}
+
+#[test]
+fn sides_are_decided_at_the_largest_step_that_both_hold() {
+    // At 4 tiles both break the gate, and there B looks twice as slow: a queue, and no property of B.
+    let judged = sides_at(SCENARIO, &[1, 2, 4], 12, A, B)
+        .at(4, all_slow(400.0))
+        .on(SideName::B, |repeat| {
+            if repeat.loads[0].guests.len() == 4 {
+                all_slow(800.0)(repeat);
+            }
+        })
+        .judged();
+    let comparison = judged.comparison.unwrap();
+    assert_eq!(comparison.outcome, ComparisonOutcome::NoDifference, "{}", comparison.sentence);
+    for measure in &comparison.measures {
+        assert_eq!(
+            measure.primary,
+            measure.name.ends_with("at 2 tiles") && !measure.name.contains("throughput")
+        );
+    }
+    assert!(comparison.measures.iter().any(|measure| measure.name.ends_with("at 4 tiles")), "shown");
 }
 
 #[test]
@@ -182,7 +430,7 @@ fn records_of_different_backends_have_nothing_in_common() {
 
 #[test]
 fn emulated_sides_are_shown_and_never_decide() {
-    let mut run = open_loop(8, 1.5);
+    let mut run = open_loop(12, 1.5);
     run.plan.points.iter_mut().for_each(|point| point.backend = Backend::Emulated);
     run.repeats.iter_mut().for_each(|repeat| repeat.backend = Backend::Emulated);
     decides_nothing(&run.judged());
@@ -190,7 +438,7 @@ fn emulated_sides_are_shown_and_never_decide() {
 
 #[test]
 fn sides_on_an_emulated_host_never_decide() {
-    let mut run = open_loop(8, 1.5);
+    let mut run = open_loop(12, 1.5);
     run.plan.host.hardware = Hardware::Emulated;
     decides_nothing(&run.judged());
 }

@@ -1,19 +1,17 @@
 //! `tilemark compare`
 
-use super::places;
+use super::baseline::side;
 use crate::{
     arguments::CompareArguments,
     screen::{self, Form},
 };
 use std::process::ExitCode;
-use tilemark_record::Runs;
 use tilemark_run::{
     judge::{self, Compared, Tolerance},
-    measure::record_failed,
     wire::Failure,
 };
 
-/// Compares two records.
+/// Compares two runs, or two sets of runs.
 pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
     let form = Form::of(arguments.json);
     match compared(arguments) {
@@ -36,9 +34,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
 }
 
 fn compared(arguments: &CompareArguments) -> Result<Compared, Failure> {
-    let tolerance = Tolerance::read(&arguments.verdict.tolerance)?;
-    let runs = Runs::new(&places().runs);
-    let a = runs.find(&arguments.a).map_err(record_failed)?;
-    let b = runs.find(&arguments.b).map_err(record_failed)?;
-    judge::compare(&a, &b, tolerance)
+    let verdict = &arguments.verdict;
+    let tolerance = Tolerance::read(&verdict.tolerance, verdict.tolerance_p99.as_deref())?;
+    judge::compare(&side(&arguments.a)?, &side(&arguments.b)?, tolerance)
 }

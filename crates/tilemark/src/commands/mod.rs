@@ -1,5 +1,6 @@
 //! One file for each command. Each gives the exit code of the program.
 
+mod baseline;
 mod broker;
 mod compare;
 mod data;
@@ -15,7 +16,7 @@ mod run;
 mod scenarios;
 
 use crate::{
-    arguments::{Arguments, Command, GuestsCommand, ImageCommand, On},
+    arguments::{Arguments, Command, GuestsCommand, ImageCommand, On, RunsCommand},
     screen,
 };
 use clap::CommandFactory;
@@ -67,7 +68,12 @@ pub(crate) fn dispatch(command: Command) -> ExitCode {
         Command::Ab(arguments) => run::ab(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Report(arguments) => report::report(&arguments),
-        Command::Runs(flags) => report::runs(flags.json),
+        Command::Runs(arguments) => match &arguments.command {
+            None => report::runs(arguments.json.json),
+            Some(RunsCommand::Baseline { name, runs, remove, json }) => {
+                baseline::baseline(name.as_deref(), runs, *remove, json.json)
+            }
+        },
         Command::Guests(command) => guests::guests(command),
         Command::Load(command) => load::load(command),
         Command::Data(command) => data::data(&command),

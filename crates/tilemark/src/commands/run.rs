@@ -73,7 +73,8 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         if arguments.verdict.exit_verdict { ExitCode::from(screen::NO_VERDICT) } else { code }
     };
     // Before anything is measured for minutes.
-    let tolerance = match Tolerance::read(&arguments.verdict.tolerance) {
+    let asked_for = &arguments.verdict;
+    let tolerance = match Tolerance::read(&asked_for.tolerance, asked_for.tolerance_p99.as_deref()) {
         Ok(tolerance) => tolerance,
         Err(failure) => return no_verdict(&failure, form),
     };

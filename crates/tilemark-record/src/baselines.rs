@@ -1,0 +1,140 @@
+//! Named sets of runs, in one small file beside the records: with several runs of the same thing, a comparison knows how far runs of
+//! one thing lie apart.
+
+use crate::{RecordError, RunDirectory, file::write_whole};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+const FILE: &str = "baselines.json";
+const SCHEMA: u32 = 1;
+
+/// The baselines of a folder of runs.
+#[derive(Debug, Clone)]
+pub struct Baselines {
+    folder: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    schema: u32,
+    /// Ids of runs, or paths of those elsewhere, by name.
+    baselines: BTreeMap<String, Vec<String>>,
+}
+
+impl Baselines {
+    /// Those beside the runs in a folder, which need not exist.
+    pub fn new(runs: &Path) -> Self {
+        Self { folder: runs.to_owned() }
+    }
+
+    /// All, by name: ids of runs, or paths of runs elsewhere.
+    pub fn all(&self) -> Result<BTreeMap<String, Vec<String>>, RecordError> {
+        let path = self.folder.join(FILE);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(source) => return Err(RecordError::Read { path, source }),
+        };
+        let stored: Stored = serde_json::from_slice(&text)
+            .map_err(|error| RecordError::Damaged { path: path.clone(), what: error.to_string() })?;
+        if stored.schema > SCHEMA {
+            return Err(RecordError::Newer { path, found: stored.schema, known: SCHEMA });
+        }
+        Ok(stored.baselines)
+    }
+
+    /// The runs of one; `None` where no baseline has this name.
+    pub fn find(&self, name: &str) -> Result<Option<Vec<String>>, RecordError> {
+        Ok(self.all()?.remove(name))
+    }
+
+    /// Adds runs; one that it has already is not added twice.
+    pub fn add(&self, name: &str, runs: &[RunDirectory]) -> Result<Vec<String>, RecordError> {
+        let mut all = self.all()?;
+        let own = all.entry(name.to_owned()).or_default();
+        for run in runs.iter().map(|run| self.called(run)) {
+            if !own.contains(&run) {
+                own.push(run);
+            }
+        }
+        let own = own.clone();
+        self.write(all)?;
+        Ok(own)
+    }
+
+    /// Takes runs out, or the whole baseline where none is named. The records stay. What is left of it is returned.
+    pub fn remove(&self, name: &str, runs: &[RunDirectory]) -> Result<Vec<String>, RecordError> {
+        let mut all = self.all()?;
+        let mut own = all.remove(name).unwrap_or_default();
+        let removed: Vec<String> = runs.iter().map(|run| self.called(run)).collect();
+        own.retain(|run| !removed.is_empty() && !removed.contains(run));
+        if !own.is_empty() {
+            all.insert(name.to_owned(), own.clone());
+        }
+        self.write(all)?;
+        Ok(own)
+    }
+
+    /// The id of a run in the folder, or the whole path of one elsewhere.
+    fn called(&self, run: &RunDirectory) -> String {
+        let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = whole(run.path());
+        match (path.parent(), path.file_name()) {
+            (Some(parent), Some(id)) if parent == whole(&self.folder) => id.to_string_lossy().into_owned(),
+            _ => path.to_string_lossy().into_owned(),
+        }
+    }
+
+    fn write(&self, baselines: BTreeMap<String, Vec<String>>) -> Result<(), RecordError> {
+        let path = self.folder.join(FILE);
+        fs::create_dir_all(&self.folder)
+            .map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        let text = serde_json::to_vec_pretty(&Stored { schema: SCHEMA, baselines })
+            .expect("names and ids can be written as JSON");
+        write_whole(&path, &text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_added_once_listed_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let baselines = Baselines::new(&folder.path().join("runs"));
+        assert!(baselines.all().unwrap().is_empty());
+        let run = |id: &str| {
+            let path = folder.path().join("runs").join(id);
+            fs::create_dir_all(&path).unwrap();
+            RunDirectory::at(&path)
+        };
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        baselines.add("before", &[run("1"), run("2"), run("1")]).unwrap();
+        let all = baselines.add("before", &[RunDirectory::at(&elsewhere), run("2")]).unwrap();
+        let path = fs::canonicalize(&elsewhere).unwrap().to_string_lossy().into_owned();
+        assert_eq!(all, ["1", "2", &path]);
+        assert_eq!(baselines.find("before").unwrap().unwrap(), all);
+        assert_eq!(baselines.find("after").unwrap(), None);
+        assert_eq!(baselines.remove("before", &[run("1")]).unwrap(), ["2", &path]);
+        assert!(baselines.remove("before", &[]).unwrap().is_empty());
+        assert!(baselines.all().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_damaged_or_newer_file_is_named_and_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let baselines = Baselines::new(folder.path());
+        for (text, said) in [("{", "damaged"), (r#"{"schema":9,"baselines":{}}"#, "format 9")] {
+            fs::write(folder.path().join(FILE), text).unwrap();
+            let error = baselines.add("before", &[]).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+            assert_eq!(fs::read_to_string(folder.path().join(FILE)).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `tilemark runs baseline`: named sets of runs to compare with.
+
+use super::places;
+use crate::screen::{self, Form};
+use std::{collections::BTreeMap, process::ExitCode};
+use tilemark_record::{Baselines, RunDirectory, Runs};
+use tilemark_run::{
+    measure::record_failed,
+    wire::{Failure, FailureCode},
+};
+
+/// Adds, lists or removes.
+pub(crate) fn baseline(name: Option<&str>, runs: &[String], remove: bool, json: bool) -> ExitCode {
+    let form = Form::of(json);
+    match changed(name, runs, remove) {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(baselines) => {
+            match form {
+                Form::Json => screen::print_json(&serde_json::json!({ "baselines": baselines })),
+                Form::Text if baselines.is_empty() => {
+                    screen::print_text("No baselines yet. `tilemark runs baseline NAME RUN...` makes one.")
+                }
+                Form::Text => baselines.iter().for_each(|(name, runs)| {
+                    screen::print_text(&format!("{name}: {}", words(runs)));
+                }),
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn words(runs: &[String]) -> String {
+    if runs.is_empty() { "removed".to_owned() } else { runs.join(", ") }
+}
+
+/// Does it, and returns what is listed: the named one, or all.
+fn changed(
+    name: Option<&str>,
+    runs: &[String],
+    remove: bool,
+) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+    let baselines = Baselines::new(&places().runs);
+    let Some(name) = name else { return baselines.all().map_err(record_failed) };
+    check(name)?;
+    let runs = found(runs)?;
+    let known = baselines.find(name).map_err(record_failed)?;
+    let own = match (remove, known) {
+        (_, None) if remove || runs.is_empty() => {
+            let message = format!("no baseline is called `{name}`");
+            let remedy =
+                "`tilemark runs baseline` lists all; add runs with `tilemark runs baseline NAME RUN...`";
+            return Err(Failure::told(FailureCode::BadInput, message, remedy));
+        }
+        (true, _) => baselines.remove(name, &runs).map_err(record_failed)?,
+        (false, Some(own)) if runs.is_empty() => own,
+        (false, _) => baselines.add(name, &runs).map_err(record_failed)?,
+    };
+    Ok([(name.to_owned(), own)].into())
+}
+
+/// A name that cannot be taken for a run: ids begin with a digit.
+fn check(name: &str) -> Result<(), Failure> {
+    let is_plain = name.chars().all(|each| each.is_ascii_alphanumeric() || "-_".contains(each));
+    if is_plain && name.starts_with(|each: char| each.is_ascii_alphabetic()) && name != "last" {
+        return Ok(());
+    }
+    Err(Failure::told(
+        FailureCode::BadInput,
+        format!("`{name}` cannot be the name of a baseline"),
+        "use letters, digits, `-` and `_`, with a letter first; `last` is the newest run",
+    ))
+}
+
+fn found(runs: &[String]) -> Result<Vec<RunDirectory>, Failure> {
+    let known = Runs::new(&places().runs);
+    runs.iter().map(|run| known.find(run).map_err(record_failed)).collect()
+}
+
+/// The runs that a side names: those of a baseline, or one.
+pub(crate) fn side(name: &str) -> Result<Vec<RunDirectory>, Failure> {
+    let of_baseline = Baselines::new(&places().runs).find(name).map_err(record_failed)?;
+    found(&of_baseline.unwrap_or_else(|| vec![name.to_owned()]))
+}
