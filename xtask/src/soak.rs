@@ -18,7 +18,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 7] = [
+const ALL: [Trial; 8] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: nobody twice",
@@ -48,6 +48,12 @@ const ALL: [Trial; 7] = [
         about: "series of 10,000 synthetic comparisons: A/A, drift, planted changes, failures, runs",
         minutes: 60,
         run: comparisons,
+    },
+    Trial {
+        name: "capacities",
+        about: "searches of hosts whose capacity is known: how often a trusted answer is wrong",
+        minutes: 45,
+        run: capacities,
     },
     Trial {
         name: "power-cuts",
@@ -138,6 +144,24 @@ fn comparisons(bench: &Bench) -> Result<Vec<String>> {
         told.extend(lines.iter().map(line));
     }
     Ok(told)
+}
+
+fn capacities(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_CAPACITIES", bench.times(100).to_string())];
+    let test = "an_answer_that_is_trusted_holds_the_truth_19_times_of_20_on_every_kind_of_host";
+    let lines = measurement(bench, &["-p", "tilemark-statistics", "--test", "capacity"], test, &settings)?;
+    let line = |line: &Value| {
+        let figure = |key: &str| format!("{:.1}", line[key].as_f64().unwrap_or(f64::NAN));
+        format!(
+            "{}: {} % trusted, {} % of all trusted and wrong, bias {} %, {} repeats",
+            line["what"].as_str().unwrap_or("?"),
+            figure("trusted_percent"),
+            figure("trusted_and_wrong_percent"),
+            figure("bias_percent"),
+            figure("repeats")
+        )
+    };
+    Ok(lines.iter().map(line).collect())
 }
 
 fn power_cuts(bench: &Bench) -> Result<Vec<String>> {

@@ -348,7 +348,7 @@ fn one_side_that_loses_more_repeats_than_chance_takes_leaves_no_answer() {
     let judged = open_loop(14, 1.2)
         .on(SideName::B, |repeat| {
             if repeat.repeat <= 6 {
-                repeat.host.throttled = Some(1);
+                repeat.host.processor.steal = 0.3;
             }
         })
         .judged();
