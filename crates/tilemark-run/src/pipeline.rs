@@ -404,7 +404,7 @@ impl<W: World> Pipeline<'_, W> {
         let is_new = known.repeats(tiles) == 0;
         let kept_back: Duration = match search.is_settled() || !is_new {
             true => Duration::ZERO,
-            false => search.to_confirm(known).into_iter().map(time).sum(),
+            false => search.to_confirm(known, tiles).into_iter().map(time).sum(),
         };
         let needed = (time(tiles) + kept_back).mul_f64(self.pace());
         self.began.elapsed() + needed <= within.get()

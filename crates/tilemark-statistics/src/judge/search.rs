@@ -264,12 +264,15 @@ impl CapacitySearch {
         Self::lacking_most(known, aim.pair).map_or(Next::Ended(Ended::NotSure), Next::Probe)
     }
 
-    /// Counts whose further repeats are kept time for while new counts are tried: two of either end.
-    pub fn to_confirm(&self, known: &Known) -> Vec<u32> {
+    /// Counts whose further repeats are kept time for while a new count is tried: itself and the other end of the answer, each until
+    /// it has an interval. Nothing before the first probe, which is worth its time whatever comes of it.
+    pub fn to_confirm(&self, known: &Known, tiles: u32) -> Vec<u32> {
         let Sides { held, broke } = known.sides();
-        let lacks = |tiles: u32| (INTERVAL_REPEATS_MIN as u32).saturating_sub(known.repeats(tiles));
-        let ends = held.into_iter().chain(broke);
-        ends.flat_map(|tiles| std::iter::repeat_n(tiles, lacks(tiles) as usize)).collect()
+        let Some(other) = broke.or(held) else { return Vec::new() };
+        let lacks = |tiles: u32, had: u32| {
+            std::iter::repeat_n(tiles, (INTERVAL_REPEATS_MIN as u32).saturating_sub(had) as usize)
+        };
+        lacks(tiles, known.repeats(tiles) + 1).chain(lacks(other, known.repeats(other))).collect()
     }
 
     /// A count between what held and what broke, or beyond what was tried; nothing where few enough are left.
