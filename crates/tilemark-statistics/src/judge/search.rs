@@ -18,11 +18,12 @@ use tilemark_record::summary::RepeatSummary;
 
 use super::measured::MeasuredPoint;
 use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey};
+use super::tail::upper_half;
 use crate::interval::{INTERVAL_REPEATS_MIN, student_factor};
 
 /// Repeats beyond the first of each count, for each repeat that the plan wants of a point: after so many a search ends unsure. A
 /// boundary that is flat beside its noise would take hundreds.
-const SHARPENING_MAX: u32 = 6;
+const SHARPENING_MAX: u32 = 8;
 
 /// Repeats at one end that no end is planned to need.
 const REPEATS_OF_END_MAX: u32 = 40;
@@ -96,8 +97,12 @@ impl Known {
             return 1;
         }
         let Some(law) = &self.0.law else { return INTERVAL_REPEATS_MIN as u32 };
-        let in_scatters = law.level(f64::from(tiles)).abs() / law.scatter();
-        let enough = HALF_WIDTHS.iter().position(|half| *half <= in_scatters);
+        let level = law.level(f64::from(tiles));
+        let is_decided = |half: &f64| {
+            let half = half * law.scatter();
+            if level < 0.0 { upper_half(half) <= -level } else { half <= level }
+        };
+        let enough = HALF_WIDTHS.iter().position(is_decided);
         enough.map_or(REPEATS_OF_END_MAX, |index| (index + INTERVAL_REPEATS_MIN) as u32)
     }
 
