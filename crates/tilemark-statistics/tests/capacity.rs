@@ -4,6 +4,8 @@
 //! A repeat of a host is a histogram for each guest: exponential beyond its median, scaled so that its p99 follows the host's curve,
 //! times noise of the repeat, of the run and of the guest. `TILEMARK_TEST_CAPACITIES` sets the answers for each case.
 
+#![allow(clippy::unwrap_used, reason = "a test file: helpers may unwrap as tests do")]
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
