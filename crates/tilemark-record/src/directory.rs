@@ -148,6 +148,11 @@ impl RunDirectory {
         Ok(found)
     }
 
+    /// Every whole repeat in figures.
+    pub fn summaries(&self) -> Result<Vec<RepeatSummary>, RecordError> {
+        self.repeats()?.iter().map(RepeatFiles::summary).collect()
+    }
+
     /// Says that the run came to its end: from now on any change to a file is damage.
     pub fn close(&self) -> Result<(), RecordError> {
         let mut files = BTreeMap::new();
@@ -158,6 +163,21 @@ impl RunDirectory {
             }
         }
         self.write_json(MANIFEST, &Manifest { schema: MANIFEST_SCHEMA, files })
+    }
+
+    /// Opens a closed record for further repeats. The manifest is removed first: until the record is closed again it says
+    /// that it is unfinished, also after a crash. Everything else is kept.
+    ///
+    /// # Errors
+    /// When it is not closed, or the manifest cannot be removed.
+    pub fn reopen(&self) -> Result<(), RecordError> {
+        if !self.is_closed() {
+            return Err(RecordError::Unfinished { path: self.path.clone() });
+        }
+        let path = self.path.join(MANIFEST);
+        let removed =
+            fs::remove_file(&path).and_then(|()| fs::File::open(&self.path)).and_then(|folder| folder.sync_all());
+        removed.map_err(|source| RecordError::Write { path, source })
     }
 
     /// Whether the run came to its end.

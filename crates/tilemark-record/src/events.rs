@@ -21,6 +21,11 @@ pub enum Event {
         /// Its id.
         run: String,
     },
+    /// A closed record was opened again for further repeats. What follows belongs to a further session.
+    Continued {
+        /// In milliseconds since 1970.
+        unix_ms: u64,
+    },
     /// A point that the plan did not have, found necessary by a search.
     PointAdded {
         /// The point.

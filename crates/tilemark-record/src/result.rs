@@ -618,10 +618,17 @@ pub struct Provenance {
     pub seconds: f64,
     /// How long it was expected to take, in seconds.
     pub expected_seconds: f64,
+    /// In how many sessions it was measured: the first, and one for each `--more`. Times above are sums over all of them.
+    #[serde(default = "one_session")]
+    pub sessions: u32,
     /// Whether the host was found as it had been.
     pub as_it_was: Option<bool>,
     /// The command that repeats it.
     pub command: String,
     /// SHA-256 by name: `tilemark`, `agent`, `image`, `scenario`.
     pub hashes: BTreeMap<String, String>,
+}
+
+const fn one_session() -> u32 {
+    1
 }

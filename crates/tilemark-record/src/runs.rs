@@ -53,7 +53,9 @@ impl Runs {
     pub fn list(&self) -> Vec<Listed> {
         let listed = |id: String| {
             let path = self.path_of(&id);
-            let result = RunDirectory::at(&path).result().ok();
+            let record = RunDirectory::at(&path);
+            // The result of a run that is being continued is that of the sessions before.
+            let result = record.result().ok().filter(|_| record.is_closed());
             let verdict = result.as_ref().map(|result| result.verdict.status);
             Listed { id, path, verdict, sentence: result.map(|result| result.sentence) }
         };

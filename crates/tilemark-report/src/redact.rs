@@ -144,6 +144,7 @@ impl Scrub {
             began: _,
             seconds: _,
             expected_seconds: _,
+            sessions: _,
             as_it_was: _,
             hashes,
         } = provenance;

@@ -546,6 +546,24 @@ pub(crate) fn run_into(
     world: &FakeWorld,
     wishes: &Wishes,
 ) -> Ran {
+    session(folder, record, plan, None, world, wishes)
+}
+
+/// Adds a further session to the record of one that is over.
+pub(crate) fn run_on(ran: Ran, plan: &Plan, world: &FakeWorld) -> Ran {
+    let Ran { record, _folder: folder, .. } = ran;
+    let repeats = record.summaries().unwrap();
+    session(folder, record, plan, Some(repeats), world, &Wishes::default())
+}
+
+fn session(
+    folder: tempfile::TempDir,
+    record: RunDirectory,
+    plan: &Plan,
+    before: Option<Vec<RepeatSummary>>,
+    world: &FakeWorld,
+    wishes: &Wishes,
+) -> Ran {
     let (told, heard) = UnixStream::pair().unwrap();
     let listener = thread::spawn(move || {
         let (mut messages, mut notes) = (Messages::of(heard), Vec::new());
@@ -564,7 +582,8 @@ pub(crate) fn run_into(
         record: record.clone(),
         teller: &teller,
         wishes,
-        repeats: Vec::new(),
+        continued_after: before.as_ref().map(Vec::len),
+        repeats: before.unwrap_or_default(),
         began: Instant::now(),
         expected_done: 0.0,
         on_templates: Duration::ZERO,

@@ -32,6 +32,9 @@ pub struct RunJob {
     pub cache: PathBuf,
     /// The image's folder.
     pub image: PathBuf,
+    /// The record holds repeats of earlier sessions, and further ones are added.
+    #[serde(default)]
+    pub continues: bool,
     /// Other runs may be under way: the verdict is at most `cannot-tell`.
     pub not_alone: bool,
 }

@@ -32,13 +32,19 @@ pub fn close(
     done: &RunDone,
 ) -> Result<RunResult, RecordError> {
     let plan = plan_as_run(record)?;
-    let repeats = record.repeats()?.iter().map(|files| files.summary()).collect::<Result<Vec<_>, _>>()?;
+    let repeats = record.summaries()?;
     let result = RunResult { idle_power_w, ..result(&plan, &repeats, id, provenance, done) };
     record.write_json("result.json", &result)?;
     draw(record, &report_of(record)?)?;
     remove_empty(&record.path().join("guests"));
     record.close()?;
     Ok(result)
+}
+
+/// What the repeats in a record say by themselves, without what its run added.
+pub(crate) fn judged_again(record: &RunDirectory, had: &RunResult) -> Result<RunResult, RecordError> {
+    let (plan, repeats) = (plan_as_run(record)?, record.summaries()?);
+    Ok(result(&plan, &repeats, &had.run, had.provenance.clone(), &RunDone::default()))
 }
 
 fn result(

@@ -27,6 +27,7 @@ pub mod lock;
 pub mod measure;
 mod memory;
 pub mod messaging;
+pub mod more;
 pub mod password;
 mod pipeline;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::{
     job::{Job, JobDone, RunJob},
     judge,
     lock::{self, WhenBusy},
+    more::{Earlier, Which},
     plan_text, power,
     prepare::{Asked, Prepared, prepare},
     state::StateFolder,
@@ -34,6 +35,8 @@ pub struct RunRequest {
     pub offline: bool,
     /// What to do when another run is under way; `None`: run beside it.
     pub when_busy: Option<WhenBusy>,
+    /// The record to continue instead of making a new one.
+    pub more: Option<Which>,
     /// The command, as it was typed.
     pub command: String,
 }
@@ -55,47 +58,85 @@ pub fn run(
     listener: &mut dyn Listener,
 ) -> Result<Measured, Failure> {
     crate::need_root("measuring guests")?;
-    let prepared = prepare(&request.asked)?;
+    let runs = Runs::new(&places.runs);
+    let earlier =
+        request.more.as_ref().map(|which| Earlier::find(&runs, which, &request.asked)).transpose()?;
+    let asked = match &earlier {
+        Some(earlier) => earlier.asked(&request.asked)?,
+        None => request.asked.clone(),
+    };
+    let prepared = prepare(&asked)?;
     if let Some(reason) = &prepared.out_of_reach {
         listener.note(&format!("no difference can be shown by this run: {reason}"));
     }
     listener.note(&format!("this takes {}", plan_text::time(&prepared.plan)));
-    if request.asked.seed.is_none() {
+    if asked.seed.is_none() {
         listener.note(&format!(
             "seed {seed}: `--seed {seed}` repeats this order and these schedules",
             seed = prepared.plan.seed
         ));
     }
-    let runs = Runs::new(&places.runs);
-    let id = new_id(&runs, &prepared.plan.scenario.name);
+    let id = match &earlier {
+        Some(earlier) => earlier.result.run.clone(),
+        None => new_id(&runs, &prepared.plan.scenario.name),
+    };
     let lock = request.when_busy.map(|when| lock::take(&places.state, &id, when)).transpose()?;
-    let path = request.output.clone().unwrap_or_else(|| runs.path_of(&id));
-    // Before an image is built for minutes: a bad place fails now.
-    let record = RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?;
-    let image = image_job::obtain(places, &prepared.plan.scenario.image, request.offline, listener);
-    let image = image.inspect_err(|_| record.discard())?;
-    // What was predicted holds the seconds of idle power, and so does what was taken.
-    let began = Instant::now();
-    let idle_power_w = power::idle(&prepared.plan.host, listener).inspect_err(|_| record.discard())?;
-    record.write_json("facts.json", &prepared.facts).map_err(record_failed)?;
     let mut provenance = provenance(program, &prepared, request)?;
+    // Before an image is built for minutes: a bad place, or a record that cannot be continued, fails now.
+    let record = match &earlier {
+        Some(earlier) => {
+            earlier.check(&prepared.plan, &provenance)?;
+            listener.note(&format!("the run {id} is continued"));
+            earlier.record.clone()
+        }
+        None => {
+            let path = request.output.clone().unwrap_or_else(|| runs.path_of(&id));
+            RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?
+        }
+    };
+    let path = record.path().to_owned();
+    let discard = || {
+        if earlier.is_none() {
+            record.discard();
+        }
+    };
+    let image = image_job::obtain(places, &prepared.plan.scenario.image, request.offline, listener);
+    let image = image.inspect_err(|_| discard())?;
     provenance.image = Some(image.name.clone());
     provenance.guest_kernel = Some(image.kernel.clone());
     provenance.hashes.extend(image.hashes.iter().map(|(name, hash)| (format!("image/{name}"), hash.clone())));
+    // What was predicted holds the seconds of idle power, and so does what was taken.
+    let began = Instant::now();
+    let (plan, idle_power_w, judged_before) = match &earlier {
+        Some(earlier) => {
+            earlier.check_hashes(&provenance)?;
+            let judged = judge::judged_again(&earlier.record, &earlier.result).map_err(record_failed)?;
+            (earlier.plan_from_here(&prepared.plan)?, earlier.result.idle_power_w, Some(judged))
+        }
+        None => {
+            let idle_power_w = power::idle(&prepared.plan.host, listener).inspect_err(|_| discard())?;
+            record.write_json("facts.json", &prepared.facts).map_err(record_failed)?;
+            (prepared.plan.clone(), idle_power_w, None)
+        }
+    };
 
     let state = StateFolder::create(&places.state, &id, "run", Some(&path)).map_err(state_failed)?;
     let state = state.keeping_awake(prepared.plan.kept_awake());
     let job = RunJob {
         id: id.clone(),
-        plan: prepared.plan.clone(),
+        plan,
         record: path.clone(),
+        continues: earlier.is_some(),
         state: state.path().to_owned(),
         cache: places.cache.clone(),
         image: image.folder,
         not_alone: request.when_busy.is_none(),
     };
+    if earlier.is_some() {
+        record.reopen().map_err(record_failed)?;
+    }
     let done = conduct(Job::Run(Box::new(job)), &state, lock, Afterwards::Gone, listener)?;
-    let JobDone::Run(done) = done else {
+    let JobDone::Run(mut done) = done else {
         return Err(Failure::told(
             FailureCode::Bug,
             "the engine did another job than it was given",
@@ -106,6 +147,10 @@ pub fn run(
     provenance.hashes.extend(done.hashes.clone());
     provenance.seconds = began.elapsed().as_secs_f64();
     provenance.as_it_was = Some(!state.path().exists());
+    if let (Some(earlier), Some(judged)) = (&earlier, &judged_before) {
+        done = earlier.with_doubts(done, judged);
+        provenance = earlier.with(provenance);
+    }
     let result = judge::close(&record, &id, provenance, idle_power_w, &done).map_err(record_failed)?;
     Ok(Measured { result, record: path })
 }
@@ -136,6 +181,7 @@ fn provenance(program: &Program, prepared: &Prepared, request: &RunRequest) -> R
         began: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         expected_seconds: prepared.plan.expected.time.as_seconds(),
         command: command_that_repeats(request, prepared.plan.seed),
+        sessions: 1,
         hashes: hashes.map(|(name, hash)| (name.to_owned(), hash)).into(),
         ..Provenance::default()
     })
@@ -160,7 +206,16 @@ pub fn plan_as_run(record: &RunDirectory) -> Result<tilemark_plan::plan::Plan, R
                     search.memory_end = Some(end);
                 }
             }
-            Event::PassBegan { pass, .. } if !plan.passes.contains(&pass) => plan.passes.push(pass),
+            Event::PassBegan { pass, .. } => {
+                let tiles = plan.points.get(pass.point).map_or(0, |point| point.tiles);
+                if let Some(search) = &mut plan.search {
+                    // A later session found the memory that an earlier one lacked.
+                    search.memory_end = search.memory_end.filter(|end| tiles < end.tiles);
+                }
+                if !plan.passes.contains(&pass) {
+                    plan.passes.push(pass);
+                }
+            }
             _ => {}
         }
     }
@@ -204,6 +259,7 @@ mod tests {
                 output: None,
                 offline: false,
                 when_busy: None,
+                more: None,
                 command: "tilemark run web".to_owned(),
             };
             command_that_repeats(&request, 7)

@@ -92,6 +92,8 @@ pub(crate) struct Pipeline<'a, W> {
     pub(crate) wishes: &'a Wishes,
     /// Every repeat up to now.
     pub(crate) repeats: Vec<RepeatSummary>,
+    /// How many of them earlier sessions measured, where a closed record is continued.
+    pub(crate) continued_after: Option<usize>,
     /// When the first pass began.
     pub(crate) began: Instant,
     /// Seconds of passes that are behind, as they were expected.
@@ -109,7 +111,10 @@ const DISK_RESERVE: Bytes = Bytes::from_gib(2);
 impl<W: World> Pipeline<'_, W> {
     /// Does all of it.
     pub(crate) fn run(&mut self) -> Result<(), Failure> {
-        self.event(Event::Began { unix_ms: unix_ms(), run: self.plan.scenario.name.clone() })?;
+        self.event(match self.continued_after {
+            None => Event::Began { unix_ms: unix_ms(), run: self.plan.scenario.name.clone() },
+            Some(_) => Event::Continued { unix_ms: unix_ms() },
+        })?;
         let planned: Vec<Pass> = self.plan.passes.clone();
         if self.plan.search.is_some() {
             self.search()?;
@@ -132,8 +137,9 @@ impl<W: World> Pipeline<'_, W> {
                 return Ok(false);
             }
             for pass in block {
-                // A search has measured its own backend already.
-                let is_due = searched != Some(self.plan.points[pass.point].backend);
+                // A search has measured its own backend already, and what is only shown is shown once.
+                let was_shown = searched.is_some() && self.repeats_before().any(|old| old.point == pass.point);
+                let is_due = searched != Some(self.plan.points[pass.point].backend) && !was_shown;
                 if is_due && self.wishes.now() == Wish::GoOn {
                     self.pass(*pass)?;
                 }
@@ -197,12 +203,17 @@ impl<W: World> Pipeline<'_, W> {
         let wanted = self.plan.search.expect("asked for by the caller");
         let like = self.plan.points[0].clone();
         let mut search = CapacitySearch::new(wanted.from, wanted.limit, like.measure.repeats);
+        if self.continued_after.is_some() {
+            search = search.continued(&self.known(&like));
+        }
+        let mut met = BTreeSet::new();
         let mut within = wanted.within;
         loop {
             self.search_on(&mut search, &like, within)?;
             let Some(held) = self.known(&like).held().filter(|_| wanted.twin) else { return Ok(()) };
             let guests = self.point_with(&like, held);
-            if !self.beside_twin(&guests)? {
+            // Each count meets its twin once in a session.
+            if !met.insert(held) || !self.beside_twin(&guests)? {
                 return Ok(());
             }
             // Nothing is kept back for the twin any more.
@@ -223,12 +234,10 @@ impl<W: World> Pipeline<'_, W> {
     fn beside_twin(&mut self, guests: &Point) -> Result<bool, Failure> {
         let like = Point { backend: plan::Backend::Native, ..guests.clone() };
         let twin = self.point_with(&like, guests.tiles);
-        if twin.index < self.plan.points.len() {
-            return Ok(false);
-        }
         let is_first = self.plan.points.iter().all(|point| point.backend != twin.backend);
-        let (had, wanted) = (self.repeats_of(guests.index), guests.measure.repeats);
-        let order = passes(&[guests.clone(), twin.clone()], self.plan.seed);
+        let wanted = guests.measure.repeats;
+        let seed = self.plan.seed.wrapping_add(self.blocks_before().into());
+        let order = passes(&[guests.clone(), twin.clone()], seed);
         let pairs: Vec<&[Pass]> = order.chunk_by(|one, next| one.block == next.block).collect();
         for done in 0..2 * wanted {
             let is_settled = judge::blocks_settled(&[guests, &twin], &self.repeats) >= wanted;
@@ -244,10 +253,11 @@ impl<W: World> Pipeline<'_, W> {
             if !is_first || done >= wanted {
                 self.expect_besides(pair);
             }
+            let block = self.next_block(&[guests.index, twin.index]);
             for pass in pair {
-                let repeat = if pass.point == twin.index { done + 1 } else { had + done + 1 };
                 if self.wishes.now() == Wish::GoOn {
-                    self.pass(Pass { block: had + done + 1, point: pass.point, repeat })?;
+                    let repeat = self.repeats_of(pass.point) + 1;
+                    self.pass(Pass { block, point: pass.point, repeat })?;
                 }
             }
         }
@@ -300,8 +310,8 @@ impl<W: World> Pipeline<'_, W> {
                 }
             }
             self.add(&point)?;
-            let had = self.repeats_of(point.index);
-            self.pass(Pass { block: had + 1, point: point.index, repeat: had + 1 })?;
+            let (block, repeat) = (self.next_block(&[point.index]), self.repeats_of(point.index) + 1);
+            self.pass(Pass { block, point: point.index, repeat })?;
             self.report_probe(search, like, &point)?;
         }
     }
@@ -376,6 +386,22 @@ impl<W: World> Pipeline<'_, W> {
 
     fn repeats_of(&self, point: usize) -> u32 {
         self.repeats.iter().filter(|repeat| repeat.point == point).count() as u32
+    }
+
+    /// Repeats of earlier sessions.
+    fn repeats_before(&self) -> impl Iterator<Item = &RepeatSummary> {
+        self.repeats.iter().take(self.continued_after.unwrap_or(0))
+    }
+
+    /// The highest block of earlier sessions. Each block has schedules of its own: a further session repeats none.
+    fn blocks_before(&self) -> u32 {
+        self.repeats_before().map(|repeat| repeat.block).max().unwrap_or(0)
+    }
+
+    /// A block that none of these points has had.
+    fn next_block(&self, points: &[usize]) -> u32 {
+        let own = self.repeats.iter().filter(|repeat| points.contains(&repeat.point));
+        own.map(|repeat| repeat.block).max().unwrap_or(0).max(self.blocks_before()) + 1
     }
 
     /// Whether a block of repeats would end in time.

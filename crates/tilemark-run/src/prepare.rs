@@ -146,6 +146,13 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     Ok(Prepared { plan, facts, scenario_text, out_of_reach })
 }
 
+/// The name of the scenario that is asked for.
+pub(crate) fn scenario_name(asked: &Asked) -> Result<String, Failure> {
+    let draft = Draft::from_toml(&text_of(&asked.scenario)?, &asked.scenario).map_err(bad_input)?;
+    let asked = as_asked(&draft, asked.preset.as_deref(), &asked.settings, asked.tiles.as_deref());
+    Ok(asked.and_then(|draft| draft.finish()).map_err(bad_input)?.name)
+}
+
 /// A seed from the kernel's random numbers. It has 32 bits: a person can type it, and every reader of JSON keeps it exactly.
 fn drawn_seed() -> Result<u64, Failure> {
     let mut bytes = [0; 4];

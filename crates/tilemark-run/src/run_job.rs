@@ -30,6 +30,7 @@ pub(crate) fn run(
     let cgroup = StateFolder::at(&job.state).under_way().ok().and_then(|under_way| under_way.cgroup);
     let world = RealWorld::new(program, folders, cgroup)?;
     let events = record.events().map_err(record_failed)?;
+    let repeats = if job.continues { record.summaries().map_err(record_failed)? } else { Vec::new() };
     let mut pipeline = Pipeline {
         world: &world,
         plan: job.plan.clone(),
@@ -37,7 +38,8 @@ pub(crate) fn run(
         events,
         teller,
         wishes,
-        repeats: Vec::new(),
+        continued_after: job.continues.then_some(repeats.len()),
+        repeats,
         began: Instant::now(),
         expected_done: 0.0,
         on_templates: Duration::ZERO,

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{Wish, Wishes},
-    fakes::{Act, FakeWorld, Guests, Ran, TILE, Watching, answered, plan_of, run, search, started},
+    fakes::{Act, FakeWorld, Guests, Ran, TILE, Watching, answered, plan_of, run, run_on, search, started},
 };
 use std::sync::Arc;
 use tilemark_guests::fake::FakeBackend;
@@ -325,4 +325,80 @@ fn what_is_only_shown_comes_once_after_the_search() {
     let last = ran.began().last().copied().unwrap();
     assert_eq!(ran.plan().points[last.point].backend, Backend::Emulated);
     assert_eq!(answer(&ran).holds, Some(3), "what was shown enters no answer");
+}
+
+/// Adds a further session.
+fn continued(ran: Ran, world: &FakeWorld) -> Ran {
+    let plan = ran.plan();
+    let ran = run_on(ran, &plan, world);
+    ran.outcome.as_ref().unwrap();
+    ran
+}
+
+#[test]
+fn a_search_that_ended_unsure_goes_on_with_its_repeats_and_ends_sure() {
+    let wishes = Wishes::default();
+    let world = FakeWorld::new({
+        let wishes = wishes.clone();
+        move |job, pass| {
+            if pass < 4 {
+                return answered(job, if job.streams.len() <= 5 { 5 } else { 200 });
+            }
+            let wishes = wishes.clone();
+            vec![started(), Act::Meanwhile(Box::new(move || wishes.note(Wish::Stop))), Act::Hang]
+        }
+    });
+    let ran = run(&plan_of(TILE, &search(None)), &world, &wishes);
+    let before = ran.repeats();
+    assert_eq!(before.len(), 4);
+    assert_ne!(judge(&ran.plan(), &before).verdict.status, VerdictStatus::Trusted);
+
+    let ran = continued(ran, &host_that_holds(5));
+    range_around(&ran, 5);
+    let repeats = ran.repeats();
+    assert!(before.iter().all(|old| repeats.contains(old)), "a repeat is gone");
+    let highest = before.iter().map(|repeat| repeat.block).max().unwrap();
+    let further: Vec<_> = repeats.iter().filter(|repeat| !before.contains(repeat)).collect();
+    assert!(further.iter().all(|repeat| repeat.block > highest), "a schedule of before is used again");
+    let mut blocks: Vec<_> = repeats.iter().map(|repeat| (repeat.point, repeat.block)).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    assert_eq!(blocks.len(), repeats.len(), "no block twice");
+    assert_eq!(counts_tried(&ran)[..4], [1, 2, 4, 8], "what was known is not searched for again");
+    assert!(further.iter().all(|repeat| repeat.point >= 2), "1 and 2 tiles need no further repeat");
+}
+
+#[test]
+fn a_search_that_took_all_its_repeats_takes_as_many_again() {
+    // At every count above one a repeat holds or breaks by turns.
+    let by_turns = || FakeWorld::new(|job, pass| {
+        let breaks = job.streams.len() > 1 && pass % 2 == 0;
+        answered(job, if breaks { 200 } else { 5 })
+    });
+    let ran = searched(&by_turns());
+    let spent = "the search took as many repeats as it may and is not sure of its answer";
+    assert_eq!(ran.notes.last().unwrap(), spent);
+    let before = ran.repeats().len();
+    let ran = continued(ran, &by_turns());
+    assert!(ran.repeats().len() > before, "{:?}", ran.notes);
+}
+
+#[test]
+fn a_further_session_pairs_what_holds_with_its_twin_in_blocks_of_its_own() {
+    let world = || host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
+    let mut plan = with_twin(None);
+    plan.within = Some(Span::from_seconds(1));
+    let ran = run(&plan, &world(), &Wishes::default());
+    assert!(blocks_at(&ran, Backend::Native, 5).is_empty());
+    let highest = ran.repeats().iter().map(|repeat| repeat.block).max().unwrap();
+    let plan = Plan { within: None, ..ran.plan() };
+    let ran = run_on(ran, &plan, &world());
+    ran.outcome.as_ref().unwrap();
+    let paired: Vec<u32> = (1..=3).map(|further| highest + further).collect();
+    assert_eq!(blocks_at(&ran, Backend::Native, 5), paired);
+    assert!(blocks_at(&ran, Backend::Kvm, 5).ends_with(&paired));
+    assert_eq!(judge(&ran.plan(), &ran.repeats()).cost.unwrap().throughput.unwrap().n_repeats, 3);
+    // All is known and paired: nothing is measured any more.
+    let passes = ran.began().len();
+    assert_eq!(continued(ran, &world()).began().len(), passes);
 }

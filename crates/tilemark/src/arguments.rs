@@ -141,6 +141,15 @@ pub(crate) struct Measuring {
     pub(crate) json: bool,
 }
 
+/// Further repeats for a record.
+#[derive(Debug, Args)]
+pub(crate) struct Continuing {
+    /// Add repeats to a record and judge all of them together. RUN is an id, a unique start of one, `last` or a path; without it,
+    /// the newest record of this scenario on this host
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with = "output")]
+    pub(crate) more: Option<Option<String>>,
+}
+
 /// `tilemark run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
@@ -157,6 +166,8 @@ pub(crate) struct RunArguments {
     /// End within this, such as 10m, after a whole block of repeats
     #[arg(long)]
     pub(crate) within: Option<Span>,
+    #[command(flatten)]
+    pub(crate) continuing: Continuing,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
 }
@@ -175,6 +186,8 @@ pub(crate) struct CapacityArguments {
     #[arg(long)]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
+    pub(crate) continuing: Continuing,
+    #[command(flatten)]
     pub(crate) measuring: Measuring,
 }
 
@@ -187,6 +200,8 @@ pub(crate) struct QuickArguments {
     /// Seed of order, schedules and choices; drawn and printed unless given
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) continuing: Continuing,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
 }

@@ -66,6 +66,11 @@ impl Known {
         self.0.steps.iter().filter(|(_, step)| step.repeats > 0).map(|(tiles, step)| (*tiles, step))
     }
 
+    /// Repeats beyond the first of each count.
+    fn further(&self) -> u32 {
+        self.told().map(|(_, step)| step.repeats - 1).sum()
+    }
+
     /// On which side of the gate each count probably lies: the smallest that breaks, and the largest below it that holds.
     fn sides(&self) -> Sides {
         let is_over = |step: &Step| match step.standing {
@@ -212,6 +217,8 @@ pub struct CapacitySearch {
     repeats: u32,
     unknown: BTreeSet<u32>,
     is_settled: bool,
+    /// Repeats beyond the first of each count that earlier sessions took. They do not count against those that it may take.
+    further_before: u32,
 }
 
 impl CapacitySearch {
@@ -223,7 +230,14 @@ impl CapacitySearch {
             repeats: repeats.max(1),
             unknown: BTreeSet::new(),
             is_settled: false,
+            further_before: 0,
         }
+    }
+
+    /// The same search in a further session, after what is known: it may take as many repeats again.
+    #[must_use]
+    pub fn continued(self, known: &Known) -> Self {
+        Self { further_before: known.further(), ..self }
     }
 
     /// Nothing can be known of a count: what lies below it is tried instead.
@@ -258,7 +272,7 @@ impl CapacitySearch {
         if sides.held.is_none() && sides.broke.is_none() {
             return Next::Ended(Ended::NothingKnown);
         }
-        let further: u32 = known.told().map(|(_, step)| step.repeats - 1).sum();
+        let further = known.further().saturating_sub(self.further_before);
         let aim = self.aim(known, &sides, (2 * self.repeats).saturating_sub(further));
         if self.is_sure(known, &sides, aim.width) {
             return Next::Ended(Ended::Sure);

@@ -3,7 +3,7 @@
 use super::{backend, places, settings};
 use crate::{
     PROGRAM,
-    arguments::{AbArguments, CapacityArguments, Measuring, QuickArguments, Resolution, RunArguments},
+    arguments::{AbArguments, CapacityArguments, Continuing, Measuring, QuickArguments, Resolution, RunArguments},
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ use tilemark_run::{
     judge::{self, Tolerance},
     lock::WhenBusy,
     measure::{self, Measured, RunRequest, record_failed},
+    more::Which,
     plan_words::{Backend, Sides, shell_word},
     prepare::{Asked, demonstration},
     wire::{Failure, FailureCode},
@@ -26,7 +27,7 @@ pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
         within: arguments.within,
         ..asked(&arguments.resolution)
     };
-    finish(measured(asked, &arguments.measuring), &arguments.measuring)
+    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
 }
 
 /// `tilemark capacity`
@@ -38,7 +39,7 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
         within: arguments.within,
         ..asked(&arguments.resolution)
     };
-    finish(measured(asked, &arguments.measuring), &arguments.measuring)
+    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
 }
 
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of
@@ -62,7 +63,7 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
         seed: arguments.seed,
         ..Asked::default()
     };
-    finish(measured(asked, &arguments.measuring), &arguments.measuring)
+    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
 }
 
 /// `tilemark ab`
@@ -85,7 +86,7 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         sides: Some(Sides { a: settings(&arguments.a), b: settings(&arguments.b) }),
         ..asked(&arguments.resolution)
     };
-    let outcome = measured(asked, &arguments.measuring);
+    let outcome = measured(asked, &arguments.measuring, None);
     if !arguments.verdict.exit_verdict {
         return finish(outcome, &arguments.measuring);
     }
@@ -113,7 +114,12 @@ fn asked(resolution: &Resolution) -> Asked {
     }
 }
 
-fn measured(asked: Asked, measuring: &Measuring) -> Result<Measured, Failure> {
+/// The record that is to be continued, if one is.
+fn which(continuing: &Continuing) -> Option<Which> {
+    continuing.more.clone().map(|run| run.map_or(Which::Newest, Which::Named))
+}
+
+fn measured(asked: Asked, measuring: &Measuring, more: Option<Which>) -> Result<Measured, Failure> {
     let request = RunRequest {
         asked,
         output: measuring.output.clone(),
@@ -123,6 +129,7 @@ fn measured(asked: Asked, measuring: &Measuring) -> Result<Measured, Failure> {
             (false, true) => Some(WhenBusy::Wait),
             (false, false) => Some(WhenBusy::Stop),
         },
+        more,
         command: command_line(),
     };
     measure::run(&PROGRAM, &places(), &request, &mut Watcher::new())
