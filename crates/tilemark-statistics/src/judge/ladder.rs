@@ -130,7 +130,7 @@ impl Climb {
             .iter()
             .filter(|(_, standing)| *standing == Standing::Holds)
             .map(|(tiles, _)| *tiles)
-            .last();
+            .next_back();
         let broke = standings
             .iter()
             .find(|(tiles, standing)| *standing == Standing::Breaks && Some(*tiles) > last_held)
@@ -140,8 +140,8 @@ impl Climb {
         let between = || standings.iter().filter(|(tiles, _)| (from..below).contains(tiles));
         let is_open = is_search && broke.is_some()
             || between().any(|(_, standing)| matches!(standing, Standing::Undecided | Standing::Breaks));
-        let to =
-            broke.map_or_else(|| between().map(|(tiles, _)| *tiles).last(), |broke| broke.checked_sub(1));
+        let to = broke
+            .map_or_else(|| between().map(|(tiles, _)| *tiles).next_back(), |broke| broke.checked_sub(1));
         let undecided = to.filter(|to| is_open && from <= *to).map(|to| Counts { from, to });
         Self { held, broke, undecided }
     }
