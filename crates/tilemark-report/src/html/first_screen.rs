@@ -83,7 +83,9 @@ fn answer(page: &mut Markup, view: &View) {
         .attribute("class", &format!("sentence{long}{struck}"))
         .raw(">");
     let (lead, rest) = lead(&sentence);
-    page.element("b", "", lead).text(rest).raw("</p>");
+    page.element("b", "", lead);
+    with_whole_options(page, rest);
+    page.raw("</p>");
     page.raw("<button type=\"button\" id=\"copy\" aria-label=\"Copy the answer\">Copy</button></div>\n");
     if let Some(capacity) = view::capacity(view) {
         page.element("p", &format!("capacity{struck}"), &capacity).raw("\n");
@@ -92,6 +94,17 @@ fn answer(page: &mut Markup, view: &View) {
         page.element("p", "capacity", rule).raw("\n");
     }
     strip(page, view);
+}
+
+/// A line that ends within `--more` would show another option.
+fn with_whole_options(page: &mut Markup, text: &str) {
+    for (place, word) in text.split(' ').enumerate() {
+        page.raw(if place > 0 { " " } else { "" });
+        match word.starts_with("--") {
+            true => page.element("span", "whole", word),
+            false => page.text(word),
+        };
+    }
 }
 
 /// The part up to the first colon or full stop that ends a sentence is what must be seen first.
@@ -176,7 +189,9 @@ fn cost(page: &mut Markup, view: &View) {
         }
     }
     if let Some(command) = &cost.command {
-        page.raw("<p class=\"aside\">To know: ").element("code", "", command).raw("</p>");
+        page.raw("<p class=\"aside\">To know: <code>");
+        with_whole_options(page, command);
+        page.raw("</code></p>");
     }
     page.raw("</section>\n");
 }

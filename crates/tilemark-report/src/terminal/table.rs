@@ -75,7 +75,6 @@ fn short_unit(place: usize) -> &'static str {
         "s, slowest [p50, p99]" => "s [p50, p99]",
         "per thread" => "/thread",
         "kept of all" => "kept",
-        "of kept repeats" => "of kept",
         unit => unit,
     }
 }

@@ -35,7 +35,7 @@ pub(crate) const COLUMNS: [Column; 15] = [
     column("Memory", "MiB per guest", "pss", 8),
     column("Ready", "s, slowest [p50, p99]", "ready", 10),
     column("Repeats", "kept of all", "repeat", 6),
-    column("Within", "of kept repeats", "within", 5),
+    column("Within", "of kept", "within", 5),
     column("Gate", "", "gate", 0),
 ];
 
