@@ -426,15 +426,6 @@
     });
     const discarded = placed.filter((repeat) => repeat.void);
     series[0] = series[0] || { type: "line", data: [] };
-    // The steps of which it cannot be said whether they hold: a band behind them.
-    const undecided = drawn.filter((line) => line.lead).flatMap((line) => line.points.filter((point) => point.outcome === "undecided" && !point.struck));
-    if (undecided.length > 0) series.push({
-      type: "custom", silent: true, z: 0, animation: false, xAxisIndex: 0, yAxisIndex: 0, clip: true, data: undecided.map((point) => [point.step, to(data.gate.p99_ms)]),
-      renderItem: (params, api) => {
-        const wide = api.size([1, 0])[0], at = api.coord([api.value(0), api.value(1)])[0];
-        return { type: "rect", shape: { x: at - wide / 2, y: params.coordSys.y, width: wide, height: params.coordSys.height }, style: { fill: colour("warn-wash") } };
-      },
-    });
     series[0].markLine = { silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.2, type: "solid" }, label: { show: false }, data: [{ yAxis: to(data.gate.p99_ms) }] };
     series.push({ type: "custom", xAxisIndex: 0, yAxisIndex: 0, silent: true, animation: false, z: 0, data: placed.map((repeat, index) => [repeat.start, repeat.end, index]), encode: { x: [0, 1] },
       renderItem: (params, api) => {
