@@ -82,7 +82,8 @@
     return merged;
   };
   const decal = () => ({ symbol: "rect", dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: -Math.PI / 4, color: colour("panel") });
-  const signs = { held: "circle", broke: "diamond", unknown: "emptyCircle", "cannot tell": "emptyCircle" };
+  const signs = { holds: "circle", breaks: "diamond", undecided: "emptyCircle", "cannot tell": "emptyCircle" };
+  const outcomeInk = (point, ink) => (point.outcome === "breaks" ? colour("bad") : point.outcome === "undecided" ? colour("warn") : ink);
   const widthOf = (id) => byId(id).clientWidth;
 
   function legend(id, entries) {
@@ -147,7 +148,7 @@
         `p99 ${three(point.value)} ms` + (point.low === null ? ", no interval" : ` [${three(point.low)}, ${three(point.high)}]`) + (point.n ? `, ${point.n} repeats` : ""),
         point.offered === null ? "" : `asked ${three(point.offered)}/s`,
         point.achieved === null ? "" : `achieved ${percent(point.achieved)}`,
-        point.broke, point.struck ? "not trusted" : "", line.kind === "emulated" ? "emulated: no measure of this host" : "",
+        point.broke, point.outcome === "undecided" ? "undecided" : "", point.struck ? "not trusted" : "", line.kind === "emulated" ? "emulated: no measure of this host" : "",
       ]);
       const measured = line.points.filter((point) => to(point.value) !== null).sort((a, b) => a.step - b.step);
       series.push({
@@ -157,8 +158,8 @@
         data: measured.map((point) => ({
           value: [point.step, to(point.value)], point, told: told(point),
           symbol: point.struck ? "path://M-5 -5 L5 5 M5 -5 L-5 5" : signs[point.outcome] || "circle",
-          symbolSize: point.outcome === "broke" ? (line.lead ? 13 : 10) : line.lead ? 9 : 6,
-          itemStyle: { color: point.outcome === "broke" ? colour("bad") : line.ink, borderColor: point.struck ? colour("bad") : point.outcome === "broke" ? colour("bad") : line.ink, borderWidth: point.struck || point.outcome === "unknown" ? 1.8 : 0 },
+          symbolSize: point.outcome === "breaks" ? (line.lead ? 13 : 10) : line.lead ? 9 : 6,
+          itemStyle: { color: outcomeInk(point, line.ink), borderColor: point.struck ? colour("bad") : outcomeInk(point, line.ink), borderWidth: point.struck || signs[point.outcome] === "emptyCircle" ? 1.8 : 0 },
         })),
       });
       const spans = measured.filter((point) => point.low !== null && point.high !== null && point.low > 0);
@@ -172,8 +173,17 @@
         value: [repeat.step, to(repeat.value)], symbol: repeat.void ? "path://M-4 -4 L4 4 M4 -4 L-4 4" : "circle", symbolSize: repeat.void ? 8 : 4,
         symbolOffset: [repeat.void ? 13 : 12, 0],
         itemStyle: repeat.void ? { color: "none", borderColor: colour("bad"), borderWidth: 1.4 } : { color: colour("accent"), opacity: 0.45 },
-        told: lines([`repeat ${repeat.repeat}: p99 ${three(repeat.value)} ms`, repeat.void ? `voided: ${repeat.void}` : "kept"]),
+        told: lines([`repeat ${repeat.repeat}: p99 ${three(repeat.value)} ms`, repeat.void ? `discarded: ${repeat.void}` : "kept"]),
       })),
+    });
+    // The steps of which it cannot be said whether they hold: a band behind them.
+    const undecided = drawn.filter((line) => line.lead).flatMap((line) => line.points.filter((point) => point.outcome === "undecided" && !point.struck));
+    if (undecided.length > 0) series.push({
+      type: "custom", silent: true, z: 0, animation: false, xAxisIndex: 0, yAxisIndex: 0, clip: true, data: undecided.map((point) => [point.step, to(data.gate.p99_ms)]),
+      renderItem: (params, api) => {
+        const wide = api.size([1, 0])[0], at = api.coord([api.value(0), api.value(1)])[0];
+        return { type: "rect", shape: { x: at - wide / 2, y: params.coordSys.y, width: wide, height: params.coordSys.height }, style: { fill: colour("warn-wash") } };
+      },
     });
     series[0].markLine = {
       silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.4, type: "solid" }, data: [{ yAxis: to(data.gate.p99_ms) }],
@@ -196,8 +206,9 @@
     const inkOf = Object.fromEntries(drawn.map((line) => [line.name, line]));
     legend("legend-latency", [
       ...drawn.map((line) => ({ name: line.name, draw: [stroke(inkOf[line.name].ink, line.kind === "twin" || line.kind === "emulated" ? "5 3" : ""), ...(line.kind === "twin" && line.points.length > 1 ? [] : [dot(line.ink)])] })),
-      ...(drawn.some((line) => line.points.some((point) => point.outcome === "broke" && !point.struck)) ? [{ name: "broke", draw: [diamond(colour("bad"))] }] : []),
-      ...(data.raw.some((repeat) => repeat.void) ? [{ name: "voided", draw: [cross(colour("bad"))] }] : []),
+      ...(drawn.some((line) => line.points.some((point) => point.outcome === "breaks" && !point.struck)) ? [{ name: "breaks", draw: [diamond(colour("bad"))] }] : []),
+      ...(undecided.length > 0 ? [{ name: "undecided", draw: [ring(colour("warn"))] }] : []),
+      ...(data.raw.some((repeat) => repeat.void) ? [{ name: "discarded", draw: [cross(colour("bad"))] }] : []),
     ]);
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || ""),
@@ -322,7 +333,7 @@
       grid: { outerBoundsMode: "none", left: 44, right: 8, top: longest === 0 ? 12 : upright ? 18 + longest * 6.6 : 30, bottom: 42 },
       xAxis: [
         category(bars.map((bar) => bar.label), { name: data.axis, nameLocation: "middle", nameGap: 26, axisLabel: { ...textStyle("ink"), hideOverlap: true, ...(names * 7 > slot ? { width: Math.max(slot - 4, 26), overflow: "truncate" } : {}) } }),
-        category(blank, { position: "top", axisLine: { show: false }, axisLabel: { ...textStyle("ink", size), interval: 0, hideOverlap: false, rotate: upright ? 90 : 0, margin: 6, color: (_, index) => colour(bars[index] && bars[index].outcome === "broke" ? "bad" : "soft"), fontWeight: 600 } }),
+        category(blank, { position: "top", axisLine: { show: false }, axisLabel: { ...textStyle("ink", size), interval: 0, hideOverlap: false, rotate: upright ? 90 : 0, margin: 6, color: (_, index) => colour(bars[index] && bars[index].outcome === "breaks" ? "bad" : "soft"), fontWeight: 600 } }),
       ],
       yAxis: values({ min: 0, max: 100, interval: 25, axisLabel: { formatter: (value) => `${value}${narrow}%` } }),
       series,
@@ -413,7 +424,7 @@
       series.push({ type: "line", name, stack: "host", xAxisIndex: 2, yAxisIndex: 2, animation: false, showSymbol: false, lineStyle: { width: 0 }, itemStyle: { color: colour(paint) }, areaStyle: { color: colour(paint), opacity: 0.9 },
         data: joined((repeat) => repeat.host.map((mark) => [repeat.start + mark[0], mark[1][place] * 100])) });
     });
-    const voided = placed.filter((repeat) => repeat.void);
+    const discarded = placed.filter((repeat) => repeat.void);
     series[0] = series[0] || { type: "line", data: [] };
     series[0].markLine = { silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.2, type: "solid" }, label: { show: false }, data: [{ yAxis: to(data.gate.p99_ms) }] };
     series.push({ type: "custom", xAxisIndex: 0, yAxisIndex: 0, silent: true, animation: false, z: 0, data: placed.map((repeat, index) => [repeat.start, repeat.end, index]), encode: { x: [0, 1] },
@@ -421,14 +432,14 @@
         const repeat = placed[api.value(2)];
         const area = params.coordSys;
         const x1 = api.coord([api.value(0), 0])[0], x2 = api.coord([api.value(1), 0])[0];
-        const text = { type: "text", x: (x1 + x2) / 2, y: area.y - 4, style: { text: x2 - x1 > 90 ? `repeat ${repeat.repeat}${repeat.void ? ", voided" : ""}` : String(repeat.repeat), fill: colour(repeat.void ? "bad" : "soft"), font: `11.5px ${font}`, textAlign: "center", textVerticalAlign: "bottom" } };
+        const text = { type: "text", x: (x1 + x2) / 2, y: area.y - 4, style: { text: x2 - x1 > 90 ? `repeat ${repeat.repeat}${repeat.void ? ", discarded" : ""}` : String(repeat.repeat), fill: colour(repeat.void ? "bad" : "soft"), font: `11.5px ${font}`, textAlign: "center", textVerticalAlign: "bottom" } };
         const shade = { type: "rect", shape: { x: x1, y: area.y, width: Math.max(x2 - x1, 1), height: 372 }, style: { fill: repeat.void ? colour("bad-wash") : "none" } };
         return { type: "group", children: [shade, text] };
       } });
     legend("legend-timeline", [
       ...names.map((name) => ({ name, draw: [stroke(ink(name))] })), { name: "asked", draw: [stroke(colour("faint"), "4 3")] }, { name: `gate ${brief(data.gate.p99_ms)} ms`, draw: [stroke(colour("bad"))] },
       ...parts.filter(([key]) => key !== "idle").map(([, name, paint]) => ({ name, draw: [box(colour(paint))] })),
-      ...(voided.length ? [{ name: "voided repeat", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("bad-wash"), stroke: colour("bad"), "stroke-width": 0.7 }]] }] : []),
+      ...(discarded.length ? [{ name: "discarded repeat", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("bad-wash"), stroke: colour("bad"), "stroke-width": 0.7 }]] }] : []),
       ...(emulated ? [{ name: "EMULATED: no measure of this host", draw: [cross(colour("warn"))] }] : []),
     ]);
     byId("timeline").classList.toggle("hatched", emulated);
@@ -443,7 +454,7 @@
         const told = names.map((name) => { const mark = marksOf(repeat, name).find((one) => one[0] === second); return mark ? `${name}: p50 ${three(mark[4])}, p99 ${three(mark[5])}, max ${three(mark[6])} ms; ${three(mark[2])} of ${three(mark[1])}/s` + (mark[3] ? `, ${three(mark[3])} errors/s` : "") : ""; });
         const host = repeat.host.find((mark) => mark[0] === second);
         const used = host ? ["guest work", "QEMU & host kernel", "load", "Tilemark", "other", "steal"].map((name, place) => `${name} ${percent(host[1][place])}`).join(", ") : "";
-        return lines([`repeat ${repeat.repeat}, second ${second}` + (repeat.void ? ` (voided: ${repeat.void})` : ""), ...told, used, host && host[2] !== null ? `${three(host[2] / 1024)} GiB of memory left` : ""]);
+        return lines([`repeat ${repeat.repeat}, second ${second}` + (repeat.void ? ` (discarded: ${repeat.void})` : ""), ...told, used, host && host[2] !== null ? `${three(host[2] / 1024)} GiB of memory left` : ""]);
       }, { trigger: "axis" }),
       grid: [[24, 170], [222, 90], [340, 66]].map(([top, height]) => ({ outerBoundsMode: "none", left: 76, right: 14, top, height })),
       xAxis: [x(0), x(1), { ...x(2), name: "seconds of each repeat, side by side", nameLocation: "middle", nameGap: 8 }],
@@ -507,9 +518,9 @@
       xAxis: category(["p50", "p90", "p99", "p99.9", "max"], { boundaryGap: false, name: "of all requests of a step", nameLocation: "middle", nameGap: 26 }),
       yAxis: values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
       series: details.map((detail, index) => ({
-        type: "line", animation: false, name: stepName(detail, details), symbol: signs[detail.outcome] || "circle", symbolSize: detail.outcome === "broke" ? 8 : 5, connectNulls: true,
-        lineStyle: { color: colour(detail.outcome === "broke" ? "bad" : detail.kind === "twin" ? "twin" : "accent"), opacity: strong(index), width: 1.6, type: detail.kind === "twin" || detail.struck ? [6, 4] : "solid" },
-        itemStyle: { color: colour(detail.outcome === "broke" ? "bad" : detail.kind === "twin" ? "twin" : "accent"), opacity: strong(index) },
+        type: "line", animation: false, name: stepName(detail, details), symbol: signs[detail.outcome] || "circle", symbolSize: detail.outcome === "breaks" ? 8 : 5, connectNulls: true,
+        lineStyle: { color: colour(detail.outcome === "breaks" ? "bad" : detail.kind === "twin" ? "twin" : "accent"), opacity: strong(index), width: 1.6, type: detail.kind === "twin" || detail.struck ? [6, 4] : "solid" },
+        itemStyle: { color: colour(detail.outcome === "breaks" ? "bad" : detail.kind === "twin" ? "twin" : "accent"), opacity: strong(index) },
         endLabel: { show: named.has(index), formatter: () => stepName(detail, details), ...textStyle("soft", 11.5), width: 66, overflow: "truncate" },
         data: detail.percentiles.map((value) => (value === null || value <= 0 ? null : scale.to(value))),
       })),
@@ -582,7 +593,7 @@
   const pick = byId("pick-step");
   if (pick) {
     const all = steps();
-    const broke = all.find((step) => step.detail && step.detail.outcome === "broke" && step.detail.kind === "main");
+    const broke = all.find((step) => step.detail && step.detail.outcome === "breaks" && step.detail.kind === "main");
     chosen = (broke || all.filter((step) => step.detail && step.detail.kind === "main").pop() || all[all.length - 1]).point;
     for (const step of all) {
       const option = document.createElement("option");

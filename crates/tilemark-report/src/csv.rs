@@ -1,6 +1,9 @@
 //! One line for each load of each point, every figure in full, for spreadsheets and programs.
 
-use crate::{Report, view::View};
+use crate::{
+    Report,
+    view::{Outcome, View, load_p99},
+};
 use tilemark_plan::plan::Hardware;
 use tilemark_record::result::{LoadResult, PointResult};
 
@@ -8,10 +11,11 @@ const HEAD: &str = "point,tiles,guests,vcpus_per_thread,backend,side,vary,load,h
 repeats_kept,repeats_voided,trusted,holds,limit,offered_per_s,achieved_fraction,throughput,throughput_unit,\
 throughput_low,throughput_high,latency_n,mean_ms,p50_ms,p90_ms,p99_ms,p999_ms,max_ms,p99_repeats_ms,p99_low_ms,\
 p99_high_ms,errors_fraction,jain,least_served,least_of_mean,most_served,most_of_mean,send_lateness_p99_us,\
-guest_work,guest_overhead,load_processor,tilemark,other,steal,idle,pss_mib_per_guest,power_w\n";
+guest_work,guest_overhead,load_processor,tilemark,other,steal,idle,pss_mib_per_guest,power_w,repeats_within,outcome\n";
 
 /// The figures of every load at every point as CSV (RFC 4180, `\n` between lines). An empty field was not
-/// measured; `trusted` is `false` where the report strikes figures through.
+/// measured; `trusted` is `false` where the report strikes figures through; `outcome` is `holds`, `undecided`, `breaks`, or
+/// `cannot tell` where it was not judged.
 pub fn csv(report: &Report) -> String {
     let view = View::of(report);
     let mut out = HEAD.to_owned();
@@ -69,7 +73,7 @@ fn cells(view: &View, point: &PointResult, load: &LoadResult) -> Vec<String> {
         number(latency.mean),
         number(latency.p50),
         number(latency.p90),
-        number(latency.p99),
+        number(load_p99(load).map(|figure| figure.value)),
         number(latency.p999),
         number(latency.max),
         number(load.p99_ms.map(|figure| figure.value)),
@@ -91,6 +95,8 @@ fn cells(view: &View, point: &PointResult, load: &LoadResult) -> Vec<String> {
         number(processor.map(|parts| parts.idle)),
         number(point.pss_mib_per_guest),
         number(point.power_w),
+        point.repeats_within.map(|within| within.to_string()).unwrap_or_default(),
+        Outcome::of(view, point).word().to_owned(),
     ]
 }
 

@@ -14,7 +14,7 @@ use tilemark_record::{
 pub struct Report {
     /// What the run found.
     pub result: RunResult,
-    /// Every repeat, voided ones too.
+    /// Every repeat, discarded ones too.
     pub repeats: Vec<RepeatSummary>,
     /// The time line of every load.
     pub seconds: Vec<SecondRow>,

@@ -15,12 +15,12 @@ const fn word(key: &'static str, word: &'static str, meaning: &'static str) -> W
 }
 
 /// All of them, by the alphabet of the words.
-pub(crate) const WORDS: [Word; 32] = [
+pub(crate) const WORDS: [Word; 33] = [
     word("achieved", "achieved", "The part of the demand that was answered rightly in time to count."),
     word(
         "backend",
         "backend",
-        "How guests exist: KVM (the processor's own virtualization), emulated (QEMU translates every instruction), native (no guest at all).",
+        "Where guests run: KVM (the processor's own virtualization), emulated (QEMU translates every instruction), native (no guest at all).",
     ),
     word(
         "cannot-tell",
@@ -41,7 +41,7 @@ pub(crate) const WORDS: [Word; 32] = [
     word(
         "gate",
         "gate",
-        "The limits on latency, errors and achieved share that every load of a step must keep. A step holds or breaks.",
+        "The limits on latency, errors and achieved share that every load of a step must keep. A step holds where the whole interval of every figure lies within its limit, breaks where one lies beyond it or a guest or service failed, and is undecided otherwise.",
     ),
     word(
         "guest",
@@ -65,7 +65,7 @@ pub(crate) const WORDS: [Word; 32] = [
         "lateness",
         "How long after its intended time a request was sent. That is the load generator's fault; it is kept apart from latency and never hidden.",
     ),
-    word("limit", "limit", "What ran out first. The figures that say so stand under Evidence."),
+    word("limit", "limit", "What ran out first. The figures are listed under Evidence."),
     word(
         "load",
         "load",
@@ -91,7 +91,7 @@ pub(crate) const WORDS: [Word; 32] = [
     word(
         "p99",
         "p99",
-        "99 of 100 requests were answered within this time. It is given only where 20 requests or more lie beyond it.",
+        "99 of 100 requests were answered within this time. It is of all requests of all kept repeats together, and is given only where 20 requests or more lie beyond it.",
     ),
     word(
         "pss",
@@ -101,12 +101,12 @@ pub(crate) const WORDS: [Word; 32] = [
     word(
         "ready",
         "ready",
-        "A guest is ready when it is who it shall be, gave back a number that the host chose, serves, and answered over the network. Counted from the first start; templates stood before.",
+        "A guest is ready when it has its own identity, returned a number that the host chose, serves, and answered over the network. Counted from the first start; templates were ready before.",
     ),
     word(
         "repeat",
         "repeat",
-        "One pass over a step, with fresh guests. Repeats come in random order. A voided repeat is counted and shown, never averaged in.",
+        "One pass over a step, with fresh guests. Repeats come in random order. A discarded repeat is counted and shown, and is part of no figure.",
     ),
     word(
         "resolution",
@@ -127,6 +127,11 @@ pub(crate) const WORDS: [Word; 32] = [
         "vCPUs per thread",
         "Virtual processors of all guests for each hardware thread that guests may use.",
     ),
+    word(
+        "within",
+        "within the gate",
+        "In how many of the kept repeats every load and guest was within every limit, each repeat taken by itself.",
+    ),
     word("worst-guest", "worst guest", "The guest of the headline load with the highest p99."),
 ];
 
@@ -140,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_in_order_and_once() {
+    fn words_are_in_order_and_once() {
         assert!(WORDS.is_sorted_by(|a, b| a.key < b.key), "keys are sorted and unique");
     }
 

@@ -54,6 +54,8 @@ fn chromium_draws_every_chart_without_an_error() {
         (fixture::trusted(), 8),
         (fixture::sides(), 8),
         (fixture::no_kvm(), 8),
+        (fixture::undecided(), 8),
+        (fixture::guest_ended(), 8),
         (fixture::twenty_steps(), 8),
         (fixture::hostile(), 8),
         (fixture::density(), 4),

@@ -128,9 +128,9 @@ fn emulated_figures_are_marked_and_stay_out_of_the_charts_of_real_ones() {
 #[test]
 fn what_is_not_trusted_is_struck_and_not_hidden() {
     let page = html(&fixture::not_trusted());
-    assert!(page.contains("sentence struck") && page.contains("Holds 4 tiles"));
-    assert!(page.contains("<tr class=\"held struck\">"), "the doubtful step is struck");
-    assert!(page.contains("<tr class=\"held\">"), "a step that nothing spoiled stands");
+    assert!(page.contains("class=\"sentence longer struck\"") && page.contains("This host carries"));
+    assert!(page.contains("<tr class=\"undecided struck\">"), "the doubtful step is struck");
+    assert!(page.contains("<tr class=\"holds\">"), "a step that nothing spoiled is not struck");
 }
 
 #[test]
@@ -154,11 +154,11 @@ fn a_step_that_a_law_was_not_fitted_to_does_not_strike_it() {
 #[test]
 fn why_there_is_no_answer_is_not_struck() {
     let mut report = fixture::not_trusted();
-    report.result.sentence = "No answer: every repeat was voided.".to_owned();
-    report.result.answer.none_because = Some("every repeat was voided".to_owned());
+    report.result.sentence = "No answer: every repeat was discarded.".to_owned();
+    report.result.answer.none_because = Some("every repeat was discarded".to_owned());
     let text = terminal(&report, Style { colour: Colour::Plain, width: 100 });
     assert!(
-        html(&report).contains("class=\"sentence\"") && !text.contains("voided.\n(not trusted)"),
+        html(&report).contains("class=\"sentence\"") && !text.contains("discarded.\n(not trusted)"),
         "{text}"
     );
 }
@@ -257,4 +257,50 @@ fn brokers_with_different_settings_stand_on_lines_of_their_own() {
     for line in ["1 tile, prefetch 10", "1 tile, prefetch 100"] {
         assert!(page.contains(&format!("\"col\">{line}<small>transfers/s")), "{line} is no line of its own");
     }
+}
+
+#[test]
+fn what_is_undecided_is_neither_drawn_as_holding_nor_as_breaking() {
+    let report = fixture::undecided();
+    let (page, text) = (html(&report), terminal(&report, Style { colour: Colour::Plain, width: 200 }));
+    assert!(page.contains("<tr class=\"undecided\">") && page.contains("<i class=\"undecided\">"));
+    assert!(page.contains("\"outcome\":\"undecided\"") && text.contains("\u{25d0} is undecided"));
+    assert!(text.contains("its interval lies across the limit"), "{text}");
+    assert!(csv(&report).lines().any(|line| line.ends_with(",undecided")));
+    let capacity = "Capacity by all repeats together: 17.3 tiles [16.4, 18.2], 97 % sure that it is";
+    assert!(text.contains(capacity) && page.replace('\u{202f}', " ").contains(capacity), "{text}");
+}
+
+#[test]
+fn a_failure_is_named_and_an_older_rule_is_said() {
+    let ended = fixture::guest_ended();
+    let wide = Style { colour: Colour::Plain, width: 200 };
+    assert!(html(&ended).contains("breaks: a guest ended"));
+    assert!(terminal(&ended, wide).contains("breaks: a guest ended"));
+    let rule = "This record was judged by an older rule";
+    assert!(!html(&ended).contains(rule) && !terminal(&ended, wide).contains(rule));
+    let older = fixture::older_rule();
+    assert!(html(&older).contains(rule) && terminal(&older, wide).contains(rule));
+}
+
+#[test]
+fn a_step_has_one_p99_on_the_whole_page() {
+    let mut report = fixture::older_rule();
+    for point in &mut report.result.points {
+        // An older record: the percentile of its latency is another figure than the p99 that was judged.
+        for load in &mut point.loads {
+            load.latency_ms.p99 = Some(123.4);
+        }
+        point.latency_ms = point.loads.first().map(|load| load.latency_ms);
+    }
+    assert!(!html(&report).contains("123.4") && !html(&report).contains(">123<"));
+    assert!(!csv(&report).contains("123.4"));
+}
+
+#[test]
+fn a_p99_without_an_interval_says_why() {
+    let report = fixture::one_step();
+    let reason = "no interval: 1 repeat kept, it needs 3";
+    assert!(html(&report).contains(&format!("data-tip=\"{reason}\"")));
+    assert!(terminal(&report, Style { colour: Colour::Plain, width: 200 }).contains(reason));
 }

@@ -371,10 +371,12 @@ fn a_search_that_ended_unsure_goes_on_with_its_repeats_and_ends_sure() {
 #[test]
 fn a_search_that_took_all_its_repeats_takes_as_many_again() {
     // At every count above one a repeat holds or breaks by turns.
-    let by_turns = || FakeWorld::new(|job, pass| {
-        let breaks = job.streams.len() > 1 && pass % 2 == 0;
-        answered(job, if breaks { 200 } else { 5 })
-    });
+    let by_turns = || {
+        FakeWorld::new(|job, pass| {
+            let breaks = job.streams.len() > 1 && pass % 2 == 0;
+            answered(job, if breaks { 200 } else { 5 })
+        })
+    };
     let ran = searched(&by_turns());
     let spent = "the search took as many repeats as it may and is not sure of its answer";
     assert_eq!(ran.notes.last().unwrap(), spent);

@@ -168,6 +168,7 @@ fn load_cells(page: &mut Markup, load: &LoadResult) {
     let figure = |value: Option<f64>| value.map_or_else(|| "\u{2013}".to_owned(), three);
     let share = |value: Option<f64>| value.map_or_else(|| "\u{2013}".to_owned(), percent);
     let latency = load.latency_ms;
+    let p99 = view::load_p99(load).map(|figure| figure.value);
     page.element("td", "name", &load.name).element("td", "name", how);
     page.element("td", "measured", &figure(load.offered));
     page.element(
@@ -176,7 +177,7 @@ fn load_cells(page: &mut Markup, load: &LoadResult) {
         &figure(load.throughput.as_ref().map(|throughput| throughput.figure.value)),
     );
     page.element("td", "measured", &share(load.achieved_fraction));
-    for value in [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max] {
+    for value in [latency.mean, latency.p50, latency.p90, p99, latency.p999, latency.max] {
         page.element("td", "measured", &figure(value));
     }
     let errors = load.errors.map(|errors| if errors == 0.0 { "0".to_owned() } else { percent(errors) });

@@ -57,7 +57,7 @@ fn evidence(page: &mut Markup, view: &View) {
             })
         })
         .collect();
-    bullets(page, "Repeats voided", &voided, "none");
+    bullets(page, "Repeats discarded", &voided, "none");
     let mut seen: Vec<String> = Vec::new();
     for repeat in &view.report.repeats {
         let place = repeat_words(view, repeat.point, repeat.repeat);

@@ -33,7 +33,7 @@ pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts) {
         }
         _ => processors(page, view, charts),
     }
-    page.raw("</div>\n<noscript><p class=\"reason\">Charts need JavaScript. Every figure stands in the tables.</p></noscript>\n");
+    page.raw("</div>\n<noscript><p class=\"reason\">Charts need JavaScript. The tables have every figure.</p></noscript>\n");
 }
 
 fn identity(page: &mut Markup, view: &View) {
@@ -48,11 +48,11 @@ fn identity(page: &mut Markup, view: &View) {
         page.element("li", "", &fact);
     }
     match view.report.result.provenance.as_it_was {
-        Some(true) => page.raw("<li class=\"good\">your machine is as it was</li>"),
+        Some(true) => page.raw("<li class=\"good\">your machine was restored</li>"),
         Some(false) => {
-            page.raw("<li class=\"bad\">your machine is NOT as it was: <code>tilemark recover</code></li>")
+            page.raw("<li class=\"bad\">your machine was NOT restored: <code>tilemark recover</code></li>")
         }
-        None => page.raw("<li>not checked whether your machine is as it was</li>"),
+        None => page.raw("<li>not checked whether your machine was restored</li>"),
     };
     page.raw("</ul></div>\n");
 }
@@ -83,9 +83,28 @@ fn answer(page: &mut Markup, view: &View) {
         .attribute("class", &format!("sentence{long}{struck}"))
         .raw(">");
     let (lead, rest) = lead(&sentence);
-    page.element("b", "", lead).text(rest).raw("</p>");
+    page.element("b", "", lead);
+    with_whole_options(page, rest);
+    page.raw("</p>");
     page.raw("<button type=\"button\" id=\"copy\" aria-label=\"Copy the answer\">Copy</button></div>\n");
+    if let Some(capacity) = view::capacity(view) {
+        page.element("p", &format!("capacity{struck}"), &capacity).raw("\n");
+    }
+    if let Some(rule) = view::older_rule(view) {
+        page.element("p", "capacity", rule).raw("\n");
+    }
     strip(page, view);
+}
+
+/// A line that ends within `--more` would show another option.
+fn with_whole_options(page: &mut Markup, text: &str) {
+    for (place, word) in text.split(' ').enumerate() {
+        page.raw(if place > 0 { " " } else { "" });
+        match word.starts_with("--") {
+            true => page.element("span", "whole", word),
+            false => page.text(word),
+        };
+    }
 }
 
 /// The part up to the first colon or full stop that ends a sentence is what must be seen first.
@@ -96,7 +115,7 @@ fn lead(sentence: &str) -> (&str, &str) {
     sentence.split_at(if end > 90 { 0 } else { end })
 }
 
-/// A square for each tile: held, not tried, broke.
+/// A square for each tile: holds, undecided, not tried, breaks.
 fn strip(page: &mut Markup, view: &View) {
     let answer = &view.report.result.answer;
     let holds = answer.holds.unwrap_or(0);
@@ -112,9 +131,11 @@ fn strip(page: &mut Markup, view: &View) {
     while first <= last {
         let end = (first + each - 1).min(last);
         let class = if Some(end) == breaks {
-            "broke"
+            "breaks"
         } else if end <= holds {
-            "held"
+            "holds"
+        } else if answer.undecided.is_some_and(|range| (range.from..=range.to).contains(&end)) {
+            "undecided"
         } else {
             "untried"
         };
@@ -122,14 +143,19 @@ fn strip(page: &mut Markup, view: &View) {
         first = end + 1;
     }
     let mut legend = vec![match holds {
-        0 => "none held".to_owned(),
-        holds => format!("{holds} held"),
+        0 => "none holds".to_owned(),
+        1 => "1 holds".to_owned(),
+        holds => format!("{holds} hold"),
     }];
+    legend.extend(answer.undecided.map(|range| match range.from == range.to {
+        true => format!("{} undecided", range.from),
+        false => format!("{} to {} undecided", range.from, range.to),
+    }));
     legend.extend(answer.untried.map(|gap| match gap.from == gap.to {
         true => format!("{} not tried", gap.from),
         false => format!("{} to {} not tried", gap.from, gap.to),
     }));
-    legend.push(breaks.map_or_else(|| "none broke".to_owned(), |tiles| format!("{tiles} broke")));
+    legend.push(breaks.map_or_else(|| "none breaks".to_owned(), |tiles| format!("{tiles} breaks")));
     if view.answer_struck() {
         legend.push("not trusted".to_owned());
     }
@@ -163,7 +189,9 @@ fn cost(page: &mut Markup, view: &View) {
         }
     }
     if let Some(command) = &cost.command {
-        page.raw("<p class=\"aside\">To know: ").element("code", "", command).raw("</p>");
+        page.raw("<p class=\"aside\">To know: <code>");
+        with_whole_options(page, command);
+        page.raw("</code></p>");
     }
     page.raw("</section>\n");
 }
@@ -203,7 +231,7 @@ fn latency(page: &mut Markup, view: &View, charts: &Charts) {
     page.raw(" against ").text(&view.axis_words());
     page.raw("</h2><span class=\"unit\">milliseconds, 95 % intervals</span><div class=\"legend\" id=\"legend-latency\"></div></figcaption>");
     if charts.has_latency() {
-        page.raw("<div class=\"chart\" id=\"chart-latency\" role=\"img\" aria-label=\"p99 of each step with its interval; the same figures stand in the table of steps\"></div>");
+        page.raw("<div class=\"chart\" id=\"chart-latency\" role=\"img\" aria-label=\"p99 of each step with its interval; the same figures are in the table of steps\"></div>");
     } else {
         absent(page, view, "p99_ms");
     }
@@ -212,7 +240,7 @@ fn latency(page: &mut Markup, view: &View, charts: &Charts) {
 
 fn forest(page: &mut Markup) {
     page.raw("<figure class=\"latency\"><figcaption><h2>B against A</h2><span class=\"unit\">change in %, 95 % intervals</span><div class=\"legend\" id=\"legend-forest\"></div></figcaption>");
-    page.raw("<div class=\"chart\" id=\"chart-forest\" role=\"img\" aria-label=\"Change of each measure from A to B with its interval; the same figures stand in the table of measures\"></div></figure>\n");
+    page.raw("<div class=\"chart\" id=\"chart-forest\" role=\"img\" aria-label=\"Change of each measure from A to B with its interval; the same figures are in the table of measures\"></div></figure>\n");
 }
 
 pub(super) fn processors(page: &mut Markup, view: &View, charts: &Charts) {

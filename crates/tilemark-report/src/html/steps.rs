@@ -43,7 +43,7 @@ const fn class(place: usize) -> &'static str {
     match place {
         9 => "name",
         12 => "repeats",
-        13 => "gate",
+        14 => "gate",
         _ => "",
     }
 }
@@ -74,17 +74,16 @@ fn body(page: &mut Markup, table: &Table, group: &Group, rows: &[Row]) {
 
 fn line(page: &mut Markup, table: &Table, row: &Row) {
     let outcome = match row.outcome {
-        Outcome::Held => "held",
-        Outcome::Broke => "broke",
         Outcome::Unknown => "unknown",
+        known => known.word(),
     };
     let struck = if row.struck { " struck" } else { "" };
     let emulated = if row.emulated { " hatched" } else { "" };
     page.raw("<tr").attribute("class", &format!("{outcome}{struck}{emulated}")).raw(">");
     for place in &table.columns {
         let cell = &row.cells[*place];
-        // Only what was measured is struck: a count of guests is as true as it was.
-        let measured = if (3..=11).contains(place) && cell.note.is_none() { " measured" } else { "" };
+        // Only what was measured is struck: a count of guests stays true.
+        let measured = if (3..=11).contains(place) && !cell.is_missing() { " measured" } else { "" };
         page.raw("<td")
             .attribute("class", format!("{}{measured}", class(*place)).trim())
             .raw(">")
@@ -94,8 +93,10 @@ fn line(page: &mut Markup, table: &Table, row: &Row) {
         }
         if let Some(note) = cell.note {
             let number = note.to_string();
+            let reason = table.notes.get(note - 1).map_or("", String::as_str);
             page.raw("<sup><a")
                 .attribute("href", &format!("#note-{number}"))
+                .attribute("data-tip", reason)
                 .raw(">")
                 .text(&number)
                 .raw("</a></sup>");

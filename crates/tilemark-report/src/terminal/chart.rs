@@ -38,8 +38,10 @@ pub(super) fn latency(view: &View, paint: &Paint, width: usize) -> String {
     let scale = Scale::over(values.flatten().chain([gate]));
     let emulated = if view.all_emulated() { ", EMULATED" } else { "" };
     let axis = view.axis_words();
-    let title =
-        format!("p99 in ms against {}{emulated}; the line is the gate, {} ms", clean(&axis), brief(gate));
+    let is_undecided = steps.iter().any(|step| step.outcome == Outcome::Undecided && !step.struck);
+    let undecided = if is_undecided { "; ◐ is undecided" } else { "" };
+    let (axis, limit) = (clean(&axis), brief(gate));
+    let title = format!("p99 in ms against {axis}{emulated}; the line is the gate, {limit} ms{undecided}");
     let mut out = String::new();
     for line in wrap(&title, width) {
         out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
@@ -76,7 +78,7 @@ impl Scale {
         Self { low, high: high.max(low + 0.5) }
     }
 
-    /// The line that `value` stands on.
+    /// The line of `value`.
     fn line(&self, value: f64) -> usize {
         let part = (value.max(f64::MIN_POSITIVE).ln() - self.low) / (self.high - self.low);
         (part.clamp(0.0, 1.0) * (LINES - 1) as f64).round() as usize
@@ -111,16 +113,17 @@ fn chart_line(steps: &[Step], scale: &Scale, gate: f64, line: usize, slot: usize
 fn sign(step: &Step, scale: &Scale, line: usize) -> Option<(&'static str, Ink)> {
     let ink = match (step.struck, step.outcome) {
         (true, _) => Ink::Dim,
-        (_, Outcome::Broke) => Ink::Bad,
-        (_, Outcome::Unknown) => Ink::Warn,
-        (_, Outcome::Held) => Ink::Good,
+        (_, Outcome::Breaks) => Ink::Bad,
+        (_, Outcome::Undecided | Outcome::Unknown) => Ink::Warn,
+        (_, Outcome::Holds) => Ink::Good,
     };
     if scale.line(step.figure.value) == line {
         let sign = match (step.struck, step.outcome) {
             (true, _) => "×",
-            (_, Outcome::Broke) => "◆",
+            (_, Outcome::Breaks) => "◆",
+            (_, Outcome::Undecided) => "◐",
             (_, Outcome::Unknown) => "○",
-            (_, Outcome::Held) => "●",
+            (_, Outcome::Holds) => "●",
         };
         return Some((sign, ink));
     }
@@ -163,7 +166,8 @@ pub(super) fn forest(view: &View, paint: &Paint, width: usize) -> String {
         let percent = |share: f64| format!("{} %", brief(100.0 * share));
         let (a, b) = (percent(failure.a), percent(failure.b));
         let words = failure.outcome.words();
-        out.push_str(&format!("{}: {words}  {b} of B, {a} of A\n", clean(&failure.name)));
+        let line = format!("{}: {words}, {b} of B, {a} of A", clean(&failure.name));
+        wrap(&line, width).iter().for_each(|line| out.push_str(&format!("{line}\n")));
     }
     for measure in &comparison.measures {
         let figure = &measure.change;

@@ -71,6 +71,11 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
     if view.sentence_struck() && paint.0 == Colour::Plain {
         out.push_str("(not trusted)\n");
     }
+    for text in view::capacity(view).into_iter().chain(view::older_rule(view).map(str::to_owned)) {
+        for line in wrap(&text, width) {
+            out.push_str(&format!("{}\n", paint.ink(ink_of_aside(view), &line)));
+        }
+    }
     out.push('\n');
     let cost = view::cost(view);
     let mut text = cost.sentence;
@@ -87,6 +92,11 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
     }
     out.push('\n');
     out
+}
+
+/// A figure of an answer that is not trusted is struck with it.
+fn ink_of_aside(view: &View) -> Ink {
+    if view.sentence_struck() { Ink::Struck } else { Ink::Plain }
 }
 
 fn chip_text(chip: Chip, paint: &Paint) -> String {
@@ -112,8 +122,8 @@ fn facts(view: &View) -> String {
     facts.push(format!("Tilemark {}", provenance.tilemark));
     facts.push(format!("took {}", number::seconds(provenance.seconds)));
     facts.extend(provenance.as_it_was.map(|same| match same {
-        true => "your machine is as it was".to_owned(),
-        false => "your machine is NOT as it was: tilemark recover".to_owned(),
+        true => "your machine was restored".to_owned(),
+        false => "your machine was NOT restored: tilemark recover".to_owned(),
     }));
     facts.retain(|fact| !fact.is_empty());
     facts.join(" \u{b7} ")

@@ -56,11 +56,11 @@ fn row_text(row: &Row, text: &str, paint: &Paint) -> String {
         return paint.ink(Ink::Struck, text);
     }
     let ink = match row.outcome {
-        Outcome::Broke => Ink::Bad,
-        Outcome::Unknown => Ink::Warn,
-        Outcome::Held => Ink::Plain,
+        Outcome::Breaks => Ink::Bad,
+        Outcome::Undecided | Outcome::Unknown => Ink::Warn,
+        Outcome::Holds => Ink::Plain,
     };
-    // The gate's word stands last: only it has the colour.
+    // The gate's word is the last: only it has the colour.
     match text.rfind("  ") {
         Some(at) if ink != Ink::Plain => format!("{}{}", &text[..at], paint.ink(ink, &text[at..])),
         _ => text.to_owned(),
@@ -125,7 +125,7 @@ fn line(shown: &[usize], widths: &[usize], text: impl Fn(usize) -> String) -> St
     let cells = shown.iter().map(|place| {
         let (text, width) = (text(*place), widths[*place]);
         // Names and words from the left, figures from the right.
-        if matches!(place, 9 | 13) { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        if matches!(place, 9 | 14) { format!("{text:<width$}") } else { format!("{text:>width$}") }
     });
     cells.collect::<Vec<_>>().join("  ")
 }

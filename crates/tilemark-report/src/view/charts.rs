@@ -2,13 +2,13 @@
 
 use super::groups::{Group, Kind, View, side_words, vary_words};
 use super::messaging::{Messaging, messaging};
-use super::rows::{Outcome, limit_word, p99};
+use super::rows::{Outcome, limit_word, load_p99, p99};
 use super::timeline::{Timeline, timeline};
 use crate::number::change;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tilemark_record::{
-    result::{Figure, LatencyMs, LoadResult, PointResult},
+    result::{LatencyMs, PointResult},
     summary::ProcessorFigures,
 };
 
@@ -242,10 +242,10 @@ fn line_point(view: &View, point: &PointResult, load: &str, steps: &[String]) ->
     let result = point.loads.iter().find(|other| other.name == load);
     let figure = if headline { p99(point) } else { result.and_then(load_p99) };
     let broken = point.broke.iter().find(|broke| broke.load == load);
+    // Another load than the one that breaks is within the gate.
     let outcome = match Outcome::of(view, point) {
-        Outcome::Broke if broken.is_some() || point.broke.is_empty() => "broke",
-        Outcome::Unknown => "unknown",
-        _ => "held",
+        Outcome::Breaks if broken.is_none() && !point.broke.is_empty() => Outcome::Holds,
+        outcome => outcome,
     };
     LinePoint {
         step: steps.iter().position(|step| *step == view.step(point)).unwrap_or(0),
@@ -253,7 +253,7 @@ fn line_point(view: &View, point: &PointResult, load: &str, steps: &[String]) ->
         low: figure.and_then(|figure| figure.low),
         high: figure.and_then(|figure| figure.high),
         n: figure.map_or(point.repeats_kept, |figure| figure.n_repeats),
-        outcome,
+        outcome: outcome.word(),
         struck: view.struck(point),
         achieved: if headline {
             point.achieved_fraction
@@ -264,17 +264,12 @@ fn line_point(view: &View, point: &PointResult, load: &str, steps: &[String]) ->
         broke: broken.map(|broke| {
             let guest = broke.guest.as_deref().unwrap_or("all guests");
             let second = broke.second.map(|second| format!(", second {second}")).unwrap_or_default();
-            format!("{} broke: {guest}{second}", super::measure_words(broke.measure))
+            format!("breaks: {}, {guest}{second}", super::measure_words(broke.measure))
         }),
     }
 }
 
-fn load_p99(load: &LoadResult) -> Option<Figure> {
-    let pooled = load.latency_ms.p99.map(|value| Figure { value, low: None, high: None, n_repeats: 0 });
-    load.p99_ms.or(pooled)
-}
-
-/// Every repeat of the headline load as it was measured, voided ones too.
+/// Every repeat of the headline load as it was measured, discarded ones too.
 fn raw(view: &View, drawn: &[&Group], steps: &[String]) -> Vec<RawRepeat> {
     let mains = drawn.iter().filter(|group| group.kind != Kind::Twin);
     let points: BTreeMap<usize, &PointResult> =
@@ -294,7 +289,7 @@ fn raw(view: &View, drawn: &[&Group], steps: &[String]) -> Vec<RawRepeat> {
     figures.collect()
 }
 
-/// Kernel threads have no colour of their own: they stand with the host's work for guests.
+/// Kernel threads have no colour of their own: they are drawn with the host's work for guests.
 fn with_kernel_threads(parts: ProcessorFigures) -> ProcessorFigures {
     ProcessorFigures { guest_overhead: parts.guest_overhead + parts.kernel, kernel: 0.0, ..parts }
 }
@@ -371,7 +366,8 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
     let mean = guests.iter().map(|guest| guest.throughput).sum::<f64>() / guests.len().max(1) as f64;
     let share = |throughput: f64| if mean > 0.0 { (throughput / mean * 1e4).round() / 1e4 } else { 0.0 };
     let latency = point.latency_ms.unwrap_or_default();
-    let LatencyMs { p50, p90, p99, p999, max, .. } = latency;
+    let LatencyMs { p50, p90, p999, max, .. } = latency;
+    let p99 = p99(point).map(|figure| figure.value);
     let alone = view.groups.iter().filter(|other| other.kind == Kind::Main).count() == 1;
     let hosts = view.report.repeats.iter().filter(|repeat| repeat.point == point.index);
     Detail {

@@ -1,9 +1,13 @@
 //! Points in groups that may be drawn as one line: same backend, same side, same values of what varies.
 
 use crate::Report;
+use crate::number::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_plan::plan::{Backend, Hardware, SideName};
 use tilemark_record::result::{LimitResource, PointResult, VerdictStatus};
+
+/// Repeats that an interval needs.
+const REPEATS_FOR_INTERVAL: u32 = 3;
 
 /// What a group is in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,7 +227,10 @@ impl<'a> View<'a> {
         }
         if point.repeats_kept == 0 {
             return match point.repeats_voided.first() {
-                Some(void) => format!("every repeat was voided: {}", void.reason),
+                Some(first) => {
+                    let count = point.repeats_voided.len();
+                    format!("all {} were discarded: {}", counted(count as u64, "repeat"), first.reason)
+                }
                 None => "no repeat was finished".to_owned(),
             };
         }
@@ -232,16 +239,26 @@ impl<'a> View<'a> {
         }
         match figure {
             "offered" | "achieved_fraction" => {
-                "closed loop: nothing is asked before the last answer".to_owned()
+                "closed loop: no request is sent before the last answer".to_owned()
             }
             "pss_mib_per_guest" if point.backend == Backend::Native => {
                 "native: there is no guest to weigh".to_owned()
             }
             "pss_mib_per_guest" => "memory of guests was not read".to_owned(),
-            "ready_s" => "the record does not tell how soon guests were ready".to_owned(),
+            "ready_s" => "the record does not say how soon guests were ready".to_owned(),
             "latency_ms.p50" | "p99_ms" | "latency_ms.p99" | "latency_ms.p999" => {
                 "fewer than 20 requests lie beyond it".to_owned()
             }
+            "p99_ms.low" if point.repeats_kept < REPEATS_FOR_INTERVAL => format!(
+                "no interval: {} kept, it needs {REPEATS_FOR_INTERVAL}",
+                counted(point.repeats_kept.into(), "repeat")
+            ),
+            "p99_ms.low" => "the record holds no interval".to_owned(),
+            "repeats_within" => "this record does not have it".to_owned(),
+            "holds" if point.repeats_kept < REPEATS_FOR_INTERVAL => format!(
+                "{} kept, an interval needs {REPEATS_FOR_INTERVAL}",
+                counted(point.repeats_kept.into(), "repeat")
+            ),
             "holds" => "the gate could not be judged".to_owned(),
             _ => "not measured".to_owned(),
         }

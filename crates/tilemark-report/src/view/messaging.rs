@@ -2,6 +2,7 @@
 //! 2009 paper published beside them.
 
 use super::groups::{View, backend_words, side_words};
+use super::rows::load_p99;
 use crate::number::counted;
 use crate::published::{self, MessagingPaper};
 use serde::Serialize;
@@ -69,7 +70,7 @@ pub(crate) struct LatencyLine {
     pub(crate) points: Vec<LatencyPoint>,
 }
 
-/// Latency at one size, in milliseconds: each figure the median of the kept repeats.
+/// Latency at one size, in milliseconds, of all requests of the kept repeats.
 #[derive(Serialize)]
 pub(crate) struct LatencyPoint {
     /// Bytes of a message.
@@ -253,7 +254,7 @@ fn latency_point(view: &View, one: &Loaded, kept: &[(&RepeatSummary, &LoadFigure
         size: one.parameters.size.get(),
         mean: result.latency_ms.mean?,
         deviation: result.latency_ms.deviation,
-        p99: result.latency_ms.p99,
+        p99: load_p99(result).map(|figure| figure.value),
         median_run: median_run(kept),
         struck: view.struck(one.result),
     })

@@ -15,10 +15,10 @@ pub(crate) use charts::{Charts, charts, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
 pub(crate) use messaging::{LatencyPoint, Messaging, messaging};
 pub(crate) use power::{POWER_ABOUT, power};
-pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, measure_words, p99, table};
+pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, load_p99, measure_words, p99, table};
 pub(crate) use scaling::{ScalingRow, scaling, scaling_doubt, scaling_missing};
 pub(crate) use store::{StoreRow, store};
-pub(crate) use trust::{Chip, chips, cost, gate_words, sentence, trust};
+pub(crate) use trust::{Chip, capacity, chips, cost, gate_words, older_rule, sentence, trust};
 
 /// A version of QEMU with its name before it.
 pub(crate) fn qemu_words(version: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::{Group, Kind, View};
 use crate::number::{percent, three, whole};
-use tilemark_record::result::{Figure, GateMeasure, GuestResult, LimitResource, PointResult};
+use tilemark_record::result::{Figure, GateMeasure, GuestResult, LimitResource, LoadResult, PointResult};
 
 /// A column of the table.
 pub(crate) struct Column {
@@ -21,7 +21,7 @@ const fn column(head: &'static str, unit: &'static str, word: &'static str, disp
 }
 
 /// All columns, in order.
-pub(crate) const COLUMNS: [Column; 14] = [
+pub(crate) const COLUMNS: [Column; 15] = [
     column("Tiles", "", "tile", 0),
     column("Guests", "", "guest", 6),
     column("vCPUs", "per thread", "vcpus-per-thread", 5),
@@ -35,6 +35,7 @@ pub(crate) const COLUMNS: [Column; 14] = [
     column("Memory", "MiB per guest", "pss", 8),
     column("Ready", "s, slowest [p50, p99]", "ready", 10),
     column("Repeats", "kept of all", "repeat", 6),
+    column("Within", "of kept", "within", 5),
     column("Gate", "", "gate", 0),
 ];
 
@@ -45,18 +46,29 @@ pub(crate) struct Cell {
     pub(crate) text: String,
     /// Its interval.
     pub(crate) interval: Option<String>,
-    /// The note that says why there is no figure, counted from 1.
+    /// The note that says why there is no figure or no interval, or why it is undecided, counted from 1.
     pub(crate) note: Option<usize>,
+}
+
+impl Cell {
+    const NONE: &str = "\u{2013}";
+
+    /// Whether it has no figure.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.text == Self::NONE
+    }
 }
 
 /// What the gate said of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It kept all limits.
-    Held,
-    /// It broke one.
-    Broke,
-    /// That can't be said.
+    /// It is within all limits.
+    Holds,
+    /// An interval lies across a limit, or too few repeats were kept.
+    Undecided,
+    /// It is beyond one limit, or a guest or service failed.
+    Breaks,
+    /// It was not judged.
     Unknown,
 }
 
@@ -64,17 +76,22 @@ impl Outcome {
     /// In a word.
     pub(crate) const fn word(self) -> &'static str {
         match self {
-            Self::Held => "held",
-            Self::Broke => "broke",
+            Self::Holds => "holds",
+            Self::Undecided => "undecided",
+            Self::Breaks => "breaks",
             Self::Unknown => "cannot tell",
         }
     }
 
     /// Of a point. The gate is no measure of what is emulated.
     pub(crate) fn of(view: &View, point: &PointResult) -> Self {
-        match point.holds.filter(|_| !view.report.plan.host.emulates(point.backend)) {
-            Some(true) => Self::Held,
-            Some(false) => Self::Broke,
+        if view.report.plan.host.emulates(point.backend) {
+            return Self::Unknown;
+        }
+        match point.holds {
+            Some(true) => Self::Holds,
+            Some(false) => Self::Breaks,
+            None if point.repeats_kept > 0 && point.p99_ms.is_some() => Self::Undecided,
             None => Self::Unknown,
         }
     }
@@ -117,7 +134,8 @@ pub(crate) fn table<'a>(view: &'a View) -> Table<'a> {
     let empty = |place: usize| {
         let mut rows = groups.iter().flat_map(|(_, rows)| rows).peekable();
         let first = rows.peek().and_then(|row| row.cells[place].note);
-        first.filter(|note| rows.all(|row| row.cells[place].note == Some(*note)))
+        let is_absent = |cell: &Cell, note| cell.is_missing() && cell.note == Some(note);
+        first.filter(|note| rows.all(|row| is_absent(&row.cells[place], *note)))
     };
     let absent: Vec<Option<usize>> = (0..COLUMNS.len()).map(empty).collect();
     let columns: Vec<usize> = (0..COLUMNS.len()).filter(|place| absent[*place].is_none()).collect();
@@ -158,7 +176,7 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         Some(text) => Cell { text, ..Cell::default() },
         None => {
             let note = Some(notes.number(view.missing(point, figure)));
-            Cell { text: "\u{2013}".to_owned(), interval: None, note }
+            Cell { text: Cell::NONE.to_owned(), interval: None, note }
         }
     };
     let p50 = point.latency_ms.and_then(|latency| latency.p50);
@@ -181,6 +199,10 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         cell(point.pss_mib_per_guest.map(three), "pss_mib_per_guest"),
         cell(ready.map(|ready| ready.max).or(point.ready_s).map(three), "ready_s"),
         cell(Some(format!("{kept} of {}", kept as usize + point.repeats_voided.len())), ""),
+        match point.repeats_within {
+            _ if kind == Kind::Emulated => cell(Some(Cell::NONE.to_owned()), ""),
+            within => cell(within.map(|within| format!("{within} of {kept}")), "repeats_within"),
+        },
         match Outcome::of(view, point) {
             Outcome::Unknown if kind == Kind::Emulated => cell(Some("not judged".to_owned()), ""),
             Outcome::Unknown => cell(None, "holds"),
@@ -188,6 +210,12 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         },
     ];
     cells[7].interval = p99.as_ref().and_then(interval);
+    if p99.is_some() && cells[7].interval.is_none() {
+        cells[7].note = Some(notes.number(view.missing(point, "p99_ms.low")));
+    }
+    if Outcome::of(view, point) == Outcome::Undecided {
+        cells[14].note = Some(notes.number(view.missing(point, "holds")));
+    }
     cells[9].interval = worst.and_then(|worst| worst.latency_ms.p99).map(three);
     cells[11].interval = ready.map(|ready| format!("[{}, {}]", three(ready.p50), three(ready.p99)));
     Row {
@@ -209,7 +237,13 @@ fn step(view: &View, point: &PointResult) -> String {
     }
 }
 
-/// p99 over repeats; where that is missing, p99 over all kept repeats without an interval.
+/// The one p99 that is shown of a load; where the record gives none with an interval, that of its latency.
+pub(crate) fn load_p99(load: &LoadResult) -> Option<Figure> {
+    let pooled = load.latency_ms.p99.map(|value| Figure { value, low: None, high: None, n_repeats: 0 });
+    load.p99_ms.or(pooled)
+}
+
+/// The one p99 that is shown of a step: that of its headline load.
 pub(crate) fn p99(point: &PointResult) -> Option<Figure> {
     let pooled = || {
         let value = point.latency_ms?.p99?;
@@ -236,7 +270,7 @@ pub(crate) fn worst_guest<'a>(view: &View<'a>, point: &PointResult) -> Option<&'
 
 fn gate_words(outcome: Outcome, point: &PointResult) -> String {
     match point.broke.first() {
-        Some(first) if outcome == Outcome::Broke => format!("broke: {}", measure_words(first.measure)),
+        Some(first) if outcome == Outcome::Breaks => format!("breaks: {}", measure_words(first.measure)),
         _ => outcome.word().to_owned(),
     }
 }

@@ -4,12 +4,12 @@ use super::{Kind, View};
 use crate::number::{brief, counted, percent};
 use std::collections::BTreeMap;
 use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware};
-use tilemark_record::result::{Figure, PointResult, VerdictStatus};
+use tilemark_record::result::{Figure, JUDGED_BY, PointResult, VerdictStatus};
 
 /// A mark that is seen before anything is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chip {
-    /// The figures stand.
+    /// Nothing spoiled the figures.
     Trusted,
     /// Something spoiled them.
     NotTrusted,
@@ -59,7 +59,45 @@ pub(crate) fn chips(view: &View) -> Vec<Chip> {
     }
 }
 
-/// The answer, whole. The record brings it; an old one without gets a plain one.
+/// The largest number of tiles within the gate by the law through all repeats, and how sure the answer's range is:
+/// `Capacity by all repeats together: 17.3 tiles [16.4, 18.2], 97 % sure that it is 16 to 18.`
+pub(crate) fn capacity(view: &View) -> Option<String> {
+    let answer = &view.report.result.answer;
+    let (figure, confidence) = (answer.capacity.as_ref()?, answer.confidence?);
+    let interval = figure.low.zip(figure.high).map(|(low, high)| format!(" [{low:.1}, {high:.1}]"));
+    let below_break = answer.breaks.as_ref().map(|broken| broken.tiles.saturating_sub(1));
+    let range = match (answer.holds.unwrap_or(0), below_break) {
+        (from, None) => format!("{from} or more"),
+        (from, Some(to)) if from >= to => from.to_string(),
+        (from, Some(to)) => format!("{from} to {to}"),
+    };
+    Some(format!(
+        "Capacity by all repeats together: {:.1} tiles{}, {} sure that it is {range}.",
+        figure.value,
+        interval.unwrap_or_default(),
+        sureness(confidence)
+    ))
+}
+
+/// A probability in whole percent, never rounded up.
+fn sureness(probability: f64) -> String {
+    match 100.0 * probability {
+        percent if percent > 99.0 => "more than 99\u{202f}%".to_owned(),
+        percent => format!("{:.0}\u{202f}%", percent.floor()),
+    }
+}
+
+/// What is different in a record of the first rule, where anything in it was judged.
+pub(crate) fn older_rule(view: &View) -> Option<&'static str> {
+    let result = &view.report.result;
+    let is_judged = result.points.iter().any(|point| point.holds.is_some());
+    (result.judged_by < JUDGED_BY && is_judged).then_some(
+        "This record was judged by an older rule: a count held where the mean of its repeats' p99s was within the limit, \
+         whatever its interval.",
+    )
+}
+
+/// The answer, whole. The record has it; an older one without it gets a plain one.
 pub(crate) fn sentence(view: &View) -> String {
     let result = &view.report.result;
     let comparison = result.comparison.as_ref().map(|comparison| comparison.sentence.clone());
@@ -77,7 +115,7 @@ pub(crate) struct CostView {
     pub(crate) sentence: String,
     /// What could not be made equal.
     pub(crate) unequal: Vec<String>,
-    /// The command that would tell.
+    /// The command that measures it.
     pub(crate) command: Option<String>,
 }
 
@@ -112,7 +150,7 @@ pub(crate) fn cost(view: &View) -> CostView {
         }
         AcceleratorVerdict::Absent => ("Not measurable here: this host offers no KVM.", doctor),
         AcceleratorVerdict::Unknown => {
-            ("Not measured: the probe could not tell whether KVM works here.", doctor)
+            ("Not measured: the probe could not find out whether KVM works here.", doctor)
         }
     };
     CostView { sentence: why.to_owned(), unequal: Vec::new(), command }
@@ -128,9 +166,9 @@ fn sentence_of(reason: &str) -> String {
 pub(crate) struct Trust {
     /// The smallest change that would have been seen.
     pub(crate) resolution: String,
-    /// Repeats kept and voided.
+    /// Repeats kept and discarded.
     pub(crate) repeats: String,
-    /// Why figures are doubted or voided.
+    /// Why figures are doubted or discarded.
     pub(crate) reasons: Vec<String>,
 }
 
@@ -138,21 +176,21 @@ pub(crate) struct Trust {
 pub(crate) fn trust(view: &View) -> Trust {
     let points = &view.report.result.points;
     let kept: u64 = points.iter().map(|point| u64::from(point.repeats_kept)).sum();
-    let reasons_to_void =
+    let reasons_to_discard =
         points.iter().flat_map(|point| &point.repeats_voided).map(|void| void.reason.as_str());
-    let voided = reasons_to_void.clone().count();
+    let discarded = reasons_to_discard.clone().count();
     let mut reasons = view.report.result.verdict.reasons.clone();
-    reasons.extend(why_voided(reasons_to_void, &reasons));
-    let voided = if voided == 0 { "none voided".to_owned() } else { format!("{voided} voided") };
+    reasons.extend(why_discarded(reasons_to_discard, &reasons));
+    let discarded = if discarded == 0 { "none".to_owned() } else { discarded.to_string() };
     Trust {
         resolution: resolution(view),
-        repeats: format!("{} kept, {voided}", counted(kept, "repeat")),
+        repeats: format!("{} kept, {discarded} discarded", counted(kept, "repeat")),
         reasons,
     }
 }
 
-/// A line for each kind of reason that `known` does not tell. Reasons that differ in their figures only are one kind.
-fn why_voided<'a>(reasons: impl Iterator<Item = &'a str>, known: &[String]) -> Vec<String> {
+/// A line for each kind of reason that is not in `known`. Reasons that differ in their figures only are one kind.
+fn why_discarded<'a>(reasons: impl Iterator<Item = &'a str>, known: &[String]) -> Vec<String> {
     let mut kinds: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for reason in reasons {
         kinds
@@ -165,9 +203,9 @@ fn why_voided<'a>(reasons: impl Iterator<Item = &'a str>, known: &[String]) -> V
         let repeats = counted(of_kind.len() as u64, "repeat");
         if of_kind.iter().all(|reason| reason == first) {
             let is_known = known.iter().any(|known| known.contains(first));
-            return (!is_known).then(|| format!("{repeats} voided: {first}"));
+            return (!is_known).then(|| format!("{repeats} discarded: {first}"));
         }
-        Some(format!("{repeats} voided, the first because: {first}"))
+        Some(format!("{repeats} discarded, the first because: {first}"))
     };
     kinds.values().filter_map(line).collect()
 }
@@ -243,7 +281,7 @@ fn sides_resolution(measures: &[tilemark_record::result::MeasureComparison]) -> 
     if named.is_empty() { "not known: too few repeats".to_owned() } else { named.join("; ") }
 }
 
-/// The step that precision is told at: the largest that held, or the largest that was kept.
+/// The step whose precision is shown: the largest that holds, or the largest that was kept.
 fn reference<'a>(view: &View<'a>) -> Option<&'a PointResult> {
     let wanted = view.report.result.answer.holds;
     let points = view.groups.iter().filter(|group| group.kind != Kind::Twin).flat_map(|group| &group.points);
@@ -313,16 +351,16 @@ mod tests {
     #[test]
     fn reasons_that_differ_in_figures_only_are_one_line() {
         let reasons = ["foreign load 9.5 % of the host", "sent 2 ms late", "foreign load 12 % of the host"];
-        let lines = why_voided(reasons.into_iter(), &[]);
+        let lines = why_discarded(reasons.into_iter(), &[]);
         assert_eq!(
             lines,
             [
-                "2 repeats voided, the first because: foreign load 9.5 % of the host",
-                "1 repeat voided: sent 2 ms late"
+                "2 repeats discarded, the first because: foreign load 9.5 % of the host",
+                "1 repeat discarded: sent 2 ms late"
             ]
         );
         assert_eq!(
-            why_voided(["sent 2 ms late"].into_iter(), &["at 2 tiles: sent 2 ms late".to_owned()]),
+            why_discarded(["sent 2 ms late"].into_iter(), &["at 2 tiles: sent 2 ms late".to_owned()]),
             Vec::<String>::new()
         );
     }
