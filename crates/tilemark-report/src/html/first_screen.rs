@@ -120,7 +120,8 @@ fn strip(page: &mut Markup, view: &View) {
     let answer = &view.report.result.answer;
     let holds = answer.holds.unwrap_or(0);
     let breaks = answer.breaks.as_ref().map(|broken| broken.tiles);
-    let last = breaks.unwrap_or(holds).max(holds);
+    let undecided_to = answer.undecided.map_or(0, |range| range.to);
+    let last = breaks.unwrap_or(holds).max(holds).max(undecided_to);
     if view.axis != Axis::Tiles || view.report.result.comparison.is_some() || last == 0 {
         return;
     }
