@@ -417,6 +417,9 @@ pub struct PointResult {
     pub repeats_within: Option<u32>,
     /// What the gate found, load by load, where it broke.
     pub broke: Vec<Break>,
+    /// Limits that intervals lie across, where it is undecided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub across: Vec<Break>,
     /// Requests a second that were asked.
     pub offered: Option<f64>,
     /// Part of the demand that was served, 0 to 1.

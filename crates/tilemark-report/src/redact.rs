@@ -124,7 +124,12 @@ impl Scrub {
 
     fn point_result(&self, point: &mut PointResult) {
         point.repeats_voided.iter_mut().for_each(|void| self.text(&mut void.reason));
-        point.broke.iter_mut().filter_map(|broke| broke.detail.as_mut()).for_each(|detail| self.text(detail));
+        point
+            .broke
+            .iter_mut()
+            .chain(&mut point.across)
+            .filter_map(|broke| broke.detail.as_mut())
+            .for_each(|detail| self.text(detail));
         self.all(&mut point.notes);
         point.vary.values_mut().for_each(|value| self.text(value));
     }

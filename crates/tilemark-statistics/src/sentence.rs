@@ -57,7 +57,8 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
     };
     let mut text = format!("This host carries {at_least}{}{last}: {what}", tiles(count));
     if let Some(share) = answer.vcpus_per_thread {
-        text += &format!(", {} vCPUs per thread", short(share));
+        let noun = if share == 1.0 { "vCPU" } else { "vCPUs" };
+        text += &format!(", {} {noun} per thread", short(share));
     }
     let Some(planned) = planned else { return format!("{text}.") };
     text += &demand(plan, planned);
@@ -89,7 +90,7 @@ fn measured<'a>(points: &'a [PointResult], answer: &Answer, count: u32) -> Optio
     points.iter().find(|point| point.tiles == count && Some(point.backend) == answer.backend)
 }
 
-/// `17 to 18 tiles are undecided: at 17 the p99 lies at 47 ms [41, 55].`
+/// `17 to 18 tiles are undecided: at 17, the p99 of web in tile 3 was 47 ms [41, 55].`
 fn undecided_counts(counts: Counts, points: &[PointResult], answer: &Answer) -> String {
     let Counts { from, to } = counts;
     let which = if from == to {
@@ -97,13 +98,11 @@ fn undecided_counts(counts: Counts, points: &[PointResult], answer: &Answer) -> 
     } else {
         format!("{from} to {to} tiles are")
     };
-    let inside = points.iter().filter(|point| Some(point.backend) == answer.backend);
-    let mut inside = inside.filter(|point| (from..=to).contains(&point.tiles));
-    let shown =
-        inside.find_map(|point| point.p99_ms.filter(|p99| p99.low.is_some()).map(|p99| (point.tiles, p99)));
-    let shown = shown.map_or(String::new(), |(tiles, p99)| {
-        format!(": at {tiles} the p99 was {} ms{}", short(p99.value), range(p99.low, p99.high, short))
-    });
+    let mut inside = points
+        .iter()
+        .filter(|point| Some(point.backend) == answer.backend && (from..=to).contains(&point.tiles));
+    let shown = inside.find_map(|point| Some((point.tiles, point.across.first()?)));
+    let shown = shown.map_or(String::new(), |(tiles, limit)| format!(": at {tiles}, {}", what_broke(limit)));
     format!("{which} undecided{shown}.")
 }
 

@@ -102,6 +102,10 @@ pub(crate) fn point_result(
         holds,
         repeats_within: repeats_within(measured),
         broke: measured.gate.breaks().to_vec(),
+        across: match &measured.gate {
+            GateFinding::Undecided(limits) => limits.clone(),
+            GateFinding::Holds | GateFinding::Broke(_) | GateFinding::Unknown(_) => Vec::new(),
+        },
         offered: own.as_ref().and_then(|load| load.offered),
         achieved_fraction: own.as_ref().and_then(|load| load.achieved_fraction),
         throughput: own.as_ref().and_then(|load| load.throughput.clone()),

@@ -16,6 +16,7 @@ use tilemark_plan::plan::Point;
 use tilemark_plan::search::width_allowed;
 use tilemark_record::summary::RepeatSummary;
 
+use super::law::Law;
 use super::measured::MeasuredPoint;
 use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey};
 use super::tail::upper_half;
@@ -102,13 +103,21 @@ impl Known {
             return 1;
         }
         let Some(law) = &self.0.law else { return INTERVAL_REPEATS_MIN as u32 };
-        let level = law.level(f64::from(tiles));
+        let level = self.level(law, tiles);
         let is_decided = |half: &f64| {
             let half = half * law.scatter();
             if level < 0.0 { upper_half(half) <= -level } else { half <= level }
         };
         let enough = HALF_WIDTHS.iter().position(is_decided);
         enough.map_or(REPEATS_OF_END_MAX, |index| (index + INTERVAL_REPEATS_MIN) as u32)
+    }
+
+    /// ln(p99 / limit) at a count: by the law, or by its own repeats where they lie further off on the same side. The law takes what is
+    /// far only for far.
+    fn level(&self, law: &Law, tiles: u32) -> f64 {
+        let by_law = law.level(f64::from(tiles));
+        let own = self.0.steps.get(&tiles).filter(|step| step.repeats > 0).map_or(0.0, |step| step.side);
+        if own * by_law > 0.0 && own.abs() > by_law.abs() { own } else { by_law }
     }
 
     /// What is expected of a count as an end of the answer.
