@@ -175,8 +175,9 @@ impl RunDirectory {
             return Err(RecordError::Unfinished { path: self.path.clone() });
         }
         let path = self.path.join(MANIFEST);
-        let removed =
-            fs::remove_file(&path).and_then(|()| fs::File::open(&self.path)).and_then(|folder| folder.sync_all());
+        let removed = fs::remove_file(&path)
+            .and_then(|()| fs::File::open(&self.path))
+            .and_then(|folder| folder.sync_all());
         removed.map_err(|source| RecordError::Write { path, source })
     }
 

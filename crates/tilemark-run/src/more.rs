@@ -56,8 +56,7 @@ impl Earlier {
 
     fn at(record: RunDirectory) -> Result<Self, Failure> {
         record.verify().map_err(record_failed)?;
-        let (plan, result) =
-            (record.plan().map_err(record_failed)?, record.result().map_err(record_failed)?);
+        let (plan, result) = (record.plan().map_err(record_failed)?, record.result().map_err(record_failed)?);
         let versions = [
             ("format of its plan", plan.schema, PLAN_SCHEMA),
             ("format of its result", result.schema, RESULT_SCHEMA),
@@ -183,8 +182,7 @@ impl Earlier {
 /// As many blocks again as were planned, after `before`, each in an order of its own.
 fn passes_from(plan: &Plan, before: u32) -> Vec<Pass> {
     let again = passes(&plan.points, plan.seed.wrapping_add(before.into()));
-    let numbered_on =
-        |pass: Pass| Pass { block: pass.block + before, repeat: pass.repeat + before, ..pass };
+    let numbered_on = |pass: Pass| Pass { block: pass.block + before, repeat: pass.repeat + before, ..pass };
     again.into_iter().map(numbered_on).collect()
 }
 
@@ -217,7 +215,8 @@ fn refused(result: &RunResult, why: &str) -> Failure {
 
 fn hash_differs(name: &str, had: Option<&String>, now: &str) -> String {
     let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
-    let had = had.map_or_else(|| "not in the record".to_owned(), |had| format!("{} in the record", short(had)));
+    let had =
+        had.map_or_else(|| "not in the record".to_owned(), |had| format!("{} in the record", short(had)));
     format!("`{name}` is another file, its SHA-256 is {had} and {} now", short(now))
 }
 

@@ -138,7 +138,8 @@ impl<W: World> Pipeline<'_, W> {
             }
             for pass in block {
                 // A search has measured its own backend already, and what is only shown is shown once.
-                let was_shown = searched.is_some() && self.repeats_before().any(|old| old.point == pass.point);
+                let was_shown =
+                    searched.is_some() && self.repeats_before().any(|old| old.point == pass.point);
                 let is_due = searched != Some(self.plan.points[pass.point].backend) && !was_shown;
                 if is_due && self.wishes.now() == Wish::GoOn {
                     self.pass(*pass)?;

@@ -371,10 +371,12 @@ fn a_search_that_ended_unsure_goes_on_with_its_repeats_and_ends_sure() {
 #[test]
 fn a_search_that_took_all_its_repeats_takes_as_many_again() {
     // At every count above one a repeat holds or breaks by turns.
-    let by_turns = || FakeWorld::new(|job, pass| {
-        let breaks = job.streams.len() > 1 && pass % 2 == 0;
-        answered(job, if breaks { 200 } else { 5 })
-    });
+    let by_turns = || {
+        FakeWorld::new(|job, pass| {
+            let breaks = job.streams.len() > 1 && pass % 2 == 0;
+            answered(job, if breaks { 200 } else { 5 })
+        })
+    };
     let ran = searched(&by_turns());
     let spent = "the search took as many repeats as it may and is not sure of its answer";
     assert_eq!(ran.notes.last().unwrap(), spent);
@@ -397,7 +399,7 @@ fn a_further_session_pairs_what_holds_with_its_twin_in_blocks_of_its_own() {
     let paired: Vec<u32> = (1..=3).map(|further| highest + further).collect();
     assert_eq!(blocks_at(&ran, Backend::Native, 5), paired);
     assert!(blocks_at(&ran, Backend::Kvm, 5).ends_with(&paired));
-    assert_eq!(judge(&ran.plan(), &ran.repeats()).cost.unwrap().throughput.unwrap().n_repeats, 3);
+    assert_eq!(judge(&ran.plan(), &ran.repeats()).cost.unwrap().p99.unwrap().n_repeats, 3);
     // All is known and paired: nothing is measured any more.
     let passes = ran.began().len();
     assert_eq!(continued(ran, &world()).began().len(), passes);

@@ -3,7 +3,9 @@
 use super::{backend, places, settings};
 use crate::{
     PROGRAM,
-    arguments::{AbArguments, CapacityArguments, Continuing, Measuring, QuickArguments, Resolution, RunArguments},
+    arguments::{
+        AbArguments, CapacityArguments, Continuing, Measuring, QuickArguments, Resolution, RunArguments,
+    },
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
