@@ -399,7 +399,7 @@ fn a_further_session_pairs_what_holds_with_its_twin_in_blocks_of_its_own() {
     let paired: Vec<u32> = (1..=3).map(|further| highest + further).collect();
     assert_eq!(blocks_at(&ran, Backend::Native, 5), paired);
     assert!(blocks_at(&ran, Backend::Kvm, 5).ends_with(&paired));
-    assert_eq!(judge(&ran.plan(), &ran.repeats()).cost.unwrap().throughput.unwrap().n_repeats, 3);
+    assert_eq!(judge(&ran.plan(), &ran.repeats()).cost.unwrap().p99.unwrap().n_repeats, 3);
     // All is known and paired: nothing is measured any more.
     let passes = ran.began().len();
     assert_eq!(continued(ran, &world()).began().len(), passes);
