@@ -303,9 +303,10 @@ impl<W: World> Pipeline<'_, W> {
             }
             if let Err(failure) = self.fits(&point) {
                 self.note(failure.message)?;
-                self.note_memory_end(&point)?;
                 // Below what does not fit there may be more than what was found to hold.
-                match self.most_that_fits(like, tiles) {
+                let most = self.most_that_fits(like, tiles);
+                self.note_memory_end(&self.point_with(like, most.unwrap_or(0) + 1))?;
+                match most {
                     Some(most) if search.never_pass(most, &known) => continue,
                     _ => return Ok(()),
                 }

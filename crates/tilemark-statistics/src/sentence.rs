@@ -70,7 +70,12 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
             || format!("the limit is {limit} ms"),
             |within| {
                 let repeats = counted(u64::from(point.repeats_kept), "repeat");
-                format!("within the limit of {limit} ms in {within} of {repeats}")
+                match within == point.repeats_kept {
+                    true => format!("within the limit of {limit} ms in {within} of {repeats}"),
+                    false => {
+                        format!("the limit is {limit} ms; all was within the gate in {within} of {repeats}")
+                    }
+                }
             },
         );
         text +=
@@ -121,11 +126,11 @@ fn breaks(broke: &Break, held: Option<u32>, points: &[PointResult], answer: &Ans
     }
 }
 
-/// `About 6 more minutes would decide: repeat the command with --more.`
+/// `About 6 more minutes may decide: repeat the command with --more.`
 fn further_minutes(more: &More) -> String {
     let minutes = more.minutes.ceil().max(1.0);
     let plural = if minutes > 1.0 { "s" } else { "" };
-    format!("About {minutes:.0} more minute{plural} would decide: give the same command and --more.")
+    format!("About {minutes:.0} more minute{plural} may decide: give the same command and --more.")
 }
 
 /// Why a limit leaves a point undecided: `the p99 of web in tile 5 was 48 ms [40, 58], across the limit`.

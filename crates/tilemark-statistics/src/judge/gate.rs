@@ -237,10 +237,17 @@ fn latency(
     repeats: &[&LoadFigures],
     guests: &ByGuest,
 ) -> Result<Vec<(Place, Crossing)>, String> {
-    let mut found = Vec::new();
+    let (mut found, mut unknown) = (Vec::new(), None);
     for name in judged_alone(guests) {
         let latencies: Vec<RepeatLatency> = guests[name].iter().map(|guest| of_guest(guest)).collect();
-        let Ok(figure) = merged_p99(&latencies) else { continue };
+        let figure = match merged_p99(&latencies) {
+            Ok(figure) => figure,
+            Err(_) if guests[name].iter().all(|guest| is_within(&guest.latency_ms, limit_ms)) => continue,
+            Err(reason) => {
+                unknown = Some(format!("{name} is slower than the other guests: {}", reason.reason));
+                continue;
+            }
+        };
         if let Some(place) = place(&figure, limit_ms) {
             let second = worst_second(&guests[name]);
             found.push((
@@ -248,6 +255,9 @@ fn latency(
                 Crossing { measure: GateMeasure::P99, figure, guest: Some(name.to_owned()), second },
             ));
         }
+    }
+    if let Some(reason) = unknown.filter(|_| guests.len() > 1 && found.is_empty()) {
+        return Err(reason);
     }
     let latencies: Vec<RepeatLatency> = repeats.iter().map(|load| of_load(load)).collect();
     match merged_p99(&latencies) {
@@ -265,6 +275,10 @@ fn latency(
         Err(_) if found.iter().any(|(place, _)| *place == Place::Beyond) => Ok(found),
         Err(_) => unproven(limit_ms, repeats).map_or(Ok(found), Err),
     }
+}
+
+fn is_within(latency: &LatencyMs, limit_ms: f64) -> bool {
+    latency.max.is_some_and(|max| max <= limit_ms)
 }
 
 /// Guests whose p99 is judged by itself: one that has the load alone, and those that are slower than the others.

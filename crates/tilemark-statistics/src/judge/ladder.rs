@@ -174,14 +174,15 @@ fn broke_by(step: &MeasuredPoint, survey: &Survey) -> Option<Break> {
         load: step.load_names().first().map(|name| (*name).to_owned()).unwrap_or_default(),
         guest: None,
         second: None,
-        detail: None,
+        detail: Some("all repeats together say with over 97 % probability that it breaks".to_owned()),
     })
 }
 
 /// The search ended because the next count did not fit into memory: that is what ran out.
 fn memory_ended(plan: &Plan, held: Option<&MeasuredPoint>) -> Option<Limit> {
     let end = plan.search.as_ref()?.memory_end?;
-    let held = held?;
+    // Else the search ended for another reason, and more may fit.
+    let held = held.filter(|held| held.point.tiles + 1 == end.tiles)?;
     let mut evidence = vec![format!(
         "{} need {} of memory; {} was free, of which {} is kept free",
         counted(end.tiles, "tile"),

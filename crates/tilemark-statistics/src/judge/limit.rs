@@ -89,12 +89,13 @@ fn memory(repeats: &[&RepeatSummary]) -> Vec<String> {
     let sum = |figure: fn(&HostFigures) -> Option<u64>| {
         repeats.iter().filter_map(|repeat| figure(&repeat.host)).sum()
     };
-    let (killed, swapped): (u64, u64) = (sum(|host| host.oom_kills), sum(|host| host.swapped_pages));
+    let beyond = |host: &HostFigures| host.swapped_pages.filter(|pages| *pages > super::SWAPPED_PAGES_MAX);
+    let (killed, swapped): (u64, u64) = (sum(|host| host.oom_kills), sum(beyond));
     let mut found = Vec::new();
     if killed > 0 {
         found.push(format!("the kernel ended {killed} processes because memory ran out"));
     }
-    if swapped > super::SWAPPED_PAGES_MAX {
+    if swapped > 0 {
         found.push(format!("{swapped} pages were swapped"));
     }
     let least = repeats.iter().filter_map(|repeat| {

@@ -4,6 +4,7 @@ use tilemark_plan::plan::{Backend, Plan, Point};
 use tilemark_record::result::Voided;
 use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
+use super::failures;
 use super::gate::{GateFinding, gate};
 use super::validity::{Soundness, TypicalP99, soundness};
 
@@ -62,6 +63,10 @@ impl<'a> MeasuredPoint<'a> {
     }
 
     fn take(&mut self, repeat: &'a RepeatSummary, typical: &TypicalP99) {
+        // A failure is a finding, whatever else disturbed the repeat.
+        if failures::has_failed(repeat) && repeat.backend == self.point.backend {
+            return self.kept.push(repeat);
+        }
         let reason = match soundness(self.point, repeat, typical) {
             Soundness::Sound => return self.kept.push(repeat),
             Soundness::Saturated(reason) => {

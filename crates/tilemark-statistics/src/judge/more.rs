@@ -34,7 +34,10 @@ pub(crate) fn more(
         .map(|end| end.and_then(|tiles| survey.steps.get(&tiles)).map_or(0, |step| step.repeats))
         .map(|had| (INTERVAL_REPEATS_MIN as f64 - f64::from(had)).max(0.0))
         .sum();
-    let repeats = by_width(survey, &capacity)?.max(lacking).max(1.0);
+    let repeats = by_width(survey, &capacity)?.max(lacking);
+    if repeats < 1.0 {
+        return None;
+    }
     let near = capacity.value.round().max(1.0);
     let point = measured
         .iter()

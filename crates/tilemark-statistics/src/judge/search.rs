@@ -67,9 +67,9 @@ impl Known {
         self.0.steps.iter().filter(|(_, step)| step.repeats > 0).map(|(tiles, step)| (*tiles, step))
     }
 
-    /// Repeats beyond the first of each count.
+    /// Repeats beyond the first of each count. Discarded ones count too: what discards every repeat would be measured for ever.
     fn further(&self) -> u32 {
-        self.told().map(|(_, step)| step.repeats - 1).sum()
+        self.0.steps.values().map(|step| step.tries.saturating_sub(1)).sum()
     }
 
     /// On which side of the gate each count probably lies: the smallest that breaks, and the largest below it that holds.
@@ -332,9 +332,9 @@ impl CapacitySearch {
         let pair = Pair { held: held.map(|(tiles, _)| tiles), broke: broke.map(|(tiles, _)| tiles) };
         let is_complete = match pair {
             Pair { held: Some(held), broke: Some(broke) } => held < broke && width.allows(held, broke),
-            Pair { held: Some(_), broke: None } => sides.broke.is_none(),
+            Pair { held, broke: None } if held.is_some() => sides.broke.is_none() && sides.held == held,
             Pair { held: None, broke: Some(broke) } => sides.held.is_none() && broke == 1,
-            Pair { held: None, broke: None } => false,
+            Pair { broke: None, .. } => false,
         };
         is_complete && known.confidence(pair) >= CONFIDENCE_MIN
     }
@@ -407,6 +407,8 @@ impl CapacitySearch {
             let stride = (highest.saturating_sub(lowest) / 48).max(1);
             ends.extend((lowest..=highest).step_by(stride as usize));
         }
+        // A count of which nothing is known is no end.
+        ends.retain(|tiles| !self.unknown.contains(tiles) || known.repeats(*tiles) > 0);
         ends
     }
 }

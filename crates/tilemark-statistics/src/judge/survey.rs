@@ -10,6 +10,7 @@ use super::gate::{GateFinding, seen};
 use super::law::{Law, Observation, Seen};
 use super::measured::MeasuredPoint;
 use crate::figure::Figure;
+use crate::interval::INTERVAL_REPEATS_MIN;
 use crate::moments::mean;
 
 /// Probability from which on the law alone decides of a count that has too few repeats for an interval of its own.
@@ -33,6 +34,8 @@ pub(crate) struct Step {
     pub(crate) standing: Standing,
     /// Repeats behind it, those that failed among them.
     pub(crate) repeats: u32,
+    /// The same with those that were discarded.
+    pub(crate) tries: u32,
     /// Mean of ln(p99 / limit) over its repeats: on which side of the gate it probably is.
     pub(crate) side: f64,
     /// Whether its own intervals decided, and not the law alone.
@@ -72,6 +75,7 @@ impl Survey {
             let step = Step {
                 standing,
                 repeats: seen.len() as u32,
+                tries: (point.kept.len() + point.voided.len()) as u32,
                 side: side.unwrap_or(0.0),
                 is_measured,
                 is_failure: point.gate.is_failure(),
@@ -121,6 +125,7 @@ fn standing(point: &MeasuredPoint, probability: Option<f64>) -> Standing {
         GateFinding::Holds => Standing::Holds,
         GateFinding::Undecided(_) => Standing::Undecided,
         GateFinding::Unknown(_) if point.kept.is_empty() => Standing::Unknown,
+        GateFinding::Unknown(_) if point.kept.len() >= INTERVAL_REPEATS_MIN => Standing::Undecided,
         GateFinding::Unknown(_) => match probability {
             Some(probability) if probability >= SURE => Standing::Holds,
             Some(probability) if probability <= 1.0 - SURE => Standing::Breaks,

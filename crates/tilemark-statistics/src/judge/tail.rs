@@ -164,6 +164,10 @@ fn interval(value: f64, all: &mut Histogram<u64>, histograms: &[Histogram<u64>])
         })
         .collect();
     let centre = mean(&without).expect("at least three repeats");
+    if without.iter().any(|value| !value.is_finite()) {
+        // Without one repeat nothing is left: nothing is known of the scatter.
+        return Interval { low: 0.0, high: f64::MAX };
+    }
     let squares: f64 = without.iter().map(|value| (value - centre).powi(2)).sum();
     let by_jackknife = ((count - 1.0) / count * squares).sqrt();
     let own: Vec<f64> = histograms.iter().filter_map(p99_of).map(f64::ln).collect();

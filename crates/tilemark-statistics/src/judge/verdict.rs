@@ -138,7 +138,7 @@ pub(crate) fn verdict(
         own().for_each(|point| doubts.at_decisive(point));
         return doubts.verdict();
     };
-    if answer.holds.is_some() || answer.breaks.is_some() {
+    if answer.holds.is_some() || answer.breaks.is_some() || answer.undecided.is_some() {
         let broke = answer.breaks.as_ref().map(|found| found.tiles);
         let decisive = |tiles: u32| Some(tiles) == answer.holds || Some(tiles) == broke;
         let points: Vec<&MeasuredPoint> = own().collect();

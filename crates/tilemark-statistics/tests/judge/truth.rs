@@ -205,3 +205,29 @@ fn repeats_that_are_discarded_only_under_load_may_be_discarded_because_of_it() {
     );
     assert!(judged.sentence.contains("2 more repeats there were discarded"), "{}", judged.sentence);
 }
+
+#[test]
+fn a_guest_that_died_in_a_disturbed_repeat_has_died() {
+    let judged = ladder(&[Kvm], &[1, 2]).at(2, |repeat| {
+        if repeat.repeat == 1 {
+            incident(IncidentKind::GuestEnded)(repeat);
+            repeat.host.processor.steal = 0.3;
+        }
+    });
+    let judged = judged.judged();
+    let broke = judged.answer.breaks.as_ref().unwrap_or_else(|| panic!("{}", judged.sentence));
+    assert_eq!((broke.tiles, broke.measure), (2, GateMeasure::GuestEnded));
+}
+
+#[test]
+fn a_slow_guest_with_too_few_requests_for_a_p99_leaves_its_point_undecided() {
+    let judged = ladder(&[Kvm], &[8]).at(8, |repeat| {
+        let wobble = f64::from(repeat.repeat);
+        with_requests(&mut repeat.loads[1], |guest| {
+            if guest == 3 { (200, 400.0 + wobble) } else { (8_000, 20.0 + wobble / 10.0) }
+        });
+    });
+    let judged = judged.judged();
+    assert_eq!(judged.points[0].holds, None, "{}", judged.sentence);
+    assert_ne!(judged.verdict.status, VerdictStatus::Trusted, "{}", judged.sentence);
+}
