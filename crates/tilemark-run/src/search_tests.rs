@@ -405,3 +405,14 @@ fn a_further_session_pairs_what_holds_with_its_twin_in_blocks_of_its_own() {
     let passes = ran.began().len();
     assert_eq!(continued(ran, &world()).began().len(), passes);
 }
+
+#[test]
+fn a_search_whose_repeats_are_all_discarded_from_some_pass_on_ends() {
+    for first in [3, 6, 8] {
+        let mut world = host_that_holds(5);
+        world.watch.watching = Watching::AbsentFrom(first);
+        let ran = searched(&world);
+        assert!(ran.began().len() < 60, "{first}: {} passes", ran.began().len());
+        assert_ne!(judge(&ran.plan(), &ran.repeats()).verdict.status, VerdictStatus::Trusted, "{first}");
+    }
+}
