@@ -447,7 +447,7 @@ fn cannot_tell(comparison: &Comparison, pairing: Pairing, why: Option<&str>) -> 
             let better = telling(comparison, pairing, ComparisonOutcome::Better)
                 .map_or_else(String::new, |better| format!("B is better in {better}, but "));
             let text = format!(
-                "{better}whether B is worse cannot be told in {open}: its interval reaches beyond the margin of {} %",
+                "{better}it is not known whether B is worse in {open}: its interval reaches beyond the margin of {} %",
                 short(100.0 * margin)
             );
             (text, more(widest.and_then(repeats_wanted)))

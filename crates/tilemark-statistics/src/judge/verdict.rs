@@ -84,10 +84,9 @@ impl Doubts {
         if let Some(Counts { from, to }) = answer.undecided
             && broke.is_none_or(|broke| !is_narrow(answer.holds, broke))
         {
-            self.unknown.push(
-                format!("{from} to {to} tiles cannot be told from the gate")
-                    .replace(&format!("{from} to {from} tiles"), &counted(from, "tile")),
-            );
+            let which = if from == to { counted(from, "tile") } else { format!("{from} to {to} tiles") };
+            let verb = if from == to && from == 1 { "holds" } else { "hold" };
+            self.unknown.push(format!("it is not known whether {which} {verb}"));
         }
         if let Some(confidence) = answer.confidence.filter(|confidence| *confidence < CONFIDENCE_MIN) {
             let percent = (100.0 * confidence).floor();
