@@ -161,6 +161,7 @@ fn place(figure: &Figure, limit: f64) -> Option<Place> {
 }
 
 /// A limit that is not kept for sure, by whom and when.
+#[derive(Clone)]
 struct Crossing {
     measure: GateMeasure,
     figure: Figure,
@@ -194,17 +195,6 @@ fn limits_of_load(gate: &Gate, repeats: &[&LoadFigures]) -> Result<Vec<(Place, C
         // What is known to break outranks what is not known.
         Err(reason) if !found.iter().any(|(place, _)| *place == Place::Beyond) => Err(reason),
         Ok(_) | Err(_) => Ok(found),
-    }
-}
-
-impl Clone for Crossing {
-    fn clone(&self) -> Self {
-        Self {
-            measure: self.measure,
-            figure: self.figure.clone(),
-            guest: self.guest.clone(),
-            second: self.second,
-        }
     }
 }
 

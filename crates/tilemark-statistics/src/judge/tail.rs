@@ -204,6 +204,17 @@ mod tests {
         LatencyMs { n: histogram.len(), p99, ..LatencyMs::default() }
     }
 
+    fn figure_of(histograms: &[Histogram<u64>]) -> Figure {
+        let figures: Vec<LatencyMs> = histograms.iter().map(latency).collect();
+        let encoded: Vec<EncodedHistogram> = histograms.iter().map(EncodedHistogram::of).collect();
+        let repeats: Vec<RepeatLatency> = figures
+            .iter()
+            .zip(&encoded)
+            .map(|(figures, histogram)| RepeatLatency { figures, histogram: Some(histogram) })
+            .collect();
+        merged_p99(&repeats).unwrap()
+    }
+
     /// Share of intervals that hold the true p99, where each repeat has arrivals of its own.
     fn coverage(repeats: usize, busy: f64, trials: u64) -> f64 {
         // What is to be covered is the p99 of all such repeats: of 2,000 others. A repeat is shorter than a busy queue needs to forget
@@ -216,14 +227,7 @@ mod tests {
             let mut random = ChaCha8Rng::seed_from_u64(*trial);
             let histograms: Vec<Histogram<u64>> =
                 (0..repeats).map(|_| queue(&mut random, busy, 2_000, 4_000)).collect();
-            let figures: Vec<LatencyMs> = histograms.iter().map(latency).collect();
-            let encoded: Vec<EncodedHistogram> = histograms.iter().map(EncodedHistogram::of).collect();
-            let repeats: Vec<RepeatLatency> = figures
-                .iter()
-                .zip(&encoded)
-                .map(|(figures, histogram)| RepeatLatency { figures, histogram: Some(histogram) })
-                .collect();
-            merged_p99(&repeats).unwrap().interval.unwrap().contains(truth)
+            figure_of(&histograms).interval.unwrap().contains(truth)
         });
         covered.count() as f64 / trials as f64
     }
@@ -253,14 +257,7 @@ mod tests {
             histogram
         };
         let histograms: Vec<Histogram<u64>> = [20.0, 20.0, 20.0, 20.0, 900.0].map(histogram).into();
-        let figures: Vec<LatencyMs> = histograms.iter().map(latency).collect();
-        let encoded: Vec<EncodedHistogram> = histograms.iter().map(EncodedHistogram::of).collect();
-        let repeats: Vec<RepeatLatency> = figures
-            .iter()
-            .zip(&encoded)
-            .map(|(figures, histogram)| RepeatLatency { figures, histogram: Some(histogram) })
-            .collect();
-        let p99 = merged_p99(&repeats).unwrap();
+        let p99 = figure_of(&histograms);
         assert!((p99.value / 900.0 - 1.0).abs() < 0.01, "{p99:?}");
         let interval = p99.interval.unwrap();
         assert!(interval.low < 20.0 && interval.high > 900.0, "{interval:?}");
