@@ -12,7 +12,11 @@ use common::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{collections::BTreeSet, fs};
-use tilemark_record::{RunDirectory, result::RunResult, summary::RepeatSummary};
+use tilemark_record::{
+    RunDirectory,
+    result::{GateMeasure, RunResult},
+    summary::{IncidentKind, RepeatSummary},
+};
 
 const RUN: [&str; 20] = [
     "run",
@@ -125,7 +129,7 @@ fn postgresql_serves_a_store_that_is_audited() {
 }
 
 #[test]
-fn a_database_killed_in_mid_run_makes_the_run_not_trusted_and_not_slower() {
+fn a_database_killed_in_mid_run_breaks_the_point_and_has_no_figure() {
     let Some(real) = real() else { return };
     let mut running = real.start(&[&RUN[..], &["measure.length=60s"]].concat());
     let under_way = running.until("a keeper", keeper_of);
@@ -137,14 +141,20 @@ fn a_database_killed_in_mid_run_makes_the_run_not_trusted_and_not_slower() {
     assert_eq!(said.code, Some(5), "{said:?}");
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     let (_, summary) = one_repeat(&real, &under_way.id);
-    let incident = &summary.incidents[0];
-    assert!(incident.what.contains("the connection to the database was lost"), "{incident:?}");
-    assert!(incident.what.contains("clients gave up"), "{incident:?}");
-    assert_eq!(incident.guest.as_deref(), Some("tile-001-db"));
+    for what in ["the connection to the database was lost", "clients gave up"] {
+        let found = summary.incidents.iter().find(|incident| incident.what.contains(what));
+        let found = found.map(|incident| (incident.kind, incident.guest.as_deref()));
+        assert_eq!(found, Some((IncidentKind::ServiceErrors, Some("tile-001-db"))), "{what}: {summary:?}");
+    }
     let point = &result.points[0];
-    assert_eq!((point.repeats_kept, point.repeats_voided.len()), (0, 1));
-    assert!(point.throughput.is_none(), "no figure stands in for a failure");
-    assert_eq!(said.json()["verdict"]["status"], "not-trusted");
+    assert_eq!((point.repeats_kept, point.repeats_voided.len()), (1, 0), "a failure is a finding");
+    assert!(point.throughput.is_none(), "no figure replaces a failure");
+    assert_eq!(result.answer.holds, None);
+    let broke = result.answer.breaks.unwrap();
+    assert_eq!((broke.tiles, broke.measure), (1, GateMeasure::ServiceErrors));
+    assert_eq!(broke.guest.as_deref(), Some("tile-001-db"));
+    // It was measured beside other work.
+    assert_eq!(said.json()["verdict"]["status"], "cannot-tell");
 }
 
 /// It is killed while the database's template is made, or while a guest has its clone: either leaves disks.

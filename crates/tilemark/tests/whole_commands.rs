@@ -7,18 +7,21 @@ mod common;
 
 use common::{
     Said,
-    real::{Process, Real, Running, UnderWay, keeper_of},
+    real::{PATIENCE, Process, Real, Running, UnderWay, keeper_of},
 };
 use rustix::process::Signal;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tilemark_record::{
     RunDirectory,
     result::{PointResult, RunResult},
 };
+
+/// The limit of a processor that a run keeps awake.
+const KEPT_AWAKE: &str = "n/a\n";
 
 /// How long each processor may take to wake, where the host says so: what a run changes of the host, and gives back.
 fn wake_limits() -> BTreeMap<String, String> {
@@ -28,6 +31,25 @@ fn wake_limits() -> BTreeMap<String, String> {
         Some((entry.file_name().into_string().ok()?, text))
     };
     processors.filter_map(limit).collect()
+}
+
+/// Waits until every processor has its limit from before, as other runs may change them meanwhile: those that another run
+/// kept awake at that time have no limit to compare.
+#[track_caller]
+fn wake_limits_are_given_back(before: &BTreeMap<String, String>) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let now = wake_limits();
+        let changed: Vec<_> = before
+            .iter()
+            .filter(|(processor, limit)| *limit != KEPT_AWAKE && now.get(*processor) != Some(limit))
+            .collect();
+        if changed.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < until, "not given back: {changed:?}, now {now:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A command under way, with what has to be gone and given back after it.
@@ -60,7 +82,7 @@ impl<'a> Whole<'a> {
         // Trusted, or not: that is the machine's business.
         assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
         real.all_gone(&processes, under_way.cgroup.as_slice());
-        assert_eq!(wake_limits(), *limits);
+        wake_limits_are_given_back(limits);
         let result: RunResult = serde_json::from_value(said.json()).unwrap();
         assert_eq!((result.run.as_str(), result.provenance.as_it_was), (&*under_way.id, Some(true)));
         let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
