@@ -281,6 +281,24 @@ impl World {
         }
     }
 
+    /// As the pipeline searches with time for so many repeats, each of which takes the same time.
+    fn search_with(&mut self, repeats_max: usize) {
+        let limit = self.plan.search.as_ref().unwrap().limit;
+        let mut search = CapacitySearch::new(1, limit, self.host.repeats);
+        loop {
+            let points: Vec<&Point> = self.plan.points.iter().collect();
+            let known = Known::of(&points, &self.repeats);
+            let Next::Probe(tiles) = search.next(&known) else { return };
+            let is_new = known.repeats(tiles) == 0 && !search.is_settled();
+            let kept_back = if is_new { search.to_confirm(&known, tiles).len() } else { 0 };
+            if self.repeats.len() + 1 + kept_back <= repeats_max {
+                self.measure(tiles);
+            } else if !search.settle() {
+                return;
+            }
+        }
+    }
+
     fn judged(&self) -> Judgement {
         judge(&self.plan, &self.repeats)
     }
@@ -432,4 +450,18 @@ fn twenty_percent_of_noise_leaves_three_counts_at_most_and_no_bias() {
     assert!(f64::from(tally.within_three) >= 0.95 * f64::from(n) - 1.0, "{tally:?}");
     assert!(tally.trusted > n / 2, "an answer that nobody may trust is none: {tally:?}");
     assert!((tally.bias / f64::from(tally.with_capacity)).abs() < 0.02, "{tally:?}");
+}
+
+#[test]
+fn a_search_with_little_time_spends_it_near_the_gate_and_says_how_much_more_would_decide() {
+    for (repeats, seed) in (10..12).flat_map(|repeats| (0..5).map(move |seed| (repeats, seed))) {
+        let mut world = World::new(Host::new(10, 0.05, 3), seed);
+        world.search_with(repeats);
+        let judged = world.judged();
+        let answer = &judged.answer;
+        let (held, broke) = (answer.holds.unwrap(), answer.breaks.as_ref().unwrap().tiles);
+        assert!((8..=10).contains(&held) && (11..=12).contains(&broke), "{repeats}, {seed}: {answer:?}");
+        assert_eq!(judged.verdict.status, VerdictStatus::CannotTell, "{repeats}, {seed}");
+        assert!(answer.more.is_some(), "{repeats}, {seed}: {answer:?}");
+    }
 }

@@ -6,7 +6,7 @@
 //! ```
 //! One limit beyond breaks the point; else one across leaves it undecided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use statrs::distribution::{DiscreteCDF, Poisson};
 use tilemark_plan::plan::Point;
@@ -271,19 +271,39 @@ fn is_within(latency: &LatencyMs, limit_ms: f64) -> bool {
     latency.max.is_some_and(|max| max <= limit_ms)
 }
 
-/// Guests whose p99 is judged by itself: one that has the load alone, and those that are slower than the others.
+/// Guests whose p99 is judged by itself: one that has the load alone, those that are slower than the others, and those that had so few
+/// answers that they cannot be compared.
 fn judged_alone<'a>(guests: &ByGuest<'a>) -> Vec<&'a str> {
     if guests.len() == 1 {
         return guests.keys().copied().collect();
     }
-    let names: Vec<&str> = guests.keys().copied().collect();
     let repeats = guests.values().map(Vec::len).max().unwrap_or(0);
-    let of = |guest: &Vec<&GuestFigures>| -> Vec<Option<f64>> {
+    let logs = |guest: &Vec<&GuestFigures>| -> Vec<Option<f64>> {
         let own = |repeat: usize| guest.get(repeat).and_then(|guest| self::of_guest(guest).own_p99());
         (0..repeats).map(|repeat| own(repeat).map(f64::ln)).collect()
     };
-    let logs: Vec<Vec<Option<f64>>> = guests.values().map(of).collect();
-    slower_than_others(&logs).into_iter().map(|index| names[index]).collect()
+    let starved = starved(guests);
+    let compared: Vec<(&str, Vec<Option<f64>>)> = guests
+        .iter()
+        .filter(|(name, _)| !starved.contains(*name))
+        .map(|(name, guest)| (*name, logs(guest)))
+        .collect();
+    let (names, logs): (Vec<&str>, Vec<Vec<Option<f64>>>) = compared.into_iter().unzip();
+    let slower = slower_than_others(&logs).into_iter().map(|index| names[index]);
+    slower.chain(starved.iter().copied()).collect()
+}
+
+/// Guests that had less than half as many answers as the typical guest, and in some repeat too few for a p99: one of them must not keep
+/// the others from being compared.
+fn starved<'a>(guests: &ByGuest<'a>) -> BTreeSet<&'a str> {
+    let answers = |guest: &[&GuestFigures]| guest.iter().map(|guest| guest.latency_ms.n).sum::<u64>();
+    let mut all: Vec<u64> = guests.values().map(|guest| answers(guest)).collect();
+    all.sort_unstable();
+    let typical = all.get(all.len() / 2).copied().unwrap_or(0);
+    let is_starved = |guest: &[&GuestFigures]| {
+        2 * answers(guest) < typical && guest.iter().any(|guest| self::of_guest(guest).own_p99().is_none())
+    };
+    guests.iter().filter(|(_, guest)| is_starved(guest)).map(|(name, _)| *name).collect()
 }
 
 /// Why a load with too few requests for a p99 cannot be judged. Where even the slowest was within the limit, so was the p99;

@@ -7,7 +7,7 @@ use tilemark_units::{Bytes, counted};
 use super::gate::GateFinding;
 use super::limit::limit;
 use super::measured::MeasuredPoint;
-use super::survey::{Standing, Step, Survey};
+use super::survey::{Standing, Step, Survey, is_narrow};
 
 /// Virtual processors of a point for each thread given to guests.
 pub(crate) fn vcpus_per_thread(plan: &Plan, point: &Point) -> f64 {
@@ -103,6 +103,10 @@ fn climbed(plan: &Plan, measured: &[MeasuredPoint], backend: Option<Backend>) ->
         limit: match (&stopped, memory_ended(plan, held)) {
             (None, Some(limit)) => limit,
             (None, None) => nothing_broke(held)(),
+            // Nothing is known to have run out there.
+            (Some(step), _) if standing(&step) == Standing::Undecided => {
+                Limit { resource: LimitResource::Unknown, evidence: Vec::new() }
+            }
             (Some(step), _) => limit(step),
         },
         none_because: None,
@@ -144,16 +148,22 @@ impl Climb {
     }
 }
 
-/// What is said of each count. Where counts were measured often enough for intervals of their own, those are the ends of the answer:
-/// what the law alone says of others leaves them open.
+/// What is said of each count. Where two counts close enough to each other were measured often enough for intervals of their own, they
+/// are the ends of the answer: what the law alone says of others leaves them open. Where those are far apart, the law knows more.
 fn standings(steps: &[&MeasuredPoint], survey: &Survey) -> Vec<(u32, Standing)> {
     let of = |tiles: u32| &survey.steps[&tiles];
-    let is_measured = |standing: Standing| move |step: &&Step| step.is_measured && step.standing == standing;
-    let has_held = survey.steps.values().any(|step| is_measured(Standing::Holds)(&step));
-    let has_broken = survey.steps.values().any(|step| is_measured(Standing::Breaks)(&step));
+    let measured = |standing: Standing| {
+        let is_one = move |(_, step): &(&u32, &Step)| step.is_measured && step.standing == standing;
+        survey.steps.iter().filter(is_one).map(|(tiles, _)| *tiles)
+    };
+    let has_ends = match (measured(Standing::Holds).last(), measured(Standing::Breaks).next()) {
+        (held, Some(broke)) => held.is_none_or(|held| held < broke) && is_narrow(held, broke),
+        (_, None) => false,
+    };
     let standing = |tiles: u32| match of(tiles) {
-        Step { standing: Standing::Holds, is_measured: false, .. } if has_held => Standing::Undecided,
-        Step { standing: Standing::Breaks, is_measured: false, .. } if has_broken => Standing::Undecided,
+        Step { standing: Standing::Holds | Standing::Breaks, is_measured: false, .. } if has_ends => {
+            Standing::Undecided
+        }
         step => step.standing,
     };
     steps.iter().map(|step| (step.point.tiles, standing(step.point.tiles))).collect()

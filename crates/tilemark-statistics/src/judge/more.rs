@@ -7,7 +7,7 @@ use tilemark_record::result::{Answer, More, Verdict, VerdictStatus};
 
 use super::law::RUN_TO_RUN;
 use super::measured::MeasuredPoint;
-use super::survey::Survey;
+use super::survey::{SURE, Survey, is_narrow};
 use crate::figure::Figure;
 use crate::interval::INTERVAL_REPEATS_MIN;
 
@@ -28,13 +28,7 @@ pub(crate) fn more(
     }
     let survey = survey?;
     let capacity = survey.capacity()?;
-    let broke = answer.breaks.as_ref().map(|found| found.tiles);
-    let lacking: f64 = [answer.holds, broke]
-        .into_iter()
-        .map(|end| end.and_then(|tiles| survey.steps.get(&tiles)).map_or(0, |step| step.repeats))
-        .map(|had| (INTERVAL_REPEATS_MIN as f64 - f64::from(had)).max(0.0))
-        .sum();
-    let repeats = by_width(survey, &capacity)?.max(lacking);
+    let repeats = by_width(survey, &capacity)?.max(of_ends(survey, answer));
     if repeats < 1.0 {
         return None;
     }
@@ -45,6 +39,22 @@ pub(crate) fn more(
         .min_by_key(|point| (f64::from(point.point.tiles) - near).abs() as u32)?;
     let each = expect::time_of(&plan.point_at(point.point, point.point.index, near as u32));
     Some(More { repeats: repeats as u32, minutes: repeats * each.as_secs_f64() / 60.0 })
+}
+
+/// Repeats that the ends of a narrow enough answer lack until their own intervals are likely to decide: those of the answer, or where
+/// they lie too far apart the counts that the law is sure of.
+fn of_ends(survey: &Survey, answer: &Answer) -> f64 {
+    let broke = answer.breaks.as_ref().map(|found| found.tiles);
+    let of_law = || {
+        let law = survey.law.as_ref()?;
+        let (held, broke) = (law.quantile(SURE).floor() as u32, law.quantile(1.0 - SURE).ceil() as u32);
+        Some([Some(held).filter(|held| *held > 0), Some(broke)])
+    };
+    let ends = match broke {
+        Some(tiles) if is_narrow(answer.holds, tiles) => [answer.holds, broke],
+        _ => of_law().unwrap_or([answer.holds, broke]),
+    };
+    ends.into_iter().flatten().map(|tiles| f64::from(survey.repeats_lacking(tiles))).sum()
 }
 
 /// Standard errors fall with the root of the repeats; what differs between runs does not fall.

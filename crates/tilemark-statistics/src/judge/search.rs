@@ -10,24 +10,18 @@
 //! is known (all its repeats were discarded) ends what is tried, as one that broke does, and is no side of the boundary.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use tilemark_plan::plan::Point;
 use tilemark_plan::search::width_allowed;
 use tilemark_record::summary::RepeatSummary;
 
-use super::law::Law;
 use super::measured::MeasuredPoint;
 use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey};
-use super::tail::upper_half;
-use crate::interval::{INTERVAL_REPEATS_MIN, student_factor};
+use crate::interval::INTERVAL_REPEATS_MIN;
 
 /// Repeats beyond the first of each count, for each repeat that the plan wants of a point: after so many a search ends unsure. A
 /// boundary that is flat beside its noise would take hundreds.
 const SHARPENING_MAX: u32 = 8;
-
-/// Repeats at one end that no end is planned to need.
-const REPEATS_OF_END_MAX: u32 = 40;
 
 /// What is known of the counts that a search measured.
 pub struct Known(Survey);
@@ -85,7 +79,7 @@ impl Known {
     }
 
     fn is_failure(&self, tiles: u32) -> bool {
-        self.0.steps.get(&tiles).is_some_and(|step| step.is_failure)
+        self.0.is_failure(tiles)
     }
 
     fn confidence(&self, pair: Pair) -> f64 {
@@ -97,42 +91,13 @@ impl Known {
         self.0.steps.get(&tiles).is_some_and(|step| step.standing == standing && step.is_measured)
     }
 
-    /// Repeats that a count will need so that its own interval lies on one side of the gate, if it scatters as the law says.
-    fn repeats_needed(&self, tiles: u32) -> u32 {
-        if self.is_failure(tiles) {
-            return 1;
-        }
-        let Some(law) = &self.0.law else { return INTERVAL_REPEATS_MIN as u32 };
-        let level = self.level(law, tiles);
-        let is_decided = |half: &f64| {
-            let half = half * law.scatter();
-            if level < 0.0 { upper_half(half) <= -level } else { half <= level }
-        };
-        let enough = HALF_WIDTHS.iter().position(is_decided);
-        enough.map_or(REPEATS_OF_END_MAX, |index| (index + INTERVAL_REPEATS_MIN) as u32)
-    }
-
-    /// ln(p99 / limit) at a count: by the law, or by its own repeats where they lie further off on the same side. The law takes what is
-    /// far only for far.
-    fn level(&self, law: &Law, tiles: u32) -> f64 {
-        let by_law = law.level(f64::from(tiles));
-        let own = self.0.steps.get(&tiles).filter(|step| step.repeats > 0).map_or(0.0, |step| step.side);
-        if own * by_law > 0.0 && own.abs() > by_law.abs() { own } else { by_law }
-    }
-
     /// What is expected of a count as an end of the answer.
     fn outlook(&self, tiles: u32) -> Outlook {
-        let lacking = self.repeats_needed(tiles).saturating_sub(self.repeats(tiles));
+        let lacking = self.0.repeats_lacking(tiles);
         let holds = self.0.law.as_ref().map_or(0.5, |law| law.holds(f64::from(tiles)));
         Outlook { tiles, holds, breaks: if self.is_failure(tiles) { 1.0 } else { 1.0 - holds }, lacking }
     }
 }
-
-/// Half width of a 95 % interval over 3, 4, … repeats, in deviations of a repeat: Student's t over the root of the repeats.
-static HALF_WIDTHS: LazyLock<Vec<f64>> = LazyLock::new(|| {
-    let half = |repeats: u32| student_factor(f64::from(repeats) - 1.0) / f64::from(repeats).sqrt();
-    (INTERVAL_REPEATS_MIN as u32..REPEATS_OF_END_MAX).map(half).collect()
-});
 
 /// What is expected of a count as an end of the answer.
 #[derive(Clone, Copy)]
@@ -165,9 +130,12 @@ struct Best {
     confidence: f64,
     /// Repeats that its ends lack.
     lacking: u32,
+    /// Counts from the first end to the last.
+    counts: u32,
 }
 
 impl Best {
+    /// The cheapest of the sure answers; the most probable where none is sure.
     fn is_better_than(&self, other: &Self) -> bool {
         match (self.confidence >= CONFIDENCE_MIN, other.confidence >= CONFIDENCE_MIN) {
             (true, true) => (self.lacking, -self.confidence) < (other.lacking, -other.confidence),
@@ -175,7 +143,21 @@ impl Best {
             (is_sure, _) => is_sure,
         }
     }
+
+    /// The narrowest of the sure answers that little time is enough for. Ends far apart are cheap and say nothing.
+    fn is_better_in_little_time_than(&self, other: &Self) -> bool {
+        let is_possible =
+            |best: &Self| best.confidence >= CONFIDENCE_MIN && best.lacking <= REPEATS_OF_SETTLED_MAX;
+        if is_possible(self) && is_possible(other) {
+            (self.counts, self.lacking) < (other.counts, other.lacking)
+        } else {
+            is_possible(self) || !is_possible(other) && self.is_better_than(other)
+        }
+    }
 }
+
+/// A search that tries no further count kept time for so many repeats: each end until it has an interval.
+const REPEATS_OF_SETTLED_MAX: u32 = 2 * INTERVAL_REPEATS_MIN as u32;
 
 /// In so many steps a search goes from one count exactly to the widest range that is allowed.
 const PARTS_OF_WIDTH: u32 = 4;
@@ -368,14 +350,15 @@ impl CapacitySearch {
         let lacking = |(tiles, standing): &(u32, Standing)| {
             let had = known.repeats(*tiles);
             let is_open = !known.is_decided(*tiles, *standing);
-            let lacks = known.repeats_needed(*tiles).saturating_sub(had).max(u32::from(is_open));
+            let lacks = known.0.repeats_lacking(*tiles).max(u32::from(is_open));
             // Among ends that lack nothing more, the one with fewer repeats.
             (lacks, std::cmp::Reverse(had))
         };
         ends.max_by_key(lacking).map(|(tiles, _)| tiles)
     }
 
-    /// Of the answers that are probable enough, the one that lacks the fewest repeats; where none is, the most probable.
+    /// Of the answers that are probable enough, the one that lacks the fewest repeats, or where the search is settled the narrowest;
+    /// where none is, the most probable.
     fn best_pair(&self, ends: &[Outlook], width: Width) -> Option<Best> {
         let mut best: Option<Best> = None;
         for held in ends {
@@ -387,8 +370,13 @@ impl CapacitySearch {
                     pair: Pair { held: Some(held.tiles), broke: Some(broke.tiles) },
                     confidence: held.holds + broke.breaks - 1.0,
                     lacking: held.lacking + broke.lacking,
+                    counts: broke.tiles - held.tiles,
                 };
-                if best.as_ref().is_none_or(|best| next.is_better_than(best)) {
+                let is_better = |best: &Best| match self.is_settled {
+                    true => next.is_better_in_little_time_than(best),
+                    false => next.is_better_than(best),
+                };
+                if best.as_ref().is_none_or(is_better) {
                     best = Some(next);
                 }
             }

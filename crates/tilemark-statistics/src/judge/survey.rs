@@ -1,6 +1,7 @@
 //! What is known of every count of a ladder: by its own intervals, and by the law through all repeats.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use tilemark_plan::plan::Backend;
 use tilemark_plan::search::width_allowed;
@@ -9,12 +10,13 @@ use tilemark_record::result::GateMeasure;
 use super::gate::{GateFinding, seen};
 use super::law::{Law, Observation, Seen};
 use super::measured::MeasuredPoint;
+use super::tail::upper_half;
 use crate::figure::Figure;
-use crate::interval::INTERVAL_REPEATS_MIN;
+use crate::interval::{INTERVAL_REPEATS_MIN, student_factor};
 use crate::moments::mean;
 
 /// Probability from which on the law alone decides of a count that has too few repeats for an interval of its own.
-const SURE: f64 = 0.975;
+pub(crate) const SURE: f64 = 0.975;
 
 /// Probability that the answer must have to be trusted, and at which a search ends.
 pub(crate) const CONFIDENCE_MIN: f64 = 0.95;
@@ -32,7 +34,7 @@ pub(crate) enum Standing {
 /// One count.
 pub(crate) struct Step {
     pub(crate) standing: Standing,
-    /// Repeats behind it, those that failed among them.
+    /// Repeats that say on which side of the gate it is, those that failed among them.
     pub(crate) repeats: u32,
     /// The same with those that were discarded.
     pub(crate) tries: u32,
@@ -50,6 +52,15 @@ pub(crate) struct Survey {
     pub(crate) law: Option<Law>,
     pub(crate) steps: BTreeMap<u32, Step>,
 }
+
+/// Repeats at one end that no end is planned to need.
+const REPEATS_OF_END_MAX: u32 = 40;
+
+/// Half width of a 95 % interval over 3, 4, … repeats, in deviations of a repeat: Student's t over the root of the repeats.
+static HALF_WIDTHS: LazyLock<Vec<f64>> = LazyLock::new(|| {
+    let half = |repeats: u32| student_factor(f64::from(repeats) - 1.0) / f64::from(repeats).sqrt();
+    (INTERVAL_REPEATS_MIN as u32..REPEATS_OF_END_MAX).map(half).collect()
+});
 
 /// By how far a repeat that missed the gate without a p99 is taken to lie beyond it.
 const BEYOND: f64 = 0.7;
@@ -74,7 +85,7 @@ impl Survey {
             let is_measured = point.gate.holds().is_some();
             let step = Step {
                 standing,
-                repeats: seen.len() as u32,
+                repeats: seen.iter().filter(|seen| !matches!(seen, Seen::Nothing)).count() as u32,
                 tries: (point.kept.len() + point.voided.len()) as u32,
                 side: side.unwrap_or(0.0),
                 is_measured,
@@ -90,6 +101,40 @@ impl Survey {
     pub(crate) fn confidence(&self, held: Option<u32>, broke: Option<u32>, by_failure: bool) -> Option<f64> {
         let broke = broke.filter(|_| !by_failure);
         self.law.as_ref().map(|law| law.between(held, broke))
+    }
+
+    /// Whether a guest or service failed at a count.
+    pub(crate) fn is_failure(&self, tiles: u32) -> bool {
+        self.steps.get(&tiles).is_some_and(|step| step.is_failure)
+    }
+
+    /// Repeats that a count will need so that its own interval lies on one side of the gate, if it scatters as the law says.
+    pub(crate) fn repeats_needed(&self, tiles: u32) -> u32 {
+        if self.is_failure(tiles) {
+            return 1;
+        }
+        let Some(law) = &self.law else { return INTERVAL_REPEATS_MIN as u32 };
+        let level = self.level(law, tiles);
+        let is_decided = |half: &f64| {
+            let half = half * law.scatter();
+            if level < 0.0 { upper_half(half) <= -level } else { half <= level }
+        };
+        let enough = HALF_WIDTHS.iter().position(is_decided);
+        enough.map_or(REPEATS_OF_END_MAX, |index| (index + INTERVAL_REPEATS_MIN) as u32)
+    }
+
+    /// The same beyond those that it has.
+    pub(crate) fn repeats_lacking(&self, tiles: u32) -> u32 {
+        let had = self.steps.get(&tiles).map_or(0, |step| step.repeats);
+        self.repeats_needed(tiles).saturating_sub(had)
+    }
+
+    /// ln(p99 / limit) at a count: by the law, or by its own repeats where they lie further off on the same side. The law takes what is
+    /// far only for far.
+    fn level(&self, law: &Law, tiles: u32) -> f64 {
+        let by_law = law.level(f64::from(tiles));
+        let own = self.steps.get(&tiles).filter(|step| step.repeats > 0).map_or(0.0, |step| step.side);
+        if own * by_law > 0.0 && own.abs() > by_law.abs() { own } else { by_law }
     }
 
     /// The capacity by the law, where repeats lie on both sides of the gate.

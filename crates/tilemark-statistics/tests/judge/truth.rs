@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use tilemark_plan::plan::Backend::Kvm;
-use tilemark_record::result::{Counts, GateMeasure, VerdictStatus};
+use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
 use tilemark_record::summary::{EncodedHistogram, Incident, IncidentKind, LoadFigures, RepeatSummary};
 
 use crate::run::{CLOSED, Run, all_slow, ladder, latency, of_scenario};
@@ -230,4 +230,31 @@ fn a_slow_guest_with_too_few_requests_for_a_p99_leaves_its_point_undecided() {
     let judged = judged.judged();
     assert_eq!(judged.points[0].holds, None, "{}", judged.sentence);
     assert_ne!(judged.verdict.status, VerdictStatus::Trusted, "{}", judged.sentence);
+}
+
+#[test]
+fn a_starved_guest_hides_no_other_guest_that_is_slow() {
+    let judged = of_scenario(CLOSED, &[8]).at(8, |repeat| {
+        let wobble = f64::from(repeat.repeat) / 10.0;
+        with_requests(&mut repeat.loads[0], |guest| match guest {
+            2 => (50, 20.0 + wobble),
+            // Beside 24,000 requests of the others it has too few to be the p99 of all.
+            5 => (200, 400.0 + wobble),
+            _ => (4_000, 20.0 + wobble),
+        });
+    });
+    let judged = judged.judged();
+    assert_ne!(judged.points[0].holds, Some(true), "{}", judged.sentence);
+    assert_ne!(judged.verdict.status, VerdictStatus::Trusted);
+}
+
+#[test]
+fn where_nothing_is_known_to_break_nothing_is_said_to_have_run_out() {
+    let across = &[20.0, 48.0, 120.0, 30.0, 44.0];
+    let busy = |repeat: &mut RepeatSummary| repeat.host.guest_processors_busy = Some(0.99);
+    let undecided = p99s(ladder(&[Kvm], &[1, 2]), 2, across).at(2, busy).judged();
+    assert_eq!(undecided.answer.limit.resource, LimitResource::Unknown, "{}", undecided.sentence);
+    assert!(!undecided.sentence.contains("ran out first"), "{}", undecided.sentence);
+    let broke = ladder(&[Kvm], &[1, 2]).at(2, all_slow(90.0)).at(2, busy).judged();
+    assert_eq!(broke.answer.limit.resource, LimitResource::Processor, "{}", broke.sentence);
 }

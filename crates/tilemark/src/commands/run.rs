@@ -179,7 +179,7 @@ fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
             screen::print_text(&tilemark_report::terminal(&report, screen::style()));
             eprintln!("\nReport: {}", measured.record.join("report.html").display());
             if measured.result.provenance.as_it_was == Some(true) {
-                eprintln!("Your machine is as it was.");
+                eprintln!("Your machine was restored.");
             }
         }
     }
