@@ -156,7 +156,7 @@ fn standings(steps: &[&MeasuredPoint], survey: &Survey) -> Vec<(u32, Standing)> 
         let is_one = move |(_, step): &(&u32, &Step)| step.is_measured && step.standing == standing;
         survey.steps.iter().filter(is_one).map(|(tiles, _)| *tiles)
     };
-    let has_ends = match (measured(Standing::Holds).last(), measured(Standing::Breaks).next()) {
+    let has_ends = match (measured(Standing::Holds).next_back(), measured(Standing::Breaks).next()) {
         (held, Some(broke)) => held.is_none_or(|held| held < broke) && is_narrow(held, broke),
         (_, None) => false,
     };
