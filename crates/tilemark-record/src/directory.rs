@@ -4,6 +4,7 @@
 //! plan.json  facts.json  events.ndjson  result.json  report.html  report.csv
 //! points/NN/repeat-M/{summary.json,latency.hlog,seconds.csv,telemetry.csv,guests.csv,guests/NAME/console.log}
 //! manifest.json      SHA-256 of each of these; written last: without it the run never came to its end
+//! before/            documents from before a session that continues the run, while that is under way
 //! ```
 
 use crate::{
@@ -34,6 +35,15 @@ use tilemark_plan::plan::{PLAN_SCHEMA, Plan};
 const MANIFEST: &str = "manifest.json";
 /// The version of the format of `manifest.json`.
 const MANIFEST_SCHEMA: u32 = 1;
+
+/// Where a session that continues a closed record keeps the documents from before it, with their manifest.
+const BEFORE: &str = "before/";
+
+/// A closed record that was opened for further repeats; nobody else opens or restores it while this lives.
+#[derive(Debug)]
+pub struct Reopened {
+    _lock: fs::File,
+}
 
 /// One run's directory, being written or read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,28 +167,112 @@ impl RunDirectory {
     pub fn close(&self) -> Result<(), RecordError> {
         let mut files = BTreeMap::new();
         for file in files_below(&self.path)? {
-            let name = file.strip_prefix(&self.path).expect("found below it").to_string_lossy().into_owned();
-            if name != MANIFEST {
+            let name = self.name_of(&file);
+            if name != MANIFEST && !name.starts_with(BEFORE) {
                 files.insert(name, sha256_of(&file)?);
             }
         }
-        self.write_json(MANIFEST, &Manifest { schema: MANIFEST_SCHEMA, files })
+        self.write_json(MANIFEST, &Manifest { schema: MANIFEST_SCHEMA, files })?;
+        // A further session has come to its end: nobody restores what was before. What stays of it harms nothing.
+        let _ = fs::remove_dir_all(self.path.join(BEFORE));
+        Ok(())
     }
 
-    /// Opens a closed record for further repeats. The manifest is removed first: until the record is closed again it says
-    /// that it is unfinished, also after a crash. Everything else is kept.
+    /// Opens a closed record for further repeats. Until it is closed again it has no manifest, so it says that it is unfinished, also
+    /// after a crash. What the further session will change is kept in `before`, for [`RunDirectory::restore`].
     ///
     /// # Errors
-    /// When it is not closed, or the manifest cannot be removed.
-    pub fn reopen(&self) -> Result<(), RecordError> {
+    /// When it is not closed, another run has it open, or a file cannot be copied.
+    pub fn reopen(&self) -> Result<Reopened, RecordError> {
+        let lock = self.lock()?;
         if !self.is_closed() {
             return Err(RecordError::Unfinished { path: self.path.clone() });
         }
-        let path = self.path.join(MANIFEST);
-        let removed = fs::remove_file(&path)
-            .and_then(|()| fs::File::open(&self.path))
-            .and_then(|folder| folder.sync_all());
-        removed.map_err(|source| RecordError::Write { path, source })
+        let before = self.path.join(BEFORE);
+        let write_error = |source| RecordError::Write { path: before.clone(), source };
+        if before.exists() {
+            // Of an older session, which was closed.
+            fs::remove_dir_all(&before).map_err(write_error)?;
+        }
+        crate::faults::space().and_then(|()| fs::create_dir(&before)).map_err(write_error)?;
+        for name in self.manifest()?.files.keys().filter(|name| is_at_top(name)) {
+            fs::copy(self.path.join(name), before.join(name)).map_err(write_error)?;
+            fs::File::open(before.join(name)).and_then(|file| file.sync_all()).map_err(write_error)?;
+        }
+        let kept = fs::rename(self.path.join(MANIFEST), before.join(MANIFEST));
+        kept.and_then(|()| self.sync(&before)).map_err(write_error)?;
+        Ok(Reopened { _lock: lock })
+    }
+
+    /// Whether a session that continued this record never came to its end. It may still be under way.
+    pub fn is_half_continued(&self) -> bool {
+        !self.is_closed() && self.path.join(BEFORE).join(MANIFEST).exists()
+    }
+
+    /// Takes back a session that continued this record and was killed: the record is as before that session. Returns whether there
+    /// was one. What it measured is removed.
+    ///
+    /// # Errors
+    /// When that session is still under way, or a file cannot be moved; restoring it again goes on from there.
+    pub fn restore(&self) -> Result<bool, RecordError> {
+        if !self.is_half_continued() {
+            return Ok(false);
+        }
+        let _lock = self.lock()?;
+        // It may have been closed while this one asked for the lock.
+        if !self.is_half_continued() {
+            return Ok(false);
+        }
+        let before = self.path.join(BEFORE);
+        let manifest: Manifest = self.read_versioned(&format!("{BEFORE}{MANIFEST}"), MANIFEST_SCHEMA)?;
+        let write_error = |source| RecordError::Write { path: self.path.clone(), source };
+        for file in files_below(&self.path)? {
+            let name = self.name_of(&file);
+            if !name.starts_with(BEFORE) && !manifest.files.contains_key(&name) {
+                fs::remove_file(&file).map_err(write_error)?;
+            }
+        }
+        remove_empty_folders(&self.path).map_err(write_error)?;
+        for name in manifest.files.keys().filter(|name| is_at_top(name)) {
+            match fs::rename(before.join(name), self.path.join(name)) {
+                // An interrupted restoring moved it already.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                moved => moved.map_err(write_error)?,
+            }
+        }
+        let closed = fs::rename(before.join(MANIFEST), self.path.join(MANIFEST));
+        closed
+            .and_then(|()| fs::remove_dir_all(&before))
+            .and_then(|()| self.sync(&self.path))
+            .map_err(write_error)?;
+        Ok(true)
+    }
+
+    /// One run at a time continues or restores a record. The kernel releases the lock when its process ends, however it ends.
+    fn lock(&self) -> Result<fs::File, RecordError> {
+        let folder = fs::File::open(&self.path)
+            .map_err(|source| RecordError::Read { path: self.path.clone(), source })?;
+        match folder.try_lock() {
+            Ok(()) => Ok(folder),
+            Err(fs::TryLockError::WouldBlock) => Err(RecordError::Busy { path: self.path.clone() }),
+            Err(fs::TryLockError::Error(source)) => {
+                Err(RecordError::Read { path: self.path.clone(), source })
+            }
+        }
+    }
+
+    /// Makes renames last in a folder below, and in this one.
+    fn sync(&self, folder: &Path) -> io::Result<()> {
+        fs::File::open(folder)?.sync_all()?;
+        fs::File::open(&self.path)?.sync_all()
+    }
+
+    fn manifest(&self) -> Result<Manifest, RecordError> {
+        self.read_versioned(MANIFEST, MANIFEST_SCHEMA)
+    }
+
+    fn name_of(&self, file: &Path) -> String {
+        file.strip_prefix(&self.path).expect("found below it").to_string_lossy().into_owned()
     }
 
     /// Whether the run came to its end.
@@ -192,8 +286,7 @@ impl RunDirectory {
         if !self.is_closed() {
             return Err(RecordError::Unfinished { path: self.path.clone() });
         }
-        let manifest: Manifest = self.read_versioned(MANIFEST, MANIFEST_SCHEMA)?;
-        for (name, hash) in manifest.files {
+        for (name, hash) in self.manifest()?.files {
             let path = self.path.join(&name);
             if !name.starts_with("report.") && sha256_of(&path)? != hash {
                 let what = "its SHA-256 is not the one in manifest.json".to_owned();
@@ -336,6 +429,24 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
     // `repeat-10` comes after `repeat-9`.
     found.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     Ok(found)
+}
+
+/// Documents of the whole run; files of repeats are never changed.
+fn is_at_top(name: &str) -> bool {
+    !name.contains('/')
+}
+
+fn remove_empty_folders(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_empty_folders(&path)?;
+            if fs::read_dir(&path)?.next().is_none() {
+                fs::remove_dir(&path)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn files_below(path: &Path) -> Result<Vec<PathBuf>, RecordError> {

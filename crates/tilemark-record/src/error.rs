@@ -45,6 +45,12 @@ pub enum RecordError {
         /// The run's directory.
         path: PathBuf,
     },
+    /// Another run continues the record at this moment.
+    #[error("another run continues the record {} at this moment", path.display())]
+    Busy {
+        /// The run's directory.
+        path: PathBuf,
+    },
     /// There is something where the record was to be written.
     #[error("{} exists and is not empty", path.display())]
     Occupied {
@@ -85,6 +91,9 @@ impl RecordError {
                 "read it with the version of Tilemark that wrote it, or a later one".to_owned()
             }
             Self::Unfinished { .. } => "run it again; its events.ndjson tells how far it came".to_owned(),
+            Self::Busy { .. } => {
+                "wait until it has ended; `tilemark recover` lists runs under way".to_owned()
+            }
             Self::Occupied { .. } => "name an empty or new directory".to_owned(),
             Self::NoSuchRun { .. } => "`tilemark runs` lists them; a path works too".to_owned(),
             Self::NotUnique { .. } => "give more of the id".to_owned(),

@@ -18,7 +18,7 @@ pub mod store;
 pub mod summary;
 
 pub use baselines::Baselines;
-pub use directory::{RepeatFiles, RunDirectory, TaggedSecond};
+pub use directory::{Reopened, RepeatFiles, RunDirectory, TaggedSecond};
 pub use error::RecordError;
 pub use events::{Event, Events};
 pub use file::{sha256_of, write_whole};

@@ -75,6 +75,65 @@ fn a_report_drawn_again_is_no_damage() {
     directory.verify().unwrap();
 }
 
+/// A session that continues it, with a repeat and another result, up to its end.
+fn half_continued(directory: &RunDirectory) {
+    let repeat = directory.repeat(0, 2).unwrap();
+    fs::write(repeat.guest("web").unwrap().join("console.log"), "x").unwrap();
+    directory.write_text("result.json", "{\"schema\": 1, \"sessions\": 2}").unwrap();
+    fs::write(directory.path().join("events.ndjson"), "{}").unwrap();
+}
+
+#[test]
+fn a_continued_record_is_one_sessions_alone_and_restored_it_is_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = closed_record(folder.path());
+    let reopened = directory.reopen().unwrap();
+    half_continued(&directory);
+    assert!(matches!(directory.reopen(), Err(RecordError::Busy { .. })));
+    assert!(matches!(directory.restore(), Err(RecordError::Busy { .. })));
+    assert!(matches!(directory.verify(), Err(RecordError::Unfinished { .. })));
+    drop(reopened);
+    assert!(directory.is_half_continued());
+    assert!(directory.restore().unwrap());
+    directory.verify().unwrap();
+    let mut left: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["manifest.json", "plan.json", "report.html", "result.json"]);
+    assert!(!directory.restore().unwrap(), "there is nothing to restore");
+}
+
+#[test]
+fn a_restoring_that_was_itself_killed_goes_on_where_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = closed_record(folder.path());
+    drop(directory.reopen().unwrap());
+    half_continued(&directory);
+    let path = directory.path();
+    fs::rename(path.join("before/plan.json"), path.join("plan.json")).unwrap();
+    assert!(directory.restore().unwrap());
+    directory.verify().unwrap();
+}
+
+#[test]
+fn a_session_that_came_to_its_end_is_not_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = closed_record(folder.path());
+    let reopened = directory.reopen().unwrap();
+    half_continued(&directory);
+    directory.close().unwrap();
+    drop(reopened);
+    assert!(!directory.restore().unwrap());
+    assert!(!directory.path().join("before").exists());
+    directory.verify().unwrap();
+    assert!(fs::read_to_string(directory.path().join("result.json")).unwrap().contains("sessions"));
+    // A folder that stayed since the close was killed at its last step is no obstacle.
+    fs::create_dir(directory.path().join("before")).unwrap();
+    drop(directory.reopen().unwrap());
+    assert!(directory.restore().unwrap());
+    directory.verify().unwrap();
+}
+
 #[test]
 fn a_run_that_never_ended_says_so() {
     let folder = tempfile::tempdir().unwrap();

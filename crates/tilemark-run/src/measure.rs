@@ -60,9 +60,17 @@ pub fn run(
     crate::need_root("measuring guests")?;
     let runs = Runs::new(&places.runs);
     let earlier =
-        request.more.as_ref().map(|which| Earlier::find(&runs, which, &request.asked)).transpose()?;
+        request.more.as_ref().map(|which| Earlier::find(places, which, &request.asked)).transpose()?;
     let asked = match &earlier {
-        Some(earlier) => earlier.asked(&request.asked)?,
+        Some(earlier) => {
+            if earlier.was_restored {
+                listener.note(&format!(
+                    "an earlier `--more` of {} was killed: what it measured is removed",
+                    earlier.result.run
+                ));
+            }
+            earlier.asked(&request.asked)?
+        }
         None => request.asked.clone(),
     };
     let prepared = prepare(&asked)?;
@@ -132,9 +140,8 @@ pub fn run(
         image: image.folder,
         not_alone: request.when_busy.is_none(),
     };
-    if earlier.is_some() {
-        record.reopen().map_err(record_failed)?;
-    }
+    let _reopened =
+        earlier.as_ref().map(|earlier| earlier.record.reopen().map_err(record_failed)).transpose()?;
     let done = conduct(Job::Run(Box::new(job)), &state, lock, Afterwards::Gone, listener)?;
     let JobDone::Run(mut done) = done else {
         return Err(Failure::told(
@@ -225,7 +232,7 @@ pub fn plan_as_run(record: &RunDirectory) -> Result<tilemark_plan::plan::Plan, R
 /// A record that cannot be written is the host's shortage; one that cannot be read was a bad wish.
 pub fn record_failed(error: RecordError) -> Failure {
     let code = match &error {
-        RecordError::Write { .. } => FailureCode::HostUnfit,
+        RecordError::Write { .. } | RecordError::Busy { .. } => FailureCode::HostUnfit,
         RecordError::Read { .. }
         | RecordError::Damaged { .. }
         | RecordError::Unfinished { .. }

@@ -6,6 +6,7 @@ use crate::{
     judge::QEMU_HASH,
     measure::{plan_as_run, record_failed},
     prepare::{Asked, Probe, facts, scenario_name},
+    recover,
     wire::{Failure, FailureCode},
 };
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     RunDirectory, Runs,
+    places::Places,
     result::{JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult},
     sha256_of,
 };
@@ -36,6 +38,8 @@ pub(crate) struct Earlier {
     /// As it was planned for the first session.
     plan: Plan,
     pub(crate) result: RunResult,
+    /// Whether a session that continued it was killed, and taken back now.
+    pub(crate) was_restored: bool,
 }
 
 impl Earlier {
@@ -43,7 +47,8 @@ impl Earlier {
     ///
     /// # Errors
     /// When there is none, or it was never closed, is damaged, or was written or judged by other rules than those of this program.
-    pub(crate) fn find(runs: &Runs, which: &Which, asked: &Asked) -> Result<Self, Failure> {
+    pub(crate) fn find(places: &Places, which: &Which, asked: &Asked) -> Result<Self, Failure> {
+        let runs = &Runs::new(&places.runs);
         let record = match which {
             Which::Named(run) => runs.find(run).map_err(record_failed)?,
             Which::Newest => {
@@ -51,7 +56,8 @@ impl Earlier {
                 newest(runs, &scenario_name(asked)?, &host)?
             }
         };
-        Self::at(record)
+        let was_restored = recover::restore_record(places, &record)?;
+        Ok(Self { was_restored, ..Self::at(record)? })
     }
 
     fn at(record: RunDirectory) -> Result<Self, Failure> {
@@ -66,7 +72,7 @@ impl Earlier {
             let why = format!("the {what}: version {had} in the record, {now} in this program");
             return Err(refused(&result, &why));
         }
-        Ok(Self { record, plan, result })
+        Ok(Self { record, plan, result, was_restored: false })
     }
 
     /// What is asked, with the seed of the record, and with its time where none is asked for.
@@ -348,7 +354,7 @@ mod tests {
         let ran = closed(&plan);
         let earlier = Earlier::at(ran.record.clone()).unwrap();
         let on = earlier.plan_from_here(&plan).unwrap();
-        ran.record.reopen().unwrap();
+        let reopened = ran.record.reopen().unwrap();
         let ran = run_on(ran, &on, &world());
         ran.outcome.as_ref().unwrap();
         let blocks = |point| -> Vec<u32> {
@@ -359,28 +365,41 @@ mod tests {
         let now = Provenance { seconds: 5.0, sessions: 1, ..Provenance::default() };
         let sum = earlier.with(now);
         assert_eq!((sum.seconds, sum.sessions), (15.0, 2));
+        drop(reopened);
         let result = judge::close(&ran.record, "first", sum, None, &RunDone::default()).unwrap();
         assert_eq!(result.points[0].repeats_kept, 6);
         ran.record.verify().unwrap();
     }
 
     #[test]
-    fn a_continuation_that_was_killed_leaves_a_record_that_is_unfinished_and_keeps_its_repeats() {
+    fn a_continuation_that_was_killed_leaves_an_unfinished_record_that_is_restored_and_continued() {
         let plan = plan_of(TILE, &ladder());
         let ran = closed(&plan);
         let before = ran.repeats();
         let on = Earlier::at(ran.record.clone()).unwrap().plan_from_here(&plan).unwrap();
-        ran.record.reopen().unwrap();
+        let reopened = ran.record.reopen().unwrap();
         let dies = FakeWorld::new(|_, _| vec![started(), Act::Die]);
         let ran = run_on(ran, &on, &dies);
         assert!(ran.outcome.is_err());
         assert!(matches!(ran.record.verify(), Err(RecordError::Unfinished { .. })));
-        assert_eq!(ran.repeats(), before);
-        let refused = Earlier::at(ran.record.clone()).unwrap_err();
-        assert!(refused.message.contains("never closed"), "{refused:?}");
         let runs = Runs::new(ran.record.path().parent().unwrap());
         let listed = runs.list();
         assert_eq!((listed.len(), listed[0].verdict), (1, None), "a list says that it is unfinished");
+        let home = tempfile::tempdir().unwrap();
+        let places = Places {
+            runs: ran.record.path().parent().unwrap().to_owned(),
+            state: home.path().into(),
+            cache: home.path().into(),
+        };
+        let which = Which::Named(ran.record.path().to_str().unwrap().to_owned());
+        let find = || Earlier::find(&places, &which, &Asked::default());
+        let busy = find().unwrap_err();
+        assert!(busy.message.contains("another run continues"), "{busy:?}");
+        drop(reopened);
+        assert!(find().unwrap().was_restored);
+        assert_eq!(ran.repeats(), before);
+        ran.record.verify().unwrap();
+        assert!(!find().unwrap().was_restored, "it is as before");
     }
 
     #[test]

@@ -7,12 +7,12 @@
 
 use crate::{
     database_disks,
-    measure::state_failed,
+    measure::{record_failed, state_failed},
     state::{StateFolder, boot_id},
     wire::{Failure, FailureCode},
 };
 use serde::Serialize;
-use tilemark_record::places::Places;
+use tilemark_record::{RecordError, RunDirectory, Runs, places::Places};
 
 /// What was found and done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -21,6 +21,8 @@ pub struct Recovered {
     pub removed: Vec<String>,
     /// Left alone: their keepers live.
     pub under_way: Vec<String>,
+    /// Records of which a continuation was killed: they are as before it.
+    pub records: Vec<String>,
     /// Disks of guests that are gone, removed from the disk store.
     pub disks: Vec<String>,
 }
@@ -40,8 +42,31 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
     }
     // Nothing was begun in these: they are no run that anybody knows.
     StateFolder::half_made(&places.state).iter().try_for_each(remove)?;
+    let runs = Runs::new(&places.runs);
+    for id in runs.ids() {
+        let record = RunDirectory::at(&runs.path_of(&id));
+        if !recovered.under_way.contains(&id) && restore_record(places, &record)? {
+            recovered.records.push(id);
+        }
+    }
     recovered.disks = database_disks::remove_left(&places.cache)?;
     Ok(recovered)
+}
+
+/// Takes back what a session measured that continued a record and was killed. Returns whether there was one.
+///
+/// # Errors
+/// When that session is still under way, or a file cannot be moved.
+pub(crate) fn restore_record(places: &Places, record: &RunDirectory) -> Result<bool, Failure> {
+    if !record.is_half_continued() {
+        return Ok(false);
+    }
+    // The command may be dead while its engine still writes.
+    let id = record.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if under_way(places)?.contains(&id) {
+        return Err(record_failed(RecordError::Busy { path: record.path().to_owned() }));
+    }
+    record.restore().map_err(record_failed)
 }
 
 /// What is under way: runs, guests and builds whose keepers live.
@@ -107,6 +132,7 @@ mod tests {
         assert_eq!(
             recovered,
             Recovered {
+                records: Vec::new(),
                 removed: vec!["dead".to_owned()],
                 under_way: vec!["alive".to_owned()],
                 disks: Vec::new()

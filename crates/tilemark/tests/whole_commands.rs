@@ -209,3 +209,29 @@ fn a_run_with_its_twin_measures_both_in_the_same_blocks() {
     let page = fs::read_to_string(record.path().join("report.html")).unwrap();
     assert!(page.contains("EMULATED"), "what is emulated is marked");
 }
+
+#[test]
+fn a_record_is_continued_and_is_as_before_where_that_is_killed() {
+    let Some(real) = Real::new() else { return };
+    let settings = ["load.web.rate=50/s", "measure.warmup=200ms", "measure.length=1s", "measure.repeats=1"];
+    let run = ["run", "web", "--on", "native", "--tiles", "1", "--offline", "--not-alone", "--json"];
+    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+    let first: Vec<&str> = run.into_iter().chain(settings).collect();
+    let (_, result, record) = Whole::start(&real, &first).ends();
+    let repeats = repeats_of(&result.points[0]);
+    let more = [&first[..], &["--more"]].concat();
+    let mut killed = Whole::start(&real, &more);
+    killed.running.until("a load", |real| events(real).matches("pass-began").nth(repeats).map(drop));
+    killed.running.signal(Signal::KILL);
+    killed.running.child.wait().unwrap();
+    real.all_gone(&BTreeSet::new(), killed.under_way.cgroup.as_slice());
+    assert!(record.verify().is_err(), "nothing was killed while it measured");
+    let recovered = real.home.says(&["recover", "--json"]).json();
+    assert_eq!(recovered["records"], serde_json::json!([result.run]));
+    record.verify().unwrap();
+    assert_eq!(record.result().unwrap(), result, "it is as before");
+    assert_eq!(record.repeats().unwrap().len(), repeats);
+    let (_, continued, record) = Whole::start(&real, &more).ends();
+    assert_eq!((&continued.run, continued.provenance.sessions), (&result.run, 2));
+    assert!(record.repeats().unwrap().len() > repeats);
+}

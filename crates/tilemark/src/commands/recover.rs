@@ -22,10 +22,12 @@ pub(crate) fn recover(json: bool) -> ExitCode {
 
 fn described(recovered: &Recovered) -> String {
     let mut lines = Vec::new();
-    if recovered.removed.is_empty() && recovered.disks.is_empty() {
+    if recovered.removed.is_empty() && recovered.records.is_empty() && recovered.disks.is_empty() {
         lines.push("Nothing was left behind.".to_owned());
     }
     lines.extend(recovered.removed.iter().map(|name| format!("Removed what {name} had left.")));
+    let restored = recovered.records.iter();
+    lines.extend(restored.map(|id| format!("The record {id} is as before the `--more` that was killed.")));
     if !recovered.disks.is_empty() {
         let disks = recovered.disks.join(", ");
         lines.push(format!("Removed from the disk store what a killed run had left: {disks}."));
