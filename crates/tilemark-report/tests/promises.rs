@@ -304,3 +304,14 @@ fn a_p99_without_an_interval_says_why() {
     assert!(html(&report).contains(&format!("data-tip=\"{reason}\"")));
     assert!(terminal(&report, Style { colour: Colour::Plain, width: 200 }).contains(reason));
 }
+
+#[test]
+fn a_record_that_was_continued_says_in_how_many_sessions_it_was_measured() {
+    let mut report = fixture::twenty_steps();
+    let plain = Style { colour: Colour::Plain, width: 200 };
+    let says =
+        |report: &Report| [html(report), terminal(report, plain)].map(|text| text.contains("in 2 sessions"));
+    assert_eq!(says(&report), [false, false]);
+    report.result.provenance.sessions = 2;
+    assert_eq!(says(&report), [true, true]);
+}

@@ -1,7 +1,7 @@
 //! What is read in ten seconds: chip, answer, cost, trust, and two charts.
 
 use super::{below, markup::Markup, messaging, term};
-use crate::number::{bytes, counted, seconds};
+use crate::number::{bytes, counted};
 use crate::view::{self, Axis, Charts, Kind, View};
 use tilemark_record::result::Provenance;
 
@@ -59,7 +59,7 @@ fn identity(page: &mut Markup, view: &View) {
 
 /// Host, backend, versions, time taken.
 fn facts(view: &View) -> Vec<String> {
-    let Provenance { tilemark, host, processor, threads, memory_bytes, kernel, qemu, seconds: took, .. } =
+    let Provenance { tilemark, host, processor, threads, memory_bytes, kernel, qemu, .. } =
         &view.report.result.provenance;
     let mut facts = vec![if host.is_empty() { "host not named".to_owned() } else { host.clone() }];
     facts.extend(Some(view.backends()).filter(|words| !words.is_empty()));
@@ -67,7 +67,7 @@ fn facts(view: &View) -> Vec<String> {
     facts.push(format!("Linux {kernel}"));
     facts.extend(qemu.iter().map(|version| view::qemu_words(version)));
     facts.push(format!("Tilemark {tilemark}"));
-    facts.push(format!("took {}", seconds(*took)));
+    facts.push(view::took(&view.report.result.provenance));
     facts
 }
 

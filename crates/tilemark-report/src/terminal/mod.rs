@@ -8,8 +8,8 @@ mod power;
 mod store;
 mod table;
 
+use crate::Report;
 use crate::view::{self, Chip, View};
-use crate::{Report, number};
 use paint::{Ink, Paint, clean, wrap};
 
 /// Whether the terminal shows colours. Callers say [`Colour::Plain`] for `NO_COLOR` and for pipes.
@@ -120,7 +120,7 @@ fn facts(view: &View) -> String {
     facts.push(format!("Linux {}", provenance.kernel));
     facts.extend(provenance.qemu.iter().map(|version| view::qemu_words(version)));
     facts.push(format!("Tilemark {}", provenance.tilemark));
-    facts.push(format!("took {}", number::seconds(provenance.seconds)));
+    facts.push(view::took(provenance));
     facts.extend(provenance.as_it_was.map(|same| match same {
         true => "your machine was restored".to_owned(),
         false => "your machine was NOT restored: tilemark recover".to_owned(),

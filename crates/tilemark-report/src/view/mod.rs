@@ -20,6 +20,17 @@ pub(crate) use scaling::{ScalingRow, scaling, scaling_doubt, scaling_missing};
 pub(crate) use store::{StoreRow, store};
 pub(crate) use trust::{Chip, capacity, chips, cost, gate_words, older_rule, sentence, trust};
 
+use tilemark_record::result::Provenance;
+
+/// How long a run took: one session, or with `--more` several.
+pub(crate) fn took(provenance: &Provenance) -> String {
+    let time = crate::number::seconds(provenance.seconds);
+    match provenance.sessions {
+        0 | 1 => format!("took {time}"),
+        sessions => format!("took {time} in {sessions} sessions"),
+    }
+}
+
 /// A version of QEMU with its name before it.
 pub(crate) fn qemu_words(version: &str) -> String {
     if version.to_ascii_lowercase().starts_with("qemu") {
