@@ -2,6 +2,7 @@
 //! a clock or a host.
 
 pub mod builtin;
+mod check_limits;
 mod check_messaging;
 mod check_work;
 pub mod expect;

@@ -1,6 +1,7 @@
 //! From the text of a scenario, with presets and settings applied, to a checked [`Scenario`].
 
 use crate::{
+    check_limits::check_limits,
     check_messaging,
     check_work::check_work,
     problem::{Problem, Problems},
@@ -88,8 +89,11 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     if scenario.schema != SCENARIO_SCHEMA {
         say(format!("`schema = {}` is not known", scenario.schema), "write `schema = 1`");
     }
-    if scenario.name.is_empty() || scenario.name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
-        say(format!("`name = \"{}\"` is no name", scenario.name), "use letters, digits and `-`");
+    if scenario.name.is_empty()
+        || scenario.name.len() > 40
+        || scenario.name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+    {
+        say(format!("`name = {:?}` is no name", scenario.name), "use at most 40 letters, digits and `-`");
     }
     if scenario.guest.is_empty() {
         say("the tile has no guest".to_owned(), "add a `[[guest]]`");
@@ -110,6 +114,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
         }
         check_messaging::check_guest(guest, &mut say);
     }
+    check_limits(scenario, &mut say);
     check_ladder(scenario, &mut say);
     check_measure(scenario, &mut say);
     let known: BTreeSet<&str> = scenario.load.iter().map(|load| load.name.as_str()).collect();

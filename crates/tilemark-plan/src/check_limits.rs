@@ -1,0 +1,171 @@
+//! Names and numbers of a scenario stay within bounds. A scenario may come from anybody: its names become parts of paths and of
+//! kernel objects that root makes, and its numbers become memory.
+
+use crate::scenario::{Load, Scenario};
+use std::collections::BTreeSet;
+use tilemark_units::{Bytes, Span};
+
+/// Characters of a name. With the number of a tile before it, it is a host name (RFC 1123: 63) and a folder.
+const NAME_MAX: usize = 40;
+/// Repeats of a point: weeks, for any point that takes a minute.
+const REPEATS_MAX: u32 = 10_000;
+/// Repeats of all points of a plan: each is an entry of it.
+const PASSES_MAX: u64 = 100_000;
+/// Guests of all points of a plan together: each is an entry of it.
+const GUESTS_IN_PLAN_MAX: u64 = 200_000;
+/// Values of what varies, combined.
+const COMBINATIONS_MAX: u64 = 1_000;
+/// Seconds are kept one by one.
+const LENGTH_MAX: Span = Span::from_seconds(24 * 3600);
+/// Connections of a load to one guest: a client has about 64,000 ports for one address.
+const CONNECTIONS_MAX: u32 = 50_000;
+/// Requests a second of a load: more than a processor can send, of anything.
+const RATE_MAX: f64 = 10e6;
+/// Files of a web load.
+const FILES_MAX: usize = 1_000;
+/// The largest file of a web load: its bytes are made in the guest's memory.
+const FILE_MAX: Bytes = Bytes::from_mib(64);
+
+/// Reports names that are no plain words, and numbers that no host could serve.
+pub(crate) fn check_limits(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+    check_names(scenario, say);
+    check_size_of_plan(scenario, say);
+    for (key, span) in
+        [("measure.warmup", scenario.measure.warmup), ("measure.length", scenario.measure.length)]
+    {
+        if span > LENGTH_MAX {
+            say(format!("`{key} = \"{span}\"` is too long"), "measure 24h at most, and more repeats");
+        }
+    }
+    for load in &scenario.load {
+        check_load(load, say);
+    }
+}
+
+fn check_names(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+    let guests = scenario.guest.iter().map(|guest| ("guest", guest.name.as_str()));
+    let loads = scenario.load.iter().map(|load| ("load", load.name.as_str()));
+    let vary = scenario.vary.keys().map(|name| ("vary", name.as_str()));
+    let wrong: BTreeSet<(&str, &str)> =
+        guests.chain(loads).chain(vary).filter(|(_, name)| !is_name(name)).collect();
+    for (what, name) in wrong {
+        // As Rust would write it: a name may hold anything, and this goes to a terminal.
+        say(format!("{name:?} is no name of a {what}"), "use 1 to 40 of `a` to `z`, `0` to `9` and `-`");
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+fn check_size_of_plan(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+    let repeats = scenario.measure.repeats;
+    if repeats > REPEATS_MAX {
+        say(format!("`measure.repeats = {repeats}` is too many"), "write 10000 at most");
+    }
+    let values = scenario.vary.values().map(|vary| vary.values.len() as u64);
+    let combinations = values.fold(1_u64, u64::saturating_mul);
+    if combinations > COMBINATIONS_MAX {
+        say(format!("what varies has {combinations} combinations"), "vary at most 1000 at once");
+    }
+    let points = combinations.saturating_mul(scenario.ladder.tiles.len() as u64);
+    let passes = points.saturating_mul(repeats.into());
+    if passes > PASSES_MAX && repeats <= REPEATS_MAX {
+        say(
+            format!("the plan has {passes} repeats in all"),
+            "lower `measure.repeats`, `ladder.tiles` or `vary`",
+        );
+    }
+    let tiles: u64 = scenario.ladder.tiles.iter().map(|tiles| u64::from(*tiles)).sum();
+    let guests = combinations.saturating_mul(tiles).saturating_mul(scenario.guest.len() as u64);
+    if guests > GUESTS_IN_PLAN_MAX {
+        say(
+            format!("the plan's points have {guests} guests in all"),
+            "leave out steps of `ladder.tiles`, or vary less",
+        );
+    }
+}
+
+fn check_load(load: &Load, say: &mut impl FnMut(String, &str)) {
+    let name = &load.name;
+    if load.connections > CONNECTIONS_MAX {
+        say(format!("load `{name}` has {} connections", load.connections), "write 50000 at most");
+    }
+    if let Some(rate) = load.rate.filter(|rate| rate.get() > RATE_MAX) {
+        say(format!("load `{name}` has a rate of {rate}"), "write 10000000/s at most");
+    }
+    let files = load.web.as_ref().map_or(&[][..], |web| &web.files);
+    if files.len() > FILES_MAX {
+        say(format!("load `{name}` has {} files", files.len()), "use 1000 sizes at most");
+    }
+    if let Some(file) = files.iter().find(|file| file.size > FILE_MAX) {
+        say(format!("load `{name}` asks for a file of {}", file.size), "use files of 64MiB at most");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::Draft;
+
+    /// What is said of a scenario with this guest, these lines in its load and these after it.
+    fn said(guest: &str, load: &str, rest: &str) -> String {
+        // As JSON writes text, so may TOML.
+        let guest = serde_json::to_string(guest).unwrap();
+        let text = format!(
+            "schema = 1\nname = \"m\"\nabout = \"m\"\nheadline = \"l\"\n[[guest]]\nname = {guest}\nrole = \"web\"\n\
+             [[load]]\nname = \"l\"\nguest = {guest}\n{load}\n{rest}\n"
+        );
+        match Draft::from_toml(&text, "test").unwrap().finish() {
+            Ok(_) => String::new(),
+            Err(problems) => problems.to_string(),
+        }
+    }
+
+    const LOAD: &str = "rate = \"10/s\"\n[load.web]";
+    const LADDER: &str = "[ladder]\ntiles = [1]";
+
+    #[test]
+    fn names_are_plain_words() {
+        assert_eq!(said("web-1", LOAD, LADDER), "");
+        assert_eq!(said(&"a".repeat(40), LOAD, LADDER), "");
+        for name in ["", "x/../../etc", "..", "Web", "a b", "a_b", "\u{1b}[2J", "w\u{f6}b", &"a".repeat(41)] {
+            let said = said(name, LOAD, LADDER);
+            assert!(said.contains("is no name of a guest"), "{name:?}: {said}");
+            assert!(!said.contains('\u{1b}'), "an escape would reach the terminal");
+        }
+        let vary = format!("{LADDER}\n[vary.\"a/b\"]\nkey = \"load.l.rate\"\nvalues = [\"1/s\"]");
+        assert!(said("web", LOAD, &vary).contains("\"a/b\" is no name of a vary"));
+    }
+
+    #[test]
+    fn numbers_that_would_eat_the_hosts_memory_are_refused_before_there_is_a_plan() {
+        let ladder = |rest: &str| format!("{LADDER}\n{rest}");
+        let every_count: Vec<String> = (1..=1_000).map(|tiles| tiles.to_string()).collect();
+        let long = format!("[ladder]\ntiles = [{}]", every_count.join(", "));
+        let values = |count: u32| {
+            let values: Vec<String> = (1..=count).map(|rate| format!("\"{rate}/s\"")).collect();
+            format!("values = [{}]", values.join(", "))
+        };
+        let vary =
+            format!("[vary.a]\nkey = \"load.l.rate\"\n{0}\n[vary.b]\nkey = \"load.l.rate\"\n{0}", values(40));
+        for (load, rest, wanted) in [
+            (LOAD, ladder("[measure]\nrepeats = 4294967295"), "`measure.repeats = 4294967295` is too many"),
+            (LOAD, ladder("[measure]\nlength = \"100000s\""), "is too long"),
+            (LOAD, ladder("[measure]\nwarmup = \"100000s\""), "is too long"),
+            (LOAD, format!("{long}\n[measure]\nrepeats = 200"), "the plan has 200000 repeats in all"),
+            (LOAD, format!("{long}\n[measure]\nrepeats = 2"), "have 500500 guests in all"),
+            (LOAD, ladder(&vary), "what varies has 1600 combinations"),
+            ("rate = \"10/s\"\nconnections = 50001\n[load.web]", LADDER.to_owned(), "has 50001 connections"),
+            ("rate = \"10000001/s\"\n[load.web]", LADDER.to_owned(), "has a rate of"),
+            (
+                "rate = \"1/s\"\n[load.web]\nfiles = [{ size = \"65MiB\", weight = 1 }]",
+                LADDER.to_owned(),
+                "asks for a file of 65MiB",
+            ),
+        ] {
+            let said = said("web", load, &rest);
+            assert!(said.contains(wanted), "{wanted}: {said}");
+        }
+    }
+}
