@@ -2,10 +2,11 @@
 //! minutes of each part.
 
 use crate::{promises, schema, test_pool, walls, workspace};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::{
     path::PathBuf,
     process::Command,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -34,8 +35,7 @@ pub(crate) fn run() -> Result<()> {
     part("promises have their tests", &promises::check);
     part("schemas are fresh", &schema::check_fresh);
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
-    part("guest images, lab's image", &|| image().map(|_| ()));
-    part("build of the tests", &|| built_tests().map(|_| ()));
+    part("images, tests' build", &images_and_tests);
     part("tests", &tests);
     part("examples in documents", &examples);
     part("lints", &|| {
@@ -125,6 +125,16 @@ fn image_of(name: &str) -> Result<Option<PathBuf>> {
         }
         None => bail!("{}", document["error"]["message"]),
     }
+}
+
+/// Builds the images beside the tests: most of an image's time is waiting for packages and for one processor.
+fn images_and_tests() -> Result<()> {
+    thread::scope(|scope| {
+        let images = scope.spawn(image);
+        let tests = built_tests();
+        images.join().map_err(|_| anyhow!("the thread that builds images panicked"))??;
+        tests.map(drop)
+    })
 }
 
 /// Builds all tests, and returns cargo's messages about them.

@@ -21,6 +21,13 @@ pub struct GuestId(pub(crate) u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplateId(pub(crate) u64);
 
+impl TemplateId {
+    /// Its number, which no other template of the backend has.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// How a guest is to come to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartMode {

@@ -10,7 +10,7 @@
 use crate::{
     error::RecordError,
     events::Events,
-    file::{read, sha256_of, write_in_parts, write_whole},
+    file::{read, sha256_of_plain, write_in_parts, write_whole},
     result::{RESULT_SCHEMA, RunResult},
     rows::{GuestRow, SecondRow, TelemetryRow},
     summary::RepeatSummary,
@@ -27,7 +27,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     time::{Duration, SystemTime},
 };
 use tilemark_plan::plan::{PLAN_SCHEMA, Plan};
@@ -169,7 +169,7 @@ impl RunDirectory {
         for file in files_below(&self.path)? {
             let name = self.name_of(&file);
             if name != MANIFEST && !name.starts_with(BEFORE) {
-                files.insert(name, sha256_of(&file)?);
+                files.insert(name, sha256_of_plain(&file)?);
             }
         }
         self.write_json(MANIFEST, &Manifest { schema: MANIFEST_SCHEMA, files })?;
@@ -206,7 +206,10 @@ impl RunDirectory {
 
     /// Whether a session that continued this record never came to its end. It may still be under way.
     pub fn is_half_continued(&self) -> bool {
-        !self.is_closed() && self.path.join(BEFORE).join(MANIFEST).exists()
+        // A link could lead to files that are not of this record. With a slash at its end it would be followed.
+        let before = self.path.join(BEFORE.trim_end_matches('/'));
+        let is_folder = fs::symlink_metadata(&before).is_ok_and(|found| found.is_dir());
+        !self.is_closed() && is_folder && before.join(MANIFEST).exists()
     }
 
     /// Takes back a session that continued this record and was killed: the record is as before that session. Returns whether there
@@ -224,7 +227,7 @@ impl RunDirectory {
             return Ok(false);
         }
         let before = self.path.join(BEFORE);
-        let manifest: Manifest = self.read_versioned(&format!("{BEFORE}{MANIFEST}"), MANIFEST_SCHEMA)?;
+        let manifest = self.manifest_at(&format!("{BEFORE}{MANIFEST}"))?;
         let write_error = |source| RecordError::Write { path: self.path.clone(), source };
         for file in files_below(&self.path)? {
             let name = self.name_of(&file);
@@ -268,7 +271,23 @@ impl RunDirectory {
     }
 
     fn manifest(&self) -> Result<Manifest, RecordError> {
-        self.read_versioned(MANIFEST, MANIFEST_SCHEMA)
+        self.manifest_at(MANIFEST)
+    }
+
+    /// A manifest whose names are of files within the record.
+    fn manifest_at(&self, name: &str) -> Result<Manifest, RecordError> {
+        let manifest: Manifest = self.read_versioned(name, MANIFEST_SCHEMA)?;
+        let is_within = |name: &&String| {
+            let mut parts = Path::new(name).components();
+            parts.all(|part| matches!(part, Component::Normal(_)))
+        };
+        match manifest.files.keys().find(|name| !is_within(name)) {
+            None => Ok(manifest),
+            Some(outside) => Err(RecordError::Damaged {
+                path: self.path.join(name),
+                what: format!("it names {outside:?}, which is no file within the record"),
+            }),
+        }
     }
 
     fn name_of(&self, file: &Path) -> String {
@@ -288,7 +307,7 @@ impl RunDirectory {
         }
         for (name, hash) in self.manifest()?.files {
             let path = self.path.join(&name);
-            if !name.starts_with("report.") && sha256_of(&path)? != hash {
+            if !name.starts_with("report.") && sha256_of_plain(&path)? != hash {
                 let what = "its SHA-256 is not the one in manifest.json".to_owned();
                 return Err(RecordError::Damaged { path, what });
             }
@@ -438,8 +457,9 @@ fn is_at_top(name: &str) -> bool {
 
 fn remove_empty_folders(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
-        let path = entry?.path();
-        if path.is_dir() {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
             remove_empty_folders(&path)?;
             if fs::read_dir(&path)?.next().is_none() {
                 fs::remove_dir(&path)?;
@@ -453,8 +473,11 @@ fn files_below(path: &Path) -> Result<Vec<PathBuf>, RecordError> {
     let read_error = |source| RecordError::Read { path: path.to_owned(), source };
     let mut found = Vec::new();
     for entry in fs::read_dir(path).map_err(read_error)? {
-        let path = entry.map_err(read_error)?.path();
-        if path.is_dir() { found.extend(files_below(&path)?) } else { found.push(path) }
+        let entry = entry.map_err(read_error)?;
+        let path = entry.path();
+        // A link to a folder is a file here: what it points at is not part of the record.
+        let is_folder = entry.file_type().map_err(read_error)?.is_dir();
+        if is_folder { found.extend(files_below(&path)?) } else { found.push(path) }
     }
     Ok(found)
 }

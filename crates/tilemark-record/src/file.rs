@@ -1,12 +1,17 @@
 //! Files that are there whole or not at all.
 
 use crate::{error::RecordError, faults};
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    path::{Path, PathBuf},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
 };
+
+/// Everybody may read a record, and only its owner write it, whatever the umask.
+const FILE_MODE: u32 = 0o644;
 
 /// Writes a file aside, syncs it and renames it into its place.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
@@ -22,48 +27,66 @@ pub(crate) fn write_in_parts(
 }
 
 fn write_aside(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let aside = aside_of(path);
-    let written = (|| {
-        faults::space()?;
-        let mut file = faults::Checked(File::create(&aside)?);
-        fill(&mut file)?;
-        file.0.sync_all()?;
-        faults::space()?;
-        fs::rename(&aside, path)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()
-    })();
-    if written.is_err() {
-        // Best effort: the error that counts is the one above.
-        let _ = fs::remove_file(&aside);
-    }
-    written
-}
-
-fn aside_of(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.aside", std::process::id()))
+    faults::space()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // With a name that nobody can know before, made by this process: root may write into a folder of somebody else, where a link
+    // with a known name would lead to any file of the host. It is removed if an error ends this.
+    let aside = tempfile::Builder::new()
+        .prefix(".aside-")
+        .permissions(fs::Permissions::from_mode(FILE_MODE))
+        .tempfile_in(folder)?;
+    let (file, aside) = aside.into_parts();
+    // The mode asked for is cut by the umask.
+    file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
+    let mut file = faults::Checked(file);
+    fill(&mut file)?;
+    file.0.sync_all()?;
+    faults::space()?;
+    aside.persist(path)?;
+    File::open(folder)?.sync_all()
 }
 
 /// SHA-256 of a file, in hexadecimal.
 pub fn sha256_of(path: &Path) -> Result<String, RecordError> {
-    let hashed = || -> io::Result<String> {
-        let mut file = File::open(path)?;
-        let mut hash = Sha256::new();
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                count => hash.update(&buffer[..count]),
-            }
+    File::open(path).and_then(sha256).map_err(|source| RecordError::Read { path: path.to_owned(), source })
+}
+
+fn sha256(mut file: File) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => hash.update(&buffer[..count]),
         }
-        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-    };
-    hashed().map_err(|source| RecordError::Read { path: path.to_owned(), source })
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Opens a file of a record to read. A record may come from anybody: a link in it would lead to another file of the host, and a pipe or
+/// a device would never end.
+fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"))
+    }
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, RecordError> {
-    fs::read_to_string(path).map_err(|source| RecordError::Read { path: path.to_owned(), source })
+    let read = || -> io::Result<String> {
+        let mut text = String::new();
+        open_plain(path)?.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    read().map_err(|source| RecordError::Read { path: path.to_owned(), source })
+}
+
+/// SHA-256 of a file of a record, in hexadecimal.
+pub(crate) fn sha256_of_plain(path: &Path) -> Result<String, RecordError> {
+    open_plain(path).and_then(sha256).map_err(|source| RecordError::Read { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -46,6 +46,20 @@ pub struct RepeatSummary {
     /// Errors that the host's kernel reported since the repeat before, in its words; the first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_errors: Vec<String>,
+    /// What it shares with other repeats and may differ beyond them; nothing in records from before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Levels>,
+}
+
+/// The levels above a repeat: repeats that share one share what chance gave it, so they are no independent witnesses of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Levels {
+    /// Which session of the record, from 1: the first, and one for each `--more`.
+    pub session: u32,
+    /// The host's boot: the same word for the same boot, and nothing more. Part of the SHA-256 of the kernel's boot id.
+    pub boot: String,
+    /// The templates that its guests were cloned from, by their numbers within the session; none where guests were booted.
+    pub templates: Vec<u64>,
 }
 
 /// Times until guests were ready, in seconds, over all guests.

@@ -135,6 +135,53 @@ fn a_session_that_came_to_its_end_is_not_taken_back() {
 }
 
 #[test]
+fn what_is_written_or_restored_never_leaves_the_record_through_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = closed_record(folder.path());
+    let outside = folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("precious"), "precious").unwrap();
+    let link = |name: &str, to: &Path| std::os::unix::fs::symlink(to, directory.path().join(name)).unwrap();
+    // The name that a file had before it was renamed into its place: it could be known before.
+    link(&format!(".report.html.{}.aside", std::process::id()), &outside.join("precious"));
+    fs::remove_file(directory.path().join("report.html")).unwrap();
+    link("report.html", &outside.join("precious"));
+    directory.write_text("report.html", "<p>drawn again").unwrap();
+    drop(directory.reopen().unwrap());
+    link("points", &outside);
+    assert!(directory.restore().unwrap());
+    assert!(!directory.path().join("points").exists(), "the link went");
+    assert_eq!(fs::read_to_string(outside.join("precious")).unwrap(), "precious");
+    fs::rename(directory.path().join("manifest.json"), outside.join("manifest.json")).unwrap();
+    link("before", &outside);
+    assert!(!directory.is_half_continued(), "the documents from before are of another folder");
+}
+
+#[test]
+fn links_pipes_and_names_outside_the_record_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let outside = folder.path().join("outside.json");
+    fs::write(&outside, "{\"schema\": 1}").unwrap();
+    let directory = closed_record(folder.path());
+    let result = directory.path().join("result.json");
+    fs::remove_file(&result).unwrap();
+    std::os::unix::fs::symlink(&outside, &result).unwrap();
+    assert!(matches!(directory.verify(), Err(RecordError::Read { .. })), "its hash would be right");
+    assert!(matches!(directory.result(), Err(RecordError::Read { .. })));
+    fs::remove_file(&result).unwrap();
+    // A pipe that nobody writes to: reading it would wait for ever.
+    rustix::fs::mknodat(rustix::fs::CWD, &result, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert!(matches!(directory.result(), Err(RecordError::Read { .. })));
+    assert!(matches!(directory.verify(), Err(RecordError::Read { .. })));
+    for name in ["/etc/hostname", "../outside.json", "points/../../outside.json"] {
+        let manifest = format!("{{\"schema\": 1, \"files\": {{{name:?}: \"\"}}}}");
+        fs::write(directory.path().join("manifest.json"), manifest).unwrap();
+        let error = directory.verify().unwrap_err();
+        assert!(error.to_string().contains("no file within the record"), "{error}");
+    }
+}
+
+#[test]
 fn a_run_that_never_ended_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let directory = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
@@ -184,6 +231,7 @@ fn summary() -> RepeatSummary {
         ready_s: None,
         seconds_to_ready: None,
         kernel_errors: Vec::new(),
+        levels: None,
     }
 }
 

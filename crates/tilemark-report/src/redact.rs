@@ -25,6 +25,7 @@ pub fn redact(report: &mut Report) {
         loads,
         incidents,
         kernel_errors,
+        levels,
         point: _,
         repeat: _,
         block: _,
@@ -39,6 +40,8 @@ pub fn redact(report: &mut Report) {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
         incidents.iter_mut().for_each(|incident| scrub.text(&mut incident.what));
         scrub.all(kernel_errors);
+        // Two reports of one boot are of one machine.
+        levels.iter_mut().for_each(|levels| levels.boot.clear());
     }
     scrub.plan(plan);
 }

@@ -296,7 +296,7 @@ mod tests {
     };
     use std::{collections::BTreeMap, fs};
     use tilemark_plan::resolve::Request;
-    use tilemark_record::RecordError;
+    use tilemark_record::{RecordError, summary::Levels};
     use tilemark_units::{Bytes, Span};
 
     fn world() -> FakeWorld {
@@ -362,6 +362,17 @@ mod tests {
             repeats.iter().filter(|repeat| repeat.point == point).map(|repeat| repeat.block).collect()
         };
         assert_eq!((blocks(0), blocks(1)), (vec![1, 2, 3, 4, 5, 6], vec![1, 2, 3, 4, 5, 6]));
+        let levels: Vec<Levels> = ran
+            .repeats()
+            .into_iter()
+            .filter(|repeat| repeat.point == 0)
+            .flat_map(|repeat| repeat.levels)
+            .collect();
+        let first = levels.first().unwrap();
+        let sessions: Vec<u32> = levels.iter().map(|levels| levels.session).collect();
+        assert_eq!(sessions, [1, 1, 1, 2, 2, 2]);
+        assert!(levels.iter().all(|levels| levels.boot.len() == 16 && levels.boot == first.boot));
+        assert!(levels.iter().all(|of| of.templates == first.templates), "one boot has one template");
         let now = Provenance { seconds: 5.0, sessions: 1, ..Provenance::default() };
         let sum = earlier.with(now);
         assert_eq!((sum.seconds, sum.sessions), (15.0, 2));

@@ -12,7 +12,10 @@ use crate::{
     drive::{self, Driven, Measurement},
     engine::{Teller, Wish, Wishes},
     figures::Figures,
-    memory, services, watch,
+    measure::state_failed,
+    memory, services,
+    state::boot_id,
+    watch,
     wire::{Failure, FailureCode, Progress},
 };
 use std::{
@@ -36,7 +39,7 @@ use tilemark_plan::{
 use tilemark_record::{
     Event, Events, RunDirectory,
     store::StoreFigures,
-    summary::{Incident, IncidentKind, MemoryFigures, RepeatSummary, SecondsToReady},
+    summary::{Incident, IncidentKind, Levels, MemoryFigures, RepeatSummary, SecondsToReady},
 };
 use tilemark_statistics::judge::{self, CapacitySearch, Ended, Known, Next};
 use tilemark_units::{Bytes, Span, counted};
@@ -534,15 +537,24 @@ impl<W: World> Pipeline<'_, W> {
         started.stop()?;
         let mut kernel_errors = world.kernel_errors();
         kernel_errors.truncate(KERNEL_ERRORS_KEPT);
-        let besides = Besides { began_unix_ms, ready_s, seconds_to_ready, memory, incidents, kernel_errors };
+        let levels = self.levels(&modes)?;
+        let besides =
+            Besides { began_unix_ms, ready_s, seconds_to_ready, memory, incidents, kernel_errors, levels };
         self.write(point, pass, driven, besides)?;
         self.keep_consoles(point, pass, &consoles)?;
         Ok(Some(()))
     }
 
     fn write(&mut self, point: &Point, pass: Pass, driven: Driven, besides: Besides) -> Result<(), Failure> {
-        let Besides { began_unix_ms, ready_s, seconds_to_ready, memory, mut incidents, kernel_errors } =
-            besides;
+        let Besides {
+            began_unix_ms,
+            ready_s,
+            seconds_to_ready,
+            memory,
+            mut incidents,
+            kernel_errors,
+            levels,
+        } = besides;
         self.keep_tool_outputs(point, pass, &driven)?;
         let Figures { loads, seconds, latency } =
             driven.told.figures(point, pass.repeat).map_err(|error| {
@@ -573,6 +585,7 @@ impl<W: World> Pipeline<'_, W> {
             ready_s: Some(ready_s),
             seconds_to_ready,
             kernel_errors,
+            levels: Some(levels),
         };
         let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
         let telemetry = watch::rows(point.index, pass.repeat, &driven.host.seconds);
@@ -582,6 +595,16 @@ impl<W: World> Pipeline<'_, W> {
             .map_err(crate::measure::record_failed)?;
         self.repeats.push(summary);
         Ok(())
+    }
+
+    /// What a repeat of this session shares with others.
+    fn levels(&self, modes: &Modes) -> Result<Levels, Failure> {
+        let of_before = |repeat: &RepeatSummary| repeat.levels.as_ref().map_or(1, |levels| levels.session);
+        let before = self.repeats_before().map(of_before).max().unwrap_or(0);
+        let boot = crate::sha256(boot_id().map_err(state_failed)?.as_bytes());
+        let mut templates: Vec<u64> = modes.templates.values().map(|template| template.number()).collect();
+        templates.sort_unstable();
+        Ok(Levels { session: before + 1, boot: boot[..16].to_owned(), templates })
     }
 
     /// Puts what the tools behind the loads said beside the figures of their repeat.
@@ -650,6 +673,7 @@ struct Besides {
     memory: Option<MemoryFigures>,
     incidents: Vec<Incident>,
     kernel_errors: Vec<String>,
+    levels: Levels,
 }
 
 /// Guests that were started; all of them end with it.

@@ -265,6 +265,7 @@ impl World {
             ready_s: None,
             seconds_to_ready: None,
             kernel_errors: Vec::new(),
+            levels: None,
         });
     }
 
