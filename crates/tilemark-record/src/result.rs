@@ -282,7 +282,7 @@ pub struct Difference {
 /// A kind of failure on two sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureComparison {
-    /// Such as `errors of web at 1 tile`, `guest ended at 1 tile`, `the gate at 4 tiles`.
+    /// Such as `errors of web at 1 tile`, `guest ended at 1 tile`, `repeats beyond the gate at 4 tiles`.
     pub name: String,
     /// Mean share over the repeats of A, 0 to 1.
     pub a: f64,

@@ -384,10 +384,6 @@ fn telling(comparison: &Comparison, pairing: Pairing, outcome: ComparisonOutcome
 
 /// `errors of web at 1 tile: 30 % of B, 0 % of A`
 fn failed(failure: &FailureComparison) -> String {
-    if failure.p.is_none() {
-        let (holds, breaks) = if failure.b > failure.a { ("A", "B") } else { ("B", "A") };
-        return format!("{}: {holds} holds it and {breaks} breaks it", failure.name);
-    }
     let of = |share: f64| short(100.0 * share);
     format!("{}: {} % of B, {} % of A", failure.name, of(failure.b), of(failure.a))
 }
@@ -475,7 +471,7 @@ fn repeats_wanted(measure: &MeasureComparison) -> Option<u32> {
     let room = measure.margin?.ln_1p() - measure.change.value.ln_1p().abs();
     let half = (high - low) / 2.0;
     let wanted = f64::from(measure.change.n_repeats) * (half / room).powi(2);
-    (room > 0.0 && wanted < 1_000.0).then_some(wanted.ceil() as u32 + 1)
+    (room > 0.0 && wanted < 1_000.0).then(|| wanted.ceil() as u32 + 1)
 }
 
 /// `4 KiB disk I/O: −6.1 % [−7.5, −4.8], 8 pairs`
@@ -519,4 +515,26 @@ fn short(value: f64) -> String {
 fn signed(value: f64) -> String {
     let text = format!("{value:+.1}");
     text.replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_are_wanted_where_a_number_that_can_be_measured_is_enough() {
+        let of = |value: f64| MeasureComparison {
+            name: "web p50".to_owned(),
+            change: Figure { value, low: Some(value - 0.02), high: Some(value + 0.02), n_repeats: 16 },
+            p: None,
+            resolution: None,
+            margin: Some(0.03),
+            primary: true,
+            more_is_better: false,
+            outcome: ComparisonOutcome::CannotTell,
+        };
+        assert_eq!(repeats_wanted(&of(0.02)), Some(66));
+        assert_eq!(repeats_wanted(&of(0.03 - 1e-9)), None, "at its very margin no number is enough");
+        assert_eq!(repeats_wanted(&of(0.05)), None);
+    }
 }

@@ -48,6 +48,18 @@ pub(crate) enum Seen {
     Nothing,
 }
 
+impl Seen {
+    /// Whether the repeat by itself was within the gate; nothing where it does not say.
+    pub(crate) fn is_within(&self) -> Option<bool> {
+        match self {
+            Self::Ratio(ratio) => Some(*ratio <= 0.0),
+            Self::Within => Some(true),
+            Self::Over => Some(false),
+            Self::Nothing => None,
+        }
+    }
+}
+
 /// One repeat at a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observation {

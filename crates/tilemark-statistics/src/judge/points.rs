@@ -157,14 +157,8 @@ fn repeats_within(measured: &MeasuredPoint) -> Option<u32> {
     if measured.point.loads.is_empty() || measured.kept.is_empty() {
         return None;
     }
-    let is_within = |seen: &Seen| match seen {
-        Seen::Ratio(ratio) => Some(*ratio <= 0.0),
-        Seen::Within => Some(true),
-        Seen::Over => Some(false),
-        Seen::Nothing => None,
-    };
     let within: Vec<bool> =
-        seen(measured.point, &measured.kept).iter().map(is_within).collect::<Option<_>>()?;
+        seen(measured.point, &measured.kept).iter().map(Seen::is_within).collect::<Option<_>>()?;
     u32::try_from(within.iter().filter(|within| **within).count()).ok()
 }
 

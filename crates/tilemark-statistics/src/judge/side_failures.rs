@@ -1,15 +1,13 @@
 //! What each side failed in: errors, demand that was not served, guests that ended, a gate that broke. It decides before speed.
 
-use tilemark_record::result::GateMeasure;
 use tilemark_record::summary::{IncidentKind, LoadFigures, RepeatSummary};
 
-use super::blocks::RepeatBlock;
-use super::gate::{GateFinding, achieved_fraction, error_fraction};
+use super::blocks::FigureOf;
+use super::gate::{achieved_fraction, error_fraction, seen};
 use super::measured::MeasuredPoint;
 use super::sides::{Pairing, SideStep, held};
-use crate::compare::SideVerdict;
-use crate::failures::{FailureChange, Failures};
-use crate::figure::Missing;
+use crate::failures::Failures;
+use crate::moments::mean;
 use crate::permutation::Block;
 
 /// Incidents that are the doing of guests, with their names.
@@ -23,9 +21,6 @@ const INCIDENTS: [(IncidentKind, &str); 3] = [
 pub(crate) fn at_step(step: &SideStep, pairing: Pairing) -> Vec<Failures> {
     let Some(first) = step.all().next() else { return Vec::new() };
     let (gate, place) = (&first.point.gate, step.place());
-    let kept = step.blocks(pairing, |point| point.kept.clone());
-    // A guest that ended is a finding even where its repeat was voided for it.
-    let all = step.blocks(pairing, MeasuredPoint::all);
     let mut found = Vec::new();
     for load in first.load_names() {
         let mut of = |name: &str, tolerance: f64, is_never: bool, share: fn(&LoadFigures) -> Option<f64>| {
@@ -34,7 +29,7 @@ pub(crate) fn at_step(step: &SideStep, pairing: Pairing) -> Vec<Failures> {
             };
             found.push(Failures {
                 name: format!("{name} of {load} {place}"),
-                blocks: shares(&kept, share),
+                blocks: shares(step, pairing, kept, &share),
                 tolerance,
                 is_never,
             });
@@ -45,50 +40,72 @@ pub(crate) fn at_step(step: &SideStep, pairing: Pairing) -> Vec<Failures> {
         });
         of("nothing served", 0.0, true, |load| Some(f64::from(u8::from(load.completed == 0))));
     }
-    found.extend(INCIDENTS.map(|(kind, name)| Failures {
-        name: format!("{name} {place}"),
-        blocks: shares(&all, |repeat| {
+    found.extend(INCIDENTS.map(|(kind, name)| {
+        let has = |repeat: &RepeatSummary| {
             let has = repeat.incidents.iter().any(|incident| incident.kind == kind);
             Some(f64::from(u8::from(has)))
-        }),
-        tolerance: 0.0,
-        is_never: true,
+        };
+        Failures {
+            name: format!("{name} {place}"),
+            // A guest that ended is a finding even where its repeat was voided for it.
+            blocks: shares(step, pairing, MeasuredPoint::all, &has),
+            tolerance: 0.0,
+            is_never: true,
+        }
     }));
     found
 }
 
-/// The shares of whole blocks; a closed loop has no demand to fall short of.
-fn shares(blocks: &[RepeatBlock], share: impl Fn(&RepeatSummary) -> Option<f64>) -> Vec<Block> {
-    let of = |repeats: &[&RepeatSummary]| repeats.iter().filter_map(|repeat| share(repeat)).collect();
-    let shares = blocks.iter().map(|block| Block { a: of(&block.a), b: of(&block.b) });
-    shares.filter(|block| !block.a.is_empty() && !block.b.is_empty()).collect()
-}
-
-/// Steps at which one side holds the gate and the other breaks it.
-pub(crate) fn at_gates(steps: &[SideStep]) -> Vec<FailureChange> {
-    steps.iter().filter_map(at_gate).collect()
-}
-
-fn at_gate(step: &SideStep) -> Option<FailureChange> {
-    let (verdict, broken) = match (held(&step.a), held(&step.b)) {
-        (Some(true), Some(false)) => (SideVerdict::Worse, &step.b),
-        (Some(false), Some(true)) => (SideVerdict::Better, &step.a),
-        _ => return None,
+/// At each step that one side holds by the gate and the other breaks: the repeats that were beyond the gate by themselves. A few bad
+/// repeats are enough to break a gate; whether they are the side's or chance's is to be tested.
+pub(crate) fn at_gates(steps: &[SideStep], pairing: Pairing) -> Vec<Failures> {
+    let differs = |step: &&SideStep| {
+        let (a, b) = (held(&step.a), held(&step.b));
+        a.is_some() && b.is_some() && a != b
     };
-    // Of a guest that ended one is enough for the gate; whether it was chance is another question.
-    let is_limit = |measure: &GateMeasure| !measure.is_failure();
-    let is_certain = broken.iter().all(|point| match &point.gate {
-        GateFinding::Broke(breaks) => breaks.iter().any(|found| is_limit(&found.measure)),
-        _ => false,
-    });
-    let share = |side: SideVerdict| f64::from(u8::from(verdict == side));
-    Some(FailureChange {
-        name: format!("the gate {}", step.place()),
-        a: share(SideVerdict::Better),
-        b: share(SideVerdict::Worse),
-        n_repeats: step.a.len().min(step.b.len()),
-        p: Err(Missing::because("the gate compares each side with its limits")),
-        verdict,
-        is_certain,
-    })
+    steps.iter().filter(differs).map(|step| at_gate(step, pairing)).collect()
+}
+
+fn at_gate(step: &SideStep, pairing: Pairing) -> Failures {
+    let beyond: Vec<(&RepeatSummary, Option<bool>)> = step.all().flat_map(beyond_by_itself).collect();
+    let share = |repeat: &RepeatSummary| {
+        let own = beyond.iter().find(|(other, _)| std::ptr::eq(*other, repeat));
+        own.and_then(|(_, is_beyond)| *is_beyond).map(|is_beyond| f64::from(u8::from(is_beyond)))
+    };
+    Failures {
+        name: format!("repeats beyond the gate {}", step.place()),
+        blocks: shares(step, pairing, kept, &share),
+        tolerance: 0.0,
+        is_never: false,
+    }
+}
+
+fn beyond_by_itself<'a>(point: &MeasuredPoint<'a>) -> Vec<(&'a RepeatSummary, Option<bool>)> {
+    let seen = seen(point.point, &point.kept);
+    point.kept.iter().copied().zip(seen.iter().map(|seen| seen.is_within().map(|within| !within))).collect()
+}
+
+fn kept<'a>(point: &MeasuredPoint<'a>) -> Vec<&'a RepeatSummary> {
+    point.kept.clone()
+}
+
+/// The shares of whole blocks; a closed loop has no demand to fall short of. Where runs are compared, each is one value.
+fn shares<'a>(
+    step: &SideStep<'_, 'a>,
+    pairing: Pairing,
+    repeats: fn(&MeasuredPoint<'a>) -> Vec<&'a RepeatSummary>,
+    share: FigureOf,
+) -> Vec<Block> {
+    let of = |repeats: &[&RepeatSummary]| -> Vec<f64> {
+        repeats.iter().filter_map(|repeat| share(repeat)).collect()
+    };
+    let shares: Vec<Block> = if pairing == Pairing::Runs {
+        let of_runs =
+            |runs: &[&MeasuredPoint<'a>]| runs.iter().filter_map(|run| mean(&of(&repeats(run)))).collect();
+        vec![Block { a: of_runs(&step.a), b: of_runs(&step.b) }]
+    } else {
+        let blocks = step.blocks(pairing, repeats);
+        blocks.iter().map(|block| Block { a: of(&block.a), b: of(&block.b) }).collect()
+    };
+    shares.into_iter().filter(|block| !block.a.is_empty() && !block.b.is_empty()).collect()
 }

@@ -135,7 +135,7 @@ fn histogram(requests: u64, ms: f64) -> Histogram<u64> {
 }
 
 /// Gives the guests of the first load these requests, each of this latency, and the load all of them.
-fn with_requests(load: &mut LoadFigures, of_guest: impl Fn(usize) -> (u64, f64)) {
+pub(crate) fn with_requests(load: &mut LoadFigures, of_guest: impl Fn(usize) -> (u64, f64)) {
     let mut all = Histogram::<u64>::new(3).unwrap();
     for (index, guest) in load.guests.iter_mut().enumerate() {
         let (requests, ms) = of_guest(index);
