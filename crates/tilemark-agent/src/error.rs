@@ -57,6 +57,12 @@ pub(crate) enum AgentError {
     /// The database of the service's store.
     #[error("the service did not start")]
     Store(#[from] tilemark_store::StoreError),
+    /// What process 1 of a twin could not do.
+    #[error("{0}")]
+    Power(String),
+    /// The filter of system calls.
+    #[error(transparent)]
+    Walls(#[from] tilemark_sys::walls::WallsError),
     /// Something else is going on.
     #[error("{0}")]
     Refused(&'static str),
@@ -67,7 +73,9 @@ impl AgentError {
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
             Self::Usage(_) => "the agent is started by tilemark only",
-            Self::Step(..) | Self::Missing(_) | Self::Service(_) => "read the guest's console",
+            Self::Step(..) | Self::Missing(_) | Self::Service(_) | Self::Power(_) | Self::Walls(_) => {
+                "read the guest's console"
+            }
             Self::Network(error) => error.remedy(),
             Self::Spawn(_) => "build the image again (`tilemark image build --refresh`)",
             Self::NotInImage { .. } => {

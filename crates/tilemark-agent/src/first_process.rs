@@ -1,23 +1,41 @@
 //! Process 1: starts the serving child, reaps, ends when it ends.
 
-use crate::error::{AgentError, explain, step};
+use crate::{
+    channel::SOCKET_NUMBER,
+    error::{AgentError, explain, step},
+    power::POWER_NUMBER,
+};
 use std::os::fd::OwnedFd;
-use tilemark_sys::process::{Ended, Spawn, init_loop};
+use tilemark_sys::{
+    process::{Ended, Spawn, init_loop},
+    walls::Walls,
+};
 
 /// The environment of everything in a guest.
 const ENVIRONMENT: [&str; 3] =
     ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"];
 
+/// What the serving process of a twin gets, and what keeps it from the host.
+pub(crate) struct Twin {
+    /// To the host.
+    pub(crate) channel: OwnedFd,
+    /// To process 1.
+    pub(crate) power: OwnedFd,
+    pub(crate) walls: Walls,
+}
+
 /// Starts the child in `mode` and waits for its end, reaping everybody's orphans.
-pub(crate) fn serve_and_reap(mode: &str, channel: Option<OwnedFd>) -> Result<Ended, AgentError> {
+pub(crate) fn serve_and_reap(mode: &str, twin: Option<Twin>) -> Result<Ended, AgentError> {
     let prepare = step::<std::io::Error>("prepare the serving process");
     let spawn = Spawn::this_program("tilemark-agent")
         .and_then(|spawn| spawn.argument(mode))
         .and_then(|spawn| spawn.environment(ENVIRONMENT))
         .map_err(prepare)?
         .own_session();
-    let spawn = match channel {
-        Some(channel) => spawn.hand(channel, crate::channel::SOCKET_NUMBER),
+    let spawn = match twin {
+        Some(Twin { channel, power, walls }) => {
+            spawn.hand(channel, SOCKET_NUMBER).hand(power, POWER_NUMBER).behind(walls)
+        }
         None => spawn,
     };
     let child = spawn.start()?;

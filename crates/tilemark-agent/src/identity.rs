@@ -7,15 +7,19 @@
 use crate::{
     clock::{self, Owner},
     error::{AgentError, step},
+    power::Power,
 };
 use rustix::mount::mount_bind;
+use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
+    net::Ipv4Addr,
     os::unix::fs::FileExt,
     path::Path,
 };
 use tilemark_agent_protocol::Identity;
 use tilemark_netlink::{Link, Netlink};
+use tilemark_plan::plan::MacAddress;
 use tilemark_sys::entropy::reseed_kernel;
 
 /// The guest's one network device.
@@ -28,22 +32,37 @@ const MACHINE_ID_IN_MEMORY: &str = "/run/tilemark-machine-id";
 pub(crate) struct Place {
     owner: Owner,
     machine_id: File,
-    network: Option<Network>,
+    power: Power,
 }
 
-struct Network {
+/// What of an identity others see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Names {
+    pub(crate) host_name: String,
+    mac: MacAddress,
+    address: Ipv4Addr,
+    prefix: u8,
+}
+
+/// The guest's network device, opened.
+pub(crate) struct Network {
     netlink: Netlink,
     device: Link,
 }
 
 impl Place {
-    /// Opens everything. A twin's network device comes later, from the host.
+    /// Opens everything.
     pub(crate) fn prepare(owner: Owner) -> Result<Self, AgentError> {
-        let network = match owner {
-            Owner::Guest => Some(Network::prepare()?),
-            Owner::Host => None,
+        let (power, machine_id) = match owner {
+            Owner::Guest => (Power::of_guest()?, machine_id_in_memory()?),
+            Owner::Host => (Power::of_twin()?, open_machine_id()?),
         };
-        Ok(Self { owner, machine_id: machine_id_in_memory()?, network })
+        Ok(Self { owner, machine_id, power })
+    }
+
+    /// Who does what needs the power over the kernel.
+    pub(crate) fn power(&mut self) -> &mut Power {
+        &mut self.power
     }
 
     /// Entropy first: until then a clone's kernel gives out the bytes that its siblings' kernels give out.
@@ -52,19 +71,25 @@ impl Place {
             reseed_kernel(&identity.entropy).map_err(step("reseed the kernel"))?;
         }
         clock::set(identity.realtime_ns, self.owner)?;
-        rustix::system::sethostname(identity.host_name.as_bytes()).map_err(step("set the host name"))?;
         // Always 33 bytes: nothing of an older one is left behind it.
         let text = format!("{}\n", identity.machine_id);
         self.machine_id.write_all_at(text.as_bytes(), 0).map_err(step("write the machine id"))?;
-        let network = match &mut self.network {
-            Some(network) => network,
-            missing => missing.insert(Network::prepare()?),
-        };
-        network.take(identity)
+        self.power.take_names(Names {
+            host_name: identity.host_name.clone(),
+            mac: identity.mac,
+            address: identity.address,
+            prefix: identity.prefix,
+        })
     }
 }
 
-fn machine_id_in_memory() -> Result<File, AgentError> {
+fn open_machine_id() -> Result<File, AgentError> {
+    let opened = File::options().write(true).open(MACHINE_ID_IN_MEMORY);
+    opened.map_err(step(format!("open {MACHINE_ID_IN_MEMORY}")))
+}
+
+/// Covers the image's machine id by a file in memory.
+pub(crate) fn machine_id_in_memory() -> Result<File, AgentError> {
     let file = File::create(MACHINE_ID_IN_MEMORY).map_err(step(format!("make {MACHINE_ID_IN_MEMORY}")))?;
     if !Path::new(MACHINE_ID).exists() {
         fs::write(MACHINE_ID, "").map_err(step(format!("make {MACHINE_ID}")))?;
@@ -75,7 +100,7 @@ fn machine_id_in_memory() -> Result<File, AgentError> {
 
 impl Network {
     /// Both devices on, the guest's own without an address: its driver's queues are filled then.
-    fn prepare() -> Result<Self, AgentError> {
+    pub(crate) fn prepare() -> Result<Self, AgentError> {
         let mut netlink = Netlink::open()?;
         let loopback = netlink.link("lo")?;
         netlink.switch_on("lo", &loopback)?;
@@ -85,8 +110,8 @@ impl Network {
     }
 
     /// Nothing is announced: the host's bridge and its table of neighbours know each guest beforehand.
-    fn take(&mut self, identity: &Identity) -> Result<(), AgentError> {
-        self.netlink.set_mac(DEVICE, &self.device, identity.mac.0)?;
-        Ok(self.netlink.add_address(&self.device, identity.address, identity.prefix)?)
+    pub(crate) fn take(&mut self, names: &Names) -> Result<(), AgentError> {
+        self.netlink.set_mac(DEVICE, &self.device, names.mac.0)?;
+        Ok(self.netlink.add_address(&self.device, names.address, names.prefix)?)
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! /init (process 1 of a guest's kernel)  -> mounts, modules, root       -> first process -> `serve-port`
-//! `twin` (process 1 of namespaces)       -> overlay, /dev, pivot_root   -> first process -> `serve-socket`
+//! `twin` (process 1 of namespaces)       -> overlay, /dev, pivot_root   -> first process -> `serve-socket`, behind walls
 //! ```
 //! The first process only reaps and ends the guest; its one child serves. So a program that the child starts can be
 //! waited for in the ordinary way, and whatever a daemon leaves behind is reaped all the same.
 
 mod channel;
 mod clock;
+mod data_disk;
 mod decoder;
 mod describe;
 mod error;
@@ -19,6 +20,7 @@ mod identity;
 mod load;
 mod memory;
 mod mounts;
+mod power;
 mod serve;
 mod service;
 mod twin;

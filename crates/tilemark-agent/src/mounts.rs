@@ -3,7 +3,7 @@
 use crate::error::{AgentError, step};
 use rustix::{
     fs::{CWD, FileType, Mode, makedev, mknodat},
-    mount::{MountFlags, mount},
+    mount::{MountFlags, mount, mount_bind, mount_remount},
 };
 use std::{ffi::CString, fs, os::unix::fs::symlink, path::Path};
 
@@ -30,9 +30,9 @@ impl Mounted<'_> {
     }
 }
 
-/// A tmpfs.
+/// A tmpfs without devices.
 pub(crate) fn tmpfs(target: &Path, options: &str) -> Result<(), AgentError> {
-    let flags = MountFlags::NOSUID;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Mounted { source: "tmpfs", target, kind: "tmpfs", flags, options }.mount()
 }
 
@@ -54,8 +54,8 @@ pub(crate) fn overlay(lower: &Path, scratch: &Path, target: &Path) -> Result<(),
     }
     let options =
         format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
-    Mounted { source: "overlay", target, kind: "overlay", flags: MountFlags::empty(), options: &options }
-        .mount()
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    Mounted { source: "overlay", target, kind: "overlay", flags, options: &options }.mount()
 }
 
 /// Folders that programs expect to be memory, below `root`.
@@ -74,7 +74,8 @@ const DEVICES: [(&str, u32, u32); 6] =
 
 /// A whole /dev without a device file system, for a twin: RabbitMQ for one hangs where something is missing.
 pub(crate) fn devices(dev: &Path) -> Result<(), AgentError> {
-    tmpfs(dev, "mode=755")?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    Mounted { source: "tmpfs", target: dev, kind: "tmpfs", flags, options: "mode=755" }.mount()?;
     for (name, major, minor) in DEVICES {
         let path = dev.join(name);
         mknodat(CWD, &path, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(major, minor))
@@ -84,6 +85,39 @@ pub(crate) fn devices(dev: &Path) -> Result<(), AgentError> {
             .map_err(step(format!("open up {}", path.display())))?;
     }
     links(dev)
+}
+
+/// Files of /proc and /sys that tell of the whole host, or act on it, though they are only read.
+const COVERED: [&str; 9] = [
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/kmsg",
+    "/proc/sched_debug",
+    "/proc/slabinfo",
+    "/proc/timer_list",
+    "/sys/firmware",
+    "/sys/kernel/debug",
+];
+
+/// In a twin: /dev, /proc and /sys cannot be written any more, and what tells of the host is covered. To be called in its root.
+pub(crate) fn close_kernel_file_systems() -> Result<(), AgentError> {
+    for path in COVERED.map(Path::new).into_iter().filter(|path| path.exists()) {
+        if path.is_dir() {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+            Mounted { source: "tmpfs", target: path, kind: "tmpfs", flags, options: "size=0,mode=755" }
+                .mount()?;
+        } else {
+            mount_bind("/dev/null", path).map_err(step(format!("cover {}", path.display())))?;
+        }
+    }
+    for (folder, also) in
+        [("/dev", MountFlags::empty()), ("/proc", MountFlags::NODEV), ("/sys", MountFlags::NODEV)]
+    {
+        let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC | also;
+        mount_remount(folder, flags, "").map_err(step(format!("close {folder}")))?;
+    }
+    Ok(())
 }
 
 /// The links that udev would make.

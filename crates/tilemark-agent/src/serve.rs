@@ -170,9 +170,9 @@ impl Agent {
                 return Ok(Reply::Clock { realtime_ns: clock::realtime_ns() });
             }
             Request::StartService(service) => {
-                return Ok(Reply::Serving { port: self.services.start(&service)? });
+                return Ok(Reply::Serving { port: self.services.start(&service, self.place.power())? });
             }
-            Request::StopService => self.services.stop()?,
+            Request::StopService => self.services.stop(self.place.power())?,
             Request::PrepareLoad(_) => return Err(AgentError::Refused("a load runs already")),
             // None runs, or it would have been told to end.
             Request::StopLoad | Request::BeginLoad => {}

@@ -3,7 +3,8 @@
 use crate::{
     channel::SOCKET_NUMBER,
     error::{AgentError, step},
-    first_process, mounts,
+    first_process::{self, Twin},
+    identity, mounts, power,
 };
 use rustix::{
     fs::{CWD, FileType, Mode, mknodat},
@@ -15,7 +16,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
-use tilemark_sys::{namespace, process::take_handed};
+use tilemark_sys::{namespace, process::take_handed, walls::Walls};
 
 /// What the host says on the command line: `LOWER SCRATCH BYTES [DISK …]`.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +47,8 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), AgentEr
     let orders = Orders::parse(arguments)?;
     let channel = take_handed(SOCKET_NUMBER).map_err(step("take the handed socket"))?;
     prepare_root(&orders)?;
-    let ended = first_process::serve_and_reap("serve-socket", Some(channel));
+    let twin = Twin { channel, power: power::serve()?, walls: Walls::of_services()? };
+    let ended = first_process::serve_and_reap("serve-socket", Some(twin));
     first_process::report(&ended);
     ended.map(|_| ())
 }
@@ -71,7 +73,9 @@ fn prepare_root(orders: &Orders) -> Result<(), AgentError> {
     unmount(".", UnmountFlags::DETACH).map_err(step("leave the host's files"))?;
     std::env::set_current_dir("/").map_err(step("enter the root"))?;
     crate::guest::quiet_network();
-    Ok(())
+    identity::machine_id_in_memory()?;
+    mounts::close_kernel_file_systems()?;
+    namespace::own_view_of_groups().map_err(step("part its view of control groups from the host's"))
 }
 
 fn device_number(disk: &Path) -> Result<u64, AgentError> {

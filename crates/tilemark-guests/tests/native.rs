@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
-use tilemark_guests::{Backend, GuestState, RunNetwork, StartMode, describe, start_ready};
+use tilemark_guests::{Backend, GuestState, ReadyGuest, RunNetwork, StartMode, describe, start_ready};
 use tilemark_plan::scenario::Role;
 use tilemark_units::Span;
 
@@ -85,6 +85,30 @@ fn twins_see_only_themselves() {
             panic!("it did not run")
         };
         assert_eq!(code, 1, "one twin's file is not the other's");
+    });
+}
+
+/// What `/bin/sh` says of a script in a guest.
+fn told_by_shell(ready: &mut ReadyGuest, script: &str) -> String {
+    let arguments = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+    let order = Execute { arguments, within: Span::from_seconds(120) };
+    let Reply::Executed { code, output, error } = ready.session.ask(&Request::Execute(order), LIMIT).unwrap()
+    else {
+        panic!("it did not run")
+    };
+    let output = String::from_utf8(output).unwrap();
+    assert_eq!(code, 0, "{output}{}", String::from_utf8_lossy(&error));
+    output
+}
+
+#[test]
+fn a_hostile_image_reaches_nothing_of_the_host_from_a_twin() {
+    in_namespaces("a_hostile_image_reaches_nothing_of_the_host_from_a_twin", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.native(&network);
+        let plan = guest(0, Role::Idle);
+        let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
+        assert_eq!(told_by_shell(&mut ready, include_str!("attacks.sh")), "done\n");
     });
 }
 

@@ -11,3 +11,4 @@ pub mod namespace;
 pub mod process;
 pub mod tap;
 pub mod thread;
+pub mod walls;

@@ -47,6 +47,12 @@ pub fn own_mounts() -> io::Result<()> {
     isolate_mounts()
 }
 
+/// The calling thread, and what it starts, sees its own control group as the root of all: nothing beside or above it.
+pub fn own_view_of_groups() -> io::Result<()> {
+    // SAFETY: only a table of descriptors of its own could part a thread from what others opened, and it stays shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }
+}
+
 /// Ends the propagation of mounts to and from outside. First step in a new mount namespace.
 pub fn isolate_mounts() -> io::Result<()> {
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)

@@ -4,7 +4,7 @@
 //! children), cannot execute a program that is no file, and gives no pidfd without a race; so this module
 //! calls clone3 itself. Everything that allocates is done before; the child only makes system calls.
 
-use crate::namespace::Namespaces;
+use crate::{namespace::Namespaces, walls::Walls};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{MemfdFlags, memfd_create},
@@ -50,6 +50,7 @@ pub struct Spawn {
     processors: Vec<u32>,
     oom_score: Option<i16>,
     cgroup: Option<OwnedFd>,
+    walls: Option<Walls>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +133,7 @@ impl Spawn {
             processors: Vec::new(),
             oom_score: None,
             cgroup: None,
+            walls: None,
         }
     }
 
@@ -211,6 +213,12 @@ impl Spawn {
         self
     }
 
+    /// These walls stand around it and all that it starts.
+    pub fn behind(mut self, walls: Walls) -> Self {
+        self.walls = Some(walls);
+        self
+    }
+
     fn name(&self) -> String {
         self.arguments.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
@@ -247,11 +255,12 @@ enum Step {
     OomScore,
     Descriptors,
     Starter,
+    Walls,
     Program,
 }
 
 impl Step {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::DeathSignal,
         Self::Session,
         Self::HugePages,
@@ -259,6 +268,7 @@ impl Step {
         Self::OomScore,
         Self::Descriptors,
         Self::Starter,
+        Self::Walls,
         Self::Program,
     ];
 
@@ -271,6 +281,7 @@ impl Step {
             Self::OomScore => "setting its order in memory shortage",
             Self::Descriptors => "handing descriptors",
             Self::Starter => "finding its parent alive",
+            Self::Walls => "giving up capabilities and system calls",
             Self::Program => "executing the program",
         }
     }
@@ -293,6 +304,7 @@ struct Prepared {
     processors: Option<libc::cpu_set_t>,
     oom_score: Option<Vec<u8>>,
     cgroup: Option<OwnedFd>,
+    walls: Option<Walls>,
     parent: OwnedFd,
     report_read: OwnedFd,
     report_write: OwnedFd,
@@ -346,6 +358,7 @@ impl Prepared {
             processors: processor_set(&spawn.processors),
             oom_score: spawn.oom_score.map(|score| score.to_string().into_bytes()),
             cgroup: spawn.cgroup,
+            walls: spawn.walls,
             parent: high_copy(pidfd_open(getpid(), PidfdFlags::empty())?)?,
             report_read,
             report_write: high_copy(report_write)?,
@@ -433,6 +446,11 @@ impl Prepared {
                 fail(Step::Starter);
             }
             default_signals();
+            if let Some(walls) = &self.walls
+                && walls.raise() != 0
+            {
+                fail(Step::Walls);
+            }
             match &self.program {
                 Program::Path(path) => {
                     libc::execve(path.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr());

@@ -13,13 +13,12 @@ use super::{
     wait::{Wait, last_words},
 };
 use crate::{
+    data_disk::DataDisk,
     error::{AgentError, step},
     load::{STORE_DATABASE, engine_of_store},
+    power::Power,
 };
-use rustix::{
-    mount::{MountFlags, UnmountFlags, mount, unmount},
-    process::{Pid, Signal, kill_process},
-};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, File},
     os::unix::{fs::FileExt, process::CommandExt},
@@ -48,10 +47,6 @@ const ENDS_WITHIN: Duration = Duration::from_secs(300);
 /// Seed of the data: the same in every template, so that runs differ in nothing.
 const DATA_SEED: u64 = 7;
 
-const DATA_DISK: &str = "/dev/vdb";
-const LOG_DISK: &str = "/dev/vdc";
-const DATA: &str = "/srv/tilemark/data";
-const LOG: &str = "/srv/tilemark/log";
 /// Where the log is beside the data.
 const LOG_BESIDE: &str = "/srv/tilemark/data/log";
 /// Sockets, settings and the server's own messages.
@@ -78,7 +73,7 @@ struct SystemUser {
 }
 
 /// Starts it with the store that its load will ask for, and waits until it answers.
-pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
+pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, AgentError> {
     let parameters = service.store.clone().unwrap_or_default();
     let engine = engine_of_store(&parameters);
     let name = match engine {
@@ -86,20 +81,20 @@ pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
         Engine::Postgresql => postgresql::USER,
     };
     let user = system_user(name)?;
-    for (disk, folder) in [(DATA_DISK, DATA), (LOG_DISK, LOG)] {
-        take_disk(Path::new(disk), Path::new(folder))?;
+    for disk in [DataDisk::Data, DataDisk::Log] {
+        take_disk(disk, power)?;
     }
-    let has_one_disk = Path::new(DATA_DISK).exists() && !Path::new(LOG_DISK).exists();
+    let has_one_disk = DataDisk::Data.device().exists() && !DataDisk::Log.device().exists();
     fs::create_dir_all(STATE).map_err(step(format!("make {STATE}")))?;
     own(Path::new(STATE), user)?;
-    let data = Path::new(DATA).join(engine.name());
-    let log = Path::new(if has_one_disk { LOG_BESIDE } else { LOG }).join(engine.name());
+    let data = DataDisk::Data.folder().join(engine.name());
+    let log = if has_one_disk { Path::new(LOG_BESIDE) } else { DataDisk::Log.folder() }.join(engine.name());
     let server = Server { engine, parameters: &parameters, service, data, log, user };
     server.start()
 }
 
 /// Ends it in order and gives its disks back whole.
-pub(super) fn stop(service: &Service, mut child: Child) -> Result<(), AgentError> {
+pub(super) fn stop(service: &Service, mut child: Child, power: &mut Power) -> Result<(), AgentError> {
     let id = Pid::from_child(&child);
     let signal = match engine_of_store(&service.store.clone().unwrap_or_default()) {
         Engine::Mariadb => Signal::TERM,
@@ -119,12 +114,8 @@ pub(super) fn stop(service: &Service, mut child: Child) -> Result<(), AgentError
         }
         thread::sleep(ASK_AGAIN_AFTER);
     }
-    for folder in [LOG, DATA] {
-        match unmount(folder, UnmountFlags::empty()) {
-            // It was no disk.
-            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
-            Err(error) => return Err(step(format!("unmount {folder}"))(error)),
-        }
+    for disk in [DataDisk::Log, DataDisk::Data] {
+        power.unmount(disk)?;
     }
     rustix::fs::sync();
     Ok(())
@@ -250,12 +241,13 @@ fn await_answer(child: &mut Child, owner: &DatabaseAddress, server: &Server<'_>)
 }
 
 /// Mounts a disk, if the guest has it; a blank one gets a file system first.
-fn take_disk(disk: &Path, folder: &Path) -> Result<(), AgentError> {
+fn take_disk(disk: DataDisk, power: &mut Power) -> Result<(), AgentError> {
+    let (device, folder) = (disk.device(), disk.folder());
     fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
-    if !disk.exists() {
+    if !device.exists() {
         return Ok(());
     }
-    if !has_file_system(disk)? {
+    if !has_file_system(device)? {
         // Blocks that fit the sectors of a cloned disk; all inode tables at once, so that nothing is written behind a
         // measurement's back.
         let output = Command::new("/usr/sbin/mkfs.ext4")
@@ -271,16 +263,15 @@ fn take_disk(disk: &Path, folder: &Path) -> Result<(), AgentError> {
                 "-E",
                 "lazy_itable_init=0,lazy_journal_init=0",
             ])
-            .arg(disk)
+            .arg(device)
             .output()
             .map_err(step("start mkfs.ext4"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(AgentError::Service(format!("mkfs.ext4 {}: {}", disk.display(), said.trim())));
+            return Err(AgentError::Service(format!("mkfs.ext4 {}: {}", device.display(), said.trim())));
         }
     }
-    mount(disk, folder, "ext4", MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV, None)
-        .map_err(step(format!("mount {} on {}", disk.display(), folder.display())))
+    power.mount(disk)
 }
 
 /// Whether a disk holds an ext4: its magic number (fs/ext4/ext4.h) at byte 56 of the superblock, which begins at 1,024.

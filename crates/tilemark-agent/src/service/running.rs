@@ -1,7 +1,10 @@
 //! The one service that runs in this guest, whichever it is.
 
 use super::{broker, database, web};
-use crate::error::{AgentError, step};
+use crate::{
+    error::{AgentError, step},
+    power::Power,
+};
 use std::process::Child;
 use tilemark_agent_protocol::Service;
 use tilemark_broker::Broker;
@@ -42,7 +45,7 @@ impl Started {
 
 impl Services {
     /// Starts it and waits until it answers. The same service again is no error: a clone's runs already.
-    pub(crate) fn start(&mut self, service: &Service) -> Result<u16, AgentError> {
+    pub(crate) fn start(&mut self, service: &Service, power: &mut Power) -> Result<u16, AgentError> {
         match &self.running {
             Some(running) if running.service == *service => return Ok(running.started.port),
             Some(_) => return Err(AgentError::Refused("another service runs in this guest")),
@@ -53,7 +56,7 @@ impl Services {
             // Their work is started by a load, or there is none.
             Role::Idle | Role::Disk | Role::Compute => Started::nothing(),
             Role::Broker => broker::start(service)?,
-            Role::Database => database::start(service)?,
+            Role::Database => database::start(service, power)?,
         };
         let port = started.port;
         self.running = Some(Running { service: service.clone(), started });
@@ -61,14 +64,14 @@ impl Services {
     }
 
     /// Ends it and waits until it is gone.
-    pub(crate) fn stop(&mut self) -> Result<(), AgentError> {
+    pub(crate) fn stop(&mut self, power: &mut Power) -> Result<(), AgentError> {
         let Some(Running { service, started }) = self.running.take() else { return Ok(()) };
         // Dropped, a broker ends.
         drop(started.broker);
         let Some(mut child) = started.child else { return Ok(()) };
         match service.role {
             // Its disks shall be whole and free afterwards.
-            Role::Database => database::stop(&service, child),
+            Role::Database => database::stop(&service, child, power),
             _ => {
                 let _ = child.kill();
                 child.wait().map_err(step("wait for the service's end"))?;

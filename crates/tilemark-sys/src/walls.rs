@@ -1,0 +1,219 @@
+//! Walls around a process that shares the host's kernel: few capabilities, no way to more, and a filter of system calls.
+//!
+//! They hold for the process and all that it starts, and nobody takes them down again.
+
+use rustix::thread::CapabilitySet;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, sock_filter,
+};
+use std::collections::BTreeMap;
+
+/// What a service does with root's power: it gives its files to its own user and becomes it, ends its workers, listens on a
+/// port below 1,024. Of the rest nothing, above all no mounts, devices, modules, clocks and foreign processes.
+const OF_SERVICES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID);
+
+/// Calls that no service of a twin needs, and with which others have left their namespaces or reached the host's kernel:
+/// mounts and roots, namespaces, foreign processes, modules, keys (which know no namespace), clocks, files by handle, swap,
+/// accounting, and parts of the kernel that were broken into often (bpf, perf, userfaultfd).
+const DENIED: &[libc::c_long] = &[
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_clock_adjtime,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_finit_module,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_init_module,
+    libc::SYS_kcmp,
+    libc::SYS_kexec_file_load,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_nfsservctl,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pivot_root,
+    libc::SYS_process_madvise,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
+    libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS__sysctl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_uselib,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ustat,
+];
+
+/// Flags of clone that make namespaces.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWUTS,
+];
+
+/// Kinds of sockets that know no network namespace (vsock), or lead into rarely used parts of the kernel.
+const SOCKETS: [libc::c_int; 2] = [libc::AF_ALG, libc::AF_VSOCK];
+
+/// On x86-64 the same calls answer under these numbers too, with 32-bit pointers (asm/unistd.h, `__X32_SYSCALL_BIT`).
+#[cfg(target_arch = "x86_64")]
+const X32: libc::c_long = 0x4000_0000;
+
+/// Walls, ready to be put around a process.
+#[derive(Debug)]
+pub struct Walls {
+    kept: u64,
+    filters: Vec<BpfProgram>,
+}
+
+/// Why there is no filter.
+#[derive(Debug, thiserror::Error)]
+#[error("the filter of system calls cannot be made")]
+pub struct WallsError(#[from] seccompiler::BackendError);
+
+impl Walls {
+    /// Around the services of a native twin, and all that an image brings.
+    ///
+    /// Denied calls answer EPERM. clone3 answers ENOSYS, since a filter cannot read its flags; C libraries then use clone.
+    pub fn of_services() -> Result<Self, WallsError> {
+        Ok(Self { kept: OF_SERVICES.bits(), filters: vec![denied()?, without_clone3()?] })
+    }
+
+    /// Puts them around the calling process, for good. Negative where the kernel refuses; `errno` says why.
+    ///
+    /// # Safety
+    /// It makes system calls only, so it may run between clone and exec; nowhere else is it meant to run.
+    pub(crate) unsafe fn raise(&self) -> libc::c_int {
+        // SAFETY: plain system calls; what they point to lives in this frame or in `self`.
+        unsafe {
+            for capability in (0..u64::BITS).filter(|number| self.kept & (1 << number) == 0) {
+                if libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) != 0
+                    && *libc::__errno_location() != libc::EINVAL
+                {
+                    return -1;
+                }
+            }
+            let (low, high) = (self.kept as u32, (self.kept >> 32) as u32);
+            let of = |kept| CapabilityData { effective: kept, permitted: kept, inheritable: 0 };
+            let mut header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
+            let failed = libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0
+                || libc::syscall(libc::SYS_capset, &raw mut header, [of(low), of(high)].as_ptr()) != 0
+                || libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0;
+            if failed {
+                return -1;
+            }
+            for filter in &self.filters {
+                let program = libc::sock_fprog {
+                    len: filter.len() as libc::c_ushort,
+                    filter: filter.as_ptr().cast_mut().cast(),
+                };
+                // Without the flag kernels before 5.16 slow every process that has a filter.
+                let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+                if libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
+                    != 0
+                {
+                    return -1;
+                }
+            }
+        }
+        0
+    }
+}
+
+const _: () = assert!(size_of::<sock_filter>() == size_of::<libc::sock_filter>());
+
+/// Always: no rule, so every such call is meant.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn denied() -> Result<BpfProgram, WallsError> {
+    let mut rules: Rules = DENIED.iter().map(|&call| (call, Vec::new())).collect();
+    let flags = NAMESPACES.iter().map(|&flag| u64::from(flag.unsigned_abs()));
+    let makes_namespaces: Result<Vec<SeccompRule>, _> =
+        flags.map(|flag| first_argument(Is::MaskedEq(flag), flag)).collect();
+    rules.insert(libc::SYS_clone, makes_namespaces?);
+    let kinds = SOCKETS.iter().map(|&kind| first_argument(Is::Eq, u64::from(kind.unsigned_abs())));
+    rules.insert(libc::SYS_socket, kinds.collect::<Result<_, _>>()?);
+    program(rules, libc::EPERM)
+}
+
+fn without_clone3() -> Result<BpfProgram, WallsError> {
+    program(Rules::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+}
+
+fn first_argument(is: Is, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![SeccompCondition::new(0, Width::Dword, is, value)?])
+}
+
+fn program(mut rules: Rules, answer: libc::c_int) -> Result<BpfProgram, WallsError> {
+    #[cfg(target_arch = "x86_64")]
+    for (call, conditions) in rules.clone() {
+        rules.insert(call | X32, conditions);
+    }
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+    let answer = SeccompAction::Errno(answer.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, answer, architecture)?;
+    Ok(filter.try_into()?)
+}
+
+/// `struct __user_cap_header_struct` of linux/capability.h.
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: libc::c_int,
+}
+
+/// `struct __user_cap_data_struct` of linux/capability.h: 32 of 64 capabilities.
+#[repr(C)]
+struct CapabilityData {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// `_LINUX_CAPABILITY_VERSION_3`: 64 capabilities in two halves.
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
