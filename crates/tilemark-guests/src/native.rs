@@ -357,6 +357,8 @@ impl Backend for NativeBackend {
                 .to_owned(),
             "a native twin has its processors by affinity, not as threads that another kernel schedules"
                 .to_owned(),
+            "system calls of a native twin pass a filter (about 2.5 % of the throughput of a web server flat out)"
+                .to_owned(),
         ];
         all.extend(unlimited(self.settings.cgroup.as_deref()).map(str::to_owned));
         all

@@ -34,6 +34,20 @@ fn clones(backend: &QemuBackend, plans: &[GuestPlan]) -> Vec<ReadyGuest> {
     start_all_ready(backend, &wanted, LIMIT, &|_| ()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// A monitor that a guest has taken over has no power but that of its files, starts nothing, and knows no password of ours.
+fn stands_behind_walls(qemu: u32) {
+    let status = fs::read_to_string(format!("/proc/{qemu}/status")).unwrap();
+    let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default().trim();
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+        assert_eq!(of(set), "0000000000000000", "{set}");
+    }
+    assert_eq!((of("NoNewPrivs:"), of("Seccomp:")), ("1", "2"));
+    let environment = fs::read(format!("/proc/{qemu}/environ")).unwrap();
+    let environment = String::from_utf8(environment).unwrap();
+    let names = environment.split_terminator('\0').map(|one| one.split('=').next().unwrap_or_default());
+    assert_eq!(names.collect::<Vec<_>>(), ["PATH", "LANG"]);
+}
+
 #[test]
 fn an_emulated_guest_boots_and_serves() {
     in_namespaces("an_emulated_guest_boots_and_serves", |world| {
@@ -46,7 +60,9 @@ fn an_emulated_guest_boots_and_serves() {
         assert_eq!(backend.origin(ready.id).unwrap(), Origin::Booted);
         let stream = std::net::TcpStream::connect((plan.address, ready.port));
         assert!(stream.is_ok(), "{stream:?}");
-        assert_eq!(backend.processes(ready.id).unwrap().len(), 1, "QEMU");
+        let processes = backend.processes(ready.id).unwrap();
+        assert_eq!(processes.len(), 1, "QEMU");
+        stands_behind_walls(processes[0]);
         backend.stop(ready.id).unwrap();
         assert!(!common::exists("/sys/class/net/guest0".as_ref()), "its tap is left");
     });

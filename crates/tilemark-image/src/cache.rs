@@ -20,7 +20,7 @@ use crate::archive;
 use crate::build::{Built, build_image, check_host};
 use crate::files::{keep_folder, remove_unmounted, write_whole};
 use crate::hash::Sha256Hash;
-use crate::image::Image;
+use crate::image::{Image, SPEC_FILE};
 use crate::progress::{Progress, Step};
 use crate::spec::{BUILT_IN_NAMES, ImageSpec};
 use crate::{ImageError, Result};
@@ -200,13 +200,28 @@ impl ImageCache {
     }
 
     /// Takes in an exported image, verifying every byte; it becomes the current one for its specification.
-    pub fn import(&self, file: &Path, progress: &mut dyn Progress) -> Result<Image> {
+    ///
+    /// An image brings a kernel and programs that run as root in guests, and its own hashes say only that it is whole. So one that
+    /// would become that of a built-in name is refused unless `expected` is its name; so is one of another name than `expected`.
+    pub fn import(
+        &self,
+        file: &Path,
+        expected: Option<Sha256Hash>,
+        progress: &mut dyn Progress,
+    ) -> Result<Image> {
         let lock = self.lock(progress)?;
         let aside = self.aside(&lock)?;
         let folder = aside.path().join("image");
         fs::create_dir(&folder).map_err(ImageError::io("create", &folder))?;
         progress.step(Step::Hashing);
         let name = archive::read(file, &folder)?;
+        match expected {
+            Some(expected) if expected != name => {
+                return Err(ImageError::OtherImage { path: file.to_owned(), expected, found: name });
+            }
+            Some(_) => {}
+            None => refuse_built_in(file, &ImageSpec::read(&folder.join(SPEC_FILE))?, name)?,
+        }
         self.keep(&Built { folder, name })
     }
 
@@ -303,6 +318,16 @@ impl ImageCache {
         hashes.sort();
         Ok(hashes)
     }
+}
+
+/// A run finds an image by what its specification holds, a person by the specification's name: neither may be a built-in one's.
+fn refuse_built_in(file: &Path, spec: &ImageSpec, name: Sha256Hash) -> Result<()> {
+    for of in BUILT_IN_NAMES {
+        if spec.name == *of || spec.key() == ImageSpec::built_in(of)?.key() {
+            return Err(ImageError::ForBuiltIn { path: file.to_owned(), of: (*of).to_owned(), name });
+        }
+    }
+    Ok(())
 }
 
 /// Bytes of the files of a folder that has no others below it.

@@ -238,10 +238,33 @@ fn an_exported_image_comes_in_elsewhere_under_the_same_name() {
     let image = here.put("root");
     let file = here.cache.folder.join("exported.tar");
     here.cache.export("first-look", &file).unwrap();
-    let imported = there.cache.import(&file, &mut Silent).unwrap();
+    let imported = there.cache.import(&file, Some(image.name()), &mut Silent).unwrap();
     assert_eq!(imported.name(), image.name());
     imported.verify().unwrap();
     assert_eq!(there.ensure().unwrap().name(), image.name());
+}
+
+#[test]
+fn no_imported_image_becomes_that_of_a_built_in_name_in_silence() {
+    let (here, there) = (fixture(), fixture());
+    let (own, hostile) = (there.put("root"), here.put("another root"));
+    let file = here.cache.folder.join("exported.tar");
+    let renamed = ImageSpec { name: "harmless".to_owned(), ..spec() };
+    let other = fixture();
+    let name = other.put_for(&renamed, renamed.key(), "a third root").name();
+    other.cache.export(&name.to_string(), &file).unwrap();
+    let refused = there.cache.import(&file, None, &mut Silent).unwrap_err();
+    assert!(matches!(refused, ImageError::ForBuiltIn { .. }), "by its content: {refused}");
+    here.cache.export("first-look", &file).unwrap();
+    let refused = there.cache.import(&file, None, &mut Silent).unwrap_err();
+    assert!(matches!(refused, ImageError::ForBuiltIn { .. }), "{refused}");
+    assert!(refused.remedy().contains(&hostile.name().to_string()), "{}", refused.remedy());
+    let refused = there.cache.import(&file, Some(own.name()), &mut Silent).unwrap_err();
+    assert!(matches!(refused, ImageError::OtherImage { .. }), "{refused}");
+    assert_eq!(there.cache.list().unwrap().len(), 1, "nothing of it is kept");
+    assert_eq!(there.ensure().unwrap().name(), own.name());
+    there.cache.import(&file, Some(hostile.name()), &mut Silent).unwrap();
+    assert_eq!(there.ensure().unwrap().name(), hostile.name());
 }
 
 #[test]
@@ -252,7 +275,8 @@ fn no_damage_to_an_exported_image_gets_past_the_import() {
     let file = here.cache.folder.join("exported.tar");
     here.cache.export("first-look", &file).unwrap();
     let whole = fs::read(&file).unwrap();
-    let whole_lock = here.ensure().unwrap().lock().clone();
+    let whole_image = here.ensure().unwrap();
+    let (whole_lock, name) = (whole_image.lock().clone(), Some(whole_image.name()));
     let damaged = here.cache.folder.join("damaged.tar");
     for at in (0..whole.len()).step_by(97) {
         let mut bytes = whole.clone();
@@ -261,14 +285,14 @@ fn no_damage_to_an_exported_image_gets_past_the_import() {
         // A cache of its own each time: where the image is already, the damaged one would not be used.
         let there = fixture();
         // A byte between the members may change without harm; then all that is taken in is right.
-        if let Ok(image) = there.cache.import(&damaged, &mut Silent) {
+        if let Ok(image) = there.cache.import(&damaged, name, &mut Silent) {
             assert_eq!(*image.lock(), whole_lock, "byte {at}");
             image.verify().unwrap();
         }
     }
     for length in [0, 512, whole.len() / 2, whole.len() - 4096] {
         fs::write(&damaged, &whole[..length]).unwrap();
-        let error = fixture().cache.import(&damaged, &mut Silent).unwrap_err();
+        let error = fixture().cache.import(&damaged, name, &mut Silent).unwrap_err();
         assert!(matches!(error, ImageError::BadArchive { .. }), "{length}: {error}");
     }
 }

@@ -77,6 +77,14 @@ pub enum ImageError {
     /// A file that is no exported image, or a damaged one.
     #[error("{path} is not a whole exported image: {reason}")]
     BadArchive { path: PathBuf, reason: String },
+    /// An exported image that is not the one that was asked for.
+    #[error("{path} holds the image {found}, and {expected} was asked for")]
+    OtherImage { path: PathBuf, expected: Sha256Hash, found: Sha256Hash },
+    /// An exported image that runs of a built-in name would use, and nobody said that it is the right one.
+    #[error(
+        "runs of the built-in image `{of}` would use {path} from now on, and nothing says that it is the image you mean"
+    )]
+    ForBuiltIn { path: PathBuf, of: String, name: Sha256Hash },
     /// The disk store is mounted by another run.
     #[error("the disk store {file} is in use")]
     StoreBusy { file: PathBuf },
@@ -142,6 +150,14 @@ impl ImageError {
                 "build it again with `tilemark image build --refresh`, or import it again"
             }
             Self::BadArchive { .. } => "export the image again and copy it again",
+            Self::OtherImage { .. } => {
+                "use it only if you trust where the file comes from: `tilemark image export` prints an image's name"
+            }
+            Self::ForBuiltIn { name, .. } => {
+                return Cow::Owned(format!(
+                    "compare its name with the one that `tilemark image export` printed; if they are the same: --sha256 {name}"
+                ));
+            }
             Self::StoreBusy { .. } => {
                 "wait until the other run has ended, or use another cache with TILEMARK_HOME"
             }

@@ -110,6 +110,8 @@ pub fn image_failed(error: ImageError) -> Failure {
         | ImageError::AmbiguousImage { .. }
         | ImageError::BadDiskName { .. }
         | ImageError::BadArchive { .. }
+        | ImageError::OtherImage { .. }
+        | ImageError::ForBuiltIn { .. }
         | ImageError::SuiteNotFound { .. }
         | ImageError::PackagesNotFound { .. } => FailureCode::BadInput,
         ImageError::NotCached { .. }

@@ -68,10 +68,24 @@ pub fn export(places: &Places, name: &str, file: &Path) -> Result<ImageReady, Fa
     cache.export(name, file).map(|image| ready(&image, None)).map_err(|error| of_file(error, file))
 }
 
-/// Takes an image from a file.
-pub fn import(places: &Places, file: &Path) -> Result<ImageReady, Failure> {
+/// Takes an image from a file; `expected` is the name that it must have ([`ImageCache::import`]).
+pub fn import(places: &Places, file: &Path, expected: Option<&str>) -> Result<ImageReady, Failure> {
+    let expected = expected.map(named).transpose()?;
     let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
-    cache.import(file, &mut Silent).map(|image| ready(&image, None)).map_err(|error| of_file(error, file))
+    cache
+        .import(file, expected, &mut Silent)
+        .map(|image| ready(&image, None))
+        .map_err(|error| of_file(error, file))
+}
+
+fn named(name: &str) -> Result<Sha256Hash, Failure> {
+    name.parse().map_err(|_| {
+        Failure::told(
+            FailureCode::BadInput,
+            format!("`{name}` is not the name of an image"),
+            "give all 64 digits that `tilemark image export` printed",
+        )
+    })
 }
 
 /// A file that the user named wrongly is the user's to correct.

@@ -121,7 +121,17 @@ impl Walls {
     ///
     /// Denied calls answer EPERM. clone3 answers ENOSYS, since a filter cannot read its flags; C libraries then use clone.
     pub fn of_services() -> Result<Self, WallsError> {
-        Ok(Self { kept: OF_SERVICES.bits(), filters: vec![denied()?, without_clone3()?] })
+        Ok(Self {
+            kept: OF_SERVICES.bits(),
+            filters: vec![denied(NAMESPACES.map(is_set).to_vec())?, without_clone3()?],
+        })
+    }
+
+    /// Around a virtual machine monitor: no capability at all, and threads only, no further process. What it needs of the host is
+    /// opened before, or belongs to the user it runs as.
+    pub fn of_monitor() -> Result<Self, WallsError> {
+        let no_thread = (Is::MaskedEq(libc::CLONE_THREAD.unsigned_abs().into()), 0);
+        Ok(Self { kept: 0, filters: vec![denied(vec![no_thread])?, without_clone3()?, without_fork()?] })
     }
 
     /// Puts them around the calling process, for good. Negative where the kernel refuses; `errno` says why.
@@ -170,14 +180,27 @@ const _: () = assert!(size_of::<sock_filter>() == size_of::<libc::sock_filter>()
 /// Always: no rule, so every such call is meant.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn denied() -> Result<BpfProgram, WallsError> {
+/// How an argument is compared, and with what.
+type Condition = (Is, u64);
+
+fn is_set(flag: libc::c_int) -> Condition {
+    let flag = u64::from(flag.unsigned_abs());
+    (Is::MaskedEq(flag), flag)
+}
+
+fn is_kind(kind: libc::c_int) -> Condition {
+    (Is::Eq, u64::from(kind.unsigned_abs()))
+}
+
+/// What is denied to all, and clone with such flags besides.
+fn denied(clones: Vec<Condition>) -> Result<BpfProgram, WallsError> {
+    let any_of = |conditions: Vec<Condition>| -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+        let rule = |(is, value)| SeccompRule::new(vec![SeccompCondition::new(0, Width::Dword, is, value)?]);
+        conditions.into_iter().map(rule).collect()
+    };
     let mut rules: Rules = DENIED.iter().map(|&call| (call, Vec::new())).collect();
-    let flags = NAMESPACES.iter().map(|&flag| u64::from(flag.unsigned_abs()));
-    let makes_namespaces: Result<Vec<SeccompRule>, _> =
-        flags.map(|flag| first_argument(Is::MaskedEq(flag), flag)).collect();
-    rules.insert(libc::SYS_clone, makes_namespaces?);
-    let kinds = SOCKETS.iter().map(|&kind| first_argument(Is::Eq, u64::from(kind.unsigned_abs())));
-    rules.insert(libc::SYS_socket, kinds.collect::<Result<_, _>>()?);
+    rules.insert(libc::SYS_clone, any_of(clones)?);
+    rules.insert(libc::SYS_socket, any_of(SOCKETS.map(is_kind).to_vec())?);
     program(rules, libc::EPERM)
 }
 
@@ -185,8 +208,13 @@ fn without_clone3() -> Result<BpfProgram, WallsError> {
     program(Rules::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
 }
 
-fn first_argument(is: Is, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(0, Width::Dword, is, value)?])
+/// clone without a new thread is denied elsewhere; these are its older forms.
+fn without_fork() -> Result<BpfProgram, WallsError> {
+    #[cfg(target_arch = "x86_64")]
+    let older = [libc::SYS_fork, libc::SYS_vfork];
+    #[cfg(not(target_arch = "x86_64"))]
+    let older = [];
+    program(older.into_iter().map(|call| (call, Vec::new())).collect(), libc::EPERM)
 }
 
 fn program(mut rules: Rules, answer: libc::c_int) -> Result<BpfProgram, WallsError> {

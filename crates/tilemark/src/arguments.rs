@@ -621,6 +621,9 @@ pub(crate) enum ImageCommand {
     Import {
         /// The file
         file: PathBuf,
+        /// Take only the image of this name, as `image export` printed it; needed for a built-in image
+        #[arg(long, value_name = "NAME")]
+        sha256: Option<String>,
         #[command(flatten)]
         json: JsonOnly,
     },

@@ -332,6 +332,30 @@ impl Drop for Down<'_> {
 }
 
 #[test]
+fn a_script_s_lock_and_pipe_are_not_held_by_its_guests() {
+    let Some(real) = Real::new() else { return };
+    let _down = Down(&real.home);
+    let script = "exec 9>lock && flock 9 && mkfifo pipe && exec 7<>pipe 8>pipe 7>&- && \
+        \"$0\" guests up 1 --on native --offline >up.txt 2>&1 && exec 8>&- 9>&- && flock --nonblock lock true";
+    let folder = tempfile::tempdir().unwrap();
+    let status = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_tilemark")])
+        .current_dir(folder.path())
+        .env("TILEMARK_HOME", real.home.path())
+        .stdin(Stdio::null())
+        .status();
+    let said = std::fs::read_to_string(folder.path().join("up.txt")).unwrap_or_default();
+    assert!(status.unwrap().success(), "the lock is still held, or: {said}");
+    let holds_pipe = |process: &Process| {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten().flatten();
+        open.filter_map(|open| std::fs::read_link(open.path()).ok()).any(|path| path.ends_with("pipe"))
+    };
+    let kept = kept(&real);
+    assert!(kept.len() >= 3, "a keeper, an engine, a twin: {kept:?}");
+    assert_eq!(kept.iter().filter(|process| holds_pipe(process)).count(), 0);
+}
+
+#[test]
 fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     let Some(real) = Real::new() else { return };
     let _down = Down(&real.home);

@@ -34,7 +34,10 @@ use std::{
 };
 use tilemark_agent_protocol::{Request, Service};
 use tilemark_plan::plan::{self, GuestPlan};
-use tilemark_sys::process::{Child, Spawn, program_in_memory};
+use tilemark_sys::{
+    process::{Child, Spawn, program_in_memory},
+    walls::Walls,
+};
 
 /// A template may take so long to boot and to warm; emulated guests on a busy host are the slow ones.
 const TEMPLATE_WITHIN: Duration = Duration::from_secs(480);
@@ -246,7 +249,10 @@ impl QemuBackend {
             .hand(self.initramfs.try_clone()?, number::INITRAMFS)
             .processors(&plan.processors)
             .oom_score(1000)
-            .own_session();
+            // Nothing of ours: a password may stand in our environment.
+            .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"])?
+            .own_session()
+            .behind(Walls::of_monitor().map_err(io::Error::other)?);
         if self.settings.accelerator == Accelerator::Emulated {
             // The translator asks for huge pages for its buffer, of which an idle guest uses a part: 6 MiB a guest.
             // Under KVM they are the guest's own speed and stay.

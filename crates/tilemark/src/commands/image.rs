@@ -35,9 +35,19 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             }
             told(exported, Form::of(json.json))
         }
-        ImageCommand::Import { file, json } => told(images::import(&places(), &file), Form::of(json.json)),
+        ImageCommand::Import { file, sha256, json } => {
+            let imported = images::import(&places(), &file, sha256.as_deref());
+            if imported.is_ok() {
+                eprintln!("{TRUST}");
+            }
+            told(imported, Form::of(json.json))
+        }
     }
 }
+
+/// What an imported image may do.
+const TRUST: &str = "Its kernel and programs will run as root in guests, and behind walls on this host in native twins. \
+    They are as trustworthy as whoever gave you the file.";
 
 fn told(outcome: Result<ImageReady, Failure>, form: Form) -> ExitCode {
     match outcome {
