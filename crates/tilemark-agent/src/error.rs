@@ -57,6 +57,9 @@ pub(crate) enum AgentError {
     /// The database of the service's store.
     #[error("the service did not start")]
     Store(#[from] tilemark_store::StoreError),
+    /// A root that would lead us out of it.
+    #[error("the image is no root for a native twin: {0}")]
+    Detour(String),
     /// What process 1 of a twin could not do.
     #[error("{0}")]
     Power(String),
@@ -77,6 +80,9 @@ impl AgentError {
                 "read the guest's console"
             }
             Self::Network(error) => error.remedy(),
+            Self::Detour(_) => {
+                "use an image that you trust: a link in such a place would lead to the host's files"
+            }
             Self::Spawn(_) => "build the image again (`tilemark image build --refresh`)",
             Self::NotInImage { .. } => {
                 "name an image that has it (`brokers`, `database` and `first-look` are built in), or build it again: \

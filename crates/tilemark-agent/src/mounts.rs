@@ -5,7 +5,7 @@ use rustix::{
     fs::{CWD, FileType, Mode, makedev, mknodat},
     mount::{MountFlags, mount, mount_bind, mount_remount},
 };
-use std::{ffi::CString, fs, os::unix::fs::symlink, path::Path};
+use std::{ffi::CString, fs, io, os::unix::fs::symlink, path::Path};
 
 /// One file system to mount.
 pub(crate) struct Mounted<'a> {
@@ -87,18 +87,44 @@ pub(crate) fn devices(dev: &Path) -> Result<(), AgentError> {
     links(dev)
 }
 
-/// Files of /proc and /sys that tell of the whole host, or act on it, though they are only read.
-const COVERED: [&str; 9] = [
+/// The files of /proc and /sys that tell most of the whole host: its memory, keys, messages, timers and energy.
+const COVERED: [&str; 13] = [
     "/proc/kcore",
     "/proc/key-users",
     "/proc/keys",
     "/proc/kmsg",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
     "/proc/sched_debug",
     "/proc/slabinfo",
     "/proc/timer_list",
+    "/proc/vmallocinfo",
+    "/sys/devices/virtual/powercap",
     "/sys/firmware",
-    "/sys/kernel/debug",
 ];
+
+/// Folders of a root that a twin's first process mounts on, or writes into, with the host's power.
+const OURS: [&str; 8] = ["dev", "etc", "proc", "root", "run", "srv", "sys", "tmp"];
+
+/// Refuses a root in which one of our own paths leads elsewhere: process 1 of a twin would follow it with the host's power. Nothing
+/// of the image may run yet.
+pub(crate) fn refuse_detours(root: &Path) -> Result<(), AgentError> {
+    let kind = |path: &Path| match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found.file_type())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(step(format!("look at {}", path.display()))(error)),
+    };
+    for folder in OURS {
+        if kind(&root.join(folder))?.is_some_and(|kind| !kind.is_dir()) {
+            return Err(AgentError::Detour(format!("/{folder} is no folder")));
+        }
+    }
+    if kind(&root.join("etc/machine-id"))?.is_some_and(|kind| !kind.is_file()) {
+        return Err(AgentError::Detour("/etc/machine-id is no file".to_owned()));
+    }
+    Ok(())
+}
 
 /// In a twin: /dev, /proc and /sys cannot be written any more, and what tells of the host is covered. To be called in its root.
 pub(crate) fn close_kernel_file_systems() -> Result<(), AgentError> {
@@ -135,4 +161,32 @@ pub(crate) fn links(dev: &Path) -> Result<(), AgentError> {
         symlink(target, &path).map_err(step(format!("link {}", path.display())))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_whose_folders_lead_elsewhere_is_refused() {
+        let whole = || {
+            let root = tempfile::tempdir().unwrap();
+            OURS.iter().for_each(|folder| fs::create_dir(root.path().join(folder)).unwrap());
+            fs::write(root.path().join("etc/machine-id"), "").unwrap();
+            root
+        };
+        refuse_detours(whole().path()).unwrap();
+        refuse_detours(tempfile::tempdir().unwrap().path()).unwrap();
+        for folder in OURS {
+            let root = whole();
+            fs::remove_dir_all(root.path().join(folder)).unwrap();
+            symlink("etc", root.path().join(folder)).unwrap();
+            let refused = refuse_detours(root.path()).unwrap_err();
+            assert!(refused.to_string().contains(&format!("/{folder} is no folder")), "{refused}");
+        }
+        let root = whole();
+        fs::remove_file(root.path().join("etc/machine-id")).unwrap();
+        symlink("/proc/sys/kernel/core_pattern", root.path().join("etc/machine-id")).unwrap();
+        assert!(refuse_detours(root.path()).is_err());
+    }
 }

@@ -7,10 +7,11 @@
 //! ```
 
 use crate::{
-    data_disk::DataDisk,
+    data_disk::{DataDisk, MountedDisk},
     error::{AgentError, explain, step},
     identity::{Names, Network},
 };
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
 use std::{
     io,
@@ -35,15 +36,50 @@ enum Order {
 /// Who has the power.
 pub(crate) enum Power {
     /// This process.
-    Own(Option<Network>),
+    Own(Own),
     /// Process 1, at the other end.
     Asked(UnixDatagram),
+}
+
+/// The power, and what was done with it.
+#[derive(Default)]
+pub(crate) struct Own {
+    network: Option<Network>,
+    mounted: Vec<MountedDisk>,
+}
+
+impl Own {
+    fn carry_out(&mut self, order: Order) -> Result<(), AgentError> {
+        match order {
+            Order::TakeNames(names) => {
+                rustix::system::sethostname(names.host_name.as_bytes()).map_err(step("set the host name"))?;
+                // A twin's network device comes from the host, later than the twin.
+                let network = match &mut self.network {
+                    Some(network) => network,
+                    missing => missing.insert(Network::prepare()?),
+                };
+                network.take(&names)
+            }
+            Order::Mount(disk) => {
+                self.mounted.push(disk.mount()?);
+                Ok(())
+            }
+            Order::Unmount(disk) => {
+                let Some(place) = self.mounted.iter().position(|mounted| mounted.disk == disk) else {
+                    return Ok(());
+                };
+                self.mounted[place].unmount()?;
+                self.mounted.remove(place);
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Power {
     /// In a guest. Its network device is there from the start.
     pub(crate) fn of_guest() -> Result<Self, AgentError> {
-        Ok(Self::Own(Some(Network::prepare()?)))
+        Ok(Self::Own(Own { network: Some(Network::prepare()?), mounted: Vec::new() }))
     }
 
     /// In a twin: the socket that was handed at the start.
@@ -62,27 +98,14 @@ impl Power {
         self.carry_out(Order::Mount(disk))
     }
 
-    /// Unmounts its folder. One that no disk is mounted on is no error.
+    /// Unmounts a data disk. One that is not mounted is no error.
     pub(crate) fn unmount(&mut self, disk: DataDisk) -> Result<(), AgentError> {
         self.carry_out(Order::Unmount(disk))
     }
 
     fn carry_out(&mut self, order: Order) -> Result<(), AgentError> {
         match self {
-            Self::Own(network) => match order {
-                Order::TakeNames(names) => {
-                    rustix::system::sethostname(names.host_name.as_bytes())
-                        .map_err(step("set the host name"))?;
-                    // A twin's network device comes from the host, later than the twin.
-                    let network = match network {
-                        Some(network) => network,
-                        missing => missing.insert(Network::prepare()?),
-                    };
-                    network.take(&names)
-                }
-                Order::Mount(disk) => disk.mount(),
-                Order::Unmount(disk) => disk.unmount(),
-            },
+            Self::Own(own) => own.carry_out(order),
             Self::Asked(socket) => ask(socket, &order),
         }
     }
@@ -93,6 +116,9 @@ fn ask(socket: &UnixDatagram, order: &Order) -> Result<(), AgentError> {
     socket.send(&message).map_err(step("ask process 1"))?;
     let mut buffer = [0; MESSAGE_BYTES];
     let length = socket.recv(&mut buffer).map_err(step("hear from process 1"))?;
+    if length == 0 {
+        return Err(AgentError::Power("process 1 answers no more".to_owned()));
+    }
     let answer: Result<(), String> = postcard::from_bytes(&buffer[..length])
         .map_err(io::Error::other)
         .map_err(step("understand process 1"))?;
@@ -101,15 +127,18 @@ fn ask(socket: &UnixDatagram, order: &Order) -> Result<(), AgentError> {
 
 /// Process 1 of a twin from here on does what the other end asks for. Gives that other end.
 pub(crate) fn serve() -> Result<OwnedFd, AgentError> {
-    let (own, other) = UnixDatagram::pair().map_err(step("make a socket to the serving process"))?;
+    // Messages stay whole, and an end that is gone is told.
+    let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(step("make a socket to the serving process"))?;
+    let own = UnixDatagram::from(own);
     let begun = thread::Builder::new().name("power".to_owned()).spawn(move || {
-        let mut power = Power::Own(None);
+        let mut power = Own::default();
         let mut buffer = [0; MESSAGE_BYTES];
         // When the other end is gone, so is this namespace.
-        while let Ok(length) = own.recv(&mut buffer) {
+        while let Ok(length @ 1..) = own.recv(&mut buffer) {
             let order: Result<Order, _> = postcard::from_bytes(&buffer[..length]);
             let done = match order {
-                Ok(order) => power.carry_out(order).map_err(|error| explain(&error)),
+                Ok(order) => power.carry_out(order).map_err(|error| shortened(explain(&error))),
                 Err(error) => Err(format!("process 1 does not know such an order: {error}")),
             };
             let Ok(answer) = postcard::to_stdvec(&done) else { return };
@@ -119,5 +148,10 @@ pub(crate) fn serve() -> Result<OwnedFd, AgentError> {
         }
     });
     begun.map_err(step("start the thread that serves"))?;
-    Ok(other.into())
+    Ok(other)
+}
+
+/// What fits into a message beside its own bytes.
+fn shortened(text: String) -> String {
+    text.chars().take(MESSAGE_BYTES / 8).collect()
 }

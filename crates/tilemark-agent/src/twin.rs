@@ -61,6 +61,7 @@ fn prepare_root(orders: &Orders) -> Result<(), AgentError> {
     mounts::tmpfs(&orders.scratch, &format!("mode=755,size={}", orders.bytes))?;
     let root = orders.scratch.join("root");
     mounts::overlay(&orders.lower, &orders.scratch, &root)?;
+    mounts::refuse_detours(&root)?;
     mounts::kernel_file_systems(&root)?;
     mounts::devices(&root.join("dev"))?;
     mounts::memory_folders(&root)?;

@@ -220,7 +220,7 @@ impl ImageCache {
                 return Err(ImageError::OtherImage { path: file.to_owned(), expected, found: name });
             }
             Some(_) => {}
-            None => refuse_built_in(file, &ImageSpec::read(&folder.join(SPEC_FILE))?, name)?,
+            None => refuse_built_in(file, &ImageSpec::read(&folder.join(SPEC_FILE))?)?,
         }
         self.keep(&Built { folder, name })
     }
@@ -321,10 +321,10 @@ impl ImageCache {
 }
 
 /// A run finds an image by what its specification holds, a person by the specification's name: neither may be a built-in one's.
-fn refuse_built_in(file: &Path, spec: &ImageSpec, name: Sha256Hash) -> Result<()> {
+fn refuse_built_in(file: &Path, spec: &ImageSpec) -> Result<()> {
     for of in BUILT_IN_NAMES {
         if spec.name == *of || spec.key() == ImageSpec::built_in(of)?.key() {
-            return Err(ImageError::ForBuiltIn { path: file.to_owned(), of: (*of).to_owned(), name });
+            return Err(ImageError::ForBuiltIn { path: file.to_owned(), of: (*of).to_owned() });
         }
     }
     Ok(())

@@ -258,7 +258,6 @@ fn no_imported_image_becomes_that_of_a_built_in_name_in_silence() {
     here.cache.export("first-look", &file).unwrap();
     let refused = there.cache.import(&file, None, &mut Silent).unwrap_err();
     assert!(matches!(refused, ImageError::ForBuiltIn { .. }), "{refused}");
-    assert!(refused.remedy().contains(&hostile.name().to_string()), "{}", refused.remedy());
     let refused = there.cache.import(&file, Some(own.name()), &mut Silent).unwrap_err();
     assert!(matches!(refused, ImageError::OtherImage { .. }), "{refused}");
     assert_eq!(there.cache.list().unwrap().len(), 1, "nothing of it is kept");

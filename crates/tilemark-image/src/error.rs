@@ -84,7 +84,7 @@ pub enum ImageError {
     #[error(
         "runs of the built-in image `{of}` would use {path} from now on, and nothing says that it is the image you mean"
     )]
-    ForBuiltIn { path: PathBuf, of: String, name: Sha256Hash },
+    ForBuiltIn { path: PathBuf, of: String },
     /// The disk store is mounted by another run.
     #[error("the disk store {file} is in use")]
     StoreBusy { file: PathBuf },
@@ -153,10 +153,8 @@ impl ImageError {
             Self::OtherImage { .. } => {
                 "use it only if you trust where the file comes from: `tilemark image export` prints an image's name"
             }
-            Self::ForBuiltIn { name, .. } => {
-                return Cow::Owned(format!(
-                    "compare its name with the one that `tilemark image export` printed; if they are the same: --sha256 {name}"
-                ));
+            Self::ForBuiltIn { .. } => {
+                "give the name that `tilemark image export` printed where it was made: --sha256 NAME"
             }
             Self::StoreBusy { .. } => {
                 "wait until the other run has ended, or use another cache with TILEMARK_HOME"

@@ -288,7 +288,7 @@ pub struct FailureComparison {
     pub a: f64,
     /// Mean share over the repeats of B, 0 to 1.
     pub b: f64,
-    /// Probability of a difference at least this large if there were none; null where it was not tested.
+    /// Probability of a difference at least this large if there were none; null where no test was possible.
     pub p: Option<f64>,
     /// What B is by it.
     pub outcome: ComparisonOutcome,

@@ -268,6 +268,13 @@ impl Change {
 }
 
 impl SideComparison {
+    /// With failures that were found otherwise.
+    pub fn with_failures(mut self, found: Vec<FailureChange>) -> Self {
+        self.failures.extend(found);
+        self.verdict = overall(&self.failures, &self.changes);
+        self
+    }
+
     /// The exit verdict. Worse where B certainly fails more than A, or where a primary measure is called worse and its whole
     /// interval lies beyond the tolerance. No worse only where B fails no more than A and the whole interval of **every** primary
     /// measure lies within its tolerance: a loss that was not seen is not a loss that is excluded.

@@ -25,6 +25,7 @@ const OF_SERVICES: CapabilitySet = CapabilitySet::CHOWN
 /// accounting, and parts of the kernel that were broken into often (bpf, perf, userfaultfd).
 const DENIED: &[libc::c_long] = &[
     libc::SYS_acct,
+    libc::SYS_adjtimex,
     libc::SYS_add_key,
     libc::SYS_bpf,
     libc::SYS_chroot,
@@ -97,8 +98,12 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-/// Kinds of sockets that know no network namespace (vsock), or lead into rarely used parts of the kernel.
-const SOCKETS: [libc::c_int; 2] = [libc::AF_ALG, libc::AF_VSOCK];
+/// The kinds of sockets that services use. Others know no network namespace (vsock), or make the host load a module.
+const SOCKETS: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// A monitor may read all files: its program, firmware and kernel may lie in a user's own folder. The calls by which this leads
+/// out of a mount namespace are denied.
+const OF_MONITORS: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
 
 /// On x86-64 the same calls answer under these numbers too, with 32-bit pointers (asm/unistd.h, `__X32_SYSCALL_BIT`).
 #[cfg(target_arch = "x86_64")]
@@ -127,11 +132,13 @@ impl Walls {
         })
     }
 
-    /// Around a virtual machine monitor: no capability at all, and threads only, no further process. What it needs of the host is
-    /// opened before, or belongs to the user it runs as.
+    /// Around a virtual machine monitor: it may read files, has no other capability, and starts threads only, no further process.
     pub fn of_monitor() -> Result<Self, WallsError> {
         let no_thread = (Is::MaskedEq(libc::CLONE_THREAD.unsigned_abs().into()), 0);
-        Ok(Self { kept: 0, filters: vec![denied(vec![no_thread])?, without_clone3()?, without_fork()?] })
+        Ok(Self {
+            kept: OF_MONITORS.bits(),
+            filters: vec![denied(vec![no_thread])?, without_clone3()?, without_fork()?],
+        })
     }
 
     /// Puts them around the calling process, for good. Negative where the kernel refuses; `errno` says why.
@@ -188,19 +195,18 @@ fn is_set(flag: libc::c_int) -> Condition {
     (Is::MaskedEq(flag), flag)
 }
 
-fn is_kind(kind: libc::c_int) -> Condition {
-    (Is::Eq, u64::from(kind.unsigned_abs()))
+fn is_not_kind(kind: libc::c_int) -> Condition {
+    (Is::Ne, u64::from(kind.unsigned_abs()))
 }
 
 /// What is denied to all, and clone with such flags besides.
 fn denied(clones: Vec<Condition>) -> Result<BpfProgram, WallsError> {
-    let any_of = |conditions: Vec<Condition>| -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-        let rule = |(is, value)| SeccompRule::new(vec![SeccompCondition::new(0, Width::Dword, is, value)?]);
-        conditions.into_iter().map(rule).collect()
-    };
+    let of = |(is, value)| SeccompCondition::new(0, Width::Dword, is, value);
+    let any = clones.into_iter().map(|condition| SeccompRule::new(vec![of(condition)?]));
+    let none_of: Result<Vec<SeccompCondition>, _> = SOCKETS.map(is_not_kind).into_iter().map(of).collect();
     let mut rules: Rules = DENIED.iter().map(|&call| (call, Vec::new())).collect();
-    rules.insert(libc::SYS_clone, any_of(clones)?);
-    rules.insert(libc::SYS_socket, any_of(SOCKETS.map(is_kind).to_vec())?);
+    rules.insert(libc::SYS_clone, any.collect::<Result<_, _>>()?);
+    rules.insert(libc::SYS_socket, vec![SeccompRule::new(none_of?)?]);
     program(rules, libc::EPERM)
 }
 
@@ -245,3 +251,43 @@ struct CapabilityData {
 
 /// `_LINUX_CAPABILITY_VERSION_3`: 64 capabilities in two halves.
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Ended, Spawn};
+
+    fn behind(walls: Walls, script: &str) -> Option<Ended> {
+        // Who may not give up capabilities has none to give up.
+        rustix::process::geteuid().is_root().then(|| {
+            let shell = Spawn::path("/bin/sh".as_ref()).unwrap().arguments(["-c", script]).unwrap();
+            shell.behind(walls).start().unwrap().wait().unwrap()
+        })
+    }
+
+    #[test]
+    fn a_monitor_starts_no_process_and_a_service_does() {
+        // The shell forks, since something follows; `dash` ends with 2 where it cannot.
+        let script = "/bin/true; exit 7";
+        if let Some(ended) = behind(Walls::of_monitor().unwrap(), script) {
+            assert_eq!(ended, Ended::Exited(2));
+        }
+        if let Some(ended) = behind(Walls::of_services().unwrap(), script) {
+            assert_eq!(ended, Ended::Exited(7));
+        }
+    }
+
+    #[test]
+    fn a_service_may_do_eight_things_with_roots_power_and_a_monitor_read() {
+        for (walls, expected) in
+            [(Walls::of_services(), "00000000000004fb"), (Walls::of_monitor(), "0000000000000004")]
+        {
+            let script = format!(
+                "while read -r key value; do [ $key = CapEff: ] && [ $value = {expected} ] && exit 7; done </proc/self/status"
+            );
+            if let Some(ended) = behind(walls.unwrap(), &script) {
+                assert_eq!(ended, Ended::Exited(7), "{expected}");
+            }
+        }
+    }
+}

@@ -88,7 +88,8 @@ pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, Age
     fs::create_dir_all(STATE).map_err(step(format!("make {STATE}")))?;
     own(Path::new(STATE), user)?;
     let data = DataDisk::Data.folder().join(engine.name());
-    let log = if has_one_disk { Path::new(LOG_BESIDE) } else { DataDisk::Log.folder() }.join(engine.name());
+    let log =
+        if has_one_disk { PathBuf::from(LOG_BESIDE) } else { DataDisk::Log.folder() }.join(engine.name());
     let server = Server { engine, parameters: &parameters, service, data, log, user };
     server.start()
 }
@@ -243,7 +244,7 @@ fn await_answer(child: &mut Child, owner: &DatabaseAddress, server: &Server<'_>)
 /// Mounts a disk, if the guest has it; a blank one gets a file system first.
 fn take_disk(disk: DataDisk, power: &mut Power) -> Result<(), AgentError> {
     let (device, folder) = (disk.device(), disk.folder());
-    fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
+    fs::create_dir_all(&folder).map_err(step(format!("make {}", folder.display())))?;
     if !device.exists() {
         return Ok(());
     }

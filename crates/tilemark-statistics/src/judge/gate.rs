@@ -369,8 +369,11 @@ fn errors(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Place
         let missed = load.failed + load.wrong;
         Missed { of: load.completed + missed, missed }
     };
-    let of_guest = |guest: &GuestFigures| Missed { of: guest.completed + guest.errors, missed: guest.errors };
-    missed(GateMeasure::Errors, gate.errors.get(), repeats, guests, of_load, of_guest, |missed| missed)
+    missed(GateMeasure::Errors, gate.errors.get(), repeats, guests, of_load, errors_of, |missed| missed)
+}
+
+fn errors_of(guest: &GuestFigures) -> Missed {
+    Missed { of: guest.completed + guest.errors, missed: guest.errors }
 }
 
 fn achieved(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Place, Crossing)> {
@@ -379,12 +382,12 @@ fn achieved(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Pla
     }
     let of_load =
         |load: &LoadFigures| Missed { of: load.offered, missed: load.offered.saturating_sub(load.completed) };
-    let of_guest = |guest: &GuestFigures| Missed {
-        of: guest.offered,
-        missed: guest.offered.saturating_sub(guest.completed),
-    };
     let limit = 1.0 - gate.achieved.get();
-    missed(GateMeasure::Achieved, limit, repeats, guests, of_load, of_guest, |missed| 1.0 - missed)
+    missed(GateMeasure::Achieved, limit, repeats, guests, of_load, unserved_of, |missed| 1.0 - missed)
+}
+
+fn unserved_of(guest: &GuestFigures) -> Missed {
+    Missed { of: guest.offered, missed: guest.offered.saturating_sub(guest.completed) }
 }
 
 /// What a load and its guests missed against what the gate allows. A guest is judged by itself where it missed more than chance
@@ -455,6 +458,16 @@ pub(crate) fn seen(point: &Point, repeats: &[&RepeatSummary]) -> Vec<Seen> {
     repeats.iter().map(|repeat| seen_in(point, repeat, limit_ms, &alone)).collect()
 }
 
+/// Whether a guest missed more in this repeat than chance explains if it kept the limit, as the gate judges it over all repeats.
+fn a_guest_missed(point: &Point, load: &LoadFigures) -> bool {
+    let is_missed = |missed: Missed, limit: f64| is_more_than_chance(&[missed], limit, load.guests.len());
+    let is_open = load.loop_kind == LoopKind::Open;
+    load.guests.iter().any(|guest| {
+        is_missed(errors_of(guest), point.gate.errors.get())
+            || (is_open && is_missed(unserved_of(guest), 1.0 - point.gate.achieved.get()))
+    })
+}
+
 fn seen_in(point: &Point, repeat: &RepeatSummary, limit_ms: f64, alone: &BTreeMap<&str, Vec<&str>>) -> Seen {
     if failures::has_failed(repeat) {
         return Seen::Over;
@@ -464,7 +477,7 @@ fn seen_in(point: &Point, repeat: &RepeatSummary, limit_ms: f64, alone: &BTreeMa
     for load in &repeat.loads {
         let missed = error_fraction(load).is_some_and(|part| part > point.gate.errors.get())
             || achieved_fraction(load).is_some_and(|part| part < point.gate.achieved.get());
-        if missed {
+        if missed || a_guest_missed(point, load) {
             return Seen::Over;
         }
         let named = alone.get(load.name.as_str()).map_or(&[][..], Vec::as_slice);

@@ -6,7 +6,9 @@ use super::blocks::FigureOf;
 use super::gate::{achieved_fraction, error_fraction, seen};
 use super::measured::MeasuredPoint;
 use super::sides::{Pairing, SideStep, held};
-use crate::failures::Failures;
+use crate::compare::SideVerdict;
+use crate::failures::{FailureChange, Failures, compare_failures};
+use crate::figure::Missing;
 use crate::moments::mean;
 use crate::permutation::Block;
 
@@ -56,17 +58,40 @@ pub(crate) fn at_step(step: &SideStep, pairing: Pairing) -> Vec<Failures> {
     found
 }
 
-/// At each step that one side holds by the gate and the other breaks: the repeats that were beyond the gate by themselves. A few bad
+/// Each step that one side holds by the gate and the other breaks, by the repeats that were beyond the gate by themselves. A few bad
 /// repeats are enough to break a gate; whether they are the side's or chance's is to be tested.
-pub(crate) fn at_gates(steps: &[SideStep], pairing: Pairing) -> Vec<Failures> {
-    let differs = |step: &&SideStep| {
-        let (a, b) = (held(&step.a), held(&step.b));
-        a.is_some() && b.is_some() && a != b
-    };
-    steps.iter().filter(differs).map(|step| at_gate(step, pairing)).collect()
+pub(crate) fn at_gates(
+    steps: &[SideStep],
+    pairing: Pairing,
+    significance: f64,
+    seed: u64,
+) -> Vec<FailureChange> {
+    steps.iter().filter_map(|step| at_gate(step, pairing, significance, seed)).collect()
 }
 
-fn at_gate(step: &SideStep, pairing: Pairing) -> Failures {
+fn at_gate(step: &SideStep, pairing: Pairing, significance: f64, seed: u64) -> Option<FailureChange> {
+    let by_gate = match (held(&step.a), held(&step.b)) {
+        (Some(true), Some(false)) => SideVerdict::Worse,
+        (Some(false), Some(true)) => SideVerdict::Better,
+        _ => return None,
+    };
+    let open = |change| FailureChange { verdict: SideVerdict::CannotTell, is_certain: false, ..change };
+    Some(match compare_failures(&beyond_the_gate(step, pairing), significance, seed) {
+        Some(change) if change.verdict == by_gate => change,
+        Some(change) => open(change),
+        None => FailureChange {
+            name: format!("the gate {}, broken by all repeats together and by none alone", step.place()),
+            a: 0.0,
+            b: 0.0,
+            n_repeats: 0,
+            p: Err(Missing::because("no repeat is beyond the gate by itself")),
+            verdict: SideVerdict::CannotTell,
+            is_certain: false,
+        },
+    })
+}
+
+fn beyond_the_gate(step: &SideStep, pairing: Pairing) -> Failures {
     let beyond: Vec<(&RepeatSummary, Option<bool>)> = step.all().flat_map(beyond_by_itself).collect();
     let share = |repeat: &RepeatSummary| {
         let own = beyond.iter().find(|(other, _)| std::ptr::eq(*other, repeat));

@@ -301,9 +301,9 @@ fn compared(
         steps.iter().flat_map(|step| measures(step, headline, pairing, decides(step))).collect();
     // Stable: what decides comes first, step by step in the order above.
     measures.sort_by_key(|measure| measure.rank == Rank::Secondary);
-    let mut failures = decisive.map(|step| at_step(step, pairing)).unwrap_or_default();
-    failures.extend(at_gates(steps, pairing));
-    let mut arithmetic = compare_sides(&failures, &measures, significance, plan.seed);
+    let failures = decisive.map(|step| at_step(step, pairing)).unwrap_or_default();
+    let gates = at_gates(steps, pairing, significance, plan.seed);
+    let mut arithmetic = compare_sides(&failures, &measures, significance, plan.seed).with_failures(gates);
     let voided = decisive.map(voided);
     let emulated = steps.iter().flat_map(SideStep::all).any(|point| !point.counts);
     arithmetic.blocked = if emulated {

@@ -353,6 +353,28 @@ fn a_gate_that_one_side_breaks_by_chance_accuses_and_acquits_nobody() {
 }
 
 #[test]
+fn one_guest_of_forty_that_fails_on_one_side_makes_it_worse() {
+    // 3 % of one guest's requests are less than 0.1 % of the load's.
+    let judged = sides_at(SCENARIO, &[40], 12, A, B)
+        .on(SideName::B, |repeat| {
+            for load in &mut repeat.loads {
+                let guest = &mut load.guests[7];
+                guest.errors = (0.03 * guest.offered as f64) as u64;
+                guest.completed = guest.offered - guest.errors;
+                (load.failed, load.completed) = (guest.errors, load.completed - guest.errors);
+            }
+        })
+        .judged();
+    let comparison = judged.comparison.as_ref().unwrap();
+    assert_eq!(comparison.outcome, ComparisonOutcome::Worse, "{}", judged.sentence);
+    assert!(
+        judged.sentence.contains("repeats beyond the gate at 40 tiles: 100 % of B, 0 % of A"),
+        "{}",
+        judged.sentence
+    );
+}
+
+#[test]
 fn equal_sides_that_stall_at_random_are_not_called_different() {
     // One repeat in eight stalls, on either side: by chance one side often breaks the gate that the other holds.
     const TRIALS: u64 = 100;
