@@ -69,8 +69,11 @@ pub struct Program {
     pub version: &'static str,
 }
 
-/// Does the work of a process that this program started of itself; `None` when a user started it.
+/// Does the work of a process that this program started of itself; `None` when a user started it. To be called first of all: from
+/// here on no child gets a descriptor that whoever started this program left open.
 pub fn internal_main(program: &Program, arguments: &[String]) -> Option<ExitCode> {
+    // On kernels before 5.11 this does nothing.
+    let _ = tilemark_sys::descriptor::keep_from_children();
     match arguments.split_first()? {
         (first, rest) if first == keeper::KEEPER => Some(keeper::keeper_main(rest)),
         (first, rest) if first == keeper::INIT => Some(keeper::init_main(rest)),

@@ -14,8 +14,6 @@ const PROGRAM: Program =
     Program { agent: include_bytes!(env!("TILEMARK_AGENT")), version: env!("CARGO_PKG_VERSION") };
 
 fn main() -> ExitCode {
-    // On kernels before 5.11 this does nothing.
-    let _ = tilemark_sys::descriptor::keep_from_children();
     let given: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     if let Some(code) = tilemark_run::internal_main(&PROGRAM, &given) {
