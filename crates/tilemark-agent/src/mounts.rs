@@ -126,7 +126,7 @@ pub(crate) fn refuse_detours(root: &Path) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// In a twin: /dev, /proc and /sys cannot be written any more, and what tells of the host is covered. To be called in its root.
+/// In a twin: /dev, /proc and /sys cannot be written any more, and [`COVERED`] is covered. To be called in its root.
 pub(crate) fn close_kernel_file_systems() -> Result<(), AgentError> {
     for path in COVERED.map(Path::new).into_iter().filter(|path| path.exists()) {
         if path.is_dir() {

@@ -127,7 +127,7 @@ fn ask(socket: &UnixDatagram, order: &Order) -> Result<(), AgentError> {
 
 /// Process 1 of a twin from here on does what the other end asks for. Gives that other end.
 pub(crate) fn serve() -> Result<OwnedFd, AgentError> {
-    // Messages stay whole, and an end that is gone is told.
+    // Messages stay whole, and an end that is gone is reported.
     let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(step("make a socket to the serving process"))?;
     let own = UnixDatagram::from(own);

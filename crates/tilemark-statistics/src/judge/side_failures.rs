@@ -49,7 +49,7 @@ pub(crate) fn at_step(step: &SideStep, pairing: Pairing) -> Vec<Failures> {
         };
         Failures {
             name: format!("{name} {place}"),
-            // A guest that ended is a finding even where its repeat was voided for it.
+            // A guest that ended is a finding even where its repeat was discarded for it.
             blocks: shares(step, pairing, MeasuredPoint::all, &has),
             tolerance: 0.0,
             is_never: true,

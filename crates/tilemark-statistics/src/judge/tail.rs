@@ -268,13 +268,15 @@ mod tests {
         }
     }
 
+    /// A repeat of which every request took so long.
+    fn histogram(ms: f64) -> Histogram<u64> {
+        let mut histogram = Histogram::new(3).unwrap();
+        histogram.record_n((ms * 1e6) as u64, 4_000).unwrap();
+        histogram
+    }
+
     #[test]
     fn a_few_bad_repeats_of_many_do_not_prove_that_p99_is_bad() {
-        let histogram = |ms: f64| {
-            let mut histogram = Histogram::<u64>::new(3).unwrap();
-            histogram.record_n((ms * 1e6) as u64, 4_000).unwrap();
-            histogram
-        };
         let with_bad = |bad: usize| {
             let of = (0..16).map(|repeat| histogram(if repeat < bad { 900.0 } else { 20.0 }));
             figure_of(&of.collect::<Vec<_>>())
@@ -288,11 +290,6 @@ mod tests {
 
     #[test]
     fn one_bad_repeat_of_five_makes_the_interval_wide_and_not_the_figure_small() {
-        let histogram = |ms: f64| {
-            let mut histogram = Histogram::<u64>::new(3).unwrap();
-            histogram.record_n((ms * 1e6) as u64, 4_000).unwrap();
-            histogram
-        };
         let histograms: Vec<Histogram<u64>> = [20.0, 20.0, 20.0, 20.0, 900.0].map(histogram).into();
         let p99 = figure_of(&histograms);
         assert!((p99.value / 900.0 - 1.0).abs() < 0.01, "{p99:?}");
