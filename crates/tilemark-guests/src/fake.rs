@@ -3,17 +3,19 @@
 use crate::{
     backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
     console::ConsoleTail,
-    conversation::{AgentSession, Conversation},
+    conversation::{AgentSession, Conversation, SocketConversation},
     error::GuestError,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
+    io::{Read, Write},
+    os::unix::net::UnixStream,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tilemark_agent_protocol::{
-    Description, Identity, LoadEvent, Reply, Request, Sender, Service, SessionError,
+    Description, HELLO_BYTES, Identity, LoadEvent, Reply, Request, Sender, Service, SessionError,
 };
 use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_units::Bytes;
@@ -33,6 +35,11 @@ pub enum Fault {
     DiesAfter(u32),
     /// Its service does not start.
     ServiceFails,
+    /// Its agent cannot prepare a load.
+    LoadFails,
+    /// From the request for a load on its agent is hostile: it sends these pieces, each after so long, and then nothing more, with
+    /// its end of the stream open.
+    Hostile(Vec<(Duration, Vec<u8>)>),
     /// It cannot be stopped.
     Stays,
 }
@@ -243,6 +250,7 @@ impl Backend for FakeBackend {
             state: Arc::clone(&self.state),
             clock: self.clock.clone(),
             replies: VecDeque::new(),
+            hostile: None,
         }))
     }
 
@@ -291,6 +299,8 @@ struct FakeConversation {
     state: Arc<Mutex<State>>,
     clock: FakeClock,
     replies: VecDeque<Reply>,
+    /// A real conversation, over a socket, once the agent is hostile.
+    hostile: Option<AgentSession>,
 }
 
 impl FakeConversation {
@@ -328,6 +338,10 @@ fn reply_of(guest: &mut FakeGuest, request: &Request, fault: Option<&Fault>) -> 
             remedy: "read the guest's console".to_owned(),
         },
         Request::StartService(_) => Reply::Serving { port: FAKE_PORT },
+        Request::PrepareLoad(_) if fault == Some(&Fault::LoadFails) => Reply::Failed {
+            message: "fio is not there".to_owned(),
+            remedy: "use an image that has fio".to_owned(),
+        },
         Request::PrepareLoad(_) => {
             let sender = Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false };
             Reply::Load(LoadEvent::Started(sender))
@@ -377,12 +391,21 @@ impl Conversation for FakeConversation {
     }
 
     fn send(&mut self, request: &Request) -> Result<(), GuestError> {
+        if let (Request::PrepareLoad(_), Some(Fault::Hostile(pieces))) = (request, &self.fault) {
+            self.hostile = Some(hostile_session(&self.name, pieces.clone())?);
+        }
+        if let Some(hostile) = &mut self.hostile {
+            return hostile.send(request);
+        }
         let reply = self.answer(request)?;
         self.replies.extend(reply);
         Ok(())
     }
 
     fn receive(&mut self, within: Duration) -> Result<Reply, GuestError> {
+        if let Some(hostile) = &mut self.hostile {
+            return hostile.receive(within);
+        }
         let name = &self.name;
         match self.replies.pop_front() {
             Some(Reply::Failed { message, remedy }) => Err(GuestError::Refused {
@@ -398,4 +421,32 @@ impl Conversation for FakeConversation {
             }
         }
     }
+}
+
+/// A conversation with a thread that says hello as an agent does, and then sends its pieces.
+fn hostile_session(name: &str, pieces: Vec<(Duration, Vec<u8>)>) -> Result<AgentSession, GuestError> {
+    let file = |source| GuestError::File { action: "make", path: "a pair of sockets".into(), source };
+    let (ours, mut its) = UnixStream::pair().map_err(file)?;
+    let mut hears = its.try_clone().map_err(file)?;
+    let (hello_heard, hello) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; HELLO_BYTES];
+        if hears.read_exact(&mut bytes).is_ok() {
+            let _ = hello_heard.send(bytes);
+        }
+        // The rest is read and not answered, until the host hangs up.
+        let _ = std::io::copy(&mut hears, &mut std::io::sink());
+    });
+    std::thread::spawn(move || {
+        let Ok(bytes) = hello.recv() else { return };
+        let pieces = std::iter::once((Duration::ZERO, bytes.to_vec())).chain(pieces);
+        for (after, piece) in pieces {
+            std::thread::sleep(after);
+            if its.write_all(&piece).is_err() {
+                return;
+            }
+        }
+    });
+    let conversation = SocketConversation::open(name, console_path(name), ours, Duration::from_secs(60))?;
+    Ok(Box::new(conversation))
 }

@@ -15,12 +15,9 @@ use crate::{
     rows::{GuestRow, SecondRow, TelemetryRow},
     summary::RepeatSummary,
 };
-use hdrhistogram::{
-    Histogram,
-    serialization::{
-        V2DeflateSerializer,
-        interval_log::{IntervalLogWriterBuilder, Tag},
-    },
+use hdrhistogram::serialization::{
+    V2DeflateSerializer,
+    interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
@@ -324,13 +321,13 @@ pub struct RepeatFiles {
 
 /// A histogram of latencies in nanoseconds over one second, and whose it is.
 #[derive(Debug, Clone)]
-pub struct TaggedSecond {
+pub struct TaggedSecond<'a> {
     /// `guest/load`.
     pub tag: String,
     /// Which second of the measurement, from 0.
     pub second: u32,
-    /// Latencies in nanoseconds.
-    pub latency: Histogram<u64>,
+    /// Latencies in nanoseconds, encoded: decoded, those of hundreds of guests would take gigabytes.
+    pub latency: &'a [u8],
 }
 
 impl RepeatFiles {
@@ -355,9 +352,9 @@ impl RepeatFiles {
         seconds: &[SecondRow],
         telemetry: &[TelemetryRow],
         guests: impl Iterator<Item = GuestRow>,
-        latency: &[TaggedSecond],
+        latency: &[TaggedSecond<'_>],
     ) -> Result<(), RecordError> {
-        write_whole(&self.path.join("latency.hlog"), &histogram_log(summary, latency))?;
+        write_in_parts(&self.path.join("latency.hlog"), |file| write_histogram_log(file, summary, latency))?;
         write_whole(&self.path.join("seconds.csv"), &csv_of(seconds))?;
         write_whole(&self.path.join("telemetry.csv"), &csv_of(telemetry))?;
         write_in_parts(&self.path.join(GUESTS), |file| write_rows(file, guests))?;
@@ -419,26 +416,32 @@ fn rows_of<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RecordError> {
     rows.map_err(|error| RecordError::Damaged { path: path.to_owned(), what: error.to_string() })
 }
 
-/// The interval log format of HdrHistogram 1.3, values in nanoseconds, maxima in milliseconds.
-fn histogram_log(summary: &RepeatSummary, seconds: &[TaggedSecond]) -> Vec<u8> {
+/// The interval log format of HdrHistogram 1.3, values in nanoseconds, maxima in milliseconds. Written as it is made: one second
+/// is in memory at a time.
+fn write_histogram_log(
+    mut file: &mut dyn Write,
+    summary: &RepeatSummary,
+    seconds: &[TaggedSecond<'_>],
+) -> io::Result<()> {
     let began = SystemTime::UNIX_EPOCH + Duration::from_millis(summary.began_unix_ms);
-    let mut log = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let mut writer = IntervalLogWriterBuilder::new()
         .add_comment("Latencies in nanoseconds by second of intended start; tags are guest/load.")
         .with_start_time(began)
         .with_base_time(began)
         .with_max_value_divisor(1e6)
-        .begin_log_with(&mut log, &mut serializer)
-        .expect("memory takes it");
+        .begin_log_with(&mut file, &mut serializer)?;
     for second in seconds {
         let start = Duration::from_secs(second.second.into());
         let tag = Tag::new(&second.tag);
-        writer
-            .write_histogram(&second.latency, start, Duration::from_secs(1), tag)
-            .expect("memory takes it and a histogram of u64 is always serializable");
+        let latency = crate::histogram::decode(second.latency).map_err(io::Error::other)?;
+        let written = writer.write_histogram(&latency, start, Duration::from_secs(1), tag);
+        written.map_err(|error| match error {
+            IntervalLogWriterError::IoError(error) => error,
+            other => io::Error::other(format!("{other:?}")),
+        })?;
     }
-    log
+    Ok(())
 }
 
 fn folders(path: &Path) -> Result<Vec<PathBuf>, RecordError> {

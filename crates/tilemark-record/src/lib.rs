@@ -10,6 +10,7 @@ pub mod faults;
 #[cfg(not(feature = "faults"))]
 mod faults;
 mod file;
+pub mod histogram;
 pub mod places;
 pub mod result;
 pub mod rows;

@@ -1,13 +1,14 @@
 //! One repeat of one point in figures: what the judge judges. Stored as `summary.json` of the repeat.
 
 use crate::{
+    histogram::{self, BadHistogram},
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     store::StoreFigures,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use hdrhistogram::{
     Histogram,
-    serialization::{Deserializer, Serializer as _, V2DeflateSerializer},
+    serialization::{Serializer as _, V2DeflateSerializer},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -177,11 +178,6 @@ impl LoadFigures {
 #[serde(transparent)]
 pub struct EncodedHistogram(String);
 
-/// A histogram in a record that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("a latency histogram in the record cannot be read: {0}")]
-pub struct BadHistogram(String);
-
 impl EncodedHistogram {
     /// Encodes a histogram.
     ///
@@ -197,10 +193,7 @@ impl EncodedHistogram {
 
     /// Decodes it. A record may come from anywhere, so what it holds is checked.
     pub fn decode(&self) -> Result<Histogram<u64>, BadHistogram> {
-        let bytes = BASE64.decode(&self.0).map_err(|error| BadHistogram(error.to_string()))?;
-        Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|error| BadHistogram(format!("{error:?}")))
+        histogram::decode(&BASE64.decode(&self.0).map_err(BadHistogram::because)?)
     }
 }
 
@@ -331,6 +324,9 @@ pub enum IncidentKind {
     WrongAnswers,
     /// A service answered with errors, or its clients gave up: a finding.
     ServiceErrors,
+    /// A load inside a guest reported what cannot be, or did not end in time. The repeat says nothing, and is not retried: the
+    /// guest would do it again.
+    Refused,
     /// Whether the answers were right could not be checked, or the guests were not what the plan wants. The repeat says
     /// nothing.
     #[default]

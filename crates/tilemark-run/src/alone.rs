@@ -160,7 +160,15 @@ fn stop_when_interrupted(over: &Receiver<()>, stop: impl FnOnce()) -> End {
 fn hear_all(process: &mut AgentProcess, within: Duration) -> Result<Told, Failure> {
     let mut told = Told::default();
     loop {
-        match process.next(within)? {
+        let Some(event) = process.next(within)? else {
+            let message = format!("the load reported nothing for {} s", within.as_secs());
+            return Err(Failure::told(
+                FailureCode::HostUnfit,
+                message,
+                "check what it is sent to, and send less",
+            ));
+        };
+        match event {
             LoadEvent::Failed { message, remedy } => {
                 return Err(Failure::told(FailureCode::HostUnfit, message, remedy));
             }

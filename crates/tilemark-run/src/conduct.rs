@@ -175,6 +175,15 @@ fn ended_from_outside(keeper: Ended, state: &StateFolder) -> Option<Failure> {
 }
 
 fn engine_is_gone(told: &str) -> Failure {
+    // Rust's own words, when an allocation is refused.
+    if let Some(line) = told.lines().find(|line| line.starts_with("memory allocation of")) {
+        return Failure {
+            code: FailureCode::HostUnfit,
+            message: "the engine reached the limit of its memory; everything of it was taken away".to_owned(),
+            causes: vec![line.to_owned()],
+            remedy: "measure fewer guests or shorter, or look for a guest that reports too much".to_owned(),
+        };
+    }
     let last: Vec<&str> = told.lines().rev().take(8).collect();
     let last: Vec<String> = last.into_iter().rev().map(str::to_owned).collect();
     Failure {

@@ -9,8 +9,9 @@ use crate::{
     disk_check::{DiskCounts, HostCount},
     engine::{Wish, Wishes},
     figures::Told,
+    listen::{Ears, inside_load, outside_load},
     services,
-    wire::{Failure, FailureCode},
+    wire::Failure,
 };
 use std::{
     collections::BTreeSet,
@@ -19,10 +20,11 @@ use std::{
     thread::{self, Scope},
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request};
+use tilemark_agent_protocol::{LoadEvent, LoadJob};
 use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest};
 use tilemark_host::telemetry::{Second, Watched, WatchedKind};
-use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
+use tilemark_plan::plan::{self, GuestPlan, LoadPlan, Plan, Point};
+use tilemark_record::summary::{Incident, IncidentKind};
 
 /// The process that sends load from outside. It ends when it is dropped.
 pub(crate) trait LoadProcess: Send {
@@ -30,8 +32,8 @@ pub(crate) trait LoadProcess: Send {
     fn prepare(&mut self, job: &LoadJob) -> Result<(), Failure>;
     /// What was prepared begins, at once or as soon as all stands.
     fn begin(&mut self) -> Result<(), Failure>;
-    /// The next thing that it tells, at most so late.
-    fn next(&mut self, within: Duration) -> Result<LoadEvent, Failure>;
+    /// The next thing that it tells, at most so late; `None` when it told nothing by then.
+    fn next(&mut self, within: Duration) -> Result<Option<LoadEvent>, Failure>;
     /// Its process.
     fn pid(&self) -> Option<u32>;
     /// A way to end it from another thread, so that `next` returns.
@@ -98,11 +100,13 @@ pub(crate) struct Driven {
     pub(crate) host: HostRead,
     /// What the host counted on the disks of loads that run inside.
     pub(crate) disks: Vec<HostCount>,
+    /// Loads of which nothing counts, and why.
+    pub(crate) refused: Vec<Incident>,
 }
 
 /// Which load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Whose {
+pub(crate) enum Whose {
     /// All that is sent from outside.
     Outside,
     /// The one inside that has this place in the point's list.
@@ -129,8 +133,7 @@ impl StartLine {
 
     fn hears(&mut self, heard: &Heard) {
         match heard {
-            Heard::Outside(_) => self.awaited.remove(&Whose::Outside),
-            Heard::Inside(place, _) => self.awaited.remove(&Whose::Inside(*place)),
+            Heard::Event(whose, _) | Heard::Refused(whose, _) => self.awaited.remove(whose),
             Heard::Watched(_) | Heard::Ended(_) => false,
         };
     }
@@ -144,9 +147,11 @@ impl StartLine {
     }
 }
 
-enum Heard {
-    Outside(LoadEvent),
-    Inside(u32, LoadEvent),
+/// What a measurement hears.
+pub(crate) enum Heard {
+    Event(Whose, LoadEvent),
+    /// Nothing that it reported counts, and it is not listened to any more.
+    Refused(Whose, String),
     Watched(HostRead),
     Ended(Result<(), Failure>),
 }
@@ -161,7 +166,6 @@ pub(crate) fn drive(
     let ports: Vec<u16> = guests.iter().map(|guest| guest.port).collect();
     let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
     let planned = point.measure.warmup.get() + point.measure.length.get();
-    let within = planned + services::afterwards(point.backend);
     let (end_load, load_pid) = (load.ender(), load.pid());
     let (sender, heard) = mpsc::channel();
     let (going_on, over) = mpsc::channel();
@@ -169,14 +173,15 @@ pub(crate) fn drive(
     let driven = thread::scope(|scope| {
         let mut line = StartLine::default();
         if let Some(job) = services::outside_job(measurement.plan, point, measurement.block, &ports) {
-            let (sender, begins) = (sender.clone(), line.comes(Whose::Outside));
+            let line = Ears::new(Whose::Outside, line.comes(Whose::Outside), &sender);
+            let times = services::times_outside(point);
             // Nobody listens only when everything has failed already; so everywhere below.
             scope.spawn(move || {
-                let ended = outside_load(load, &job, within, &begins, &sender);
-                let _ = sender.send(Heard::Ended(ended));
+                let ended = outside_load(load, &job, times, &line);
+                line.send(Heard::Ended(ended));
             });
         }
-        inside_loads(scope, measurement, guests, within, &mut line, &sender);
+        inside_loads(scope, measurement, guests, &mut line, &sender);
         let under_way = line.awaited.len();
         let (ids, disks) = (&ids, &disks);
         let watch_from_now = move || {
@@ -220,7 +225,7 @@ pub(crate) fn drive(
                 end_all(&*end_load, measurement.backend, ids);
             }
         }
-        course.end()
+        course.end(point)
     })?;
     disks.read();
     Ok(driven.map(|driven| Driven { disks: disks.into_counts(), ..driven }))
@@ -271,6 +276,8 @@ struct Course {
     /// Whether there is any load. Idle guests are watched for the whole time.
     is_loaded: bool,
     failed: Option<Failure>,
+    /// Whose reports count for nothing, and why.
+    refused: Vec<(Whose, String)>,
     interrupted: bool,
     /// Since when the host is watched, until it was told what was seen.
     watching_since: Option<Instant>,
@@ -288,8 +295,9 @@ impl Course {
 
     fn note(&mut self, heard: Heard) {
         match heard {
-            Heard::Outside(event) => self.driven.told.outside(event),
-            Heard::Inside(place, event) => self.driven.told.inside(place, event),
+            Heard::Event(Whose::Outside, event) => self.driven.told.outside(event),
+            Heard::Event(Whose::Inside(place), event) => self.driven.told.inside(place, event),
+            Heard::Refused(whose, why) => self.refused.push((whose, why)),
             Heard::Watched(host) => {
                 self.under_way -= 1;
                 self.watching_since = None;
@@ -314,12 +322,26 @@ impl Course {
         self.interrupted || self.failed.is_some()
     }
 
-    fn end(self) -> Result<Option<Driven>, Failure> {
+    fn end(mut self, point: &Point) -> Result<Option<Driven>, Failure> {
         match self.failed {
-            _ if self.interrupted => Ok(None),
-            Some(failure) => Err(failure),
-            None => Ok(Some(self.driven)),
+            _ if self.interrupted => return Ok(None),
+            Some(failure) => return Err(failure),
+            None => {}
         }
+        for (whose, what) in self.refused {
+            let guest = match whose {
+                Whose::Outside => {
+                    self.driven.told = Told::default();
+                    None
+                }
+                Whose::Inside(place) => {
+                    self.driven.told.forget(place);
+                    Some(name_of_guest(point, &point.loads[place as usize]))
+                }
+            };
+            self.driven.refused.push(Incident { kind: IncidentKind::Refused, what, guest });
+        }
+        Ok(Some(self.driven))
     }
 }
 
@@ -332,38 +354,8 @@ fn end_all(end_load: &dyn Fn(), backend: &dyn Backend, ids: &[GuestId]) {
     }
 }
 
-fn outside_load(
-    load: &mut dyn LoadProcess,
-    job: &LoadJob,
-    within: Duration,
-    begins: &Receiver<()>,
-    sender: &Sender<Heard>,
-) -> Result<(), Failure> {
-    load.prepare(job)?;
-    loop {
-        match load.next(within)? {
-            LoadEvent::Failed { message, remedy } => {
-                return Err(Failure::told(
-                    FailureCode::GuestFailed,
-                    format!("the load failed: {message}"),
-                    remedy,
-                ));
-            }
-            event => {
-                let stands = matches!(event, LoadEvent::Started(_));
-                let last = matches!(event, LoadEvent::Done(_));
-                let _ = sender.send(Heard::Outside(event));
-                if stands {
-                    // Closed, it lets go.
-                    let _ = begins.recv();
-                    load.begin()?;
-                }
-                if last {
-                    return Ok(());
-                }
-            }
-        }
-    }
+fn name_of_guest(point: &Point, load: &LoadPlan) -> String {
+    point.guests[load.guest as usize].name.clone()
 }
 
 /// Prepares the loads that run inside their guests.
@@ -371,7 +363,6 @@ fn inside_loads<'scope>(
     scope: &'scope Scope<'scope, '_>,
     measurement: &'scope Measurement<'_>,
     guests: &'scope mut [ReadyGuest],
-    within: Duration,
     line: &mut StartLine,
     sender: &Sender<Heard>,
 ) {
@@ -381,46 +372,12 @@ fn inside_loads<'scope>(
     for (place, load) in (0..).zip(&point.loads) {
         let Some(job) = services::inside_job(point, measurement.block, load) else { continue };
         let Some(session) = sessions[load.guest as usize].take() else { continue };
-        let (sender, begins) = (sender.clone(), line.comes(Whose::Inside(place)));
+        let whose = Whose::Inside(place);
+        let ears = Ears::new(whose, line.comes(whose), sender);
+        let times = services::times_inside(point, load);
         scope.spawn(move || {
-            let ended = inside_load(session, place, job, within, &begins, &sender);
-            let _ = sender.send(Heard::Ended(ended));
+            let ended = inside_load(session, job, times, &ears);
+            ears.send(Heard::Ended(ended));
         });
-    }
-}
-
-fn inside_load(
-    session: &mut AgentSession,
-    place: u32,
-    job: LoadJob,
-    within: Duration,
-    begins: &Receiver<()>,
-    sender: &Sender<Heard>,
-) -> Result<(), Failure> {
-    session.send(&Request::PrepareLoad(Box::new(job))).map_err(crate::pipeline::guest_failed)?;
-    loop {
-        match session.receive(within).map_err(crate::pipeline::guest_failed)? {
-            Reply::Load(LoadEvent::Failed { message, remedy }) => {
-                return Err(Failure::told(
-                    FailureCode::GuestFailed,
-                    format!("the load inside failed: {message}"),
-                    remedy,
-                ));
-            }
-            Reply::Load(event) => {
-                let stands = matches!(event, LoadEvent::Started(_));
-                let last = matches!(event, LoadEvent::Done(_));
-                let _ = sender.send(Heard::Inside(place, event));
-                if stands {
-                    // Closed, it lets go.
-                    let _ = begins.recv();
-                    session.send(&Request::BeginLoad).map_err(crate::pipeline::guest_failed)?;
-                }
-                if last {
-                    return Ok(());
-                }
-            }
-            _ => {}
-        }
     }
 }

@@ -345,10 +345,10 @@ impl LoadProcess for FakeLoad {
         Ok(())
     }
 
-    fn next(&mut self, _: Duration) -> Result<LoadEvent, Failure> {
+    fn next(&mut self, _: Duration) -> Result<Option<LoadEvent>, Failure> {
         loop {
             match self.acts.pop_front().expect("a script ends with Done, Failed, Hang or Die") {
-                Act::Tell(event) => return Ok(event),
+                Act::Tell(event) => return Ok(Some(event)),
                 Act::Meanwhile(happens) => happens(),
                 Act::Die => return Err(unusable()),
                 Act::Hang => {

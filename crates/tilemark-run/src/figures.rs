@@ -3,7 +3,8 @@
 //! Percentiles come from merged histograms, never from averaged percentiles. The histograms of each
 //! second are kept as they came, tagged with guest and load.
 
-use hdrhistogram::{Histogram, serialization::Deserializer};
+use crate::of_load::{OfGuest, OfLoad, SecondOfLoad, histogram};
+use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
 use tilemark_plan::{
@@ -12,36 +13,29 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     TaggedSecond,
+    histogram::{BadHistogram, decode},
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     rows::SecondRow,
     store::StoreFigures,
-    summary::{
-        Busy, Drift, DriftOf, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures,
-        WorstSecond,
-    },
+    summary::{Busy, Drift, DriftOf, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures},
 };
 use tilemark_statistics::{Demanded, fairness_by_demand, percentile_admissible};
-
-/// A histogram that a load process sent and that does not decode.
-#[derive(Debug, thiserror::Error)]
-#[error("the load process sent a histogram that does not decode: {0}")]
-pub(crate) struct BadHistogram(String);
 
 /// What was told of one load on one guest.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StreamTold {
-    seconds: Vec<StreamSecond>,
+    pub(crate) seconds: Vec<StreamSecond>,
     output: Option<String>,
-    total: Option<StreamTotal>,
+    pub(crate) total: Option<StreamTotal>,
 }
 
 impl StreamTold {
     /// All seconds in one histogram. Totals come without: those of hundreds of streams would be longer than
     /// a frame may be.
     fn all(&self, of: impl Fn(&StreamSecond) -> &[u8]) -> Result<Histogram<u64>, BadHistogram> {
-        let mut all = Merged::new().latency;
+        let mut all = histogram();
         for second in &self.seconds {
-            add(&mut all, &decoded(of(second))?)?;
+            add(&mut all, &decode(of(second))?)?;
         }
         Ok(all)
     }
@@ -91,20 +85,25 @@ impl Told {
         }
     }
 
+    /// Nothing of a load counts that reported what cannot be.
+    pub(crate) fn forget(&mut self, place: u32) {
+        self.streams.remove(&place);
+    }
+
     /// What a load said to have completed in each of so many seconds, by its place in the point's list.
     pub(crate) fn completed_by_second(&self, place: u32, seconds: u32) -> Vec<u64> {
-        let mut completed = vec![0; seconds as usize];
+        let mut completed = vec![0_u64; seconds as usize];
         for second in self.streams.get(&place).iter().flat_map(|stream| &stream.seconds) {
             // A guest may say what it likes: what lies outside the measurement is nobody's.
             if let Some(completed) = completed.get_mut(second.second as usize) {
-                *completed += second.counts.completed;
+                *completed = completed.saturating_add(second.counts.completed);
             }
         }
         completed
     }
 
     /// All figures of the point's loads, in the order of their first appearance.
-    pub(crate) fn figures(&self, point: &Point, repeat: u32) -> Result<Figures, BadHistogram> {
+    pub(crate) fn figures<'a>(&'a self, point: &'a Point, repeat: u32) -> Result<Figures<'a>, BadHistogram> {
         let mut figures = Figures::default();
         let mut names: Vec<&str> = Vec::new();
         for load in &point.loads {
@@ -118,26 +117,25 @@ impl Told {
         Ok(figures)
     }
 
-    fn one_load(
-        &self,
-        point: &Point,
+    fn one_load<'a>(
+        &'a self,
+        point: &'a Point,
         repeat: u32,
         name: &str,
-        into: &mut Figures,
+        into: &mut Figures<'a>,
     ) -> Result<(), BadHistogram> {
-        let mut merged = Merged::new();
-        let mut by_second: BTreeMap<u32, Merged> = BTreeMap::new();
-        let mut guests = Vec::new();
-        let mut of_load = None;
-        for (place, load) in point.loads.iter().enumerate().filter(|(_, load)| load.name == name) {
-            let place = u32::try_from(place).expect("a point has at most a thousand guests");
-            let told = self.streams.get(&place).cloned().unwrap_or_default();
-            guests.push(one_guest(point, load, &told, &mut merged, &mut by_second, &mut into.latency)?);
-            of_load = Some(load);
+        let mut of_load = OfLoad::default();
+        let mut last = None;
+        for (place, load) in (0..).zip(&point.loads).filter(|(_, load)| load.name == name) {
+            of_load.guests.push(OfGuest::new(&point.guests[load.guest as usize], self.streams.get(&place)));
+            last = Some(load);
         }
-        let Some(load) = of_load else { return Ok(()) };
-        into.seconds
-            .extend(by_second.iter().map(|(second, merged)| merged.row(point.index, repeat, name, *second)));
+        let Some(load) = last else { return Ok(()) };
+        let seconds = of_load.take_seconds(name, &mut into.latency)?;
+        let guests: Vec<GuestFigures> =
+            of_load.guests.iter().map(|guest| guest.figures(&mut of_load.merged)).collect();
+        let merged = of_load.merged;
+        into.seconds.extend(seconds.iter().map(|second| second.row(point.index, repeat, name)));
         into.loads.push(LoadFigures {
             name: name.to_owned(),
             role: point.guests[load.guest as usize].role,
@@ -152,7 +150,7 @@ impl Told {
             wrong: merged.counts.wrong,
             bytes: merged.counts.bytes,
             latency_ms: LatencyMs {
-                deviation_of_seconds: deviation_of_seconds(&by_second),
+                deviation_of_seconds: deviation_of_seconds(&seconds),
                 ..latency_ms(&merged.latency)
             },
             latency_histogram: Some(EncodedHistogram::of(&merged.latency)),
@@ -166,7 +164,7 @@ impl Told {
             fairness: fairness_of(&guests, load.demand.loop_kind()),
             guests,
             errors: merged.errors,
-            drift: drift_of(&by_second, merged.seconds, load.demand.loop_kind()),
+            drift: drift_of(&seconds, merged.seconds, load.demand.loop_kind()),
             store: self.stores(point, name),
         });
         Ok(())
@@ -255,13 +253,13 @@ pub(crate) struct OneStream {
 
 /// All that one pass's loads come to.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct Figures<'a> {
     /// Each load.
     pub(crate) loads: Vec<LoadFigures>,
     /// Each load's seconds.
     pub(crate) seconds: Vec<SecondRow>,
     /// The histograms of each guest, load and second.
-    pub(crate) latency: Vec<TaggedSecond>,
+    pub(crate) latency: Vec<TaggedSecond<'a>>,
 }
 
 /// From where a workload is measured.
@@ -281,129 +279,12 @@ const fn unit(work: &Work) -> &'static str {
     }
 }
 
-/// Histograms and counts that were added up.
-struct Merged {
-    latency: Histogram<u64>,
-    lateness: Histogram<u64>,
-    counts: Counts,
-    completed_in_time: u64,
-    seconds: f64,
-    client_cpu_s: f64,
-    errors: Vec<String>,
-}
-
-impl Merged {
-    fn new() -> Self {
-        // Three digits: a value is kept within one part in a thousand.
-        let empty = || Histogram::new(3).expect("three significant digits are allowed");
-        Self {
-            latency: empty(),
-            lateness: empty(),
-            counts: Counts::default(),
-            completed_in_time: 0,
-            seconds: 0.0,
-            client_cpu_s: 0.0,
-            errors: Vec::new(),
-        }
-    }
-
-    fn add_counts(&mut self, counts: Counts) {
-        self.counts.offered += counts.offered;
-        self.counts.completed += counts.completed;
-        self.counts.failed += counts.failed;
-        self.counts.wrong += counts.wrong;
-        self.counts.bytes += counts.bytes;
-    }
-
-    fn row(&self, point: usize, repeat: u32, load: &str, second: u32) -> SecondRow {
-        let at = |quantile| ms_at(&self.latency, quantile);
-        SecondRow {
-            point,
-            repeat,
-            load: load.to_owned(),
-            second,
-            offered: self.counts.offered,
-            completed: self.counts.completed,
-            errors: self.counts.failed + self.counts.wrong,
-            p50_ms: at(0.5),
-            p99_ms: at(0.99),
-            max_ms: at(1.0),
-        }
-    }
-}
-
-fn one_guest(
-    point: &Point,
-    load: &LoadPlan,
-    told: &StreamTold,
-    merged: &mut Merged,
-    by_second: &mut BTreeMap<u32, Merged>,
-    log: &mut Vec<TaggedSecond>,
-) -> Result<GuestFigures, BadHistogram> {
-    let guest = &point.guests[load.guest as usize];
-    let mut worst: Option<WorstSecond> = None;
-    for second in &told.seconds {
-        let latency = decoded(&second.latency)?;
-        // Beyond its 99th percentile lies nothing where a second had fewer than a hundred requests.
-        let highest = ms_at(&latency, if latency.len() < 100 { 1.0 } else { 0.99 });
-        if let Some(latency_ms) = highest.filter(|value| worst.is_none_or(|worst| *value > worst.latency_ms))
-        {
-            worst = Some(WorstSecond { second: second.second, latency_ms });
-        }
-        let of_second = by_second.entry(second.second).or_insert_with(Merged::new);
-        of_second.add_counts(second.counts);
-        add(&mut of_second.latency, &latency)?;
-        log.push(TaggedSecond {
-            tag: format!("{}/{}", guest.name, load.name),
-            second: second.second,
-            latency,
-        });
-    }
-    let mut latency_ms_of_guest = LatencyMs::default();
-    let mut latency_histogram = None;
-    let mut counts = Counts::default();
-    let mut completed_in_time = None;
-    if let Some(total) = &told.total {
-        let latency = told.all(|second| &second.latency)?;
-        latency_ms_of_guest = latency_ms(&latency);
-        latency_histogram = Some(EncodedHistogram::of(&latency));
-        counts = total.counts;
-        add(&mut merged.latency, &latency)?;
-        add(&mut merged.lateness, &told.all(|second| &second.lateness)?)?;
-        merged.add_counts(counts);
-        completed_in_time = Some(total.completed_in_time);
-        merged.completed_in_time += total.completed_in_time;
-        merged.seconds = merged.seconds.max(total.seconds);
-        merged.client_cpu_s += total.client_cpu_s;
-        let room = 5_usize.saturating_sub(merged.errors.len());
-        merged.errors.extend(total.errors.iter().take(room).map(|error| format!("{}: {error}", guest.name)));
-    }
-    Ok(GuestFigures {
-        name: guest.name.clone(),
-        tile: guest.tile,
-        offered: counts.offered,
-        completed: counts.completed,
-        completed_in_time,
-        errors: counts.failed + counts.wrong,
-        latency_ms: latency_ms_of_guest,
-        latency_histogram,
-        worst_second: worst,
-    })
-}
-
-fn decoded(bytes: &[u8]) -> Result<Histogram<u64>, BadHistogram> {
-    if bytes.is_empty() {
-        return Ok(Merged::new().latency);
-    }
-    Deserializer::new().deserialize(&mut &*bytes).map_err(|error| BadHistogram(format!("{error:?}")))
-}
-
-fn add(sum: &mut Histogram<u64>, part: &Histogram<u64>) -> Result<(), BadHistogram> {
+pub(crate) fn add(sum: &mut Histogram<u64>, part: &Histogram<u64>) -> Result<(), BadHistogram> {
     sum.auto(true);
-    sum.add(part).map_err(|error| BadHistogram(error.to_string()))
+    sum.add(part).map_err(BadHistogram::because)
 }
 
-fn ms_at(histogram: &Histogram<u64>, quantile: f64) -> Option<f64> {
+pub(crate) fn ms_at(histogram: &Histogram<u64>, quantile: f64) -> Option<f64> {
     (!histogram.is_empty()).then(|| histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
 
@@ -426,13 +307,9 @@ pub(crate) fn latency_ms(histogram: &Histogram<u64>) -> LatencyMs {
 }
 
 /// How far the means of seconds lie apart, in milliseconds: sample deviation.
-fn deviation_of_seconds(seconds: &BTreeMap<u32, Merged>) -> Option<f64> {
-    let means: Vec<f64> = seconds
-        .values()
-        .filter(|second| !second.latency.is_empty())
-        .map(|second| second.latency.mean() / 1e6)
-        .collect();
-    tilemark_statistics::sample_deviation(&means)
+fn deviation_of_seconds(seconds: &[SecondOfLoad]) -> Option<f64> {
+    let means = seconds.iter().filter(|second| second.known > 0).map(|second| second.mean_ms);
+    tilemark_statistics::sample_deviation(&means.collect::<Vec<_>>())
 }
 
 /// A median of fewer requests than this moves by chance.
@@ -440,16 +317,18 @@ const REQUESTS_OF_A_SECOND_MIN: u64 = 20;
 
 /// Whether a load drifted over its whole seconds: its median latency, or what it was answered in a closed loop where the
 /// seconds do not tell their latency.
-fn drift_of(by_second: &BTreeMap<u32, Merged>, length_s: f64, loop_kind: LoopKind) -> Option<Drift> {
-    let seconds: Option<Vec<&Merged>> = (0..length_s as u32).map(|second| by_second.get(&second)).collect();
-    let seconds = seconds?;
+fn drift_of(seconds: &[SecondOfLoad], length_s: f64, loop_kind: LoopKind) -> Option<Drift> {
+    let whole = length_s as u32;
+    let seconds: Vec<&SecondOfLoad> = seconds.iter().filter(|second| second.second < whole).collect();
+    if seconds.len() != whole as usize {
+        return None;
+    }
     let test = |what, values: Vec<f64>| {
         let tilemark_statistics::Unsettled { first_half, second_half } = tilemark_statistics::drift(&values)?;
         Some(Drift { what, first_half, second_half, p: tilemark_statistics::FALSE_ALARMS_MAX })
     };
-    if seconds.iter().all(|second| second.latency.len() >= REQUESTS_OF_A_SECOND_MIN) {
-        let medians = seconds.iter().filter_map(|second| ms_at(&second.latency, 0.5));
-        return test(DriftOf::Latency, medians.collect());
+    if seconds.iter().all(|second| second.known >= REQUESTS_OF_A_SECOND_MIN) {
+        return test(DriftOf::Latency, seconds.iter().filter_map(|second| second.p50_ms).collect());
     }
     let answered = || seconds.iter().map(|second| second.counts.completed as f64).collect();
     (loop_kind == LoopKind::Closed).then(|| test(DriftOf::Throughput, answered())).flatten()

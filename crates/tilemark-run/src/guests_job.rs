@@ -88,6 +88,7 @@ pub(crate) fn up(
     wishes: &Wishes,
     told: &dyn Fn(JobDone),
 ) -> Result<(), Failure> {
+    crate::memory_limit::limit_for_guests(&job.point);
     let folders = Folders {
         state: job.state.clone(),
         cache: job.cache.clone(),

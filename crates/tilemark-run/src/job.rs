@@ -1,5 +1,6 @@
 //! What an engine is asked to do.
 
+use crate::wire::Failure;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 use tilemark_plan::plan::{Backend, Hardware, Plan, Point};
@@ -89,6 +90,9 @@ pub struct RunDone {
     pub reasons: Vec<String>,
     /// What could not be made equal between backends.
     pub unequal: Vec<String>,
+    /// What ended it before its plan was done. The repeats before it are kept.
+    #[serde(default)]
+    pub failed: Option<Failure>,
 }
 
 /// An image that is there.

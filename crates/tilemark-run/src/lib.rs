@@ -18,16 +18,22 @@ mod fakes;
 mod figures;
 pub mod guests;
 mod guests_job;
+mod hearing;
+#[cfg(test)]
+mod hostile_tests;
 pub mod image_job;
 pub mod images;
 pub mod job;
 pub mod judge;
 mod keeper;
+mod listen;
 pub mod lock;
 pub mod measure;
 mod memory;
+mod memory_limit;
 pub mod messaging;
 pub mod more;
+mod of_load;
 pub mod password;
 mod pipeline;
 #[cfg(test)]

@@ -48,6 +48,8 @@ pub struct Measured {
     pub result: RunResult,
     /// Where its record is.
     pub record: PathBuf,
+    /// What ended it before its plan was done: the result is of the repeats before it.
+    pub failed: Option<Failure>,
 }
 
 /// Measures a scenario.
@@ -159,7 +161,7 @@ pub fn run(
         provenance = earlier.with(provenance);
     }
     let result = judge::close(&record, &id, provenance, idle_power_w, &done).map_err(record_failed)?;
-    Ok(Measured { result, record: path })
+    Ok(Measured { result, record: path, failed: done.failed })
 }
 
 /// An id begins with the time, so that ids sort; a second run in one second gets a letter.

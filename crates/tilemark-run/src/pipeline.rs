@@ -564,6 +564,7 @@ impl<W: World> Pipeline<'_, W> {
                     "report it: the load process and this program disagree",
                 )
             })?;
+        incidents.extend(driven.refused);
         incidents.extend(disk_check::overstatements(point, &driven.told, &driven.disks));
         incidents.extend(driven.told.unaudited(point));
         incidents.extend(driven.told.wrong_answers(point));

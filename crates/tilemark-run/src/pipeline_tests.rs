@@ -283,15 +283,21 @@ fn a_load_that_dies_before_or_after_its_start_is_told() {
 }
 
 #[test]
-fn a_histogram_that_does_not_decode_is_a_bug_and_no_repeat() {
+fn a_histogram_that_cannot_be_read_costs_its_repeat() {
     let world = second_pass(|| {
         let counts = Counts { offered: 1, completed: 1, ..Counts::default() };
         let second = StreamSecond { id: 0, second: 0, counts, latency: vec![1, 2, 3], lateness: Vec::new() };
         vec![started(), Act::Tell(LoadEvent::Second(second)), Act::Tell(LoadEvent::Done(Vec::new()))]
     });
+    let mut world = world;
+    world.watch.watching = Watching::Quiet;
     let ran = run(&plan(), &world, &wishes());
-    assert_eq!(ran.failure().code, FailureCode::Bug);
-    kept_all_before(&ran, &world, 1);
+    ran.outcome.as_ref().unwrap();
+    let repeats = ran.repeats();
+    let refused: Vec<_> = repeats.iter().filter(|repeat| !repeat.incidents.is_empty()).collect();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].incidents[0].kind, IncidentKind::Refused);
+    assert_eq!(refused[0].loads[0].offered, 0, "nothing of it counts");
 }
 
 /// A tile whose disk is worked from inside.
@@ -303,14 +309,29 @@ fn plan_with_disk() -> Plan {
 
 #[test]
 fn a_load_inside_that_fails_ends_the_load_outside_too() {
-    // It says who it is, starts its service, and dies when the load is to begin.
-    let dies = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
-    let mut world = FakeWorld::new(|_, _| vec![started(), Act::Hang]).with(Guests::of(dies));
+    let fails = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::LoadFails);
+    let mut world = FakeWorld::new(|_, _| vec![started(), Act::Hang]).with(Guests::of(fails));
     world.watch.watching = Watching::UntilOver;
     let ran = run(&plan_with_disk(), &world, &wishes());
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
-    assert!(ran.failure().message.starts_with("guest `tile-001-disk` ended"), "{:?}", ran.failure());
+    assert!(ran.failure().message.starts_with("guest `tile-001-disk`: fio"), "{:?}", ran.failure());
+    assert_eq!(ran.failure().remedy, "use an image that has fio");
     kept_all_before(&ran, &world, 0);
+}
+
+#[test]
+fn a_guest_that_dies_when_its_load_begins_breaks_its_point_and_not_the_run() {
+    // It says who it is, starts its service, and dies when the load is to begin.
+    let dies = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
+    let ran = run(&plan_with_disk(), &quick().with(Guests::of(dies)), &wishes());
+    ran.outcome.as_ref().unwrap();
+    let plan = ran.plan();
+    for repeat in ran.repeats() {
+        let of_disk = |incident: &&Incident| incident.guest.as_deref() == Some("tile-001-disk");
+        let kinds: Vec<_> = repeat.incidents.iter().filter(of_disk).map(|incident| incident.kind).collect();
+        assert_eq!(kinds, [IncidentKind::GuestEnded, IncidentKind::Refused], "{:?}", repeat.incidents);
+    }
+    assert_eq!(ran.repeats().len(), plan.points.len() * 3, "it is not retried: it would do so again");
 }
 
 #[test]

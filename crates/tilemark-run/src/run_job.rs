@@ -20,6 +20,7 @@ pub(crate) fn run(
     teller: &Teller,
     wishes: &Wishes,
 ) -> Result<JobDone, Failure> {
+    crate::memory_limit::limit_for(&job.plan);
     let record = RunDirectory::at(&job.record);
     let folders = Folders {
         state: job.state.clone(),
@@ -31,6 +32,7 @@ pub(crate) fn run(
     let world = RealWorld::new(program, folders, cgroup)?;
     let events = record.events().map_err(record_failed)?;
     let repeats = if job.continues { record.summaries().map_err(record_failed)? } else { Vec::new() };
+    let before = repeats.len();
     let mut pipeline = Pipeline {
         world: &world,
         plan: job.plan.clone(),
@@ -38,17 +40,24 @@ pub(crate) fn run(
         events,
         teller,
         wishes,
-        continued_after: job.continues.then_some(repeats.len()),
+        continued_after: job.continues.then_some(before),
         repeats,
         began: Instant::now(),
         expected_done: 0.0,
         on_templates: Duration::ZERO,
     };
-    pipeline.run()?;
+    let failed = match pipeline.run() {
+        Err(failure) if pipeline.repeats.len() == before => return Err(failure),
+        ended => ended.err(),
+    };
     let mut reasons = Vec::new();
+    // Hours of whole repeats are not lost to a guest that failed at last.
+    reasons.extend(
+        failed.iter().map(|failure| format!("it ended before its plan was done: {}", failure.message)),
+    );
     if job.not_alone {
         reasons.push("it was measured beside other work on this host, as was asked".to_owned());
     }
     let (qemu, hashes) = (world.qemu_version(), world.qemu_hashes()?);
-    Ok(JobDone::Run(RunDone { qemu, hashes, reasons, unequal: world.unequal() }))
+    Ok(JobDone::Run(RunDone { qemu, hashes, reasons, unequal: world.unequal(), failed }))
 }

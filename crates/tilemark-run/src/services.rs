@@ -1,6 +1,6 @@
 //! What a guest of a point must serve, and what each load asks of it.
 
-use crate::{credentials, prepare};
+use crate::{credentials, listen::LoadTimes, prepare};
 use std::{net::SocketAddr, time::Duration};
 use tilemark_agent_protocol::{DiskJob, LoadJob, Service, Stream, StreamWork};
 use tilemark_plan::{
@@ -90,13 +90,54 @@ const fn broker_patience(backend: Backend) -> Duration {
     }
 }
 
-/// After its measurement a load may take so long to hear the last answers and to tell its totals.
-pub(crate) const fn afterwards(backend: Backend) -> Duration {
+/// After its measurement a load from outside may take so long to hear the last answers and to tell its totals.
+const fn afterwards(backend: Backend) -> Duration {
     match backend {
         Backend::Native | Backend::Kvm => Duration::from_secs(60),
         Backend::Emulated => Duration::from_secs(300),
     }
 }
+
+/// After its measurement a load inside a guest may take so long. On a host that is full, as many guests end their tools at once.
+fn afterwards_inside(point: &Point) -> Duration {
+    match point.backend {
+        Backend::Native | Backend::Kvm => {
+            Duration::from_secs(10) + Duration::from_millis(200) * point.guests.len() as u32
+        }
+        Backend::Emulated => afterwards(Backend::Emulated),
+    }
+}
+
+fn planned(point: &Point) -> Duration {
+    point.measure.warmup.get() + point.measure.length.get()
+}
+
+/// The fewest messages a second of a load of so many messages that is still waited for.
+const SLOWEST_MESSAGES: f64 = 100.0;
+
+/// How long the load from outside may take. One of so many messages has no length of its own.
+pub(crate) fn times_outside(point: &Point) -> LoadTimes {
+    let counted = point.loads.iter().map(|load| match &load.work {
+        Work::Messaging(messaging) => messaging.count,
+        _ => 0,
+    });
+    let for_messages = counted.max().unwrap_or(0) as f64 / SLOWEST_MESSAGES;
+    let measured = planned(point) + afterwards(point.backend);
+    LoadTimes { ready: measured, measured: measured + Duration::from_secs_f64(for_messages) }
+}
+
+/// How long a load inside a guest may take. sysbench fills its tables before it is ready.
+pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
+    let measured = planned(point) + afterwards_inside(point);
+    let ready = match load.work {
+        Work::Sysbench(_) => measured + SYSBENCH_PREPARES,
+        _ => measured,
+    };
+    LoadTimes { ready, measured }
+}
+
+/// Beside other guests on a slow disk.
+const SYSBENCH_PREPARES: Duration = Duration::from_secs(300);
 
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
 /// nothing is sent from outside.

@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request, Session, write_frame};
+use tilemark_agent_protocol::{FrameError, LoadEvent, LoadJob, Reply, Request, Session, write_frame};
 use tilemark_guests::{
     Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
     find_qemu,
@@ -312,12 +312,16 @@ impl LoadProcess for AgentProcess {
         self.session.send(&Request::BeginLoad).map_err(|error| load_failed(io::Error::other(error)))
     }
 
-    fn next(&mut self, within: Duration) -> Result<LoadEvent, Failure> {
+    fn next(&mut self, within: Duration) -> Result<Option<LoadEvent>, Failure> {
+        // No time at all would mean for ever.
+        let within = within.max(Duration::from_millis(1));
         self.session.stream().set_read_timeout(Some(within)).map_err(load_failed)?;
-        match self.session.receive().map_err(|error| load_failed(io::Error::other(error)))? {
-            Reply::Load(event) => Ok(event),
-            Reply::Failed { message, remedy } => Ok(LoadEvent::Failed { message, remedy }),
-            other => Err(load_failed(io::Error::other(format!("unexpected answer {other:?}")))),
+        match self.session.receive() {
+            Ok(Reply::Load(event)) => Ok(Some(event)),
+            Ok(Reply::Failed { message, remedy }) => Ok(Some(LoadEvent::Failed { message, remedy })),
+            Ok(other) => Err(load_failed(io::Error::other(format!("unexpected answer {other:?}")))),
+            Err(FrameError::Stream(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(load_failed(io::Error::other(error))),
         }
     }
 

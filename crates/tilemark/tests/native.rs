@@ -278,6 +278,32 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
 }
 
 #[test]
+fn a_run_that_fails_late_keeps_its_whole_repeats_in_a_closed_record() {
+    let Some(real) = Real::new() else { return };
+    let wishes = ["--set", "measure.repeats=3", "--set", "measure.length=2s", "--not-alone"];
+    let mut running = real.start(&[&RUN[..], &wishes].concat());
+    let under_way = running.until("a keeper", keeper_of);
+    let record = real.home.path().join("runs").join(&under_way.id);
+    let command = running.child.id() as i32;
+    let load = running.until("the load of the second repeat", |_| {
+        let events = fs::read_to_string(record.join("events.ndjson")).unwrap_or_default();
+        let is_second = events.contains("pass-ended");
+        let is_load = |process: &Process| words_of(process).starts_with(b"tilemark-load\0");
+        Process::descendants(command).into_iter().find(is_load).filter(|_| is_second)
+    });
+    kill_process(Pid::from_raw(load.pid).unwrap(), Signal::KILL).unwrap();
+    let said = running.said();
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let reason = "it ended before its plan was done: the load process cannot be used";
+    assert!(result.verdict.reasons.iter().any(|had| had.starts_with(reason)), "{:?}", result.verdict);
+    let record = RunDirectory::at(&record);
+    record.verify().unwrap();
+    assert!((1..3).contains(&record.repeats().unwrap().len()));
+    assert!(record.path().join("report.html").exists());
+}
+
+#[test]
 fn a_killed_engine_is_named_and_leaves_nothing() {
     let Some(real) = Real::new() else { return };
     let mut running = real.start(&[&RUN[..], &["--set", "measure.length=60s"]].concat());

@@ -24,7 +24,7 @@ fn of(repeat: &RepeatSummary) -> Vec<Failure> {
         IncidentKind::GuestEnded => Some(GateMeasure::GuestEnded),
         IncidentKind::WrongAnswers => Some(GateMeasure::WrongAnswers),
         IncidentKind::ServiceErrors => Some(GateMeasure::ServiceErrors),
-        IncidentKind::Unproven => None,
+        IncidentKind::Refused | IncidentKind::Unproven => None,
     };
     let incidents = repeat.incidents.iter().filter_map(|incident| {
         Some(Failure {

@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_record::result::{Answer, Comparison, Cost, PointResult, ScalingFit, Verdict};
-use tilemark_record::summary::RepeatSummary;
+use tilemark_record::summary::{IncidentKind, RepeatSummary};
 
 use crate::compare::{ExitVerdict, SideComparison, Tolerance};
 use crate::sentence;
@@ -108,14 +108,16 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     Judgement { verdict, answer, sentence, cost, comparison, sides, scaling, points, missing }
 }
 
-/// In how many blocks nothing is to be asked again of points that are compared with each other: their repeats count, or a
-/// guest failed in one, which is a finding and no disturbance.
+/// In how many blocks nothing is to be retried of points that are compared with each other: their repeats count, or a
+/// guest failed in one, which is a finding and no disturbance, or was refused, which it would be again.
 pub fn blocks_settled(points: &[&Point], repeats: &[RepeatSummary]) -> u32 {
     let typical = TypicalP99::of(
         repeats.iter().filter(|repeat| points.iter().any(|point| point.index == repeat.point)),
     );
     let settled = |point: &Point, repeat: &RepeatSummary| {
-        failures::has_failed(repeat) || validity::soundness(point, repeat, &typical) == Soundness::Sound
+        failures::has_failed(repeat)
+            || repeat.incidents.iter().any(|incident| incident.kind == IncidentKind::Refused)
+            || validity::soundness(point, repeat, &typical) == Soundness::Sound
     };
     let blocks = |point: &&Point| -> BTreeSet<u32> {
         let own = repeats.iter().filter(|repeat| repeat.point == point.index);

@@ -94,7 +94,8 @@ fn spoiled(point: &Point, repeat: &RepeatSummary) -> Vec<String> {
     let silent = repeat.loads.iter().filter(|load| load.offered == 0);
     reasons.extend(silent.map(|load| format!("load {} asked nothing", load.name)));
     reasons.extend(by_host(&repeat.host));
-    let unproven = repeat.incidents.iter().filter(|incident| incident.kind == IncidentKind::Unproven);
+    let says_nothing = |kind| matches!(kind, IncidentKind::Unproven | IncidentKind::Refused);
+    let unproven = repeat.incidents.iter().filter(|incident| says_nothing(incident.kind));
     reasons.extend(unproven.map(|incident| match &incident.guest {
         Some(guest) => format!("{}: {}", guest, incident.what),
         None => incident.what.clone(),

@@ -99,7 +99,7 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
     });
     match judged {
         Err(failure) => no_verdict(&failure, form),
-        Ok((measured, code)) => match not_restored(&measured) {
+        Ok((measured, code)) => match failed(&measured) {
             Some(failure) => no_verdict(&failure, Form::Text),
             None => ExitCode::from(code),
         },
@@ -147,12 +147,17 @@ fn finish(outcome: Result<Measured, Failure>, measuring: &Measuring) -> ExitCode
     let form = Form::of(measuring.json);
     match outcome.and_then(|measured| show(&measured, form).map(|()| measured)) {
         Err(failure) => screen::fail(&failure, form),
-        Ok(measured) => match not_restored(&measured) {
-            // The one document of `--json` is the result; this is told besides.
+        Ok(measured) => match failed(&measured) {
+            // The one document of `--json` is the result; this goes to standard error besides.
             Some(failure) => screen::fail(&failure, Form::Text),
             None => ExitCode::from(screen::exit_code(measured.result.verdict.status)),
         },
     }
+}
+
+/// What went wrong in a run whose record is whole, if something did.
+fn failed(measured: &Measured) -> Option<Failure> {
+    not_restored(measured).or_else(|| measured.failed.clone())
 }
 
 /// What a run that was measured left behind, if it did.

@@ -1,0 +1,251 @@
+//! What a load process may report: each thing once, finite, within the plan, and not too much of it. Pure.
+//!
+//! A load that runs inside a guest is as hostile as its guest. What it reports and cannot be is refused before it is kept, so
+//! that neither memory nor figures of other guests can be harmed by it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, StreamSecond, StreamTotal};
+use tilemark_record::histogram::{self, BadHistogram};
+
+/// What was reported and cannot be, in words.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Nonsense {
+    #[error("its load reported second {second} of a measurement of {seconds} s")]
+    SecondOutside { second: u32, seconds: u32 },
+    #[error("its load reported second {0} twice")]
+    SecondTwice(u32),
+    #[error("its load reported on stream {0}, which it does not have, or twice on the same")]
+    Stream(u32),
+    #[error("its load reported {value} {what}, which cannot be")]
+    Count { what: &'static str, value: u64 },
+    #[error("its load reported {value} as {what}, which cannot be")]
+    Figure { what: &'static str, value: f64 },
+    #[error("its load reported what cannot be read")]
+    Histogram(#[from] BadHistogram),
+    #[error("its load reported a time of {} s, longer than it lasted", .0.as_secs())]
+    Time(Duration),
+    #[error("its load reported more than {0} bytes")]
+    TooMuch(u64),
+    #[error("its load reported {0} before it was ready")]
+    TooEarly(&'static str),
+    #[error("its load reported twice that it was ready")]
+    ReadyTwice,
+}
+
+/// Requests of a stream in a second: more than any device or server answers.
+const COUNTS_OF_A_SECOND_MAX: u64 = 1_000_000_000;
+/// Bytes of histograms for each second of a stream, on average. A second of 100,000 requests whose latencies are spread widely
+/// has about 10,000.
+pub(crate) const BYTES_OF_A_SECOND: u64 = 32 << 10;
+/// Bytes of histograms that a stream may have in any case: short loads have them in one second.
+const BYTES_MIN: u64 = 1 << 20;
+/// Bytes of one histogram.
+const HISTOGRAM_BYTES_MAX: usize = 256 << 10;
+/// Errors of a stream that are kept, and characters of each.
+const ERRORS_MAX: usize = 5;
+const ERROR_CHARACTERS_MAX: usize = 1_000;
+/// Findings of a load's own account that are kept.
+const FINDINGS_MAX: usize = 64;
+/// Bytes of a tool's output: what fits a frame.
+const OUTPUT_BYTES_MAX: usize = tilemark_agent_protocol::FRAME_BYTES_MAX;
+/// Tools inside a guest count seconds by themselves, and may find one more than was asked for.
+const SECONDS_LATE: u32 = 1;
+
+/// Who reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reporter {
+    /// The load process beside the guests, which is ours: a second may come in parts, when requests end late, and a load of so
+    /// many messages may take longer than was planned.
+    Ours,
+    /// The agent of a guest.
+    Guest,
+}
+
+/// What one load process has reported up to now.
+pub(crate) struct Hearing {
+    reporter: Reporter,
+    /// Whole seconds that were planned.
+    seconds: u32,
+    /// No time that it reports can be longer.
+    longest: Duration,
+    streams: BTreeMap<u32, Heard>,
+    is_ready: bool,
+    busy: u32,
+}
+
+#[derive(Default)]
+struct Heard {
+    seconds: BTreeSet<u32>,
+    parts: u32,
+    bytes: u64,
+    has_output: bool,
+    has_total: bool,
+}
+
+impl Hearing {
+    /// Of a job that ends `within` this time by the host's clock.
+    pub(crate) fn of(job: &LoadJob, reporter: Reporter, within: Duration) -> Self {
+        Self {
+            reporter,
+            seconds: whole_seconds(job.length.get()),
+            longest: within,
+            streams: job.streams.iter().map(|stream| (stream.id, Heard::default())).collect(),
+            is_ready: false,
+            busy: 0,
+        }
+    }
+
+    /// Takes what it reports next, with words that are too long cut off.
+    pub(crate) fn take(&mut self, mut event: LoadEvent) -> Result<LoadEvent, Nonsense> {
+        match &mut event {
+            LoadEvent::Started(_) if self.is_ready => return Err(Nonsense::ReadyTwice),
+            LoadEvent::Started(_) => self.is_ready = true,
+            LoadEvent::Second(second) => self.second(second)?,
+            LoadEvent::Busy { fraction, .. } => self.busy(*fraction)?,
+            LoadEvent::Output { id, text } => self.output(*id, text)?,
+            LoadEvent::Done(totals) => self.totals(totals)?,
+            LoadEvent::Failed { message, remedy } => {
+                shorten(message);
+                shorten(remedy);
+            }
+        }
+        Ok(event)
+    }
+
+    fn second(&mut self, second: &StreamSecond) -> Result<(), Nonsense> {
+        self.need_ready("a second")?;
+        let seconds = self.seconds;
+        let last = match self.reporter {
+            Reporter::Guest => seconds.saturating_add(SECONDS_LATE),
+            Reporter::Ours => whole_seconds(self.longest).max(seconds),
+        };
+        if second.second >= last {
+            return Err(Nonsense::SecondOutside { second: second.second, seconds });
+        }
+        check_counts(&second.counts, 1.0 + f64::from(seconds))?;
+        let longest = self.longest;
+        let reporter = self.reporter;
+        let heard = self.stream(second.id)?;
+        let is_first = heard.seconds.insert(second.second);
+        if !is_first && reporter == Reporter::Guest {
+            return Err(Nonsense::SecondTwice(second.second));
+        }
+        heard.parts += 1;
+        let parts_max = 16 * last.saturating_add(1);
+        if heard.parts > parts_max {
+            return Err(Nonsense::Count { what: "parts of seconds", value: heard.parts.into() });
+        }
+        heard.histogram(&second.latency, seconds, longest)?;
+        heard.histogram(&second.lateness, seconds, longest)
+    }
+
+    /// Figures of how busy it was count from a load process of ours only.
+    fn busy(&mut self, fraction: f64) -> Result<(), Nonsense> {
+        self.busy += 1;
+        let most = 2 * (whole_seconds(self.longest) + 1);
+        if self.busy > most {
+            return Err(Nonsense::Count { what: "busy seconds", value: self.busy.into() });
+        }
+        within("a part of a second", fraction, 2.0)
+    }
+
+    fn output(&mut self, id: u32, text: &str) -> Result<(), Nonsense> {
+        self.need_ready("an output")?;
+        let heard = self.stream(id)?;
+        if text.len() > OUTPUT_BYTES_MAX || std::mem::replace(&mut heard.has_output, true) {
+            return Err(Nonsense::TooMuch(OUTPUT_BYTES_MAX as u64));
+        }
+        Ok(())
+    }
+
+    fn totals(&mut self, totals: &mut [StreamTotal]) -> Result<(), Nonsense> {
+        self.need_ready("its totals")?;
+        let (seconds, longest) = (self.seconds, self.longest);
+        let seconds_max = longest.as_secs_f64();
+        for total in totals {
+            let heard = self.stream(total.id)?;
+            if std::mem::replace(&mut heard.has_total, true) {
+                return Err(Nonsense::Stream(total.id));
+            }
+            check_counts(&total.counts, seconds_max)?;
+            let most = COUNTS_OF_A_SECOND_MAX as f64 * seconds_max;
+            if total.completed_in_time as f64 > most {
+                return Err(Nonsense::Count { what: "answers in time", value: total.completed_in_time });
+            }
+            within("the seconds of its measurement", total.seconds, seconds_max)?;
+            within("seconds of processor time", total.client_cpu_s, seconds_max * THREADS_MAX)?;
+            heard.histogram(&total.latency, seconds, longest)?;
+            heard.histogram(&total.lateness, seconds, longest)?;
+            shorten_all(&mut total.errors, ERRORS_MAX);
+            shorten_all(&mut total.wrong_answers, FINDINGS_MAX);
+        }
+        Ok(())
+    }
+
+    fn need_ready(&self, what: &'static str) -> Result<(), Nonsense> {
+        if self.is_ready { Ok(()) } else { Err(Nonsense::TooEarly(what)) }
+    }
+
+    fn stream(&mut self, id: u32) -> Result<&mut Heard, Nonsense> {
+        self.streams.get_mut(&id).ok_or(Nonsense::Stream(id))
+    }
+}
+
+impl Heard {
+    fn histogram(&mut self, bytes: &[u8], seconds: u32, longest: Duration) -> Result<(), Nonsense> {
+        let most = BYTES_MIN + BYTES_OF_A_SECOND * u64::from(seconds);
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        if self.bytes > most || bytes.len() > HISTOGRAM_BYTES_MAX {
+            return Err(Nonsense::TooMuch(most));
+        }
+        let histogram = histogram::decode(bytes)?;
+        let counts = u128::from(histogram.len());
+        if counts > u128::from(COUNTS_OF_A_SECOND_MAX) * (longest.as_secs() as u128 + 1) {
+            return Err(Nonsense::Count { what: "times", value: histogram.len() });
+        }
+        let longest_reported = Duration::from_nanos(histogram.max());
+        // A guest's clock may run at another pace than ours, and a warm-up's requests may end in the measurement.
+        if longest_reported > 2 * longest {
+            return Err(Nonsense::Time(longest_reported));
+        }
+        Ok(())
+    }
+}
+
+/// More threads than a host has, for processor time.
+const THREADS_MAX: f64 = 65_536.0;
+
+fn check_counts(counts: &Counts, seconds: f64) -> Result<(), Nonsense> {
+    let Counts { offered, completed, failed, wrong, bytes } = *counts;
+    let most = COUNTS_OF_A_SECOND_MAX as f64 * (seconds + 1.0);
+    let requests =
+        [(offered, "requests"), (completed, "answers"), (failed, "failures"), (wrong, "wrong answers")];
+    // 1,000 bytes for each: beyond any memory.
+    let bytes = [(bytes / 1_000, "thousand bytes")];
+    let too_many = requests.into_iter().chain(bytes).find(|(count, _)| *count as f64 > most);
+    too_many.map_or(Ok(()), |(value, what)| Err(Nonsense::Count { what, value }))
+}
+
+fn within(what: &'static str, value: f64, most: f64) -> Result<(), Nonsense> {
+    // Not finite is not within.
+    if (0.0..=most).contains(&value) { Ok(()) } else { Err(Nonsense::Figure { what, value }) }
+}
+
+fn whole_seconds(time: Duration) -> u32 {
+    u32::try_from(time.as_secs()).unwrap_or(u32::MAX / 64).min(u32::MAX / 64)
+}
+
+fn shorten_all(texts: &mut Vec<String>, most: usize) {
+    texts.truncate(most);
+    texts.iter_mut().for_each(shorten);
+}
+
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(ERROR_CHARACTERS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+}
