@@ -4,6 +4,7 @@ use crate::error::{GuestError, file};
 use std::{
     fs::{self, OpenOptions},
     io,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 use tilemark_image::disk_store::{LoopAccess, LoopCaching, LoopDevice, LoopOptions, attach_loop};
@@ -11,6 +12,7 @@ use tilemark_plan::{
     plan::{DiskPlan, GuestPlan},
     scenario::DiskMedium,
 };
+use tilemark_sys::files::PRIVATE_FILE;
 
 /// Sectors of a data disk: requests of 512 bytes must be possible.
 const SECTOR_BYTES: u32 = 512;
@@ -84,7 +86,8 @@ impl LoopDisk {
         };
         let path = folder.join(disk_file_name(&guest.name, index));
         let sector_bytes = sector_bytes_of(&path);
-        let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let mut options = OpenOptions::new();
+        let made = options.write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(&path);
         made.and_then(|file| file.set_len(disk.size.get())).map_err(file("make the disk", &path))?;
         let options = LoopOptions { access: LoopAccess::ReadWrite, caching, sector_bytes };
         Self::bind(&path, options, Keep::Nothing)

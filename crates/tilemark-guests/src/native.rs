@@ -30,6 +30,7 @@ use std::{
 use tilemark_agent_protocol::Service;
 use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_sys::{
+    files::{OPEN_FOLDER, make_folder},
     namespace::Namespaces,
     process::{Child, Spawn, program_in_memory},
 };
@@ -85,7 +86,7 @@ impl NativeBackend {
     /// Mounts the image once for all twins.
     pub fn new(settings: NativeSettings, network: Arc<RunNetwork>) -> Result<Self, GuestError> {
         let root = settings.folder.join("image");
-        fs::create_dir_all(&root).map_err(file("make", &root))?;
+        make_folder(&root, OPEN_FOLDER).map_err(file("make", &root))?;
         let image = LoopDisk::read_only(&settings.root_erofs)?;
         let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
         mount(image.device(), &root, "erofs", flags, None).map_err(file("mount the image on", &root))?;
@@ -124,7 +125,7 @@ impl NativeBackend {
 
     fn spawn(&self, plan: &GuestPlan, folder: &Path, disks: &[LoopDisk]) -> Result<Spawned, GuestError> {
         let scratch = folder.join("root");
-        fs::create_dir_all(&scratch).map_err(file("make", &scratch))?;
+        make_folder(&scratch, OPEN_FOLDER).map_err(file("make", &scratch))?;
         let console = folder.join("console.log");
         let log = File::create(&console).map_err(file("make", &console))?;
         let (socket, other) = UnixStream::pair().map_err(file("make a socket for", &scratch))?;

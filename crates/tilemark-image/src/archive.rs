@@ -133,7 +133,10 @@ fn text(entry: Entry<'_, File>) -> io::Result<String> {
 }
 
 fn unpack(mut entry: Entry<'_, File>, target: &Path, source: &Path) -> Result<LockedFile> {
-    let file = File::create(target).map_err(ImageError::io("write", target))?;
+    let file = File::create_new(target).map_err(ImageError::io("write", target))?;
+    // Whatever the umask: an image is read by all who use it.
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.set_permissions(readable).map_err(ImageError::io("write", target))?;
     let mut writer = HashingWriter::new(file);
     let mut bytes = 0;
     let mut buffer = vec![0; 1 << 20];

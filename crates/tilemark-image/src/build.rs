@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tilemark_sys::files::{OPEN_FOLDER, make_folder};
+
 use crate::bootstrap::{Bootstrapped, EPOCH, bootstrap};
 use crate::command::Tool;
 use crate::extra_files::add_extra_files;
@@ -58,7 +60,7 @@ pub(crate) fn build_image(spec: &ImageSpec, build: &Path, progress: &mut dyn Pro
     tree.clean()?;
 
     let folder = build.join("image");
-    fs::create_dir(&folder).map_err(ImageError::io("create", &folder))?;
+    make_folder(&folder, OPEN_FOLDER).map_err(ImageError::io("create", &folder))?;
     progress.step(Step::Kernel);
     let kernel = add_kernel(spec, &bootstrapped, build, &folder, &tree, progress)?;
     add_extra_files(spec, build, &tree, progress)?;

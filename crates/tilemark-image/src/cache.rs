@@ -15,6 +15,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
+use tilemark_sys::files::{OPEN_FOLDER, make_folder, open_private};
 
 use crate::archive;
 use crate::build::{Built, build_image, check_host};
@@ -74,7 +75,7 @@ impl ImageCache {
     pub fn open(cache: &Path) -> Result<Self> {
         let folder = cache.join("images");
         let by_spec = folder.join(BY_SPEC);
-        fs::create_dir_all(&by_spec).map_err(ImageError::io("create", &by_spec))?;
+        make_folder(&by_spec, OPEN_FOLDER).map_err(ImageError::io("create", &by_spec))?;
         // Absolute, because tools are given paths in it and links in trees are compared with it.
         let folder = folder.canonicalize().map_err(ImageError::io("read", &folder))?;
         Ok(Self { folder })
@@ -212,7 +213,7 @@ impl ImageCache {
         let lock = self.lock(progress)?;
         let aside = self.aside(&lock)?;
         let folder = aside.path().join("image");
-        fs::create_dir(&folder).map_err(ImageError::io("create", &folder))?;
+        make_folder(&folder, OPEN_FOLDER).map_err(ImageError::io("create", &folder))?;
         progress.step(Step::Hashing);
         let name = archive::read(file, &folder)?;
         match expected {
@@ -265,7 +266,7 @@ impl ImageCache {
     fn lock(&self, progress: &mut dyn Progress) -> Result<CacheLock> {
         let path = self.folder.join(LOCK_FILE);
         let mut lock = || {
-            let file = File::create(&path)?;
+            let file = open_private(&path)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     progress.step(Step::Waiting);

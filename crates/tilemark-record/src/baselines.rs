@@ -1,7 +1,10 @@
 //! Named sets of runs, in one small file beside the records: with several runs of the same thing, a comparison knows how far runs of
 //! one thing lie apart.
 
-use crate::{RecordError, RunDirectory, file::write_whole};
+use crate::{
+    RecordError, RunDirectory,
+    file::{make_folder, write_whole},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -91,8 +94,7 @@ impl Baselines {
 
     fn write(&self, baselines: BTreeMap<String, Vec<String>>) -> Result<(), RecordError> {
         let path = self.folder.join(FILE);
-        fs::create_dir_all(&self.folder)
-            .map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        make_folder(&self.folder).map_err(|source| RecordError::Write { path: path.clone(), source })?;
         let text = serde_json::to_vec_pretty(&Stored { schema: SCHEMA, baselines })
             .expect("names and ids can be written as JSON");
         write_whole(&path, &text)

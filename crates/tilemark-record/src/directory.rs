@@ -10,7 +10,7 @@
 use crate::{
     error::RecordError,
     events::Events,
-    file::{read, sha256_of_plain, write_in_parts, write_whole},
+    file::{make_folder, read, sha256_of_plain, write_in_parts, write_whole},
     result::{RESULT_SCHEMA, RunResult},
     rows::{GuestRow, SecondRow, TelemetryRow},
     summary::RepeatSummary,
@@ -59,7 +59,7 @@ impl RunDirectory {
     /// Makes a new one, with its plan. A bad place fails now and not after an hour.
     pub fn create(path: &Path, plan: &Plan) -> Result<Self, RecordError> {
         let write_error = |source| RecordError::Write { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(write_error)?;
+        make_folder(path).map_err(write_error)?;
         if fs::read_dir(path).map_err(write_error)?.next().is_some() {
             return Err(RecordError::Occupied { path: path.to_owned() });
         }
@@ -137,8 +137,7 @@ impl RunDirectory {
     /// The files of one repeat; the folder is made.
     pub fn repeat(&self, point: usize, repeat: u32) -> Result<RepeatFiles, RecordError> {
         let path = self.path.join(format!("points/{point:02}/repeat-{repeat}"));
-        let made = crate::faults::space().and_then(|()| fs::create_dir_all(&path));
-        made.map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        make_folder(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
         Ok(RepeatFiles { path })
     }
 
@@ -191,7 +190,7 @@ impl RunDirectory {
             // Of an older session, which was closed.
             fs::remove_dir_all(&before).map_err(write_error)?;
         }
-        crate::faults::space().and_then(|()| fs::create_dir(&before)).map_err(write_error)?;
+        make_folder(&before).map_err(write_error)?;
         for name in self.manifest()?.files.keys().filter(|name| is_at_top(name)) {
             fs::copy(self.path.join(name), before.join(name)).map_err(write_error)?;
             fs::File::open(before.join(name)).and_then(|file| file.sync_all()).map_err(write_error)?;
@@ -339,8 +338,7 @@ impl RepeatFiles {
     /// Where a guest's console and other files go; the folder is made.
     pub fn guest(&self, name: &str) -> Result<PathBuf, RecordError> {
         let path = self.path.join("guests").join(name);
-        let made = crate::faults::space().and_then(|()| fs::create_dir_all(&path));
-        made.map_err(|source| RecordError::Write { path: path.clone(), source })?;
+        make_folder(&path).map_err(|source| RecordError::Write { path: path.clone(), source })?;
         Ok(path)
     }
 

@@ -5,7 +5,7 @@
 use crate::error::RecordError;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     path::{Path, PathBuf},
 };
 use tilemark_plan::plan::{MemoryEnd, Pass, Point};
@@ -92,8 +92,8 @@ pub struct Events {
 impl Events {
     /// Opens or creates it.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        let file = file.map_err(|source| RecordError::Write { path: path.to_owned(), source })?;
+        let file = crate::file::open_to_append(path)
+            .map_err(|source| RecordError::Write { path: path.to_owned(), source })?;
         Ok(Self { file, path: path.to_owned() })
     }
 

@@ -4,14 +4,45 @@ use crate::{error::RecordError, faults};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 
 /// Everybody may read a record, and only its owner write it, whatever the umask.
 const FILE_MODE: u32 = 0o644;
+/// The same of a folder.
+const FOLDER_MODE: u32 = 0o755;
+
+/// Makes a folder of a record, and those above it that do not exist: everybody may read them and only their owner write them, whatever
+/// the umask.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    faults::space()?;
+    make_all(path)
+}
+
+fn make_all(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    make_all(path.parent().unwrap_or(Path::new("")))?;
+    match DirBuilder::new().mode(FOLDER_MODE).create(path) {
+        // The mode asked for is cut by the umask.
+        Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(FOLDER_MODE)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file of a record to append to, not through a link; it is made where it does not exist.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(FILE_MODE).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    let file = options.open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
+    Ok(file)
+}
 
 /// Writes a file aside, syncs it and renames it into its place.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {

@@ -103,7 +103,7 @@ pub(crate) enum Afterwards {
 pub(crate) fn conduct(
     job: Job,
     state: &StateFolder,
-    lock: Option<File>,
+    locks: Vec<File>,
     afterwards: Afterwards,
     listener: &mut dyn Listener,
 ) -> Result<JobDone, Failure> {
@@ -111,7 +111,7 @@ pub(crate) fn conduct(
         Job::Image(_) => Network::Host,
         Job::Run(_) | Job::Guests(_) => Network::Own,
     };
-    let mut kept = Kept::start(state, network, lock).map_err(|error| {
+    let mut kept = Kept::start(state, network, locks).map_err(|error| {
         Failure::new(
             FailureCode::HostUnfit,
             &error,

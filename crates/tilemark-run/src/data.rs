@@ -2,11 +2,13 @@
 
 use crate::{
     conduct::{self, Listener},
+    measure::{place_failed, shown_as},
     wire::{Failure, FailureCode, Progress},
 };
 use serde::Serialize;
 use std::{path::Path, sync::atomic::Ordering, time::Instant};
 use tilemark_store_data::{DataSize, Ds2Size, Generator, Manifest, Store, StoreDataError, write_files};
+use tilemark_sys::files::{OPEN_FOLDER, Place};
 
 /// Data that was asked for.
 #[derive(Debug, Clone)]
@@ -49,6 +51,19 @@ pub fn store(
     listener: &mut dyn Listener,
 ) -> Result<StoreDataWritten, Failure> {
     let generator = generator(request)?;
+    let failed = |source| told(StoreDataError::Create { path: out.to_owned(), source });
+    // What was made for this run only is taken away again where it fails.
+    let is_new = !out.exists();
+    let place = Place::of_folder(out, OPEN_FOLDER).map_err(|error| place_failed(error, failed))?;
+    let written = write(generator, place.path(), listener);
+    if is_new && written.is_err() {
+        // The error that led here is the one to report.
+        let _ = std::fs::remove_dir(out);
+    }
+    written.map_err(|failure| shown_as(failure, place.path(), out))
+}
+
+fn write(generator: Generator, out: &Path, listener: &mut dyn Listener) -> Result<StoreDataWritten, Failure> {
     let stop = generator.stop_flag();
     let expected = generator.store().expected_bytes();
     let began = Instant::now();
@@ -71,14 +86,16 @@ pub fn store(
         let seconds_expected = seconds_done / part;
         listener.progress(&Progress { doing: format!("writing {table}"), seconds_done, seconds_expected });
     })
-    .map_err(|error| {
-        let remedy = error.remedy();
-        let stopped = matches!(error, StoreDataError::Stopped);
-        let code = if stopped { FailureCode::Interrupted } else { FailureCode::HostUnfit };
-        Failure::new(code, &error, remedy)
-    })?;
+    .map_err(told)?;
     let bytes = manifest.tables.iter().map(|table| table.sum.bytes).sum();
     Ok(StoreDataWritten { manifest, bytes, seconds: began.elapsed().as_secs_f64() })
+}
+
+fn told(error: StoreDataError) -> Failure {
+    let remedy = error.remedy();
+    let stopped = matches!(error, StoreDataError::Stopped);
+    let code = if stopped { FailureCode::Interrupted } else { FailureCode::HostUnfit };
+    Failure::new(code, &error, remedy)
 }
 
 /// The part of a whole from which on its time can be told.

@@ -60,7 +60,7 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
         image: image.folder,
         read_memory: request.read_memory,
     };
-    match conduct(Job::Guests(Box::new(job)), &state, None, Afterwards::Kept, listener)? {
+    match conduct(Job::Guests(Box::new(job)), &state, Vec::new(), Afterwards::Kept, listener)? {
         JobDone::Guests(ready) => Ok(*ready),
         JobDone::Run(_) | JobDone::Image(_) => {
             Err(Failure::told(FailureCode::Bug, "the engine did another job than it was given", "report it"))
@@ -116,9 +116,10 @@ fn new_id(places: &Places) -> String {
 }
 
 /// All engines that keep guests.
-fn keepers(places: &Places) -> Vec<StateFolder> {
+fn keepers(places: &Places) -> Result<Vec<StateFolder>, Failure> {
     let keeps = |state: &StateFolder| state.under_way().is_ok_and(|under_way| under_way.kind == "guests");
-    StateFolder::all(&places.state).into_iter().filter(keeps).collect()
+    let all = StateFolder::all(&places.state).map_err(state_failed)?;
+    Ok(all.into_iter().filter(keeps).collect())
 }
 
 /// Who may ask them.
@@ -177,7 +178,7 @@ pub fn list(places: &Places) -> Result<Vec<GuestsReady>, Failure> {
 
 fn lists(places: &Places) -> Result<Vec<(StateFolder, GuestsReady)>, Failure> {
     let mut all = Vec::new();
-    for state in keepers(places) {
+    for state in keepers(places)? {
         match ask(&state, &AskGuests::List) {
             Ok(GuestsAnswer::List(ready)) => all.push((state, *ready)),
             // They went while they were asked.
@@ -236,7 +237,7 @@ const DOWN_WITHIN: Duration = Duration::from_secs(60);
 pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
     need_root("ending guests")?;
     let mut ended = Vec::new();
-    for state in keepers(places) {
+    for state in keepers(places)? {
         let name = state.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         if id.is_some_and(|id| id != name) {
             continue;

@@ -13,11 +13,15 @@ use crate::{
     wire::{Failure, FailureCode, Messages, Progress, send},
     world::{Folders, RealWorld},
 };
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::{
-    io,
-    os::unix::net::{UnixListener, UnixStream},
-    path::PathBuf,
+    fs, io,
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -30,6 +34,7 @@ use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
 use tilemark_plan::{expect, plan::Point};
 use tilemark_record::summary::SecondsToReady;
+use tilemark_sys::{files::PRIVATE_FILE, peer::user_of};
 use tilemark_units::{Span, counted};
 
 /// What other commands ask of the guests' engine.
@@ -99,7 +104,7 @@ pub(crate) fn up(
     let under_way = state.under_way().map_err(crate::measure::state_failed)?;
     let world = RealWorld::new(program, folders, under_way.cgroup)?;
     let backend = world.backend(&job.point)?;
-    let listener = UnixListener::bind(state.socket()).map_err(crate::measure::state_failed)?;
+    let listener = listen(&state.socket()).map_err(crate::measure::state_failed)?;
     let answering =
         Answering { id: &under_way.id, point: &job.point, backend, teller, standing: OnceLock::new() };
     let (ask_down, down) = mpsc::channel();
@@ -123,6 +128,18 @@ pub(crate) fn up(
         // What a program in one of them is still doing breaks off with it.
         started.stop()
     })
+}
+
+/// A socket for its owner alone. Its folder is closed to all others from before it is there.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE_FILE))?;
+    Ok(listener)
+}
+
+/// Whether root or the user of this process connected; decided by the kernel's word and not by theirs.
+fn may_ask(stream: &UnixStream) -> bool {
+    user_of(stream).is_ok_and(|user| user == 0 || user == geteuid().as_raw())
 }
 
 /// Starts all guests, and reads their memory if that was wanted.
@@ -300,8 +317,12 @@ fn answer_all<'scope>(
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Answering<'_> {
-    /// Answers one command.
+    /// Answers one command, of those who may ask.
     fn answer(&self, stream: UnixStream, ask_down: &Sender<()>) {
+        // Before a byte is read: who may not ask does not reach the reader either.
+        if !may_ask(&stream) {
+            return;
+        }
         let _ = stream.set_read_timeout(Some(PATIENCE));
         let _ = stream.set_write_timeout(Some(PATIENCE));
         let Ok(mut writing) = stream.try_clone() else { return };

@@ -49,7 +49,7 @@ pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Res
     crate::need_root("building an image")?;
     let id = format!("image-{}", std::process::id());
     let state = StateFolder::create(&places.state, &id, "image", None).map_err(state_failed)?;
-    match conduct(Job::Image(job), &state, None, Afterwards::Gone, listener)? {
+    match conduct(Job::Image(job), &state, Vec::new(), Afterwards::Gone, listener)? {
         JobDone::Image(ready) => Ok(ready),
         JobDone::Run(_) | JobDone::Guests(_) => {
             Err(Failure::told(FailureCode::Bug, "the engine did another job than it was given", "report it"))

@@ -5,6 +5,7 @@ use crate::{
     image_job::{image_failed, ready},
     job::ImageReady,
     lock::{self, WhenBusy},
+    measure::{place_failed, shown_as},
     recover,
     wire::{Failure, FailureCode},
 };
@@ -12,6 +13,7 @@ use serde::Serialize;
 use std::path::Path;
 use tilemark_image::{ImageCache, ImageError, Sha256Hash, Silent, Standing, disk_store::remove_store};
 use tilemark_record::places::Places;
+use tilemark_sys::files::Place;
 use tilemark_units::Bytes;
 
 /// An image as a list shows it.
@@ -65,7 +67,16 @@ pub fn list(places: &Places) -> Result<Vec<ListedImage>, Failure> {
 /// Writes an image into one file.
 pub fn export(places: &Places, name: &str, file: &Path) -> Result<ImageReady, Failure> {
     let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
-    cache.export(name, file).map(|image| ready(&image, None)).map_err(|error| of_file(error, file))
+    let bad = |error: std::io::Error| Failure {
+        code: FailureCode::BadInput,
+        message: format!("cannot write {}", file.display()),
+        causes: vec![error.to_string()],
+        remedy: "check the path".to_owned(),
+    };
+    let place = Place::of_file(file).map_err(|error| place_failed(error, bad))?;
+    let exported = cache.export(name, place.path());
+    let failed = |error| shown_as(of_file(error, place.path()), place.path(), file);
+    exported.map(|image| ready(&image, None)).map_err(failed)
 }
 
 /// Takes an image from a file; `expected` is the name that it must have ([`ImageCache::import`]).

@@ -2,10 +2,10 @@
 
 use crate::{
     job::RunDone,
-    measure::{plan_as_run, record_failed},
+    measure::{place_failed, plan_as_run, record_failed, shown_as},
     wire::{Failure, FailureCode},
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tilemark_plan::plan::Plan;
 use tilemark_record::{
     RecordError, RunDirectory,
@@ -19,6 +19,7 @@ use tilemark_statistics::{
     ExitVerdict,
     judge::{RunRepeats, compare_runs},
 };
+use tilemark_sys::files::{Distrust, Place, distrust};
 
 /// How the hash of a QEMU that was used is called in the provenance: this, and the path of its binary.
 pub(crate) const QEMU_HASH: &str = "qemu ";
@@ -120,8 +121,44 @@ fn draw(record: &RunDirectory, report: &Report) -> Result<(), RecordError> {
 }
 
 /// Writes a drawn page elsewhere.
-pub fn draw_to(path: &Path, text: &str) -> Result<(), RecordError> {
-    tilemark_record::write_whole(path, text.as_bytes())
+///
+/// # Errors
+/// When a link of another user leads there, something that is no plain file is there, or the file cannot be written.
+pub fn draw_to(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |source| record_failed(RecordError::Write { path: path.to_owned(), source });
+    let place = Place::of_file(path).map_err(|error| place_failed(error, failed))?;
+    let written = tilemark_record::write_whole(place.path(), text.as_bytes());
+    written.map_err(|error| shown_as(record_failed(error), place.path(), path))
+}
+
+/// What became of a page that was drawn again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Page {
+    /// It is in the record.
+    Written(PathBuf),
+    /// The record belongs to this user and not to the caller: it stays as it is.
+    OfUser(u32),
+}
+
+/// Writes a page that was drawn again into its record, if the caller owns it. Who owns a folder decides what is in it: root would
+/// write into the hands of somebody else.
+///
+/// # Errors
+/// When a link of another user leads to the record.
+pub fn draw_again(record: &RunDirectory, page: &str) -> Result<Page, Failure> {
+    const NAME: &str = "report.html";
+    let failed = |source| record_failed(RecordError::Write { path: record.path().to_owned(), source });
+    match Place::of_own_folder(record.path()) {
+        Ok(place) => {
+            // Where it cannot be written, as on a read-only disk, the page is there already.
+            let _ = tilemark_record::write_whole(&place.path().join(NAME), page.as_bytes());
+            Ok(Page::Written(record.path().join(NAME)))
+        }
+        Err(error) => match distrust(&error) {
+            Some(Distrust::Owner { path, owner }) if path == record.path() => Ok(Page::OfUser(*owner)),
+            _ => Err(place_failed(error, failed)),
+        },
+    }
 }
 
 /// Two records side by side.

@@ -22,13 +22,14 @@ use std::{
     io::{self, Read, Write},
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::net::UnixStream,
+        unix::{fs::OpenOptionsExt, net::UnixStream},
     },
     path::{Path, PathBuf},
     process::ExitCode,
     sync::OnceLock,
 };
 use tilemark_sys::{
+    files::PRIVATE_FILE,
     namespace::{Namespaces, isolate_mounts, remount_proc},
     process::{Child, Ended, Spawn, SpawnError, init_loop, take_handed},
 };
@@ -45,7 +46,8 @@ const MESSAGES: i32 = 3;
 /// Number of the descriptor of the host's `/proc` in the engine.
 const HOST_PROC: i32 = 5;
 const CONTROL: i32 = 4;
-const LOCK: i32 = 5;
+/// The first of the locks that the keeper holds.
+const LOCKS: i32 = 5;
 
 /// What the keeper tells the command when the state folder is there; a text without it is why it is not.
 const STATE_STANDS: u8 = b'\n';
@@ -71,12 +73,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Starts a keeper for a job whose state is in `state`. It holds `lock` for as long as it lives.
-    pub(crate) fn start(
-        state: &StateFolder,
-        network: Network,
-        lock: Option<File>,
-    ) -> Result<Self, SpawnError> {
+    /// Starts a keeper for a job whose state is in `state`. It holds `locks` for as long as it lives.
+    pub(crate) fn start(state: &StateFolder, network: Network, locks: Vec<File>) -> Result<Self, SpawnError> {
         let before = |source| SpawnError::Prepare { program: KEEPER.to_owned(), source };
         let (messages, engines_end) = UnixStream::pair().map_err(before)?;
         let (control, keepers_end) = UnixStream::pair().map_err(before)?;
@@ -94,8 +92,8 @@ impl Kept {
             .hand(null()?.into(), 2)
             .hand(engines_end.into(), MESSAGES)
             .hand(keepers_end.into(), CONTROL);
-        if let Some(lock) = lock {
-            spawn = spawn.hand(lock.into(), LOCK);
+        for (number, lock) in (LOCKS..).zip(locks) {
+            spawn = spawn.hand(lock.into(), number);
         }
         let mut kept = Self { keeper: spawn.start()?, control, messages };
         kept.wait_for_state().map_err(before)?;
@@ -177,7 +175,7 @@ fn keep(arguments: &[String]) -> io::Result<Ended> {
 fn make(state: &StateFolder, wanted: UnderWay) -> io::Result<()> {
     state.make(wanted)?;
     let logged = || -> io::Result<()> {
-        let log = File::options().create(true).append(true).open(state.log())?;
+        let log = File::options().create(true).append(true).mode(PRIVATE_FILE).open(state.log())?;
         rustix::stdio::dup2_stdout(&log)?;
         Ok(rustix::stdio::dup2_stderr(&log)?)
     };

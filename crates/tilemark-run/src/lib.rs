@@ -64,6 +64,7 @@ pub mod plan_words {
 
 use sha2::{Digest, Sha256};
 use std::process::ExitCode;
+use tilemark_sys::files::{set_common_umask, tighten_umask};
 use wire::{Failure, FailureCode};
 
 /// What the program carries in itself.
@@ -80,6 +81,15 @@ pub struct Program {
 pub fn internal_main(program: &Program, arguments: &[String]) -> Option<ExitCode> {
     // On kernels before 5.11 this does nothing.
     let _ = tilemark_sys::descriptor::keep_from_children();
+    let is_internal = arguments
+        .first()
+        .is_some_and(|first| [keeper::KEEPER, keeper::INIT, keeper::ENGINE].contains(&first.as_str()));
+    if is_internal {
+        // Guests and services inherit it too: what they can read must not depend on the caller's umask.
+        set_common_umask();
+    } else {
+        tighten_umask();
+    }
     match arguments.split_first()? {
         (first, rest) if first == keeper::KEEPER => Some(keeper::keeper_main(rest)),
         (first, rest) if first == keeper::INIT => Some(keeper::init_main(rest)),

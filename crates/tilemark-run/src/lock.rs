@@ -1,7 +1,12 @@
-//! One measured run at a time: a lock that is held for as long as anything of the run lives.
+//! One measured run at a time: locks that are held for as long as anything of the run lives.
+//!
+//! Two files: one in the home's state folder, which whoever removes images takes too, and one for the whole host in `/run/tilemark`.
+//! A boot empties that folder, and only root can write it. An abstract socket would need no file, but any user could take its name
+//! and keep every run away.
 
 use crate::{
     conduct,
+    measure::distrusted,
     wire::{Failure, FailureCode},
 };
 use rustix::{
@@ -9,12 +14,13 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{Read, Seek, Write},
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::Duration,
 };
+use tilemark_sys::files::{distrust, make_private_folder, open_private};
 
 /// What to do when another run is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,19 +31,54 @@ pub enum WhenBusy {
     Wait,
 }
 
-/// Takes the lock for the run `id`. It is let go when the last copy of the descriptor closes: the keeper
-/// has one, so that a killed command does not let a second run in before the first is gone.
+/// Names another folder for the host's lock. For tests, which run beside each other and beside real runs.
+const FOLDER_VARIABLE: &str = "TILEMARK_LOCK_FOLDER";
+/// Where the host's lock is.
+const FOLDER: &str = "/run/tilemark";
+
+/// Takes the home's lock and the host's for the measured run `id`. They are released when the last copies of the descriptors
+/// close: the keeper has some, so that a killed command does not let a second run in before the first is gone.
+///
+/// # Errors
+/// When another run is under way, in this home or another, or a lock cannot be made.
+pub fn take_for_run(states: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {
+    let folder = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    take_both(states, &folder.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from), id, when_busy)
+}
+
+fn take_both(states: &Path, host: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {
+    let of_home = take(states, id, when_busy)?;
+    let remedy = "check that it can be written, as root can on every usual host";
+    let of_host = take_in(host, &format!("{id} of {}", states.display()), when_busy, remedy)?;
+    Ok(vec![of_home, of_host])
+}
+
+/// Takes the lock of a home, so that no measured run begins in it.
+///
+/// # Errors
+/// When a run is under way in it, or the lock cannot be made.
 pub fn take(states: &Path, id: &str, when_busy: WhenBusy) -> Result<File, Failure> {
-    let path = states.join("lock");
-    let failed = |error: std::io::Error| Failure {
-        code: FailureCode::HostUnfit,
-        message: format!("cannot lock {}", path.display()),
-        causes: vec![error.to_string()],
-        remedy: "check that the folder may be written, or set TILEMARK_HOME to one that may".to_owned(),
+    take_in(
+        states,
+        id,
+        when_busy,
+        "check that the folder can be written, or set TILEMARK_HOME to one that can",
+    )
+}
+
+fn take_in(folder: &Path, holder: &str, when_busy: WhenBusy, remedy: &str) -> Result<File, Failure> {
+    let path = folder.join("lock");
+    let failed = |error: std::io::Error| match distrust(&error) {
+        Some(why) => distrusted(why),
+        None => Failure {
+            code: FailureCode::HostUnfit,
+            message: format!("cannot lock {}", path.display()),
+            causes: vec![error.to_string()],
+            remedy: remedy.to_owned(),
+        },
     };
-    fs::create_dir_all(states).map_err(failed)?;
-    let mut file =
-        File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+    make_private_folder(folder).map_err(failed)?;
+    let mut file = open_private(&path).map_err(failed)?;
     loop {
         // Never held up in the kernel, where Ctrl-C would not be heard.
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -49,7 +90,7 @@ pub fn take(states: &Path, id: &str, when_busy: WhenBusy) -> Result<File, Failur
             Err(error) => return Err(failed(error.into())),
         }
     }
-    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{id}")).map_err(failed)?;
+    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{holder}")).map_err(failed)?;
     Ok(file)
 }
 
@@ -89,6 +130,38 @@ mod tests {
         assert_eq!(failure.code.exit_code(), 3);
         drop(first);
         take(folder.path(), "third", WhenBusy::Stop).unwrap();
+    }
+
+    #[test]
+    fn a_second_run_in_another_home_is_told_the_name_and_the_home_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other, host] = ["one", "other", "host"].map(|name| folder.path().join(name));
+        let first = take_both(&one, &host, "first", WhenBusy::Stop).unwrap();
+        let failure = take_both(&other, &host, "second", WhenBusy::Stop).unwrap_err();
+        assert_eq!(failure.message, format!("the run first of {} is under way on this host", one.display()));
+        assert_eq!(failure.code.exit_code(), 3);
+        // What was refused holds nothing.
+        take(&other, "image-remove", WhenBusy::Stop).unwrap();
+        drop(first);
+        take_both(&other, &host, "third", WhenBusy::Stop).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_written_through_no_link_and_in_no_folder_that_others_may_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        std::fs::write(&precious, "precious").unwrap();
+        let states = folder.path().join("states");
+        std::fs::create_dir(&states).unwrap();
+        std::os::unix::fs::symlink(&precious, states.join("lock")).unwrap();
+        let failure = take(&states, "run", WhenBusy::Stop).unwrap_err();
+        assert!(failure.message.contains("states/lock is neither"), "{failure:?}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        std::fs::remove_file(states.join("lock")).unwrap();
+        std::fs::set_permissions(&states, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        let failure = take(&states, "run", WhenBusy::Stop).unwrap_err();
+        assert!(failure.remedy.contains("chmod -R go-w"), "{failure:?}");
+        assert!(!states.join("lock").exists());
     }
 
     #[test]

@@ -23,6 +23,7 @@ use tilemark_record::{
     result::{Provenance, RunResult},
     sha256_of,
 };
+use tilemark_sys::files::{Distrust, OPEN_FOLDER, Place, distrust, trusted};
 
 /// A run that was asked for.
 #[derive(Debug, Clone)]
@@ -90,21 +91,25 @@ pub fn run(
         Some(earlier) => earlier.result.run.clone(),
         None => new_id(&runs, &prepared.plan.scenario.name),
     };
-    let lock = request.when_busy.map(|when| lock::take(&places.state, &id, when)).transpose()?;
+    let path = match &earlier {
+        Some(earlier) => earlier.record.path().to_owned(),
+        None => request.output.clone().unwrap_or_else(|| runs.path_of(&id)),
+    };
+    let locks = request.when_busy.map(|when| lock::take_for_run(&places.state, &id, when)).transpose()?;
     let mut provenance = provenance(program, &prepared, request)?;
     // Before an image is built for minutes: a bad place, or a record that cannot be continued, fails now.
     let record = match &earlier {
         Some(earlier) => {
+            trusted(earlier.record.path()).map_err(state_failed)?;
             earlier.check(&prepared.plan, &provenance)?;
             listener.note(&format!("the run {id} is continued"));
             earlier.record.clone()
         }
         None => {
-            let path = request.output.clone().unwrap_or_else(|| runs.path_of(&id));
+            place_for_record(&path)?;
             RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?
         }
     };
-    let path = record.path().to_owned();
     let discard = || {
         if earlier.is_none() {
             record.discard();
@@ -144,7 +149,8 @@ pub fn run(
     };
     let _reopened =
         earlier.as_ref().map(|earlier| earlier.record.reopen().map_err(record_failed)).transpose()?;
-    let done = conduct(Job::Run(Box::new(job)), &state, lock, Afterwards::Gone, listener)?;
+    let locks = locks.unwrap_or_default();
+    let done = conduct(Job::Run(Box::new(job)), &state, locks, Afterwards::Gone, listener)?;
     let JobDone::Run(mut done) = done else {
         return Err(Failure::told(
             FailureCode::Bug,
@@ -248,12 +254,58 @@ pub fn record_failed(error: RecordError) -> Failure {
 }
 
 pub(crate) fn state_failed(error: std::io::Error) -> Failure {
+    if let Some(why) = distrust(&error) {
+        return distrusted(why);
+    }
     Failure {
         code: FailureCode::HostUnfit,
         message: "cannot make a state folder".to_owned(),
         causes: vec![error.to_string()],
         remedy: "free some space, or set TILEMARK_HOME to a folder that may be written".to_owned(),
     }
+}
+
+/// A place that was named and cannot be used; `failed` tells what else may be wrong with it.
+pub(crate) fn place_failed(error: std::io::Error, failed: impl FnOnce(std::io::Error) -> Failure) -> Failure {
+    let Some(why) = distrust(&error) else { return failed(error) };
+    let remedy =
+        "name a plain file or a new folder in a place of your own, by a path without links of other users";
+    Failure::told(FailureCode::HostUnfit, format!("{why}: nothing is written there"), remedy)
+}
+
+/// A failure that names the path that was asked for instead of the way by which it was reached.
+pub(crate) fn shown_as(mut failure: Failure, way: &Path, asked: &Path) -> Failure {
+    let (way, asked) = (way.display().to_string(), asked.display().to_string());
+    failure.message = failure.message.replace(&way, &asked);
+    failure
+}
+
+/// Makes the folder that a record is to be written into for a whole run: nobody else may own it.
+fn place_for_record(path: &Path) -> Result<(), Failure> {
+    let failed = |source| record_failed(RecordError::Write { path: path.to_owned(), source });
+    Place::of_folder(path, OPEN_FOLDER)
+        .and_then(|_| Place::of_own_folder(path))
+        .map(drop)
+        .map_err(|error| place_failed(error, failed))
+}
+
+/// What somebody else could have written is not believed.
+pub(crate) fn distrusted(why: &Distrust) -> Failure {
+    let path = match why {
+        Distrust::Owner { path, .. } | Distrust::Writable { path, .. } | Distrust::Kind { path } => {
+            path.display()
+        }
+    };
+    let remedy = match why {
+        Distrust::Owner { .. } => {
+            format!("find out who made {path}, then remove it, or set TILEMARK_HOME to a folder of your own")
+        }
+        Distrust::Writable { .. } => {
+            format!("look at what is in {path}, then take the right from others: `chmod -R go-w {path}`")
+        }
+        Distrust::Kind { .. } => format!("remove {path}, or name another place"),
+    };
+    Failure::told(FailureCode::HostUnfit, format!("{why}: it is not used"), remedy)
 }
 
 #[cfg(test)]

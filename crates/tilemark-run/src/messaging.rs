@@ -2,6 +2,7 @@
 
 use crate::{
     conduct::{self, Listener, OnInterrupt, until_interrupted_again},
+    measure::place_failed,
     password,
     wire::{Failure, FailureCode},
 };
@@ -13,7 +14,10 @@ use tilemark_amqp_load::{
 };
 use tilemark_broker::{BrokerError, Config, serve};
 use tilemark_record::result::{Verdict, VerdictStatus};
-use tilemark_sys::limits::raise_open_files;
+use tilemark_sys::{
+    files::{PRIVATE_FOLDER, Place},
+    limits::raise_open_files,
+};
 
 pub use tilemark_amqp_load::Mode;
 
@@ -29,6 +33,16 @@ pub fn broker(
         Failure::new(FailureCode::HostUnfit, &error, remedy)
     };
     raise_open_files();
+    if let Some(folder) = &journal {
+        let bad = |source: std::io::Error| Failure {
+            code: FailureCode::HostUnfit,
+            message: format!("cannot make the journal's folder {}", folder.display()),
+            causes: vec![source.to_string()],
+            remedy: "name a folder that can be written".to_owned(),
+        };
+        let place = Place::of_folder(folder, PRIVATE_FOLDER).and_then(|_| Place::of_own_folder(folder));
+        place.map_err(|error| place_failed(error, bad))?;
+    }
     let broker = serve(Config { journal, ..Config::new(listen) }).map_err(failed)?;
     // It fails only where somebody handles them already, which no command that gets here does.
     let _ = ctrlc::set_handler(broker.ender());

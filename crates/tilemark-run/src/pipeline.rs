@@ -618,9 +618,7 @@ impl<W: World> Pipeline<'_, W> {
                 .map_err(crate::measure::record_failed)?;
             let kind = if output.starts_with('{') { "json" } else { "txt" };
             let path = folder.join(format!("{}.{kind}", load.name));
-            fs::write(&path, output).map_err(|source| {
-                crate::measure::record_failed(tilemark_record::RecordError::Write { path, source })
-            })?;
+            tilemark_record::write_whole(&path, output.as_bytes()).map_err(crate::measure::record_failed)?;
         }
         Ok(())
     }

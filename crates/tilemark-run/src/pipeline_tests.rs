@@ -670,8 +670,9 @@ fn a_full_disk_is_told_with_its_remedy() {
     let (folder, world) = (tempfile::tempdir().unwrap(), quick());
     let record = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
     // Every write to it fails for want of space.
-    std::os::unix::fs::symlink("/dev/full", record.path().join("events.ndjson")).unwrap();
+    tilemark_record::faults::full_at(0);
     let ran = run_into(folder, record, &plan(), &world, &wishes());
+    tilemark_record::faults::full_at(u64::MAX);
     assert_eq!(ran.failure().code, FailureCode::HostUnfit);
     assert!(ran.failure().remedy.starts_with("free some space"), "{:?}", ran.failure());
     assert_eq!((world.load_processes(), world.running().len()), (0, 0));

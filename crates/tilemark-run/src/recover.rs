@@ -13,6 +13,7 @@ use crate::{
 };
 use serde::Serialize;
 use tilemark_record::{RecordError, RunDirectory, Runs, places::Places};
+use tilemark_sys::files::trusted;
 
 /// What was found and done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -32,7 +33,7 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
     crate::need_root("removing what a killed run left")?;
     let boot = boot_id().map_err(state_failed)?;
     let mut recovered = Recovered::default();
-    for state in StateFolder::all(&places.state) {
+    for state in StateFolder::all(&places.state).map_err(state_failed)? {
         if lives(&state, &boot) {
             recovered.under_way.push(name_of(&state));
             continue;
@@ -61,6 +62,8 @@ pub(crate) fn restore_record(places: &Places, record: &RunDirectory) -> Result<b
     if !record.is_half_continued() {
         return Ok(false);
     }
+    // What it names would be removed and moved.
+    trusted(record.path()).map_err(state_failed)?;
     // The command may be dead while its engine still writes.
     let id = record.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     if under_way(places)?.contains(&id) {
@@ -72,7 +75,7 @@ pub(crate) fn restore_record(places: &Places, record: &RunDirectory) -> Result<b
 /// What is under way: runs, guests and builds whose keepers live.
 pub(crate) fn under_way(places: &Places) -> Result<Vec<String>, Failure> {
     let boot = boot_id().map_err(state_failed)?;
-    let all = StateFolder::all(&places.state);
+    let all = StateFolder::all(&places.state).map_err(state_failed)?;
     Ok(all.iter().filter(|state| lives(state, &boot)).map(name_of).collect())
 }
 
@@ -99,7 +102,7 @@ fn remove(state: &StateFolder) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::state::Keeper;
-    use std::fs;
+    use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
     #[test]
     fn a_folder_whose_keeper_is_dead_goes_and_one_whose_keeper_lives_stays() {
@@ -141,5 +144,57 @@ mod tests {
         assert!(!places.state.join("dead").exists());
         assert!(places.state.join("alive").exists());
         assert!(making.exists() && !half_made.exists());
+    }
+
+    #[test]
+    fn a_journal_that_others_wrote_or_could_write_is_refused_by_name_and_nothing_is_done() {
+        if !rustix::process::geteuid().is_root() {
+            return crate::skipped("recover needs root");
+        }
+        let forge = |spoil: &dyn Fn(&Path)| {
+            let home = tempfile::tempdir().unwrap();
+            let places = Places {
+                cache: home.path().join("c"),
+                runs: home.path().join("r"),
+                state: home.path().join("s"),
+            };
+            let folder = places.state.join("run-1");
+            let group = home.path().join("group");
+            fs::create_dir_all(&folder).unwrap();
+            fs::create_dir_all(&group).unwrap();
+            fs::write(group.join("cgroup.kill"), "").unwrap();
+            let under_way = serde_json::json!({
+                "id": "run-1", "kind": "run", "boot_id": boot_id().unwrap(), "record": null,
+                "cgroup": group, "keeper": null,
+            });
+            fs::write(folder.join("under-way.json"), under_way.to_string()).unwrap();
+            spoil(&folder);
+            let failure = recover(&places).unwrap_err();
+            assert_eq!(failure.code, FailureCode::HostUnfit, "{failure:?}");
+            assert_eq!(fs::read_to_string(group.join("cgroup.kill")).unwrap(), "", "its group was ended");
+            assert!(folder.symlink_metadata().is_ok(), "it was removed");
+            (failure, folder)
+        };
+        let nobody = 65534;
+        let chown = |path: &Path| std::os::unix::fs::lchown(path, Some(nobody), None).unwrap();
+        let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        let (failure, folder) = forge(&|folder| chown(folder));
+        assert_eq!(failure.message, format!("{} belongs to user {nobody}: it is not used", folder.display()));
+        let (failure, folder) = forge(&|folder| chown(&folder.join("under-way.json")));
+        assert!(
+            failure.message.starts_with(&format!("{}/under-way.json belongs", folder.display())),
+            "{failure:?}"
+        );
+        let (failure, folder) = forge(&|folder| open(folder.parent().unwrap()));
+        let states = folder.parent().unwrap().display().to_string();
+        assert!(failure.message.contains(&states) && failure.remedy.contains("chmod"), "{failure:?}");
+        forge(&|folder| open(folder));
+        forge(&|folder| open(&folder.join("under-way.json")));
+        // A folder of the attacker's, by a link.
+        forge(&|folder| {
+            let theirs = folder.with_file_name("theirs");
+            fs::rename(folder, &theirs).unwrap();
+            std::os::unix::fs::symlink(&theirs, folder).unwrap();
+        });
     }
 }

@@ -8,13 +8,16 @@ use crate::awake::{self, WakeLimits};
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{self, File},
+    fs::{self, DirBuilder, File},
     io,
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
     path::{Path, PathBuf},
     time::Duration,
 };
 use tilemark_host::cgroup::{Group, mount_point};
+use tilemark_sys::files::{
+    PRIVATE_FOLDER, distrust, make_private_folder, read_trusted, trusted, write_private,
+};
 
 /// What is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +95,7 @@ const MEMORY: &str = "memory";
 impl StateFolder {
     /// Says what one shall be. Only the folder of all of them is made now; its keeper makes the rest.
     pub(crate) fn create(states: &Path, id: &str, kind: &str, record: Option<&Path>) -> io::Result<Self> {
-        fs::create_dir_all(states).map_err(|error| named(states, &error))?;
+        make_private_folder(states).map_err(|error| named(states, error))?;
         let wanted = UnderWay {
             id: id.to_owned(),
             kind: kind.to_owned(),
@@ -125,14 +128,15 @@ impl StateFolder {
     pub(crate) fn make(&self, wanted: UnderWay) -> io::Result<()> {
         let keeper = Keeper::of(std::process::id());
         let aside = Self::at(&self.aside(keeper));
-        fs::create_dir(&aside.path).map_err(|error| named(&self.path, &error))?;
+        let made = DirBuilder::new().mode(PRIVATE_FOLDER).create(&aside.path);
+        made.map_err(|error| named(&self.path, error))?;
         // The tree of groups is the host's, and an id is one of this home's only.
         let group = format!("tilemark.{}", self.name_with(keeper));
         let tree = mount_point().ok();
         let cgroup = tree.as_ref().map(|tree| tree.join(&group));
         let under_way = UnderWay { cgroup, keeper, ..wanted };
         let appears = aside.write(&under_way).and_then(|()| fs::rename(&aside.path, &self.path));
-        appears.map_err(|error| named(&self.path, &error)).inspect_err(|_| {
+        appears.map_err(|error| named(&self.path, error)).inspect_err(|_| {
             // What is half made goes; the error that counts is the one above.
             let _ = fs::remove_dir_all(&aside.path);
         })?;
@@ -149,7 +153,7 @@ impl StateFolder {
     /// refuses limits no twin, and the report says so.
     fn hand_on_memory(&self, tree: &Group, group: &Group) -> io::Result<()> {
         if keeps_memory(tree) {
-            fs::write(self.debt(), boot_id()?)?;
+            write_private(&self.debt(), boot_id()?.as_bytes())?;
         }
         let _ = tree.enable(&[MEMORY]);
         let _ = group.enable(&[MEMORY]);
@@ -160,8 +164,8 @@ impl StateFolder {
     /// Takes the memory controller from the groups of the tree again, if one of ours had the tree give it. Refused while
     /// another's twins are held by it: then that one does it.
     fn take_memory_back(&self, tree: &Group) -> io::Result<()> {
-        let Ok(boot) = fs::read_to_string(self.debt()) else { return Ok(()) };
-        let is_settled = boot != boot_id()? || tree.disable(MEMORY).is_ok();
+        let Ok(boot) = read_trusted(&self.debt()) else { return Ok(()) };
+        let is_settled = boot != boot_id()?.into_bytes() || tree.disable(MEMORY).is_ok();
         if is_settled { fs::remove_file(self.debt()) } else { Ok(()) }
     }
 
@@ -202,11 +206,17 @@ impl StateFolder {
     }
 
     /// All that exist, but for those that are being made.
-    pub(crate) fn all(states: &Path) -> Vec<Self> {
-        let Ok(entries) = fs::read_dir(states) else { return Vec::new() };
+    ///
+    /// # Errors
+    /// When somebody other than root or the caller could have made or changed one: it names processes and groups to end, and
+    /// sockets to trust.
+    pub(crate) fn all(states: &Path) -> io::Result<Vec<Self>> {
+        let Ok(entries) = fs::read_dir(states) else { return Ok(Vec::new()) };
+        trusted(states)?;
         let made = entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
-        let folders = made.map(|entry| entry.path()).filter(|path| path.is_dir());
-        folders.map(|path| Self { path, wanted: None }).collect()
+        let folders: Vec<PathBuf> = made.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        folders.iter().try_for_each(|path| believed(path))?;
+        Ok(folders.into_iter().map(|path| Self { path, wanted: None }).collect())
     }
 
     /// Where it is.
@@ -226,14 +236,14 @@ impl StateFolder {
 
     /// What is under way.
     pub(crate) fn under_way(&self) -> io::Result<UnderWay> {
-        let text = fs::read(self.path.join(UNDER_WAY))?;
+        trusted(&self.path)?;
+        let text = read_trusted(&self.path.join(UNDER_WAY))?;
         Ok(serde_json::from_slice(&text)?)
     }
 
     fn write(&self, under_way: &UnderWay) -> io::Result<()> {
         let aside = self.path.join(".under-way.aside");
-        fs::write(&aside, serde_json::to_vec_pretty(under_way)?)?;
-        File::open(&aside)?.sync_all()?;
+        write_private(&aside, &serde_json::to_vec_pretty(under_way)?)?;
         fs::rename(aside, self.path.join(UNDER_WAY))
     }
 
@@ -267,9 +277,25 @@ fn keeps_memory(tree: &Group) -> bool {
     tree.controllers().is_ok_and(names_memory) && !tree.enabled().is_ok_and(names_memory)
 }
 
-/// The system's reason does not name the path.
-fn named(path: &Path, error: &io::Error) -> io::Error {
+/// The system's reason does not name the path; a reason of our own does.
+fn named(path: &Path, error: io::Error) -> io::Error {
+    if distrust(&error).is_some() {
+        return error;
+    }
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// A folder and the journal in it, if it has one, are only believed where nobody else wrote them. One may go meanwhile.
+fn believed(path: &Path) -> io::Result<()> {
+    [path.to_owned(), path.join(UNDER_WAY)]
+        .iter()
+        .map(|path| trusted(path))
+        .find_map(gone_or_bad)
+        .map_or(Ok(()), Err)
+}
+
+fn gone_or_bad(found: io::Result<()>) -> Option<io::Error> {
+    found.err().filter(|error| error.kind() != io::ErrorKind::NotFound)
 }
 
 /// The boot of this host.
@@ -287,7 +313,7 @@ mod tests {
         let state = StateFolder::at(&states.path().join("guests-1"));
         let maker = Keeper::of(std::process::id()).unwrap();
         fs::create_dir(state.aside(Some(maker))).unwrap();
-        assert_eq!(StateFolder::all(states.path()).len(), 0);
+        assert_eq!(StateFolder::all(states.path()).unwrap().len(), 0);
         assert_eq!(StateFolder::half_made(states.path()).len(), 0, "its maker lives");
         let dead = state.aside(Some(Keeper { start_ticks: maker.start_ticks + 1, ..maker }));
         fs::create_dir(&dead).unwrap();

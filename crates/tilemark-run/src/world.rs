@@ -36,7 +36,10 @@ use tilemark_plan::{
     scenario::{QemuWishes, Role},
 };
 use tilemark_record::sha256_of;
-use tilemark_sys::process::{Child, Spawn, program_in_memory};
+use tilemark_sys::{
+    files::make_private_folder,
+    process::{Child, Spawn, program_in_memory},
+};
 use tilemark_units::Bytes;
 
 /// Where a world takes things from and puts them.
@@ -110,7 +113,7 @@ impl<'a> RealWorld<'a> {
 
     fn disks(&self) -> Result<DiskFolders, Failure> {
         let folders = DiskFolders { store: self.folders.state.join("disks"), memory: self.folders.memory() };
-        fs::create_dir_all(&folders.store).map_err(crate::measure::state_failed)?;
+        make_private_folder(&folders.store).map_err(crate::measure::state_failed)?;
         Ok(folders)
     }
 
@@ -198,7 +201,7 @@ impl Folders {
 
 /// A tmpfs that nobody but this mount namespace sees.
 fn mount_memory(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)?;
+    make_private_folder(path)?;
     Ok(mount("tilemark", path, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0700"))?)
 }
 

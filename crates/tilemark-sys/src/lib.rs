@@ -1,13 +1,15 @@
-//! The only unsafe code: namespaces, pre-exec steps and the accelerator probe's ioctls.
+//! The only unsafe code: namespaces, pre-exec steps and the accelerator probe's ioctls. Files that must be safe from others too.
 
 pub mod block;
 pub mod clock;
 pub mod descriptor;
 pub mod entropy;
 pub mod file_mark;
+pub mod files;
 pub mod kvm;
 pub mod limits;
 pub mod namespace;
+pub mod peer;
 pub mod process;
 pub mod tap;
 pub mod thread;

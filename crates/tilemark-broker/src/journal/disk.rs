@@ -1,10 +1,11 @@
 //! The files of a journal. A trait, so that tests can cut the power.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// Numbered, append-only segments.
 pub(crate) trait Disk: Send {
@@ -30,6 +31,17 @@ pub(crate) struct FolderDisk {
     _lock: File,
 }
 
+/// Messages are for the broker's user alone, whatever the umask.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Files for the broker's user alone. A link is not followed: root's broker would write where it leads.
+fn own_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(FILE_MODE).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    options
+}
+
 const SUFFIX: &str = ".journal";
 /// Written and removed at each start.
 const PROOF: &str = "proof";
@@ -37,19 +49,21 @@ const PROOF: &str = "proof";
 /// A disk that takes not even a page is told at the start, and not by the first message that it cannot keep.
 fn prove_writable(folder: &Path) -> io::Result<()> {
     let path = folder.join(PROOF);
-    let written = File::create(&path).and_then(|mut file| {
-        file.write_all(&[0; 4096])?;
-        file.sync_all()
-    });
+    let written = own_file().create(true).truncate(true).open(&path).and_then(prove);
     let removed = std::fs::remove_file(&path);
     written.and(removed)
+}
+
+fn prove(mut file: File) -> io::Result<()> {
+    file.write_all(&[0; 4096])?;
+    file.sync_all()
 }
 
 impl FolderDisk {
     /// Creates the folder when it is missing, and locks it.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(folder)?;
-        let lock = OpenOptions::new().create(true).write(true).truncate(false).open(folder.join("lock"))?;
+        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+        let lock = own_file().create(true).truncate(false).open(folder.join("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         prove_writable(folder)?;
         let directory = File::open(folder)?;
@@ -85,7 +99,7 @@ impl Disk for FolderDisk {
 
     fn append(&mut self, segment: u64, bytes: &[u8]) -> io::Result<()> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != segment) {
-            let file = OpenOptions::new().create(true).append(true).open(self.path(segment))?;
+            let file = own_file().create(true).append(true).open(self.path(segment))?;
             self.open = Some((segment, file));
             self.names_changed = true;
         }
@@ -116,10 +130,35 @@ mod tests {
     #[test]
     fn a_journal_on_a_full_disk_is_refused_at_the_start() {
         let folder = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink("/dev/full", folder.path().join(PROOF)).unwrap();
-        assert_eq!(FolderDisk::open(folder.path()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let full = own_file().open("/dev/full").unwrap();
+        assert_eq!(prove(full).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        // What cannot be written at all is refused by the same proof.
+        std::fs::create_dir(folder.path().join(PROOF)).unwrap();
+        assert!(FolderDisk::open(folder.path()).is_err());
+        std::fs::remove_dir(folder.path().join(PROOF)).unwrap();
         FolderDisk::open(folder.path()).unwrap();
         assert!(!folder.path().join(PROOF).exists(), "the proof is left");
+    }
+
+    #[test]
+    fn a_journal_is_for_its_user_alone_and_written_through_no_link() {
+        use std::os::unix::fs::PermissionsExt;
+        let base = tempfile::tempdir().unwrap();
+        let (folder, precious) = (base.path().join("journal"), base.path().join("precious"));
+        std::fs::write(&precious, "precious").unwrap();
+        let mut disk = FolderDisk::open(&folder).unwrap();
+        disk.append(1, b"message").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(
+            [&folder, &disk.path(1), &folder.join("lock")].map(|path| mode(path)),
+            [0o700, 0o600, 0o600]
+        );
+        std::os::unix::fs::symlink(&precious, disk.path(2)).unwrap();
+        assert!(disk.append(2, b"message").is_err());
+        drop(disk);
+        std::os::unix::fs::symlink(&precious, folder.join(PROOF)).unwrap();
+        assert!(FolderDisk::open(&folder).is_err());
+        assert_eq!(std::fs::read_to_string(precious).unwrap(), "precious");
     }
 
     #[test]
@@ -129,7 +168,7 @@ mod tests {
         disk.append(1, b"stored").unwrap();
         disk.sync().unwrap();
         // It takes every byte and refuses to flush.
-        std::os::unix::fs::symlink("/dev/null", disk.path(2)).unwrap();
+        disk.open = Some((2, own_file().open("/dev/null").unwrap()));
         disk.append(2, b"lost").unwrap();
         assert_eq!(disk.sync().unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }

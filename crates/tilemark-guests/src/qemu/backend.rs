@@ -23,7 +23,10 @@ use std::{
     io::{self, Write},
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::net::{UnixListener, UnixStream},
+        unix::{
+            fs::PermissionsExt,
+            net::{UnixListener, UnixStream},
+        },
     },
     path::{Path, PathBuf},
     sync::{
@@ -35,6 +38,7 @@ use std::{
 use tilemark_agent_protocol::{Request, Service};
 use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_sys::{
+    files::{OPEN_FOLDER, PRIVATE_FILE, make_folder},
     process::{Child, Spawn, program_in_memory},
     walls::Walls,
 };
@@ -121,7 +125,7 @@ impl QemuBackend {
     /// Looks at the program and prepares the files that all guests share.
     pub fn new(settings: QemuSettings, network: Arc<RunNetwork>) -> Result<Self, GuestError> {
         let version = QemuVersion::of(&settings.binary)?;
-        fs::create_dir_all(&settings.folder).map_err(file("make", &settings.folder))?;
+        make_folder(&settings.folder, OPEN_FOLDER).map_err(file("make", &settings.folder))?;
         let initramfs = program_in_memory("tilemark-initramfs", &settings.initramfs)
             .map_err(file("keep the initramfs of", &settings.folder))?;
         Ok(Self {
@@ -195,7 +199,7 @@ impl QemuBackend {
 
     fn spawn(&self, plan: &GuestPlan, number: u64, materials: Materials) -> Result<Guest, GuestError> {
         let folder = self.settings.folder.join(format!("{number}-{}", plan.name));
-        fs::create_dir_all(&folder).map_err(file("make", &folder))?;
+        make_folder(&folder, OPEN_FOLDER).map_err(file("make", &folder))?;
         let console = folder.join("console.log");
         let qemu_log = folder.join("qemu.log");
         let socket = folder.join("agent");
@@ -281,7 +285,12 @@ struct Files {
 }
 
 fn listen(path: &Path) -> Result<UnixListener, GuestError> {
-    let listening = short(path).and_then(|(_folder, short)| UnixListener::bind(short));
+    let listening = short(path).and_then(|(_folder, short)| {
+        let listener = UnixListener::bind(&short)?;
+        // QEMU serves it, which asks nobody who they are.
+        fs::set_permissions(&short, fs::Permissions::from_mode(PRIVATE_FILE))?;
+        Ok(listener)
+    });
     listening.map_err(file("listen on", path))
 }
 

@@ -8,7 +8,7 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_record::{Runs, result::VerdictStatus};
 use tilemark_run::{
-    judge::{draw_to, report_of},
+    judge::{Page, draw_again, draw_to, report_of},
     measure::record_failed,
     wire::Failure,
 };
@@ -29,22 +29,28 @@ fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
     if arguments.redact {
         tilemark_report::redact(&mut report);
     }
-    // A redacted page must not take the place of the whole one.
-    let own_page = (!arguments.redact).then(|| record.path().join("report.html"));
-    if let Some(path) = arguments.html.clone().or(own_page) {
-        let drawn = draw_to(&path, &tilemark_report::html(&report));
-        match (drawn, &arguments.html) {
-            // Somebody else's record can be read and not written: the page is there already.
-            (Err(_), None) => {}
-            (drawn, _) => drawn.map_err(record_failed)?,
+    let page = || tilemark_report::html(&report);
+    match &arguments.html {
+        Some(path) => {
+            draw_to(path, &page())?;
+            eprintln!("Report: {}", path.display());
         }
-        eprintln!("Report: {}", path.display());
-    }
-    if arguments.redact && arguments.html.is_none() && arguments.csv.is_none() {
-        eprintln!("No page was written: `--html FILE` writes one that names no machine.");
+        // A redacted page must not take the place of the whole one.
+        None if arguments.redact => {
+            if arguments.csv.is_none() {
+                eprintln!("No page was written: `--html FILE` writes one that names no machine.");
+            }
+        }
+        None => match draw_again(&record, &page())? {
+            Page::Written(path) => eprintln!("Report: {}", path.display()),
+            Page::OfUser(user) => eprintln!(
+                "No page was written into {}: it belongs to user {user}. `--html FILE` writes one elsewhere.",
+                record.path().display()
+            ),
+        },
     }
     if let Some(path) = &arguments.csv {
-        draw_to(path, &tilemark_report::csv(&report)).map_err(record_failed)?;
+        draw_to(path, &tilemark_report::csv(&report))?;
     }
     match form {
         Form::Json => screen::print_json(&report.result),

@@ -3,6 +3,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 pub mod real;
+pub mod record;
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -26,10 +27,17 @@ impl Home {
         self.folder.path()
     }
 
+    /// Where the lock of the host is for what runs in this home.
+    pub fn lock_folder(&self) -> PathBuf {
+        self.path().join("lock-of-host")
+    }
+
     /// A command line in this home.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(TILEMARK);
         command.env("TILEMARK_HOME", self.path()).env_remove("NO_COLOR").args(arguments);
+        // Test runs go beside each other and beside measured runs of this host.
+        command.env("TILEMARK_LOCK_FOLDER", self.lock_folder());
         command
     }
 

@@ -45,6 +45,7 @@ impl Real {
         let file = |name: &str| File::create(self.home.path().join(name)).unwrap();
         let mut command = Command::new(TILEMARK);
         command.args(arguments).env("TILEMARK_HOME", self.home.path());
+        command.env("TILEMARK_LOCK_FOLDER", self.home.lock_folder());
         command.stdin(Stdio::null()).stdout(file("out")).stderr(file("error"));
         Running { real: self, child: command.spawn().unwrap() }
     }
