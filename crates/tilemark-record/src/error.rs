@@ -82,6 +82,10 @@ impl RecordError {
             Self::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free some space on that disk, or name another place with --output DIR".to_owned()
             }
+            Self::Write { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                "lift the limit of a file's size in the shell that starts it: `ulimit -f unlimited`"
+                    .to_owned()
+            }
             Self::Write { .. } => {
                 "check that the folder exists and may be written, or use --output DIR".to_owned()
             }

@@ -29,7 +29,7 @@ use tilemark_plan::{
 use tilemark_sys::namespace::own_mounts;
 
 /// Room in the disk store; only what disks hold is taken from the host.
-const STORE_BYTES: u64 = 256 << 30;
+pub(crate) const STORE_BYTES: u64 = 256 << 30;
 /// Begins the names of templates.
 const TEMPLATE: &str = "database-template-";
 /// A fresh server of either kind stands within this.

@@ -7,6 +7,7 @@ use crate::{
     job::{GuestsJob, GuestsReady, Job, JobDone},
     measure::state_failed,
     prepare::{self, Probe},
+    room,
     state::StateFolder,
     wire::{Failure, FailureCode, Messages, send},
 };
@@ -50,6 +51,7 @@ pub struct UpRequest {
 pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> Result<GuestsReady, Failure> {
     crate::need_root("starting guests")?;
     let plan = plan(request)?;
+    room::enough_for_guests(&plan, places)?;
     let image = image_job::obtain(places, &plan.scenario.image, request.offline, listener)?;
     let id = new_id(places);
     let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;

@@ -42,6 +42,7 @@ pub mod plan_text;
 mod power;
 pub mod prepare;
 pub mod recover;
+mod room;
 mod run_job;
 #[cfg(test)]
 mod search_tests;
@@ -81,6 +82,7 @@ pub struct Program {
 pub fn internal_main(program: &Program, arguments: &[String]) -> Option<ExitCode> {
     // On kernels before 5.11 this does nothing.
     let _ = tilemark_sys::descriptor::keep_from_children();
+    tilemark_sys::limits::report_large_files();
     let is_internal = arguments
         .first()
         .is_some_and(|first| [keeper::KEEPER, keeper::INIT, keeper::ENGINE].contains(&first.as_str()));

@@ -10,6 +10,7 @@ use crate::{
     more::{Earlier, Which},
     plan_text, power,
     prepare::{Asked, Prepared, prepare},
+    room,
     state::StateFolder,
     wire::{Failure, FailureCode},
 };
@@ -95,6 +96,7 @@ pub fn run(
         Some(earlier) => earlier.record.path().to_owned(),
         None => request.output.clone().unwrap_or_else(|| runs.path_of(&id)),
     };
+    room::enough(&prepared.plan, places, &path)?;
     let locks = request.when_busy.map(|when| lock::take_for_run(&places.state, &id, when)).transpose()?;
     let mut provenance = provenance(program, &prepared, request)?;
     // Before an image is built for minutes: a bad place, or a record that cannot be continued, fails now.

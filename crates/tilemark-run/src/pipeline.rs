@@ -13,7 +13,9 @@ use crate::{
     engine::{Teller, Wish, Wishes},
     figures::Figures,
     measure::state_failed,
-    memory, services,
+    memory,
+    room::{self, DISK_RESERVE},
+    services,
     state::boot_id,
     watch,
     wire::{Failure, FailureCode, Progress},
@@ -107,9 +109,6 @@ pub(crate) struct Pipeline<'a, W> {
 
 /// A kernel that reports one error mostly reports many; the first tell.
 const KERNEL_ERRORS_KEPT: usize = 8;
-
-/// Disk space below which no pass begins.
-const DISK_RESERVE: Bytes = Bytes::from_gib(2);
 
 impl<W: World> Pipeline<'_, W> {
     /// Does all of it.
@@ -463,6 +462,8 @@ impl<W: World> Pipeline<'_, W> {
             );
             return Err(Failure::told(FailureCode::HostUnfit, message, remedy));
         }
+        // A search adds points that were not known before the run.
+        room::enough_files(std::slice::from_ref(point))?;
         if let Some(free) = self.world.disk_available().filter(|free| *free < DISK_RESERVE) {
             let message = format!("only {} of disk space is left, {DISK_RESERVE} must be", free.rounded());
             return Err(Failure::told(FailureCode::HostUnfit, message, "free some space"));

@@ -2,10 +2,28 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard one. The usual 1,024 are few for hundreds of guests or
-/// connections; where raising is refused, what lacks a file says so.
-pub fn raise_open_files() {
-    let mut limit = getrlimit(Resource::Nofile);
+/// Raises the soft limit of open files to the hard one: the usual 1,024 are few for hundreds of guests or connections. Returns how many
+/// files this process may have open; `None` for no limit.
+pub fn raise_open_files() -> Option<u64> {
+    raise(Resource::Nofile)
+}
+
+/// Raises the soft limit of a file's size to the hard one. Returns the most bytes that a file may have; `None` for no limit.
+pub fn raise_file_size() -> Option<u64> {
+    raise(Resource::Fsize)
+}
+
+/// Raises a soft limit to the hard one; where that is refused, the soft one still holds.
+fn raise(resource: Resource) -> Option<u64> {
+    let mut limit = getrlimit(resource);
     limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
+    let _ = setrlimit(resource, limit);
+    getrlimit(resource).current
+}
+
+/// Lets a write beyond the limit of a file's size fail with EFBIG, which names the file, and not end this process by SIGXFSZ. For the
+/// whole process: to be called before there are threads.
+pub fn report_large_files() {
+    // SAFETY: this call touches no memory of ours, and no handler runs.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

@@ -5,8 +5,14 @@
 
 mod common;
 
-use common::{Said, TILEMARK, real::Real};
-use std::{collections::BTreeSet, fs, os::unix::fs::FileExt, path::Path, process::Command};
+use common::{Home, Said, TILEMARK, is_root, real::Real, record::record_of, skipped};
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::{fs::FileExt, process::ExitStatusExt},
+    path::Path,
+    process::Command,
+};
 use tilemark_record::result::RunResult;
 
 const RUN: [&str; 8] = ["run", "web", "--on", "native", "--offline", "--tiles", "1", "--json"];
@@ -42,7 +48,7 @@ fn an_image_that_fails_its_hash_is_not_used() {
 }
 
 /// The command with a disk of this size as its home, in a mount namespace of its own; `fill` leaves no room on it.
-fn on_a_disk_of(real: &Real, size: &str, fill: Fill) -> Said {
+fn on_a_disk_of(real: &Real, size: &str, fill: Fill, run: &[&str]) -> Said {
     let script = r#"
         mount --make-rprivate / && mkdir -p "$1/disk" && mount -t tmpfs -o size="$2" tilemark-test "$1/disk" || exit 99
         ln -s "$1/cache" "$1/disk/cache" && mkdir "$1/disk/runs" "$1/disk/state" || exit 99
@@ -55,7 +61,8 @@ fn on_a_disk_of(real: &Real, size: &str, fill: Fill) -> Said {
         Fill::Nothing => "empty",
         Fill::All => "full",
     });
-    command.env("HOME_OF_TEST", home).arg(TILEMARK).args(RUN);
+    command.env("HOME_OF_TEST", home).env("TILEMARK_LOCK_FOLDER", real.home.lock_folder());
+    command.arg(TILEMARK).args(run);
     Said::of(&command.output().unwrap())
 }
 
@@ -67,15 +74,97 @@ enum Fill {
 #[test]
 fn a_disk_with_too_little_space_stops_the_run_before_it_begins_a_pass() {
     let Some(real) = Real::new() else { return };
-    let said = on_a_disk_of(&real, "64m", Fill::Nothing);
+    let said = on_a_disk_of(&real, "64m", Fill::Nothing, &RUN);
     refused(&real, &said, 3, "of disk space is left", "free");
+}
+
+const DISKS: &str = r#"
+schema = 1
+name = "disks"
+about = "A disk that is larger than the host's."
+headline = "disk"
+[[guest]]
+name = "disk"
+role = "disk"
+[[guest.disk]]
+size = "4GiB"
+on = "store"
+[[load]]
+name = "disk"
+guest = "disk"
+loop = "closed"
+[load.disk]
+saturate = true
+[ladder]
+tiles = [1]
+"#;
+
+#[test]
+fn a_disk_that_the_data_disks_of_a_run_would_fill_is_named_before_the_first_guest() {
+    let Some(real) = Real::new() else { return };
+    let file = real.home.file("disks.toml", DISKS);
+    let run = ["run", file.to_str().unwrap(), "--on", "native", "--offline", "--json"];
+    // More than what must stay free, and less than that with what the guests would write.
+    let said = on_a_disk_of(&real, "3g", Fill::Nothing, &run);
+    refused(&real, &said, 3, "4 GiB for data disks in ", "--output");
+    assert!(!said.error.contains("starting"), "a guest was started: {said:?}");
+}
+
+/// The command under a limit of the shell.
+fn under_limit(home: &Home, limit: &str, arguments: &[&str]) -> std::process::Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {limit} && exec \"$@\""), "sh", TILEMARK]).args(arguments);
+    command.env("TILEMARK_HOME", home.path()).env("TILEMARK_LOCK_FOLDER", home.lock_folder());
+    command.output().unwrap()
+}
+
+#[test]
+fn too_few_open_files_are_told_with_both_numbers_before_anything_is_made() {
+    if !is_root() {
+        return skipped("runs need root");
+    }
+    let home = Home::new();
+    let said = Said::of(&under_limit(&home, "-n 60", &RUN));
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let error = &said.json()["error"];
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("open files in one process, and the limit is 60"), "{message}");
+    assert!(error["remedy"].as_str().unwrap().contains("ulimit -Hn "), "{error}");
+    assert!(!home.path().join("runs").exists() && !home.path().join("state").exists());
+    // A soft limit is raised: what this run lacks is an image.
+    let said = Said::of(&under_limit(&home, "-Sn 60", &RUN));
+    assert!(said.json()["error"]["message"].as_str().unwrap().contains("is not in the cache"), "{said:?}");
+}
+
+#[test]
+fn a_limit_of_a_file_s_size_is_named_and_ends_nothing_by_a_signal() {
+    let home = Home::new();
+    record_of(&home, "20260101-000000-web");
+    let page = home.path().join("page.html");
+    let report = ["report", "--html", page.to_str().unwrap()];
+    let output = under_limit(&home, "-f 1", &report);
+    let said = Said::of(&output);
+    assert_eq!((said.code, output.status.signal()), (Some(3), None), "{said:?}");
+    assert!(said.error.contains("page.html") && said.error.contains("File too large"), "{said:?}");
+    assert!(said.error.contains("ulimit -f"), "{said:?}");
+    if !is_root() {
+        return skipped("runs need root");
+    }
+    let said = Said::of(&under_limit(&home, "-f 1024", &RUN));
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let error = &said.json()["error"];
+    assert!(error["message"].as_str().unwrap().contains("the limit of a file's size is "), "{said:?}");
+    assert!(error["remedy"].as_str().unwrap().contains("ulimit -f unlimited"), "{said:?}");
+    // A soft limit is raised: what this run lacks is an image.
+    let said = Said::of(&under_limit(&home, "-Sf 1024", &RUN));
+    assert!(said.json()["error"]["message"].as_str().unwrap().contains("is not in the cache"), "{said:?}");
 }
 
 #[test]
 fn a_full_disk_is_named_and_leaves_nothing() {
     let Some(real) = Real::new() else { return };
-    let said = on_a_disk_of(&real, "1m", Fill::All);
-    refused(&real, &said, 3, "No space left on device", "TILEMARK_HOME");
+    let said = on_a_disk_of(&real, "1m", Fill::All, &RUN);
+    refused(&real, &said, 3, "only 0 B of disk space is left", "TILEMARK_HOME");
 }
 
 /// A mount in the state folder holds it, in a mount namespace of the run's and the test's own.
@@ -96,6 +185,7 @@ fn a_host_that_is_not_as_it_was_is_told_and_recover_mends_it() {
     command.args(["--mount", "sh", "-c", script, "sh"]).arg(real.home.path().join("state")).arg(TILEMARK);
     command.args(RUN).args(["--set", "measure.repeats=1", "--set", "measure.warmup=1s"]);
     command.args(["--set", "measure.length=1s"]).env("TILEMARK_HOME", real.home.path());
+    command.env("TILEMARK_LOCK_FOLDER", real.home.lock_folder());
     let said = Said::of(&command.output().unwrap());
     assert_eq!(said.code, Some(6), "{said:?}");
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
