@@ -69,6 +69,9 @@ pub(crate) enum AgentError {
     /// Something else is going on.
     #[error("{0}")]
     Refused(&'static str),
+    /// A service that was ready is gone.
+    #[error("the service ended with {0} after it was ready")]
+    ServiceEnded(std::process::ExitStatus),
 }
 
 impl AgentError {
@@ -104,6 +107,9 @@ impl AgentError {
             }
             Self::Store(error) => error.remedy(),
             Self::Refused(_) => "wait for it, or stop it first",
+            Self::ServiceEnded(_) => {
+                "read the console of its guest; one that was killed may have had too little memory"
+            }
         }
     }
 }

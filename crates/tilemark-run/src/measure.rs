@@ -18,11 +18,13 @@ use std::{
     path::{Path, PathBuf},
     time::Instant,
 };
+use tilemark_guests::ConsoleTail;
 use tilemark_record::{
     Event, RecordError, RunDirectory, Runs,
     places::Places,
     result::{Provenance, RunResult},
     sha256_of,
+    summary::{IncidentKind, RepeatSummary},
 };
 use tilemark_sys::files::{Distrust, OPEN_FOLDER, Place, distrust, trusted};
 
@@ -237,6 +239,42 @@ pub fn plan_as_run(record: &RunDirectory) -> Result<tilemark_plan::plan::Plan, R
         }
     }
     Ok(plan)
+}
+
+/// A guest that ended in the last session of a record while it was measured: a run whose guests are given has failed then. A search
+/// looks for the count that breaks, and has found it.
+///
+/// # Errors
+/// When the record cannot be read.
+pub fn guest_that_ended(record: &RunDirectory) -> Result<Option<Failure>, RecordError> {
+    if record.plan()?.search.is_some() {
+        return Ok(None);
+    }
+    let repeats: Vec<_> = record
+        .repeats()?
+        .into_iter()
+        .map(|files| Ok((files.summary()?, files)))
+        .collect::<Result<_, RecordError>>()?;
+    let session = |summary: &RepeatSummary| summary.levels.as_ref().map_or(1, |levels| levels.session);
+    let last = repeats.iter().map(|(summary, _)| session(summary)).max();
+    let of_last = repeats.iter().filter(|(summary, _)| Some(session(summary)) == last);
+    for (summary, files) in of_last {
+        let mut ended = summary.incidents.iter().filter(|incident| incident.kind == IncidentKind::GuestEnded);
+        let Some((incident, guest)) = ended.find_map(|incident| Some((incident, incident.guest.as_ref()?)))
+        else {
+            continue;
+        };
+        let console = ConsoleTail::read(&files.path().join("guests").join(guest).join("console.log"));
+        return Ok(Some(Failure::told(
+            FailureCode::GuestFailed,
+            format!("guest `{guest}` failed in repeat {}: {}; {console}", summary.repeat, incident.what),
+            format!(
+                "read {}, and look with `dmesg` whether memory ran out; the record is whole",
+                console.path.display()
+            ),
+        )));
+    }
+    Ok(None)
 }
 
 /// A record that cannot be written is the host's shortage; one that cannot be read was a bad wish.

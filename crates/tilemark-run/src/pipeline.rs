@@ -27,6 +27,7 @@ use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+use tilemark_agent_protocol::Request;
 use tilemark_guests::{
     Backend, GuestError, GuestId, Origin, ReadyGuest, StartEvent, StartMode, TemplateId, Wanted,
     start_all_ready, stop_all,
@@ -525,14 +526,17 @@ impl<W: World> Pipeline<'_, W> {
         };
         let driven = drive::drive(&measurement, &mut guests, load.as_mut())?;
         drop(load);
-        let Some(driven) = driven else {
+        let Some(mut driven) = driven else {
             started.stop()?;
             return Ok(None);
         };
         let free_after = world.memory_available();
         let memory = memory_of(world, backend, &guests)
             .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
-        let incidents = incidents(backend, &guests, point);
+        let mut incidents = incidents(backend, &guests, point);
+        // Who was refused is not asked any more.
+        incidents.append(&mut driven.refused);
+        incidents.extend(services_ended(point, &mut guests, &incidents));
         let consoles = guests.iter().map(|guest| backend.console(guest.id).ok()).collect::<Vec<_>>();
         drop(guests);
         started.stop()?;
@@ -565,7 +569,6 @@ impl<W: World> Pipeline<'_, W> {
                     "report it: the load process and this program disagree",
                 )
             })?;
-        incidents.extend(driven.refused);
         incidents.extend(disk_check::overstatements(point, &driven.told, &driven.disks));
         incidents.extend(driven.told.unaudited(point));
         incidents.extend(driven.told.wrong_answers(point));
@@ -810,6 +813,27 @@ fn incidents(backend: &dyn Backend, guests: &[ReadyGuest], point: &Point) -> Vec
         }
     }
     incidents
+}
+
+/// All guests of a point answer within this, or are not asked further: what they would say is known by their figures then.
+const ASK_WITHIN: Duration = Duration::from_secs(10);
+
+/// Guests that live and whose service has ended: asked to start it once more, an agent says so.
+fn services_ended(point: &Point, guests: &mut [ReadyGuest], known: &[Incident]) -> Vec<Incident> {
+    let (until, mut ended) = (Instant::now() + ASK_WITHIN, Vec::new());
+    for (guest, plan) in guests.iter_mut().zip(&point.guests) {
+        let has_ended = |incident: &Incident| incident.guest.as_ref() == Some(&plan.name);
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || known.iter().any(has_ended) {
+            continue;
+        }
+        let request = Request::StartService(services::service(point, plan));
+        if let Err(GuestError::Refused { message, .. }) = guest.session.ask(&request, left) {
+            let what = format!("its service ended during the measurement: {message}");
+            ended.push(Incident { kind: IncidentKind::GuestEnded, what, guest: Some(plan.name.clone()) });
+        }
+    }
+    ended
 }
 
 /// How a guest came to be, in a word.

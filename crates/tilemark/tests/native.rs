@@ -324,6 +324,51 @@ fn a_killed_engine_is_named_and_leaves_nothing() {
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
 
+/// Waits until a run's guest is under load, and ends what begins so among its processes.
+fn end_under_load(real: &Real, running: &mut Running<'_>, words: &[u8]) -> BTreeSet<Process> {
+    running.until("load", |real| {
+        let record = fs::read_dir(real.home.path().join("runs")).ok()?.flatten().next()?.path();
+        let events = fs::read_to_string(record.join("events.ndjson")).ok()?;
+        events.contains("guests-ready").then_some(())
+    });
+    running.until("the load process", |real| {
+        kept(real).iter().any(|process| words_of(process).starts_with(b"tilemark-load\0")).then_some(())
+    });
+    let processes = kept(real);
+    let ended: Vec<_> = processes.iter().filter(|process| words_of(process).starts_with(words)).collect();
+    assert!(!ended.is_empty(), "{processes:#?}");
+    for process in ended {
+        kill_process(Pid::from_raw(process.pid).unwrap(), Signal::KILL).unwrap();
+    }
+    processes
+}
+
+#[test]
+fn a_twin_or_a_service_that_is_killed_in_a_run_ends_it_with_4_and_the_guests_name_and_console() {
+    let Some(real) = Real::new() else { return };
+    for (words, how) in [
+        (&b"tilemark-agent\0twin"[..], "its first process ended with code 137"),
+        (&b"nginx: master"[..], "its service ended during the measurement"),
+    ] {
+        let mut running = real.start(&[&RUN[..], &["--set", "measure.length=8s", "--not-alone"]].concat());
+        let under_way = running.until("a keeper", keeper_of);
+        let processes = end_under_load(&real, &mut running, words);
+        let said = running.said();
+        assert_eq!(said.code, Some(4), "{said:?}");
+        // The figures up to then, and the reason, are in the record: the one document is the result.
+        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        assert_eq!(result.run, under_way.id);
+        let error = &said.error[said.error.find("error: ").unwrap()..];
+        assert!(error.starts_with("error: guest `tile-001-web` failed in repeat 1: "), "{error}");
+        assert!(error.contains(how) && error.contains("its console "), "{error}");
+        let console = error.split("  to fix: read ").nth(1).unwrap().split(", ").next().unwrap();
+        assert!(fs::metadata(console).is_ok(), "{console} is not there: {error}");
+        RunDirectory::at(&real.home.path().join("runs").join(&result.run)).verify().unwrap();
+        real.all_gone(&processes, under_way.cgroup.as_slice());
+        fs::remove_dir_all(real.home.path().join("runs")).unwrap();
+    }
+}
+
 /// The guests' keeper, and all that came of it.
 fn kept(real: &Real) -> BTreeSet<Process> {
     let keeper = keeper_of(real).and_then(|under_way| i32::try_from(under_way.keeper?).ok());

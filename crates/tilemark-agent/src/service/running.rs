@@ -32,6 +32,16 @@ pub(in crate::service) struct Started {
 }
 
 impl Started {
+    /// The port, unless the service's process has ended.
+    fn port_if_it_runs(&mut self) -> Result<u16, AgentError> {
+        let ended =
+            self.child.as_mut().map(Child::try_wait).transpose().map_err(step("look at the service"))?;
+        match ended.flatten() {
+            Some(status) => Err(AgentError::ServiceEnded(status)),
+            None => Ok(self.port),
+        }
+    }
+
     /// A service that is a process.
     pub(in crate::service) fn process(port: u16, child: Child) -> Self {
         Self { port, child: Some(child), broker: None }
@@ -44,10 +54,10 @@ impl Started {
 }
 
 impl Services {
-    /// Starts it and waits until it answers. The same service again is no error: a clone's runs already.
+    /// Starts it and waits until it answers. The same service again is no error while it runs: a clone's does already.
     pub(crate) fn start(&mut self, service: &Service, power: &mut Power) -> Result<u16, AgentError> {
-        match &self.running {
-            Some(running) if running.service == *service => return Ok(running.started.port),
+        match &mut self.running {
+            Some(running) if running.service == *service => return running.started.port_if_it_runs(),
             Some(_) => return Err(AgentError::Refused("another service runs in this guest")),
             None => {}
         }

@@ -157,7 +157,7 @@ fn finish(outcome: Result<Measured, Failure>, measuring: &Measuring) -> ExitCode
 
 /// What went wrong in a run whose record is whole, if something did.
 fn failed(measured: &Measured) -> Option<Failure> {
-    not_restored(measured).or_else(|| measured.failed.clone())
+    not_restored(measured).or_else(|| measured.failed.clone()).or_else(|| guest_failed(measured))
 }
 
 /// What a run that was measured left behind, if it did.
@@ -174,6 +174,12 @@ fn not_restored(measured: &Measured) -> Option<Failure> {
         )
     };
     (measured.result.provenance.as_it_was == Some(false)).then(left)
+}
+
+/// A guest that failed in a run that was measured to its end.
+fn guest_failed(measured: &Measured) -> Option<Failure> {
+    let found = measure::guest_that_ended(&RunDirectory::at(&measured.record));
+    found.unwrap_or_else(|error| Some(record_failed(error)))
 }
 
 fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
