@@ -7,12 +7,19 @@ use tilemark_plan::facts::Fact;
 
 use crate::view::HostView;
 
-/// Reads the kernel's list of numbers (`0-3,8,10-11`); nothing where the text is none.
+/// Numbers in a list: as many processors as Linux can be built for (`NR_CPUS`, arch/x86/Kconfig). Of NUMA nodes it has fewer.
+const LIST_MAX: usize = 8192;
+
+/// Reads the kernel's list of numbers (`0-3,8,10-11`); nothing where the text is none, or names more than 8192.
 pub fn parse_list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        let count = usize::try_from(last.checked_sub(first)?).ok()?.checked_add(1)?;
+        if count > LIST_MAX - numbers.len() {
+            return None;
+        }
         numbers.extend(first..=last);
     }
     Some(numbers)

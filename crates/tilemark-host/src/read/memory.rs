@@ -43,7 +43,7 @@ fn meminfo(text: &str, key: &str) -> Option<u64> {
         let (name, value) = line.split_once(':')?;
         let name = name.split_whitespace().next_back()?;
         let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
-        (name == key).then_some(kib << 10)
+        (name == key).then_some(kib)?.checked_mul(1024)
     })
 }
 
@@ -61,7 +61,7 @@ fn pool(host: &dyn HostView, name: &str) -> Option<HugePages> {
     let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
     let count = |file: &str| number(host, &format!("{HUGE_PAGES}/{name}/{file}")).value().copied();
     Some(HugePages {
-        page_bytes: kib << 10,
+        page_bytes: kib.checked_mul(1024)?,
         count_total: count("nr_hugepages")?,
         count_free: count("free_hugepages")?,
     })

@@ -31,7 +31,7 @@ pub fn difference(before: &Sample, after: &Sample) -> Second {
     Second {
         monotonic_ns_end: after.monotonic_ns,
         seconds: elapsed_ns as f64 / 1e9,
-        clock_step_ns: after.clock_offset_ns - before.clock_offset_ns,
+        clock_step_ns: after.clock_offset_ns.saturating_sub(before.clock_offset_ns),
         reading_us: after.took_ns as f64 / 1e3,
         processor,
         threads: threads(before, after),
@@ -61,7 +61,8 @@ fn counted(before: Option<u64>, after: Option<u64>) -> Option<u64> {
 /// Mean power of all packages in watts; nothing unless each was read twice.
 fn power(before: &Sample, after: &Sample, elapsed_ns: u64) -> Option<f64> {
     let counts = before.energy.as_ref()?.iter().zip(after.energy.as_ref()?);
-    let moved_uj = counts.map(|(from, to)| to.since(*from)).sum::<Option<u64>>()?;
+    let mut moved = counts.map(|(from, to)| to.since(*from));
+    let moved_uj = moved.try_fold(0_u64, |sum, moved| sum.checked_add(moved?))?;
     // A microjoule in a nanosecond is a kilowatt.
     (elapsed_ns > 0).then(|| moved_uj as f64 * 1e3 / elapsed_ns as f64)
 }
@@ -155,8 +156,8 @@ fn memory(before: &Sample, after: &Sample) -> Option<MemorySecond> {
     Some(MemorySecond {
         available_bytes: now.available_bytes,
         swap_used_bytes: now.swap_used_bytes,
-        swap_in_bytes: moved(|events| Some(events.swap_in_pages * PAGE_BYTES)),
-        swap_out_bytes: moved(|events| Some(events.swap_out_pages * PAGE_BYTES)),
+        swap_in_bytes: moved(|events| events.swap_in_pages.checked_mul(PAGE_BYTES)),
+        swap_out_bytes: moved(|events| events.swap_out_pages.checked_mul(PAGE_BYTES)),
         oom_kills: moved(|events| events.oom_kills),
     })
 }
@@ -200,7 +201,7 @@ fn disks(before: &Sample, after: &Sample, elapsed_ns: u64) -> Vec<DiskSecond> {
         .disks
         .iter()
         .filter_map(one)
-        .filter(|disk| disk.reads + disk.writes > 0 || disk.queue > 0.0)
+        .filter(|disk| disk.reads > 0 || disk.writes > 0 || disk.queue > 0.0)
         .collect()
 }
 
@@ -261,10 +262,10 @@ fn watched_second(
 }
 
 fn used(before: Used, after: Used) -> Option<Used> {
-    Some(Used {
-        user_ns: after.user_ns.checked_sub(before.user_ns)?,
-        system_ns: after.system_ns.checked_sub(before.system_ns)?,
-    })
+    let user_ns = after.user_ns.checked_sub(before.user_ns)?;
+    let system_ns = after.system_ns.checked_sub(before.system_ns)?;
+    // Both are added up below.
+    user_ns.checked_add(system_ns).map(|_| Used { user_ns, system_ns })
 }
 
 #[derive(Clone, Copy)]

@@ -8,6 +8,9 @@ use std::path::Path;
 /// First size of the buffer that all files share: nearly every file fits.
 const BUFFER_BYTES: usize = 16 << 10;
 
+/// No file that is read here is longer: it would be no file of counters.
+const FILE_BYTES_MAX: usize = 64 << 20;
+
 /// Where files are read to, one after the other.
 #[derive(Debug)]
 pub(super) struct Buffer(Vec<u8>);
@@ -37,6 +40,10 @@ impl KeptFile {
     pub(super) fn read_whole<'b>(&self, buffer: &'b mut Buffer) -> io::Result<&'b [u8]> {
         let mut length = 0;
         loop {
+            if length >= FILE_BYTES_MAX {
+                let why = format!("longer than {FILE_BYTES_MAX} bytes");
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+            }
             if length == buffer.0.len() {
                 buffer.0.resize(length * 2, 0);
             }

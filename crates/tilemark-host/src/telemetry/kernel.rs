@@ -32,8 +32,10 @@ impl KernelThreads {
             Some((id, parse_task_stat(&fs::read(proc.join(id.to_string()).join("stat")).ok()?)?))
         });
         let kernel = stats.filter(|(_, stat)| stat.parent == u64::from(KTHREADD));
-        let used = |stat: &TaskStat| stat.user_ticks + stat.system_ticks;
-        Some(Self { used_ticks: kernel.map(|(id, stat)| ((id, stat.start_ticks), used(&stat))).collect() })
+        // A figure that cannot be is left out.
+        let used = |stat: &TaskStat| stat.user_ticks.checked_add(stat.system_ticks);
+        let threads = kernel.filter_map(|(id, stat)| Some(((id, stat.start_ticks), used(&stat)?)));
+        Some(Self { used_ticks: threads.collect() })
     }
 
     /// Nanoseconds that they used since an earlier reading. What threads used that ended since is not known and not in it.
@@ -41,7 +43,8 @@ impl KernelThreads {
         let used = |(thread, ticks): (&(u32, u64), &u64)| {
             ticks.saturating_sub(before.used_ticks.get(thread).copied().unwrap_or(0))
         };
-        self.used_ticks.iter().map(used).sum::<u64>() * TICK_NS
+        // More than all processors together is cut off where it is used.
+        self.used_ticks.iter().map(used).fold(0, u64::saturating_add).saturating_mul(TICK_NS)
     }
 }
 

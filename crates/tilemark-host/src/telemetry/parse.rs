@@ -10,6 +10,9 @@ pub const PAGE_BYTES: u64 = 4096;
 /// A sector in diskstats is always 512 bytes (block/stat.rst), whatever the disk's own.
 const SECTOR_BYTES: u64 = 512;
 
+/// Ticks beyond this cannot be: 8,192 threads need 44,000 years for them. Sums of all kinds of time stay far within a `u64`.
+const TICKS_MAX: u64 = 1 << 60;
+
 /// Time of one processor thread, or of all, in ticks since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTicks {
@@ -106,7 +109,7 @@ pub fn parse_stat(text: &[u8]) -> Option<HostProcessor> {
 
 fn processor_ticks<'t>(words: impl Iterator<Item = &'t [u8]>) -> Option<ProcessorTicks> {
     let mut next = words.map(number);
-    let mut take = || next.next()?;
+    let mut take = || next.next()?.filter(|ticks| *ticks <= TICKS_MAX);
     Some(ProcessorTicks {
         user: take()?,
         nice: take()?,
@@ -148,7 +151,7 @@ pub struct MemoryNow {
 
 /// `/proc/meminfo`.
 pub fn parse_meminfo(text: &[u8]) -> Option<MemoryNow> {
-    let bytes = |key: &[u8]| field(text, key).map(|kib| kib << 10);
+    let bytes = |key: &[u8]| field(text, key)?.checked_mul(1024);
     let swap_used_bytes = bytes(b"SwapTotal:")?.saturating_sub(bytes(b"SwapFree:")?);
     Some(MemoryNow { available_bytes: bytes(b"MemAvailable:")?, swap_used_bytes })
 }
@@ -185,7 +188,8 @@ pub struct RunQueue {
 /// `/proc/loadavg`.
 pub fn parse_loadavg(text: &[u8]) -> Option<RunQueue> {
     let mut words = words(text);
-    let load_1m = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    let load_1m =
+        std::str::from_utf8(words.next()?).ok()?.parse().ok().filter(|load: &f64| load.is_finite())?;
     let runnable = words.nth(2)?.split(|&byte| byte == b'/').next().and_then(number)?;
     Some(RunQueue { load_1m, runnable })
 }
@@ -211,7 +215,7 @@ pub struct DiskCounts {
 
 /// `/proc/diskstats`, without disks that never had a request.
 pub fn parse_diskstats(text: &[u8]) -> Vec<DiskCounts> {
-    lines(text).filter_map(disk).filter(|disk| disk.reads + disk.writes > 0).collect()
+    lines(text).filter_map(disk).filter(|disk| disk.reads > 0 || disk.writes > 0).collect()
 }
 
 fn disk(line: &[u8]) -> Option<DiskCounts> {
@@ -221,9 +225,9 @@ fn disk(line: &[u8]) -> Option<DiskCounts> {
     let mut nth = |skipped: usize| counts.nth(skipped)?;
     Some(DiskCounts {
         reads: nth(0)?,
-        read_bytes: nth(1)? * SECTOR_BYTES,
+        read_bytes: nth(1)?.checked_mul(SECTOR_BYTES)?,
         writes: nth(1)?,
-        written_bytes: nth(1)? * SECTOR_BYTES,
+        written_bytes: nth(1)?.checked_mul(SECTOR_BYTES)?,
         busy_ms: nth(2)?,
         waited_ms: nth(0)?,
         name: String::from_utf8_lossy(name).into_owned(),
@@ -319,7 +323,7 @@ pub fn parse_schedstat(text: &[u8]) -> Option<ThreadSchedule> {
 
 /// Resident bytes from `/proc/PID/statm`.
 pub fn parse_statm(text: &[u8]) -> Option<u64> {
-    words(text).nth(1).and_then(number).map(|pages| pages * PAGE_BYTES)
+    words(text).nth(1).and_then(number)?.checked_mul(PAGE_BYTES)
 }
 
 /// Bytes that a process moved from and to disks.
@@ -347,7 +351,7 @@ pub struct Pss {
 
 /// `/proc/PID/smaps_rollup`.
 pub fn parse_smaps_rollup(text: &[u8]) -> Option<Pss> {
-    let bytes = |key: &[u8]| field(text, key).map(|kib| kib << 10);
+    let bytes = |key: &[u8]| field(text, key)?.checked_mul(1024);
     Some(Pss { bytes: bytes(b"Pss:")?, shared_memory_bytes: bytes(b"Pss_Shmem:") })
 }
 

@@ -92,8 +92,8 @@ impl Tracked {
             processes: self.processes_generation,
             threads: self.threads_generation,
             used: group_used.or(sum.used()),
-            vcpus: sum.vcpus,
-            waits: sum.waits,
+            vcpus: sum.vcpus.filter(|_| !sum.lost),
+            waits: sum.waits.filter(|_| !sum.lost),
             resident_bytes: sum.resident_bytes.filter(|_| !sum.lost),
             io: sum.io.filter(|_| !sum.lost),
             pressure: self.group.as_ref().map_or([None; 3], |group| group.pressure(buffer)),
@@ -150,7 +150,8 @@ impl GroupFiles {
     fn used(&self, buffer: &mut Buffer) -> Option<Used> {
         let GroupProcessor { used_us, user_us, .. } =
             parse_cpu_stat(self.processor.as_ref().ok()?.read_small(buffer).ok()?)?;
-        Some(Used { user_ns: user_us * 1000, system_ns: used_us.saturating_sub(user_us) * 1000 })
+        let system_us = used_us.saturating_sub(user_us);
+        Some(Used { user_ns: user_us.checked_mul(1000)?, system_ns: system_us.checked_mul(1000)? })
     }
 
     fn members(&self, buffer: &mut Buffer) -> Result<Vec<u32>, String> {
@@ -176,7 +177,7 @@ enum Threads {
     Changed,
 }
 
-/// What the processes of a set add up to.
+/// What the processes of a set add up to. A sum that does not fit its type is none: it is lost, and stays so.
 #[derive(Default)]
 struct Sum {
     user_ticks: u64,
@@ -192,29 +193,64 @@ struct Sum {
 impl Sum {
     fn used(&self) -> Option<Used> {
         let known = self.processes > 0 && !self.lost;
-        known.then_some(Used { user_ns: self.user_ticks * TICK_NS, system_ns: self.system_ticks * TICK_NS })
+        known.then_some(())?;
+        Some(Used {
+            user_ns: self.user_ticks.checked_mul(TICK_NS)?,
+            system_ns: self.system_ticks.checked_mul(TICK_NS)?,
+        })
+    }
+
+    fn add_process(&mut self, stat: &TaskStat) {
+        self.processes += 1;
+        let user = self.user_ticks.checked_add(stat.user_ticks);
+        let system = self.system_ticks.checked_add(stat.system_ticks);
+        match user.zip(system) {
+            Some((user, system)) => (self.user_ticks, self.system_ticks) = (user, system),
+            None => self.lost = true,
+        }
+    }
+
+    fn add_resident(&mut self, bytes: u64) {
+        match self.resident_bytes.unwrap_or(0).checked_add(bytes) {
+            Some(sum) => self.resident_bytes = Some(sum),
+            None => self.lost = true,
+        }
+    }
+
+    fn add_io(&mut self, io: ProcessIo) {
+        let so_far = self.io.unwrap_or_default();
+        let read = so_far.read_bytes.checked_add(io.read_bytes);
+        let written = so_far.written_bytes.checked_add(io.written_bytes);
+        match read.zip(written) {
+            Some((read_bytes, written_bytes)) => self.io = Some(ProcessIo { read_bytes, written_bytes }),
+            None => self.lost = true,
+        }
     }
 
     fn add_vcpu(&mut self, kind: VcpuKind, ran_ns: u64, waited_ns: u64, stat: TaskStat) {
-        let one = VcpuTime {
-            kind,
-            ran_ns,
-            waited_ns,
-            system_ns: stat.system_ticks * TICK_NS,
-            guest_ns: stat.guest_ticks * TICK_NS,
+        let none = VcpuTime { kind, ran_ns: 0, waited_ns: 0, system_ns: 0, guest_ns: 0 };
+        let sum = self.vcpus.unwrap_or(none);
+        let added = || {
+            Some(VcpuTime {
+                kind,
+                ran_ns: sum.ran_ns.checked_add(ran_ns)?,
+                waited_ns: sum.waited_ns.checked_add(waited_ns)?,
+                system_ns: sum.system_ns.checked_add(stat.system_ticks.checked_mul(TICK_NS)?)?,
+                guest_ns: sum.guest_ns.checked_add(stat.guest_ticks.checked_mul(TICK_NS)?)?,
+            })
         };
-        self.vcpus = Some(self.vcpus.map_or(one, |sum| VcpuTime {
-            kind,
-            ran_ns: sum.ran_ns + one.ran_ns,
-            waited_ns: sum.waited_ns + one.waited_ns,
-            system_ns: sum.system_ns + one.system_ns,
-            guest_ns: sum.guest_ns + one.guest_ns,
-        }));
+        match added() {
+            Some(sum) => self.vcpus = Some(sum),
+            None => self.lost = true,
+        }
     }
 
     fn add_wait(&mut self, waited_ns: u64) {
         let sum = self.waits.unwrap_or(Waits { waited_ns: 0, threads: 0 });
-        self.waits = Some(Waits { waited_ns: sum.waited_ns + waited_ns, threads: sum.threads + 1 });
+        match sum.waited_ns.checked_add(waited_ns) {
+            Some(waited_ns) => self.waits = Some(Waits { waited_ns, threads: sum.threads + 1 }),
+            None => self.lost = true,
+        }
     }
 }
 
@@ -265,18 +301,12 @@ impl Process {
     ) -> io::Result<Threads> {
         let stat = parse_task_stat(self.stat.read_small(buffer)?)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat has another form"))?;
-        sum.processes += 1;
-        sum.user_ticks += stat.user_ticks;
-        sum.system_ticks += stat.system_ticks;
+        sum.add_process(&stat);
         if let Some(bytes) = self.statm.as_ref().and_then(|file| parse_statm(file.read_small(buffer).ok()?)) {
-            sum.resident_bytes = Some(sum.resident_bytes.map_or(bytes, |so_far| so_far + bytes));
+            sum.add_resident(bytes);
         }
         if let Some(io) = self.io.as_ref().and_then(|file| parse_process_io(file.read_small(buffer).ok()?)) {
-            let so_far = sum.io.unwrap_or_default();
-            sum.io = Some(ProcessIo {
-                read_bytes: so_far.read_bytes + io.read_bytes,
-                written_bytes: so_far.written_bytes + io.written_bytes,
-            });
+            sum.add_io(io);
         }
         let mut threads = Threads::Same;
         if self.listed != Some(stat.threads) {

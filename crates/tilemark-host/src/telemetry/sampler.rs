@@ -141,7 +141,7 @@ fn sum(files: &[KeptFile], buffer: &mut Buffer) -> Option<u64> {
     if files.is_empty() {
         return None;
     }
-    files.iter().try_fold(0, |sum, file| Some(sum + parse_number(file.read_small(buffer).ok()?)?))
+    files.iter().try_fold(0_u64, |sum, file| sum.checked_add(parse_number(file.read_small(buffer).ok()?)?))
 }
 
 /// Counters of thermal throttling, which only Intel's bare metal shows (thermal_throttle in the kernel's x86 code).
