@@ -1,9 +1,9 @@
 //! What an image is to hold: `image.toml`. Read by hand rather than derived, so that all problems are told at once.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
+use tilemark_sys::text_file::read_text;
 use toml::{Table, Value};
 
 use crate::hash::Sha256Hash;
@@ -11,6 +11,9 @@ use crate::{ImageError, Result};
 
 /// Changes whenever the same specification would give another image, so that a new version builds anew.
 const RECIPE: u32 = 1;
+
+/// Bytes of an `image.toml`: far more than one that names every package of a large image.
+const SPEC_BYTES_MAX: u64 = 256 << 10;
 
 /// The specifications inside the program, by name.
 const BUILT_IN: [BuiltIn; 3] = [
@@ -68,7 +71,7 @@ impl ImageSpec {
 
     /// Reads an `image.toml`.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(ImageError::io("read", path))?;
+        let text = read_text(path, SPEC_BYTES_MAX).map_err(ImageError::io("read", path))?;
         Self::parse(&path.display().to_string(), &text)
     }
 

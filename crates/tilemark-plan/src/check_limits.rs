@@ -1,10 +1,26 @@
 //! Names and numbers of a scenario stay within bounds. A scenario may come from anybody: its names become parts of paths and of
 //! kernel objects that root makes, and its numbers become memory.
 
-use crate::scenario::{Load, Scenario};
+use crate::{
+    problem::Problem,
+    scenario::{Load, Scenario},
+};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use tilemark_units::{Bytes, Span};
 
+/// Bytes of a scenario's text: 50 times the longest inside the program.
+pub const SCENARIO_BYTES_MAX: usize = 256 << 10;
+/// Tables and lists inside each other; the format needs 6.
+const DEPTH_MAX: usize = 16;
+/// Guests of a tile, and its loads.
+const PER_TILE_MAX: usize = 100;
+/// Data disks of a guest: they are called `vdb` to `vdz` in it.
+const DISKS_MAX: usize = 16;
+/// Names of what varies.
+const VARY_MAX: usize = 16;
+/// Disks, loads and files of all points of a plan together: each is an entry of it.
+const ENTRIES_IN_PLAN_MAX: u64 = 2_000_000;
 /// Characters of a name. With the number of a tile before it, it is a host name (RFC 1123: 63) and a folder.
 const NAME_MAX: usize = 40;
 /// Repeats of a point: weeks, for any point that takes a minute.
@@ -26,9 +42,54 @@ const FILES_MAX: usize = 1_000;
 /// The largest file of a web load: its bytes are made in the guest's memory.
 const FILE_MAX: Bytes = Bytes::from_mib(64);
 
+/// Refuses a text that is too long, or that a terminal would not just show: before anything of it is read or printed.
+pub(crate) fn check_text(text: &str, origin: &str) -> Result<(), Problem> {
+    if text.len() > SCENARIO_BYTES_MAX {
+        let message = format!("{origin}: {} bytes are too long for a scenario", text.len());
+        return Err(Problem::new(message, format!("write {SCENARIO_BYTES_MAX} bytes at most")));
+    }
+    let line = |line: &str| line.chars().find(|c| c.is_control() && !"\t\r".contains(*c));
+    match text.split('\n').enumerate().find_map(|(number, text)| Some((number + 1, line(text)?))) {
+        Some((number, found)) => {
+            let message = format!("{origin}: line {number} holds the character {found:?}");
+            Err(Problem::new(message, "take it out: a scenario is plain text"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses what is nested too deeply to be handled, and text that a terminal would not just show.
+pub(crate) fn check_document(document: &Value, origin: &str) -> Result<(), Problem> {
+    let odd = |text: &str| match text.contains(|c: char| c.is_control() && !"\t\r\n".contains(c)) {
+        true => Err(Problem::new(
+            format!("{origin}: {text:?} holds a character that is not printed"),
+            "take it out: a scenario is plain text",
+        )),
+        false => Ok(()),
+    };
+    let mut rest = vec![(document, 1)];
+    while let Some((value, depth)) = rest.pop() {
+        if depth > DEPTH_MAX {
+            let message = format!("{origin}: more than {DEPTH_MAX} tables and lists are inside each other");
+            return Err(Problem::new(message, "the format in docs/scenarios.md needs fewer"));
+        }
+        match value {
+            Value::String(text) => odd(text)?,
+            Value::Array(items) => rest.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(table) => {
+                table.keys().try_for_each(|key| odd(key))?;
+                rest.extend(table.values().map(|item| (item, depth + 1)));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    Ok(())
+}
+
 /// Reports names that are no plain words, and numbers that no host could serve.
 pub(crate) fn check_limits(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
     check_names(scenario, say);
+    check_counts(scenario, say);
     check_size_of_plan(scenario, say);
     for (key, span) in
         [("measure.warmup", scenario.measure.warmup), ("measure.length", scenario.measure.length)]
@@ -59,6 +120,22 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
+fn check_counts(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+    let (guests, loads, vary) = (scenario.guest.len(), scenario.load.len(), scenario.vary.len());
+    if guests > PER_TILE_MAX {
+        say(format!("the tile has {guests} guests"), "write 100 at most, and more tiles");
+    }
+    if loads > PER_TILE_MAX {
+        say(format!("the tile has {loads} loads"), "write 100 at most");
+    }
+    if vary > VARY_MAX {
+        say(format!("{vary} keys vary"), "vary 16 at most at once");
+    }
+    for guest in scenario.guest.iter().filter(|guest| guest.disk.len() > DISKS_MAX) {
+        say(format!("guest `{}` has {} disks", guest.name, guest.disk.len()), "give it 16 at most");
+    }
+}
+
 fn check_size_of_plan(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
     let repeats = scenario.measure.repeats;
     if repeats > REPEATS_MAX {
@@ -78,7 +155,17 @@ fn check_size_of_plan(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
         );
     }
     let tiles: u64 = scenario.ladder.tiles.iter().map(|tiles| u64::from(*tiles)).sum();
-    let guests = combinations.saturating_mul(tiles).saturating_mul(scenario.guest.len() as u64);
+    let all_tiles = combinations.saturating_mul(tiles);
+    let disks = scenario.guest.iter().map(|guest| guest.disk.len() as u64);
+    let files = |load: &Load| load.web.as_ref().map_or(0, |web| web.files.len() as u64);
+    let entries = disks.chain(scenario.load.iter().map(|load| 1 + files(load))).sum::<u64>();
+    if all_tiles.saturating_mul(entries) > ENTRIES_IN_PLAN_MAX {
+        say(
+            format!("the plan has {} disks, loads and files in all", all_tiles.saturating_mul(entries)),
+            "leave out steps of `ladder.tiles`, or vary less",
+        );
+    }
+    let guests = all_tiles.saturating_mul(scenario.guest.len() as u64);
     if guests > GUESTS_IN_PLAN_MAX {
         say(
             format!("the plan's points have {guests} guests in all"),
@@ -129,10 +216,9 @@ mod tests {
     fn names_are_plain_words() {
         assert_eq!(said("web-1", LOAD, LADDER), "");
         assert_eq!(said(&"a".repeat(40), LOAD, LADDER), "");
-        for name in ["", "x/../../etc", "..", "Web", "a b", "a_b", "\u{1b}[2J", "w\u{f6}b", &"a".repeat(41)] {
+        for name in ["", "x/../../etc", "..", "Web", "a b", "a_b", "w\u{f6}b", &"a".repeat(41)] {
             let said = said(name, LOAD, LADDER);
             assert!(said.contains("is no name of a guest"), "{name:?}: {said}");
-            assert!(!said.contains('\u{1b}'), "an escape would reach the terminal");
         }
         let vary = format!("{LADDER}\n[vary.\"a/b\"]\nkey = \"load.l.rate\"\nvalues = [\"1/s\"]");
         assert!(said("web", LOAD, &vary).contains("\"a/b\" is no name of a vary"));
@@ -166,6 +252,84 @@ mod tests {
         ] {
             let said = said("web", load, &rest);
             assert!(said.contains(wanted), "{wanted}: {said}");
+        }
+    }
+
+    fn refused(text: &str) -> String {
+        match Draft::from_toml(text, "t.toml").and_then(|draft| draft.finish()) {
+            Ok(_) => String::new(),
+            Err(problems) => problems.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_too_deep_or_not_plain_is_refused_before_it_is_read() {
+        let long = format!("schema = 1 # {}", "x".repeat(super::SCENARIO_BYTES_MAX));
+        let many = 100_000;
+        for (text, wanted) in [
+            (long, "bytes are too long for a scenario"),
+            ("about = \"a\u{1b}[2J\"".to_owned(), "line 1 holds the character '\\u{1b}'"),
+            ("\nabout = \"a\\u001b[2J\"".to_owned(), "\"a\\u{1b}[2J\" holds a character"),
+            ("\"a\\u001b[2J\" = 1".to_owned(), "holds a character that is not printed"),
+            (format!("a = {}{}", "[".repeat(many), "]".repeat(many)), "t.toml"),
+            (format!("a = {}{}", "[".repeat(40), "]".repeat(40)), "more than 16 tables and lists"),
+            (format!("a = {}1{}", "{ a = ".repeat(30_000), " }".repeat(30_000)), "t.toml"),
+            (format!("{}a = 1", "a.".repeat(many)), "t.toml"),
+            (format!("[{}a]\nb = 1", "a.".repeat(many)), "t.toml"),
+            (format!("{}a = 1", "a.".repeat(30)), "more than 16 tables and lists"),
+        ] {
+            let said = refused(&text);
+            assert!(said.contains(wanted) && said.len() < 2 * text.len() + 1_000, "{wanted}: {said:.500}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_many_parts_makes_no_tables() {
+        let mut draft = Draft::from_toml("schema = 1", "t.toml").unwrap();
+        let long = format!("{}a", "a.".repeat(1_000_000));
+        let said = draft.set(&long, 1.into()).unwrap_err().to_string();
+        assert!(said.contains("is a key of more than 12 parts") && said.len() < 200, "{said:.500}");
+    }
+
+    #[test]
+    fn the_first_of_many_mistakes_are_reported() {
+        let text: String = (0..20_000).map(|number| format!("k{number} = 1\n")).collect();
+        let said = refused(&text);
+        assert!(said.starts_with("26 problems:") && said.contains("more than 25 mistakes"), "{said:.500}");
+    }
+
+    #[test]
+    fn guests_loads_disks_and_keys_that_vary_are_counted() {
+        let guests = |count: u32| {
+            (0..count).map(|n| format!("[[guest]]\nname = \"g{n}\"\nrole = \"idle\"\n")).collect::<String>()
+        };
+        let loads = |count: u32| {
+            let load = |n| format!("[[load]]\nname = \"l{n}\"\nguest = \"w\"\n{LOAD}\n");
+            (0..count).map(load).collect::<String>()
+        };
+        let vary = |count: u32| {
+            let vary = |n| format!("[vary.v{n}]\nkey = \"measure.repeats\"\nvalues = [1]\n");
+            (0..count).map(vary).collect::<String>()
+        };
+        // In the load that comes last.
+        let files = format!("files = [{}]\n", "{ size = \"1KiB\", weight = 1 }, ".repeat(1_000));
+        let steps: Vec<String> = (1..=70).map(|tiles| tiles.to_string()).collect();
+        for (rest, wanted) in [
+            (guests(100), "the tile has 101 guests"),
+            (loads(100), "the tile has 101 loads"),
+            (vary(17), "17 keys vary"),
+            (
+                format!(
+                    "[[guest]]\nname = \"d\"\nrole = \"disk\"\n{}",
+                    "[[guest.disk]]\nsize = \"1MiB\"\n".repeat(17)
+                ),
+                "guest `d` has 17 disks",
+            ),
+            (format!("{}{files}", loads(1)), "disks, loads and files in all"),
+        ] {
+            let tiles = if wanted.contains("in all") { steps.join(", ") } else { "1".to_owned() };
+            let said = said("w", LOAD, &format!("[ladder]\ntiles = [{tiles}]\n{rest}"));
+            assert!(said.contains(wanted), "{wanted}: {said:.1000}");
         }
     }
 }

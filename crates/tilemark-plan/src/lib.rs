@@ -15,5 +15,6 @@ pub mod resolve;
 pub mod scenario;
 pub mod search;
 mod settings;
+pub mod trust;
 mod unreadable;
 pub mod workload;

@@ -1,7 +1,7 @@
 //! From the text of a scenario, with presets and settings applied, to a checked [`Scenario`].
 
 use crate::{
-    check_limits::check_limits,
+    check_limits::{check_document, check_limits, check_text},
     check_messaging,
     check_work::check_work,
     problem::{Problem, Problems},
@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// device.
 pub const GUESTS_MAX: u32 = 1000;
 
+pub use crate::check_limits::SCENARIO_BYTES_MAX;
+
 /// A scenario's text as a document on which settings can still be put.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
@@ -25,12 +27,14 @@ pub struct Draft {
 impl Draft {
     /// Reads TOML. `origin` is the file or name, for messages.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, Problems> {
+        check_text(text, origin)?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            Problem::new(format!("{origin}: {}", error.to_string().trim()), "mend the line that is named")
+            Problem::new(format!("{origin}: {}", error.to_string().trim()), "correct the line that is named")
         })?;
         let document = serde_json::to_value(table).map_err(|error| {
             Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
         })?;
+        check_document(&document, origin)?;
         Ok(Self { document, origin: origin.to_owned() })
     }
 

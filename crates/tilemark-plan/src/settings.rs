@@ -13,8 +13,15 @@ pub(crate) fn value_of_flag(text: &str) -> Value {
     value.and_then(|value| serde_json::to_value(value).ok()).unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
+/// Parts of a key; the format needs 6. Each makes a table inside another.
+const PARTS_MAX: usize = 12;
+
 /// Puts a value in its place. The error says which part of the key leads nowhere.
 pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), String> {
+    if key.split('.').count() > PARTS_MAX {
+        let start: String = key.chars().take(60).collect();
+        return Err(format!("`{start}…` is a key of more than {PARTS_MAX} parts"));
+    }
     let mut place = document;
     let mut parts = key.split('.').peekable();
     while let Some(part) = parts.next() {

@@ -16,6 +16,9 @@ pub(crate) fn read(document: &Value) -> Result<Scenario, Problems> {
     Scenario::deserialize(document).map_err(|_| Problems(mistakes(document)))
 }
 
+/// Mistakes that are reported; after each the whole document is read again.
+const MISTAKES_MAX: usize = 25;
+
 /// A place in a document: keys, and numbers in lists.
 type Way = Vec<String>;
 
@@ -23,6 +26,11 @@ fn mistakes(document: &Value) -> Vec<Problem> {
     let (mut left, mut taken) = (document.clone(), Vec::new());
     let mut problems = Vec::new();
     while let Err(error) = serde_path_to_error::deserialize::<_, Scenario>(&left) {
+        if taken.len() == MISTAKES_MAX {
+            let message = format!("there are more than {MISTAKES_MAX} mistakes");
+            problems.push(Problem::new(message, "correct these first"));
+            break;
+        }
         let mut way = way_of(error.path());
         let message = error.into_inner().to_string();
         // The key that the message names: one too many, or one that lacks.

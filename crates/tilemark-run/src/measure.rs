@@ -9,7 +9,7 @@ use crate::{
     lock::{self, WhenBusy},
     more::{Earlier, Which},
     plan_text, power,
-    prepare::{Asked, Prepared, prepare},
+    prepare::{Asked, Prepared, need_trust, prepare},
     room,
     state::StateFolder,
     wire::{Failure, FailureCode},
@@ -80,6 +80,7 @@ pub fn run(
         None => request.asked.clone(),
     };
     let prepared = prepare(&asked)?;
+    need_trust(&asked, &prepared)?;
     if let Some(reason) = &prepared.out_of_reach {
         listener.note(&format!("no difference can be shown by this run: {reason}"));
     }

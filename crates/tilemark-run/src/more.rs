@@ -14,6 +14,7 @@ use std::{collections::BTreeSet, path::Path};
 use tilemark_plan::{
     plan::{PLAN_SCHEMA, Pass, Plan},
     resolve::passes,
+    trust::host_uses,
 };
 use tilemark_record::{
     RunDirectory, Runs,
@@ -21,6 +22,9 @@ use tilemark_record::{
     result::{JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult},
     sha256_of,
 };
+
+/// Larger is no QEMU.
+const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 
 /// The record that a run continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,8 +106,9 @@ impl Earlier {
         }
         self.check_hashes(provenance)?;
         let qemus = self.result.provenance.hashes.iter().filter_map(|(name, hash)| {
-            let binary = name.strip_prefix(QEMU_HASH)?;
-            Some((name, hash, sha256_of(Path::new(binary)).unwrap_or_else(|_| "unreadable".to_owned())))
+            let binary = Path::new(name.strip_prefix(QEMU_HASH)?);
+            let now = may_be_program(binary).then(|| sha256_of(binary).ok()).flatten();
+            Some((name, hash, now.unwrap_or_else(|| "unreadable".to_owned())))
         });
         let mut qemus = qemus.filter(|(_, had, now)| *had != now);
         let other = qemus.next().map(|(name, had, now)| hash_differs(name, Some(had), &now));
@@ -125,9 +130,14 @@ impl Earlier {
     /// blocks again, numbered on; a search finds its next repeats by itself.
     ///
     /// # Errors
-    /// When the record cannot be read.
+    /// When the record cannot be read, or names something of the host that the plan of now does not.
     pub(crate) fn plan_from_here(&self, now: &Plan) -> Result<Plan, Failure> {
         let mut plan = plan_as_run(&self.record).map_err(record_failed)?;
+        // Points that a search added are in the record alone, which may come from anybody.
+        let asked_for = host_uses(now);
+        if let Some(foreign) = host_uses(&plan).into_iter().find(|found| !asked_for.contains(found)) {
+            return Err(refused(&self.result, &format!("a point of it {foreign}, which is not asked for")));
+        }
         plan.within = now.within;
         plan.expected = now.expected.clone();
         match (&mut plan.search, &now.search) {
@@ -183,6 +193,12 @@ impl Earlier {
         }
         RunDone { reasons, unequal: not_equal, ..done }
     }
+}
+
+/// Whether a path that a record names can be that of a program: a pipe, a device or a file of /proc might never end.
+fn may_be_program(path: &Path) -> bool {
+    let sizes = 1..=PROGRAM_BYTES_MAX;
+    path.metadata().is_ok_and(|file| file.is_file() && sizes.contains(&file.len()))
 }
 
 /// As many blocks again as were planned, after `before`, each in an order of its own.
@@ -296,7 +312,7 @@ mod tests {
     };
     use std::{collections::BTreeMap, fs};
     use tilemark_plan::resolve::Request;
-    use tilemark_record::{RecordError, summary::Levels};
+    use tilemark_record::{Event, RecordError, summary::Levels};
     use tilemark_units::{Bytes, Span};
 
     fn world() -> FakeWorld {
@@ -425,6 +441,25 @@ mod tests {
         ran.record.close().unwrap();
         let refused = Earlier::at(ran.record.clone()).unwrap_err();
         assert!(refused.message.contains("rules that judged it: version 1 in the record"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_record_from_elsewhere_names_no_program_of_its_own_and_none_that_never_ends() {
+        let plan = plan_of(TILE, &ladder());
+        let ran = closed(&plan);
+        let mut point = plan.points[0].clone();
+        point.qemu.binary = Some("/hostile".to_owned());
+        ran.record.events().unwrap().append(&Event::PointAdded { point: Box::new(point) }).unwrap();
+        ran.record.close().unwrap();
+        let mut earlier = Earlier::at(ran.record.clone()).unwrap();
+        let refused = earlier.plan_from_here(&plan).unwrap_err();
+        assert!(refused.message.contains("starts the program \"/hostile\" (`qemu.binary`)"), "{refused:?}");
+        let hash = (format!("{QEMU_HASH}/dev/zero"), "aa".to_owned());
+        earlier.result.provenance.hashes = [hash].into();
+        ran.record.write_json("result.json", &earlier.result).unwrap();
+        ran.record.close().unwrap();
+        let refused = earlier.check(&plan, &Provenance::default()).unwrap_err();
+        assert!(refused.message.contains("/dev/zero` is another file"), "{refused:?}");
     }
 
     #[test]

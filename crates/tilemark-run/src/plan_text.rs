@@ -1,14 +1,17 @@
 //! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
 
+use crate::prepare::Prepared;
 use tilemark_plan::{
     expect::{blocks_within, time_of_database_templates},
     plan::{LoadPlan, Plan, Point, Work},
+    trust::{HostUse, host_uses},
     workload::MessagingMeasure,
 };
 use tilemark_units::{Span, counted};
 
 /// The whole text.
-pub fn text(plan: &Plan) -> String {
+pub fn text(prepared: &Prepared) -> String {
+    let plan = &prepared.plan;
     let expected = &plan.expected;
     let awake = if plan.kept_awake().is_empty() { "" } else { ", kept awake" };
     let mut lines = vec![
@@ -31,15 +34,24 @@ pub fn text(plan: &Plan) -> String {
             "Root      needed to run it: namespaces, mounts, network devices; {} of the host is changed",
             if awake.is_empty() { "no setting" } else { "no other setting" }
         ),
+    ];
+    lines.extend(host_uses(plan).iter().map(|found| host_use(found, &prepared.named_by_file)));
+    lines.extend([
         String::new(),
         format!(
             "{} of these points, in random order within each block (seed {}):",
             counted(plan.passes.len() as u64, "repeat"),
             plan.seed
         ),
-    ];
+    ]);
     lines.extend(plan.points.iter().map(point));
     lines.join("\n")
+}
+
+/// What of the host is used because a value names it, and who named it.
+fn host_use(found: &HostUse, by_file: &[HostUse]) -> String {
+    let who = if by_file.contains(found) { "; the file names it: a run needs `--trust`" } else { "" };
+    format!("As root   {found}{who}")
 }
 
 /// How long it takes, with what may come on top.

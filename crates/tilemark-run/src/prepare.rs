@@ -8,12 +8,14 @@ use tilemark_plan::{
     builtin::{BUILTINS, builtin},
     expect,
     facts::{Accelerator, AcceleratorVerdict, Hardware, HostFacts, Virtualisation},
-    parse::Draft,
-    plan::{Backend, HostSummary, Plan},
+    parse::{Draft, SCENARIO_BYTES_MAX},
+    plan::{Backend, HostSummary, Plan, shell_word},
     problem::Problems,
     resolve::{Request, Sides, as_asked, resolve},
+    trust::{HostUse, host_uses, not_typed},
 };
 use tilemark_statistics::{Arrangement, PRIMARY_MEASURES_MAX, can_reach};
+use tilemark_sys::text_file::read_text;
 use tilemark_units::{Bytes, Span};
 
 /// What the user asked of a scenario.
@@ -37,6 +39,8 @@ pub struct Asked {
     pub within: Option<Span>,
     /// Settings of two sides.
     pub sides: Option<Sides>,
+    /// Programs and files of the host that the scenario's file names may be used.
+    pub trust: bool,
     /// Show besides that guests live and serve on this backend.
     pub demonstrate: Option<Backend>,
     /// What is known of the accelerator already; `None`: it is timed if anything asked needs it.
@@ -54,6 +58,8 @@ pub struct Prepared {
     pub facts: HostFacts,
     /// The scenario's text, as it was read.
     pub scenario_text: String,
+    /// What of the host is used because the scenario's file names it, and no flag does.
+    pub named_by_file: Vec<HostUse>,
     /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
     pub out_of_reach: Option<String>,
 }
@@ -143,7 +149,32 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let plan = resolve(&draft, &request, &summary(&facts)?).map_err(bad_input)?;
     enough_for_a_repeat(&plan)?;
     let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
-    Ok(Prepared { plan, facts, scenario_text, out_of_reach })
+    let named_by_file = match builtin(&asked.scenario) {
+        Some(_) => Vec::new(),
+        None => not_typed(host_uses(&plan), &asked.settings, asked.sides.as_ref()),
+    };
+    Ok(Prepared { plan, facts, scenario_text, named_by_file, out_of_reach })
+}
+
+/// Refuses to run what only the scenario's file names, unless the user trusts the file.
+///
+/// # Errors
+/// When the file names a program or file of the host and `--trust` was not given; the message names all of them.
+pub(crate) fn need_trust(asked: &Asked, prepared: &Prepared) -> Result<(), Failure> {
+    let named = &prepared.named_by_file;
+    if asked.trust || named.is_empty() {
+        return Ok(());
+    }
+    let uses: Vec<String> = named.iter().map(ToString::to_string).collect();
+    let first = &named[0];
+    Err(Failure::told(
+        FailureCode::BadInput,
+        format!("as root, the scenario {:?} {}", asked.scenario, uses.join(", ")),
+        format!(
+            "read the file; then add `--trust` if you trust its author, or give each value yourself, as with `--set {}`",
+            shell_word(&format!("{}={}", first.key, first.value))
+        ),
+    ))
 }
 
 /// The name of the scenario that is asked for.
@@ -196,7 +227,7 @@ pub fn text_of(scenario: &str) -> Result<String, Failure> {
             Failure::told(FailureCode::BadInput, format!("no scenario `{scenario}`"), remedy)
         });
     }
-    std::fs::read_to_string(Path::new(scenario)).map_err(|error| Failure {
+    read_text(Path::new(scenario), SCENARIO_BYTES_MAX as u64).map_err(|error| Failure {
         code: FailureCode::BadInput,
         message: format!("cannot read the scenario {scenario}"),
         causes: vec![error.to_string()],

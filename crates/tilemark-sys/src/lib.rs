@@ -12,5 +12,6 @@ pub mod namespace;
 pub mod peer;
 pub mod process;
 pub mod tap;
+pub mod text_file;
 pub mod thread;
 pub mod walls;

@@ -29,7 +29,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
         Ok(prepared) => {
             match form {
                 Form::Json => screen::print_json(&prepared.plan),
-                Form::Text => screen::print_text(&plan_text::text(&prepared.plan)),
+                Form::Text => screen::print_text(&plan_text::text(&prepared)),
             }
             ExitCode::SUCCESS
         }

@@ -111,6 +111,7 @@ fn asked(resolution: &Resolution) -> Asked {
         on: backend(resolution.on),
         preset: resolution.preset.clone(),
         settings: settings(&resolution.set),
+        trust: resolution.trust,
         seed: resolution.seed,
         ..Asked::default()
     }

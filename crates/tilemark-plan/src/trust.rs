@@ -1,0 +1,105 @@
+//! What of the host a plan uses because a value names it. A scenario may come from anybody, and all of this is used as root: it
+//! needs the user's consent, unless the user typed it.
+//!
+//! This is the one list of such values: a new key that names a program or a file of the host is added to [`of_point`].
+
+use crate::{
+    plan::{Plan, Point},
+    resolve::Sides,
+    scenario::QemuWishes,
+    settings,
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fmt};
+
+/// A value that names something of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostUse {
+    /// The dotted key of the value.
+    pub key: &'static str,
+    /// The value.
+    pub value: String,
+    /// What is done with it.
+    pub kind: HostUseKind,
+}
+
+/// What is done with a value that names something of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostUseKind {
+    /// The program is started as root.
+    Program,
+    /// The file is opened as root.
+    File,
+    /// It holds options of QEMU's command line beside the one that is asked for; those can name files.
+    Options,
+}
+
+impl fmt::Display for HostUse {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, kind } = self;
+        let what = match kind {
+            HostUseKind::Program => "starts the program",
+            HostUseKind::File => "opens the file",
+            HostUseKind::Options => "gives QEMU the options",
+        };
+        // As Rust would write it: a file from elsewhere may hold anything, and this goes to a terminal.
+        write!(formatter, "{what} {value:?} (`{key}`)")
+    }
+}
+
+/// All values of a plan that name something of the host, at any point, side or value of what varies. Each once.
+pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
+    let mut uses = of_qemu(&plan.scenario.qemu);
+    for found in plan.points.iter().flat_map(of_point) {
+        if !uses.contains(&found) {
+            uses.push(found);
+        }
+    }
+    uses
+}
+
+/// Those that no flag of the command line gave: neither a `--set` nor a side.
+pub fn not_typed(
+    uses: Vec<HostUse>,
+    settings: &BTreeMap<String, String>,
+    sides: Option<&Sides>,
+) -> Vec<HostUse> {
+    let of_sides = sides.iter().flat_map(|sides| [&sides.a, &sides.b]);
+    let typed: Vec<Value> = std::iter::once(settings).chain(of_sides).map(document_of).collect();
+    let is_typed = |found: &HostUse| {
+        let pointer = format!("/{}", found.key.replace('.', "/"));
+        typed.iter().any(|document| document.pointer(&pointer) == Some(&json!(found.value)))
+    };
+    uses.into_iter().filter(|found| !is_typed(found)).collect()
+}
+
+/// Settings alone, as a document. One that finds no place is left out: the whole scenario has refused it before.
+fn document_of(flags: &BTreeMap<String, String>) -> Value {
+    let mut document = json!({});
+    for (key, text) in flags {
+        let _ = settings::set(&mut document, key, settings::value_of_flag(text));
+    }
+    document
+}
+
+fn of_point(point: &Point) -> Vec<HostUse> {
+    of_qemu(&point.qemu)
+}
+
+fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
+    let QemuWishes { binary, machine, kernel } = qemu;
+    let has_options = |machine: &&String| !machine.bytes().all(is_of_machine_type);
+    [
+        ("qemu.binary", binary.as_ref(), HostUseKind::Program),
+        ("qemu.kernel", kernel.as_ref(), HostUseKind::File),
+        ("qemu.machine", machine.as_ref().filter(has_options), HostUseKind::Options),
+    ]
+    .into_iter()
+    .filter_map(|(key, value, kind)| Some(HostUse { key, value: value?.clone(), kind }))
+    .collect()
+}
+
+/// Whether a byte is one of a machine's type, such as `pc-q35-8.2`, and begins no further option.
+fn is_of_machine_type(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
+}

@@ -1,0 +1,149 @@
+//! What a scenario from elsewhere names on the host is found, wherever in it the value is.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
+
+use std::collections::BTreeMap;
+use tilemark_plan::{
+    builtin::BUILTINS,
+    parse::Draft,
+    plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan},
+    resolve::{Request, Sides, resolve},
+    trust::{HostUseKind, host_uses, not_typed},
+};
+use tilemark_units::Bytes;
+
+fn scenario(rest: &str) -> String {
+    format!(
+        "schema = 1\nname = \"t\"\nabout = \"t\"\n[[guest]]\nname = \"a\"\nrole = \"idle\"\n[ladder]\ntiles = [1, 2]\n{rest}"
+    )
+}
+
+fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn asked() -> Request {
+    Request {
+        preset: None,
+        settings: BTreeMap::new(),
+        backends: vec![Backend::Emulated],
+        tiles: None,
+        sides: None,
+        search: false,
+        within: None,
+        demonstrate: None,
+        seed: 1,
+    }
+}
+
+fn plan(text: &str, request: &Request) -> Plan {
+    let host = HostSummary {
+        name: "testhost".to_owned(),
+        kernel: "6.1".to_owned(),
+        processor: "a processor".to_owned(),
+        threads: (0..64).collect(),
+        memory_total: Bytes::from_gib(1024),
+        memory_available: Bytes::from_gib(1024),
+        kvm: AcceleratorVerdict::Usable,
+        hardware: Hardware::Real,
+        counts_energy: false,
+    };
+    resolve(&Draft::from_toml(text, "t.toml").unwrap(), request, &host).unwrap()
+}
+
+/// `key=value` of all that the plan uses, and of what of it no flag gave.
+fn found(rest: &str, request: &Request) -> (Vec<String>, Vec<String>) {
+    let uses = host_uses(&plan(&scenario(rest), request));
+    let words = |uses: &[tilemark_plan::trust::HostUse]| {
+        uses.iter().map(|found| format!("{}={}", found.key, found.value)).collect()
+    };
+    let all = words(&uses);
+    (all, words(&not_typed(uses, &request.settings, request.sides.as_ref())))
+}
+
+#[test]
+fn a_program_is_found_in_the_text_a_preset_and_every_value_of_what_varies() {
+    for (rest, request, wanted) in [
+        ("", asked(), &[][..]),
+        ("[qemu]\nmachine = \"pc-q35-8.2\"", asked(), &[][..]),
+        ("[qemu]\nbinary = \"/x\"\nkernel = \"/k\"", asked(), &["qemu.binary=/x", "qemu.kernel=/k"][..]),
+        (
+            "[qemu]\nmachine = \"pc,firmware=/etc/shadow\"",
+            asked(),
+            &["qemu.machine=pc,firmware=/etc/shadow"][..],
+        ),
+        ("[preset.p]\n\"qemu.binary\" = \"/x\"", asked(), &[][..]),
+        (
+            "[preset.p]\n\"qemu.binary\" = \"/x\"",
+            Request { preset: Some("p".to_owned()), ..asked() },
+            &["qemu.binary=/x"][..],
+        ),
+        (
+            "[preset.p]\n\"qemu\" = { binary = \"/x\" }",
+            Request { preset: Some("p".to_owned()), ..asked() },
+            &["qemu.binary=/x"][..],
+        ),
+        (
+            "[vary.a]\nkey = \"qemu.binary\"\nvalues = [\"/1\", \"/2\"]",
+            asked(),
+            &["qemu.binary=/1", "qemu.binary=/2"][..],
+        ),
+        (
+            "[vary.a]\nkey = \"qemu\"\nvalues = [{ machine = \"q35\" }, { binary = \"/2\" }]",
+            asked(),
+            &["qemu.binary=/2"][..],
+        ),
+    ] {
+        let (all, by_file) = found(rest, &request);
+        assert_eq!(all, wanted, "{rest}");
+        assert_eq!(by_file, wanted, "{rest}");
+    }
+}
+
+#[test]
+fn what_the_user_typed_needs_no_trust_and_what_wins_over_it_does() {
+    let typed = |pairs: &[(&str, &str)]| Request { settings: settings(pairs), ..asked() };
+    let file = "[qemu]\nbinary = \"/file\"";
+    let vary = "[vary.a]\nkey = \"qemu.binary\"\nvalues = [\"/1\", \"/typed\"]";
+    for (rest, request, wanted) in [
+        (file, typed(&[]), &["qemu.binary=/file"][..]),
+        (file, typed(&[("qemu.binary", "/typed")]), &[]),
+        ("", typed(&[("qemu", "{ binary = \"/typed\" }")]), &[]),
+        (file, typed(&[("qemu.kernel", "/typed")]), &["qemu.binary=/file"]),
+        // What varies comes after what is typed.
+        (vary, typed(&[("qemu.binary", "/typed")]), &["qemu.binary=/1"]),
+        // A preset comes before it; a value typed for another key is no consent to this one.
+        (file, typed(&[("qemu.machine", "/file")]), &["qemu.binary=/file"]),
+    ] {
+        assert_eq!(found(rest, &request).1, wanted, "{rest} {:?}", request.settings);
+    }
+}
+
+#[test]
+fn each_side_is_looked_at_and_its_flags_are_typed() {
+    let sides = Sides { a: settings(&[]), b: settings(&[("qemu.binary", "/b")]) };
+    let request = Request { sides: Some(sides), ..asked() };
+    let (all, by_file) = found("[qemu]\nbinary = \"/file\"", &request);
+    assert_eq!(all, ["qemu.binary=/file", "qemu.binary=/b"]);
+    assert_eq!(by_file, ["qemu.binary=/file"], "side A is the file's");
+}
+
+#[test]
+fn no_scenario_inside_the_program_names_anything_of_the_host() {
+    for builtin in BUILTINS {
+        let presets = Draft::from_toml(builtin.text, builtin.name).unwrap().finish().unwrap().preset;
+        for preset in std::iter::once(None).chain(presets.into_keys().map(Some)) {
+            // Where the largest of them fits.
+            let request = Request { preset, backends: vec![Backend::Kvm], tiles: Some(vec![1]), ..asked() };
+            assert_eq!(host_uses(&plan(builtin.text, &request)), [], "{} {:?}", builtin.name, request.preset);
+        }
+    }
+}
+
+#[test]
+fn what_is_printed_of_a_value_holds_no_escape() {
+    let request = Request { settings: settings(&[("qemu.binary", "/x\u{1b}[2J")]), ..asked() };
+    let uses = host_uses(&plan(&scenario(""), &request));
+    assert_eq!(uses[0].kind, HostUseKind::Program);
+    assert_eq!(uses[0].to_string(), "starts the program \"/x\\u{1b}[2J\" (`qemu.binary`)");
+}

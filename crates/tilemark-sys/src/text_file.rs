@@ -1,0 +1,60 @@
+//! Reading a text file that a user named, and that may be no text file at all.
+
+use rustix::fs::OFlags;
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// Reads a whole text file of at most so many bytes. A link is followed.
+///
+/// # Errors
+/// When it cannot be read, is longer, or is no plain file: a pipe or a device might never end, and opening one may act on it.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    // Asked before it is opened too: opening some devices is enough to start something.
+    plain(path.metadata()?.is_file())?;
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    plain(file.metadata()?.is_file())?;
+    let mut text = String::new();
+    // Files of /proc say that they are empty, and others may grow while they are read.
+    file.take(bytes_max.saturating_add(1)).read_to_string(&mut text)?;
+    if text.len() as u64 > bytes_max {
+        let why = format!("it is longer than {bytes_max} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(text)
+}
+
+fn plain(is_plain: bool) -> io::Result<()> {
+    let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file");
+    if is_plain { Ok(()) } else { Err(error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::fs;
+
+    #[test]
+    fn only_a_plain_file_within_the_bound_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        fs::write(&path, "12345").unwrap();
+        assert_eq!(read_text(&path, 5).unwrap(), "12345");
+        let said = |path: &Path| read_text(path, 4).unwrap_err().to_string();
+        assert_eq!(said(&path), "it is longer than 4 bytes");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(read_text(&link, 5).unwrap(), "12345");
+        // Nobody writes to it: reading it would never end.
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        for odd in [&pipe, Path::new("/dev/zero"), folder.path()] {
+            assert_eq!(said(odd), "it is no plain file", "{}", odd.display());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A scenario from elsewhere that names a program: shown by `plan`, and not started without consent.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Home, real::Real};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+
+/// A program that plays QEMU and leaves a mark that it was started; and a scenario that names it.
+fn hostile(home: &Home) -> (PathBuf, String) {
+    let mark = home.path().join("was-started");
+    let program = home.file("qemu", &format!("#!/bin/sh\ntouch '{}'\nexit 1\n", mark.display()));
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!(
+        "schema = 1\nname = \"t\"\nabout = \"t\"\n[[guest]]\nname = \"a\"\nrole = \"idle\"\n[ladder]\ntiles = [1]\n\
+         [vary.which]\nkey = \"qemu.binary\"\nvalues = [\"{}\"]\n",
+        program.display()
+    );
+    let file = home.file("hostile.toml", &text);
+    // A search takes nothing that varies.
+    let fixed = text.split("[vary").next().unwrap().to_owned()
+        + &format!("[qemu]\nbinary = \"{}\"\n", program.display());
+    home.file("plain.toml", &fixed);
+    (mark, file.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_plan_names_the_programs_that_a_file_names_and_who_named_them() {
+    let home = Home::new();
+    let (_, file) = hostile(&home);
+    let said = home.says(&["plan", &file, "--on", "emulated"]);
+    let wanted =
+        format!("starts the program \"{}/qemu\" (`qemu.binary`); the file names it", home.path().display());
+    assert!(said.out.contains(&wanted), "{said:?}");
+    let typed =
+        home.says(&["plan", "density", "--on", "emulated", "--tiles", "1", "--set", "qemu.binary=/x/qemu"]);
+    assert!(typed.out.contains("As root   starts the program \"/x/qemu\" (`qemu.binary`)\n"), "{typed:?}");
+    assert!(!home.says(&["plan", "density", "--on", "emulated", "--tiles", "1"]).out.contains("As root"));
+}
+
+#[test]
+fn a_file_s_program_is_not_started_without_trust() {
+    let Some(real) = Real::new() else { return };
+    let (mark, file) = hostile(&real.home);
+    let plain = file.replace("hostile.toml", "plain.toml");
+    for command in [&["run", &file][..], &["capacity", &plain], &["ab", &plain, "--b", "measure.warmup=1s"]] {
+        let said = real.home.says(&[command, &["--on", "emulated", "--offline"]].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        let wanted = format!("starts the program \"{}/qemu\" (`qemu.binary`)", real.home.path().display());
+        assert!(said.error.contains(&wanted) && said.error.contains("add `--trust`"), "{said:?}");
+        assert!(!mark.exists(), "it was started: {command:?}");
+        assert!(!real.home.path().join("runs").exists(), "a record was begun");
+    }
+    let said = real.home.says(&["run", &file, "--on", "emulated", "--offline", "--trust"]);
+    assert!(mark.exists() && said.code != Some(2), "{said:?}");
+}
