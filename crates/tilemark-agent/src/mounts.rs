@@ -2,10 +2,18 @@
 
 use crate::error::{AgentError, step};
 use rustix::{
-    fs::{CWD, FileType, Mode, makedev, mknodat},
+    fs::{CWD, FileType, Mode, OFlags, makedev, mknodat, openat},
     mount::{MountFlags, mount, mount_bind, mount_remount},
 };
-use std::{ffi::CString, fs, io, os::unix::fs::symlink, path::Path};
+use std::{
+    ffi::CString,
+    fs, io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::symlink,
+    },
+    path::Path,
+};
 
 /// One file system to mount.
 pub(crate) struct Mounted<'a> {
@@ -45,15 +53,22 @@ pub(crate) fn kernel_file_systems(root: &Path) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// An overlay of `scratch` (a file system that may be written) over `lower`, at `target`.
+/// An overlay of `scratch` (a file system that may be written) over `lower`, at `target`. Needs /proc.
 pub(crate) fn overlay(lower: &Path, scratch: &Path, target: &Path) -> Result<(), AgentError> {
     let upper = scratch.join("upper");
     let work = scratch.join("work");
     for folder in [&upper, &work] {
         fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
     }
-    let options =
-        format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+    // By descriptor, so that no path is read as options: the kernel splits them at commas, and lower folders at colons.
+    let opened = [lower, &upper, &work].map(|folder| {
+        openat(CWD, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(step(format!("open {}", folder.display())))
+    });
+    let [lower, upper, work] = opened;
+    let (lower, upper, work) = (lower?, upper?, work?);
+    let named = |folder: &OwnedFd| format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let options = format!("lowerdir={},upperdir={},workdir={}", named(&lower), named(&upper), named(&work));
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Mounted { source: "overlay", target, kind: "overlay", flags, options: &options }.mount()
 }

@@ -39,6 +39,7 @@ pub(crate) fn check_host(cache: &Path) -> Result<()> {
     if user_id != 0 {
         return Err(ImageError::NotRoot { user_id });
     }
+    check_path(cache)?;
     Tool::new("mmdebstrap", "mmdebstrap").arg("--version").output()?;
     Tool::new("mkfs.erofs", "erofs-utils").arg("--help").run(&mut crate::Silent)?.ok();
     let free = free_bytes(cache)?;
@@ -50,6 +51,16 @@ pub(crate) fn check_host(cache: &Path) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Refuses a path that apt's sources, its configuration and mmdebstrap's hooks, which are texts with quotes, lists and spaces,
+/// cannot hold.
+fn check_path(path: &Path) -> Result<()> {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "/_.+@~-".contains(*c);
+    match path.to_string_lossy().chars().find(|c| !is_plain(c)) {
+        Some(found) => Err(ImageError::OddPath { path: path.to_owned(), found }),
+        None => Ok(()),
+    }
 }
 
 /// Builds in the folder `build`, which is empty and is thrown away afterwards.
@@ -157,4 +168,20 @@ fn write_lock(
     };
     write_whole(&path, lock.to_toml().as_bytes())?;
     Ok(lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_apt_or_a_shell_would_read_otherwise_is_refused_by_name() {
+        for path in ["/var/cache/tilemark", "/home/a.b/~x@y/c+d_e-f"] {
+            check_path(Path::new(path)).unwrap();
+        }
+        for found in [',', ':', ' ', '"', '\'', '%', '\n', '[', ']', '$', '`', '\\', ';', '\u{f6}'] {
+            let refused = check_path(Path::new(&format!("/home/a{found}b"))).unwrap_err();
+            assert!(refused.to_string().contains(&format!("{found:?}")), "{refused}");
+        }
+    }
 }

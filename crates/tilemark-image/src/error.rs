@@ -29,6 +29,11 @@ pub enum ImageError {
     /// Building needs root.
     #[error("building an image needs root, and this is user {user_id}")]
     NotRoot { user_id: u32 },
+    /// The tools of a build would read part of the path as something else.
+    #[error(
+        "no image can be built in {path}: its path holds {found:?}, which apt or a shell would not take for part of a name"
+    )]
+    OddPath { path: PathBuf, found: char },
     /// A program that is not installed.
     #[error("`{tool}` is not installed")]
     ToolMissing { tool: String, package: &'static str },
@@ -118,6 +123,10 @@ impl ImageError {
             }
             Self::NotRoot { .. } => {
                 "run it as root (sudo), or `tilemark image import` one that was exported elsewhere"
+            }
+            Self::OddPath { .. } => {
+                "set TILEMARK_HOME to a path of letters, digits and `/_.+@~-`, or `tilemark image import` an image that was \
+                 exported elsewhere"
             }
             Self::ToolMissing { package, .. } => {
                 return Cow::Owned(format!("install it: apt-get install {package}"));

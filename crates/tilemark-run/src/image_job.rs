@@ -116,6 +116,7 @@ pub fn image_failed(error: ImageError) -> Failure {
         | ImageError::PackagesNotFound { .. } => FailureCode::BadInput,
         ImageError::NotCached { .. }
         | ImageError::NotRoot { .. }
+        | ImageError::OddPath { .. }
         | ImageError::ToolMissing { .. }
         | ImageError::NoAptSource { .. }
         | ImageError::MirrorUnreachable { .. }

@@ -6,6 +6,7 @@ mod screen;
 
 use arguments::Arguments;
 use clap::Parser;
+use screen::Form;
 use std::{panic::catch_unwind, process::ExitCode};
 use tilemark_run::Program;
 
@@ -26,7 +27,8 @@ fn main() -> ExitCode {
     if commands::ends_in_order(&arguments.command) {
         tilemark_run::conduct::count_interrupts();
     }
-    let done = || commands::dispatch(arguments.command);
+    let form = Form::of(given.iter().any(|argument| argument == "--json"));
+    let done = || commands::dispatch(arguments.command, form);
     if screen::asks_verdict(&given) {
         // What was going on is told by the panic itself.
         return catch_unwind(done).unwrap_or(ExitCode::from(screen::NO_VERDICT));

@@ -2,6 +2,7 @@
 
 use super::settings::{Accelerator, QemuSettings};
 use crate::disks::LoopDisk;
+use std::path::Path;
 use tilemark_plan::{expect::LARGE_TRANSLATION, plan::GuestPlan};
 use tilemark_units::Bytes;
 
@@ -122,7 +123,7 @@ fn devices(add: &mut impl FnMut(&str, String), settings: &QemuSettings) {
     add("-chardev", format!("socket,id=agent,fd={},server=on,wait=off", number::AGENT));
     add("-device", "virtio-serial-pci,max_ports=2".into());
     add("-device", "virtserialport,chardev=agent,name=tilemark".into());
-    let root = settings.root_erofs.display();
+    let root = option_value(&settings.root_erofs);
     let root = format!("driver=raw,node-name=root,read-only=on,file.driver=file,file.filename={root}");
     add("-blockdev", root);
     add("-device", "virtio-blk-pci,drive=root,serial=tilemark-root,num-queues=1".into());
@@ -131,8 +132,13 @@ fn devices(add: &mut impl FnMut(&str, String), settings: &QemuSettings) {
     add("-device", "virtio-net-pci,netdev=net,mac=52:54:00:ff:ff:fe,romfile=".into());
 }
 
+/// A path as the value of one of QEMU's options: a comma would begin the next option, and two are one of the value.
+fn option_value(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
 fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk) {
-    let device = disk.device().display();
+    let device = option_value(disk.device());
     add(
         "-blockdev",
         format!(
@@ -155,18 +161,15 @@ fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk) 
 mod tests {
     use super::*;
     use crate::disks::DiskFolders;
-    use std::{
-        fs,
-        path::{Path, PathBuf},
-    };
+    use std::{fs, path::PathBuf};
     use tilemark_plan::{
         plan::{MacAddress, guest_address},
         scenario::Role,
         workload::BrokerService,
     };
 
-    fn accelerator_of(accelerator: Accelerator, role: Role, broker: BrokerService) -> String {
-        let settings = QemuSettings {
+    fn settings(accelerator: Accelerator) -> QemuSettings {
+        QemuSettings {
             accelerator,
             binary: PathBuf::new(),
             machine: "pc".to_owned(),
@@ -175,7 +178,11 @@ mod tests {
             root_erofs: PathBuf::new(),
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
-        };
+        }
+    }
+
+    fn accelerator_of(accelerator: Accelerator, role: Role, broker: BrokerService) -> String {
+        let settings = settings(accelerator);
         let plan = GuestPlan {
             name: "a".to_owned(),
             index: 0,
@@ -206,6 +213,22 @@ mod tests {
             assert_eq!(accelerator_of(Accelerator::Emulated, role, broker), wanted);
             assert_eq!(accelerator_of(Accelerator::Kvm, role, broker), "kvm");
         }
+    }
+
+    #[test]
+    fn a_comma_in_a_path_begins_no_option() {
+        let with = QemuSettings {
+            root_erofs: PathBuf::from("/a,file.driver=host_device/root"),
+            ..settings(Accelerator::Kvm)
+        };
+        let mut all = Vec::new();
+        devices(&mut |flag: &str, value: String| all.extend([flag.to_owned(), value]), &with);
+        let wanted = "file.filename=/a,,file.driver=host_device/root";
+        assert!(all.iter().any(|argument| argument.ends_with(wanted)), "{all:?}");
+        let mut all = Vec::new();
+        let disk = LoopDisk::stand_in(Path::new("/b,c"));
+        data_disk(&mut |flag: &str, value: String| all.extend([flag.to_owned(), value]), 0, &disk);
+        assert!(all[1].ends_with("file.filename=/b,,c"), "{all:?}");
     }
 
     #[test]

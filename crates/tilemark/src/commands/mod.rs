@@ -17,7 +17,7 @@ mod scenarios;
 
 use crate::{
     arguments::{Arguments, Command, GuestsCommand, ImageCommand, On, RunsCommand},
-    screen,
+    screen::{self, Form},
 };
 use clap::CommandFactory;
 use std::{collections::BTreeMap, process::ExitCode};
@@ -57,8 +57,11 @@ fn roots_are_apart(command: &str) -> String {
     }
 }
 
-/// Does what was asked.
-pub(crate) fn dispatch(command: Command) -> ExitCode {
+/// Does what was asked, unless our own folders have paths that cannot be used.
+pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
+    if let Err(failure) = tilemark_run::check_places(&places()) {
+        return screen::fail(&failure, form);
+    }
     match command {
         Command::Doctor(flags) => doctor::doctor(flags.json),
         Command::Plan(arguments) => plan::plan(&arguments),

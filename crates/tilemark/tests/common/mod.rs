@@ -20,7 +20,12 @@ pub struct Home {
 
 impl Home {
     pub fn new() -> Self {
-        Self { folder: TempDir::with_prefix("tilemark-test-").unwrap() }
+        Self::called("tilemark-test-")
+    }
+
+    /// In a folder whose name begins so.
+    pub fn called(start: &str) -> Self {
+        Self { folder: TempDir::with_prefix(start).unwrap() }
     }
 
     pub fn path(&self) -> &Path {

@@ -27,12 +27,17 @@ pub struct Real {
 
 impl Real {
     pub fn new() -> Option<Self> {
+        Self::at(Home::new)
+    }
+
+    /// In a home that is made here.
+    pub fn at(home: impl FnOnce() -> Home) -> Option<Self> {
         if !is_root() {
             skipped("native runs need root");
             return None;
         }
         let turn = IN_TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let home = Home::new();
+        let home = home();
         let cache = cache();
         let copied =
             Command::new("cp").arg("-a").arg(&cache).arg(home.path().join("cache")).status().unwrap();
