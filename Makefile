@@ -18,7 +18,7 @@ help:
 	@echo "make build    build target/release/tilemark"
 	@echo "make test     all that CI runs"
 	@echo "make lab      all tests in the lab, the long ones too (an emulated server with KVM inside)"
-	@echo "make install  install to $(PREFIX)/bin, with shell completions"
+	@echo "make install  install to $(PREFIX)/bin, with shell completions and notices"
 
 quick: tools build
 	@echo $(SUDO) target/release/tilemark quick
@@ -37,6 +37,7 @@ lab: rust test-tools
 
 install: build
 	$(INSTALL_SUDO) install -Dm755 target/release/tilemark $(DESTDIR)$(PREFIX)/bin/tilemark
+	$(INSTALL_SUDO) install -Dm644 -t $(DESTDIR)$(PREFIX)/share/doc/tilemark LICENSE THIRD-PARTY-NOTICES.txt
 	target/release/tilemark completion bash | $(INSTALL_SUDO) install -Dm644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tilemark
 	target/release/tilemark completion zsh | $(INSTALL_SUDO) install -Dm644 /dev/stdin \

@@ -3,9 +3,11 @@
 mod bench;
 mod ci;
 mod lab;
+mod notices;
 mod promises;
 mod schema;
 mod soak;
+mod supply;
 mod test_pool;
 mod walls;
 
@@ -15,15 +17,17 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask ci | bench | lab | promises | schema | soak | walls
+const USAGE: &str = "usage: cargo xtask ci | bench | lab | notices | promises | schema | soak | supply | walls
   ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; tells every failure
   bench   the figures that the project set out to reach, against their peers in turn; `bench --list` names them
   lab [--program FILE] [--with FILE]… -- COMMAND
           run a command on an emulated server with NUMA, an IOMMU and KVM; its output and exit code are the command's
+  notices write THIRD-PARTY-NOTICES.txt anew
   promises
           check that every test which PROMISES.md names is there
   schema  write docs/schema anew from the types
   soak    the trials of tests in their long sizes; `soak --list` names them
+  supply  check licences, second versions and sources of all crates by deny.toml
   walls   check which crate depends on which";
 
 fn main() -> Result<ExitCode> {
@@ -38,6 +42,8 @@ fn main() -> Result<ExitCode> {
         ["bench", asked @ ..] => bench::run(asked),
         ["soak", asked @ ..] => soak::run(asked),
         ["schema"] => schema::write(),
+        ["supply"] => supply::check(),
+        ["notices"] => notices::write(),
         ["walls"] => walls::check(),
         ["promises"] => promises::check(),
         _ => bail!("{USAGE}"),

@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Scenarios(ScenariosCommand),
     /// Remove what a killed run left behind
     Recover(JsonOnly),
+    /// Print whose code is in this program, and the licences
+    Notices,
     /// Print completions for a shell
     Completion {
         /// Which shell

@@ -176,3 +176,15 @@ fn no_color_means_no_escape_codes() {
     assert!(!home.says(&["doctor"]).out.contains('\x1b'));
     fs::remove_dir_all(home.path()).unwrap();
 }
+
+#[test]
+fn the_program_prints_its_notices() {
+    let said = Home::new().says(&["notices"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    // The agent's, the report's and the program's own.
+    for of in
+        ["\nseccompiler ", "\nclap ", "Of zrender:", "Apache ECharts", "GNU C library", "Apache License"]
+    {
+        assert!(said.out.contains(of), "{of}: {:.2000}", said.out);
+    }
+}

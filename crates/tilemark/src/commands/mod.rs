@@ -24,6 +24,12 @@ use std::{collections::BTreeMap, process::ExitCode};
 use tilemark_record::places::{Places, Surroundings};
 use tilemark_run::plan_words::Backend;
 
+/// Our own licence is at the end of it too.
+const LICENCES: &str = concat!(
+    "Tilemark is under the Apache License 2.0; its text is at the end.\n\n",
+    include_str!("../../../../THIRD-PARTY-NOTICES.txt")
+);
+
 /// Whether a command counts Ctrl-C and ends in order. The broker hears of it by itself; all others have nothing to keep or to
 /// give back, and just end.
 pub(crate) fn ends_in_order(command: &Command) -> bool {
@@ -44,6 +50,7 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         | Command::Broker(_)
         | Command::Scenarios(_)
         | Command::Recover(_)
+        | Command::Notices
         | Command::Completion { .. } => false,
     }
 }
@@ -84,6 +91,10 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         Command::Image(command) => image::image(command),
         Command::Scenarios(command) => scenarios::scenarios(command),
         Command::Recover(flags) => recover::recover(flags.json),
+        Command::Notices => {
+            screen::print_text(LICENCES);
+            ExitCode::SUCCESS
+        }
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "tilemark", &mut script);
