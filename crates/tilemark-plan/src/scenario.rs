@@ -329,6 +329,27 @@ pub struct QemuWishes {
     pub machine: Option<String>,
     /// Another kernel (an ELF `vmlinux`) for guests than the image's own.
     pub kernel: Option<String>,
+    /// Whether QEMU is kept away from the host: a user of its own, no power, a filter of system calls, an empty root.
+    #[serde(skip_serializing_if = "QemuWalls::are_on")]
+    pub walls: QemuWalls,
+}
+
+/// Whether QEMU is kept away from the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum QemuWalls {
+    /// It is.
+    #[default]
+    On,
+    /// It runs as root, as a process of the run does. For a comparison of what walls cost; a guest that breaks out of it has the host.
+    Off,
+}
+
+impl QemuWalls {
+    /// Whether they are on.
+    pub const fn are_on(&self) -> bool {
+        matches!(self, Self::On)
+    }
 }
 
 /// One thing that varies.

@@ -32,6 +32,8 @@ pub enum HostUseKind {
     File,
     /// It holds options of QEMU's command line beside the one that is asked for; those can name files.
     Options,
+    /// QEMU runs as root without walls.
+    Walls,
 }
 
 impl fmt::Display for HostUse {
@@ -41,6 +43,7 @@ impl fmt::Display for HostUse {
             HostUseKind::Program => "starts the program",
             HostUseKind::File => "opens the file",
             HostUseKind::Options => "gives QEMU the options",
+            HostUseKind::Walls => "runs QEMU as root, with its walls",
         };
         // As Rust would write it: a file from elsewhere may hold anything, and this goes to a terminal.
         write!(formatter, "{what} {value:?} (`{key}`)")
@@ -87,12 +90,14 @@ fn of_point(point: &Point) -> Vec<HostUse> {
 }
 
 fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
-    let QemuWishes { binary, machine, kernel } = qemu;
+    let QemuWishes { binary, machine, kernel, walls } = qemu;
+    let off = (!walls.are_on()).then(|| "off".to_owned());
     let has_options = |machine: &&String| !machine.bytes().all(is_of_machine_type);
     [
         ("qemu.binary", binary.as_ref(), HostUseKind::Program),
         ("qemu.kernel", kernel.as_ref(), HostUseKind::File),
         ("qemu.machine", machine.as_ref().filter(has_options), HostUseKind::Options),
+        ("qemu.walls", off.as_ref(), HostUseKind::Walls),
     ]
     .into_iter()
     .filter_map(|(key, value, kind)| Some(HostUse { key, value: value?.clone(), kind }))

@@ -147,3 +147,16 @@ fn what_is_printed_of_a_value_holds_no_escape() {
     assert_eq!(uses[0].kind, HostUseKind::Program);
     assert_eq!(uses[0].to_string(), "starts the program \"/x\\u{1b}[2J\" (`qemu.binary`)");
 }
+
+#[test]
+fn walls_that_are_off_are_listed_and_may_be_a_side() {
+    let off = "[qemu]\nwalls = \"off\"";
+    let wanted = vec!["qemu.walls=off".to_owned()];
+    assert_eq!(found(off, &asked()), (wanted.clone(), wanted.clone()));
+    assert_eq!(found("[qemu]\nwalls = \"on\"", &asked()), (Vec::new(), Vec::new()));
+    let sides = Sides { a: BTreeMap::new(), b: settings(&[("qemu.walls", "off")]) };
+    let request = Request { sides: Some(sides), ..asked() };
+    assert_eq!(found("", &request), (wanted, Vec::new()), "who types it, wants it");
+    let plan = plan(&scenario(""), &request);
+    assert_eq!(plan.points.iter().filter(|point| !point.qemu.walls.are_on()).count(), 1, "B");
+}

@@ -212,7 +212,7 @@ impl Scrub {
     }
 
     fn qemu(&self, qemu: &mut QemuWishes) {
-        let QemuWishes { binary, machine: _, kernel } = qemu;
+        let QemuWishes { binary, machine: _, kernel, walls: _ } = qemu;
         self.maybe(binary);
         self.maybe(kernel);
     }

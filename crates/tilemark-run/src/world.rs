@@ -155,6 +155,7 @@ impl<'a> RealWorld<'a> {
             root_erofs: self.image(FileName::RootErofs),
             folder: self.folders.consoles.join(format!("{}-{number}", kind.name())),
             disks: self.disks()?,
+            walls: wishes.walls,
         };
         let backend = QemuBackend::new(settings, Arc::clone(&self.network)).map_err(guest_failed)?;
         let kept = KeptQemu { kind, wishes: wishes.clone(), backend, next: Kept::default() };

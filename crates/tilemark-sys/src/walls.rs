@@ -28,7 +28,6 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_adjtimex,
     libc::SYS_add_key,
     libc::SYS_bpf,
-    libc::SYS_chroot,
     libc::SYS_clock_adjtime,
     libc::SYS_clock_settime,
     libc::SYS_delete_module,
@@ -101,9 +100,21 @@ const NAMESPACES: [libc::c_int; 7] = [
 /// The kinds of sockets that services use. Others know no network namespace (vsock), or make the host load a module.
 const SOCKETS: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// A monitor may read all files: its program, firmware and kernel may lie in a user's own folder. The calls by which this leads
-/// out of a mount namespace are denied.
-const OF_MONITORS: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
+/// A monitor opens its files as root: its program, firmware and kernel may lie in a user's own folder. Before its guest begins it
+/// takes an empty root and a user of its own, and has nothing of this any more.
+const OF_MONITORS: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SYS_CHROOT);
+
+/// A monitor is handed all its sockets; what is left is for libraries that look something up and can do without.
+const SOCKETS_OF_MONITORS: [libc::c_int; 1] = [libc::AF_UNIX];
+
+/// The older forms of clone without a new thread.
+#[cfg(target_arch = "x86_64")]
+const FORKS: [libc::c_long; 2] = [libc::SYS_fork, libc::SYS_vfork];
+#[cfg(not(target_arch = "x86_64"))]
+const FORKS: [libc::c_long; 0] = [];
 
 /// On x86-64 the same calls answer under these numbers too, with 32-bit pointers (asm/unistd.h, `__X32_SYSCALL_BIT`).
 #[cfg(target_arch = "x86_64")]
@@ -128,16 +139,20 @@ impl Walls {
     pub fn of_services() -> Result<Self, WallsError> {
         Ok(Self {
             kept: OF_SERVICES.bits(),
-            filters: vec![denied(NAMESPACES.map(is_set).to_vec())?, without_clone3()?],
+            filters: vec![
+                denied(NAMESPACES.map(is_set).to_vec(), &SOCKETS, &[libc::SYS_chroot])?,
+                without_clone3()?,
+            ],
         })
     }
 
-    /// Around a virtual machine monitor: it may read files, has no other capability, and starts threads only, no further process.
+    /// Around a virtual machine monitor: it may read files, take another root and become another user, has no other capability, opens
+    /// no network, and starts threads only, no further process.
     pub fn of_monitor() -> Result<Self, WallsError> {
         let no_thread = (Is::MaskedEq(libc::CLONE_THREAD.unsigned_abs().into()), 0);
         Ok(Self {
             kept: OF_MONITORS.bits(),
-            filters: vec![denied(vec![no_thread])?, without_clone3()?, without_fork()?],
+            filters: vec![denied(vec![no_thread], &SOCKETS_OF_MONITORS, &FORKS)?, without_clone3()?],
         })
     }
 
@@ -199,12 +214,18 @@ fn is_not_kind(kind: libc::c_int) -> Condition {
     (Is::Ne, u64::from(kind.unsigned_abs()))
 }
 
-/// What is denied to all, and clone with such flags besides.
-fn denied(clones: Vec<Condition>) -> Result<BpfProgram, WallsError> {
+/// What is denied to all, clone with such flags, sockets of other kinds than these, and further calls. One program: each costs
+/// every call a little.
+fn denied(
+    clones: Vec<Condition>,
+    sockets: &[libc::c_int],
+    further: &[libc::c_long],
+) -> Result<BpfProgram, WallsError> {
     let of = |(is, value)| SeccompCondition::new(0, Width::Dword, is, value);
     let any = clones.into_iter().map(|condition| SeccompRule::new(vec![of(condition)?]));
-    let none_of: Result<Vec<SeccompCondition>, _> = SOCKETS.map(is_not_kind).into_iter().map(of).collect();
-    let mut rules: Rules = DENIED.iter().map(|&call| (call, Vec::new())).collect();
+    let none_of: Result<Vec<SeccompCondition>, _> =
+        sockets.iter().copied().map(is_not_kind).map(of).collect();
+    let mut rules: Rules = DENIED.iter().chain(further).map(|&call| (call, Vec::new())).collect();
     rules.insert(libc::SYS_clone, any.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_socket, vec![SeccompRule::new(none_of?)?]);
     program(rules, libc::EPERM)
@@ -212,15 +233,6 @@ fn denied(clones: Vec<Condition>) -> Result<BpfProgram, WallsError> {
 
 fn without_clone3() -> Result<BpfProgram, WallsError> {
     program(Rules::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
-}
-
-/// clone without a new thread is denied elsewhere; these are its older forms.
-fn without_fork() -> Result<BpfProgram, WallsError> {
-    #[cfg(target_arch = "x86_64")]
-    let older = [libc::SYS_fork, libc::SYS_vfork];
-    #[cfg(not(target_arch = "x86_64"))]
-    let older = [];
-    program(older.into_iter().map(|call| (call, Vec::new())).collect(), libc::EPERM)
 }
 
 fn program(mut rules: Rules, answer: libc::c_int) -> Result<BpfProgram, WallsError> {
@@ -278,9 +290,9 @@ mod tests {
     }
 
     #[test]
-    fn a_service_may_do_eight_things_with_roots_power_and_a_monitor_read() {
+    fn a_service_may_do_eight_things_with_roots_power_and_a_monitor_four() {
         for (walls, expected) in
-            [(Walls::of_services(), "00000000000004fb"), (Walls::of_monitor(), "0000000000000004")]
+            [(Walls::of_services(), "00000000000004fb"), (Walls::of_monitor(), "00000000000400c4")]
         {
             let script = format!(
                 "while read -r key value; do [ $key = CapEff: ] && [ $value = {expected} ] && exit 7; done </proc/self/status"

@@ -2,6 +2,7 @@
 
 use super::{
     command::{Birth, arguments, number},
+    confinement::{self, Confinement},
     qmp::{Monitor, MonitorError, clone_commands, freeze_commands, greeting, is_migrated, is_resumed},
     settings::{Accelerator, QemuSettings, QemuVersion},
     template::{Frozen, Thawed},
@@ -39,6 +40,7 @@ use tilemark_agent_protocol::{Request, Service};
 use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_sys::{
     files::{OPEN_FOLDER, PRIVATE_FILE, make_folder},
+    namespace::Namespaces,
     process::{Child, Spawn, program_in_memory},
     walls::Walls,
 };
@@ -57,6 +59,8 @@ pub struct QemuBackend {
     version: QemuVersion,
     network: Arc<RunNetwork>,
     initramfs: OwnedFd,
+    /// Nothing where the walls are off.
+    confinement: Option<Confinement>,
     next: AtomicU64,
     guests: Guests,
     templates: Mutex<BTreeMap<u64, Template>>,
@@ -128,11 +132,13 @@ impl QemuBackend {
         make_folder(&settings.folder, OPEN_FOLDER).map_err(file("make", &settings.folder))?;
         let initramfs = program_in_memory("tilemark-initramfs", &settings.initramfs)
             .map_err(file("keep the initramfs of", &settings.folder))?;
+        let confinement = settings.walls.are_on().then(|| Confinement::new(&settings.folder)).transpose()?;
         Ok(Self {
             settings,
             version,
             network,
             initramfs,
+            confinement,
             next: AtomicU64::new(1),
             guests: Guests::default(),
             templates: Mutex::default(),
@@ -218,9 +224,13 @@ impl QemuBackend {
             agent: listen(&socket)?,
             monitor: theirs,
         };
-        let spawn =
-            self.command(plan, &disks, files, materials).map_err(file("prepare the start in", &folder))?;
+        let spawn = self
+            .command(plan, number, &disks, files, materials)
+            .map_err(file("prepare the start in", &folder))?;
         let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
+        if self.confinement.is_some() {
+            confinement::limit(child.pid()).map_err(file("limit the QEMU of", &folder))?;
+        }
         Ok(Guest {
             plan: plan.clone(),
             child,
@@ -237,6 +247,7 @@ impl QemuBackend {
     fn command(
         &self,
         plan: &GuestPlan,
+        number: u64,
         disks: &[LoopDisk],
         files: Files,
         materials: Materials,
@@ -255,8 +266,13 @@ impl QemuBackend {
             .oom_score(1000)
             // Nothing of ours: a password may stand in our environment.
             .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"])?
-            .own_session()
-            .behind(Walls::of_monitor().map_err(io::Error::other)?);
+            .own_session();
+        if let Some(confinement) = &self.confinement {
+            spawn = spawn
+                .arguments(confinement.arguments(self.version, number))?
+                .namespaces(Namespaces::PID)
+                .behind(Walls::of_monitor().map_err(io::Error::other)?);
+        }
         if self.settings.accelerator == Accelerator::Emulated {
             // The translator asks for huge pages for its buffer, of which an idle guest uses a part: 6 MiB a guest.
             // Under KVM they are the guest's own speed and stay.

@@ -178,6 +178,7 @@ mod tests {
             root_erofs: PathBuf::new(),
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
+            walls: Default::default(),
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod backend;
 mod command;
+mod confinement;
 mod qmp;
 mod settings;
 mod template;

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+use tilemark_plan::scenario::QemuWalls;
 
 /// What carries a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct QemuSettings {
     pub folder: PathBuf,
     /// Where data disks are made.
     pub disks: DiskFolders,
+    /// Whether QEMU is kept away from the host.
+    pub walls: QemuWalls,
 }
 
 /// The oldest QEMU that serves: its clones and its monitor were tried.

@@ -97,6 +97,7 @@ mod tests {
             root_erofs: place("root"),
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
+            walls: Default::default(),
         };
         let version = QemuVersion { major: 7, minor: 2, micro: 0 };
         let mut plan = GuestPlan {

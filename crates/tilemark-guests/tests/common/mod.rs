@@ -110,6 +110,7 @@ impl World {
             root_erofs: self.image.join("root.erofs"),
             folder: self.folder.join("qemu"),
             disks: self.disks(),
+            walls: Default::default(),
         }
     }
 
