@@ -1,16 +1,19 @@
 //! Bytes, rates, lengths of time and fractions as types that know their unit.
+//! And text: what may be printed on a terminal.
 //!
 //! A scenario writes them as text (`"256MiB"`, `"200/s"`, `"50ms"`, `"0.1%"`); the same text is what
 //! a plan prints. Nothing here reads or writes anything outside memory.
 
 mod bytes;
 mod fraction;
+mod printable;
 mod rate;
 mod span;
 mod text;
 
 pub use bytes::Bytes;
 pub use fraction::Fraction;
+pub use printable::{is_unprintable, printable, printable_json, printable_line, printable_painted};
 pub use rate::Rate;
 pub use span::Span;
 pub use text::{UnitError, counted};

@@ -1,5 +1,7 @@
 //! The command: flags, dispatch, and what a person or a program reads of the outcome.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod arguments;
 mod commands;
 mod screen;

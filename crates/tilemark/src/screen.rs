@@ -1,4 +1,8 @@
 //! What a person sees: errors with their remedy, progress, colours where they are wanted.
+//!
+//! All that this program prints passes here, since much of it quotes guests, records and files of others: nothing that a
+//! terminal would obey is printed, but colours of ours.
+#![allow(clippy::print_stderr, reason = "the other modules may not print")]
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -14,6 +18,7 @@ use tilemark_run::{
     password,
     wire::{Failure, Progress},
 };
+use tilemark_units::{printable, printable_json, printable_line, printable_painted};
 
 /// In which form the outcome is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +39,7 @@ impl Form {
 /// Tells a failure, and gives its exit code.
 pub(crate) fn fail(failure: &Failure, form: Form) -> ExitCode {
     match form {
-        Form::Text => eprintln!("{}", explained(failure)),
+        Form::Text => note(&explained(failure)),
         Form::Json => {
             let message =
                 std::iter::once(failure.message.as_str()).chain(failure.causes.iter().map(String::as_str));
@@ -66,14 +71,14 @@ pub(crate) fn asks_verdict(given: &[String]) -> bool {
 /// Tells flags that can't be read. Help and version are no failures.
 pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
     let told = error.render().to_string();
-    let shown = password::hidden(&told, given);
+    let shown = printable(&password::hidden(&told, given)).into_owned();
     if error.use_stderr() && given.iter().any(|argument| argument == "--json") {
         let message = complaint(&shown);
         print_json(&serde_json::json!({ "error": {
             "code": "bad-input", "message": message, "remedy": "see `tilemark --help`",
         }}));
     } else if shown != told {
-        // As plain text; the library would print the passwords too.
+        // As plain text; the library would print the passwords too, and what a terminal obeys.
         let _ = write!(stderr(), "{shown}");
     } else {
         // A closed terminal cannot be told anything.
@@ -105,14 +110,39 @@ pub(crate) const fn exit_code(status: VerdictStatus) -> u8 {
 /// Prints the one document of `--json`.
 pub(crate) fn print_json(document: &impl Serialize) {
     let text = serde_json::to_string_pretty(document).expect("documents have only text keys");
-    print_text(&text);
+    print(&printable_json(&text));
 }
 
 /// Prints a text and ends its line. A reader that has gone away is no error.
 pub(crate) fn print_text(text: &str) {
+    print(&printable(text));
+}
+
+/// Prints a text that has colours of ours.
+pub(crate) fn print_painted(text: &str) {
+    print(&printable_painted(text));
+}
+
+fn print(text: &str) {
     let mut out = stdout().lock();
     let _ = writeln!(out, "{}", text.trim_end());
     let _ = out.flush();
+}
+
+/// Prints a text on standard error and ends its line.
+pub(crate) fn note(text: &str) {
+    eprintln!("{}", printable(text));
+}
+
+/// Writes what a program in a guest wrote: as it is into a file or a pipe, fit for a terminal onto one.
+pub(crate) fn pass_on(mut stream: impl Write + IsTerminal, bytes: &[u8]) {
+    // Whoever reads may have gone away.
+    let _ = if stream.is_terminal() {
+        stream.write_all(printable(&String::from_utf8_lossy(bytes)).as_bytes())
+    } else {
+        stream.write_all(bytes)
+    };
+    let _ = stream.flush();
 }
 
 /// Colours and width of standard output.
@@ -168,13 +198,13 @@ impl Listener for Watcher {
             Some(bar) => {
                 let part = progress.seconds_done / progress.seconds_expected.max(0.001);
                 bar.set_position((part.clamp(0.0, 1.0) * 1000.0) as u64);
-                bar.set_message(format!("{} · {left} left", progress.doing));
+                bar.set_message(format!("{} · {left} left", printable_line(&progress.doing)));
             }
             None => {
                 let is_new = self.last.as_ref().is_none_or(|(_, doing)| *doing != progress.doing);
                 let is_due = self.last.as_ref().is_none_or(|(at, _)| at.elapsed() > Duration::from_secs(5));
                 if is_new && is_due {
-                    eprintln!("{} ({left} left)", progress.doing);
+                    note(&format!("{} ({left} left)", printable_line(&progress.doing)));
                     self.last = Some((Instant::now(), progress.doing.clone()));
                 }
             }
@@ -183,8 +213,8 @@ impl Listener for Watcher {
 
     fn note(&mut self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.println(printable(text)),
+            None => note(text),
         }
     }
 }

@@ -4,11 +4,9 @@
 
 mod common;
 
-use common::{Home, TILEMARK};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use common::{Home, TILEMARK, on_a_terminal};
 use std::{
-    fs::{self, File},
-    io::Read,
+    fs,
     process::{Command, Stdio},
 };
 use tilemark_record::RunDirectory;
@@ -136,27 +134,6 @@ fn completions_are_printed_for_shells() {
         assert_eq!(said.code, Some(0));
         assert!(said.out.contains("tilemark") && said.out.contains("capacity"), "{shell}: {}", said.out);
     }
-}
-
-/// What a command writes on a terminal.
-fn on_a_terminal(home: &Home, arguments: &[&str], no_color: Option<&str>) -> String {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let name = ptsname(&ours, Vec::new()).unwrap();
-    let its = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-    let mut command = Command::new(TILEMARK);
-    command.args(arguments).env("TILEMARK_HOME", home.path()).env("TERM", "xterm").env_remove("NO_COLOR");
-    command.envs(no_color.map(|value| ("NO_COLOR", value)));
-    command.stdin(its.try_clone().unwrap()).stdout(its.try_clone().unwrap()).stderr(its);
-    let mut child = command.spawn().unwrap();
-    // The last copies of its end go with it.
-    drop(command);
-    let mut written = Vec::new();
-    // A terminal whose other end is closed says so with an error.
-    let _ = File::from(ours).read_to_end(&mut written);
-    child.wait().unwrap();
-    String::from_utf8_lossy(&written).into_owned()
 }
 
 #[test]

@@ -6,6 +6,8 @@ use tilemark_plan::facts::{
     AcceleratorVerdict, Fact, HostFacts, ProbeFigures, Virtualisation, hypervisor_name,
 };
 
+use tilemark_units::printable_line;
+
 use super::finding::{Finding, Severity, backend_states};
 
 /// Whether text carries colours. The caller knows `NO_COLOR` and whether a terminal reads.
@@ -99,11 +101,12 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A label and text, which is folded beside it.
+    /// A label and text, which is folded beside it. Names that firmware, programs and hypervisors give are foreign text.
     fn row(&mut self, label: &str, text: &str) {
+        let (label, text) = (printable_line(label), printable_line(text));
         let indent = LABEL + 3;
         let first = format!("  {label:<LABEL$} ");
-        let mut lines = fold(text, WIDTH - indent).into_iter();
+        let mut lines = fold(&text, WIDTH - indent).into_iter();
         let head = lines.next().unwrap_or_default();
         self.text.push_str(&first);
         self.text.push_str(&head);
@@ -345,7 +348,7 @@ fn group(page: &mut Page, severity: &Severity, findings: &[Finding]) {
         if index > 0 {
             page.text.push('\n');
         }
-        let key = page.style.paint(paint, &finding.key);
+        let key = page.style.paint(paint, &printable_line(&finding.key));
         let _ = writeln!(page.text, "  {key}"); // writing to a String cannot fail
         page.row("  found", &finding.what);
         page.row("  costs", &finding.cost);

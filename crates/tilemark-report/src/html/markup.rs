@@ -1,6 +1,7 @@
 //! A writer of HTML through which no foreign text passes unescaped.
 
 use std::fmt::Write;
+use tilemark_units::is_unprintable;
 
 /// HTML under construction. Markup is `&'static str`, so it can only come from our own source; everything
 /// that comes from a record goes through [`Markup::text`] or [`Markup::attribute`].
@@ -44,10 +45,10 @@ impl Markup {
         let json = serde_json::to_string(value).expect("views hold nothing that JSON cannot");
         for character in json.chars() {
             match character {
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => self.0.push_str("\\ufffd"),
                 '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                     write!(self.0, "\\u{:04x}", u32::from(character)).expect("strings take all");
                 }
+                c if is_unprintable(c) => self.0.push_str("\\ufffd"),
                 _ => self.0.push(character),
             }
         }
@@ -69,10 +70,8 @@ fn escape(out: &mut String, text: &str) {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(character),
-            // Control characters are no HTML; signs that turn the direction of writing could forge a sentence.
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-                out.push('\u{fffd}');
-            }
+            // Control characters are no HTML; signs that change the direction of writing could forge a sentence.
+            c if is_unprintable(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

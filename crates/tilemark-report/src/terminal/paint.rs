@@ -1,6 +1,7 @@
 //! Colours, widths and clean text.
 
 use super::Colour;
+use tilemark_units::is_unprintable;
 
 /// What a piece of text is, so that colours mean one thing each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +47,11 @@ impl Paint {
     }
 }
 
-/// Text from a record without control characters and without signs that turn the direction of writing.
+/// Text from a record as one line, without characters that a terminal obeys.
 pub(super) fn clean(text: &str) -> String {
     let safe = |c: char| match c {
         '\u{202f}' | '\n' | '\t' => ' ',
-        c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => '\u{fffd}',
+        c if is_unprintable(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(safe).collect()

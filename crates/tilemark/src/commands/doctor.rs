@@ -10,7 +10,7 @@ pub(crate) fn doctor(json: bool) -> ExitCode {
     let diagnosis = diagnosis::diagnose();
     match Form::of(json) {
         Form::Json => screen::print_json(&diagnosis.json()),
-        Form::Text => screen::print_text(&diagnosis.text(screen::style().colour == Colour::Ansi)),
+        Form::Text => screen::print_painted(&diagnosis.text(screen::style().colour == Colour::Ansi)),
     }
     ExitCode::SUCCESS
 }

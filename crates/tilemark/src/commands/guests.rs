@@ -6,7 +6,7 @@ use crate::{
     screen::{self, Form, Watcher},
 };
 use std::{
-    io::{Write, stderr, stdout},
+    io::{stderr, stdout},
     process::ExitCode,
 };
 use tilemark_run::{
@@ -79,8 +79,8 @@ fn described(ready: &GuestsReady) -> String {
 
 fn list(form: Form) -> ExitCode {
     if !tilemark_run::is_root() {
-        eprintln!(
-            "Guests are started by root and kept in its folder: `sudo tilemark guests list` shows them."
+        screen::note(
+            "Guests are started by root and kept in its folder: `sudo tilemark guests list` shows them.",
         );
     }
     match guests::list(&places()) {
@@ -100,15 +100,13 @@ fn exec(guest: &str, command: &[String]) -> ExitCode {
     match guests::execute(&places(), guest, command) {
         Err(failure) => screen::fail(&failure, Form::Text),
         Ok(executed) => {
-            // Whoever reads may have gone away.
-            let _ = stdout().write_all(&executed.output);
-            let _ = stderr().write_all(&executed.error);
+            screen::pass_on(stdout(), &executed.output);
+            screen::pass_on(stderr(), &executed.error);
             if executed.output.len() >= guests::OUTPUT_BYTES_MAX {
-                let _ = writeln!(
-                    stderr(),
+                screen::note(&format!(
                     "the output was cut at {} KiB; to have the rest, let the command print it in parts",
                     guests::OUTPUT_BYTES_MAX >> 10
-                );
+                ));
             }
             ExitCode::from(u8::try_from(executed.code).unwrap_or(1))
         }
@@ -128,11 +126,7 @@ fn console(guest: &str) -> ExitCode {
     match printed {
         Err(failure) => screen::fail(&failure, Form::Text),
         Ok(text) => {
-            // A guest must not write to the user's terminal what is no text.
-            let text = String::from_utf8_lossy(&text);
-            let clean: String =
-                text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
-            screen::print_text(&clean);
+            screen::print_text(&String::from_utf8_lossy(&text));
             ExitCode::SUCCESS
         }
     }

@@ -31,14 +31,14 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
         ImageCommand::Export { name, file, json } => {
             let exported = images::export(&places(), &name, &file);
             if exported.is_ok() {
-                eprintln!("Written: {}", file.display());
+                screen::note(&format!("Written: {}", file.display()));
             }
             told(exported, Form::of(json.json))
         }
         ImageCommand::Import { file, sha256, json } => {
             let imported = images::import(&places(), &file, sha256.as_deref());
             if imported.is_ok() {
-                eprintln!("{TRUST}");
+                screen::note(TRUST);
             }
             told(imported, Form::of(json.json))
         }

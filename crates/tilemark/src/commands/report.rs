@@ -33,20 +33,20 @@ fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
     match &arguments.html {
         Some(path) => {
             draw_to(path, &page())?;
-            eprintln!("Report: {}", path.display());
+            screen::note(&format!("Report: {}", path.display()));
         }
         // A redacted page must not take the place of the whole one.
         None if arguments.redact => {
             if arguments.csv.is_none() {
-                eprintln!("No page was written: `--html FILE` writes one that names no machine.");
+                screen::note("No page was written: `--html FILE` writes one that names no machine.");
             }
         }
         None => match draw_again(&record, &page())? {
-            Page::Written(path) => eprintln!("Report: {}", path.display()),
-            Page::OfUser(user) => eprintln!(
+            Page::Written(path) => screen::note(&format!("Report: {}", path.display())),
+            Page::OfUser(user) => screen::note(&format!(
                 "No page was written into {}: it belongs to user {user}. `--html FILE` writes one elsewhere.",
                 record.path().display()
-            ),
+            )),
         },
     }
     if let Some(path) = &arguments.csv {
@@ -54,7 +54,7 @@ fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
     }
     match form {
         Form::Json => screen::print_json(&report.result),
-        Form::Text => screen::print_text(&tilemark_report::terminal(&report, screen::style())),
+        Form::Text => screen::print_painted(&tilemark_report::terminal(&report, screen::style())),
     }
     Ok(())
 }

@@ -49,8 +49,10 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
 pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
     let shown = demonstration();
     if let Some(why) = &shown.why_not_kvm {
-        eprintln!("No capacity answer for guests on this host: {why}");
-        eprintln!("Measured natively instead; one tile of emulated guests shows that guests live and serve.");
+        screen::note(&format!("No capacity answer for guests on this host: {why}"));
+        screen::note(
+            "Measured natively instead; one tile of emulated guests shows that guests live and serve.",
+        );
     }
     let asked = Asked {
         scenario: "first-look".to_owned(),
@@ -188,10 +190,10 @@ fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
         Form::Json => screen::print_json(&measured.result),
         Form::Text => {
             let report = judge::report_of(&RunDirectory::at(&measured.record)).map_err(record_failed)?;
-            screen::print_text(&tilemark_report::terminal(&report, screen::style()));
-            eprintln!("\nReport: {}", measured.record.join("report.html").display());
+            screen::print_painted(&tilemark_report::terminal(&report, screen::style()));
+            screen::note(&format!("\nReport: {}", measured.record.join("report.html").display()));
             if measured.result.provenance.as_it_was == Some(true) {
-                eprintln!("Your machine was restored.");
+                screen::note("Your machine was restored.");
             }
         }
     }

@@ -6,8 +6,13 @@ pub mod real;
 pub mod record;
 
 use assert_cmd::Command;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
 use tempfile::TempDir;
 
 /// The program that is tested.
@@ -100,6 +105,27 @@ pub fn hears_ctrl_c() -> std::process::Command {
 pub fn skipped(why: &str) {
     println!("skipped: {why}");
     assert!(std::env::var_os("TILEMARK_CI").is_none_or(|value| value != "1"), "skipped in CI: {why}");
+}
+
+/// What a command writes on a terminal.
+pub fn on_a_terminal(home: &Home, arguments: &[&str], no_color: Option<&str>) -> String {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let its = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let mut command = std::process::Command::new(TILEMARK);
+    command.args(arguments).env("TILEMARK_HOME", home.path()).env("TERM", "xterm").env_remove("NO_COLOR");
+    command.envs(no_color.map(|value| ("NO_COLOR", value)));
+    command.stdin(its.try_clone().unwrap()).stdout(its.try_clone().unwrap()).stderr(its);
+    let mut child = command.spawn().unwrap();
+    // The last copies of its end go with it.
+    drop(command);
+    let mut written = Vec::new();
+    // A terminal whose other end is closed says so with an error.
+    let _ = File::from(ours).read_to_end(&mut written);
+    child.wait().unwrap();
+    String::from_utf8_lossy(&written).into_owned()
 }
 
 pub fn is_root() -> bool {

@@ -1,0 +1,199 @@
+//! Nothing foreign rules the terminal: what guests, records, images and files say is shown and not obeyed.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Home, on_a_terminal, real::Real};
+use serde_json::Value;
+use std::{collections::BTreeMap, fs};
+use tilemark_record::{
+    Event, RunDirectory,
+    result::{
+        Answer, JUDGED_BY, Limit, LimitResource, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus,
+    },
+};
+
+/// Clears the screen, sets the title, does so with one-character forms, overwrites the line, erases, turns the direction.
+const EVIL: &str =
+    "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}2J\u{9d}0;owned\u{9c}x\ry\u{8}\u{8}\u{202e}detsurt\u{2066}\u{7f}";
+/// What the terminal itself makes of a line end.
+const LINE_END: &str = "\r\n";
+
+/// Fails where a terminal would obey something in it; colours of ours are allowed.
+#[track_caller]
+fn obeys_nothing(arguments: &[&str], shown: &str) {
+    let lines = shown.replace(LINE_END, "\n");
+    let mut rest = lines.as_str();
+    while let Some(at) = rest.find(|c: char| tilemark_units::is_unprintable(c) && !matches!(c, '\n' | '\t')) {
+        let colour = rest[at..].strip_prefix("\u{1b}[").and_then(|after| {
+            let (numbers, after) = after.split_once('m')?;
+            ["0", "1", "2", "31", "32", "33", "31;1", "32;1", "33;1", "9;2"]
+                .contains(&numbers)
+                .then_some(after)
+        });
+        let Some(after) = colour else { panic!("{arguments:?} lets through {:?}", &rest[at..]) };
+        rest = after;
+    }
+}
+
+/// The command shows the attack, and a terminal obeys nothing of it.
+#[track_caller]
+fn shown_and_not_obeyed(home: &Home, arguments: &[&str]) {
+    for no_color in [None, Some("1")] {
+        let shown = on_a_terminal(home, arguments, no_color);
+        obeys_nothing(arguments, &shown);
+        assert!(shown.contains("detsurt"), "{arguments:?} shows nothing of the attack: {shown}");
+    }
+    let said = home.says(arguments);
+    obeys_nothing(arguments, &said.out);
+    obeys_nothing(arguments, &said.error);
+}
+
+/// Text in which the attack is part of a TOML comment, so that the parser quotes the line.
+fn toml_with_attack() -> String {
+    format!("schema = 1\nname = \"{EVIL}\"\n")
+}
+
+#[test]
+fn files_that_are_quoted_in_errors_do_not_rule_the_terminal() {
+    let home = Home::new();
+    let file = home.file("evil.toml", &toml_with_attack());
+    let file = file.to_str().unwrap();
+    shown_and_not_obeyed(&home, &["plan", file]);
+    shown_and_not_obeyed(&home, &["plan", file, "--json"]);
+    shown_and_not_obeyed(&home, &["image", "build", file]);
+    // A file's name too, and what a script hands on as a flag.
+    shown_and_not_obeyed(&home, &["plan", &format!("./{EVIL}.toml")]);
+    shown_and_not_obeyed(&home, &["report", EVIL]);
+    shown_and_not_obeyed(&home, &["runs", &format!("--{EVIL}")]);
+    shown_and_not_obeyed(&home, &["runs", &format!("--{EVIL}"), "--json"]);
+}
+
+/// Puts the attack at the end of every text of a document, but for words that only mean something whole.
+fn poison(document: &mut Value, whole: &[&str]) {
+    match document {
+        Value::String(text) => text.push_str(EVIL),
+        Value::Array(all) => all.iter_mut().for_each(|one| poison(one, whole)),
+        Value::Object(all) => {
+            all.iter_mut()
+                .filter(|(key, _)| !whole.contains(&key.as_str()))
+                .for_each(|(_, one)| poison(one, whole));
+        }
+        _ => {}
+    }
+}
+
+/// A closed record that somebody sent, with the attack in its words.
+fn evil_record(home: &Home, id: &str) {
+    let plan = home.says(&["plan", "web", "--on", "native", "--json"]).out;
+    let path = home.file(&format!("runs/{id}/plan.json"), &plan);
+    let record = RunDirectory::at(path.parent().unwrap());
+    let limit = Limit { resource: LimitResource::Unknown, evidence: vec!["none".to_owned()] };
+    let result = RunResult {
+        schema: RESULT_SCHEMA,
+        judged_by: JUDGED_BY,
+        run: id.to_owned(),
+        scenario: "web".to_owned(),
+        preset: None,
+        verdict: Verdict { status: VerdictStatus::CannotTell, reasons: Vec::new() },
+        answer: Answer {
+            backend: None,
+            holds: None,
+            undecided: None,
+            breaks: None,
+            confidence: None,
+            capacity: None,
+            more: None,
+            untried: None,
+            vcpus_per_thread: None,
+            limit,
+            none_because: Some("nothing was measured".to_owned()),
+        },
+        sentence: "It holds.".to_owned(),
+        cost: None,
+        comparison: None,
+        scaling: Vec::new(),
+        points: Vec::new(),
+        idle_power_w: None,
+        provenance: Provenance::default(),
+        missing: BTreeMap::new(),
+    };
+    let mut result = serde_json::to_value(result).unwrap();
+    poison(&mut result, &["run", "status", "resource"]);
+    fs::write(record.path().join("result.json"), result.to_string()).unwrap();
+    record.events().unwrap().append(&Event::Note { text: EVIL.to_owned() }).unwrap();
+    record.close().unwrap();
+}
+
+#[test]
+fn records_of_others_do_not_rule_the_terminal() {
+    let home = Home::new();
+    let (a, b) = ("20260101-000000-web", "20260102-000000-web");
+    evil_record(&home, a);
+    evil_record(&home, b);
+    shown_and_not_obeyed(&home, &["runs"]);
+    shown_and_not_obeyed(&home, &["runs", "--json"]);
+    shown_and_not_obeyed(&home, &["report", a]);
+    shown_and_not_obeyed(&home, &["report", a, "--json"]);
+    for arguments in [&["compare", a, b][..], &["compare", a, b, "--json"]] {
+        obeys_nothing(arguments, &on_a_terminal(&home, arguments, None));
+    }
+    // A record that can't be read is quoted in the error.
+    let result = home.path().join("runs").join(a).join("result.json");
+    fs::write(result, format!("{{\"{EVIL}\": 1}}")).unwrap();
+    for arguments in [&["report", a][..], &["report", a, "--json"], &["runs"]] {
+        obeys_nothing(arguments, &on_a_terminal(&home, arguments, None));
+    }
+}
+
+#[test]
+fn json_that_is_fit_for_a_terminal_means_the_same() {
+    let home = Home::new();
+    evil_record(&home, "20260101-000000-web");
+    let runs = home.says(&["runs", "--json"]).json();
+    assert_eq!(runs["runs"][0]["sentence"], format!("It holds.{EVIL}"));
+}
+
+/// Ends the guests with the test.
+struct Down<'a>(&'a Home);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.command(&["guests", "down"]).output();
+    }
+}
+
+/// The attack as the argument of the shell's `printf`.
+fn printed_by_shell() -> String {
+    EVIL.bytes().map(|byte| format!("\\{byte:03o}")).collect()
+}
+
+#[test]
+fn a_guest_does_not_rule_the_terminal() {
+    let Some(real) = Real::new() else { return };
+    let home = &real.home;
+    let _down = Down(home);
+    let up = ["guests", "up", "1", "--on", "native", "--offline", "--no-memory", "--json"];
+    let name = home.says(&up).json()["guests"][0]["name"].as_str().unwrap().to_owned();
+
+    let print = format!("printf '{0}'; printf '{0}' >&2", printed_by_shell());
+    let exec = ["guests", "exec", name.as_str(), "--", "sh", "-c", print.as_str()];
+    let shown = on_a_terminal(home, &exec, None);
+    obeys_nothing(&exec, &shown);
+    assert_eq!(shown.matches("detsurt").count(), 2, "both streams are shown: {shown}");
+    // A file or a program gets what the guest wrote, byte by byte.
+    let said = home.says(&exec);
+    assert_eq!((said.out.as_str(), said.error.as_str()), (EVIL, EVIL));
+
+    // The console is whatever its serving process has open as standard output.
+    let write = format!(
+        "for fd in /proc/[0-9]*/fd/1; do [ -p $fd -o -f $fd ] && printf '\\nhi {0}\\n' >>$fd; done; true",
+        printed_by_shell()
+    );
+    assert_eq!(home.says(&["guests", "exec", &name, "--", "sh", "-c", &write]).code, Some(0));
+    let console = ["guests", "console", name.as_str()];
+    shown_and_not_obeyed(home, &console);
+    let file = home.says(&console).out;
+    assert!(file.contains("tilemark-agent: ready") && file.contains("hi \\u{1b}[2J"), "{file}");
+}
