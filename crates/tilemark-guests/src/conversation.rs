@@ -1,10 +1,9 @@
 //! Asking a guest's agent, with a time limit on every answer and the guest's name in every error.
 
-use crate::{console::ConsoleTail, error::GuestError};
+use crate::{console::Console, error::GuestError};
 use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
-    path::PathBuf,
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{FrameError, Reply, Request, Session, SessionError};
@@ -77,7 +76,7 @@ fn as_timeout(error: io::Error) -> io::Error {
 #[derive(Debug)]
 pub(crate) struct SocketConversation {
     guest: String,
-    console: PathBuf,
+    console: Console,
     session: Session<Limited>,
 }
 
@@ -85,7 +84,7 @@ impl SocketConversation {
     /// Says hello and waits for it to come back.
     pub(crate) fn open(
         guest: &str,
-        console: PathBuf,
+        console: Console,
         stream: UnixStream,
         within: Duration,
     ) -> Result<Self, GuestError> {
@@ -104,7 +103,7 @@ impl SocketConversation {
     }
 
     fn broken(&self, within: Duration, source: FrameError) -> GuestError {
-        let console = ConsoleTail::read(&self.console);
+        let console = self.console.tail();
         match source {
             FrameError::Stream(error) if error.kind() == io::ErrorKind::TimedOut => {
                 GuestError::Silent { guest: self.guest.clone(), within, console }
@@ -114,8 +113,8 @@ impl SocketConversation {
     }
 }
 
-fn not_begun(guest: &str, console: &std::path::Path, within: Duration, source: SessionError) -> GuestError {
-    let (guest, console) = (guest.to_owned(), ConsoleTail::read(console));
+fn not_begun(guest: &str, console: &Console, within: Duration, source: SessionError) -> GuestError {
+    let (guest, console) = (guest.to_owned(), console.tail());
     match source {
         SessionError::Stream(error) if error.kind() == io::ErrorKind::TimedOut => {
             GuestError::Silent { guest, within, console }
@@ -155,10 +154,10 @@ impl Conversation for SocketConversation {
     }
 }
 
-fn refused_to_error(guest: &str, console: &std::path::Path, reply: Reply) -> Result<Reply, GuestError> {
+fn refused_to_error(guest: &str, console: &Console, reply: Reply) -> Result<Reply, GuestError> {
     match reply {
         Reply::Failed { message, remedy } => {
-            let console = ConsoleTail::read(console);
+            let console = console.tail();
             Err(GuestError::Refused { guest: guest.to_owned(), message, remedy, console })
         }
         reply => Ok(reply),

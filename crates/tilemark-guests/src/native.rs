@@ -2,7 +2,7 @@
 
 use crate::{
     backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
-    console::ConsoleTail,
+    console::{Console, Consoles},
     conversation::{AgentSession, SocketConversation},
     disks::{DiskFolders, LoopDisk, requests_of},
     error::{GuestError, file},
@@ -60,6 +60,7 @@ pub struct NativeBackend {
     network: Arc<RunNetwork>,
     /// The mounted image; the loop device below it is held by the mount.
     root: PathBuf,
+    consoles: Consoles,
     twins: Mutex<BTreeMap<u64, Entry>>,
     next: AtomicU64,
 }
@@ -75,7 +76,7 @@ struct Twin {
     plan: GuestPlan,
     child: Arc<Child>,
     socket: UnixStream,
-    console: PathBuf,
+    console: Console,
     folder: PathBuf,
     cgroup: Option<PathBuf>,
     disks: Vec<LoopDisk>,
@@ -90,7 +91,8 @@ impl NativeBackend {
         let image = LoopDisk::read_only(&settings.root_erofs)?;
         let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
         mount(image.device(), &root, "erofs", flags, None).map_err(file("mount the image on", &root))?;
-        Ok(Self { settings, network, root, twins: Mutex::default(), next: AtomicU64::new(1) })
+        let (consoles, twins) = (Consoles::start()?, Mutex::default());
+        Ok(Self { settings, network, root, consoles, twins, next: AtomicU64::new(1) })
     }
 
     fn twins(&self) -> MutexGuard<'_, BTreeMap<u64, Entry>> {
@@ -126,8 +128,7 @@ impl NativeBackend {
     fn spawn(&self, plan: &GuestPlan, folder: &Path, disks: &[LoopDisk]) -> Result<Spawned, GuestError> {
         let scratch = folder.join("root");
         make_folder(&scratch, OPEN_FOLDER).map_err(file("make", &scratch))?;
-        let console = folder.join("console.log");
-        let log = File::create(&console).map_err(file("make", &console))?;
+        let (console, log) = self.consoles.open(&folder.join("console.log"))?;
         let (socket, other) = UnixStream::pair().map_err(file("make a socket for", &scratch))?;
         let cgroup = own_group(self.settings.cgroup.as_deref(), plan)?;
         let spawn = self
@@ -156,8 +157,8 @@ impl NativeBackend {
                 .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin"])?
                 .namespaces(all)
                 .hand(null.into(), 0)
-                .hand(streams.log.try_clone()?.into(), 1)
-                .hand(streams.log.into(), 2)
+                .hand(streams.log.try_clone()?, 1)
+                .hand(streams.log, 2)
                 .hand(streams.other.into(), SOCKET_NUMBER)
                 .processors(&plan.processors)
                 .oom_score(1000)
@@ -170,7 +171,7 @@ impl NativeBackend {
 }
 
 struct Streams<'a> {
-    log: File,
+    log: OwnedFd,
     other: UnixStream,
     cgroup: Option<&'a Path>,
 }
@@ -178,7 +179,7 @@ struct Streams<'a> {
 struct Spawned {
     child: Child,
     socket: UnixStream,
-    console: PathBuf,
+    console: Console,
     cgroup: Option<PathBuf>,
 }
 
@@ -253,12 +254,12 @@ impl Backend for NativeBackend {
             .map_err(file("open", &namespace_path))
             .and_then(|namespace| self.network.veth(plan, namespace.as_fd()));
         if let Err(error) = joined {
-            let console = self.console(id)?;
+            let console = self.with(id, |twin| twin.console.clone())?;
             let ended = self.state(id)?;
             self.stop(id)?;
             return Err(match ended {
                 GuestState::Ended(how) => {
-                    GuestError::Ended { guest: plan.name.clone(), how, console: ConsoleTail::read(&console) }
+                    GuestError::Ended { guest: plan.name.clone(), how, console: console.tail() }
                 }
                 _ => error,
             });
@@ -285,9 +286,9 @@ impl Backend for NativeBackend {
     }
 
     fn connect(&self, guest: GuestId, within: Duration) -> Result<AgentSession, GuestError> {
-        let console = self.console(guest)?;
-        let (name, stream) = self.with(guest, |twin| (twin.plan.name.clone(), twin.socket.try_clone()))?;
-        let stream = stream.map_err(file("use the socket of", &console))?;
+        let (name, console, stream) =
+            self.with(guest, |twin| (twin.plan.name.clone(), twin.console.clone(), twin.socket.try_clone()))?;
+        let stream = stream.map_err(file("use the socket of", console.file()))?;
         Ok(Box::new(SocketConversation::open(&name, console, stream, within)?))
     }
 
@@ -315,7 +316,7 @@ impl Backend for NativeBackend {
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
         match self.gone(guest) {
             Some(gone) => Ok(gone.console),
-            None => self.with(guest, |twin| twin.console.clone()),
+            None => self.with(guest, |twin| twin.console.clone()).map(|console| console.file().to_owned()),
         }
     }
 
@@ -340,10 +341,12 @@ impl Backend for NativeBackend {
             (mem::take(&mut twin.disks), twin.cgroup.take(), twin.plan.clone(), twin.console.clone())
         })?;
         drop(disks);
+        console.close();
         if let Some(cgroup) = cgroup {
             let _ = fs::remove_dir(cgroup);
         }
         self.network.remove(&plan)?;
+        let console = console.file().to_owned();
         self.twins().insert(guest.0, Entry::Gone(Gone { guest: plan.name, console, how }));
         Ok(())
     }

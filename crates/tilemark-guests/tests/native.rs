@@ -112,6 +112,43 @@ fn a_hostile_image_reaches_nothing_of_the_host_from_a_twin() {
     });
 }
 
+/// Writes 6 MB to whatever the twin's serving process has open as standard output, and tries to cut or replace it.
+const FLOOD: &str = r#"
+for fd in /proc/[0-9]*/fd/1; do
+    [ -p "$fd" ] || [ -f "$fd" ] || continue
+    head -c 6000000 /dev/zero | tr '\0' x >>"$fd"
+    echo "the end" >>"$fd"
+    : >"$fd"
+    exit 0
+done
+exit 1
+"#;
+
+#[test]
+fn a_twin_that_floods_its_console_fills_no_disk_and_cannot_cut_it() {
+    in_namespaces("a_twin_that_floods_its_console_fills_no_disk_and_cannot_cut_it", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.native(&network);
+        let plan = guest(0, Role::Idle);
+        let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
+        told_by_shell(&mut ready, FLOOD);
+        for is_stopped in [false, true] {
+            if is_stopped {
+                backend.stop(ready.id).unwrap();
+            }
+            let text = std::fs::read_to_string(backend.console(ready.id).unwrap()).unwrap();
+            assert!(text.len() < 3 << 20 | 1 << 10, "{} bytes of a console are kept", text.len());
+            assert!(text.contains("tilemark-agent: ready"), "its beginning is gone");
+            assert!(text.contains(" bytes were left out here]"));
+            assert!(
+                text.ends_with("xxxthe end\n"),
+                "{is_stopped}: its end is {:?}",
+                &text[text.len() - 80..]
+            );
+        }
+    });
+}
+
 #[cfg(feature = "fake")]
 #[test]
 fn the_native_backend_keeps_what_every_backend_keeps() {

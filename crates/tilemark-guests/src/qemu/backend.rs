@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
-    console::ConsoleTail,
+    console::{Console, Consoles},
     conversation::{AgentSession, SocketConversation},
     disks::{LoopDisk, requests_of},
     error::{GuestError, file},
@@ -62,6 +62,7 @@ pub struct QemuBackend {
     /// Nothing where the walls are off.
     confinement: Option<Confinement>,
     next: AtomicU64,
+    consoles: Consoles,
     guests: Guests,
     templates: Mutex<BTreeMap<u64, Template>>,
 }
@@ -105,9 +106,10 @@ struct Guest {
     plan: GuestPlan,
     child: Child,
     birth: Birth,
-    console: PathBuf,
+    console: Console,
     socket: PathBuf,
-    qemu_log: PathBuf,
+    /// What QEMU itself printed.
+    qemu_log: Console,
     /// Held while somebody waits for what QEMU says.
     monitor: Mutex<Monitor>,
     /// Whether it runs: a clone does once its state is loaded.
@@ -140,6 +142,7 @@ impl QemuBackend {
             initramfs,
             confinement,
             next: AtomicU64::new(1),
+            consoles: Consoles::start()?,
             guests: Guests::default(),
             templates: Mutex::default(),
         })
@@ -206,8 +209,8 @@ impl QemuBackend {
     fn spawn(&self, plan: &GuestPlan, number: u64, materials: Materials) -> Result<Guest, GuestError> {
         let folder = self.settings.folder.join(format!("{number}-{}", plan.name));
         make_folder(&folder, OPEN_FOLDER).map_err(file("make", &folder))?;
-        let console = folder.join("console.log");
-        let qemu_log = folder.join("qemu.log");
+        let (console, console_end) = self.consoles.open(&folder.join("console.log"))?;
+        let (qemu_log, log_end) = self.consoles.open(&folder.join("qemu.log"))?;
         let socket = folder.join("agent");
         let disks = LoopDisk::of_guest(plan, &self.settings.disks)?;
         let (ours, theirs) = UnixStream::pair().map_err(file("make a socket for", &folder))?;
@@ -218,12 +221,7 @@ impl QemuBackend {
             None => monitor.send(&[greeting()]),
         };
         greeted.map_err(file("write to the monitor of", &folder))?;
-        let files = Files {
-            console: File::create(&console).map_err(file("make", &console))?,
-            log: File::create(&qemu_log).map_err(file("make", &qemu_log))?,
-            agent: listen(&socket)?,
-            monitor: theirs,
-        };
+        let files = Files { console: console_end, log: log_end, agent: listen(&socket)?, monitor: theirs };
         let spawn = self
             .command(plan, number, &disks, files, materials)
             .map_err(file("prepare the start in", &folder))?;
@@ -255,9 +253,9 @@ impl QemuBackend {
         let mut spawn = Spawn::path(&self.settings.binary)?
             .arguments(arguments(&self.settings, plan, disks, materials.birth))?
             .hand(File::open("/dev/null")?.into(), 0)
-            .hand(files.log.try_clone()?.into(), 1)
-            .hand(files.log.into(), 2)
-            .hand(files.console.into(), number::CONSOLE)
+            .hand(files.log.try_clone()?, 1)
+            .hand(files.log, 2)
+            .hand(files.console, number::CONSOLE)
             .hand(files.agent.into(), number::AGENT)
             .hand(files.monitor.into(), number::MONITOR)
             .hand(materials.tap, number::TAP)
@@ -294,8 +292,8 @@ struct Materials {
 }
 
 struct Files {
-    console: File,
-    log: File,
+    console: OwnedFd,
+    log: OwnedFd,
     agent: UnixListener,
     monitor: UnixStream,
 }
@@ -413,7 +411,9 @@ impl Guest {
         inner.disks.clear();
         let how = inner.ended.clone().unwrap_or_default();
         let _ = fs::remove_file(&self.socket);
-        Ok(Gone { guest: self.plan.name.clone(), console: self.console.clone(), how })
+        self.console.close();
+        self.qemu_log.close();
+        Ok(Gone { guest: self.plan.name.clone(), console: self.console.file().to_owned(), how })
     }
 
     /// How QEMU ended: why the guest shut down, and what QEMU printed.
@@ -422,7 +422,7 @@ impl Guest {
         if let Some(reason) = lock(&self.monitor).reason_of_end() {
             how += &format!(" because {}", in_words(reason));
         }
-        let printed = ConsoleTail::read(&self.qemu_log).lines.join("; ");
+        let printed = self.qemu_log.tail().lines.join("; ");
         if !printed.is_empty() {
             how += &format!(": {printed}");
         }
@@ -445,11 +445,11 @@ impl Guest {
     }
 
     fn ended(&self, how: String) -> GuestError {
-        GuestError::Ended { guest: self.plan.name.clone(), how, console: ConsoleTail::read(&self.console) }
+        GuestError::Ended { guest: self.plan.name.clone(), how, console: self.console.tail() }
     }
 
     fn monitor_failed(&self, error: MonitorError, within: Duration) -> GuestError {
-        let console = ConsoleTail::read(&self.console);
+        let console = self.console.tail();
         match error {
             MonitorError::Refused(error) => error,
             MonitorError::Stream(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -563,7 +563,7 @@ impl Backend for QemuBackend {
 
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
         Ok(match self.guests.entry(guest)? {
-            Entry::Here(guest) => guest.console.clone(),
+            Entry::Here(guest) => guest.console.file().to_owned(),
             Entry::Gone { gone, .. } => gone.console,
         })
     }
@@ -649,9 +649,9 @@ mod tests {
             plan,
             child,
             birth,
-            console: "/nowhere/console.log".into(),
+            console: Console::of_file("/nowhere/console.log".as_ref()),
             socket: "/nowhere/agent".into(),
-            qemu_log: "/nowhere/qemu.log".into(),
+            qemu_log: Console::of_file("/nowhere/qemu.log".as_ref()),
             resumed: AtomicBool::new(birth != Birth::Clone),
             inner: Mutex::new(Inner { disks: Vec::new(), ended: None, stream: None }),
         };

@@ -6,6 +6,7 @@ use std::{
     io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
+use tilemark_units::printable_line;
 
 /// How many lines are shown.
 const LINES: usize = 8;
@@ -17,9 +18,9 @@ const PANIC: &str = "Kernel panic - not syncing";
 /// A console's path and its last lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsoleTail {
-    /// Where the whole console stands.
+    /// Where all that is kept of the console is.
     pub path: PathBuf,
-    /// Its last lines, without control characters: a guest must not write to the user's terminal.
+    /// Its last lines, without characters that a terminal would obey.
     pub lines: Vec<String>,
 }
 
@@ -38,9 +39,8 @@ impl ConsoleTail {
 
 fn last_lines(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
-    let clean =
-        |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>().trim_end().to_owned();
-    let lines: Vec<String> = text.lines().map(clean).filter(|line| !line.is_empty()).collect();
+    let shown = text.lines().map(|line| printable_line(line.trim_end()).into_owned());
+    let lines: Vec<String> = shown.filter(|line| !line.is_empty()).collect();
     let first = lines.len().saturating_sub(LINES);
     match lines.iter().rposition(|line| line.contains(PANIC)) {
         Some(panic) if panic < first => [&lines[panic..=panic], &lines[first + 1..]].concat(),
@@ -64,13 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_shown_without_control_characters() {
+    fn the_last_lines_are_shown_without_what_a_terminal_obeys() {
         let text: String = (1..20).map(|n| format!("line {n}\r\n")).collect();
         let mut bytes = text.into_bytes();
         bytes.extend_from_slice(b"\x1b[31mKernel panic\x07\n\n");
         let lines = last_lines(&bytes);
         assert_eq!(lines.len(), LINES);
-        assert_eq!(lines[LINES - 1], "[31mKernel panic");
+        assert_eq!(lines[LINES - 1], "\\u{1b}[31mKernel panic\\u{7}");
         assert_eq!(lines[0], "line 13");
     }
 
