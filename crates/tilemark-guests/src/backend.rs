@@ -11,6 +11,7 @@ use crate::{conversation::AgentSession, error::GuestError};
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 use tilemark_agent_protocol::Service;
+use tilemark_netlink::PortCounts;
 use tilemark_plan::plan::{self, GuestPlan};
 
 /// A guest of one backend; never used twice.
@@ -99,6 +100,11 @@ pub trait Backend: Send + Sync {
 
     /// Where its console is written.
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError>;
+
+    /// What passed its port of the run network since it was started; nothing where it has no port.
+    fn port_counts(&self, _: GuestId) -> Option<PortCounts> {
+        None
+    }
 
     /// How it came to be.
     fn origin(&self, guest: GuestId) -> Result<Origin, GuestError>;

@@ -27,9 +27,10 @@ pub use conversation::{AgentSession, Conversation};
 pub use disks::{DiskFolders, disk_file_name};
 pub use error::GuestError;
 pub use native::{NativeBackend, NativeSettings};
-pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, port_name};
+pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, missing_wall, port_name};
 pub use qemu::{Accelerator, QemuBackend, QemuSettings, QemuVersion, find_qemu};
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, StartEvent, Wanted, describe, make_ready, start_all_ready,
     start_ready, stop_all,
 };
+pub use tilemark_netlink::PortCounts;

@@ -28,6 +28,7 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::Service;
+use tilemark_netlink::PortCounts;
 use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_sys::{
     files::{OPEN_FOLDER, make_folder},
@@ -318,6 +319,11 @@ impl Backend for NativeBackend {
             Some(gone) => Ok(gone.console),
             None => self.with(guest, |twin| twin.console.clone()).map(|console| console.file().to_owned()),
         }
+    }
+
+    fn port_counts(&self, guest: GuestId) -> Option<PortCounts> {
+        let plan = self.with(guest, |twin| twin.plan.clone()).ok()?;
+        self.network.port_counts(&plan)
     }
 
     fn origin(&self, _: GuestId) -> Result<Origin, GuestError> {

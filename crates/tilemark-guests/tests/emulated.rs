@@ -87,6 +87,8 @@ fn thirty_two_clones_are_thirty_two_guests_and_no_reboots() {
         let backend = world.emulated(&network);
         let plans: Vec<_> = (0..32).map(|index| guest(index, Role::Idle)).collect();
         let mut ready = clones(&backend, &plans);
+        let dropped = |guest: &ReadyGuest| backend.port_counts(guest.id).unwrap().dropped;
+        let dropped_before: Vec<u64> = ready.iter().map(dropped).collect();
         let mut machine_ids = BTreeSet::new();
         let mut macs = BTreeSet::new();
         let mut addresses = BTreeSet::new();
@@ -111,6 +113,8 @@ fn thirty_two_clones_are_thirty_two_guests_and_no_reboots() {
             "nobody is there twice"
         );
         assert_eq!(boot_nonces.len(), 1, "all continue the one boot of their template");
+        let dropped_now: Vec<u64> = ready.iter().map(dropped).collect();
+        assert_eq!(dropped_now, dropped_before, "a clone that behaves is not accused");
         // Nothing boots, so no console says anything.
         for guest in &ready {
             assert_eq!(fs::read_to_string(backend.console(guest.id).unwrap()).unwrap(), "");

@@ -13,7 +13,7 @@ use std::{
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{Backend, GuestState, ReadyGuest, RunNetwork, StartMode, describe, start_ready};
-use tilemark_plan::scenario::Role;
+use tilemark_plan::{plan::BRIDGE_ADDRESS, scenario::Role};
 use tilemark_units::Span;
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -145,6 +145,49 @@ fn a_twin_that_floods_its_console_fills_no_disk_and_cannot_cut_it() {
                 "{is_stopped}: its end is {:?}",
                 &text[text.len() - 80..]
             );
+        }
+    });
+}
+
+/// Tries to reach a neighbour, then floods it and the host with datagrams for as long as it takes to send so many.
+const ATTACK_NEIGHBOUR: &str = r#"
+perl -MSocket -e '
+    my ($neighbour, $port, $host) = @ARGV;
+    socket(my $tcp, PF_INET, SOCK_STREAM, 0) or die;
+    $SIG{ALRM} = sub { die "unreachable\n" };
+    alarm 5;
+    my $reached = eval { connect($tcp, sockaddr_in($port, inet_aton($neighbour))) };
+    alarm 0;
+    print $reached ? "reached\n" : "unreachable\n";
+    socket(my $udp, PF_INET, SOCK_DGRAM, 0) or die;
+    for (1 .. 60000) {
+        send($udp, "x" x 64, 0, sockaddr_in(9, inet_aton($_ % 2 ? $neighbour : $host)));
+    }
+'
+"#;
+
+#[test]
+fn a_twin_reaches_no_neighbour_and_its_flood_is_counted() {
+    in_namespaces("a_twin_reaches_no_neighbour_and_its_flood_is_counted", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.native(&network);
+        let plans = [guest(0, Role::Idle), guest(1, Role::Web)];
+        let [mut attacker, neighbour] = plans
+            .each_ref()
+            .map(|plan| start_ready(&backend, plan, &service(plan), StartMode::Boot, LIMIT).unwrap());
+        let counts = |ready: &ReadyGuest| backend.port_counts(ready.id).unwrap();
+        let (before, quiet) = (counts(&attacker), counts(&neighbour));
+        assert_eq!((before.dropped, quiet.dropped), (0, 0), "twins that behave are not accused");
+        let arguments = format!("' {} {} {BRIDGE_ADDRESS}", plans[1].address, neighbour.port);
+        let attack = ATTACK_NEIGHBOUR.trim_end().trim_end_matches('\'').to_owned() + &arguments;
+        assert_eq!(told_by_shell(&mut attacker, &attack), "unreachable\n");
+        let after = counts(&attacker);
+        assert!(after.sent - before.sent > 30_000, "the flood is not counted: {before:?}, {after:?}");
+        assert!(counts(&neighbour).received - quiet.received < 100, "the flood reached its neighbour");
+        // The host itself is still reached, and reaches both.
+        for plan in &plans {
+            let socket = tilemark_netlink::Ping::open(77).unwrap();
+            socket.ask(plan.address, LIMIT).unwrap();
         }
     });
 }

@@ -8,12 +8,18 @@ pub(crate) mod kind {
     pub(crate) const GET_LINK: u16 = 18;
     pub(crate) const NEW_ADDRESS: u16 = 20;
     pub(crate) const NEW_NEIGHBOUR: u16 = 28;
+    pub(crate) const NEW_QDISC: u16 = 36;
+    pub(crate) const DELETE_QDISC: u16 = 37;
+    pub(crate) const GET_QDISC: u16 = 38;
+    pub(crate) const NEW_FILTER: u16 = 44;
 }
 
 /// Flags of a request's header.
 pub(crate) mod flag {
     pub(crate) const REQUEST: u16 = 0x1;
     pub(crate) const ACKNOWLEDGE: u16 = 0x4;
+    /// The answer comes to the one who asked; older kernels otherwise only announce it.
+    pub(crate) const ECHO: u16 = 0x8;
     pub(crate) const REPLACE: u16 = 0x100;
     pub(crate) const EXCLUSIVE: u16 = 0x200;
     pub(crate) const CREATE: u16 = 0x400;
@@ -25,6 +31,7 @@ pub(crate) mod link_attribute {
     pub(crate) const NAME: u16 = 3;
     pub(crate) const MASTER: u16 = 10;
     pub(crate) const INFORMATION: u16 = 18;
+    pub(crate) const STATISTICS: u16 = 23;
     pub(crate) const NAMESPACE_DESCRIPTOR: u16 = 28;
     pub(crate) const KIND: u16 = 1;
     pub(crate) const DATA: u16 = 2;
@@ -35,6 +42,7 @@ pub(crate) mod link_attribute {
     pub(crate) const PORT_PROXY_ARP: u16 = 10;
     pub(crate) const PORT_MULTICAST_FLOOD: u16 = 27;
     pub(crate) const PORT_BROADCAST_FLOOD: u16 = 30;
+    pub(crate) const PORT_ISOLATED: u16 = 33;
     pub(crate) const VETH_PEER: u16 = 1;
     pub(crate) const BRIDGE_FORWARD_DELAY: u16 = 1;
     pub(crate) const BRIDGE_AGEING_TIME: u16 = 4;
@@ -42,10 +50,24 @@ pub(crate) mod link_attribute {
     pub(crate) const BRIDGE_MULTICAST_SNOOPING: u16 = 23;
 }
 
+/// Attributes of queueing disciplines and their filters, of linux/rtnetlink.h, linux/gen_stats.h and linux/pkt_cls.h.
+pub(crate) mod traffic_attribute {
+    pub(crate) const KIND: u16 = 1;
+    pub(crate) const OPTIONS: u16 = 2;
+    pub(crate) const STATISTICS: u16 = 7;
+    pub(crate) const STATISTICS_QUEUE: u16 = 3;
+    pub(crate) const BPF_LENGTH: u16 = 4;
+    pub(crate) const BPF_PROGRAM: u16 = 5;
+    pub(crate) const BPF_FLAGS: u16 = 8;
+}
+
 /// Bytes of `struct nlmsghdr`.
 pub(crate) const HEADER_BYTES: usize = 16;
 /// Bytes of `struct ifinfomsg`.
 pub(crate) const LINK_BYTES: usize = 16;
+
+/// Bytes of `struct tcmsg`.
+pub(crate) const TRAFFIC_BYTES: usize = 20;
 
 /// One request.
 #[derive(Debug)]
@@ -70,6 +92,13 @@ impl Message {
     /// `struct ifinfomsg`: family, type, index, flags and which of them are meant.
     pub(crate) fn link_part(self, index: u32, flags: u32, change: u32) -> Self {
         self.raw(&[0; 4]).raw(&index.to_ne_bytes()).raw(&flags.to_ne_bytes()).raw(&change.to_ne_bytes())
+    }
+
+    /// A request about a queueing discipline or a filter: `struct tcmsg`, with its family, device, handle, parent and what
+    /// belongs to the kind of request.
+    pub(crate) fn traffic(kind: u16, flags: u16, index: u32, [handle, parent, info]: [u32; 3]) -> Self {
+        let message = Self::new(kind, flags).raw(&[0; 4]).raw(&index.to_ne_bytes());
+        [handle, parent, info].iter().fold(message, |message, number| message.raw(&number.to_ne_bytes()))
     }
 
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
@@ -126,6 +155,10 @@ pub(crate) struct Answer<'a> {
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

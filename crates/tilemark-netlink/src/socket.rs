@@ -142,8 +142,8 @@ impl Netlink {
         self.change("join the bridge with", name, message)
     }
 
-    /// Makes a port of a bridge deaf to everything that is not sent to its one hardware address, and the bridge answer
-    /// for its neighbours' addresses: hundreds of guests would otherwise be woken by each other's broadcasts.
+    /// Makes a port of a bridge deaf to everything that is not sent to its one hardware address, and to all other such ports.
+    /// The bridge answers for its neighbours' addresses: hundreds of guests would otherwise be woken by each other's broadcasts.
     pub fn isolate_port(&mut self, name: &str, port: &Link, mac: [u8; 6]) -> Result<(), NetlinkError> {
         let switches = [
             (attribute::PORT_LEARNING, 0),
@@ -151,6 +151,8 @@ impl Netlink {
             (attribute::PORT_MULTICAST_FLOOD, 0),
             (attribute::PORT_BROADCAST_FLOOD, 0),
             (attribute::PORT_PROXY_ARP, 1),
+            // From one such port to another nothing is forwarded; the bridge itself, which is the host, is none.
+            (attribute::PORT_ISOLATED, 1),
         ];
         let message =
             Message::link(kind::NEW_LINK, 0, port.index).nested(attribute::INFORMATION, |information| {
@@ -225,12 +227,17 @@ impl Netlink {
         }
     }
 
-    fn change(&mut self, action: &'static str, object: &str, message: Message) -> Result<(), NetlinkError> {
+    pub(crate) fn change(
+        &mut self,
+        action: &'static str,
+        object: &str,
+        message: Message,
+    ) -> Result<(), NetlinkError> {
         self.ask(message).map(|_| ()).map_err(|source| refused(action, object, source))
     }
 
     /// Sends one request and reads until its acknowledgement; gives back the body of an answer before that.
-    fn ask(&mut self, message: Message) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn ask(&mut self, message: Message) -> io::Result<Option<Vec<u8>>> {
         self.sequence += 1;
         let request = message.finish(self.sequence);
         sendto(&self.socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
@@ -263,6 +270,6 @@ fn new_link(name: &str) -> Message {
     Message::link(kind::NEW_LINK, flag::CREATE | flag::EXCLUSIVE, 0).text(attribute::NAME, name)
 }
 
-fn refused(action: &'static str, object: &str, source: io::Error) -> NetlinkError {
+pub(crate) fn refused(action: &'static str, object: &str, source: io::Error) -> NetlinkError {
     NetlinkError { action, object: object.to_owned(), source }
 }

@@ -2,7 +2,7 @@
 
 use crate::prepare::{Probe, facts};
 use serde::Serialize;
-use tilemark_host::doctor::{self, Finding, Style};
+use tilemark_host::doctor::{self, Finding, Severity, Style};
 use tilemark_plan::facts::HostFacts;
 
 /// Facts with what is to be said of them.
@@ -15,8 +15,21 @@ pub struct Diagnosis {
 /// Reads the host, times its accelerator, and says what it lacks.
 pub fn diagnose() -> Diagnosis {
     let facts = facts(Probe::Time);
-    let findings = doctor::diagnose(&facts);
+    let mut findings = doctor::diagnose(&facts);
+    findings.extend(tilemark_guests::missing_wall().map(no_ingress_filter));
     Diagnosis { facts, findings }
+}
+
+fn no_ingress_filter(what: String) -> Finding {
+    Finding {
+        key: "no-ingress-filter".to_owned(),
+        severity: Severity::Limits,
+        blocks: Vec::new(),
+        what,
+        cost: "a hostile guest can answer a load in another guest's name; it cannot reach the guest"
+            .to_owned(),
+        remedy: "load the kernel modules sch_ingress and cls_bpf: modprobe -a sch_ingress cls_bpf".to_owned(),
+    }
 }
 
 impl Diagnosis {

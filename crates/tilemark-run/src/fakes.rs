@@ -18,7 +18,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
         mpsc::{self, Receiver, Sender},
     },
     thread,
@@ -28,7 +28,8 @@ use tilemark_agent_protocol::{
     Counts, LoadEvent, LoadJob, Sender as LoadSender, Service, StreamSecond, StreamTotal,
 };
 use tilemark_guests::{
-    AgentSession, Backend, GuestError, GuestId, GuestState, Origin, StartMode, TemplateId, fake::FakeBackend,
+    AgentSession, Backend, GuestError, GuestId, GuestState, Origin, PortCounts, StartMode, TemplateId,
+    fake::FakeBackend,
 };
 use tilemark_host::telemetry::{
     MemorySecond, PressureSecond, ProcessorSplit, Pss, Second, Watched, WatchedKind, WatchedSecond,
@@ -173,11 +174,21 @@ pub(crate) struct Guests {
     pub(crate) boots_all: bool,
     /// Each guest has a process.
     pub(crate) has_processes: bool,
+    /// By so many frames what a port dropped rises from one reading to the next.
+    pub(crate) spoofed: u64,
+    pub(crate) readings: Arc<AtomicU64>,
 }
 
 impl Guests {
     pub(crate) fn of(fake: FakeBackend) -> Self {
-        Self { fake: Arc::new(fake), template_fails: None, boots_all: false, has_processes: false }
+        Self {
+            fake: Arc::new(fake),
+            template_fails: None,
+            boots_all: false,
+            has_processes: false,
+            spoofed: 0,
+            readings: Arc::default(),
+        }
     }
 }
 
@@ -208,6 +219,10 @@ impl Backend for Guests {
     }
     fn console(&self, guest: GuestId) -> Result<PathBuf, GuestError> {
         self.fake.console(guest)
+    }
+    fn port_counts(&self, _: GuestId) -> Option<PortCounts> {
+        let reading = self.readings.fetch_add(1, Ordering::Relaxed);
+        Some(PortCounts { dropped: self.spoofed * reading, ..PortCounts::default() })
     }
     fn origin(&self, guest: GuestId) -> Result<Origin, GuestError> {
         self.fake.origin(guest)

@@ -33,6 +33,7 @@ mod memory;
 mod memory_limit;
 pub mod messaging;
 pub mod more;
+mod network_check;
 mod of_load;
 pub mod password;
 mod pipeline;

@@ -14,6 +14,7 @@ use crate::{
     figures::Figures,
     measure::state_failed,
     memory,
+    network_check::Ports,
     room::{self, DISK_RESERVE},
     services,
     state::boot_id,
@@ -76,6 +77,10 @@ pub(crate) trait World {
     fn kernel_errors(&self) -> Vec<String> {
         Vec::new()
     }
+    /// What does not stand between guests on this host, in a sentence.
+    fn missing_wall(&self) -> Option<String> {
+        None
+    }
     /// Who watches the host.
     fn watch(&self) -> &dyn drive::Watch {
         &watch::LiveWatch
@@ -118,6 +123,9 @@ impl<W: World> Pipeline<'_, W> {
             None => Event::Began { unix_ms: unix_ms(), run: self.plan.scenario.name.clone() },
             Some(_) => Event::Continued { unix_ms: unix_ms() },
         })?;
+        if let Some(missing) = self.world.missing_wall() {
+            self.note(missing)?;
+        }
         let planned: Vec<Pass> = self.plan.passes.clone();
         if self.plan.search.is_some() {
             self.search()?;
@@ -524,7 +532,9 @@ impl<W: World> Pipeline<'_, W> {
             watch: world.watch(),
             wishes: self.wishes,
         };
+        let ports_before = Ports::read(backend, &guests);
         let driven = drive::drive(&measurement, &mut guests, load.as_mut())?;
+        let ports = Ports::read(backend, &guests);
         drop(load);
         let Some(mut driven) = driven else {
             started.stop()?;
@@ -537,6 +547,7 @@ impl<W: World> Pipeline<'_, W> {
         // Who was refused is not asked any more.
         incidents.append(&mut driven.refused);
         incidents.extend(services_ended(point, &mut guests, &incidents));
+        incidents.extend(ports.offences(&ports_before, point, &driven.told));
         let consoles = guests.iter().map(|guest| backend.console(guest.id).ok()).collect::<Vec<_>>();
         drop(guests);
         started.stop()?;

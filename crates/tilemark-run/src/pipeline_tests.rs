@@ -98,6 +98,22 @@ fn each_block_has_its_own_schedule_and_sides_and_twin_share_it() {
 }
 
 #[test]
+fn a_guest_that_sends_under_foreign_addresses_is_named_in_the_record() {
+    let of_guests = |spoofed| Guests { spoofed, ..Guests::of(FakeBackend::new(Backend::Native)) };
+    // Two guests are read in turn, so each rises by twice as many.
+    for (spoofed, expected) in [(0, None), (7, Some("it sent 14 frames under addresses"))] {
+        let world = FakeWorld::new(|job, _| answered(job, 5)).with(of_guests(spoofed));
+        let ran = run(&plan_of(TILE, &Request { tiles: Some(vec![1]), ..ladder() }), &world, &wishes());
+        ran.outcome.as_ref().unwrap();
+        for repeat in ran.repeats() {
+            let found = repeat.incidents.first().map(|incident| (incident.kind, incident.guest.as_deref()));
+            assert_eq!(found, expected.map(|_| (IncidentKind::Unproven, Some("tile-001-web"))));
+            assert!(expected.is_none_or(|text| repeat.incidents[0].what.starts_with(text)), "{repeat:?}");
+        }
+    }
+}
+
+#[test]
 fn what_a_load_found_lost_is_a_wrong_answer_of_its_guest() {
     let world = FakeWorld::new(|job, pass| {
         let mut acts = answered(job, 5);

@@ -258,6 +258,10 @@ impl World for RealWorld<'_> {
         vec![1, std::process::id()]
     }
 
+    fn missing_wall(&self) -> Option<String> {
+        self.network.missing_wall().map(str::to_owned)
+    }
+
     fn kernel_errors(&self) -> Vec<String> {
         self.kernel_log.as_ref().map(|log| log.borrow_mut().errors()).unwrap_or_default()
     }

@@ -53,6 +53,12 @@ pub fn own_view_of_groups() -> io::Result<()> {
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }
 }
 
+/// Gives the calling thread a network of its own, with nothing but a loopback device that is off. It ends with the thread.
+pub fn own_network() -> io::Result<()> {
+    // SAFETY: only a table of descriptors of its own could part a thread from what others opened, and it stays shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+}
+
 /// Ends the propagation of mounts to and from outside. First step in a new mount namespace.
 pub fn isolate_mounts() -> io::Result<()> {
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)

@@ -37,6 +37,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tilemark_agent_protocol::{Request, Service};
+use tilemark_netlink::PortCounts;
 use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_sys::{
     files::{OPEN_FOLDER, PRIVATE_FILE, make_folder},
@@ -566,6 +567,10 @@ impl Backend for QemuBackend {
             Entry::Here(guest) => guest.console.file().to_owned(),
             Entry::Gone { gone, .. } => gone.console,
         })
+    }
+
+    fn port_counts(&self, guest: GuestId) -> Option<PortCounts> {
+        self.network.port_counts(&self.guest(guest).ok()?.plan)
     }
 
     fn origin(&self, guest: GuestId) -> Result<Origin, GuestError> {
