@@ -169,7 +169,7 @@ fn ends(with: u32) -> Instruction {
 fn only_from(sender: Neighbour) -> Vec<Instruction> {
     use Step::{Half, Test, Word};
     use To::{Drop, Next, Pass};
-    const ARP: usize = 11;
+    const OTHER_KINDS: usize = 9;
     let [m0, m1, m2, m3, m4, m5] = sender.mac;
     let (mac, mac_rest) = (u32::from_be_bytes([m0, m1, m2, m3]), u16::from_be_bytes([m4, m5]).into());
     let address = u32::from(sender.address);
@@ -180,13 +180,14 @@ fn only_from(sender: Neighbour) -> Vec<Instruction> {
         Half(10),
         Test(mac_rest, Next, Drop),
         Half(12),
-        Test(KIND_IPV6, Pass, Next),
-        Test(KIND_ARP, To::Step(ARP), Next),
-        Test(KIND_IPV4, Next, Drop),
+        // Nearly all are of this kind.
+        Test(KIND_IPV4, Next, To::Step(OTHER_KINDS)),
         // IPv4: sender's address at 12.
         Word(14 + 12),
         Test(address, Pass, Next),
         Test(0, Pass, Drop),
+        Test(KIND_IPV6, Pass, Next),
+        Test(KIND_ARP, Next, Drop),
         // ARP: sender's hardware address at 8, its address at 14.
         Word(14 + 8),
         Test(mac, Next, Drop),
