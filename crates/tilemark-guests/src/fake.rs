@@ -2,7 +2,7 @@
 
 use crate::{
     backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId},
-    console::ConsoleTail,
+    console::{Console, ConsoleTail},
     conversation::{AgentSession, Conversation, SocketConversation},
     error::GuestError,
 };
@@ -447,6 +447,7 @@ fn hostile_session(name: &str, pieces: Vec<(Duration, Vec<u8>)>) -> Result<Agent
             }
         }
     });
-    let conversation = SocketConversation::open(name, console_path(name), ours, Duration::from_secs(60))?;
+    let console = Console::of_file(&console_path(name));
+    let conversation = SocketConversation::open(name, console, ours, Duration::from_secs(60))?;
     Ok(Box::new(conversation))
 }

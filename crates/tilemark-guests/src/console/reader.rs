@@ -189,7 +189,7 @@ impl Source {
 
 impl Console {
     /// One that nobody writes to.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fake"))]
     pub(crate) fn of_file(path: &Path) -> Self {
         Self { path: path.to_owned(), reads: None }
     }
