@@ -110,6 +110,15 @@ impl NativeBackend {
         Err(gone.error())
     }
 
+    /// A twin that hung up is about to end, and its last words may be on their way.
+    fn ended_error(&self, guest: GuestId, console: &Console, error: GuestError) -> GuestError {
+        let GuestError::Ended { guest: name, how, .. } = error else { return error };
+        if let Ok(child) = self.with(guest, |twin| Arc::clone(&twin.child)) {
+            let _ = child.ends_within(Duration::from_secs(2));
+        }
+        GuestError::Ended { guest: name, how, console: console.tail() }
+    }
+
     /// What is kept of a twin that was stopped.
     fn gone(&self, guest: GuestId) -> Option<Gone> {
         match self.twins().get(&guest.0) {
@@ -190,7 +199,10 @@ fn own_group(run: Option<&Path>, plan: &GuestPlan) -> Result<Option<PathBuf>, Gu
     let Some(run) = run else { return Ok(None) };
     let folder = run.join(&plan.name);
     fs::create_dir_all(&folder).map_err(file("make the control group", &folder))?;
-    if !names_memory(&run.join(HANDED_ON)) {
+    if names(&run.join(HANDED_ON), "pids") {
+        set(&folder.join("pids.max"), PROCESSES_MAX)?;
+    }
+    if !names(&run.join(HANDED_ON), "memory") {
         return Ok(Some(folder));
     }
     let (memory, swap) = (folder.join("memory.max"), folder.join("memory.swap.max"));
@@ -213,11 +225,11 @@ fn unlimited(run: Option<&Path>) -> Option<&'static str> {
     let Some(run) = run else {
         return Some("native twins have no memory limit: this run has no control group");
     };
-    if names_memory(&run.join(HANDED_ON)) {
+    if names(&run.join(HANDED_ON), "memory") {
         return None;
     }
     // The run's group lies right under the tree's mount point, which says what the host has.
-    let host_has = run.parent().is_some_and(|tree| names_memory(&tree.join("cgroup.controllers")));
+    let host_has = run.parent().is_some_and(|tree| names(&tree.join("cgroup.controllers"), "memory"));
     Some(if host_has {
         "native twins have no memory limit: the memory controller of this host's cgroup2 could not be enabled for them"
     } else {
@@ -228,8 +240,12 @@ fn unlimited(run: Option<&Path>) -> Option<&'static str> {
 /// Where a group says which controllers those below it have.
 const HANDED_ON: &str = "cgroup.subtree_control";
 
-fn names_memory(list: &Path) -> bool {
-    fs::read_to_string(list).is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
+/// Processes and threads of a twin: more than a server of thousands of clients has, and few enough that one that makes them without
+/// end leaves the host its own.
+const PROCESSES_MAX: &str = "16384";
+
+fn names(list: &Path, controller: &str) -> bool {
+    fs::read_to_string(list).is_ok_and(|names| names.split_whitespace().any(|name| name == controller))
 }
 
 impl Backend for NativeBackend {
@@ -290,7 +306,8 @@ impl Backend for NativeBackend {
         let (name, console, stream) =
             self.with(guest, |twin| (twin.plan.name.clone(), twin.console.clone(), twin.socket.try_clone()))?;
         let stream = stream.map_err(file("use the socket of", console.file()))?;
-        Ok(Box::new(SocketConversation::open(&name, console, stream, within)?))
+        let opened = SocketConversation::open(&name, console.clone(), stream, within);
+        Ok(Box::new(opened.map_err(|error| self.ended_error(guest, &console, error))?))
     }
 
     fn processes(&self, guest: GuestId) -> Result<Vec<u32>, GuestError> {
@@ -437,6 +454,16 @@ mod tests {
         assert_eq!(fs::read_to_string(limit).unwrap(), "100663296");
         assert_eq!(unlimited(Some(&run)), None);
         assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "a kernel without swap has no limit of it");
+    }
+
+    #[test]
+    fn a_twin_may_have_so_many_processes() {
+        let (_tree, run) = played("pids\n", "pids\n");
+        let limit = run.join("tile-001-web/pids.max");
+        fs::create_dir(run.join("tile-001-web")).unwrap();
+        fs::write(&limit, "").unwrap();
+        own_group(Some(&run), &twin()).unwrap();
+        assert_eq!(fs::read_to_string(limit).unwrap(), PROCESSES_MAX);
     }
 
     #[test]

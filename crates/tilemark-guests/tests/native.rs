@@ -6,8 +6,11 @@ mod common;
 
 use common::{guest, in_namespaces, service};
 use std::{
+    fs,
     io::{Read, Write},
     net::TcpStream,
+    os::unix::fs::symlink,
+    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -109,6 +112,36 @@ fn a_hostile_image_reaches_nothing_of_the_host_from_a_twin() {
         let plan = guest(0, Role::Idle);
         let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
         assert_eq!(told_by_shell(&mut ready, include_str!("attacks.sh")), "all calls tried\ndone\n");
+    });
+}
+
+/// An image in which a folder that process 1 of a twin writes into, with its power, is a link to one of the host.
+#[test]
+fn an_image_whose_folders_lead_to_the_host_is_refused_by_name_and_writes_nothing() {
+    in_namespaces("an_image_whose_folders_lead_to_the_host_is_refused_by_name_and_writes_nothing", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        for (index, link) in ["etc", "run", "root", "tmp"].into_iter().enumerate() {
+            let host = world.folder.join(format!("host-{link}"));
+            let root = world.folder.join(format!("root-{link}"));
+            fs::create_dir(&host).unwrap();
+            fs::write(host.join("machine-id"), "precious").unwrap();
+            for folder in ["dev", "etc", "proc", "root", "run", "srv", "sys", "tmp"] {
+                let path = root.join(folder);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                if folder == link { symlink(&host, path).unwrap() } else { fs::create_dir(path).unwrap() }
+            }
+            let image = world.folder.join(format!("{link}.erofs"));
+            let made = Command::new("mkfs.erofs").arg("--quiet").args([&image, &root]).status().unwrap();
+            assert!(made.success());
+            let backend = world.native_of(image, &network);
+            let plan = guest(index as u32, Role::Idle);
+            let error =
+                start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).expect_err("refused");
+            assert!(error.to_string().contains(&format!("/{link} is no folder")), "{error}");
+            let left: Vec<_> = fs::read_dir(&host).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(left, ["machine-id"]);
+            assert_eq!(fs::read_to_string(host.join("machine-id")).unwrap(), "precious");
+        }
     });
 }
 

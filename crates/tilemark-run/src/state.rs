@@ -91,6 +91,8 @@ const UNDER_WAY: &str = "under-way.json";
 const ENGINE: &str = "engine";
 /// The controller that limits what a twin may use.
 const MEMORY: &str = "memory";
+/// The controller that limits how many processes a twin may have. It is used where the tree gives it already, as systemd does.
+const PROCESSES: &str = "pids";
 
 impl StateFolder {
     /// Says what one shall be. Only the folder of all of them is made now; its keeper makes the rest.
@@ -157,6 +159,7 @@ impl StateFolder {
         }
         let _ = tree.enable(&[MEMORY]);
         let _ = group.enable(&[MEMORY]);
+        let _ = group.enable(&[PROCESSES]);
         let _ = group.create_child(ENGINE);
         Ok(())
     }
@@ -343,6 +346,18 @@ mod tests {
         assert!(group.path().join(ENGINE).is_dir());
         fs::write(tree.path().join("cgroup.subtree_control"), "cpu memory\n").unwrap();
         assert!(!keeps_memory(&tree), "it was handed on before");
+    }
+
+    #[test]
+    fn a_run_hands_on_the_limit_of_processes_where_its_tree_gives_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = played(folder.path(), "pids\n");
+        let group = played(&folder.path().join("tilemark.run-1"), "pids\n");
+        StateFolder::at(&folder.path().join("state")).hand_on_memory(&tree, &group).unwrap();
+        assert_eq!(
+            (tree.enabled().unwrap(), group.enabled().unwrap()),
+            (Vec::new(), vec!["+pids".to_owned()])
+        );
     }
 
     #[test]

@@ -115,9 +115,14 @@ impl World {
     }
 
     pub fn native(&self, network: &Arc<RunNetwork>) -> NativeBackend {
+        self.native_of(self.image.join("root.erofs"), network)
+    }
+
+    /// Twins with another root.
+    pub fn native_of(&self, root_erofs: PathBuf, network: &Arc<RunNetwork>) -> NativeBackend {
         let settings = NativeSettings {
             agent: self.agent.clone(),
-            root_erofs: self.image.join("root.erofs"),
+            root_erofs,
             folder: self.folder.join("native"),
             disks: self.disks(),
             cgroup: None,
