@@ -226,10 +226,6 @@ mod tests {
         devices(&mut |flag: &str, value: String| all.extend([flag.to_owned(), value]), &with);
         let wanted = "file.filename=/a,,file.driver=host_device/root";
         assert!(all.iter().any(|argument| argument.ends_with(wanted)), "{all:?}");
-        let mut all = Vec::new();
-        let disk = LoopDisk::stand_in(Path::new("/b,c"));
-        data_disk(&mut |flag: &str, value: String| all.extend([flag.to_owned(), value]), 0, &disk);
-        assert!(all[1].ends_with("file.filename=/b,,c"), "{all:?}");
     }
 
     #[test]
