@@ -26,8 +26,9 @@ fn no_ingress_filter(what: String) -> Finding {
         severity: Severity::Limits,
         blocks: Vec::new(),
         what,
-        cost: "a hostile guest can answer a load in another guest's name; it cannot reach the guest"
-            .to_owned(),
+        cost:
+            "a hostile guest can send to the host under another guest's address; it cannot reach other guests"
+                .to_owned(),
         remedy: "load the kernel modules sch_ingress and cls_bpf: modprobe -a sch_ingress cls_bpf".to_owned(),
     }
 }

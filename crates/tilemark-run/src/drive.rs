@@ -9,7 +9,7 @@ use crate::{
     disk_check::{DiskCounts, HostCount},
     engine::{Wish, Wishes},
     figures::Told,
-    listen::{Ears, inside_load, outside_load},
+    listen::{LoadListener, inside_load, outside_load},
     services,
     wire::Failure,
 };
@@ -32,7 +32,7 @@ pub(crate) trait LoadProcess: Send {
     fn prepare(&mut self, job: &LoadJob) -> Result<(), Failure>;
     /// What was prepared begins, at once or as soon as all stands.
     fn begin(&mut self) -> Result<(), Failure>;
-    /// The next thing that it tells, at most so late; `None` when it told nothing by then.
+    /// The load's next event; `None` if none arrives within this time.
     fn next(&mut self, within: Duration) -> Result<Option<LoadEvent>, Failure>;
     /// Its process.
     fn pid(&self) -> Option<u32>;
@@ -173,12 +173,12 @@ pub(crate) fn drive(
     let driven = thread::scope(|scope| {
         let mut line = StartLine::default();
         if let Some(job) = services::outside_job(measurement.plan, point, measurement.block, &ports) {
-            let line = Ears::new(Whose::Outside, line.comes(Whose::Outside), &sender);
+            let listener = LoadListener::new(Whose::Outside, line.comes(Whose::Outside), &sender);
             let times = services::times_outside(point);
             // Nobody listens only when everything has failed already; so everywhere below.
             scope.spawn(move || {
-                let ended = outside_load(load, &job, times, &line);
-                line.send(Heard::Ended(ended));
+                let ended = outside_load(load, &job, times, &listener);
+                listener.send(Heard::Ended(ended));
             });
         }
         inside_loads(scope, measurement, guests, &mut line, &sender);
@@ -373,11 +373,11 @@ fn inside_loads<'scope>(
         let Some(job) = services::inside_job(point, measurement.block, load) else { continue };
         let Some(session) = sessions[load.guest as usize].take() else { continue };
         let whose = Whose::Inside(place);
-        let ears = Ears::new(whose, line.comes(whose), sender);
+        let listener = LoadListener::new(whose, line.comes(whose), sender);
         let times = services::times_inside(point, load);
         scope.spawn(move || {
-            let ended = inside_load(session, job, times, &ears);
-            ears.send(Heard::Ended(ended));
+            let ended = inside_load(session, job, times, &listener);
+            listener.send(Heard::Ended(ended));
         });
     }
 }

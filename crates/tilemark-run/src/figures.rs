@@ -3,7 +3,7 @@
 //! Percentiles come from merged histograms, never from averaged percentiles. The histograms of each
 //! second are kept as they came, tagged with guest and load.
 
-use crate::of_load::{OfGuest, OfLoad, SecondOfLoad, histogram};
+use crate::of_load::{GuestMerge, LoadMerge, SecondLoadMerge, histogram};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
@@ -124,10 +124,12 @@ impl Told {
         name: &str,
         into: &mut Figures<'a>,
     ) -> Result<(), BadHistogram> {
-        let mut of_load = OfLoad::default();
+        let mut of_load = LoadMerge::default();
         let mut last = None;
         for (place, load) in (0..).zip(&point.loads).filter(|(_, load)| load.name == name) {
-            of_load.guests.push(OfGuest::new(&point.guests[load.guest as usize], self.streams.get(&place)));
+            of_load
+                .guests
+                .push(GuestMerge::new(&point.guests[load.guest as usize], self.streams.get(&place)));
             last = Some(load);
         }
         let Some(load) = last else { return Ok(()) };
@@ -214,6 +216,12 @@ impl Told {
     /// The output of the tool or engine behind each load, by its place in the point's list.
     pub(crate) fn tool_outputs(&self) -> impl Iterator<Item = (u32, &str)> {
         self.streams.iter().filter_map(|(place, told)| Some((*place, told.output.as_deref()?)))
+    }
+
+    /// What one load's totals count; nothing without totals.
+    pub(crate) fn counts(&self, place: u32) -> Counts {
+        let total = self.streams.get(&place).and_then(|told| told.total.as_ref());
+        total.map(|total| total.counts).unwrap_or_default()
     }
 
     /// All that was told of one stream.
@@ -307,7 +315,7 @@ pub(crate) fn latency_ms(histogram: &Histogram<u64>) -> LatencyMs {
 }
 
 /// How far the means of seconds lie apart, in milliseconds: sample deviation.
-fn deviation_of_seconds(seconds: &[SecondOfLoad]) -> Option<f64> {
+fn deviation_of_seconds(seconds: &[SecondLoadMerge]) -> Option<f64> {
     let means = seconds.iter().filter(|second| second.known > 0).map(|second| second.mean_ms);
     tilemark_statistics::sample_deviation(&means.collect::<Vec<_>>())
 }
@@ -317,9 +325,9 @@ const REQUESTS_OF_A_SECOND_MIN: u64 = 20;
 
 /// Whether a load drifted over its whole seconds: its median latency, or what it was answered in a closed loop where the
 /// seconds do not tell their latency.
-fn drift_of(seconds: &[SecondOfLoad], length_s: f64, loop_kind: LoopKind) -> Option<Drift> {
+fn drift_of(seconds: &[SecondLoadMerge], length_s: f64, loop_kind: LoopKind) -> Option<Drift> {
     let whole = length_s as u32;
-    let seconds: Vec<&SecondOfLoad> = seconds.iter().filter(|second| second.second < whole).collect();
+    let seconds: Vec<&SecondLoadMerge> = seconds.iter().filter(|second| second.second < whole).collect();
     if seconds.len() != whole as usize {
         return None;
     }

@@ -17,8 +17,12 @@ pub(crate) enum Nonsense {
     SecondOutside { second: u32, seconds: u32 },
     #[error("its load reported second {0} twice")]
     SecondTwice(u32),
-    #[error("its load reported on stream {0}, which it does not have, or twice on the same")]
-    Stream(u32),
+    #[error("its load reported on stream {0}, which it does not have")]
+    UnknownStream(u32),
+    #[error("its load reported the totals of stream {0} twice")]
+    TotalsTwice(u32),
+    #[error("its load reported the output of stream {0} twice")]
+    OutputTwice(u32),
     #[error("its load reported {value} {what}, which cannot be")]
     Count { what: &'static str, value: u64 },
     #[error("its load reported {value} as {what}, which cannot be")]
@@ -27,8 +31,8 @@ pub(crate) enum Nonsense {
     Histogram(#[from] BadHistogram),
     #[error("its load reported a time of {} s, longer than it lasted", .0.as_secs())]
     Time(Duration),
-    #[error("its load reported more than {0} bytes")]
-    TooMuch(u64),
+    #[error("its load reported more than {most} bytes {what}")]
+    TooMuch { what: &'static str, most: u64 },
     #[error("its load reported {0} before it was ready")]
     TooEarly(&'static str),
     #[error("its load reported twice that it was ready")]
@@ -43,14 +47,12 @@ pub(crate) const BYTES_OF_A_SECOND: u64 = 32 << 10;
 /// Bytes of histograms that a stream may have in any case: short loads have them in one second.
 const BYTES_MIN: u64 = 1 << 20;
 /// Bytes of one histogram.
-const HISTOGRAM_BYTES_MAX: usize = 256 << 10;
+const HISTOGRAM_BYTES_MAX: u64 = 256 << 10;
 /// Errors of a stream that are kept, and characters of each.
 const ERRORS_MAX: usize = 5;
 const ERROR_CHARACTERS_MAX: usize = 1_000;
 /// Findings of a load's own account that are kept.
 const FINDINGS_MAX: usize = 64;
-/// Bytes of a tool's output: what fits a frame.
-const OUTPUT_BYTES_MAX: usize = tilemark_agent_protocol::FRAME_BYTES_MAX;
 /// Tools inside a guest count seconds by themselves, and may find one more than was asked for.
 const SECONDS_LATE: u32 = 1;
 
@@ -71,13 +73,13 @@ pub(crate) struct Hearing {
     seconds: u32,
     /// No time that it reports can be longer.
     longest: Duration,
-    streams: BTreeMap<u32, Heard>,
+    streams: BTreeMap<u32, StreamSoFar>,
     is_ready: bool,
     busy: u32,
 }
 
 #[derive(Default)]
-struct Heard {
+struct StreamSoFar {
     seconds: BTreeSet<u32>,
     parts: u32,
     bytes: u64,
@@ -92,7 +94,7 @@ impl Hearing {
             reporter,
             seconds: whole_seconds(job.length.get()),
             longest: within,
-            streams: job.streams.iter().map(|stream| (stream.id, Heard::default())).collect(),
+            streams: job.streams.iter().map(|stream| (stream.id, StreamSoFar::default())).collect(),
             is_ready: false,
             busy: 0,
         }
@@ -105,7 +107,7 @@ impl Hearing {
             LoadEvent::Started(_) => self.is_ready = true,
             LoadEvent::Second(second) => self.second(second)?,
             LoadEvent::Busy { fraction, .. } => self.busy(*fraction)?,
-            LoadEvent::Output { id, text } => self.output(*id, text)?,
+            LoadEvent::Output { id, .. } => self.output(*id)?,
             LoadEvent::Done(totals) => self.totals(totals)?,
             LoadEvent::Failed { message, remedy } => {
                 shorten(message);
@@ -152,11 +154,12 @@ impl Hearing {
         within("a part of a second", fraction, 2.0)
     }
 
-    fn output(&mut self, id: u32, text: &str) -> Result<(), Nonsense> {
+    /// A frame bounds its length.
+    fn output(&mut self, id: u32) -> Result<(), Nonsense> {
         self.need_ready("an output")?;
         let heard = self.stream(id)?;
-        if text.len() > OUTPUT_BYTES_MAX || std::mem::replace(&mut heard.has_output, true) {
-            return Err(Nonsense::TooMuch(OUTPUT_BYTES_MAX as u64));
+        if std::mem::replace(&mut heard.has_output, true) {
+            return Err(Nonsense::OutputTwice(id));
         }
         Ok(())
     }
@@ -168,7 +171,7 @@ impl Hearing {
         for total in totals {
             let heard = self.stream(total.id)?;
             if std::mem::replace(&mut heard.has_total, true) {
-                return Err(Nonsense::Stream(total.id));
+                return Err(Nonsense::TotalsTwice(total.id));
             }
             check_counts(&total.counts, seconds_max)?;
             let most = COUNTS_OF_A_SECOND_MAX as f64 * seconds_max;
@@ -189,17 +192,20 @@ impl Hearing {
         if self.is_ready { Ok(()) } else { Err(Nonsense::TooEarly(what)) }
     }
 
-    fn stream(&mut self, id: u32) -> Result<&mut Heard, Nonsense> {
-        self.streams.get_mut(&id).ok_or(Nonsense::Stream(id))
+    fn stream(&mut self, id: u32) -> Result<&mut StreamSoFar, Nonsense> {
+        self.streams.get_mut(&id).ok_or(Nonsense::UnknownStream(id))
     }
 }
 
-impl Heard {
+impl StreamSoFar {
     fn histogram(&mut self, bytes: &[u8], seconds: u32, longest: Duration) -> Result<(), Nonsense> {
         let most = BYTES_MIN + BYTES_OF_A_SECOND * u64::from(seconds);
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
-        if self.bytes > most || bytes.len() > HISTOGRAM_BYTES_MAX {
-            return Err(Nonsense::TooMuch(most));
+        if bytes.len() as u64 > HISTOGRAM_BYTES_MAX {
+            return Err(Nonsense::TooMuch { what: "in one histogram", most: HISTOGRAM_BYTES_MAX });
+        }
+        if self.bytes > most {
+            return Err(Nonsense::TooMuch { what: "of histograms", most });
         }
         let histogram = histogram::decode(bytes)?;
         let counts = u128::from(histogram.len());
@@ -223,7 +229,7 @@ fn check_counts(counts: &Counts, seconds: f64) -> Result<(), Nonsense> {
     let most = COUNTS_OF_A_SECOND_MAX as f64 * (seconds + 1.0);
     let requests =
         [(offered, "requests"), (completed, "answers"), (failed, "failures"), (wrong, "wrong answers")];
-    // 1,000 bytes for each: beyond any memory.
+    // At most 1,000 bytes for each possible request.
     let bytes = [(bytes / 1_000, "thousand bytes")];
     let too_many = requests.into_iter().chain(bytes).find(|(count, _)| *count as f64 > most);
     too_many.map_or(Ok(()), |(value, what)| Err(Nonsense::Count { what, value }))

@@ -22,13 +22,13 @@ pub(crate) struct LoadTimes {
 }
 
 /// Where what one load reports goes, and what it waits for.
-pub(crate) struct Ears {
+pub(crate) struct LoadListener {
     whose: Whose,
     begins: Receiver<()>,
     sender: Sender<Heard>,
 }
 
-impl Ears {
+impl LoadListener {
     pub(crate) fn new(whose: Whose, begins: Receiver<()>, sender: &Sender<Heard>) -> Self {
         Self { whose, begins, sender: sender.clone() }
     }
@@ -46,14 +46,14 @@ impl Ears {
         next: impl Fn(&mut L, Duration) -> Result<Next, Failure>,
         begin: impl Fn(&mut L) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut deadline = Instant::now() + times.ready;
+        let (mut deadline, mut has_begun) = (Instant::now() + times.ready, false);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let event = match next(load, left)? {
-                _ if left.is_zero() => return self.refuse(late(times)),
+                _ if left.is_zero() => return self.refuse(late(times, has_begun)),
                 Next::Event(event) => event,
                 Next::Refused(why) => return self.refuse(why),
-                Next::Nothing => return self.refuse(late(times)),
+                Next::Nothing => return self.refuse(late(times, has_begun)),
             };
             let event = match hearing.take(event) {
                 Ok(event) => event,
@@ -68,7 +68,7 @@ impl Ears {
             if is_ready {
                 // Closed, it lets go.
                 let _ = self.begins.recv();
-                deadline = Instant::now() + times.measured;
+                (deadline, has_begun) = (Instant::now() + times.measured, true);
                 begin(load)?;
             }
             if is_last {
@@ -97,13 +97,13 @@ enum Next {
     Nothing,
 }
 
-fn late(times: LoadTimes) -> String {
+fn late(times: LoadTimes, is_ready: bool) -> String {
     let LoadTimes { ready, measured } = times;
-    format!(
-        "its load was not ready within {} s, or did not end within {} s of its beginning",
-        ready.as_secs(),
-        measured.as_secs()
-    )
+    if is_ready {
+        format!("its load did not end within {} s after it began", measured.as_secs())
+    } else {
+        format!("its load was not ready within {} s", ready.as_secs())
+    }
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {
@@ -116,13 +116,13 @@ pub(crate) fn outside_load(
     load: &mut dyn LoadProcess,
     job: &LoadJob,
     times: LoadTimes,
-    ears: &Ears,
+    listener: &LoadListener,
 ) -> Result<(), Failure> {
     load.prepare(job)?;
     let mut hearing = Hearing::of(job, Reporter::Ours, times.measured);
     let next =
         |load: &mut &mut dyn LoadProcess, within| Ok(load.next(within)?.map_or(Next::Nothing, Next::Event));
-    ears.hear(&mut { load }, &mut hearing, times, next, |load| load.begin())
+    listener.hear(&mut { load }, &mut hearing, times, next, |load| load.begin())
 }
 
 /// Hears a load inside a guest to its end.
@@ -130,11 +130,11 @@ pub(crate) fn inside_load(
     session: &mut AgentSession,
     job: LoadJob,
     times: LoadTimes,
-    ears: &Ears,
+    listener: &LoadListener,
 ) -> Result<(), Failure> {
     let mut hearing = Hearing::of(&job, Reporter::Guest, times.measured);
     if let Err(error) = session.send(&Request::PrepareLoad(Box::new(job))) {
-        return ears.refuse(lost(error)?);
+        return listener.refuse(lost(error)?);
     }
     let next = |session: &mut &mut AgentSession, within| match session.receive(within) {
         Ok(Reply::Load(event)) => Ok(Next::Event(event)),
@@ -147,7 +147,7 @@ pub(crate) fn inside_load(
         let _ = session.send(&Request::BeginLoad);
         Ok(())
     };
-    ears.hear(&mut { session }, &mut hearing, times, next, begin)
+    listener.hear(&mut { session }, &mut hearing, times, next, begin)
 }
 
 /// A conversation that broke while a guest is measured costs the repeat; what its agent could not do is the guest's failure.

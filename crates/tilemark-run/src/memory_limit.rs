@@ -17,8 +17,8 @@ pub(crate) const LEAST: Bytes = Bytes::from_mib(512);
 const OF_GUEST: Bytes = Bytes::from_mib(4);
 /// For each guest in each repeat: its figures with their histogram, which the judge reads.
 const OF_SUMMARY: Bytes = Bytes::from_kib(16);
-/// Repeats of a search, which are not planned.
-const REPEATS_OF_SEARCH: u64 = 200;
+/// Repeats that any plan may have: those of a search, and those that are retried, are not planned.
+const REPEATS_MIN: u64 = 200;
 
 /// Sets the limit for a run: the more guests and seconds were planned, the higher, and never more than half of the host.
 pub(crate) fn limit_for(plan: &Plan) {
@@ -43,7 +43,7 @@ fn needed(plan: &Plan) -> Bytes {
         let guests = copies * point.guests.len() as u64;
         let streams = copies * point.loads.len() as u64;
         let seconds = point.measure.length.get().as_secs() + 1;
-        let repeats = (plan.passes.len() as u64).max(REPEATS_OF_SEARCH);
+        let repeats = (plan.passes.len() as u64).max(REPEATS_MIN);
         OF_GUEST.get() * guests + OF_SUMMARY.get() * guests * repeats + BYTES_OF_A_SECOND * streams * seconds
     };
     Bytes::new(LEAST.get() + plan.points.iter().map(of_point).max().unwrap_or(0))
@@ -61,14 +61,20 @@ mod tests {
     fn more_than_the_limit_ends_the_process() {
         let name = "memory_limit::tests::more_than_the_limit_ends_the_process";
         if std::env::var_os(TOO_MUCH).is_some() {
-            let bytes: Vec<u8> = Vec::with_capacity(LEAST.get() as usize);
-            panic!("{} bytes were had", bytes.capacity());
+            let plan = plan_of(TILE, &ladder());
+            limit_for(&plan);
+            let of = |bytes: Bytes| Vec::<u8>::with_capacity(bytes.get() as usize).capacity();
+            eprintln!("the least could be had: {}", of(LEAST) as u64 >= LEAST.get());
+            panic!("{} bytes could be had", of(needed(&plan)));
         }
         let itself = std::env::current_exe().unwrap();
         let ended =
             Command::new(itself).args([name, "--exact", "--nocapture"]).env(TOO_MUCH, "").output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(said.contains("memory allocation of 536870912 bytes failed"), "{said}");
+        assert!(said.contains("the least could be had: true"), "{said}");
+        let refused =
+            format!("memory allocation of {} bytes failed", needed(&plan_of(TILE, &ladder())).get());
+        assert!(said.contains(&refused), "{said}");
     }
 
     #[test]

@@ -52,18 +52,18 @@ fn add_counts(sum: &mut Counts, counts: Counts) {
 
 /// One load over all its guests, while it is put together.
 #[derive(Default)]
-pub(crate) struct OfLoad<'a> {
-    pub(crate) guests: Vec<OfGuest<'a>>,
+pub(crate) struct LoadMerge<'a> {
+    pub(crate) guests: Vec<GuestMerge<'a>>,
     pub(crate) merged: Merged,
 }
 
-impl<'a> OfLoad<'a> {
+impl<'a> LoadMerge<'a> {
     /// Merges the seconds, one after the other over all guests: decoded, those of hundreds of guests would take gigabytes.
     pub(crate) fn take_seconds(
         &mut self,
         name: &str,
         log: &mut Vec<TaggedSecond<'a>>,
-    ) -> Result<Vec<SecondOfLoad>, BadHistogram> {
+    ) -> Result<Vec<SecondLoadMerge>, BadHistogram> {
         let mut parts: BTreeMap<u32, Vec<(usize, &'a StreamSecond)>> = BTreeMap::new();
         for (place, guest) in self.guests.iter().enumerate() {
             for second in guest.told.iter().flat_map(|told| &told.seconds) {
@@ -89,14 +89,14 @@ impl<'a> OfLoad<'a> {
                     latency: &part.latency,
                 });
             }
-            seconds.push(SecondOfLoad::of(second, counts, &latency));
+            seconds.push(SecondLoadMerge::of(second, counts, &latency));
         }
         Ok(seconds)
     }
 }
 
 /// A second of a load over all its guests.
-pub(crate) struct SecondOfLoad {
+pub(crate) struct SecondLoadMerge {
     pub(crate) second: u32,
     pub(crate) counts: Counts,
     /// Requests whose latency is known.
@@ -107,7 +107,7 @@ pub(crate) struct SecondOfLoad {
     max_ms: Option<f64>,
 }
 
-impl SecondOfLoad {
+impl SecondLoadMerge {
     fn of(second: u32, counts: Counts, latency: &Histogram<u64>) -> Self {
         let at = |quantile| ms_at(latency, quantile);
         Self {
@@ -138,14 +138,14 @@ impl SecondOfLoad {
 }
 
 /// One guest of a load, while it is put together.
-pub(crate) struct OfGuest<'a> {
+pub(crate) struct GuestMerge<'a> {
     plan: &'a GuestPlan,
     told: Option<&'a StreamTold>,
     latency: Histogram<u64>,
     worst: Option<WorstSecond>,
 }
 
-impl<'a> OfGuest<'a> {
+impl<'a> GuestMerge<'a> {
     pub(crate) fn new(plan: &'a GuestPlan, told: Option<&'a StreamTold>) -> Self {
         Self { plan, told, latency: histogram(), worst: None }
     }

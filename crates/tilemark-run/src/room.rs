@@ -136,7 +136,6 @@ fn templates_of(point: &Point) -> Vec<(String, Bytes)> {
 fn free_on(path: &Path) -> Option<Free> {
     use std::os::unix::fs::MetadataExt;
     let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-    let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     let disk = rustix::fs::statvfs(existing).ok()?;
     let is_written = !disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
     let bytes = Bytes::new(disk.f_bavail.saturating_mul(disk.f_frsize));

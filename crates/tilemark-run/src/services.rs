@@ -98,7 +98,7 @@ const fn afterwards(backend: Backend) -> Duration {
     }
 }
 
-/// After its measurement a load inside a guest may take so long. On a host that is full, as many guests end their tools at once.
+/// How long a load inside a guest may take after its measurement. Many guests end their tools at once, which takes time on a full host.
 fn afterwards_inside(point: &Point) -> Duration {
     match point.backend {
         Backend::Native | Backend::Kvm => {
@@ -112,10 +112,10 @@ fn planned(point: &Point) -> Duration {
     point.measure.warmup.get() + point.measure.length.get()
 }
 
-/// The fewest messages a second of a load of so many messages that is still waited for.
+/// A load with a fixed number of messages gets one more second for each so many of them.
 const SLOWEST_MESSAGES: f64 = 100.0;
 
-/// How long the load from outside may take. One of so many messages has no length of its own.
+/// How long the load from outside may take. A load with a fixed number of messages has no fixed length.
 pub(crate) fn times_outside(point: &Point) -> LoadTimes {
     let counted = point.loads.iter().map(|load| match &load.work {
         Work::Messaging(messaging) => messaging.count,
@@ -136,7 +136,7 @@ pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
     LoadTimes { ready, measured }
 }
 
-/// Beside other guests on a slow disk.
+/// An estimate, on the safe side: sysbench fills its tables before it is ready, beside other guests on a slow disk.
 const SYSBENCH_PREPARES: Duration = Duration::from_secs(300);
 
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when

@@ -133,7 +133,7 @@ fn devices(add: &mut impl FnMut(&str, String), settings: &QemuSettings) {
 }
 
 /// A path as the value of one of QEMU's options: a comma would begin the next option, and two are one of the value.
-fn option_value(path: &Path) -> String {
+pub(super) fn option_value(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
