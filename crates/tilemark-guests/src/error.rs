@@ -175,7 +175,10 @@ impl GuestError {
                 "build tilemark again, so that it and its agent belong together".to_owned()
             }
             Self::ClockUnsure { .. } => "start fewer guests at once; the host is too busy".to_owned(),
-            Self::Spawn { .. } => "check that the program exists and that you are root".to_owned(),
+            Self::Spawn { .. } => {
+                "check that the program exists, that you are root, and that all may execute it (`chmod a+rx`)"
+                    .to_owned()
+            }
             Self::File { .. } => "check permissions and free space there".to_owned(),
             Self::Network(error) => error.remedy().to_owned(),
             Self::Tool { .. } => "run `tilemark doctor` to see which tools are missing".to_owned(),

@@ -3,7 +3,7 @@
 //! Loads talk to guests, and no scenario has guests that talk to each other: a port reaches the host and no other port. A guest
 //! is let in under its own addresses only.
 
-use crate::error::GuestError;
+use crate::error::{GuestError, file};
 use std::{
     os::fd::{BorrowedFd, OwnedFd},
     path::Path,
@@ -34,6 +34,18 @@ pub fn port_name(index: u32) -> String {
     format!("guest{index}")
 }
 
+/// Where a guest could reach another through the host, which forwards in any new network namespace where the first one does.
+const ROUTING: [&str; 4] = [
+    "/proc/sys/net/ipv4/ip_forward",
+    "/proc/sys/net/ipv4/conf/all/forwarding",
+    "/proc/sys/net/ipv4/conf/default/forwarding",
+    "/proc/sys/net/ipv4/conf/all/route_localnet",
+];
+
+fn no_routing() -> Result<(), GuestError> {
+    ROUTING.iter().try_for_each(|path| std::fs::write(path, "0").map_err(file("switch off", path.as_ref())))
+}
+
 impl RunNetwork {
     /// Switches the loopback on and makes the bridge with its address. Only ever in a namespace of the run's own.
     pub fn create() -> Result<Self, GuestError> {
@@ -44,6 +56,7 @@ impl RunNetwork {
         for scope in ["all", "default"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
         }
+        no_routing()?;
         let mut bridge = netlink.create_bridge(BRIDGE)?;
         // A bridge otherwise takes the lowest address of its ports, anew with each that joins, and the kernel then forgets
         // all its neighbours, the permanent ones too.

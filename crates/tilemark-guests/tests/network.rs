@@ -7,7 +7,7 @@ mod common;
 use common::{guest, in_namespaces};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{Read, Write},
     net::{Ipv4Addr, UdpSocket},
     os::fd::AsFd,
@@ -114,6 +114,8 @@ fn host_socket() -> (UdpSocket, u16) {
 #[test]
 fn a_guest_reaches_the_host_and_no_other_guest() {
     in_namespaces("a_guest_reaches_the_host_and_no_other_guest", |_| {
+        // As on a host that forwards: a new namespace may inherit it.
+        fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
         let network = RunNetwork::create().unwrap();
         let plans = [guest(0, Role::Idle), guest(1, Role::Idle)];
         let [ours, other] = plans.each_ref().map(|plan| File::from(network.tap(plan).unwrap()));

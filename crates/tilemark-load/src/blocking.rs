@@ -183,6 +183,19 @@ fn second_of(intended_ns: u64, warmup_ns: u64) -> Option<u32> {
     Some((intended_ns.checked_sub(warmup_ns)? / SECOND_NS) as u32)
 }
 
+/// How long after the end of the schedule what waits for a free thread is still begun: as long as a load over the network waits
+/// for its last answers (`Limits::drain`).
+const GIVEN_UP_AFTER_NS: u64 = 2 * SECOND_NS;
+
+/// An operation that was never begun: its user waited until now.
+fn given_up() -> Performed {
+    Performed {
+        verdict: Verdict::Failed,
+        bytes: 0,
+        trouble: Some("not begun within 2 s after the end of the schedule".to_owned()),
+    }
+}
+
 /// What every thread knows.
 #[derive(Clone, Copy)]
 struct Line<'a> {
@@ -206,7 +219,11 @@ impl Line<'_> {
             if second.is_some() && cpu_before.is_none() {
                 cpu_before = Some(clock::thread_cpu());
             }
-            let performed = operation.perform();
+            let performed = if clock::now() < self.origin_ns + self.end_ns + GIVEN_UP_AFTER_NS {
+                operation.perform()
+            } else {
+                given_up()
+            };
             let ended = clock::now() - self.origin_ns;
             let is_in_time = ended >= self.warmup_ns && ended < self.end_ns;
             in_time += u64::from(is_in_time && performed.verdict == Verdict::Right);
@@ -316,6 +333,31 @@ mod tests {
         assert_eq!(seconds, [(0, 1000), (1, 200)]);
         assert_eq!(decode(&gathered.totals[0].latency).unwrap().len(), 1200);
         assert_eq!(gathered.totals[0].errors[0], "broken");
+    }
+
+    /// Ten a second.
+    struct Slow;
+
+    impl Operation for Slow {
+        fn perform(&mut self) -> Performed {
+            thread::sleep(Duration::from_millis(100));
+            Performed { verdict: Verdict::Right, bytes: 10, trouble: None }
+        }
+    }
+
+    #[test]
+    fn what_an_overloaded_device_did_not_begin_in_time_failed_and_is_not_done() {
+        let job = LoadJob { warmup: Span::default(), ..job(Span::from_seconds(1)) };
+        let gathered = gather(&job, vec![Box::new(Slow)], &Stop::new().unwrap());
+        let counts = gathered.totals[0].counts;
+        assert_eq!((counts.offered, counts.completed + counts.failed), (1_000, 1_000));
+        // 1 s of schedule and 2 s after it, at ten a second: all of them would take 100 s.
+        assert!((1..=31).contains(&counts.completed), "{counts:?}");
+        assert_eq!(
+            decode(&gathered.totals[0].latency).unwrap().len(),
+            1_000,
+            "each waited for as long as it did"
+        );
     }
 
     #[test]

@@ -324,11 +324,11 @@ pub enum IncidentKind {
     WrongAnswers,
     /// A service answered with errors, or its clients gave up: a finding.
     ServiceErrors,
-    /// A load inside a guest reported what cannot be, or did not end in time. The repeat says nothing, and is not retried: the
-    /// guest would do it again.
+    /// A load inside a guest reported what cannot be, or did not end in time; or a guest sent frames under foreign addresses or
+    /// flooded the run network. The repeat says nothing, and is not retried: the guest would do it again.
     Refused,
-    /// Whether the answers were right could not be checked, the guests were not what the plan wants, or a guest sent frames under
-    /// foreign addresses or flooded the run network. The repeat says nothing.
+    /// Whether the answers were right could not be checked, or the guests were not what the plan wants. The repeat says
+    /// nothing.
     #[default]
     Unproven,
 }

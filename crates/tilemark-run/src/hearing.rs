@@ -31,6 +31,8 @@ pub(crate) enum Nonsense {
     Histogram(#[from] BadHistogram),
     #[error("its load reported a time of {} s, longer than it lasted", .0.as_secs())]
     Time(Duration),
+    #[error("its load reported {total} answers in all, and {seconds} in its seconds")]
+    MoreThanItsSeconds { total: u64, seconds: u64 },
     #[error("its load reported more than {most} bytes {what}")]
     TooMuch { what: &'static str, most: u64 },
     #[error("its load reported {0} before it was ready")]
@@ -81,6 +83,9 @@ pub(crate) struct Hearing {
 #[derive(Default)]
 struct StreamSoFar {
     seconds: BTreeSet<u32>,
+    /// Answers in all seconds, and in the one with the most.
+    answers: u64,
+    answers_of_a_second: u64,
     parts: u32,
     bytes: u64,
     has_output: bool,
@@ -136,6 +141,8 @@ impl Hearing {
             return Err(Nonsense::SecondTwice(second.second));
         }
         heard.parts += 1;
+        heard.answers = heard.answers.saturating_add(second.counts.completed);
+        heard.answers_of_a_second = heard.answers_of_a_second.max(second.counts.completed);
         let parts_max = 16 * last.saturating_add(1);
         if heard.parts > parts_max {
             return Err(Nonsense::Count { what: "parts of seconds", value: heard.parts.into() });
@@ -167,7 +174,7 @@ impl Hearing {
     fn totals(&mut self, totals: &mut [StreamTotal]) -> Result<(), Nonsense> {
         self.need_ready("its totals")?;
         let (seconds, longest) = (self.seconds, self.longest);
-        let seconds_max = longest.as_secs_f64();
+        let (reporter, seconds_max) = (self.reporter, longest.as_secs_f64());
         for total in totals {
             let heard = self.stream(total.id)?;
             if std::mem::replace(&mut heard.has_total, true) {
@@ -179,11 +186,17 @@ impl Hearing {
                 return Err(Nonsense::Count { what: "answers in time", value: total.completed_in_time });
             }
             within("the seconds of its measurement", total.seconds, seconds_max)?;
+            if reporter == Reporter::Guest {
+                check_length(total.seconds, seconds)?;
+                heard.check_answers(total.counts.completed.max(total.completed_in_time))?;
+            }
             within("seconds of processor time", total.client_cpu_s, seconds_max * THREADS_MAX)?;
             heard.histogram(&total.latency, seconds, longest)?;
             heard.histogram(&total.lateness, seconds, longest)?;
             shorten_all(&mut total.errors, ERRORS_MAX);
             shorten_all(&mut total.wrong_answers, FINDINGS_MAX);
+            // It comes as an event of its own.
+            total.tool_output = None;
         }
         Ok(())
     }
@@ -198,6 +211,16 @@ impl Hearing {
 }
 
 impl StreamSoFar {
+    /// Totals are those of the seconds. What was answered around the first and the last of them may be in one of the two only.
+    fn check_answers(&self, total: u64) -> Result<(), Nonsense> {
+        let most = self.answers.saturating_add(self.answers_of_a_second).saturating_add(ANSWERS_BESIDES);
+        if total <= most {
+            Ok(())
+        } else {
+            Err(Nonsense::MoreThanItsSeconds { total, seconds: self.answers })
+        }
+    }
+
     fn histogram(&mut self, bytes: &[u8], seconds: u32, longest: Duration) -> Result<(), Nonsense> {
         let most = BYTES_MIN + BYTES_OF_A_SECOND * u64::from(seconds);
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
@@ -219,6 +242,19 @@ impl StreamSoFar {
         }
         Ok(())
     }
+}
+
+/// Answers under way at the ends of a measurement, where its seconds have none.
+const ANSWERS_BESIDES: u64 = 1_000;
+
+/// What a guest measured lasted as long as was planned: a shorter time would make its rate higher. Tools begin and end up to a second
+/// off, and a full disk ends some seconds late.
+fn check_length(reported: f64, planned: u32) -> Result<(), Nonsense> {
+    let planned = f64::from(planned);
+    if ((0.9 * planned - 1.0).max(0.4 * planned)..=1.1 * planned + 10.0).contains(&reported) {
+        return Ok(());
+    }
+    Err(Nonsense::Figure { what: "the seconds of its measurement", value: reported })
 }
 
 /// More threads than a host has, for processor time.
@@ -246,6 +282,8 @@ fn whole_seconds(time: Duration) -> u32 {
 
 fn shorten_all(texts: &mut Vec<String>, most: usize) {
     texts.truncate(most);
+    // A frame of a million empty texts would else keep 24 MB.
+    texts.shrink_to_fit();
     texts.iter_mut().for_each(shorten);
 }
 

@@ -206,6 +206,33 @@ fn forms() -> Vec<(&'static str, Pieces, &'static str)> {
             of_total(StreamTotal { client_cpu_s: f64::NAN, ..total() }),
             "NaN as",
         ),
+        (
+            "seconds of a moment",
+            of_total(StreamTotal { seconds: 1e-300, ..total() }),
+            "seconds of its measurement",
+        ),
+        (
+            "seconds of a minute",
+            of_total(StreamTotal { seconds: 11.5, ..total() }),
+            "seconds of its measurement",
+        ),
+        (
+            "totals beyond the seconds",
+            at_once(&[
+                ready(),
+                event(LoadEvent::Second(second(0))),
+                done(vec![StreamTotal {
+                    counts: Counts { offered: 9_000, completed: 9_000, ..Counts::default() },
+                    ..total()
+                }]),
+            ]),
+            "9000 answers in all, and 1 in its seconds",
+        ),
+        (
+            "answers in time beyond the seconds",
+            of_total(StreamTotal { completed_in_time: 9_000, ..total() }),
+            "9000 answers in all, and 0 in its seconds",
+        ),
         ("busy that is no number", at_once(&[ready(), busy(f64::NAN)]), "NaN as"),
         (
             "answers in time that wrap",
@@ -240,7 +267,7 @@ fn whatever_an_agent_sends_costs_its_own_repeat_and_nothing_more() {
             .collect();
         all.into_iter().map(|(name, said, ran)| (name, said, ran.join().unwrap())).collect()
     });
-    assert_eq!(ran.len(), 37);
+    assert_eq!(ran.len(), 41);
     for (name, said, ran) in ran {
         ran.outcome.as_ref().unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
         let repeats = ran.repeats();

@@ -20,9 +20,9 @@ const OF_SUMMARY: Bytes = Bytes::from_kib(16);
 /// Repeats that any plan may have: those of a search, and those that are retried, are not planned.
 const REPEATS_MIN: u64 = 200;
 
-/// Sets the limit for a run: the more guests and seconds were planned, the higher, and never more than half of the host.
+/// Sets the limit for a run: the more guests and seconds were planned, the higher.
 pub(crate) fn limit_for(plan: &Plan) {
-    set(needed(plan).min(Bytes::new(plan.host.memory_total.get() / 2)));
+    set(needed(plan));
 }
 
 /// Sets the limit for guests that are only kept.

@@ -48,7 +48,8 @@ impl Ports {
             };
             let asked = asked_of(place, point, told, took);
             all.extend(offences_of(passed, asked, took).into_iter().map(|what| Incident {
-                kind: IncidentKind::Unproven,
+                // As a report that is refused: it would do so again.
+                kind: IncidentKind::Refused,
                 what,
                 guest: Some(guest.name.clone()),
             }));

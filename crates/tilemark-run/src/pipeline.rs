@@ -544,10 +544,14 @@ impl<W: World> Pipeline<'_, W> {
         let memory = memory_of(world, backend, &guests)
             .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
         let mut incidents = incidents(backend, &guests, point);
+        // What it asked of guests is not known then.
+        let load_was_refused = driven.refused.iter().any(|incident| incident.guest.is_none());
         // Who was refused is not asked any more.
         incidents.append(&mut driven.refused);
         incidents.extend(services_ended(point, &mut guests, &incidents));
-        incidents.extend(ports.offences(&ports_before, point, &driven.told));
+        if !load_was_refused {
+            incidents.extend(ports.offences(&ports_before, point, &driven.told));
+        }
         let consoles = guests.iter().map(|guest| backend.console(guest.id).ok()).collect::<Vec<_>>();
         drop(guests);
         started.stop()?;
@@ -834,7 +838,8 @@ fn services_ended(point: &Point, guests: &mut [ReadyGuest], known: &[Incident]) 
     let (until, mut ended) = (Instant::now() + ASK_WITHIN, Vec::new());
     for (guest, plan) in guests.iter_mut().zip(&point.guests) {
         let has_ended = |incident: &Incident| incident.guest.as_ref() == Some(&plan.name);
-        let left = until.saturating_duration_since(Instant::now());
+        // One that says nothing does not use up the time of the others.
+        let left = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
         if left.is_zero() || known.iter().any(has_ended) {
             continue;
         }

@@ -107,7 +107,7 @@ fn a_guest_that_sends_under_foreign_addresses_is_named_in_the_record() {
         ran.outcome.as_ref().unwrap();
         for repeat in ran.repeats() {
             let found = repeat.incidents.first().map(|incident| (incident.kind, incident.guest.as_deref()));
-            assert_eq!(found, expected.map(|_| (IncidentKind::Unproven, Some("tile-001-web"))));
+            assert_eq!(found, expected.map(|_| (IncidentKind::Refused, Some("tile-001-web"))));
             assert!(expected.is_none_or(|text| repeat.incidents[0].what.starts_with(text)), "{repeat:?}");
         }
     }

@@ -100,11 +100,11 @@ const fn afterwards(backend: Backend) -> Duration {
 
 /// How long a load inside a guest may take after its measurement. Many guests end their tools at once, which takes time on a full host.
 fn afterwards_inside(point: &Point) -> Duration {
-    match point.backend {
-        Backend::Native | Backend::Kvm => {
-            Duration::from_secs(10) + Duration::from_millis(200) * point.guests.len() as u32
-        }
-        Backend::Emulated => afterwards(Backend::Emulated),
+    let on_hardware = Duration::from_secs(10) + Duration::from_millis(200) * point.guests.len() as u32;
+    match (point.backend, prepare::hardware()) {
+        (Backend::Emulated, _) => afterwards(Backend::Emulated),
+        (Backend::Kvm, Hardware::Emulated) => EMULATED_HOST_FACTOR * on_hardware,
+        (Backend::Native | Backend::Kvm, _) => on_hardware,
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
     let measured = planned(point) + afterwards_inside(point);
     let ready = match load.work {
         Work::Sysbench(_) => measured + SYSBENCH_PREPARES,
-        _ => measured,
+        _ => afterwards_inside(point),
     };
     LoadTimes { ready, measured }
 }

@@ -211,7 +211,8 @@ impl Report {
             }
         }
         Ok(Self {
-            by_second: by_second.collect(),
+            // It goes on counting while its last transactions end: what they are is in its total.
+            by_second: by_second.take(times.length as usize).collect(),
             transactions: number("transactions:").ok_or(SysbenchError::Report("number of transactions"))?
                 as u64,
             errors: number("ignored errors:").ok_or(SysbenchError::Report("number of errors"))? as u64,

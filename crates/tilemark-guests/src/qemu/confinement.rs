@@ -6,7 +6,7 @@ use super::{command::option_value, settings::QemuVersion};
 use crate::error::{GuestError, file};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::{
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 use tilemark_sys::files::make_folder;
@@ -39,7 +39,9 @@ impl Confinement {
             .map_err(io::Error::from)
             .map_err(file("draw bytes from", "the kernel's randomness".as_ref()))?;
         let backend = u32::from_ne_bytes(random) % BACKENDS;
-        Ok(Self { empty, first_user: FIRST_USER + backend * USERS_OF_A_BACKEND })
+        let map = fs::read_to_string(USERS).map_err(file("read", USERS.as_ref()))?;
+        let first_user = first_user(&map, FIRST_USER + backend * USERS_OF_A_BACKEND);
+        Ok(Self { empty, first_user })
     }
 
     /// QEMU's arguments for the guest with this number.
@@ -59,6 +61,26 @@ impl Confinement {
     }
 }
 
+/// The users that there are in this user namespace: lines of the first one, its number outside, and how many.
+const USERS: &str = "/proc/self/uid_map";
+
+/// The first of the wanted users, where this namespace has them all. In a container with fewer, as with 65,536, those below its last
+/// ones, where nobody else is by custom either.
+fn first_user(map: &str, wanted: u32) -> u32 {
+    let ranges = map.lines().filter_map(|line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u32>);
+        let (first, _, count) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+        Some((first, first.saturating_add(count)))
+    });
+    let ranges: Vec<(u32, u32)> = ranges.collect();
+    let has_all = |(first, end): &(u32, u32)| *first <= wanted && wanted + USERS_OF_A_BACKEND <= *end;
+    if ranges.iter().any(has_all) {
+        return wanted;
+    }
+    let end = ranges.iter().map(|(_, end)| *end).max().unwrap_or(u32::MAX);
+    end.saturating_sub(2 * USERS_OF_A_BACKEND)
+}
+
 /// Limits a QEMU that runs: no dump of the guest's memory on the host's disk, and no file that fills it.
 pub(super) fn limit(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -71,7 +93,13 @@ pub(super) fn limit(pid: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_container_with_few_users_has_one_for_qemu_too() {
+        assert_eq!(first_user("         0          0 4294967295\n", FIRST_USER), FIRST_USER);
+        assert_eq!(first_user("0 100000 65536\n", FIRST_USER), 65_536 - 8_192);
+    }
 
     #[test]
     fn each_qemu_version_gets_its_own_arguments() {

@@ -131,6 +131,8 @@ struct DiskAccount<'a> {
     baseline: Snapshot,
     last: Snapshot,
     second: u32,
+    /// Seconds of the measurement.
+    seconds: u32,
     last_text: String,
 }
 
@@ -145,6 +147,7 @@ impl<'a> DiskAccount<'a> {
             baseline,
             last,
             second: 0,
+            seconds: job.length.as_seconds().ceil() as u32,
             last_text: String::new(),
         }
     }
@@ -178,7 +181,8 @@ impl<'a> DiskAccount<'a> {
         }
         let since = now.since(&self.last);
         // The last report repeats the one before; what little is new stays for the total.
-        if since.runtime_ms >= 500 {
+        // What ends after the measurement's last second is in the total too.
+        if since.runtime_ms >= 500 && self.second < self.seconds {
             events(LoadEvent::Second(StreamSecond {
                 id: self.stream.id,
                 second: self.second,
