@@ -29,7 +29,8 @@ impl Draft {
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, Problems> {
         check_text(text, origin)?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            Problem::new(format!("{origin}: {}", error.to_string().trim()), "correct the line that is named")
+            let message = shortened(error.to_string().trim());
+            Problem::new(format!("{origin}: {message}"), "correct the line that is named")
         })?;
         let document = serde_json::to_value(table).map_err(|error| {
             Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
@@ -85,6 +86,19 @@ impl Draft {
         let problems = check(&scenario);
         if problems.is_empty() { Ok(scenario) } else { Err(Problems(problems)) }
     }
+}
+
+/// The parser's error, cut in the middle: it quotes the whole line, and the reason comes last.
+fn shortened(error: &str) -> String {
+    /// Characters that stay at either end.
+    const ENDS: usize = 250;
+    let characters = error.chars().count();
+    if characters <= 2 * ENDS {
+        return error.to_owned();
+    }
+    let start: String = error.chars().take(ENDS).collect();
+    let end: String = error.chars().skip(characters - ENDS).collect();
+    format!("{start} [...] {end}")
 }
 
 fn check(scenario: &Scenario) -> Vec<Problem> {

@@ -1,14 +1,9 @@
 //! What of the host a plan uses because a value names it. A scenario may come from anybody, and all of this is used as root: it
 //! needs the user's consent, unless the user typed it.
 //!
-//! This is the one list of such values: a new key that names a program or a file of the host is added to [`of_point`].
+//! This is the one list of such values: a new key that names a program or a file of the host is added to [`of_qemu`].
 
-use crate::{
-    plan::{Plan, Point},
-    resolve::Sides,
-    scenario::QemuWishes,
-    settings,
-};
+use crate::{plan::Plan, resolve::Sides, scenario::QemuWishes, settings};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt};
 
@@ -53,7 +48,7 @@ impl fmt::Display for HostUse {
 /// All values of a plan that name something of the host, at any point, side or value of what varies. Each once.
 pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
     let mut uses = of_qemu(&plan.scenario.qemu);
-    for found in plan.points.iter().flat_map(of_point) {
+    for found in plan.points.iter().flat_map(|point| of_qemu(&point.qemu)) {
         if !uses.contains(&found) {
             uses.push(found);
         }
@@ -83,10 +78,6 @@ fn document_of(flags: &BTreeMap<String, String>) -> Value {
         let _ = settings::set(&mut document, key, settings::value_of_flag(text));
     }
     document
-}
-
-fn of_point(point: &Point) -> Vec<HostUse> {
-    of_qemu(&point.qemu)
 }
 
 fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
