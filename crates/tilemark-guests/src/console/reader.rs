@@ -267,19 +267,25 @@ mod tests {
 
     #[test]
     fn a_guest_that_floods_its_console_waits_and_fills_no_disk() {
+        const FLOOD_KIB: usize = 8 * 1024;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("console.log");
         let consoles = Consoles::start().unwrap();
         let (console, writes) = consoles.open(&path).unwrap();
         let mut writes = File::from(writes);
+        let began = Instant::now();
         let flood = thread::spawn(move || {
             writes.write_all(b"first\n").unwrap();
-            for _ in 0..8 * 1024 {
+            for _ in 0..FLOOD_KIB {
                 writes.write_all(&[b'x'; 1024]).unwrap();
             }
             writes.write_all(b"\nlast\n").unwrap();
         });
         until("it has printed all", || flood.is_finished());
+        // What the pipe still holds was not waited for; 1 MiB is the most that any holds.
+        let turns = ((FLOOD_KIB - 1024) << 10) / BYTES_IN_A_TURN;
+        let least = TURN * u32::try_from(turns).unwrap();
+        assert!(began.elapsed() >= least, "8 MiB were read within {:?}", began.elapsed());
         assert_eq!(console.tail().lines.last().unwrap(), "last");
         console.close();
         let text = fs::read_to_string(&path).unwrap();
