@@ -4,15 +4,10 @@
 
 mod common;
 
-use common::{Home, on_a_terminal, real::Real};
-use serde_json::Value;
-use std::{collections::BTreeMap, fs};
-use tilemark_record::{
-    Event, RunDirectory,
-    result::{
-        Answer, JUDGED_BY, Limit, LimitResource, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus,
-    },
-};
+use common::{Home, on_a_terminal, real::Real, record::record_of};
+use serde_json::{Value, json};
+use std::fs;
+use tilemark_record::{Event, RunDirectory};
 
 /// Clears the screen, sets the title, does so with one-character forms, overwrites the line, erases, turns the direction.
 const EVIL: &str =
@@ -50,7 +45,19 @@ fn shown_and_not_obeyed(home: &Home, arguments: &[&str]) {
     obeys_nothing(arguments, &said.error);
 }
 
-/// Text in which the attack is part of a TOML comment, so that the parser quotes the line.
+/// The command ends with this code and shows these words, and a terminal obeys nothing of it.
+#[track_caller]
+fn answers_and_is_not_obeyed(home: &Home, arguments: &[&str], code: i32, words: &str) {
+    let shown = on_a_terminal(home, arguments, None);
+    obeys_nothing(arguments, &shown);
+    assert!(shown.contains(words), "{arguments:?} does not show {words:?}: {shown}");
+    let said = home.says(arguments);
+    obeys_nothing(arguments, &said.out);
+    obeys_nothing(arguments, &said.error);
+    assert_eq!(said.code, Some(code), "{arguments:?}: {said:?}");
+}
+
+/// A scenario and image file whose name holds the attack.
 fn toml_with_attack() -> String {
     format!("schema = 1\nname = \"{EVIL}\"\n")
 }
@@ -60,8 +67,10 @@ fn files_that_are_quoted_in_errors_do_not_rule_the_terminal() {
     let home = Home::new();
     let file = home.file("evil.toml", &toml_with_attack());
     let file = file.to_str().unwrap();
-    shown_and_not_obeyed(&home, &["plan", file]);
-    shown_and_not_obeyed(&home, &["plan", file, "--json"]);
+    // Refused before the parser could quote the line.
+    let wanted = "line 2 holds the character";
+    answers_and_is_not_obeyed(&home, &["plan", file], 2, wanted);
+    answers_and_is_not_obeyed(&home, &["plan", file, "--json"], 2, wanted);
     shown_and_not_obeyed(&home, &["image", "build", file]);
     // A file's name too, and what a script hands on as a flag.
     shown_and_not_obeyed(&home, &["plan", &format!("./{EVIL}.toml")]);
@@ -86,42 +95,14 @@ fn poison(document: &mut Value, whole: &[&str]) {
 
 /// A closed record that somebody sent, with the attack in its words.
 fn evil_record(home: &Home, id: &str) {
-    let plan = home.says(&["plan", "web", "--on", "native", "--json"]).out;
-    let path = home.file(&format!("runs/{id}/plan.json"), &plan);
-    let record = RunDirectory::at(path.parent().unwrap());
-    let limit = Limit { resource: LimitResource::Unknown, evidence: vec!["none".to_owned()] };
-    let result = RunResult {
-        schema: RESULT_SCHEMA,
-        judged_by: JUDGED_BY,
-        run: id.to_owned(),
-        scenario: "web".to_owned(),
-        preset: None,
-        verdict: Verdict { status: VerdictStatus::CannotTell, reasons: Vec::new() },
-        answer: Answer {
-            backend: None,
-            holds: None,
-            undecided: None,
-            breaks: None,
-            confidence: None,
-            capacity: None,
-            more: None,
-            untried: None,
-            vcpus_per_thread: None,
-            limit,
-            none_because: Some("nothing was measured".to_owned()),
-        },
-        sentence: "It holds.".to_owned(),
-        cost: None,
-        comparison: None,
-        scaling: Vec::new(),
-        points: Vec::new(),
-        idle_power_w: None,
-        provenance: Provenance::default(),
-        missing: BTreeMap::new(),
-    };
-    let mut result = serde_json::to_value(result).unwrap();
+    let path = record_of(home, id).join("result.json");
+    let mut result: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    result["sentence"] = "It holds.".into();
+    result["answer"]["none_because"] = "nothing was measured".into();
+    result["answer"]["limit"]["evidence"] = json!(["none"]);
     poison(&mut result, &["run", "status", "resource"]);
-    fs::write(record.path().join("result.json"), result.to_string()).unwrap();
+    fs::write(&path, result.to_string()).unwrap();
+    let record = RunDirectory::at(path.parent().unwrap());
     record.events().unwrap().append(&Event::Note { text: EVIL.to_owned() }).unwrap();
     record.close().unwrap();
 }
@@ -136,15 +117,14 @@ fn records_of_others_do_not_rule_the_terminal() {
     shown_and_not_obeyed(&home, &["runs", "--json"]);
     shown_and_not_obeyed(&home, &["report", a]);
     shown_and_not_obeyed(&home, &["report", a, "--json"]);
-    for arguments in [&["compare", a, b][..], &["compare", a, b, "--json"]] {
-        obeys_nothing(arguments, &on_a_terminal(&home, arguments, None));
-    }
-    // A record that can't be read is quoted in the error.
+    answers_and_is_not_obeyed(&home, &["compare", a, b], 5, "the sides have no measure in common");
+    answers_and_is_not_obeyed(&home, &["compare", a, b, "--json"], 5, "the sides have no measure in common");
+    // A record that was changed after it was closed.
     let result = home.path().join("runs").join(a).join("result.json");
     fs::write(result, format!("{{\"{EVIL}\": 1}}")).unwrap();
-    for arguments in [&["report", a][..], &["report", a, "--json"], &["runs"]] {
-        obeys_nothing(arguments, &on_a_terminal(&home, arguments, None));
-    }
+    answers_and_is_not_obeyed(&home, &["report", a], 2, "result.json is damaged");
+    answers_and_is_not_obeyed(&home, &["report", a, "--json"], 2, "result.json is damaged");
+    answers_and_is_not_obeyed(&home, &["runs"], 0, "unfinished");
 }
 
 #[test]
