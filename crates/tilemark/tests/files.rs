@@ -99,12 +99,12 @@ fn state_is_for_root_alone_and_a_record_for_all_to_read_whatever_the_umask() {
     }
 }
 
-/// What a socket answers to another user, who asks as a client of ours does.
-fn asked_as_nobody(socket: PathBuf, line: &'static str) -> String {
+/// What a socket answers to a user, who asks as a client of ours does.
+fn asked_as(user: u32, socket: PathBuf, line: &'static str) -> String {
     let asking = thread::spawn(move || {
         // Of this thread alone; it ends with it.
-        let nobody = rustix::process::Uid::from_raw(NOBODY);
-        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        let user = rustix::process::Uid::from_raw(user);
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         // Refused before it is read, the connection may be closed by now.
@@ -128,10 +128,12 @@ fn another_user_gets_no_answer_of_the_guests_socket_where_its_modes_were_opened_
     for path in [home.path(), &home.path().join("state"), &folder, &socket] {
         fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
     }
+    let answer = asked_as(0, socket.clone(), "\"List\"\n");
+    assert!(answer.contains("tile-001-idle"), "root gets no answer: {answer:?}");
     for line in
         ["\"List\"\n", "{\"Execute\":{\"guest\":\"tile-001-idle\",\"arguments\":[\"id\"]}}\n", "\"Down\"\n"]
     {
-        assert_eq!(asked_as_nobody(socket.clone(), line), "", "it answered {line}");
+        assert_eq!(asked_as(NOBODY, socket.clone(), line), "", "it answered {line}");
     }
     for path in [&home.path().join("state"), &folder] {
         fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
@@ -275,7 +277,6 @@ fn one_measured_run_at_a_time_holds_across_homes() {
     let wanted = format!("the run {} of {} is under way on this host", under_way.id, states.display());
     assert_eq!(second.json()["error"]["message"], wanted);
     assert!(!other.path().join("runs").exists(), "what was refused has no record");
-    // The lock is the keeper's too: a killed command does not free it before all of its run is gone.
     drop(first);
     real.all_gone(&BTreeSet::new(), under_way.cgroup.as_slice());
 }
