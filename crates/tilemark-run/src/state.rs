@@ -290,15 +290,13 @@ fn named(path: &Path, error: io::Error) -> io::Error {
 
 /// A folder and the journal in it, if it has one, are only believed where nobody else wrote them. One may go meanwhile.
 fn believed(path: &Path) -> io::Result<()> {
-    [path.to_owned(), path.join(UNDER_WAY)]
-        .iter()
-        .map(|path| trusted(path))
-        .find_map(gone_or_bad)
-        .map_or(Ok(()), Err)
-}
-
-fn gone_or_bad(found: io::Result<()>) -> Option<io::Error> {
-    found.err().filter(|error| error.kind() != io::ErrorKind::NotFound)
+    for path in [path, &path.join(UNDER_WAY)] {
+        match trusted(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The boot of this host.
