@@ -60,6 +60,9 @@ pub struct HistoryRow {
     pub prod_id: i64,
 }
 
+/// Products of the largest store that is audited: that of 10 TB of data. Each takes 40 bytes of memory here.
+pub(crate) const PRODUCTS_MAX: u64 = 10_000_000;
+
 /// Reads the account. A trait, so that the audit can be tried on books with planted defects.
 pub trait Books {
     /// Stock, sales and last ids as they are now.
@@ -104,13 +107,13 @@ impl Books for DatabaseBooks {
             self.ints(&["prod_id", "SUM(quan_reordered)"])
         );
         let mut shelves: Vec<Shelves> = Vec::new();
-        self.console.numbers(&stock, &mut |row| {
+        self.console.numbers(&stock, 3, &mut |row| {
             if let Some(place) = place(&mut shelves, row[0]) {
                 place.in_stock = row[1].unwrap_or_default();
                 place.sales = row[2].unwrap_or_default();
             }
         })?;
-        self.console.numbers(&deliveries, &mut |row| {
+        self.console.numbers(&deliveries, 2, &mut |row| {
             if let Some(place) = place(&mut shelves, row[0]) {
                 place.delivered = row[1].unwrap_or_default();
             }
@@ -121,6 +124,7 @@ impl Books for DatabaseBooks {
     }
 
     fn orders_after(&mut self, order_id: i64, each: &mut dyn FnMut(OrderLine)) -> Result<(), StoreError> {
+        const COLUMNS: usize = 9;
         let columns = self.ints(&[
             "o.orderid",
             "o.customerid",
@@ -136,7 +140,7 @@ impl Books for DatabaseBooks {
             "SELECT {columns} FROM orders o LEFT JOIN orderlines l ON l.orderid = o.orderid \
              LEFT JOIN products p ON p.prod_id = l.prod_id WHERE o.orderid > {order_id} ORDER BY o.orderid, l.orderlineid"
         );
-        self.console.numbers(&sql, &mut |row| {
+        self.console.numbers(&sql, COLUMNS, &mut |row| {
             let number = |column: usize| row[column].unwrap_or_default();
             each(OrderLine {
                 order_id: number(0),
@@ -155,7 +159,7 @@ impl Books for DatabaseBooks {
     fn history_after(&mut self, order_id: i64, each: &mut dyn FnMut(HistoryRow)) -> Result<(), StoreError> {
         let columns = self.ints(&["customerid", "orderid", "prod_id"]);
         let sql = format!("SELECT {columns} FROM cust_hist WHERE orderid > {order_id}");
-        self.console.numbers(&sql, &mut |row| {
+        self.console.numbers(&sql, 3, &mut |row| {
             let number = |column: usize| row[column].unwrap_or_default();
             each(HistoryRow { customer_id: number(0), order_id: number(1), prod_id: number(2) });
         })
@@ -164,15 +168,31 @@ impl Books for DatabaseBooks {
     fn customers_after(&mut self, customer_id: i64, each: &mut dyn FnMut(i64)) -> Result<(), StoreError> {
         let id = self.ints(&["customerid"]);
         let sql = format!("SELECT {id} FROM customers WHERE customerid > {customer_id} ORDER BY customerid");
-        self.console.numbers(&sql, &mut |row| each(row[0].unwrap_or_default()))
+        self.console.numbers(&sql, 1, &mut |row| each(row[0].unwrap_or_default()))
     }
 }
 
 /// The place of a product, made if it is not there yet. Ids that cannot be are left out; the audit then misses them.
 fn place(shelves: &mut Vec<Shelves>, prod_id: Option<i64>) -> Option<&mut Shelves> {
-    let at = usize::try_from(prod_id? - 1).ok()?;
+    let at = prod_id.filter(|id| (1..=PRODUCTS_MAX as i64).contains(id))? as usize - 1;
     if shelves.len() <= at {
         shelves.resize(at + 1, Shelves::default());
     }
     shelves.get_mut(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_cannot_be_take_no_memory() {
+        let mut shelves = Vec::new();
+        for id in [None, Some(i64::MIN), Some(-1), Some(0), Some(i64::MAX), Some(PRODUCTS_MAX as i64 + 1)] {
+            assert!(place(&mut shelves, id).is_none(), "{id:?}");
+        }
+        assert!(shelves.is_empty());
+        assert!(place(&mut shelves, Some(3)).is_some());
+        assert_eq!(shelves.len(), 3);
+    }
 }

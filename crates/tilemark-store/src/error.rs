@@ -186,7 +186,7 @@ impl StoreError {
     }
 
     /// Whether the connection cannot be used any more.
-    pub(crate) fn ends_connection(&self) -> bool {
+    pub fn ends_connection(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::Down { .. })
     }
 

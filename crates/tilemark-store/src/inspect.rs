@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use crate::address::{DatabaseAddress, Engine};
+use crate::books::PRODUCTS_MAX;
 use crate::console::{Console, int, open_console};
 use crate::error::StoreError;
 use crate::schema::{STATE_COMPLETE, STATE_TABLE, TABLES, columns};
@@ -206,9 +207,13 @@ fn check_rows(engine: Engine, console: &mut dyn Console) -> Result<u64, StoreErr
     let products = ask("SELECT COUNT(*) FROM products")?;
     let stocked = ask("SELECT COUNT(*) FROM inventory")?;
     let last = ask(&format!("SELECT {} FROM products", int(engine, "COALESCE(MAX(prod_id), 0)")))?;
-    if products == 0 || products != last || products != stocked {
+    if products <= 0 || products != last || products != stocked {
         let text = format!("{products} products with ids up to {last}, {stocked} of them in inventory");
         return Err(StoreError::HalfLoaded(text));
+    }
+    if products as u64 > PRODUCTS_MAX {
+        let text = format!("{products} products, and {PRODUCTS_MAX} can be audited at most");
+        return Err(StoreError::WrongSchema { problems: vec![text] });
     }
     for table in ["categories", "orders", "orderlines", "cust_hist"] {
         if ask(&format!("SELECT COUNT(*) FROM (SELECT 1 FROM {table} LIMIT 1) AS any_row"))? == 0 {

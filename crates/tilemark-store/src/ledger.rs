@@ -77,7 +77,7 @@ impl Ledger {
             all.line(number, i64::from(item.prod_id), i64::from(item.quantity))
         });
         self.orders.push(ToldOrder { id: receipt.order_id, fingerprint });
-        self.net_cents += receipt.net_cents;
+        self.net_cents = self.net_cents.saturating_add(receipt.net_cents);
         for item in &cart.items {
             self.history.add_history(customer, receipt.order_id, i64::from(item.prod_id));
         }
@@ -112,7 +112,8 @@ impl Pieces {
     }
 }
 
-/// All that the clients of a run were told.
+/// All that the clients of a run were told; by default nothing, as of a run without clients.
+#[derive(Debug, Default)]
 pub struct Told {
     pub(crate) orders: Vec<ToldOrder>,
     pub(crate) customers: Vec<i64>,
@@ -139,7 +140,7 @@ impl Told {
             told.orders.extend(ledger.orders);
             told.customers.extend(ledger.customers);
             told.history.merge(ledger.history);
-            told.net_cents += ledger.net_cents;
+            told.net_cents = told.net_cents.saturating_add(ledger.net_cents);
             told.in_doubt += ledger.in_doubt;
         }
         told.orders.sort_unstable_by_key(|order| order.id);

@@ -277,10 +277,14 @@ fn finish(engine: Engine, console: &mut dyn Console, loaded: &[LoadedTable]) -> 
             columns.push(int(engine, &format!("MIN({column})")));
             columns.push(int(engine, &format!("MAX({column})")));
         }
-        let mut found = Vec::new();
-        console.numbers(&format!("SELECT {} FROM {table}", columns.join(", ")), &mut |row| {
-            found = row.iter().map(|value| value.unwrap_or(0)).collect();
-        })?;
+        let mut found = vec![0; columns.len()];
+        console.numbers(
+            &format!("SELECT {} FROM {table}", columns.join(", ")),
+            columns.len(),
+            &mut |row| {
+                found = row.iter().map(|value| value.unwrap_or(0)).collect();
+            },
+        )?;
         if found[0] as u64 != sum.rows {
             return Err(StoreError::RowsMissing { table: *table, found: found[0] as u64, sent: sum.rows });
         }

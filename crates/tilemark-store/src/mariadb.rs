@@ -1,26 +1,30 @@
 //! The store on MariaDB.
 
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, LocalInfileHandler, Opts, OptsBuilder, Row};
+use mysql::{Conn, LocalInfileHandler, Opts, OptsBuilder};
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 use tilemark_sys::descriptor::duplicate;
 
 use crate::address::{DatabaseAddress, Endpoint};
-use crate::console::Console;
+use crate::console::{Console, TEXTS_MAX, wrong_columns};
 use crate::error::StoreError;
 use crate::mariadb_sql::{write_look, write_order};
-use crate::mariadb_wire::{Bound, FirstNumber, Wire, numbers};
+use crate::mariadb_wire::{Bound, FirstNumber, Wire, broken, first_text, numbers, put_numbers};
 use crate::session::{
     Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,
     tax_cents,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest packet that the library takes or sends, in bytes. What is sent by it and asked of it is far shorter.
+const PACKET_MAX: usize = 1 << 20;
 
 /// Statements that a session keeps prepared.
 const STATEMENTS_KEPT: usize = 32;
@@ -33,10 +37,6 @@ const NEW_CUSTOMER: &str = "INSERT INTO customers (firstname, lastname, address1
     VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const BROWSE_COLUMNS: &str =
     "SELECT prod_id, category, title, actor, price, special, common_prod_id FROM products";
-const LOW_STOCK: &str = "SELECT quan_in_stock FROM inventory WHERE prod_id = ? FOR UPDATE";
-const NEW_REORDER: &str = "INSERT INTO reorder (prod_id, date_low, quan_low, date_reordered, quan_reordered, \
-    date_expected) VALUES (?, CURRENT_DATE, ?, CURRENT_DATE, ?, CURRENT_DATE)";
-const DELIVERY: &str = "UPDATE inventory SET quan_in_stock = quan_in_stock + ? WHERE prod_id = ?";
 
 fn connect(address: &DatabaseAddress, options: OptsBuilder) -> Result<Conn, StoreError> {
     let options = match &address.endpoint {
@@ -50,8 +50,10 @@ fn connect(address: &DatabaseAddress, options: OptsBuilder) -> Result<Conn, Stor
         .pass(address.password.as_ref().map(|secret| secret.reveal()))
         .db_name(Some(&address.database))
         .prefer_socket(false)
+        // Without it the library asks the server, and keeps packets as large as that one likes.
+        .max_allowed_packet(Some(PACKET_MAX))
         .stmt_cache_size(STATEMENTS_KEPT);
-    Conn::new(Opts::from(options)).map_err(|error| match &error {
+    kept(|| Conn::new(Opts::from(options))).map_err(|error| match &error {
         mysql::Error::MySqlError(server) => match server.code {
             1044 | 1045 | 1698 => {
                 StoreError::Refused { address: address.to_string(), source: Box::new(error) }
@@ -61,6 +63,14 @@ fn connect(address: &DatabaseAddress, options: OptsBuilder) -> Result<Conn, Stor
         },
         _ => StoreError::Down { address: address.to_string(), source: Box::new(error) },
     })
+}
+
+/// Does something with the library. It panics where a server does not keep the protocol, such as by an empty packet: that is an error
+/// of the connection, and no reason for the whole load to end.
+fn kept<R>(work: impl FnOnce() -> Result<R, mysql::Error>) -> Result<R, mysql::Error> {
+    // After an error of this kind the connection is only dropped.
+    panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(broken("the server does not keep the protocol".to_owned())))
 }
 
 /// Gives a server's answer its name. Codes are those of the MariaDB error list.
@@ -94,10 +104,9 @@ fn says_no_space(server: &mysql::MySqlError) -> bool {
     matches!(server.code, 3 | 20 | 1026 | 1030) && told.iter().any(|text| server.message.contains(text))
 }
 
-/// A client's connection. The library opens it, logs in and prepares; what every order does goes by our own wire on the same
-/// connection. Whoever of the two has a command under way reads all of its answer, so they never meet.
+/// A client's connection. The library opens it, logs in and prepares; everything else goes by our own wire on the same connection.
 pub struct MariadbSession {
-    conn: Conn,
+    _conn: Conn,
     wire: Wire,
     /// Numbers of prepared statements, which the library keeps as long as the connection.
     login: u32,
@@ -115,7 +124,8 @@ impl MariadbSession {
         let mut conn = connect(address, OptsBuilder::new())?;
         let wire = duplicate(&conn)
             .map_err(|error| StoreError::Down { address: address.to_string(), source: Box::new(error) })?;
-        let mut prepare = |sql: &str| conn.prep(sql).map_err(|error| named("a prepared statement", error));
+        let mut prepare =
+            |sql: &str| kept(|| conn.prep(sql)).map_err(|error| named("a prepared statement", error));
         let login = prepare(LOGIN)?;
         let no_number = || StoreError::WrongSchema {
             problems: vec!["column `customers.customerid` is neither int nor bigint".to_owned()],
@@ -134,12 +144,12 @@ impl MariadbSession {
             browse_title: prepare(&by_words("title"))?.id(),
             text: String::new(),
             wire: Wire::over(wire),
-            conn,
+            _conn: conn,
         })
     }
 
     fn roll_back(&mut self) -> Result<(), StoreError> {
-        self.conn.query_drop("ROLLBACK").map_err(|error| named("a rollback", error))
+        self.wire.query("ROLLBACK", &mut |_| Ok(())).map(drop).map_err(|error| named("a rollback", error))
     }
 
     /// The purchase's transaction, in two messages: look and lock, then write and commit. All values are whole numbers,
@@ -174,14 +184,33 @@ impl MariadbSession {
     }
 
     fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, mysql::Error> {
-        self.conn.query_drop("START TRANSACTION")?;
-        let in_stock: Option<i32> = self.conn.exec_first(LOW_STOCK, (short.prod_id,))?;
-        let low = in_stock.filter(|&in_stock| in_stock < short.quantity);
+        let Item { prod_id, quantity } = short;
+        let mut no_rows = |_: &[u8]| Ok(());
+        self.wire.query("START TRANSACTION", &mut no_rows)?;
+        let mut in_stock = None;
+        self.wire.query(
+            &format!("SELECT quan_in_stock FROM inventory WHERE prod_id = {prod_id} FOR UPDATE"),
+            &mut |row| {
+                let [found] = numbers(row)?;
+                in_stock = Some(found);
+                Ok(())
+            },
+        )?;
+        let low = in_stock.filter(|&in_stock| in_stock < i64::from(quantity));
         if let Some(in_stock) = low {
-            self.conn.exec_drop(NEW_REORDER, (short.prod_id, in_stock, delivery))?;
-            self.conn.exec_drop(DELIVERY, (delivery, short.prod_id))?;
+            self.wire.query(
+                &format!(
+                    "INSERT INTO reorder (prod_id, date_low, quan_low, date_reordered, quan_reordered, date_expected) \
+                     VALUES ({prod_id}, CURRENT_DATE, {in_stock}, CURRENT_DATE, {delivery}, CURRENT_DATE)"
+                ),
+                &mut no_rows,
+            )?;
+            self.wire.query(
+                &format!("UPDATE inventory SET quan_in_stock = quan_in_stock + {delivery} WHERE prod_id = {prod_id}"),
+                &mut no_rows,
+            )?;
         }
-        self.conn.query_drop("COMMIT")?;
+        self.wire.query("COMMIT", &mut no_rows)?;
         Ok(low.is_some())
     }
 }
@@ -293,11 +322,18 @@ impl Session for MariadbSession {
 }
 
 /// A connection for loading and auditing.
-pub(crate) struct MariadbConsole(Conn);
+pub(crate) struct MariadbConsole {
+    conn: Conn,
+    /// The same connection: whoever of the two has a statement under way reads all of its answer.
+    wire: Wire,
+}
 
 impl MariadbConsole {
     pub(crate) fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
-        connect(address, OptsBuilder::new()).map(Self)
+        let conn = connect(address, OptsBuilder::new())?;
+        let wire = duplicate(&conn)
+            .map_err(|error| StoreError::Down { address: address.to_string(), source: Box::new(error) })?;
+        Ok(Self { conn, wire: Wire::over(wire) })
     }
 }
 
@@ -306,25 +342,39 @@ type Outcome = Arc<Mutex<Option<Result<TableSum, StoreDataError>>>>;
 
 impl Console for MariadbConsole {
     fn run(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.0.query_drop(sql).map_err(|error| named(&first_words(sql), error))
+        self.wire.query(sql, &mut |_| Ok(())).map(drop).map_err(|error| named(&first_words(sql), error))
     }
 
-    fn numbers(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<i64>])) -> Result<(), StoreError> {
-        let mut numbers = Vec::new();
-        let mut rows = self.0.query_iter(sql).map_err(|error| named(&first_words(sql), error))?;
-        for row in rows.by_ref() {
-            let row: Row = row.map_err(|error| named(&first_words(sql), error))?;
+    fn numbers(
+        &mut self,
+        sql: &str,
+        columns: usize,
+        each: &mut dyn FnMut(&[Option<i64>]),
+    ) -> Result<(), StoreError> {
+        let (mut numbers, mut wrong) = (Vec::new(), None);
+        let read = self.wire.query(sql, &mut |row| {
             numbers.clear();
-            numbers.extend((0..row.len()).map(|column| row.get::<Option<i64>, _>(column).flatten()));
-            each(&numbers);
-        }
-        Ok(())
+            put_numbers(row, &mut numbers)?;
+            match numbers.len() {
+                found if found == columns => each(&numbers),
+                found => wrong = Some(found),
+            }
+            Ok(())
+        });
+        read.map_err(|error| named(&first_words(sql), error))?;
+        wrong.map_or(Ok(()), |found| Err(wrong_columns(first_words(sql), found, columns)))
     }
 
     fn texts(&mut self, sql: &str) -> Result<Vec<String>, StoreError> {
-        self.0
-            .query_map(sql, |row: Row| row.get::<String, _>(0).expect("the first column is a text"))
-            .map_err(|error| named(&first_words(sql), error))
+        let mut texts = Vec::new();
+        let read = self.wire.query(sql, &mut |row| {
+            if texts.len() == TEXTS_MAX {
+                return Err(broken(format!("the server sent more than {TEXTS_MAX} rows")));
+            }
+            texts.push(first_text(row)?);
+            Ok(())
+        });
+        read.map(|_| texts).map_err(|error| named(&first_words(sql), error))
     }
 
     fn load(
@@ -336,7 +386,7 @@ impl Console for MariadbConsole {
         let outcome: Outcome = Arc::default();
         let (generator, told) = (Arc::clone(generator), Arc::clone(&outcome));
         let progress = progress.clone();
-        self.0.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, stream| {
+        self.conn.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, stream| {
             let made = generator.write_table(table, stream, &mut |at| {
                 let _ = progress.send(at); // Nobody listens any more: the load goes on.
             });
@@ -352,8 +402,8 @@ impl Console for MariadbConsole {
             table.columns().join(", ")
         );
         self.run("SET unique_checks = 0, foreign_key_checks = 0")?;
-        let loaded = self.run(&sql);
-        self.0.set_local_infile_handler(None);
+        let loaded = kept(|| self.conn.query_drop(&sql)).map_err(|error| named(&first_words(&sql), error));
+        self.conn.set_local_infile_handler(None);
         let made = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (loaded, made) {
             (_, Some(Err(StoreDataError::Stopped))) => Err(StoreDataError::Stopped.into()),

@@ -284,7 +284,7 @@ fn refusal(told: &[u8]) -> io::Result<mysql::Error> {
 }
 
 /// The protocol was not kept, so nothing on this connection can be understood any more.
-fn broken(what: String) -> mysql::Error {
+pub(crate) fn broken(what: String) -> mysql::Error {
     io::Error::new(io::ErrorKind::InvalidData, what).into()
 }
 
@@ -323,20 +323,21 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// The next value of a row of texts, a whole number.
-    fn text_number(&mut self) -> Result<i64, mysql::Error> {
-        let mut value = Value::NULL;
+    /// The next value of a row of texts; `None` is NULL.
+    fn text(&mut self) -> Result<Option<&'a [u8]>, mysql::Error> {
         if self.peek() == Some(NULL) {
             self.skip(1)?;
-        } else {
-            let length = self.length()?;
-            let text = self.skip(usize::try_from(length).unwrap_or(usize::MAX))?;
-            match std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) {
-                Some(number) => return Ok(number),
-                None => value = Value::Bytes(text.to_vec()),
-            }
+            return Ok(None);
         }
-        Err(FromValueError(value).into())
+        let length = self.length()?;
+        Ok(Some(self.skip(usize::try_from(length).unwrap_or(usize::MAX))?))
+    }
+
+    /// The next value of a row of texts, a whole number or NULL.
+    fn text_number(&mut self) -> Result<Option<i64>, mysql::Error> {
+        let Some(text) = self.text()? else { return Ok(None) };
+        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        number.map(Some).ok_or_else(|| FromValueError(Value::Bytes(text.to_vec())).into())
     }
 }
 
@@ -345,9 +346,24 @@ pub(crate) fn numbers<const N: usize>(row: &[u8]) -> Result<[i64; N], mysql::Err
     let mut row = Bytes(row);
     let mut numbers = [0; N];
     for number in &mut numbers {
-        *number = row.text_number()?;
+        *number = row.text_number()?.ok_or(FromValueError(Value::NULL))?;
     }
     Ok(numbers)
+}
+
+/// All whole numbers of a row of texts, put behind those that are there; `None` is NULL.
+pub(crate) fn put_numbers(row: &[u8], numbers: &mut Vec<Option<i64>>) -> Result<(), mysql::Error> {
+    let mut row = Bytes(row);
+    while row.peek().is_some() {
+        numbers.push(row.text_number()?);
+    }
+    Ok(())
+}
+
+/// The first value of a row of texts, which is UTF-8 and not NULL.
+pub(crate) fn first_text(row: &[u8]) -> Result<String, mysql::Error> {
+    let text = Bytes(row).text()?.ok_or(FromValueError(Value::NULL))?;
+    String::from_utf8(text.to_vec()).map_err(|error| FromValueError(Value::Bytes(error.into_bytes())).into())
 }
 
 /// Where the first column stands in the rows of a prepared statement, if it is a whole number.

@@ -13,7 +13,7 @@ use postgres::{Client, Config, NoTls, Statement};
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
 
 use crate::address::{DatabaseAddress, Endpoint};
-use crate::console::Console;
+use crate::console::{Console, wrong_columns};
 use crate::error::StoreError;
 use crate::mariadb::first_words;
 use crate::session::{
@@ -360,12 +360,20 @@ impl Console for PostgresqlConsole {
         self.0.batch_execute(sql).map_err(|error| named(&first_words(sql), error))
     }
 
-    fn numbers(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<i64>])) -> Result<(), StoreError> {
+    fn numbers(
+        &mut self,
+        sql: &str,
+        columns: usize,
+        each: &mut dyn FnMut(&[Option<i64>]),
+    ) -> Result<(), StoreError> {
         let failed = |error| named(&first_words(sql), error);
         let mut numbers = Vec::new();
         let mut rows = self.0.query_raw(sql, std::iter::empty::<&str>()).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             numbers.clear();
+            if row.len() != columns {
+                return Err(wrong_columns(first_words(sql), row.len(), columns));
+            }
             for column in 0..row.len() {
                 numbers.push(row.try_get::<_, Option<i64>>(column).map_err(failed)?);
             }

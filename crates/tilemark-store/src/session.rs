@@ -115,7 +115,7 @@ pub struct Receipt {
 impl Receipt {
     /// What is to be paid.
     pub fn total_cents(&self) -> i64 {
-        self.net_cents + self.tax_cents
+        self.net_cents.saturating_add(self.tax_cents)
     }
 }
 
@@ -144,9 +144,9 @@ pub trait Session: Send {
     fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError>;
 }
 
-/// Tax of 8.25 %, rounded half up.
+/// Tax of 8.25 %, rounded half up. A server may name any price: sums end at the ends of their numbers.
 pub(crate) fn tax_cents(net_cents: i64) -> i64 {
-    (net_cents * 825 + 5_000) / 10_000
+    ((i128::from(net_cents) * 825 + 5_000) / 10_000) as i64
 }
 
 /// What a locked look at price and stock says about a cart.
@@ -171,7 +171,7 @@ pub(crate) fn check_stock(wanted: &[Item], shelves: &[Shelf]) -> Stock {
     if wanted.len() != shelves.len() {
         return Stock::Unknown;
     }
-    let mut net_cents = 0;
+    let mut net_cents: i64 = 0;
     for (item, shelf) in wanted.iter().zip(shelves) {
         if item.prod_id != shelf.prod_id {
             return Stock::Unknown;
@@ -179,7 +179,7 @@ pub(crate) fn check_stock(wanted: &[Item], shelves: &[Shelf]) -> Stock {
         if shelf.in_stock < item.quantity {
             return Stock::Short(*item);
         }
-        net_cents += shelf.price_cents * i64::from(item.quantity);
+        net_cents = net_cents.saturating_add(shelf.price_cents.saturating_mul(item.quantity.into()));
     }
     Stock::Enough { net_cents }
 }
@@ -202,6 +202,19 @@ mod tests {
         assert!(matches!(check_stock(&wanted, &shelf(3)), Stock::Enough { net_cents: 2_997 }));
         assert!(matches!(check_stock(&wanted, &shelf(2)), Stock::Short(item) if item == wanted[0]));
         assert!(matches!(check_stock(&wanted, &[]), Stock::Unknown));
+    }
+
+    #[test]
+    fn prices_at_the_ends_of_their_numbers_end_at_the_ends_of_the_sums() {
+        for price_cents in [i64::MIN, i64::MAX] {
+            let wanted = [Item { prod_id: 1, quantity: 2 }, Item { prod_id: 2, quantity: 2 }];
+            let shelves = [1, 2].map(|prod_id| Shelf { prod_id, price_cents, in_stock: 9 });
+            let Stock::Enough { net_cents } = check_stock(&wanted, &shelves) else { panic!("it is there") };
+            assert_eq!(net_cents, price_cents);
+            let tax_cents = tax_cents(net_cents);
+            assert_eq!(tax_cents.signum(), price_cents.signum());
+            assert_eq!(Receipt { order_id: 1, net_cents, tax_cents }.total_cents(), price_cents);
+        }
     }
 
     #[test]
