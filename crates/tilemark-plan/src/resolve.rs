@@ -209,7 +209,7 @@ impl Variant {
         let scenario = &self.scenario;
         let mut guests = Vec::new();
         let mut loads = Vec::new();
-        let mut vcpus = 0;
+        let mut vcpus = 0_u32;
         for tile in 1..=tiles {
             let first = guests.len() as u32;
             for guest in &scenario.guest {
@@ -219,7 +219,8 @@ impl Variant {
                     tile,
                     processors.of_guest(vcpus, guest.vcpus, backend),
                 ));
-                vcpus += guest.vcpus;
+                // Too many are refused later, with their guest's name.
+                vcpus = guest.vcpus.saturating_add(vcpus);
             }
             for load in &scenario.load {
                 let place = scenario.guest.iter().position(|guest| guest.name == load.guest);
@@ -324,7 +325,7 @@ fn ladder_of_host(
     };
     let most = crate::parse::GUESTS_MAX / scenario.guest.len() as u32;
     let first = scenario.ladder.tiles[0];
-    let doublings = std::iter::successors(Some(first), |tiles| Some(tiles * 2));
+    let doublings = std::iter::successors(Some(first), |tiles| Some(tiles.saturating_mul(2)));
     // One that does not fit is refused later, with its figures.
     doublings.take_while(|&tiles| tiles == first || (tiles <= most && fits(tiles))).collect()
 }

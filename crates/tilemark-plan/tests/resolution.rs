@@ -636,3 +636,28 @@ fn a_database_whose_log_does_not_fit_its_disk_is_refused_before_a_guest_is_start
     assert!(said.contains("the first disk of guest `web` has 1GiB") && said.contains("\"2GiB\""), "{said}");
     assert!(!problems("1GiB", &["1GiB"], "[load.store]\ndata = \"20MB\"").contains("the first disk"));
 }
+
+#[test]
+fn numbers_at_the_ends_of_their_types_are_refused_and_no_panic() {
+    let two = |memory: &str, vcpus: &str| {
+        let guest = |name: &str| {
+            format!(
+                "[[guest]]\nname = \"{name}\"\nrole = \"idle\"\nmemory = \"{memory}\"\nvcpus = {vcpus}\n\
+                 [[guest.disk]]\nsize = \"{memory}\"\non = \"memory\"\n[[guest.disk]]\nsize = \"{memory}\"\n"
+            )
+        };
+        let head = "schema = 1\nname = \"t\"\nabout = \"a test\"\n[ladder]\ntiles = [1, 2]\nsearch_limit = 4294967295\n";
+        format!("{head}{}{}", guest("one"), guest("two"))
+    };
+    for start in ["clone", "boot"] {
+        for (memory, vcpus) in [("16777215TiB", "1"), ("99999999999999TiB", "1"), ("256MiB", "4294967295")] {
+            let request = Request { settings: settings(&[("measure.start", start)]), ..asked() };
+            for backends in [vec![Backend::Native], vec![Backend::Kvm], vec![Backend::Emulated]] {
+                for (search, preset) in [(false, None), (true, None), (false, Some("host".to_owned()))] {
+                    let request = Request { backends: backends.clone(), search, preset, ..request.clone() };
+                    assert!(!problem(&two(memory, vcpus), &request).is_empty(), "{memory} {vcpus}");
+                }
+            }
+        }
+    }
+}
