@@ -58,16 +58,22 @@ pub fn parse_snapshot(text: &str) -> Result<Snapshot, WorkloadError> {
         for direction in ["read", "write"] {
             let part = &job[direction];
             snapshot.runtime_ms = snapshot.runtime_ms.max(part["runtime"].as_u64().ok_or(bad("runtime"))?);
-            snapshot.requests += part["total_ios"].as_u64().ok_or(bad("request count"))?;
-            snapshot.bytes += part["io_bytes"].as_u64().ok_or(bad("byte count"))?;
+            add(&mut snapshot.requests, &part["total_ios"]).ok_or(bad("request count"))?;
+            add(&mut snapshot.bytes, &part["io_bytes"]).ok_or(bad("byte count"))?;
             // A direction without requests has no bins.
             for (value, count) in part["lat_ns"]["bins"].as_object().into_iter().flatten() {
                 let value: u64 = value.parse().map_err(|_| bad("latency bin"))?;
-                *snapshot.bins.entry(value).or_default() += count.as_u64().ok_or(bad("latency bin"))?;
+                add(snapshot.bins.entry(value).or_default(), count).ok_or(bad("latency bin"))?;
             }
         }
     }
     Ok(snapshot)
+}
+
+/// Adds a count of the report; `None` where it is none, or the sum does not fit.
+fn add(sum: &mut u64, count: &Value) -> Option<()> {
+    *sum = sum.checked_add(count.as_u64()?)?;
+    Some(())
 }
 
 #[cfg(test)]
@@ -102,6 +108,24 @@ mod tests {
         let second = later.since(&earlier);
         assert_eq!((second.requests, second.errors), (2, 0));
         assert_eq!(second.bins, BTreeMap::from([(2000, 2)]));
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_are_refused() {
+        let most = u64::MAX;
+        for (ios, bytes, bin) in [(most, 0, 0), (0, most, 0), (0, 0, most)] {
+            let part = format!(
+                r#"{{"runtime": 1, "total_ios": {ios}, "io_bytes": {bytes}, "lat_ns": {{"bins": {{"1000": {bin}}}}}}}"#
+            );
+            let text = format!(r#"{{"jobs": [{{"error": 0, "read": {part}, "write": {part}}}]}}"#);
+            assert!(matches!(parse_snapshot(&text), Err(WorkloadError::BadReport { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn latencies_and_counts_at_the_ends_of_their_numbers_make_a_histogram() {
+        let bins = BTreeMap::from([(0, u64::MAX), (1, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX - 1, 1)]);
+        assert!(!Snapshot { bins, ..Snapshot::default() }.histogram().is_empty());
     }
 
     #[test]
