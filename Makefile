@@ -12,12 +12,13 @@ TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
 TEST_TOOLS := $(TOOLS) chromium cpio fio kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
 	python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go) $(if $(shell command -v mvn),,maven)
 
-.PHONY: help quick build test lab install tools test-tools rust
+.PHONY: help quick build test lab soak install tools test-tools rust
 help:
 	@echo "make quick    build, make the guest image, take a first look at this host"
 	@echo "make build    build target/release/tilemark"
 	@echo "make test     all that CI runs"
 	@echo "make lab      all tests in the lab, the long ones too (an emulated server with KVM inside)"
+	@echo "make soak     what tests do in short at length, the fuzzing and all attacks; TRIALS=\"fuzzing attacks\" chooses"
 	@echo "make install  install to $(PREFIX)/bin, with shell completions and notices"
 
 quick: tools build
@@ -34,6 +35,9 @@ test: rust test-tools
 lab: rust test-tools
 	cargo build --package tilemark --locked
 	cargo test --package xtask --locked --test lab -- --include-ignored
+
+soak: rust test-tools
+	cargo xtask soak $(TRIALS)
 
 install: build
 	$(INSTALL_SUDO) install -Dm755 target/release/tilemark $(DESTDIR)$(PREFIX)/bin/tilemark

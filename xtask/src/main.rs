@@ -1,7 +1,9 @@
 //! Every developer command: `cargo xtask ci` is the whole CI, the same on a laptop.
 
+mod attacks;
 mod bench;
 mod ci;
+mod fuzz;
 mod lab;
 mod notices;
 mod promises;
@@ -26,7 +28,9 @@ const USAGE: &str = "usage: cargo xtask ci | bench | lab | notices | promises | 
   promises
           check that every test which PROMISES.md names is there
   schema  write docs/schema anew from the types
-  soak    the trials of tests in their long sizes; `soak --list` names them
+  soak [--seconds N] [--only TARGET]… [TRIAL]…
+          the trials of tests in their long sizes, the fuzzing (60 s a target, or N) and the attacks on the walls; `soak --list`
+          names them, --only names fuzz targets
   supply  check licences, second versions and sources of all crates by deny.toml
   walls   check which crate depends on which";
 

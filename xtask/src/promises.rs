@@ -21,7 +21,7 @@ fn faults(workspace: &Path, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for line in text.lines() {
         let is_run_apart = RUNNERS.iter().any(|runner| line.contains(runner));
-        for (path, name) in tests(line) {
+        for (path, name) in tests_named(line) {
             let lacks = match found(workspace, path, name) {
                 Found::Test => continue,
                 Found::Ignored if is_run_apart => continue,
@@ -35,8 +35,8 @@ fn faults(workspace: &Path, text: &str) -> Vec<String> {
     faults
 }
 
-/// File and function of each test that is named between backticks, as `run/src/lock.rs::a_second_run_is_told`.
-fn tests(line: &str) -> impl Iterator<Item = (&str, &str)> {
+/// File and function of each test that a line names between backticks, as `run/src/lock.rs::a_second_run_is_told`.
+pub(crate) fn tests_named(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split('`')
         .skip(1)
         .step_by(2)
@@ -100,8 +100,11 @@ mod tests {
     #[test]
     fn only_tests_between_backticks_are_read() {
         let line = "| it is so | `run/src/lock.rs::is_told`, `run/a.rs::b`; see c.rs::d, `x` |";
-        assert_eq!(tests(line).collect::<Vec<_>>(), [("run/src/lock.rs", "is_told"), ("run/a.rs", "b")]);
-        assert_eq!(tests("A test is named `crate/path::name`.").count(), 0);
+        assert_eq!(
+            tests_named(line).collect::<Vec<_>>(),
+            [("run/src/lock.rs", "is_told"), ("run/a.rs", "b")]
+        );
+        assert_eq!(tests_named("A test is named `crate/path::name`.").count(), 0);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //! outside; what they print of themselves stands in the table.
 
 use crate::{
+    attacks,
     bench::{Asked, Bench, Skipped, masked, measurement, up_and_distinct},
     ci::target,
+    fuzz,
 };
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -18,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 8] = [
+const ALL: [Trial; 10] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: nobody twice",
@@ -67,12 +69,31 @@ const ALL: [Trial; 8] = [
         minutes: 2,
         run: large_data,
     },
+    Trial {
+        name: FUZZING,
+        about: "each parser of foreign bytes under libFuzzer, 60 s: no panic, no hang, at most 512 MiB",
+        minutes: 20,
+        // The fuzzing has flags of its own: `run` calls it.
+        run: |_| fuzz::run(&fuzz::Wanted::default()),
+    },
+    Trial {
+        name: "attacks",
+        about: "every attack that SECURITY.md names, in full",
+        minutes: 15,
+        run: attacks::run,
+    },
 ];
+
+const FUZZING: &str = "fuzzing";
 
 /// Runs the named trials, or all; every failure is told, and the command fails at the end.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let names: Vec<&str> = ALL.iter().map(|trial| trial.name).collect();
-    let asked = Asked::parse(arguments, &names)?;
+    let (wanted, mut arguments) = fuzzing_flags(arguments)?;
+    if !wanted.only.is_empty() && arguments.is_empty() {
+        arguments.push(FUZZING);
+    }
+    let asked = Asked::parse(&arguments, &names)?;
     if asked.list {
         for trial in &ALL {
             println!("{:<16} about {:>3} min  {}", trial.name, trial.minutes, trial.about);
@@ -85,7 +106,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     for trial in ALL.iter().filter(|trial| asked.wants(trial.name)) {
         eprintln!("\n== {}: {}", trial.name, trial.about);
         let began = Instant::now();
-        let (word, told) = match (trial.run)(&bench) {
+        let outcome = if trial.name == FUZZING { fuzz::run(&wanted) } else { (trial.run)(&bench) };
+        let (word, told) = match outcome {
             Ok(told) => ("passed", told),
             Err(error) if error.is::<Skipped>() => ("SKIPPED", vec![error.to_string()]),
             Err(error) => {
@@ -98,6 +120,26 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     }
     println!("{}", table.join("\n"));
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+/// Takes out the flags of the fuzzing.
+fn fuzzing_flags<'a>(arguments: &[&'a str]) -> Result<(fuzz::Wanted, Vec<&'a str>)> {
+    let (mut wanted, mut others) = (fuzz::Wanted::default(), Vec::new());
+    let mut left = arguments.iter();
+    while let Some(&argument) = left.next() {
+        match argument {
+            "--seconds" => match left.next().and_then(|text| text.parse().ok()) {
+                Some(seconds @ 1..) => wanted.seconds = Some(seconds),
+                _ => bail!("--seconds wants a whole number above 0"),
+            },
+            "--only" => match left.next() {
+                Some(name) => wanted.only.push((*name).to_owned()),
+                None => bail!("--only wants the name of a fuzz target"),
+            },
+            other => others.push(other),
+        }
+    }
+    Ok((wanted, others))
 }
 
 fn clones(bench: &Bench, count: u32) -> Result<Vec<String>> {
@@ -177,4 +219,20 @@ fn large_data(bench: &Bench) -> Result<Vec<String>> {
     let arguments = ["-p", "tilemark-store-data", "--test", "data"];
     measurement(bench, &arguments, "large_sizes_have_the_asked_size", &[])?;
     Ok(vec!["1 GB from below and above, and 10 GB".to_owned()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_the_fuzzing_are_taken_out_of_the_others() {
+        let (wanted, others) =
+            fuzzing_flags(&["--seconds", "5", "attacks", "--only", "frames", "--only", "elf"]).unwrap();
+        assert_eq!(wanted, fuzz::Wanted { seconds: Some(5), only: vec!["frames".into(), "elf".into()] });
+        assert_eq!(others, ["attacks"]);
+        for wrong in [&["--seconds", "0"][..], &["--seconds"], &["--only"]] {
+            assert!(fuzzing_flags(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Each crate with all of Tilemark's crates that it may depend on (tests aside).
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("tilemark", &["tilemark-record", "tilemark-report", "tilemark-run", "tilemark-units"]),
     ("tilemark-sys", &[]),
     ("tilemark-units", &[]),
@@ -64,6 +64,26 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "tilemark-store-data",
             "tilemark-sys",
             "tilemark-units",
+        ],
+    ),
+    (
+        "tilemark-fuzz",
+        &[
+            "tilemark-agent-protocol",
+            "tilemark-amqp",
+            "tilemark-amqp-load",
+            "tilemark-broker",
+            "tilemark-host",
+            "tilemark-image",
+            "tilemark-load",
+            "tilemark-plan",
+            "tilemark-record",
+            "tilemark-report",
+            "tilemark-run",
+            "tilemark-statistics",
+            "tilemark-store",
+            "tilemark-units",
+            "tilemark-workloads",
         ],
     ),
     ("tilemark-amqp", &[]),

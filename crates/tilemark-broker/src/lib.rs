@@ -25,6 +25,7 @@ mod outbox;
 mod queue;
 mod serve;
 mod slab;
+mod socketless;
 mod store;
 mod topic;
 
@@ -32,3 +33,4 @@ pub use config::{Config, Reach, User};
 pub use engine::Statistics;
 pub use error::BrokerError;
 pub use serve::{Broker, serve};
+pub use socketless::{Peer, SocketlessBroker};

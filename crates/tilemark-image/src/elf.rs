@@ -1,18 +1,19 @@
 //! As much of 64-bit little-endian ELF as is needed to look into a kernel and its modules.
 
 /// An ELF file of which the header was seen to be right.
-pub(crate) struct Elf<'b> {
+#[derive(Debug)]
+pub struct Elf<'b> {
     bytes: &'b [u8],
 }
 
 impl<'b> Elf<'b> {
     /// `None` when it is no 64-bit little-endian ELF file.
-    pub(crate) fn new(bytes: &'b [u8]) -> Option<Self> {
+    pub fn new(bytes: &'b [u8]) -> Option<Self> {
         (bytes.get(..6)? == b"\x7fELF\x02\x01").then_some(Self { bytes })
     }
 
     /// The content of the section of this name.
-    pub(crate) fn section(&self, name: &str) -> Option<&'b [u8]> {
+    pub fn section(&self, name: &str) -> Option<&'b [u8]> {
         let names = self.section_at(self.u16(62)?)?;
         let names = self.slice(self.u64(names + 24)?, self.u64(names + 32)?)?;
         (0..self.u16(60)?).find_map(|index| {
@@ -24,7 +25,7 @@ impl<'b> Elf<'b> {
     }
 
     /// Whether a note of this owner and kind stands in one of the program's note segments.
-    pub(crate) fn has_note(&self, owner: &str, kind: u32) -> bool {
+    pub fn has_note(&self, owner: &str, kind: u32) -> bool {
         const NOTE_SEGMENT: u32 = 4;
         let Some(segments) = self.u16(56) else { return false };
         (0..segments).any(|index| {

@@ -44,7 +44,10 @@ impl Compression {
 }
 
 /// The ELF kernel inside of a `vmlinuz`; `file` names it in errors.
-pub(crate) fn extract_vmlinux(file: &str, vmlinuz: &[u8]) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// When it has no boot header, its payload is damaged or in an unknown form, or the kernel cannot be entered by PVH.
+pub fn extract_vmlinux(file: &str, vmlinuz: &[u8]) -> Result<Vec<u8>> {
     let refuse = |reason: &'static str| ImageError::Kernel { file: file.to_owned(), reason: reason.into() };
     let payload =
         payload(vmlinuz).ok_or_else(|| refuse("it has no Linux boot header of version 2.08 or later"))?;

@@ -31,6 +31,14 @@ mod progress;
 mod spec;
 mod tree;
 
+/// Pure readers of bytes from elsewhere: packages of a mirror, and what its users wrote of the mirrors. They take any bytes.
+pub mod foreign {
+    pub use crate::apt::{AptSource, Keys, deb822_sources, one_line_sources};
+    pub use crate::elf::Elf;
+    pub use crate::kernel::extract_vmlinux;
+    pub use crate::lock::locked_packages;
+}
+
 pub use cache::{CachedImage, ImageCache, Network, Standing};
 pub use error::ImageError;
 pub use hash::Sha256Hash;

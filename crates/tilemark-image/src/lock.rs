@@ -64,7 +64,7 @@ pub struct LockedPackage {
 
 impl ImageLock {
     /// The text of the file: always the same for the same content.
-    pub(crate) fn to_toml(&self) -> String {
+    pub fn to_toml(&self) -> String {
         let body = toml::to_string(self).expect("a lock has only tables, lists, texts and small numbers");
         format!("# What this image holds; its name is the hash of this file. Written by tilemark.\n{body}")
     }
@@ -75,7 +75,7 @@ impl ImageLock {
     }
 
     /// Reads the text of the file; the error says what is wrong with it.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let lock: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         if lock.format != FORMAT {
             return Err(format!("its format is {}, and this version reads {FORMAT}", lock.format));
@@ -90,7 +90,7 @@ impl ImageLock {
 
 /// Package records as `apt-cache show` prints them, each with its hash; `wanted` is what is installed, `name=version`
 /// a line. The error names what has no record.
-pub(crate) fn locked_packages(wanted: &str, records: &str) -> Result<Vec<LockedPackage>, String> {
+pub fn locked_packages(wanted: &str, records: &str) -> Result<Vec<LockedPackage>, String> {
     let mut known: BTreeMap<(&str, &str), LockedPackage> = BTreeMap::new();
     for record in records.split("\n\n") {
         let field = |name: &str| record.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));

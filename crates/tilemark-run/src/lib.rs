@@ -50,6 +50,7 @@ mod search_tests;
 mod services;
 mod state;
 pub mod store;
+pub mod told;
 mod watch;
 pub mod wire;
 mod world;

@@ -117,19 +117,30 @@ pub(crate) fn measurement(
     name: &str,
     settings: &[(&str, String)],
 ) -> Result<Vec<Value>> {
+    let said = test_with_guests(bench, crate_arguments, &["--exact", "--nocapture", name], settings)?;
+    let lines = json_lines(&said);
+    if lines.is_empty() { bail!("`{name}` printed no figure") } else { Ok(lines) }
+}
+
+/// Runs tests of a crate in release, those that are ignored too, with all that tests with guests need; gives what they print.
+pub(crate) fn test_with_guests(
+    bench: &Bench,
+    crate_arguments: &[&str],
+    test_arguments: &[&str],
+    settings: &[(&str, String)],
+) -> Result<String> {
     need_root()?;
     let image = bench.image()?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--release", "--quiet", "--locked"]).args(crate_arguments);
-    cargo.args(["--", "--include-ignored", "--exact", "--nocapture", name]).current_dir(workspace());
+    cargo.args(["--", "--include-ignored"]).args(test_arguments).current_dir(workspace());
     cargo.env("TILEMARK_CI", "1").env("TILEMARK_TEST_IMAGE", &image);
     cargo.env("TILEMARK_TEST_CACHE", cache_of(&image)?);
     // The program's build puts it there, wherever else things are built.
     let agent = "target/agent/x86_64-unknown-linux-gnu/release/tilemark-agent";
     cargo.env("TILEMARK_TEST_AGENT", workspace().join(agent));
     cargo.envs(settings.iter().map(|(name, value)| (name, value)));
-    let lines = json_lines(&text_of(&mut cargo)?);
-    if lines.is_empty() { bail!("`{name}` printed no figure") } else { Ok(lines) }
+    text_of(&mut cargo)
 }
 
 /// CACHE of CACHE/images/NAME.

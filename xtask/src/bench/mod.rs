@@ -13,5 +13,5 @@ mod store;
 mod tools;
 
 pub(crate) use commands::{Asked, run};
-pub(crate) use guests::{measurement, up_and_distinct};
-pub(crate) use tools::{Bench, Skipped, masked};
+pub(crate) use guests::{measurement, test_with_guests, up_and_distinct};
+pub(crate) use tools::{Bench, Skipped, masked, text_of};

@@ -4,4 +4,5 @@ mod options;
 mod sources;
 
 pub(crate) use options::host_options;
-pub(crate) use sources::{Keys, host_sources, sources_for_suite};
+pub use sources::{AptSource, Keys, deb822_sources, one_line_sources};
+pub(crate) use sources::{host_sources, sources_for_suite};

@@ -8,7 +8,7 @@ use crate::{ImageError, Result};
 
 /// Whose signatures are taken for a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Keys {
+pub enum Keys {
     /// Those that apt trusts for every source.
     Trusted,
     /// Key files or fingerprints, as apt writes them.
@@ -19,13 +19,17 @@ pub(crate) enum Keys {
 
 /// One archive with the suites and components taken from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AptSource {
-    pub(crate) uri: String,
-    pub(crate) suites: Vec<String>,
-    pub(crate) components: Vec<String>,
-    pub(crate) keys: Keys,
+pub struct AptSource {
+    /// Where it is.
+    pub uri: String,
+    /// Its suites, such as `bookworm-updates`.
+    pub suites: Vec<String>,
+    /// Its components, such as `main`.
+    pub components: Vec<String>,
+    /// Whose signatures are taken for it.
+    pub keys: Keys,
     /// `trusted=yes` and date checks, as apt writes them in the one-line form.
-    pub(crate) options: Vec<String>,
+    pub options: Vec<String>,
 }
 
 /// Options that decide whether an archive is accepted; those on languages, targets and the like are left out.
@@ -35,7 +39,7 @@ const KEPT_OPTIONS: [&str; 3] = ["trusted", "check-valid-until", "check-date"];
 pub(crate) fn host_sources(etc_apt: &Path) -> Result<Vec<AptSource>> {
     let mut sources = Vec::new();
     let main = etc_apt.join("sources.list");
-    sources.extend(parse_one_line(&read_if_there(&main)?));
+    sources.extend(one_line_sources(&read_if_there(&main)?));
     let parts = etc_apt.join("sources.list.d");
     let mut files: Vec<PathBuf> = match fs::read_dir(&parts) {
         Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
@@ -45,8 +49,8 @@ pub(crate) fn host_sources(etc_apt: &Path) -> Result<Vec<AptSource>> {
     files.sort();
     for file in files {
         match file.extension().and_then(|ending| ending.to_str()) {
-            Some("list") => sources.extend(parse_one_line(&read_if_there(&file)?)),
-            Some("sources") => sources.extend(parse_deb822(&read_if_there(&file)?)),
+            Some("list") => sources.extend(one_line_sources(&read_if_there(&file)?)),
+            Some("sources") => sources.extend(deb822_sources(&read_if_there(&file)?)),
             _ => {}
         }
     }
@@ -90,7 +94,7 @@ pub(crate) fn sources_for_suite(sources: &[AptSource], suite: &str) -> Vec<AptSo
 
 impl AptSource {
     /// The source in apt's one-line form; `key_file` holds an inline key.
-    pub(crate) fn to_line(&self, key_file: &Path) -> Vec<String> {
+    pub fn to_line(&self, key_file: &Path) -> Vec<String> {
         let mut options = vec!["arch=amd64".to_owned()];
         match &self.keys {
             Keys::Trusted => {}
@@ -128,7 +132,7 @@ fn read_if_there(file: &Path) -> Result<String> {
 }
 
 /// `deb [option=value …] URI SUITE COMPONENT…`. Lines that apt would refuse are left out: apt itself tells of them.
-fn parse_one_line(text: &str) -> Vec<AptSource> {
+pub fn one_line_sources(text: &str) -> Vec<AptSource> {
     text.lines().filter_map(|line| one_line_source(line.split('#').next()?.trim())).collect()
 }
 
@@ -156,7 +160,7 @@ fn one_line_source(line: &str) -> Option<AptSource> {
 }
 
 /// Paragraphs of `Field: value`, continued on indented lines.
-fn parse_deb822(text: &str) -> Vec<AptSource> {
+pub fn deb822_sources(text: &str) -> Vec<AptSource> {
     let text: String = text
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -232,7 +236,7 @@ deb http://third.party/ ./
 
     #[test]
     fn the_one_line_form_is_read_and_what_cannot_serve_is_left_out() {
-        let sources = parse_one_line(ONE_LINE);
+        let sources = one_line_sources(ONE_LINE);
         assert_eq!(sources.len(), 2, "{sources:?}");
         assert_eq!(sources[0].components, ["main", "contrib"]);
         assert_eq!(sources[0].keys, Keys::Trusted);
@@ -273,7 +277,7 @@ Signed-By:
 
     #[test]
     fn deb822_is_read_with_continued_lines_several_uris_and_inline_keys() {
-        let sources = parse_deb822(DEB822);
+        let sources = deb822_sources(DEB822);
         let uris: Vec<&str> = sources.iter().map(|source| source.uri.as_str()).collect();
         assert_eq!(uris, ["http://a/debian", "http://b/debian", "http://key/debian"]);
         assert_eq!(sources[0].suites, ["bookworm", "bookworm-updates"]);

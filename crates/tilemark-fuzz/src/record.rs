@@ -1,0 +1,281 @@
+//! Records: folders of documents that anybody may have written.
+
+use crate::{Target, scenario};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Serializer as _, V2DeflateSerializer, V2Serializer},
+};
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+use tilemark_record::{
+    Events, RepeatFiles, RunDirectory, TaggedSecond,
+    rows::{GuestRow, SecondRow, TelemetryRow},
+    summary::{EncodedHistogram, HostFigures, ProcessorFigures, RepeatSummary},
+};
+use tilemark_report::{Colour, Report, Style};
+use tilemark_statistics::judge::{RunRepeats, compare_runs, judge};
+
+pub(crate) const RECORD: Target = Target {
+    name: "record",
+    about: "a record's folder: read, judged, compared and drawn",
+    take: take_record,
+    seeds: records,
+};
+
+pub(crate) const HISTOGRAM: Target = Target {
+    name: "histogram",
+    about: "a histogram of a record or of a load, compressed or not",
+    take: take_histogram,
+    seeds: histograms,
+};
+
+/// No JSON and no CSV has this byte: it begins a file of the record, and the next byte says which.
+const FILE: u8 = 0xff;
+/// Files that are read of a record.
+const FILES: [&str; 12] = [
+    "plan.json",
+    "result.json",
+    "facts.json",
+    "events.ndjson",
+    "manifest.json",
+    "points/00/repeat-1/summary.json",
+    "points/00/repeat-1/seconds.csv",
+    "points/00/repeat-1/telemetry.csv",
+    "points/00/repeat-1/guests.csv",
+    "points/00/repeat-2/summary.json",
+    "points/01/repeat-1/summary.json",
+    // Events without their checksums, which are added: no random change would hit on the right one.
+    "events",
+];
+
+/// Takes the files of a record.
+pub fn take_record(bytes: &[u8]) {
+    let folder = tempfile::tempdir_in(memory_folder()).expect("a folder can be made");
+    for part in bytes.split(|byte| *byte == FILE).skip(1) {
+        if let Some((place, content)) = part.split_first() {
+            put(folder.path(), FILES[usize::from(*place) % FILES.len()], content);
+        }
+    }
+    let record = RunDirectory::at(folder.path());
+    let _ = record.verify();
+    let _ = record.is_half_continued();
+    if !record.is_closed() {
+        let _ = record.close();
+        let _ = record.verify();
+    }
+    for files in record.repeats().unwrap_or_default() {
+        let _ = (files.seconds(), files.telemetry(), files.guest_seconds());
+    }
+    let _ = Events::read(&folder.path().join("events.ndjson"));
+    let _ = tilemark_record::Runs::new(folder.path()).list();
+    show(&record);
+}
+
+/// Draws it as `report` does, and compares it with itself as `compare` does.
+fn show(record: &RunDirectory) {
+    let plan = tilemark_run::measure::plan_as_run(record);
+    let repeats = record.summaries();
+    if let (Ok(plan), Ok(repeats)) = (&plan, &repeats) {
+        let _ = judge(plan, repeats);
+        let run = RunRepeats { plan, repeats };
+        let _ = compare_runs(&[run], &[run], Vec::new(), Vec::new());
+    }
+    if let Ok(mut report) = tilemark_run::judge::report_of(record) {
+        draw(&report);
+        tilemark_report::redact(&mut report);
+        draw(&report);
+    }
+}
+
+fn draw(report: &Report) {
+    let _ = tilemark_report::html(report);
+    let _ = tilemark_report::csv(report);
+    let _ = tilemark_report::terminal(report, Style { colour: Colour::Plain, width: 80 });
+}
+
+fn put(folder: &Path, name: &str, content: &[u8]) {
+    let (name, content) = match name {
+        "events" => ("events.ndjson", with_checksums(content)),
+        name => (name, content.to_vec()),
+    };
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().expect("it is below the folder")).expect("a folder can be made");
+    fs::write(path, content).expect("a file can be written");
+}
+
+fn with_checksums(events: &[u8]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for event in events.split(|byte| *byte == b'\n').filter(|event| !event.is_empty()) {
+        let sum = crc32fast::hash(event);
+        write!(lines, "{{\"crc32\":\"{sum:08x}\",\"event\":").expect("memory takes it");
+        lines.extend_from_slice(event);
+        lines.extend_from_slice(b"}\n");
+    }
+    lines
+}
+
+/// A folder in memory, where there is one: thousands of records a minute are no work for a disk.
+pub(crate) fn memory_folder() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+fn records() -> Vec<Vec<u8>> {
+    let plan = scenario::plan_of(TILE);
+    let provenance = serde_json::json!({
+        "tilemark": "0.1.0", "host": "rack7", "processor": "a processor", "threads": 8, "memory_bytes": 1,
+        "kernel": "6.12", "qemu": null, "image": null, "guest_kernel": null, "began": "2026-01-15T09:30:12Z",
+        "seconds": 10.0, "expected_seconds": 10.0, "command": "tilemark run t", "hashes": {}
+    });
+    let repeats = [repeat(0, 1), repeat(0, 2), repeat(1, 1)];
+    let judged = judge(&plan, &repeats);
+    let result = serde_json::json!({
+        "schema": tilemark_record::result::RESULT_SCHEMA, "judged_by": tilemark_record::result::JUDGED_BY,
+        "run": "2026-01-15-0930-k7f2", "scenario": "t", "preset": null, "verdict": judged.verdict,
+        "answer": judged.answer, "sentence": judged.sentence, "cost": judged.cost,
+        "comparison": judged.comparison, "scaling": judged.scaling, "points": judged.points,
+        "provenance": provenance, "missing": judged.missing
+    });
+    let text = |value: &serde_json::Value| value.to_string().into_bytes();
+    let whole = parts(&[
+        (0, serde_json::to_vec(&plan).expect("a plan is JSON")),
+        (1, text(&result)),
+        (11, EVENTS.to_vec()),
+        (5, serde_json::to_vec(&repeats[0]).expect("a summary is JSON")),
+        (9, serde_json::to_vec(&repeats[1]).expect("a summary is JSON")),
+        (10, serde_json::to_vec(&repeats[2]).expect("a summary is JSON")),
+        (6, rows("seconds.csv")),
+        (7, rows("telemetry.csv")),
+        (8, rows("guests.csv")),
+    ]);
+    let small = parts(&[(0, serde_json::to_vec(&plan).expect("a plan is JSON")), (11, EVENTS.to_vec())]);
+    vec![whole, small, parts(&[(4, br#"{"schema":1,"files":{"plan.json":"00"}}"#.to_vec())])]
+}
+
+fn parts(files: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    files.iter().flat_map(|(place, content)| [&[FILE, *place][..], content].concat()).collect()
+}
+
+const EVENTS: &[u8] = br#"{"event":"began","unix_ms":1,"run":"r"}
+{"event":"pass-began","unix_ms":2,"pass":{"block":1,"point":0,"repeat":1}}
+{"event":"does-not-fit","end":{"tiles":4,"backend":"kvm","needed":1024,"free":512}}
+{"event":"interrupted"}
+{"event":"ended","unix_ms":3}"#;
+
+const TILE: &str = r#"
+schema = 1
+name = "t"
+about = "a test"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[load]]
+name = "web"
+guest = "web"
+rate = "10/s"
+[load.web]
+[ladder]
+tiles = [1, 2]
+[measure]
+repeats = 2
+length = "3s"
+"#;
+
+/// A repeat in figures, from the smallest document that reads.
+fn repeat(point: usize, repeat: u32) -> RepeatSummary {
+    let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
+    (1..=100_u64).for_each(|ms| histogram.record(ms * 500_000).expect("it grows with its values"));
+    let latency = serde_json::json!({
+        "n": 100, "mean": 25.0, "deviation": 3.0, "p50": 25.0, "p90": 45.0, "p99": 49.0, "p999": null, "max": 50.0
+    });
+    let encoded = EncodedHistogram::of(&histogram);
+    let guest = serde_json::json!({
+        "name": "tile-001-web", "tile": 1, "offered": 30, "completed": 30, "completed_in_time": 30, "errors": 0,
+        "latency_ms": latency, "latency_histogram": encoded, "worst_second": {"second": 1, "latency_ms": 50.0}
+    });
+    let load = serde_json::json!({
+        "name": "web", "role": "web", "loop": "open", "measured": "outside", "unit": "requests", "seconds": 3.0,
+        "offered": 30, "completed": 30, "completed_in_time": 30, "failed": 0, "wrong": 0, "bytes": 1000,
+        "latency_ms": latency, "latency_histogram": encoded,
+        "send_lateness_us": {"p50": 1.0, "p99": 2.0, "p999": null, "max": 3.0}, "client_cpu_s": 0.1,
+        "sender_busy": {"mean_fraction": 0.1, "max_fraction": 0.2}, "guests": [guest], "fairness": null,
+        "errors": [], "drift": null, "store": []
+    });
+    let host = HostFigures {
+        seconds: 3,
+        processor: ProcessorFigures { guest_work: 0.4, idle: 0.6, ..ProcessorFigures::default() },
+        memory_total: 1 << 34,
+        memory_available_min: Some(1 << 33),
+        guest_processors_busy: Some(0.5),
+        ..HostFigures::default()
+    };
+    let document = serde_json::json!({
+        "point": point, "repeat": repeat, "block": repeat, "began_unix_ms": 1_700_000_000_000_u64,
+        "backend": "kvm", "loads": [load], "host": host, "incidents": [], "memory": null
+    });
+    serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{error}: {document}"))
+}
+
+/// A table of a repeat, as the record writes it.
+fn rows(name: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let record = RunDirectory::at(folder.path());
+    let files: RepeatFiles = record.repeat(0, 1).expect("a folder can be made");
+    let second = |second| SecondRow {
+        point: 0,
+        repeat: 1,
+        load: "web".to_owned(),
+        second,
+        offered: 10,
+        completed: 10,
+        errors: 0,
+        p50_ms: Some(25.0),
+        p99_ms: None,
+        max_ms: Some(50.0),
+    };
+    let telemetry = TelemetryRow { second: 1, ..TelemetryRow::default() };
+    let guests = [GuestRow::default()].into_iter();
+    let latency: [TaggedSecond; 0] = [];
+    files
+        .write(&repeat(0, 1), &[second(0), second(1)], &[telemetry], guests, &latency)
+        .expect("a repeat can be written");
+    fs::read(files.path().join(name)).expect("it was written")
+}
+
+/// Takes a histogram.
+pub fn take_histogram(bytes: &[u8]) {
+    for encoded in [BASE64.encode(bytes), String::from_utf8_lossy(bytes).into_owned()] {
+        let text = serde_json::Value::String(encoded);
+        if let Ok(encoded) = serde_json::from_value::<EncodedHistogram>(text)
+            && let Ok(histogram) = encoded.decode()
+        {
+            use_histogram(&histogram);
+        }
+    }
+    if let Ok(histogram) = tilemark_load::figures::decode(bytes) {
+        use_histogram(&histogram);
+        let _ = tilemark_load::figures::merge([bytes, bytes]);
+    }
+}
+
+fn use_histogram(histogram: &Histogram<u64>) {
+    let mut sum = Histogram::<u64>::new(3).expect("three digits are allowed");
+    sum.auto(true);
+    let _ = sum.add(histogram);
+    let _ = (histogram.value_at_quantile(0.99), histogram.mean(), histogram.stdev());
+    let _ = EncodedHistogram::of(histogram);
+}
+
+fn histograms() -> Vec<Vec<u8>> {
+    let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
+    (1..=1000_u64).for_each(|value| histogram.record(value * value).expect("it grows with its values"));
+    let (mut plain, mut packed) = (Vec::new(), Vec::new());
+    V2Serializer::new().serialize(&histogram, &mut plain).expect("memory takes it");
+    V2DeflateSerializer::new().serialize(&histogram, &mut packed).expect("memory takes it");
+    vec![BASE64.encode(&packed).into_bytes(), plain, packed]
+}

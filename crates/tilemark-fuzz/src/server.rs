@@ -1,0 +1,106 @@
+//! A server that answers as an input says: for clients that can only talk over a socket.
+
+use std::{
+    io::{Read, Write},
+    net::Shutdown,
+    os::unix::net::{UnixListener, UnixStream},
+    path::PathBuf,
+    sync::{
+        Mutex,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+/// A client that waits this long without a word waits for more than the input has: the server hangs up.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// What a server says: so many bytes at once, each time after it heard something.
+pub(crate) struct Script {
+    pub(crate) answers: Vec<Vec<u8>>,
+    /// Whether the server speaks first.
+    pub(crate) greets: bool,
+}
+
+/// A listening server. One script is for one connection.
+pub(crate) struct Server {
+    path: PathBuf,
+    // One connection at a time: tests of several threads share a server.
+    scripts: Mutex<SyncSender<Script>>,
+}
+
+impl Server {
+    /// Listens on a socket of this name in a folder of its own, which goes with this process's temporary files.
+    pub(crate) fn listen(name: &str) -> Self {
+        let folder =
+            tempfile::Builder::new().prefix("tilemark-fuzz-").tempdir().expect("a folder can be made");
+        // The server lives as long as its process.
+        let path = folder.keep().join(name);
+        let listener = UnixListener::bind(&path).expect("a socket can be made");
+        let (sender, scripts) = sync_channel(1);
+        thread::spawn(move || serve(&listener, &scripts));
+        Self { path, scripts: Mutex::new(sender) }
+    }
+
+    /// Where it listens.
+    pub(crate) fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    /// Lets a client talk to a server with this script.
+    pub(crate) fn talk(&self, script: Script, client: impl FnOnce()) {
+        let scripts = self.scripts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        scripts.send(script).expect("the server lives as long as its process");
+        client();
+        // A client that did not connect leaves its script: this connection takes it.
+        drop(UnixStream::connect(&self.path));
+    }
+}
+
+fn serve(listener: &UnixListener, scripts: &Receiver<Script>) {
+    for stream in listener.incoming() {
+        let Ok(mut stream) = stream else { continue };
+        if let Ok(script) = scripts.try_recv() {
+            // Whatever the client does to the connection is its own affair.
+            let _ = answer(&mut stream, script);
+        }
+    }
+}
+
+fn answer(stream: &mut UnixStream, script: Script) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut heard = [0; 4096];
+    let mut must_hear = !script.greets;
+    for part in script.answers {
+        if must_hear && stream.read(&mut heard)? == 0 {
+            return Ok(());
+        }
+        must_hear = true;
+        stream.write_all(&part)?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    while stream.read(&mut heard)? > 0 {}
+    Ok(())
+}
+
+/// Splits an input into parts: two bytes say how long each is, and the last may be shorter.
+pub(crate) fn parts(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
+        let (part, after) = rest.split_at(usize::from(u16::from_be_bytes(*length)).min(rest.len()));
+        parts.push(part.to_vec());
+        bytes = after;
+    }
+    parts
+}
+
+/// The opposite of [`parts`].
+pub(crate) fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
+    let with_length = |part: &Vec<u8>| {
+        let length = u16::try_from(part.len()).expect("first inputs are short");
+        [&length.to_be_bytes()[..], part].concat()
+    };
+    parts.iter().flat_map(with_length).collect()
+}

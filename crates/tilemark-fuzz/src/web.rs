@@ -1,0 +1,68 @@
+//! What a web server in a guest answers.
+
+use crate::Target;
+use tilemark_agent_protocol::{LoadJob, Stream, StreamWork};
+use tilemark_load::{Factory, Progress};
+use tilemark_plan::{
+    plan::Demand,
+    workload::{WebFile, WebParameters},
+};
+use tilemark_units::{Bytes, Span};
+use tilemark_workloads::web::{WebFactory, fill_body};
+
+pub(crate) const ANSWERS: Target =
+    Target { name: "web", about: "answers of a web server", take: take_answers, seeds: answers };
+
+/// The file that is asked for, in bytes.
+const SIZE: usize = 100;
+
+/// The first byte says which server it is and in which pieces its bytes come.
+pub fn take_answers(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let path = (first % 2 == 1).then(|| "/".to_owned());
+    let piece = usize::from(first >> 1) * 8 + 1;
+    let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
+    let stream = Stream {
+        id: 1,
+        target: ([127, 0, 0, 1], 80).into(),
+        demand: Demand::Closed,
+        connections: 1,
+        seed: 1,
+        work: StreamWork::Web(WebParameters { files, path }),
+    };
+    let job = LoadJob {
+        streams: vec![stream.clone()],
+        processors: Vec::new(),
+        warmup: Span::from_seconds(0),
+        length: Span::from_seconds(1),
+        requests_max: 0,
+    };
+    let factory = WebFactory::new(&job).expect("it is a job with one small file");
+    let mut conversation = factory.conversation(&stream, 0);
+    let mut out = Vec::new();
+    conversation.connected(&mut out);
+    conversation.request(&mut out);
+    for piece in rest.chunks(piece) {
+        out.clear();
+        match conversation.received(piece, &mut out) {
+            Progress::More | Progress::Ready => continue,
+            Progress::Answered(_) => {}
+            // The connection is made anew.
+            Progress::Last(_) | Progress::Broken(_) => drop(conversation.connected(&mut out)),
+        }
+        drop(conversation.explain());
+        out.clear();
+        conversation.request(&mut out);
+    }
+}
+
+fn answers() -> Vec<Vec<u8>> {
+    let mut body = vec![0; SIZE];
+    fill_body(&mut body);
+    let head = format!("HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: {SIZE}\r\n\r\n");
+    let right = [head.as_bytes(), &body].concat();
+    let close = b"HTTP/1.0 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec();
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".to_vec();
+    let all = [&right[..], &right, &close, &chunked].concat();
+    [0x80, 0x81, 6, 7].into_iter().map(|first| [&[first][..], &all].concat()).collect()
+}
