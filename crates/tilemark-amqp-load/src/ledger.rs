@@ -11,6 +11,12 @@ pub enum Receipt {
     Again,
 }
 
+/// A broker decides which numbers come, and each beyond a gap takes memory up to it. A broker that loses messages, or gives them to
+/// others, may leave out so many...
+const LEAP_MAX: u64 = 16 << 20;
+/// ...and so many for each that it delivers: subscribers that compete for a queue get every so-and-so-many-th message.
+const SUBSCRIBERS_MAX: u64 = 1024;
+
 /// What one subscriber has received of one publisher.
 #[derive(Clone, Debug, Default)]
 struct Sequence {
@@ -28,15 +34,17 @@ struct Sequence {
 }
 
 impl Sequence {
+    /// Notes a receipt; `None` for a number that cannot be.
     #[inline]
-    fn record(&mut self, sequence: u64) -> Receipt {
+    fn record(&mut self, sequence: u64) -> Option<Receipt> {
         if sequence == self.next && self.ahead.is_empty() {
             self.next += 1;
             self.end = self.next;
             self.received += 1;
-            return Receipt::InOrder;
+            return Some(Receipt::InOrder);
         }
-        self.record_with_gaps(sequence)
+        let most = LEAP_MAX + self.received.saturating_mul(SUBSCRIBERS_MAX);
+        (sequence <= most).then(|| self.record_with_gaps(sequence))
     }
 
     /// What arrives beyond a gap costs a bit each until the gap is closed.
@@ -96,11 +104,11 @@ impl Sequence {
         for sequence in 0..self.end.max(other.end) {
             match (self.has(sequence), other.has(sequence)) {
                 (true, true) => {
-                    both.record(sequence);
+                    both.record_with_gaps(sequence);
                     both.duplicated += 1;
                 }
                 (true, false) | (false, true) => {
-                    both.record(sequence);
+                    both.record_with_gaps(sequence);
                 }
                 (false, false) => {}
             }
@@ -134,10 +142,11 @@ impl Ledger {
         Self { publishers: vec![Sequence::default(); usize::from(publishers)] }
     }
 
-    /// Notes a receipt and says how it came; `None` when there is no such publisher.
+    /// Notes a receipt and says how it came; `None` when there is no such publisher, or the number is so high that no publisher of ours
+    /// can have sent it.
     #[inline]
     pub fn record(&mut self, publisher: u16, sequence: u64) -> Option<Receipt> {
-        self.publishers.get_mut(usize::from(publisher)).map(|found| found.record(sequence))
+        self.publishers.get_mut(usize::from(publisher))?.record(sequence)
     }
 
     /// Adds what another subscriber of the same queue has received.
@@ -209,6 +218,28 @@ mod tests {
         assert_eq!(came, wanted);
         assert_eq!((ledger.received(), ledger.duplicated(), ledger.reordered()), (7, 4, 3));
         assert_eq!(ledger.lost(0, 7), 0);
+    }
+
+    #[test]
+    fn numbers_that_nobody_sent_take_no_memory() {
+        let mut ledger = Ledger::new(1);
+        for sequence in [u64::MAX, u64::MAX - 1, 1 << 40, 2 << 40] {
+            assert_eq!(ledger.record(0, sequence), None, "{sequence}");
+        }
+        assert!(ledger.publishers[0].ahead.is_empty());
+        assert_eq!(ledger.record(0, 0), Some(Receipt::InOrder));
+        let mut other = ledger.clone();
+        // A broker may lose a million at once.
+        assert_eq!(other.record(0, 1_000_000), Some(Receipt::InOrder));
+        ledger.merge(&other);
+        assert_eq!((ledger.received(), ledger.lost(0, 1_000_001)), (2, 999_999));
+    }
+
+    #[test]
+    fn one_of_a_thousand_subscribers_knows_all_that_it_received() {
+        let mut ledger = Ledger::new(1);
+        (0..10_000).for_each(|part| assert_eq!(ledger.record(0, 7 + part * 1000), Some(Receipt::InOrder)));
+        assert_eq!(ledger.received(), 10_000);
     }
 
     #[test]
