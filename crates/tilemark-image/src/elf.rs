@@ -44,7 +44,8 @@ impl<'b> Elf<'b> {
 
     fn entry_at(&self, table: u64, entry_bytes: u16, index: u16) -> Option<usize> {
         let offset = table.checked_add(u64::from(entry_bytes) * u64::from(index))?;
-        usize::try_from(offset).ok()
+        // Within the file, so that a field of it has a place that is a number.
+        usize::try_from(offset).ok().filter(|offset| *offset < self.bytes.len())
     }
 
     fn slice(&self, offset: u64, length: u64) -> Option<&'b [u8]> {
@@ -166,6 +167,21 @@ mod tests {
         assert!(elf.has_note("Xen", 18));
         assert!(!elf.has_note("Xen", 17));
         assert!(!elf.has_note("GNU", 18));
+    }
+
+    #[test]
+    fn tables_at_the_end_of_all_numbers_are_none() {
+        for place in [u64::MAX, u64::MAX - 8, u64::MAX - 30] {
+            let mut sections = sample::with_section(".modinfo", b"name=x\0");
+            sections[40..48].copy_from_slice(&place.to_le_bytes());
+            let mut notes = sample::with_note("Xen", 18);
+            notes[32..40].copy_from_slice(&place.to_le_bytes());
+            // Tables of no length: every entry is where the first one is.
+            sections[58..60].fill(0);
+            notes[54..56].fill(0);
+            assert_eq!(Elf::new(&sections).unwrap().section(".modinfo"), None);
+            assert!(!Elf::new(&notes).unwrap().has_note("Xen", 18));
+        }
     }
 
     proptest! {

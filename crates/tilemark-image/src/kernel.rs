@@ -17,6 +17,8 @@ const SECTOR_BYTES: usize = 512;
 const SIZE_BYTES: usize = 4;
 /// Of LZ4's legacy form, which is what `lz4 -l` and so the kernel's build write.
 const LZ4_LEGACY_BLOCK_BYTES: usize = 8 << 20;
+/// No kernel is longer, unpacked: Debian's have 30 to 70 MB.
+const KERNEL_BYTES_MAX: usize = 256 << 20;
 /// `XEN_ELFNOTE_PHYS32_ENTRY`: where PVH enters (xen/include/public/elfnote.h).
 const PVH_ENTRY_NOTE: u32 = 18;
 
@@ -56,9 +58,8 @@ pub fn extract_vmlinux(file: &str, vmlinuz: &[u8]) -> Result<Vec<u8>> {
     })?;
     let without_size = &payload[..payload.len() - SIZE_BYTES];
     let kernel = match compression {
-        Compression::Lz4Legacy => {
-            unpack_lz4_legacy(without_size).ok_or_else(|| refuse("its LZ4 data is damaged"))?
-        }
+        Compression::Lz4Legacy => unpack_lz4_legacy(without_size, KERNEL_BYTES_MAX)
+            .ok_or_else(|| refuse("its LZ4 data is damaged"))?,
         Compression::Gzip => unpack_by_tool("gzip", "gzip", &["-dc"], payload)?,
         Compression::Xz => unpack_by_tool("xz", "xz-utils", &["-dc", "--single-stream"], payload)?,
         Compression::Zstd => unpack_by_tool("zstd", "zstd", &["-dcq"], without_size)?,
@@ -100,13 +101,17 @@ fn payload(vmlinuz: &[u8]) -> Option<&[u8]> {
     vmlinuz.get(start..start.checked_add(length)?).filter(|payload| payload.len() > SIZE_BYTES)
 }
 
-fn unpack_lz4_legacy(bytes: &[u8]) -> Option<Vec<u8>> {
+/// `None` where it is damaged, or longer than `limit` when it is unpacked: a thousandth of that can pack it.
+fn unpack_lz4_legacy(bytes: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut unpacked = Vec::new();
     let mut rest = bytes.get(4..)?;
     while !rest.is_empty() {
         let length = usize::try_from(u32_at(rest, 0)?).ok()?;
         let block = rest.get(4..length.checked_add(4)?)?;
         let start = unpacked.len();
+        if start >= limit {
+            return None;
+        }
         unpacked.resize(start + LZ4_LEGACY_BLOCK_BYTES, 0);
         let written = lz4_flex::block::decompress_into(block, &mut unpacked[start..]).ok()?;
         unpacked.truncate(start + written);
@@ -177,6 +182,14 @@ mod tests {
     #[test]
     fn an_lz4_kernel_of_several_blocks_comes_out_unchanged() {
         assert!(extract_vmlinux("vmlinuz", &vmlinuz(&lz4_legacy(&kernel()))).unwrap() == kernel());
+    }
+
+    #[test]
+    fn a_kernel_without_end_is_not_unpacked() {
+        let packed = lz4_legacy(&kernel());
+        let packed = &packed[..packed.len() - SIZE_BYTES];
+        assert!(unpack_lz4_legacy(packed, LZ4_LEGACY_BLOCK_BYTES + 1).is_some());
+        assert!(unpack_lz4_legacy(packed, LZ4_LEGACY_BLOCK_BYTES).is_none());
     }
 
     #[test]
