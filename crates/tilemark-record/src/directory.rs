@@ -8,6 +8,7 @@
 //! ```
 
 use crate::{
+    bounds::check_numbers,
     error::RecordError,
     events::Events,
     file::{make_folder, read, sha256_of_plain, write_in_parts, write_whole},
@@ -131,7 +132,9 @@ impl RunDirectory {
             path: path.to_owned(),
             what: error.to_string(),
         };
-        serde_json::from_str(&read(path)?).map_err(damaged)
+        let text = read(path)?;
+        check_numbers(&text).map_err(damaged)?;
+        serde_json::from_str(&text).map_err(damaged)
     }
 
     /// The files of one repeat; the folder is made.

@@ -2,7 +2,7 @@
 //! `{"crc32":"…","event":{…}}`; the sum is over the bytes of the event. A last line that was cut off by
 //! a crash is left out when read; any other damage is an error.
 
-use crate::error::RecordError;
+use crate::{bounds::check_numbers, error::RecordError};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
@@ -127,7 +127,7 @@ fn event_of(line: &str) -> Result<Event, String> {
     if line.crc32 != format!("{:08x}", crc32fast::hash(text.as_bytes())) {
         return Err("its checksum is wrong".to_owned());
     }
-    serde_json::from_str(text).map_err(|error| error.to_string())
+    check_numbers(text).and_then(|()| serde_json::from_str(text)).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

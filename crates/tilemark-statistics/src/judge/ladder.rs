@@ -11,8 +11,8 @@ use super::survey::{Standing, Step, Survey, is_narrow};
 
 /// Virtual processors of a point for each thread given to guests.
 pub(crate) fn vcpus_per_thread(plan: &Plan, point: &Point) -> f64 {
-    let vcpus: u32 = point.guests.iter().map(|guest| guest.vcpus).sum();
-    f64::from(vcpus) / plan.processors.guests.len().max(1) as f64
+    let vcpus: f64 = point.guests.iter().map(|guest| f64::from(guest.vcpus)).sum();
+    vcpus / plan.processors.guests.len().max(1) as f64
 }
 
 /// Why a run gives no answer to how many.
@@ -136,7 +136,7 @@ impl Climb {
             .iter()
             .find(|(tiles, standing)| *standing == Standing::Breaks && Some(*tiles) > last_held)
             .map(|(tiles, _)| *tiles);
-        let from = held.map_or(1, |held| held + 1);
+        let from = held.map_or(1, |held| held.saturating_add(1));
         let below = broke.map_or(u32::MAX, |broke| broke);
         let between = || standings.iter().filter(|(tiles, _)| (from..below).contains(tiles));
         let is_open = is_search && broke.is_some()
@@ -192,7 +192,7 @@ fn broke_by(step: &MeasuredPoint, survey: &Survey) -> Option<Break> {
 fn memory_ended(plan: &Plan, held: Option<&MeasuredPoint>) -> Option<Limit> {
     let end = plan.search.as_ref()?.memory_end?;
     // Else the search ended for another reason, and more may fit.
-    let held = held.filter(|held| held.point.tiles + 1 == end.tiles)?;
+    let held = held.filter(|held| held.point.tiles.checked_add(1) == Some(end.tiles))?;
     let mut evidence = vec![format!(
         "{} need {} of memory; {} was free, of which {} is kept free",
         counted(end.tiles, "tile"),
@@ -266,7 +266,7 @@ fn unknown(step: &MeasuredPoint) -> NoAnswer {
 
 /// Counts between the last that holds and the first that breaks, unless one between was tried without a finding.
 fn untried(steps: &[&MeasuredPoint], held: Option<&MeasuredPoint>, broken: &MeasuredPoint) -> Option<Counts> {
-    let from = held.map_or(1, |held| held.point.tiles + 1);
+    let from = held.map_or(1, |held| held.point.tiles.saturating_add(1));
     let to = broken.point.tiles.checked_sub(1)?;
     let was_tried = steps.iter().any(|step| (from..=to).contains(&step.point.tiles));
     (from <= to && !was_tried).then_some(Counts { from, to })

@@ -521,3 +521,15 @@ fn the_cost_is_the_ratio_of_guests_to_their_twin_at_the_largest_common_step() {
 fn what_an_emulator_costs_is_not_the_cost_of_virtualization() {
     assert_eq!(with_twin(Emulated).cost, None);
 }
+
+#[test]
+fn processors_and_tiles_at_the_ends_of_their_numbers_are_judged() {
+    let mut run = ladder(&[Kvm], &[1, 2]);
+    for (point, tiles) in run.plan.points.iter_mut().zip([u32::MAX - 1, u32::MAX]) {
+        point.tiles = tiles;
+        point.guests.iter_mut().for_each(|guest| guest.vcpus = u32::MAX);
+    }
+    let answer = run.judged().answer;
+    assert_eq!(answer.holds, Some(u32::MAX));
+    assert!(answer.vcpus_per_thread.unwrap() > 1e9);
+}
