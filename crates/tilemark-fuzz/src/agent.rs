@@ -9,7 +9,7 @@ use tilemark_agent_protocol::{
     Counts, Description, Hello, LoadEvent, PROTOCOL_VERSION, Reply, Request, Sender, Session, StreamSecond,
     StreamTotal, write_frame,
 };
-use tilemark_plan::plan::{MacAddress, Point};
+use tilemark_plan::plan::{MacAddress, Plan};
 use tilemark_units::Bytes;
 
 pub(crate) const FRAMES: Target = Target {
@@ -113,15 +113,16 @@ pub fn take_events(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let from =
         if first % 2 == 0 { tilemark_run::told::From::Outside } else { tilemark_run::told::From::Inside(1) };
-    let _ = tilemark_run::told::figures_of_frames(&point(), from, &mut &rest[..]);
+    let plan = plan();
+    let _ = tilemark_run::told::figures_of_frames(&plan, &plan.points[0], from, &mut &rest[..]);
 }
 
-/// A point with loads from outside and from inside.
-fn point() -> Point {
+/// A plan with loads from outside and from inside.
+fn plan() -> Plan {
     thread_local! {
-        static POINT: Point = crate::scenario::plan_of(MIXED).points.remove(0);
+        static PLAN: Plan = crate::scenario::plan_of(MIXED);
     }
-    POINT.with(Clone::clone)
+    PLAN.with(Clone::clone)
 }
 
 /// A web server, disks and a database: every way in which loads tell their figures.

@@ -15,7 +15,7 @@ use tilemark_amqp::{
     ContentHeader, DeliverMethod, FrameKind, Inbox, LongStr, Method, Properties, PublishArguments, ShortStr,
     Table, TableBuilder, decode_frame, put_content, put_deliver, put_heartbeat, put_method,
 };
-use tilemark_amqp_load::{BrokerAddress, Session};
+use tilemark_amqp_load::{BrokerAddress, Ledger, Session};
 
 pub(crate) const CODEC: Target =
     Target { name: "amqp", about: "any peer's frames: the codec", take: take_codec, seeds: streams };
@@ -164,6 +164,7 @@ fn speak(listener: &TcpListener, words: &Receiver<Vec<u8>>) {
 pub fn take_client(bytes: &[u8]) {
     static BROKER: OnceLock<FakeBroker> = OnceLock::new();
     let broker = BROKER.get_or_init(FakeBroker::listen);
+    account(bytes);
     let words = broker.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     words.send(bytes.to_vec()).expect("the broker lives as long as its process");
     // The broker hangs up after its last word, so nothing is waited for.
@@ -188,6 +189,21 @@ pub fn take_client(bytes: &[u8]) {
     if answer.is_ok() {
         let _ = session.close();
     }
+}
+
+/// Keeps account of messages with these numbers, as two subscribers that compete do.
+fn account(bytes: &[u8]) {
+    let mut ledgers = [Ledger::new(2), Ledger::new(2)];
+    for part in bytes.chunks_exact(9) {
+        let (who, number) = part.split_first().expect("nine bytes");
+        let sequence = u64::from_be_bytes(number.try_into().expect("eight of nine bytes"));
+        // Numbers that come, and any others.
+        let sequence = if *who < 0x80 { sequence % 4096 } else { sequence };
+        ledgers[usize::from(who % 2)].record(u16::from(who / 2 % 3), sequence);
+    }
+    let [mut one, other] = ledgers;
+    one.merge(&other);
+    let _ = (one.received(), one.lost(0, 1000), one.missing(1, 1000, 5));
 }
 
 fn brokers() -> Vec<Vec<u8>> {

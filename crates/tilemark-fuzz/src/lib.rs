@@ -7,6 +7,7 @@
 mod agent;
 mod amqp;
 mod broker;
+mod edit;
 mod image;
 mod mutate;
 mod record;

@@ -1,6 +1,6 @@
 //! Records: folders of documents that anybody may have written.
 
-use crate::{Target, scenario};
+use crate::{Target, edit::edit, scenario};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use hdrhistogram::{
     Histogram,
@@ -52,14 +52,69 @@ const FILES: [&str; 12] = [
     "events",
 ];
 
-/// Takes the files of a record.
+/// Takes the files of a record, or edits of one that is right.
 pub fn take_record(bytes: &[u8]) {
-    let folder = tempfile::tempdir_in(memory_folder()).expect("a folder can be made");
-    for part in bytes.split(|byte| *byte == FILE).skip(1) {
-        if let Some((place, content)) = part.split_first() {
-            put(folder.path(), FILES[usize::from(*place) % FILES.len()], content);
-        }
+    match bytes.first() {
+        Some(&FILE) | None => take_files(bytes),
+        Some(_) => take_files(&edited(bytes)),
     }
+}
+
+/// The files of a right record with these edits.
+fn edited(edits: &[u8]) -> Vec<u8> {
+    thread_local! {
+        static RIGHT: Documents = Documents::right();
+    }
+    let Documents { mut documents, places, tables } = RIGHT.with(Documents::clone);
+    edit(&mut documents, edits);
+    let content = |document: &serde_json::Value| document.to_string().into_bytes();
+    let files: Vec<(u8, Vec<u8>)> =
+        places.into_iter().zip(&documents).map(|(place, document)| (place, content(document))).collect();
+    // Its events, one a line, are the last document.
+    let (mut files, events) = (files, documents.last().and_then(serde_json::Value::as_array));
+    if let (Some(last), Some(events)) = (files.last_mut(), events) {
+        last.1 = events.iter().map(content).collect::<Vec<_>>().join(&b'\n');
+    }
+    [parts(&files), tables].concat()
+}
+
+/// Documents of a right record, and which file each is.
+#[derive(Clone)]
+struct Documents {
+    documents: Vec<serde_json::Value>,
+    places: Vec<u8>,
+    /// Files that are no documents, as an input has them.
+    tables: Vec<u8>,
+}
+
+impl Documents {
+    fn right() -> Self {
+        let whole = records().remove(0);
+        let (mut documents, mut places, mut tables) = (Vec::new(), Vec::new(), Vec::new());
+        let mut events = Vec::new();
+        for part in whole.split(|byte| *byte == FILE).skip(1) {
+            let Some((place, content)) = part.split_first() else { continue };
+            if usize::from(*place) == FILES.len() - 1 {
+                let lines = content.split(|byte| *byte == b'\n');
+                events = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+            } else if let Ok(document) = serde_json::from_slice(content) {
+                documents.push(document);
+                places.push(*place);
+            } else {
+                tables.push((*place, content.to_vec()));
+            }
+        }
+        documents.push(serde_json::Value::Array(events));
+        places.push(FILES.len() as u8 - 1);
+        Self { documents, places, tables: parts(&tables) }
+    }
+}
+
+/// Repeats of a record.
+const REPEATS: [&str; 3] = ["points/00/repeat-1", "points/00/repeat-2", "points/01/repeat-1"];
+
+fn take_files(bytes: &[u8]) {
+    let folder = folder_of(bytes);
     let record = RunDirectory::at(folder.path());
     let _ = record.verify();
     let _ = record.is_half_continued();
@@ -73,6 +128,16 @@ pub fn take_record(bytes: &[u8]) {
     let _ = Events::read(&folder.path().join("events.ndjson"));
     let _ = tilemark_record::Runs::new(folder.path()).list();
     show(&record);
+}
+
+fn folder_of(bytes: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(memory_folder()).expect("a folder can be made");
+    for part in bytes.split(|byte| *byte == FILE).skip(1) {
+        if let Some((place, content)) = part.split_first() {
+            put(folder.path(), FILES[usize::from(*place) % FILES.len()], content);
+        }
+    }
+    folder
 }
 
 /// Draws it as `report` does, and compares it with itself as `compare` does.
@@ -102,9 +167,15 @@ fn put(folder: &Path, name: &str, content: &[u8]) {
         "events" => ("events.ndjson", with_checksums(content)),
         name => (name, content.to_vec()),
     };
-    let path = folder.join(name);
-    fs::create_dir_all(path.parent().expect("it is below the folder")).expect("a folder can be made");
-    fs::write(path, content).expect("a file can be written");
+    // Every repeat has tables; one set of them is enough of an input.
+    let places = match name.strip_prefix("points/00/repeat-1/").filter(|file| file.ends_with(".csv")) {
+        Some(file) => REPEATS.map(|repeat| folder.join(repeat).join(file)).to_vec(),
+        None => vec![folder.join(name)],
+    };
+    for path in places {
+        fs::create_dir_all(path.parent().expect("it is below the folder")).expect("a folder can be made");
+        fs::write(path, &content).expect("a file can be written");
+    }
 }
 
 fn with_checksums(events: &[u8]) -> Vec<u8> {
@@ -153,7 +224,10 @@ fn records() -> Vec<Vec<u8>> {
         (8, rows("guests.csv")),
     ]);
     let small = parts(&[(0, serde_json::to_vec(&plan).expect("a plan is JSON")), (11, EVENTS.to_vec())]);
-    vec![whole, small, parts(&[(4, br#"{"schema":1,"files":{"plan.json":"00"}}"#.to_vec())])]
+    let broken = parts(&[(4, br#"{"schema":1,"files":{"plan.json":"00"}}"#.to_vec())]);
+    let edits =
+        (0..6_u8).map(|document| (0..8_u8).flat_map(|what| [document, what, what * 31, what * 3]).collect());
+    [whole, small, broken].into_iter().chain(edits).collect()
 }
 
 fn parts(files: &[(u8, Vec<u8>)]) -> Vec<u8> {
@@ -162,7 +236,7 @@ fn parts(files: &[(u8, Vec<u8>)]) -> Vec<u8> {
 
 const EVENTS: &[u8] = br#"{"event":"began","unix_ms":1,"run":"r"}
 {"event":"pass-began","unix_ms":2,"pass":{"block":1,"point":0,"repeat":1}}
-{"event":"does-not-fit","end":{"tiles":4,"backend":"kvm","needed":1024,"free":512}}
+{"event":"does-not-fit","end":{"tiles":4,"backend":"kvm","needed":"1GiB","free":"512MiB","reserve":"1GiB"}}
 {"event":"interrupted"}
 {"event":"ended","unix_ms":3}"#;
 
@@ -257,9 +331,8 @@ pub fn take_histogram(bytes: &[u8]) {
             use_histogram(&histogram);
         }
     }
-    if let Ok(histogram) = tilemark_load::figures::decode(bytes) {
+    if let Ok(histogram) = tilemark_record::histogram::decode(bytes) {
         use_histogram(&histogram);
-        let _ = tilemark_load::figures::merge([bytes, bytes]);
     }
 }
 
@@ -278,4 +351,23 @@ fn histograms() -> Vec<Vec<u8>> {
     V2Serializer::new().serialize(&histogram, &mut plain).expect("memory takes it");
     V2DeflateSerializer::new().serialize(&histogram, &mut packed).expect("memory takes it");
     vec![BASE64.encode(&packed).into_bytes(), plain, packed]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_input_and_one_without_edits_are_whole_records() {
+        for bytes in [records().remove(0), edited(&[])] {
+            let folder = folder_of(&bytes);
+            let record = RunDirectory::at(folder.path());
+            record.close().unwrap();
+            record.verify().unwrap();
+            let report = tilemark_run::judge::report_of(&record).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!((report.repeats.len(), report.result.points.len() > 1), (3, true));
+            let read = Events::read(&folder.path().join("events.ndjson")).unwrap();
+            assert_eq!(read.len(), 5);
+        }
+    }
 }

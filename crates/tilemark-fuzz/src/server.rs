@@ -14,7 +14,7 @@ use std::{
 };
 
 /// A client that waits this long without a word waits for more than the input has: the server hangs up.
-const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// What a server says: so many bytes at once, each time after it heard something.
 pub(crate) struct Script {

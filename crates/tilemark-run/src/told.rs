@@ -1,9 +1,13 @@
 //! What a load process's frames come to, without the process: the way of its bytes to the figures of a repeat.
 
-use crate::figures::Told;
+use crate::{
+    figures::Told,
+    hearing::{Hearing, Reporter},
+    services::{inside_job, outside_job, times_inside, times_outside},
+};
 use std::io::Read;
 use tilemark_agent_protocol::{LoadEvent, Reply, read_frame};
-use tilemark_plan::plan::Point;
+use tilemark_plan::plan::{Plan, Point};
 use tilemark_record::summary::{Incident, LoadFigures};
 
 /// Where a load process runs.
@@ -15,18 +19,21 @@ pub enum From {
     Inside(u32),
 }
 
-/// Reads frames until the last event, the first that is broken, or the end, and makes figures of what they report.
+/// Reads frames until the last event, the first that is broken or refused, or the end, and makes figures of what was heard.
 ///
 /// # Errors
-/// When a histogram does not decode; the text says why.
+/// When the point has no load there, or a histogram does not decode; the text says why.
 pub fn figures_of_frames(
+    plan: &Plan,
     point: &Point,
     from: From,
     frames: &mut impl Read,
 ) -> Result<(Vec<LoadFigures>, Vec<Incident>), String> {
-    let mut told = Told::default();
+    let (mut told, mut hearing) =
+        (Told::default(), hearing(plan, point, from).ok_or("the point has no load there")?);
     while let Ok(reply) = read_frame::<Reply>(frames) {
         let Reply::Load(event) = reply else { continue };
+        let Ok(event) = hearing.take(event) else { break };
         let is_last = matches!(event, LoadEvent::Done(_) | LoadEvent::Failed { .. });
         match from {
             From::Outside => told.outside(event),
@@ -43,4 +50,19 @@ pub fn figures_of_frames(
     }
     let incidents = told.unaudited(point).chain(told.wrong_answers(point)).collect();
     Ok((figures.loads, incidents))
+}
+
+/// As the engine listens to it; `None` where the point has no load there.
+fn hearing(plan: &Plan, point: &Point, from: From) -> Option<Hearing> {
+    Some(match from {
+        From::Outside => {
+            let ports = vec![1; point.guests.len()];
+            let job = outside_job(plan, point, 1, &ports)?;
+            Hearing::of(&job, Reporter::Ours, times_outside(point).measured)
+        }
+        From::Inside(place) => {
+            let load = point.loads.get(place as usize)?;
+            Hearing::of(&inside_job(point, 1, load)?, Reporter::Guest, times_inside(point, load).measured)
+        }
+    })
 }
