@@ -1,7 +1,7 @@
 //! What of the host a plan uses because a value names it. A scenario may come from anybody, and all of this is used as root: it
 //! needs the user's consent, unless the user typed it.
 //!
-//! This is the one list of such values: a new key that names a program or a file of the host is added to [`of_qemu`].
+//! This is the one list of such values: a new key that names a program or a file of the host is added to `of_qemu`.
 
 use crate::{plan::Plan, resolve::Sides, scenario::QemuWishes, settings};
 use serde_json::{Value, json};

@@ -99,9 +99,15 @@ pub fn run(
         Some(earlier) => earlier.record.path().to_owned(),
         None => request.output.clone().unwrap_or_else(|| runs.path_of(&id)),
     };
+    // One that waits looks once it is its turn: the run before it holds what is free then.
+    let waits = matches!(request.when_busy, Some(WhenBusy::Wait));
+    if !waits {
+        room::enough(&prepared.plan, places, &path)?;
+    }
     let locks = request.when_busy.map(|when| lock::take_for_run(&places.state, &id, when)).transpose()?;
-    // Once it is our turn: a run before it may have held what is free now.
-    room::enough(&prepared.plan, places, &path)?;
+    if waits {
+        room::enough(&prepared.plan, places, &path)?;
+    }
     let mut provenance = provenance(program, &prepared, request)?;
     // Before an image is built for minutes: a bad place, or a record that cannot be continued, fails now.
     let record = match &earlier {

@@ -91,6 +91,7 @@ fn help_lists_what_works_and_nothing_else() {
         "scenarios",
         "recover",
         "completion",
+        "notices",
     ];
     let listed_here = listed(&help.out);
     assert!(listed_here.len() >= 15, "{}", help.out);

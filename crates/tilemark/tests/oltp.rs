@@ -138,7 +138,7 @@ fn a_database_killed_in_mid_run_breaks_the_point_and_has_no_figure() {
     let server = running.until("a load", |_| server_under_load(&Process::descendants(id), "mariadbd"));
     kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
     let said = running.said();
-    assert_eq!(said.code, Some(5), "{said:?}");
+    assert_eq!(said.code, Some(4), "{said:?}");
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     let (_, summary) = one_repeat(&real, &under_way.id);
     for what in ["the connection to the database was lost", "clients gave up"] {
@@ -151,7 +151,7 @@ fn a_database_killed_in_mid_run_breaks_the_point_and_has_no_figure() {
     assert!(point.throughput.is_none(), "no figure replaces a failure");
     assert_eq!(result.answer.holds, None);
     let broke = result.answer.breaks.unwrap();
-    assert_eq!((broke.tiles, broke.measure), (1, GateMeasure::ServiceErrors));
+    assert_eq!((broke.tiles, broke.measure), (1, GateMeasure::GuestEnded));
     assert_eq!(broke.guest.as_deref(), Some("tile-001-db"));
     // It was measured beside other work.
     assert_eq!(said.json()["verdict"]["status"], "cannot-tell");
