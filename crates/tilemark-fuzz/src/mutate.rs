@@ -95,7 +95,7 @@ impl Mutator {
         bytes[at..at + width].copy_from_slice(part);
     }
 
-    /// Replaces the next number that stands there in digits.
+    /// Replaces the next number that is written in digits.
     fn text_number(&mut self, bytes: &mut Vec<u8>, from: usize) {
         let Some(start) = bytes[from..].iter().position(u8::is_ascii_digit).map(|at| from + at) else {
             return;

@@ -21,7 +21,7 @@ use tilemark_plan::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 const IPV4: u16 = 0x0800;
-/// What stands before each frame of a tap: no offload.
+/// The header before each frame of a tap: no offload.
 const TAP_HEADER: [u8; 10] = [0; 10];
 
 /// Who sends or receives.

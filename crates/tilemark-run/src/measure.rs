@@ -313,7 +313,7 @@ pub(crate) fn state_failed(error: std::io::Error) -> Failure {
     }
 }
 
-/// A place that was named and cannot be used; `failed` tells what else may be wrong with it.
+/// A place that was named and cannot be used; `failed` makes the failure of any other error.
 pub(crate) fn place_failed(error: std::io::Error, failed: impl FnOnce(std::io::Error) -> Failure) -> Failure {
     let Some(why) = distrust(&error) else { return failed(error) };
     let remedy = "name a new file or folder that you own, by a path without links of other users";

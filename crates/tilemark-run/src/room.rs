@@ -113,7 +113,7 @@ fn database_writes(point: &Point) -> Bytes {
         .sum()
 }
 
-/// The templates of a point's databases, by what tells them apart.
+/// The templates of a point's databases, by what makes them differ.
 fn templates_of(point: &Point) -> Vec<(String, Bytes)> {
     let of = |guest: &GuestPlan| {
         let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);

@@ -112,7 +112,7 @@ impl Pieces {
     }
 }
 
-/// All that the clients of a run were told; by default nothing, as of a run without clients.
+/// All answers that the clients of a run received; by default nothing, as of a run without clients.
 #[derive(Debug, Default)]
 pub struct Told {
     pub(crate) orders: Vec<ToldOrder>,

@@ -57,7 +57,7 @@ fn greeting() -> Vec<Vec<u8>> {
 
 const END: &[u8] = &[0xfe, 0, 0, 2, 0];
 
-/// A table of one row; each value as it stands on the wire.
+/// A table of one row; each value as it is on the wire.
 fn table(values: &[&[u8]]) -> Vec<u8> {
     let column = b"\x03def\x05store\x01t\x01t\x01c\x01c\x0c\x21\x00\x14\x00\x00\x00\x08\0\0\0\0\0";
     let mut contents = vec![vec![values.len() as u8]];

@@ -38,7 +38,7 @@ pub enum Distrust {
         /// Its mode.
         mode: u32,
     },
-    /// A link, a pipe, a socket or a device stands where a file or folder belongs.
+    /// A link, pipe, socket or device is where a file or folder should be.
     #[error("{} is neither a plain file nor a folder", path.display())]
     Kind {
         /// What.
