@@ -43,8 +43,7 @@ pub(crate) enum Nonsense {
 
 /// Requests of a stream in a second: more than any device or server answers.
 const COUNTS_OF_A_SECOND_MAX: u64 = 1_000_000_000;
-/// Bytes of histograms for each second of a stream, on average. A second of 100,000 requests whose latencies are spread widely
-/// has about 10,000.
+/// Bytes of histograms for each second of a stream, on average: an allowance, not a measurement.
 pub(crate) const BYTES_OF_A_SECOND: u64 = 32 << 10;
 /// Bytes of histograms that a stream may have in any case: short loads have them in one second.
 const BYTES_MIN: u64 = 1 << 20;
@@ -61,8 +60,8 @@ const SECONDS_LATE: u32 = 1;
 /// Who reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reporter {
-    /// The load process beside the guests, which is ours: a second may come in parts, when requests end late, and a load of so
-    /// many messages may take longer than was planned.
+    /// The load process beside the guests, which is ours: a second may come in parts, when requests end late, and a load with a
+    /// fixed number of messages may take longer than planned.
     Ours,
     /// The agent of a guest.
     Guest,
