@@ -3,9 +3,7 @@
 //! Every field is checked when it is read; an unknown key is an error. What a scenario leaves out has
 //! the default that its field states. Nothing here looks at a host.
 
-use crate::workload::{
-    BrokerService, DiskParameters, MessagingParameters, StoreParameters, SysbenchParameters, WebParameters,
-};
+use crate::workload::{self, BrokerService, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -170,21 +168,9 @@ pub struct Load {
     /// Connections to each guest. Default 4.
     #[serde(default = "default_connections")]
     pub connections: u32,
-    /// Exactly one of the following says what is asked.
-    #[serde(default)]
-    pub web: Option<WebParameters>,
-    /// Work on the guest's data disks, from inside.
-    #[serde(default)]
-    pub disk: Option<DiskParameters>,
-    /// Messages through the guest's broker.
-    #[serde(default)]
-    pub messaging: Option<MessagingParameters>,
-    /// Orders at the guest's database.
-    #[serde(default)]
-    pub store: Option<StoreParameters>,
-    /// sysbench read-write, inside a database guest.
-    #[serde(default)]
-    pub sysbench: Option<SysbenchParameters>,
+    /// What is asked: exactly one of the workloads.
+    #[serde(flatten, deserialize_with = "workload::one_work")]
+    pub work: Work,
 }
 
 fn default_connections() -> u32 {
