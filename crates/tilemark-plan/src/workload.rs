@@ -1,27 +1,28 @@
-//! What each workload may be told. Data only: how it is done stands in `tilemark-workloads`.
+//! The parameters of each workload. Data only: `tilemark-workloads` has the code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_units::{Bytes, Fraction, Span};
 
-/// The workload `web`: GET requests for files of a mix of sizes over kept-alive connections.
+/// For role `web`: GET requests for files of a mix of sizes, over kept-alive connections. Status, length and every byte
+/// are checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebParameters {
-    /// The sizes asked for and how often each, relative to the others.
+    /// The mix of files.
     pub files: Vec<WebFile>,
-    /// Where requests begin, for a load against a server that is not ours; there only the status and the
-    /// length are checked. `None`: our own files, whose every byte is known.
+    /// The path (or whole `http://` URL) to request from a server that is not ours; only status and length are checked
+    /// then. Default: the files of our own service.
     pub path: Option<String>,
 }
 
-/// One file size of the mix.
+/// One file of the mix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebFile {
     /// Length of the body.
     pub size: Bytes,
-    /// How often it is asked for, relative to the other files.
+    /// How often it is requested, relative to the other files.
     pub weight: u32,
 }
 
@@ -33,18 +34,18 @@ impl Default for WebParameters {
     }
 }
 
-/// The workload `disk`: random, direct requests made in the guest. At a rate an open loop of our own; flat out (closed
-/// loop, or `saturate`) fio with libaio.
+/// For role `disk`: random, direct requests, made and measured inside the guest. At a `rate`, an open loop of our own makes
+/// them. As fast as possible (`saturate`, or `loop = "closed"`), fio makes them with libaio, one job a disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiskParameters {
-    /// Size of one request. Default 4 KiB.
+    /// Size of one request.
     pub block_size: Bytes,
-    /// Requests under way on each disk. Default 32.
+    /// Requests under way on each disk.
     pub depth: u32,
-    /// Part of the requests that read. Default 50 %.
+    /// Part of the requests that read; the others write.
     pub reads: Fraction,
-    /// As fast as the disk goes, instead of the load's rate.
+    /// As fast as the disk goes, instead of at the load's `rate`.
     pub saturate: bool,
 }
 
@@ -63,42 +64,44 @@ impl Default for DiskParameters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BrokerService {
-    /// Ours, so small that a run measures the host.
+    /// The reference broker, in the agent: so small that a run measures the host.
     #[default]
     Reference,
     /// RabbitMQ as Debian ships it.
     Rabbitmq,
-    /// Apache Qpid Broker-J.
+    /// Apache Qpid Broker-J from Maven Central, by version and hash, with its memory store.
     QpidBrokerJ,
 }
 
-/// The workload `messaging`.
+/// For role `broker`: messages over AMQP 0-9-1. Every message carries a stamp; one that is lost, doubled, out of order or
+/// damaged is an error. User and password are made for each run and are in no output, record, argument or environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MessagingParameters {
-    /// Throughput (as fast as it goes) or latency (at the load's rate).
+    /// What is measured.
     pub measure: MessagingMeasure,
-    /// Bytes of a message. Default 16.
+    /// Size of a message: at least `16B`, for the stamp.
     pub size: Bytes,
-    /// Queues. Default 1.
+    /// Queues.
     pub queues: u32,
-    /// Publishers of each queue. Default 1.
+    /// Publishers of each queue. Each is a thread with a connection.
     pub publishers: u32,
-    /// Subscribers of each queue. Default 1.
+    /// Subscribers of each queue. Each is a thread with a connection.
     pub subscribers: u32,
-    /// Messages survive a restart of the broker.
+    /// Whether messages survive a restart of the broker. In runs only with `broker = "rabbitmq"`.
     pub durable: bool,
     /// Publishes that may wait for their confirm; 0: no confirms.
     pub confirms: u32,
-    /// Acknowledge every so many; 0: automatic acknowledgement.
+    /// A subscriber acknowledges after this many messages; 0: automatic acknowledgement.
     pub acknowledge: u32,
-    /// Messages a subscriber may hold unacknowledged; 0: no limit.
+    /// Messages that a subscriber may hold unacknowledged; 0: no limit.
     pub prefetch: u32,
-    /// How messages find their subscribers. Default `shared`.
+    /// Which subscribers get a message.
     pub mode: MessagingMode,
-    /// Publishes in a transaction; 0: none.
+    /// Publishes in a transaction; 0: no transactions.
     pub transactions: u32,
-    /// Messages of each publisher, after which the load ends; 0: it ends by time alone.
+    /// Messages of each publisher. After them a throughput load ends and is measured as a whole; this needs
+    /// `measure.warmup = "0s"`. 0: the load ends by time alone.
     pub count: u64,
 }
 
@@ -106,14 +109,16 @@ pub struct MessagingParameters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessagingMeasure {
-    /// As many messages a second as go through.
+    /// As many messages a second as go through, whatever `rate` says.
     #[default]
     Throughput,
-    /// How long a message takes at the load's rate.
+    /// How long a message takes at the load's `rate` (a whole number, with `arrival = "even"`), from one publisher through
+    /// one queue to one subscriber, counted from the intended time of sending. It takes no `publishers`, `subscribers`,
+    /// `mode`, `confirms` and `transactions`.
     Latency,
 }
 
-/// How messages find their subscribers.
+/// Which subscribers get a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessagingMode {
@@ -156,21 +161,31 @@ impl Default for MessagingParameters {
     }
 }
 
-/// The workload `store`: an online store's customers at a database.
+/// For role `database`: customers of an online store log in, look around and buy; afterwards the database is audited.
+///
+/// The guest's first data disk holds the database, the second its log; an only disk holds both. They are loaded and frozen
+/// once, and cloned before each repeat. A database is always booted, never cloned with its memory. The scenario's image must
+/// have the server (`image = "database"`).
+///
+/// An order that found too little stock and was undone counts neither as an order nor as an error; the record counts them
+/// separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreParameters {
-    /// Which database serves it. Default `mariadb`.
+    /// Which database serves it.
     pub database: StoreDatabase,
-    /// What a commit promises. Default `full`.
+    /// What a commit promises.
     pub durability: StoreDurability,
-    /// Bytes of the database's data as CSV. Default 20 MB.
+    /// Size of the data as CSV: 10 MB to 100 GB. The first disk needs three times as much and 256 MiB. The log needs a
+    /// quarter of the guest's memory (16 MiB to 2 GiB; PostgreSQL twice that) and 64 MiB, on the second disk or beside the
+    /// data.
     pub data: Bytes,
-    /// Customers at the same time. Default 32.
+    /// Customers at the same time, each with a connection.
     pub clients: u32,
-    /// Pause between the orders of a customer. Default none.
+    /// Mean pause between the orders of a customer; in a closed loop only.
     pub think_time: Span,
-    /// Length of the steady window that is told, in whole seconds. Default: all that had settled.
+    /// Length of the steady window that the report shows beside the whole measured time: its last seconds, at most
+    /// `measure.length`, in whole seconds. Default: all seconds after the load had settled.
     pub window: Option<Span>,
 }
 
@@ -187,15 +202,17 @@ impl Default for StoreParameters {
     }
 }
 
-/// The workload `sysbench`: Debian's sysbench inside a database guest, read-write transactions on MariaDB.
+/// For role `database`: sysbench's read-write transactions on MariaDB, run and measured inside the guest by Debian's sysbench.
+/// Its output stays in the record. Its tables are made before the warm-up. A `rate` is a whole number, its arrivals are
+/// `poisson`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SysbenchParameters {
-    /// Tables. Default 1, as sysbench's own.
+    /// Tables. The default is sysbench's own.
     pub tables: u32,
-    /// Rows of each. Default 10,000, as sysbench's own.
+    /// Rows of each table. The default is sysbench's own.
     pub rows: u32,
-    /// Clients at the same time. Default 16.
+    /// Clients at the same time.
     pub threads: u32,
 }
 
@@ -236,7 +253,7 @@ impl StoreDatabase {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreDurability {
-    /// Each commit is on the disk before it is confirmed; torn pages are repaired.
+    /// Each commit is on the disk before it is confirmed, and torn pages are repaired.
     #[default]
     Full,
     /// A crash may lose the last second.
