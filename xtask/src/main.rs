@@ -7,6 +7,7 @@ mod fuzz;
 mod lab;
 mod notices;
 mod promises;
+mod scenarios;
 mod schema;
 mod soak;
 mod supply;
@@ -19,7 +20,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask ci | bench | lab | notices | promises | schema | soak | supply | walls
+const USAGE: &str = "usage: cargo xtask ci | bench | lab | notices | promises | scenarios | schema | soak | supply | walls
   ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; tells every failure
   bench   the figures that the project set out to reach, against their peers in turn; `bench --list` names them
   lab [--program FILE] [--with FILE]… -- COMMAND
@@ -27,6 +28,8 @@ const USAGE: &str = "usage: cargo xtask ci | bench | lab | notices | promises | 
   notices write THIRD-PARTY-NOTICES.txt anew
   promises
           check that every test which PROMISES.md names is there
+  scenarios
+          write docs/scenarios.md anew from the types' comments
   schema  write docs/schema anew from the types
   soak [--seconds N] [--only TARGET]… [TRIAL]…
           the trials of tests in their long sizes, the fuzzing (60 s a target, or N) and the attacks on the walls; `soak --list`
@@ -46,6 +49,7 @@ fn main() -> Result<ExitCode> {
         ["bench", asked @ ..] => bench::run(asked),
         ["soak", asked @ ..] => soak::run(asked),
         ["schema"] => schema::write(),
+        ["scenarios"] => scenarios::write(),
         ["supply"] => supply::check(),
         ["notices"] => notices::write(),
         ["walls"] => walls::check(),
