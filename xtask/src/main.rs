@@ -7,11 +7,13 @@ mod fuzz;
 mod lab;
 mod notices;
 mod promises;
+mod scenarios;
 mod schema;
 mod soak;
 mod supply;
 mod test_pool;
 mod walls;
+mod words;
 
 use anyhow::{Result, bail};
 use std::{
@@ -19,20 +21,25 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask ci | bench | lab | notices | promises | schema | soak | supply | walls
-  ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; tells every failure
+const USAGE: &str = "usage: cargo xtask ci | bench | lab | notices | promises | scenarios | schema | soak | supply | walls | words
+  ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; reports every failure
   bench   the figures that the project set out to reach, against their peers in turn; `bench --list` names them
   lab [--program FILE] [--with FILE]… -- COMMAND
           run a command on an emulated server with NUMA, an IOMMU and KVM; its output and exit code are the command's
-  notices write THIRD-PARTY-NOTICES.txt anew
-  promises
-          check that every test which PROMISES.md names is there
-  schema  write docs/schema anew from the types
+  notices write THIRD-PARTY-NOTICES.txt
+  promises [--list]
+          check that every test which PROMISES.md names is there; or print the names of all tests as sentences
+  scenarios
+          write docs/scenarios.md from the types' comments
+  schema  write docs/schema from the types
   soak [--seconds N] [--only TARGET]… [TRIAL]…
           the trials of tests in their long sizes, the fuzzing (60 s a target, or N) and the attacks on the walls; `soak --list`
           names them, --only names fuzz targets
   supply  check licences, second versions and sources of all crates by deny.toml
-  walls   check which crate depends on which";
+  walls   check which crate depends on which
+  words [--list | --lower]
+          check documents, help and messages for the words that docs/writing.md rules out; list those that are left in messages,
+          or lower their number in xtask/words-left.toml";
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,10 +53,15 @@ fn main() -> Result<ExitCode> {
         ["bench", asked @ ..] => bench::run(asked),
         ["soak", asked @ ..] => soak::run(asked),
         ["schema"] => schema::write(),
+        ["scenarios"] => scenarios::write(),
         ["supply"] => supply::check(),
         ["notices"] => notices::write(),
         ["walls"] => walls::check(),
+        ["words"] => words::check(),
+        ["words", "--list"] => words::list(),
+        ["words", "--lower"] => words::lower(),
         ["promises"] => promises::check(),
+        ["promises", "--list"] => promises::list(),
         _ => bail!("{USAGE}"),
     }
     .map(|()| ExitCode::SUCCESS)

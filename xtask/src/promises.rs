@@ -2,7 +2,10 @@
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 const FILE: &str = "PROMISES.md";
 
@@ -15,6 +18,55 @@ pub(crate) fn check() -> Result<()> {
     let text = fs::read_to_string(workspace.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
     let faults = faults(&workspace, &text);
     if faults.is_empty() { Ok(()) } else { bail!("{FILE}: {}", faults.join(", ")) }
+}
+
+/// Prints the name of every test as the sentence that it is, below its file.
+pub(crate) fn list() -> Result<()> {
+    let mut files = Vec::new();
+    for folder in ["crates", "xtask"] {
+        rust_files(&workspace().join(folder), &mut files)?;
+    }
+    files.sort();
+    for path in files {
+        let source = fs::read_to_string(&path)?;
+        let tests = tests_in(&source);
+        if !tests.is_empty() {
+            println!("{}", path.strip_prefix(workspace()).unwrap_or(&path).display());
+        }
+        tests.iter().for_each(|name| println!("  {}", name.replace('_', " ")));
+    }
+    Ok(())
+}
+
+fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            rust_files(&path, files)?;
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The names of the tests of a source, those that a macro makes too.
+fn tests_in(source: &str) -> Vec<&str> {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let mut tests = Vec::new();
+    for (place, line) in lines.iter().enumerate() {
+        if let Some((name, _)) = line.strip_prefix("fn ").and_then(|rest| rest.split_once('(')) {
+            let mut above = lines[..place].iter().rev().take_while(|line| line.starts_with(['#', '/']));
+            if above.any(|line| *line == "#[test]") {
+                tests.push(name);
+            }
+        } else if let Some(inside) = given_to_macro(line) {
+            let is_ours = |name: &&str| lines.iter().any(|line| line.starts_with(&format!("fn {name}(")));
+            let names = inside.map(str::trim).filter(is_ours);
+            tests.extend(names.filter(|name| is_made_by_macro(&lines, name)));
+        }
+    }
+    tests
 }
 
 fn faults(workspace: &Path, text: &str) -> Vec<String> {
@@ -44,7 +96,7 @@ pub(crate) fn tests_named(line: &str) -> impl Iterator<Item = (&str, &str)> {
         .filter(|(path, _)| path.ends_with(".rs"))
 }
 
-/// What stands where a test is to be.
+/// What is found where a test is to be.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     /// One that every test run runs.
@@ -57,7 +109,7 @@ enum Found {
     Nothing,
 }
 
-/// A path stands below `crates/tilemark-`; but for those of the command and of the developer's commands.
+/// A path is below `crates/tilemark-`; but for those of the command and of the developer's commands.
 fn found(workspace: &Path, path: &str, name: &str) -> Found {
     let file = match path.split_once('/') {
         Some(("tilemark", _)) => workspace.join("crates").join(path),
@@ -71,7 +123,7 @@ fn found_in(source: &str, name: &str) -> Found {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let head = format!("fn {name}(");
     let Some(place) = lines.iter().position(|line| line.starts_with(&head)) else { return Found::Nothing };
-    // Between the function before and this one stand its attributes and comments.
+    // Between the function before and this one are its attributes and comments.
     let above =
         || lines[..place].iter().rev().take_while(|line| line.starts_with('#') || line.starts_with("//"));
     let is_test = above().any(|line| *line == "#[test]") || is_made_by_macro(&lines, name);
@@ -86,11 +138,14 @@ fn found_in(source: &str, name: &str) -> Found {
 /// Whether a macro of this file makes a test of each name that it is given, and is given this one.
 fn is_made_by_macro(lines: &[&str], name: &str) -> bool {
     let makes_tests = lines.iter().any(|line| line.contains("#[test] fn $name()"));
-    let names = |line: &str| {
-        let inside = line.split_once("!(").and_then(|(_, rest)| rest.strip_suffix(");"));
-        inside.is_some_and(|inside| inside.split(',').any(|named| named.trim() == name))
-    };
-    makes_tests && lines.iter().any(|line| names(line))
+    let mut names = lines.iter().filter_map(|line| given_to_macro(line)).flatten();
+    makes_tests && names.any(|named| named.trim() == name)
+}
+
+/// What is between the commas of a macro's call on one line.
+fn given_to_macro(line: &str) -> Option<impl Iterator<Item = &str>> {
+    let inside = line.split_once("!(").and_then(|(_, rest)| rest.strip_suffix(");"))?;
+    Some(inside.split(','))
 }
 
 #[cfg(test)]
@@ -132,6 +187,8 @@ mod tests {
         let on_both = "fn one() {}\nfn two() {}\n$(#[test] fn $name() { super::$name(Engine::Mariadb); })*\non_both!(zero, one);\n";
         assert_eq!(found_in(on_both, "one"), Found::Test);
         assert_eq!(found_in(on_both, "two"), Found::NoTest);
+        assert_eq!(tests_in(source), ["runs", "waits"]);
+        assert_eq!(tests_in(on_both), ["one"]);
     }
 
     #[test]

@@ -23,13 +23,13 @@ struct Trial {
 const ALL: [Trial; 10] = [
     Trial {
         name: "clones-256",
-        about: "256 emulated clones: nobody twice",
+        about: "256 emulated clones: no two are the same",
         minutes: 2,
         run: |bench| clones(bench, 256),
     },
     Trial {
         name: "clones-500",
-        about: "500 emulated clones: nobody twice",
+        about: "500 emulated clones: no two are the same",
         minutes: 2,
         run: |bench| clones(bench, 500),
     },

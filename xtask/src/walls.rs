@@ -129,7 +129,7 @@ fn broken(metadata: &Value) -> Vec<String> {
                     broken.push(format!("{name} must not know {known}"));
                 }
                 None if is_ours && !free.contains(&name) => {
-                    broken.push(format!("{name} stands in no list of xtask/src/walls.rs"));
+                    broken.push(format!("{name} is in no list of xtask/src/walls.rs"));
                 }
                 _ => {}
             }

@@ -286,7 +286,7 @@ impl Backend for FakeBackend {
     }
 
     fn inequalities(&self) -> Vec<String> {
-        vec!["these guests are only told about".to_owned()]
+        vec!["these guests are not real".to_owned()]
     }
 }
 

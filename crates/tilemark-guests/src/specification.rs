@@ -68,8 +68,8 @@ fn no_two_guests_are_the_same(subject: &Subject<'_>, mode: StartMode) {
         random.insert(bytes);
     }
     let ids = ids.into_inner().unwrap();
-    assert_eq!(ids.len(), subject.guests.len(), "each that was started is told");
-    assert_eq!((machine_ids.len(), random.len()), (ids.len(), ids.len()), "nobody is there twice");
+    assert_eq!(ids.len(), subject.guests.len(), "each that was started is listed");
+    assert_eq!((machine_ids.len(), random.len()), (ids.len(), ids.len()), "no two are the same");
     ids.iter().for_each(|&id| subject.backend.stop(id).unwrap());
 }
 

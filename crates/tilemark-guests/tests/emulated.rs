@@ -110,7 +110,7 @@ fn thirty_two_clones_are_thirty_two_guests_and_no_reboots() {
         assert_eq!(
             [machine_ids.len(), macs.len(), addresses.len(), random.len()],
             [32; 4],
-            "nobody is there twice"
+            "no two are the same"
         );
         assert_eq!(boot_nonces.len(), 1, "all continue the one boot of their template");
         let dropped_now: Vec<u64> = ready.iter().map(dropped).collect();

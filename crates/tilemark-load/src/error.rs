@@ -23,7 +23,7 @@ pub enum LoadError {
         stream: u32,
     },
     /// Nobody answered there in time.
-    #[error("no connection to {target} stood within {seconds:.0} s: {reason}")]
+    #[error("could not connect to {target} within {seconds:.0} s: {reason}")]
     Unreachable {
         /// Where it goes.
         target: SocketAddr,

@@ -1,7 +1,10 @@
 //! A scenario as a person writes it: the tile, the ladder, the demand, the gate and what varies.
 //!
-//! Every field is checked when it is read; an unknown key is an error. What a scenario leaves out has
-//! the default that its field states. Nothing here looks at a host.
+//! Every field is checked when it is read; an unknown key is an error. A key that a scenario leaves out has
+//! its default. Nothing here looks at a host.
+//!
+//! `docs/scenarios.md` is made from the comments of these types (`cargo xtask scenarios`). A key whose default is no
+//! value says in a sentence of its own, which begins with `Default:`, what then happens.
 
 use crate::workload::{self, BrokerService, Work};
 use schemars::JsonSchema;
@@ -16,16 +19,16 @@ pub const SCENARIO_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Version of this format: 1.
+    /// Version of this format: `1`.
     pub schema: u32,
-    /// Short name, as in `tilemark run NAME`.
+    /// Short name, as in `tilemark run NAME`: letters, digits and `-`.
     pub name: String,
     /// What it measures and why, in a sentence or two.
     pub about: String,
-    /// The load whose figures are the point's own. Needed when there are loads.
+    /// Name of the load whose figures are the point's own. Default: none. A scenario with loads needs it.
     #[serde(default)]
     pub headline: Option<String>,
-    /// The image that its guests boot: `first-look`, or a path to an `image.toml`.
+    /// The image that its guests boot: the name of one inside the program, or the path of an `image.toml`.
     #[serde(default = "default_image")]
     pub image: String,
     /// The guests of one tile.
@@ -33,24 +36,25 @@ pub struct Scenario {
     /// What is sent to them, or run in them.
     #[serde(default)]
     pub load: Vec<Load>,
-    /// How often the tile is repeated.
+    /// The tile counts to measure.
     pub ladder: Ladder,
     /// How long and how often to measure.
     #[serde(default)]
     pub measure: Measure,
-    /// What users tolerate.
+    /// What users tolerate: the limits that a point must keep to hold.
     #[serde(default)]
     pub gate: Gate,
     /// Where loads and guests run.
     #[serde(default)]
     pub host: HostWishes,
-    /// Which QEMU, and how it is told to build a machine.
+    /// Which QEMU runs the guests, and with which machine type and kernel.
     #[serde(default)]
     pub qemu: QemuWishes,
-    /// Sizes of the same scenario: `quick`, `host`, `published`. Each maps a dotted key to its value.
+    /// Sizes of the same scenario, such as `quick`, `host` and `published`. Each maps dotted keys to values.
     #[serde(default)]
     pub preset: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
-    /// What varies: each name maps to a dotted key and its values; every combination is measured.
+    /// What varies. Each name maps to a dotted key and its values; every combination is measured, each with its own
+    /// ladder.
     #[serde(default)]
     pub vary: BTreeMap<String, Vary>,
 }
@@ -59,24 +63,26 @@ pub(crate) fn default_image() -> String {
     "first-look".to_owned()
 }
 
-/// One guest of the tile.
+/// The guests of one tile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Guest {
-    /// Its name within the tile, such as `web`.
+    /// Its name, unique in the tile, such as `web`. Guests of a run are called `tile-003-NAME`.
     pub name: String,
-    /// What it is for; decides the service that runs in it.
+    /// What it is for; this decides which service runs in it.
     pub role: Role,
-    /// Processors. Default 1.
+    /// Virtual processors: at most as many as the host has threads.
     #[serde(default = "one")]
     pub vcpus: u32,
-    /// Memory. Default 256 MiB.
+    /// Memory: at least `64MiB`.
     #[serde(default = "default_memory")]
     pub memory: Bytes,
     /// Data disks.
     #[serde(default)]
     pub disk: Vec<Disk>,
-    /// Which broker runs in a guest with role `broker`.
+    /// Which broker runs in a guest with role `broker`. `rabbitmq` and `qpid-broker-j` need at least 512 MiB of memory,
+    /// better 1 GiB, and the image `brokers`, which is used where a scenario names no other. In emulated guests they
+    /// take minutes to start.
     #[serde(default)]
     pub broker: BrokerService,
 }
@@ -96,13 +102,13 @@ pub enum Role {
     Idle,
     /// A web server.
     Web,
-    /// A guest whose disks are worked from inside.
+    /// A guest whose data disks are read and written from inside.
     Disk,
     /// A message broker.
     Broker,
     /// A database.
     Database,
-    /// Arithmetic.
+    /// Arithmetic. The format knows it, but nothing runs in it yet.
     Compute,
 }
 
@@ -126,7 +132,7 @@ impl Role {
 pub struct Disk {
     /// Its size.
     pub size: Bytes,
-    /// Where its bytes are. Default `store`.
+    /// Where its bytes are.
     #[serde(default)]
     pub on: DiskMedium,
 }
@@ -135,37 +141,37 @@ pub struct Disk {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskMedium {
-    /// In the disk store, on the host's own disk.
+    /// In the disk store, on the host's disk.
     #[default]
     Store,
     /// In the host's memory, behind a loop device with 512-byte sectors.
     Memory,
 }
 
-/// What is sent to a guest, or run in it.
+/// What is sent to the guests, or run in them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Its name, such as `web-steady`.
+    /// Its name, unique in the scenario, such as `web-steady`.
     pub name: String,
     /// The guest of the tile that it loads.
     pub guest: String,
-    /// Open loop (a rate, whatever the answers do) or closed loop (the next request after the answer).
+    /// When requests are sent.
     #[serde(default, rename = "loop")]
     pub loop_kind: LoopKind,
-    /// What each guest's users ask. Needed by an open loop.
+    /// What the users of each guest ask, as in `"200/s"`. Default: none. An open loop needs it.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// How the requests of an open loop are spread in time. Default `poisson`.
+    /// How the requests of an open loop are spread in time.
     #[serde(default)]
     pub arrival: Arrival,
-    /// With `arrival = "bursts"`: a burst begins this often. Default 5 s.
+    /// With `arrival = "bursts"`: the period. A burst begins with each.
     #[serde(default = "default_burst_every")]
     pub burst_every: Span,
-    /// With `arrival = "bursts"`: all of a period's requests come in its first so much. Default 1 s.
+    /// With `arrival = "bursts"`: the first part of each period. All requests of the period come in it.
     #[serde(default = "default_burst_length")]
     pub burst_length: Span,
-    /// Connections to each guest. Default 4.
+    /// Connections to each guest. `store` does not use it: each customer has a connection.
     #[serde(default = "default_connections")]
     pub connections: u32,
     /// What is asked: exactly one of the workloads.
@@ -183,14 +189,14 @@ fn default_burst_length() -> Span {
     Span::from_seconds(1)
 }
 
-/// Whether the next request waits for the last answer.
+/// When requests are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoopKind {
-    /// Requests come at their intended times, whatever the answers do.
+    /// At their intended times, whatever the answers do.
     #[default]
     Open,
-    /// Each connection asks again when it was answered.
+    /// On each connection, the next one when the last one is answered. It takes no `rate`.
     Closed,
 }
 
@@ -203,17 +209,17 @@ pub enum Arrival {
     Poisson,
     /// Equal gaps.
     Even,
-    /// Independent users who come together: the period's requests in its first part.
+    /// Independent users who come together: the requests of a period come in its first part.
     Bursts,
 }
 
-/// How often the tile is repeated.
+/// The tile counts to measure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ladder {
-    /// Tile counts, rising.
+    /// Rising tile counts; at most 1,000 guests.
     pub tiles: Vec<u32>,
-    /// Where a search for the largest count stops. Default 1,024.
+    /// The tile count at which `capacity` stops searching.
     #[serde(default = "default_search_limit")]
     pub search_limit: u32,
 }
@@ -226,19 +232,19 @@ fn default_search_limit() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Load before the measurement, not counted. Default 3 s.
+    /// How long the load runs before the measurement. This time is not counted.
     pub warmup: Span,
-    /// The measurement. Default 10 s.
+    /// How long is measured, in whole seconds.
     pub length: Span,
-    /// Passes over each step. Default 5.
+    /// Passes over each step. With 3 or more, figures have intervals.
     pub repeats: u32,
-    /// How guests come to be. Default `clone`.
+    /// How guests are created.
     pub start: Start,
-    /// The p that a difference between sides must reach. Default 1 %.
+    /// The p-value that a difference between sides must reach.
     pub significance: Fraction,
-    /// A change of throughput, median or processor time within this is no difference between sides. Default 3 %.
+    /// A change of throughput, p50 or processor time within this is no difference between sides.
     pub margin: Fraction,
-    /// The same for p99. Default 10 %.
+    /// The same for p99.
     pub margin_p99: Fraction,
 }
 
@@ -256,26 +262,26 @@ impl Default for Measure {
     }
 }
 
-/// How guests come to be.
+/// How guests are created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// Cloned copy-on-write from a booted, warmed and frozen template of their role.
+    /// Each is cloned copy-on-write from a booted, warmed and frozen template of its role.
     #[default]
     Clone,
-    /// Each booted by itself.
+    /// Each boots by itself.
     Boot,
 }
 
-/// Limits that a point must keep to hold.
+/// What users tolerate: the limits that a point must keep to hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gate {
-    /// 99 of 100 requests of every load must be answered within this. Default 50 ms.
+    /// 99 of 100 requests of every load must be answered within this.
     pub p99: Span,
-    /// At most this part of the requests may fail. Default 0.1 %.
+    /// At most this part of the requests may fail.
     pub errors: Fraction,
-    /// At least this part of the demand must be served. Default 99 %.
+    /// At least this part of the demand must be served (open loop).
     pub achieved: Fraction,
 }
 
@@ -290,7 +296,7 @@ impl Default for Gate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostWishes {
-    /// Which processors the load has. Default `own`.
+    /// Which processors the load has.
     pub load_processors: LoadProcessors,
 }
 
@@ -305,29 +311,30 @@ pub enum LoadProcessors {
     Shared,
 }
 
-/// Which QEMU, and how it is told to build a machine.
+/// Which QEMU runs the guests, and with which machine type and kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QemuWishes {
-    /// Path of the QEMU program. Default: the first one found.
+    /// Path of the QEMU program. Default: the first that is found.
     pub binary: Option<String>,
-    /// Machine type, such as `pc` or `q35`. Default `pc`.
+    /// Machine type, such as `pc` or `q35`. Default: `"pc"`.
     pub machine: Option<String>,
-    /// Another kernel (an ELF `vmlinux`) for guests than the image's own.
+    /// Another kernel for the guests: the path of an ELF `vmlinux`. Default: the image's.
     pub kernel: Option<String>,
-    /// Whether QEMU is kept away from the host: a user of its own, no power, a filter of system calls, an empty root.
+    /// Whether QEMU runs behind walls: as a user of its own without capabilities, with a filter of system calls, in an
+    /// empty root. Default: `"on"`.
     #[serde(skip_serializing_if = "QemuWalls::are_on")]
     pub walls: QemuWalls,
 }
 
-/// Whether QEMU is kept away from the host.
+/// Whether QEMU runs behind walls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QemuWalls {
-    /// It is.
+    /// QEMU runs behind walls.
     #[default]
     On,
-    /// It runs as root, as a process of the run does. For a comparison of what walls cost; a guest that breaks out of it has the host.
+    /// QEMU runs as root without walls, to measure what they cost. A guest that breaks out of QEMU then has the host.
     Off,
 }
 
@@ -338,7 +345,7 @@ impl QemuWalls {
     }
 }
 
-/// One thing that varies.
+/// One key that varies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {

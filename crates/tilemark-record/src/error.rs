@@ -94,7 +94,7 @@ impl RecordError {
             Self::Newer { .. } => {
                 "read it with the version of Tilemark that wrote it, or a later one".to_owned()
             }
-            Self::Unfinished { .. } => "run it again; its events.ndjson tells how far it came".to_owned(),
+            Self::Unfinished { .. } => "run it again; its events.ndjson shows how far it came".to_owned(),
             Self::Busy { .. } => {
                 "wait until it has ended; `tilemark recover` lists runs under way".to_owned()
             }

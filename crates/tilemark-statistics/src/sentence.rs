@@ -329,7 +329,7 @@ pub fn cost(cost: &Cost, at_capacity: bool) -> String {
     ];
     let told: Vec<String> = parts.into_iter().flatten().collect();
     if told.is_empty() {
-        return format!("At {} the cost of virtualization cannot be told.", tiles(cost.tiles));
+        return format!("At {} the cost of virtualization is unknown.", tiles(cost.tiles));
     }
     let edge = match cost.p99 {
         Some(_) if at_capacity => {

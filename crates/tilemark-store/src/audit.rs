@@ -39,8 +39,10 @@ pub fn audit(books: &mut dyn Books, before: &Snapshot, told: &Told) -> Result<Au
     orders.finish();
     let mut findings = orders.findings();
     if orders.net_cents != told.net_cents && findings.is_empty() {
-        findings
-            .push(format!("orders hold {} cents, clients were told {}", orders.net_cents, told.net_cents));
+        findings.push(format!(
+            "orders hold {} cents, clients were confirmed {}",
+            orders.net_cents, told.net_cents
+        ));
     }
 
     let mut history = RowSum::default();
@@ -49,7 +51,7 @@ pub fn audit(books: &mut dyn Books, before: &Snapshot, told: &Told) -> Result<Au
     })?;
     if history != told.history {
         let (found, told) = (history.rows, told.history.rows);
-        findings.push(format!("history differs: {found} rows in the database, {told} told to clients"));
+        findings.push(format!("history differs: {found} rows in the database, {told} confirmed to clients"));
     }
 
     let mut customers = Cases::default();
@@ -61,7 +63,7 @@ pub fn audit(books: &mut dyn Books, before: &Snapshot, told: &Told) -> Result<Au
         awaited.next_if_eq(&id);
     })?;
     awaited.for_each(|lost| customers.add(lost));
-    customers.tell("new customers that clients were told of are missing", &mut findings);
+    customers.tell("new customers that were confirmed to clients are missing", &mut findings);
 
     findings.extend(stock_findings(before, &books.snapshot()?, told));
     if told.in_doubt > 0 {
@@ -109,8 +111,8 @@ fn stock_findings(before: &Snapshot, after: &Snapshot, told: &Told) -> Vec<Strin
         }
     }
     stock.tell("products have a stock that sales and deliveries do not explain", &mut findings);
-    sales.tell("products have other sales than clients were told", &mut findings);
-    deliveries.tell("products have other deliveries than clients were told", &mut findings);
+    sales.tell("products have other sales than were confirmed to clients", &mut findings);
+    deliveries.tell("products have other deliveries than were confirmed to clients", &mut findings);
     findings
 }
 
@@ -234,9 +236,9 @@ impl<'a> OrderAudit<'a> {
 
     fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
-        self.lost.tell("orders that clients were told of are not in the database", &mut findings);
-        self.untold.tell("orders are in the database that no client was told of", &mut findings);
-        self.altered.tell("orders differ from what their clients were told", &mut findings);
+        self.lost.tell("orders that were confirmed to clients are not in the database", &mut findings);
+        self.untold.tell("orders are in the database that were confirmed to no client", &mut findings);
+        self.altered.tell("orders differ from what was confirmed to their clients", &mut findings);
         self.wrong_sum.tell("orders have amounts that their lines do not add up to", &mut findings);
         findings
     }

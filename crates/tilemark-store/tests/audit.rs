@@ -258,16 +258,16 @@ fn a_store_without_defects_agrees() {
 #[test]
 fn every_planted_defect_is_found_and_named() {
     for (defect, named) in [
-        (Defect::LostOrder, "1 orders that clients were told of are not in the database: "),
-        (Defect::OrderTwice, "1 orders are in the database that no client was told of: "),
+        (Defect::LostOrder, "1 orders that were confirmed to clients are not in the database: "),
+        (Defect::OrderTwice, "1 orders are in the database that were confirmed to no client: "),
         (Defect::WrongStock, "2 products have a stock that sales and deliveries do not explain: "),
-        (Defect::WrongSales, "1 products have other sales than clients were told: "),
-        (Defect::WrongQuantity, "1 orders differ from what their clients were told: "),
+        (Defect::WrongSales, "1 products have other sales than were confirmed to clients: "),
+        (Defect::WrongQuantity, "1 orders differ from what was confirmed to their clients: "),
         (Defect::WrongMoney, "1 orders have amounts that their lines do not add up to: "),
         (Defect::MissingHistory, "history differs: "),
-        (Defect::MissingCustomer, "1 new customers that clients were told of are missing: "),
+        (Defect::MissingCustomer, "1 new customers that were confirmed to clients are missing: "),
         (Defect::PartialRollback, "products have a stock that sales and deliveries do not explain: "),
-        (Defect::SilentDelivery, "products have other deliveries than clients were told: "),
+        (Defect::SilentDelivery, "products have other deliveries than were confirmed to clients: "),
     ] {
         let result = FakeStore::new(defect).run();
         let audit = result.audit_report.unwrap();

@@ -282,11 +282,11 @@ fn defects(engine: Engine) {
     let address = server.database("store");
     load(&address).unwrap();
     for (act, named) in [
-        (Act::LoseOrder, "1 orders that clients were told of are not in the database: "),
-        (Act::AlterLine, "1 orders differ from what their clients were told: "),
+        (Act::LoseOrder, "1 orders that were confirmed to clients are not in the database: "),
+        (Act::AlterLine, "1 orders differ from what was confirmed to their clients: "),
         (Act::MoveStock, "2 products have a stock that sales and deliveries do not explain: "),
-        (Act::KeepPartOfRollback, "1 products have other sales than clients were told: "),
-        (Act::CommitPartOfOrder, "1 orders are in the database that no client was told of: "),
+        (Act::KeepPartOfRollback, "1 products have other sales than were confirmed to clients: "),
+        (Act::CommitPartOfOrder, "1 orders are in the database that were confirmed to no client: "),
     ] {
         // One product in four is gone, so that shortages come at once; the last one must be there to be moved.
         server.sql(

@@ -77,7 +77,7 @@ impl WorkloadError {
             Self::NoFiles => "give `web.files` at least one size with a weight above 0",
             Self::FilesTooLarge { .. } => "choose fewer or smaller `web.files`",
             Self::BadPath { .. } => {
-                "write `web.path` as it stands in a URL after the host, such as `/index.html`"
+                "write `web.path` as the part of a URL after the host, such as `/index.html`"
             }
             Self::NoDisk => "give the guest a data disk in the scenario",
             Self::BadDisk { .. } => {

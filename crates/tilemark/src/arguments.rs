@@ -4,13 +4,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
 use std::path::PathBuf;
 use tilemark_run::plan_words::Span;
 
-/// How many guests a Linux host carries before they get slow and what runs out first, what virtualization
-/// costs there, and which change makes a difference.
+/// Measures how many guests a Linux/KVM host carries before they get slow, what runs out first, what virtualization
+/// costs, and which change makes a difference.
 #[derive(Debug, Parser)]
 #[command(name = "tilemark", version, propagate_version = true, max_term_width = 100)]
 #[command(
     after_help = "Begin with `tilemark doctor`, then `tilemark quick`. Exit codes: 0 done and trusted, 1 a bug \
-of ours, 2 bad scenario or flag, 3 host unfit, 4 a guest failed, 5 finished but not trusted, 6 host not restored."
+in Tilemark, 2 bad scenario or flag, 3 host unfit, 4 a guest failed, 5 finished but not trusted, 6 host not restored."
 )]
 pub(crate) struct Arguments {
     /// What to do.
@@ -21,17 +21,17 @@ pub(crate) struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// What this host has, what is missing, what that costs and how to mend it
+    /// Show what this host has, what is missing, what that costs and how to fix it
     Doctor(JsonOnly),
-    /// What would be done, with minutes, memory and disk; touches nothing
+    /// Show what a run would do, with its minutes, memory and disk; touches nothing
     Plan(PlanArguments),
-    /// The first look: the capacity of this host for small mixed guests, in minutes
+    /// Take a first look: find this host's capacity for small mixed guests, in minutes
     Quick(QuickArguments),
     /// Measure a scenario at every step of its ladder
     Run(RunArguments),
-    /// Search for the largest step that holds, and confirm it on both sides
+    /// Search for the largest tile count that holds, and confirm both ends of the answer
     Capacity(CapacityArguments),
-    /// Measure two sides in turn and say whether they differ
+    /// Measure two configurations in turn, and report whether they differ
     Ab(AbArguments),
     /// Compare two runs, or two sets of runs
     Compare(CompareArguments),
@@ -39,26 +39,26 @@ pub(crate) enum Command {
     Report(ReportArguments),
     /// List what was measured, and keep sets of runs to compare with
     Runs(RunsArguments),
-    /// Start guests, look at them, talk to them, end them
+    /// Start guests without a run, list them, run programs in them, end them
     #[command(subcommand)]
     Guests(GuestsCommand),
-    /// A load alone, against any address
+    /// Send a load to any address, without guests
     #[command(subcommand)]
     Load(LoadCommand),
-    /// Data for a load, as files
+    /// Make data for a load, as files or in a database
     #[command(subcommand)]
     Data(DataCommand),
-    /// The reference AMQP 0-9-1 broker, until Ctrl-C
+    /// Run the reference AMQP 0-9-1 broker until Ctrl-C
     Broker(BrokerArguments),
-    /// The guest image
+    /// Build, list, move and remove guest images
     #[command(subcommand)]
     Image(ImageCommand),
-    /// The scenarios inside this program
+    /// List or print the scenarios inside this program
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
-    /// Remove what a killed run left behind
+    /// Remove everything that a killed run left on this host
     Recover(JsonOnly),
-    /// Print whose code is in this program, and the licences
+    /// Print the licences of all code in this program
     Notices,
     /// Print completions for a shell
     Completion {
@@ -78,32 +78,32 @@ pub(crate) struct JsonOnly {
 /// Where guests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum On {
-    /// kvm, or stop and say why not
+    /// kvm; where KVM is not usable, stop and say why
     Auto,
-    /// QEMU with the processor's own virtualization
+    /// QEMU with hardware virtualization
     Kvm,
-    /// QEMU's translator; proves function, measures nothing
+    /// QEMU's translator: it shows that guests work, and its times mean nothing
     Emulated,
-    /// Namespaces on the host kernel, no guest
+    /// No guests: the same services in namespaces on the host's kernel
     Native,
 }
 
 /// What all that resolve a scenario share.
 #[derive(Debug, Args)]
 pub(crate) struct Resolution {
-    /// How guests exist
+    /// Where guests run
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) on: On,
-    /// A size of the scenario: quick, host or published
+    /// Use a preset of the scenario, such as quick, host or published
     #[arg(long)]
     pub(crate) preset: Option<String>,
-    /// Set a value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
+    /// Set one value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Use the programs and files of this host that the scenario's file names, as root; `plan` lists them
+    /// Allow the scenario's file to name programs and files of this host, which are then used as root; `plan` lists them
     #[arg(long)]
     pub(crate) trust: bool,
-    /// Seed of order, schedules and choices; drawn and printed unless given
+    /// Seed of the order, the schedules and all random choices. Default: a new one, which is printed
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 }
@@ -111,14 +111,14 @@ pub(crate) struct Resolution {
 /// `tilemark plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
-    /// A scenario's name or file
+    /// A scenario inside the program by its name, or a file by its path
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
-    /// Tile counts instead of the ladder's
+    /// Tile counts to use instead of the scenario's ladder, such as 1,2,4
     #[arg(long, value_delimiter = ',')]
     pub(crate) tiles: Option<Vec<u32>>,
-    /// Measure the native twin in the same blocks
+    /// Also measure the native twin, in the same blocks
     #[arg(long)]
     pub(crate) twin: bool,
     /// Print the plan as JSON
@@ -129,16 +129,16 @@ pub(crate) struct PlanArguments {
 /// What all that measure share.
 #[derive(Debug, Args)]
 pub(crate) struct Measuring {
-    /// Put the record here instead of among the runs
+    /// Write the record into this folder instead of the folder of all runs
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Fetch nothing: the image must be cached
+    /// Download nothing: the image must be in the cache
     #[arg(long)]
     pub(crate) offline: bool,
-    /// Wait for another run to end instead of stopping
+    /// Wait until another run has ended, instead of stopping
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Run beside another run; the verdict is then at most "cannot tell"
+    /// Run at the same time as another run; the verdict is then at best "cannot tell"
     #[arg(long)]
     pub(crate) not_alone: bool,
     /// Print the result as one JSON document on standard output
@@ -149,8 +149,8 @@ pub(crate) struct Measuring {
 /// Further repeats for a record.
 #[derive(Debug, Args)]
 pub(crate) struct Continuing {
-    /// Add repeats to a record and judge all of them together. RUN is an id, a unique start of one, `last` or a path; without it,
-    /// the newest record of this scenario on this host
+    /// Add repeats to a record, and judge all its repeats together. RUN is an id, a unique start of an id, `last` or a path.
+    /// Default: the newest record of this scenario on this host
     #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with = "output")]
     pub(crate) more: Option<Option<String>>,
 }
@@ -158,17 +158,17 @@ pub(crate) struct Continuing {
 /// `tilemark run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// A scenario's name or file
+    /// A scenario inside the program by its name, or a file by its path
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
-    /// Tile counts instead of the ladder's
+    /// Tile counts to use instead of the scenario's ladder, such as 1,2,4
     #[arg(long, value_delimiter = ',')]
     pub(crate) tiles: Option<Vec<u32>>,
-    /// Measure the native twin in the same blocks
+    /// Also measure the native twin, in the same blocks
     #[arg(long)]
     pub(crate) twin: bool,
-    /// End within this, such as 10m, after a whole block of repeats
+    /// End within this time, such as 10m, after a whole block of repeats
     #[arg(long)]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
@@ -180,14 +180,14 @@ pub(crate) struct RunArguments {
 /// `tilemark capacity`.
 #[derive(Debug, Args)]
 pub(crate) struct CapacityArguments {
-    /// A scenario's name or file
+    /// A scenario inside the program by its name, or a file by its path
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
-    /// Measure the largest count that holds again, each repeat beside one of its native twin
+    /// Then measure the largest count that holds again, with its native twin in the same blocks
     #[arg(long)]
     pub(crate) twin: bool,
-    /// End within this, such as 10m
+    /// End within this time, such as 10m
     #[arg(long)]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
@@ -199,10 +199,10 @@ pub(crate) struct CapacityArguments {
 /// `tilemark quick`.
 #[derive(Debug, Args)]
 pub(crate) struct QuickArguments {
-    /// End within this, such as 10m
+    /// End within this time, such as 10m
     #[arg(long, default_value = "5m")]
     pub(crate) within: Span,
-    /// Seed of order, schedules and choices; drawn and printed unless given
+    /// Seed of the order, the schedules and all random choices. Default: a new one, which is printed
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
@@ -214,20 +214,20 @@ pub(crate) struct QuickArguments {
 /// `tilemark ab`.
 #[derive(Debug, Args)]
 pub(crate) struct AbArguments {
-    /// A scenario's name or file
+    /// A scenario inside the program by its name, or a file by its path
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
-    /// A value of the first side, such as `qemu.machine=pc`; may be repeated
+    /// Set one value of the first side, such as `qemu.machine=pc`; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) a: Vec<(String, String)>,
-    /// A value of the second side; may be repeated
+    /// Set one value of the second side; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) b: Vec<(String, String)>,
-    /// Tile counts instead of the ladder's first
+    /// Tile counts to use instead of the first of the scenario's ladder
     #[arg(long, value_delimiter = ',')]
     pub(crate) tiles: Option<Vec<u32>>,
-    /// End within this, such as 20m, after a whole pair; fewer pairs show less
+    /// End within this time, such as 20m, after a whole pair; with fewer pairs only larger differences show
     #[arg(long)]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
@@ -239,13 +239,13 @@ pub(crate) struct AbArguments {
 /// Exit codes for `git bisect run`.
 #[derive(Debug, Args)]
 pub(crate) struct ExitVerdict {
-    /// Exit 0 when B is no worse, 1 when it is worse by more than the tolerance, 125 for anything else
+    /// For `git bisect run`: exit 0 when B is worse than A by at most the tolerance, 1 when by more, 125 for anything else
     #[arg(long)]
     pub(crate) exit_verdict: bool,
-    /// Largest loss that still counts as no worse, for every measure that decides
+    /// Largest slowdown that still counts as no worse, for each measure that decides
     #[arg(long, default_value = "0%")]
     pub(crate) tolerance: String,
-    /// The same for p99, which scatters more [default: that of --tolerance]
+    /// The same for p99, which scatters more [default: --tolerance]
     #[arg(long, value_name = "TOLERANCE")]
     pub(crate) tolerance_p99: Option<String>,
 }
@@ -253,9 +253,9 @@ pub(crate) struct ExitVerdict {
 /// `tilemark compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The first side: a run by id, unique start of an id, `last` or path; or the name of a baseline
+    /// The first side: a run (an id, a unique start of an id, `last` or a path), or the name of a baseline
     pub(crate) a: String,
-    /// The second side. A verdict needs 3 runs of each side or more
+    /// The second side. A verdict needs at least 3 runs on each side
     pub(crate) b: String,
     #[command(flatten)]
     pub(crate) verdict: ExitVerdict,
@@ -277,14 +277,14 @@ pub(crate) struct RunsArguments {
 /// What can be done with runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
-    /// Add runs to a named set, list sets, or take runs out; `tilemark compare` takes the name
+    /// Keep named sets of runs for `tilemark compare`: add runs, list the sets, take runs out
     Baseline {
-        /// Name of the set; all sets are listed without one
+        /// Name of the set. Without a name, all sets are listed
         name: Option<String>,
         /// Runs to add: ids, unique starts of ids, `last` or paths
         #[arg(value_name = "RUN")]
         runs: Vec<String>,
-        /// Take these runs out, or remove the set where none is named; the records are kept
+        /// Take these runs out of the set, or remove the whole set when no run is given; records are kept
         #[arg(long, requires = "name")]
         remove: bool,
         #[command(flatten)]
@@ -295,13 +295,13 @@ pub(crate) enum RunsCommand {
 /// `tilemark report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// An id, a unique start of one, `last` or a path
+    /// The run: an id, a unique start of an id, `last` or a path
     #[arg(default_value = "last")]
     pub(crate) run: String,
-    /// Write the HTML page here instead of into the record
+    /// Write the HTML page into this file instead of into the record
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write the figures as CSV here
+    /// Write the figures as CSV into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// Leave out host names and serial numbers
@@ -317,9 +317,9 @@ pub(crate) struct ReportArguments {
 pub(crate) enum GuestsCommand {
     /// Start guests and leave them running
     Up(GuestsUpArguments),
-    /// What runs
+    /// List the guests that run
     List(JsonOnly),
-    /// Run a program in a guest, and end with its exit code; its standard input is empty
+    /// Run a program in a guest and exit with its exit code; its standard input is empty
     Exec {
         /// The guest's name, as `guests list` shows it
         guest: String,
@@ -332,9 +332,9 @@ pub(crate) enum GuestsCommand {
         /// The guest's name
         guest: String,
     },
-    /// End guests and wait until all is gone
+    /// End guests, and wait until nothing of them is left
     Down {
-        /// Which, as `guests list` shows it; all when left out
+        /// Id of the guests to end, as `guests list` shows it. Default: all
         id: Option<String>,
         #[command(flatten)]
         json: JsonOnly,
@@ -344,28 +344,28 @@ pub(crate) enum GuestsCommand {
 /// `tilemark guests up`.
 #[derive(Debug, Args)]
 pub(crate) struct GuestsUpArguments {
-    /// How many
+    /// Number of guests
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
-    /// What they are for
+    /// Their role: the service that runs in them
     #[arg(long, default_value = "idle", value_parser = ["idle", "web", "disk"])]
     pub(crate) role: String,
-    /// How they exist
+    /// Where they run
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) on: On,
-    /// Clone them from a template (the default)
+    /// Clone them from a template; this is the default
     #[arg(long, conflicts_with = "boot")]
     pub(crate) clone: bool,
-    /// Boot each by itself
+    /// Boot each guest by itself
     #[arg(long)]
     pub(crate) boot: bool,
-    /// Memory of each
+    /// Memory of each guest
     #[arg(long, default_value = "96MiB")]
     pub(crate) memory: String,
-    /// Do not wait ten idle seconds to read their memory
+    /// Do not wait for ten idle seconds to read their memory use
     #[arg(long)]
     pub(crate) no_memory: bool,
-    /// Fetch nothing: the image must be cached
+    /// Download nothing: the image must be in the cache
     #[arg(long)]
     pub(crate) offline: bool,
     /// Print one JSON document on standard output
@@ -376,54 +376,54 @@ pub(crate) struct GuestsUpArguments {
 /// `tilemark load`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
-    /// GET requests against a web server
+    /// Send GET requests to a web server
     Web(LoadWebArguments),
-    /// As many messages as an AMQP 0-9-1 broker takes
+    /// Send messages through an AMQP 0-9-1 broker as fast as it takes them
     MessagingThroughput(ThroughputArguments),
-    /// How long messages take through an AMQP 0-9-1 broker at a rate
+    /// Send messages through an AMQP 0-9-1 broker at a rate, and measure how long they take
     MessagingLatency(LatencyArguments),
-    /// An online store's customers at a database that `data store --into` has filled
+    /// Send the customers of an online store to a database that `data store --into` has filled
     Store(LoadStoreArguments),
 }
 
 /// `tilemark load messaging-throughput`; the defaults are the standard run.
 #[derive(Debug, Args)]
 pub(crate) struct ThroughputArguments {
-    /// amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672; the password may stand in
-    /// TILEMARK_BROKER_PASSWORD
+    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Better give the password
+    /// in TILEMARK_BROKER_PASSWORD
     #[arg(long)]
     pub(crate) broker: String,
-    /// Bytes of a message
+    /// Size of a message in bytes
     #[arg(long, default_value_t = 16)]
     pub(crate) size: usize,
-    /// Queues or topics
+    /// Number of queues, or of topics
     #[arg(long, default_value_t = 1)]
     pub(crate) queues: u16,
-    /// Publishers of each
+    /// Publishers of each queue or topic
     #[arg(long, default_value_t = 1)]
     pub(crate) publishers: u16,
-    /// Subscribers of each
+    /// Subscribers of each queue or topic
     #[arg(long, default_value_t = 1)]
     pub(crate) subscribers: u16,
-    /// How messages find their subscribers
+    /// Which subscribers get a message: one of the queue, all, or all of its topic
     #[arg(long, value_parser = ["shared", "fanout", "topic"], default_value = "shared")]
     pub(crate) mode: String,
-    /// Durable queues and persistent messages
+    /// Use durable queues and persistent messages
     #[arg(long)]
     pub(crate) durable: bool,
-    /// Publishes that may wait for their confirm; 0 asks for none
+    /// Publishes that may wait for their confirm; 0: no confirms
     #[arg(long, default_value_t = 0)]
     pub(crate) confirms: u32,
-    /// Acknowledge every so many; 0 is automatic
+    /// Acknowledge after this many messages; 0: automatic acknowledgement
     #[arg(long, default_value_t = 0)]
     pub(crate) ack: u32,
-    /// Messages a subscriber may hold unacknowledged; 0 is no limit
+    /// Messages that a subscriber may hold unacknowledged; 0: no limit
     #[arg(long, default_value_t = 0)]
     pub(crate) prefetch: u16,
-    /// Publishes in a transaction; 0 uses none
+    /// Publishes in a transaction; 0: no transactions
     #[arg(long, default_value_t = 0)]
     pub(crate) transactions: u32,
-    /// Messages of each publisher; without it only time ends the load
+    /// Messages of each publisher. Default: no limit, the load ends by time alone
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// How long to publish, in seconds
@@ -437,17 +437,17 @@ pub(crate) struct ThroughputArguments {
 /// `tilemark load messaging-latency`.
 #[derive(Debug, Args)]
 pub(crate) struct LatencyArguments {
-    /// amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672; the password may stand in
-    /// TILEMARK_BROKER_PASSWORD
+    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Better give the password
+    /// in TILEMARK_BROKER_PASSWORD
     #[arg(long)]
     pub(crate) broker: String,
-    /// Bytes of a message
+    /// Size of a message in bytes
     #[arg(long, default_value_t = 16)]
     pub(crate) size: usize,
-    /// Messages a second, at intended times
+    /// Messages per second, sent at intended times
     #[arg(long, default_value_t = 1000)]
     pub(crate) rate: u64,
-    /// Durable queue and persistent messages
+    /// Use a durable queue and persistent messages
     #[arg(long)]
     pub(crate) durable: bool,
     /// How long to publish, in seconds
@@ -461,10 +461,10 @@ pub(crate) struct LatencyArguments {
 /// `tilemark broker`.
 #[derive(Debug, Args)]
 pub(crate) struct BrokerArguments {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 chooses a free port
     #[arg(long, default_value = "127.0.0.1:5672")]
     pub(crate) listen: std::net::SocketAddr,
-    /// Folder of the journal; without one durable queues are refused
+    /// Folder of the journal. Without it, durable queues are refused
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
 }
@@ -472,33 +472,33 @@ pub(crate) struct BrokerArguments {
 /// `tilemark data`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// The online store's customers, orders and products as CSV, or straight into a database
+    /// Make the online store's customers, orders and products, as CSV or directly in a database
     Store(DataStoreArguments),
 }
 
 /// `tilemark data store`.
 #[derive(Debug, Args)]
 pub(crate) struct DataStoreArguments {
-    /// Bytes of CSV, 10MB to 100GB; with `--as ds2` a label of the old kit
+    /// Size of the data as CSV, 10MB to 100GB; with `--as ds2` a DVD Store 2 size: S, M, L, or 1MB to 4095GB
     #[arg(long)]
     pub(crate) size: String,
-    /// The same seed gives the same bytes, whatever the threads
+    /// Seed of the data: the same seed gives the same bytes, with any number of threads
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Form of the files
+    /// Format of the files
     #[arg(long, value_parser = ["csv"], default_value = "csv")]
     pub(crate) format: String,
-    /// Follow the row counts of the old kit
+    /// Make as many rows as another kit: DVD Store 2
     #[arg(long = "as", value_parser = ["ds2"], value_name = "KIT")]
     pub(crate) like: Option<String>,
-    /// Threads that make rows; all when left out
+    /// Threads that make rows. Default: as many as the host has processors
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// The folder for CSV files, new or empty
+    /// Folder for the CSV files, new or empty
     #[arg(long, value_name = "DIR", required_unless_present = "into")]
     pub(crate) out: Option<PathBuf>,
-    /// Load it into this empty database instead: mysql://USER@HOST:PORT/NAME or postgres://…, ?socket=PATH for a
-    /// socket; the password may stand in TILEMARK_DATABASE_PASSWORD
+    /// Load the data into this empty database instead: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a
+    /// socket. Better give the password in TILEMARK_DATABASE_PASSWORD
     #[arg(long, value_name = "URL", conflicts_with = "out")]
     pub(crate) into: Option<String>,
     /// Print one JSON document on standard output
@@ -509,44 +509,44 @@ pub(crate) struct DataStoreArguments {
 /// `tilemark load store`; the defaults are those of the classic driver.
 #[derive(Debug, Args)]
 pub(crate) struct LoadStoreArguments {
-    /// mysql://USER@HOST:PORT/NAME or postgres://…, ?socket=PATH for a socket; the password may stand in
+    /// The database: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a socket. Better give the password in
     /// TILEMARK_DATABASE_PASSWORD
     #[arg(long, value_name = "URL")]
     pub(crate) database: String,
-    /// Clients, each with one connection
+    /// Number of clients, each with one connection
     #[arg(long, default_value_t = 1)]
     pub(crate) clients: u32,
     /// How long to measure, in seconds
     #[arg(long, default_value_t = 60, value_parser = seconds())]
     pub(crate) seconds: u64,
-    /// Seconds of load before that, not measured
+    /// Seconds of load before the measurement
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX))]
     pub(crate) warmup: u64,
-    /// Seconds of the steady window that is told, the last ones; without it all that had settled
+    /// Length of the steady window in the result: the last seconds of the run. Default: all seconds after the load had settled
     #[arg(long)]
     pub(crate) window: Option<u64>,
-    /// Orders a second of all clients, at intended times; without it each client orders again when it was served
+    /// Orders per second of all clients, at intended times. Default: each client orders again when its last order is served
     #[arg(long)]
     pub(crate) rate: Option<f64>,
-    /// How orders of a rate are spread
+    /// How the orders of a rate are spread in time
     #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
     pub(crate) arrival: String,
-    /// Mean pause of a client after an order, in seconds
+    /// Mean pause of a client after each order, in seconds
     #[arg(long, default_value_t = 0.0, conflicts_with = "rate")]
     pub(crate) think_time: f64,
-    /// Orders of new customers, of 100
+    /// Percentage of orders that come from new customers
     #[arg(long, default_value_t = 20)]
     pub(crate) new_customers: u32,
-    /// Looks at the catalogue before an order, mean
+    /// Mean number of searches in the catalogue before an order
     #[arg(long, default_value_t = 3)]
     pub(crate) searches: u32,
-    /// Rows asked for at each look, mean
+    /// Mean number of rows that a search asks for
     #[arg(long, default_value_t = 5)]
     pub(crate) search_rows: u32,
-    /// Lines of an order, mean
+    /// Mean number of lines of an order
     #[arg(long, default_value_t = 5)]
     pub(crate) items: u32,
-    /// Seed of all draws
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Print one JSON document on standard output
@@ -557,18 +557,18 @@ pub(crate) struct LoadStoreArguments {
 /// `tilemark load web`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadWebArguments {
-    /// Such as http://127.0.0.1:8080/index.html; the host must be an address
+    /// The URL, such as http://127.0.0.1:8080/index.html; its host must be an IP address
     pub(crate) url: String,
-    /// Connections
+    /// Number of connections
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
     /// How long to measure, in seconds
     #[arg(long, default_value_t = 10, value_parser = seconds())]
     pub(crate) seconds: u64,
-    /// Requests a second, at intended times; without it each connection asks again when it was answered
+    /// Requests per second, at intended times. Default: each connection sends its next request when the last one is answered
     #[arg(long)]
     pub(crate) rate: Option<f64>,
-    /// How requests of a rate are spread
+    /// How the requests of a rate are spread in time
     #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
     pub(crate) arrival: String,
     /// Seed of the schedule
@@ -584,25 +584,25 @@ pub(crate) struct LoadWebArguments {
 pub(crate) enum ImageCommand {
     /// Build an image, or find it in the cache
     Build {
-        /// `first-look`, or the path of an image.toml
+        /// An image inside the program, such as `first-look`, or the path of an image.toml
         #[arg(default_value = "first-look")]
         image: String,
-        /// Resolve packages anew even if it is cached
+        /// Choose the newest packages again, even if the image is cached
         #[arg(long)]
         refresh: bool,
-        /// Fetch nothing
+        /// Download nothing
         #[arg(long)]
         offline: bool,
         #[command(flatten)]
         json: JsonOnly,
     },
-    /// What is cached
+    /// List the images in the cache
     List(JsonOnly),
-    /// Write an image into one file
+    /// Write an image into a file
     Export {
-        /// Its name, a unique start of it, or its specification's name
+        /// The image: its name, a unique start of it, or its specification's name
         name: String,
-        /// The file
+        /// The file to write
         file: PathBuf,
         #[command(flatten)]
         json: JsonOnly,
@@ -610,23 +610,23 @@ pub(crate) enum ImageCommand {
     /// Remove images, or the prepared disks of databases, while nothing runs
     #[command(group = clap::ArgGroup::new("unwanted").required(true).multiple(true))]
     Remove {
-        /// The image of this name, a unique start of it, or its specification's name
+        /// The image: its name, a unique start of it, or its specification's name
         #[arg(group = "unwanted", conflicts_with_all = ["unused", "disks"])]
         name: Option<String>,
-        /// All that newer ones replaced, or that another version of this program built
+        /// All images that newer ones have replaced, or that another version of this program built
         #[arg(long, group = "unwanted")]
         unused: bool,
-        /// The prepared disks of databases; the next run that needs them makes them again
+        /// The prepared disks of databases; the next run that needs them makes new ones
         #[arg(long, group = "unwanted")]
         disks: bool,
         #[command(flatten)]
         json: JsonOnly,
     },
-    /// Take an image from a file
+    /// Read an image from a file into the cache
     Import {
-        /// The file
+        /// The file to read
         file: PathBuf,
-        /// Take only the image of this name, as `image export` printed it; needed for a built-in image
+        /// Accept only the image of this name, as `image export` printed it; an image inside the program needs it
         #[arg(long, value_name = "NAME")]
         sha256: Option<String>,
         #[command(flatten)]
@@ -637,9 +637,9 @@ pub(crate) enum ImageCommand {
 /// `tilemark scenarios`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScenariosCommand {
-    /// Their names and what they measure
+    /// List the scenarios: their names and what they measure
     List(JsonOnly),
-    /// The text of one
+    /// Print the text of a scenario
     Show {
         /// Its name
         name: String,

@@ -105,8 +105,8 @@ pub(super) fn clones(bench: &Bench) -> Result<Vec<Figure>> {
             &memory,
             Target::AtMost(18.0),
         )
-        .noting("machine id, random bytes, MAC and address: nobody twice"),
-        Figure::median_of("the same, until the template stood", "s", &templates, Target::None),
+        .noting("machine id, random bytes, MAC and address: no two are the same"),
+        Figure::median_of("the same, until the template was ready", "s", &templates, Target::None),
     ])
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn test_with_guests(
 
 /// CACHE of CACHE/images/NAME.
 fn cache_of(image: &Path) -> Result<&Path> {
-    image.ancestors().nth(2).context("an image stands in a cache")
+    image.ancestors().nth(2).context("an image is in a cache")
 }
 
 /// What of one clone's way to being ready is Tilemark's own. Defined where it is measured.

@@ -102,7 +102,7 @@ fn image(program: &Path, cache: &Path, name: &str, spec: &ImageSpec) -> Result<I
                 .stdout(Stdio::null())
                 .status()
                 .with_context(|| format!("{} does not start", program.display()))?;
-            ensure!(status.success(), "the image `{}` was not built (its reason stands above)", spec.name);
+            ensure!(status.success(), "the image `{}` was not built (its reason is above)", spec.name);
             Ok(find()?)
         }
         found => Ok(found?),

@@ -284,7 +284,7 @@ fn control_groups(facts: &HostFacts) -> Vec<Finding> {
             Severity::Limits,
             Words {
                 what: format!("no pressure figures: {reason}"),
-                cost: "what ran out first is told with less evidence",
+                cost: "there is less evidence for what ran out first",
                 remedy: "boot with psi=1",
             },
         ));
@@ -314,7 +314,7 @@ fn memory(facts: &HostFacts) -> Vec<Finding> {
             Severity::Distorts,
             Words {
                 what: format!("{} MiB of swap are in use", (bytes >> 20).max(1)),
-                cost: "memory that comes back from disk makes some seconds slow; such figures are voided",
+                cost: "memory that comes back from disk makes some seconds slow; such figures are discarded",
                 remedy: "swapoff -a && swapon -a, when memory allows",
             },
         ));
@@ -458,7 +458,7 @@ fn neighbours(facts: &HostFacts) -> Vec<Finding> {
             Severity::Distorts,
             Words {
                 what: format!("{:.1} % of processor time since boot was given to others", fraction * 100.0),
-                cost: "seconds with steal are voided",
+                cost: "seconds with steal are discarded",
                 remedy: "use a host with processors of its own",
             },
         ));
@@ -473,7 +473,7 @@ fn neighbours(facts: &HostFacts) -> Vec<Finding> {
             Severity::Distorts,
             Words {
                 what: format!("{} guests already run (process {}{more})", guests.len(), pids.join(", ")),
-                cost: "what they use is missing from every figure; above 5 % of the host it voids them",
+                cost: "what they use is missing from every figure; above 5 % of the host they are discarded",
                 remedy: "stop them for the time of the measurement",
             },
         ));

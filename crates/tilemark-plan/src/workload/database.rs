@@ -37,7 +37,7 @@ impl StoreDatabase {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreDurability {
-    /// Each commit is on the disk before it is confirmed; torn pages are repaired.
+    /// Each commit is on the disk before it is confirmed, and torn pages are repaired.
     #[default]
     Full,
     /// A crash may lose the last second.

@@ -11,18 +11,18 @@ const DISKS_MAX: usize = 25;
 /// Requests under way in a guest at a rate: each has a thread.
 const UNDER_WAY_MAX: u64 = 1024;
 
-/// The workload `disk`: random, direct requests made in the guest. At a rate an open loop of our own; flat out (closed
-/// loop, or `saturate`) fio with libaio.
+/// For role `disk`: random, direct requests, made and measured inside the guest. At a `rate`, an open loop of our own makes
+/// them. As fast as possible (`saturate`, or `loop = "closed"`), fio makes them with libaio, one job a disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiskParameters {
-    /// Size of one request. Default 4 KiB.
+    /// Size of one request.
     pub block_size: Bytes,
-    /// Requests under way on each disk. Default 32.
+    /// Requests under way on each disk.
     pub depth: u32,
-    /// Part of the requests that read. Default 50 %.
+    /// Part of the requests that read; the others write.
     pub reads: Fraction,
-    /// As fast as the disk goes, instead of the load's rate.
+    /// As fast as the disk goes, instead of at the load's `rate`.
     pub saturate: bool,
 }
 

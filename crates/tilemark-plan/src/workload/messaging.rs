@@ -22,42 +22,44 @@ const FRAMES_EACH: u64 = 64;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BrokerService {
-    /// Ours, so small that a run measures the host.
+    /// The reference broker, in the agent: so small that a run measures the host.
     #[default]
     Reference,
     /// RabbitMQ as Debian ships it.
     Rabbitmq,
-    /// Apache Qpid Broker-J.
+    /// Apache Qpid Broker-J from Maven Central, by version and hash, with its memory store.
     QpidBrokerJ,
 }
 
-/// The workload `messaging`.
+/// For role `broker`: messages over AMQP 0-9-1. Every message carries a stamp; one that is lost, doubled, out of order or
+/// damaged is an error. User and password are made for each run and are in no output, record, argument or environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MessagingParameters {
-    /// Throughput (as fast as it goes) or latency (at the load's rate).
+    /// What is measured.
     pub measure: MessagingMeasure,
-    /// Bytes of a message. Default 16.
+    /// Size of a message: at least `16B`, for the stamp.
     pub size: Bytes,
-    /// Queues. Default 1.
+    /// Queues.
     pub queues: u32,
-    /// Publishers of each queue. Default 1.
+    /// Publishers of each queue. Each is a thread with a connection.
     pub publishers: u32,
-    /// Subscribers of each queue. Default 1.
+    /// Subscribers of each queue. Each is a thread with a connection.
     pub subscribers: u32,
-    /// Messages survive a restart of the broker.
+    /// Whether messages survive a restart of the broker. In runs only with `broker = "rabbitmq"`.
     pub durable: bool,
     /// Publishes that may wait for their confirm; 0: no confirms.
     pub confirms: u32,
-    /// Acknowledge every so many; 0: automatic acknowledgement.
+    /// A subscriber acknowledges after this many messages; 0: automatic acknowledgement.
     pub acknowledge: u32,
-    /// Messages a subscriber may hold unacknowledged; 0: no limit.
+    /// Messages that a subscriber may hold unacknowledged; 0: no limit.
     pub prefetch: u32,
-    /// How messages find their subscribers. Default `shared`.
+    /// Which subscribers get a message.
     pub mode: MessagingMode,
-    /// Publishes in a transaction; 0: none.
+    /// Publishes in a transaction; 0: no transactions.
     pub transactions: u32,
-    /// Messages of each publisher, after which the load ends; 0: it ends by time alone.
+    /// Messages of each publisher. After them a throughput load ends and is measured as a whole; this needs
+    /// `measure.warmup = "0s"`. 0: the load ends by time alone.
     pub count: u64,
 }
 
@@ -65,14 +67,16 @@ pub struct MessagingParameters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessagingMeasure {
-    /// As many messages a second as go through.
+    /// As many messages a second as go through, whatever `rate` says.
     #[default]
     Throughput,
-    /// How long a message takes at the load's rate.
+    /// How long a message takes at the load's `rate` (a whole number, with `arrival = "even"`), from one publisher through
+    /// one queue to one subscriber, counted from the intended time of sending. It takes no `publishers`, `subscribers`,
+    /// `mode`, `confirms` and `transactions`.
     Latency,
 }
 
-/// How messages find their subscribers.
+/// Which subscribers get a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessagingMode {

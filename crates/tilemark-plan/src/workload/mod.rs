@@ -45,6 +45,11 @@ macro_rules! workloads {
                 match self { $(Self::$variant(_) => $name,)* }
             }
 
+            /// Every workload with its default parameters, in the order of the table.
+            pub fn all() -> Vec<Self> {
+                vec![$(Self::$variant(<$parameters>::default())),*]
+            }
+
             /// What others must know of it.
             pub fn facts(&self) -> &dyn Facts {
                 match self { $(Self::$variant(parameters) => parameters,)* }
@@ -59,15 +64,15 @@ macro_rules! workloads {
 }
 
 workloads! {
-    /// Files over HTTP.
+    /// Requests for files, for role `web`.
     "web": Web(WebParameters),
-    /// Work on the guest's data disks, from inside.
+    /// Requests to the guest's data disks, made inside it, for role `disk`.
     "disk": Disk(DiskParameters),
-    /// Messages through the guest's broker.
+    /// Messages through the guest's broker, for role `broker`.
     "messaging": Messaging(MessagingParameters),
-    /// Orders at the guest's database.
+    /// Customers of an online store on the guest's database, for role `database`.
     "store": Store(StoreParameters),
-    /// sysbench read-write, inside a database guest.
+    /// sysbench's read-write transactions, run inside the guest, for role `database`.
     "sysbench": Sysbench(SysbenchParameters),
 }
 

@@ -9,21 +9,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_units::{Bytes, Span};
 
-/// The workload `store`: an online store's customers at a database.
+/// For role `database`: customers of an online store log in, look around and buy; afterwards the database is audited.
+///
+/// The guest's first data disk holds the database, the second its log; an only disk holds both. They are loaded and frozen
+/// once, and cloned before each repeat. A database is always booted, never cloned with its memory. The scenario's image must
+/// have the server (`image = "database"`).
+///
+/// An order that found too little stock and was undone counts neither as an order nor as an error; the record counts them
+/// separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreParameters {
-    /// Which database serves it. Default `mariadb`.
+    /// Which database serves it.
     pub database: StoreDatabase,
-    /// What a commit promises. Default `full`.
+    /// What a commit promises.
     pub durability: StoreDurability,
-    /// Bytes of the database's data as CSV. Default 20 MB.
+    /// Size of the data as CSV: 10 MB to 100 GB. The first disk needs three times as much and 256 MiB. The log needs a
+    /// quarter of the guest's memory (16 MiB to 2 GiB; PostgreSQL twice that) and 64 MiB, on the second disk or beside the
+    /// data.
     pub data: Bytes,
-    /// Customers at the same time. Default 32.
+    /// Customers at the same time, each with a connection.
     pub clients: u32,
-    /// Pause between the orders of a customer. Default none.
+    /// Mean pause between the orders of a customer; in a closed loop only.
     pub think_time: Span,
-    /// Length of the steady window that is told, in whole seconds. Default: all that had settled.
+    /// Length of the steady window that the report shows beside the whole measured time: its last seconds, at most
+    /// `measure.length`, in whole seconds. Default: all seconds after the load had settled.
     pub window: Option<Span>,
 }
 

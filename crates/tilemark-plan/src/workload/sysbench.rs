@@ -15,15 +15,17 @@ const ROW: u64 = 200;
 /// An estimate, on the safe side: it fills its tables before it is ready, beside other guests on a slow disk.
 const PREPARES_WITHIN: Duration = Duration::from_secs(300);
 
-/// The workload `sysbench`: Debian's sysbench inside a database guest, read-write transactions on MariaDB.
+/// For role `database`: sysbench's read-write transactions on MariaDB, run and measured inside the guest by Debian's sysbench.
+/// Its output stays in the record. Its tables are made before the warm-up. A `rate` is a whole number, its arrivals are
+/// `poisson`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SysbenchParameters {
-    /// Tables. Default 1, as sysbench's own.
+    /// Tables. The default is sysbench's own.
     pub tables: u32,
-    /// Rows of each. Default 10,000, as sysbench's own.
+    /// Rows of each table. The default is sysbench's own.
     pub rows: u32,
-    /// Clients at the same time. Default 16.
+    /// Clients at the same time.
     pub threads: u32,
 }
 

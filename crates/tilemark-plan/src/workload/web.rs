@@ -13,24 +13,25 @@ const FILE_MAX: Bytes = Bytes::from_mib(64);
 /// Frames for a request, besides those of its bytes.
 const FRAMES_EACH: u64 = 64;
 
-/// The workload `web`: GET requests for files of a mix of sizes over kept-alive connections.
+/// For role `web`: GET requests for files of a mix of sizes, over kept-alive connections. Status, length and every byte
+/// are checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebParameters {
-    /// The sizes asked for and how often each, relative to the others.
+    /// The mix of files.
     pub files: Vec<WebFile>,
-    /// Where requests begin, for a load against a server that is not ours; there only the status and the
-    /// length are checked. `None`: our own files, whose every byte is known.
+    /// The path (or whole `http://` URL) to request from a server that is not ours; only status and length are checked
+    /// then. Default: the files of our own service.
     pub path: Option<String>,
 }
 
-/// One file size of the mix.
+/// One file of the mix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebFile {
     /// Length of the body.
     pub size: Bytes,
-    /// How often it is asked for, relative to the other files.
+    /// How often it is requested, relative to the other files.
     pub weight: u32,
 }
 

@@ -254,7 +254,7 @@ fn missing(page: &mut Markup, view: &View) {
 
 fn published(page: &mut Markup, view: &View) {
     let emulated = view.all_emulated();
-    page.raw("<details class=\"part\" id=\"published\"><summary>Published figures</summary><p class=\"about\">From the papers that this tool comes from, on the machines of their time. They stand here for scale, not for comparison");
+    page.raw("<details class=\"part\" id=\"published\"><summary>Published figures</summary><p class=\"about\">From the papers that this tool comes from, on the machines of their time. They are here for scale, not for comparison");
     page.raw(if emulated { "; an emulated run never is.</p>" } else { ".</p>" });
     for paper in published::papers(&view.report.plan.scenario) {
         page.raw("<section>").element("h3", "", &paper.title);

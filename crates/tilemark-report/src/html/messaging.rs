@@ -7,10 +7,10 @@ use crate::view::{Charts, LatencyPoint, Messaging, View};
 /// The charts of the first screen. Where only one of the two was measured, the processors stand beside it.
 pub(super) fn charts(page: &mut Markup, view: &View, charts: &Charts, messaging: &Messaging) {
     if !messaging.throughput.is_empty() {
-        page.raw("<figure class=\"latency\"><figcaption><h2>Throughput by message size</h2><span class=\"unit\">left: messages in and out per second; right: MB/s of payload</span><div class=\"legend\" id=\"legend-size-throughput\"></div></figcaption><div class=\"chart\" id=\"chart-size-throughput\" role=\"img\" aria-label=\"Throughput in messages and in bytes by message size, and the published curves; the same figures stand in the table below\"></div></figure>\n");
+        page.raw("<figure class=\"latency\"><figcaption><h2>Throughput by message size</h2><span class=\"unit\">left: messages in and out per second; right: MB/s of payload</span><div class=\"legend\" id=\"legend-size-throughput\"></div></figcaption><div class=\"chart\" id=\"chart-size-throughput\" role=\"img\" aria-label=\"Throughput in messages and in bytes by message size, and the published curves; the same figures are in the table below\"></div></figure>\n");
     }
     if !messaging.latency.is_empty() {
-        page.raw("<figure class=\"latency\"><figcaption><h2>Latency by message size</h2><span class=\"unit\">milliseconds; bars: standard deviation of the seconds' means</span><div class=\"legend\" id=\"legend-size-latency\"></div></figcaption><div class=\"chart\" id=\"chart-size-latency\" role=\"img\" aria-label=\"Mean and 99th percentile of latency by message size, and the published means; the same figures stand in the table below\"></div></figure>\n");
+        page.raw("<figure class=\"latency\"><figcaption><h2>Latency by message size</h2><span class=\"unit\">milliseconds; bars: standard deviation of the seconds' means</span><div class=\"legend\" id=\"legend-size-latency\"></div></figcaption><div class=\"chart\" id=\"chart-size-latency\" role=\"img\" aria-label=\"Mean and 99th percentile of latency by message size, and the published means; the same figures are in the table below\"></div></figure>\n");
     }
     if messaging.throughput.is_empty() || messaging.latency.is_empty() {
         first_screen::processors(page, view, charts);
@@ -98,7 +98,7 @@ fn latency(page: &mut Markup, messaging: &Messaging) {
         page.element("td", "", &one).element("td", "", &two);
         page.raw("</tr>\n");
     }
-    page.raw("</tbody></table></div><p class=\"about\">Latency counts from the intended time of sending to receipt by a consumer, at the load's rate. Median run: the repeat whose deviation of seconds is the median, as the paper takes it of nine. The paper does not say of what its deviation is; its tool printed one average a second, so the deviation of our seconds' means stands beside it.</p>");
+    page.raw("</tbody></table></div><p class=\"about\">Latency counts from the intended time of sending to receipt by a consumer, at the load's rate. Median run: the repeat whose deviation of seconds is the median, as the paper takes it of nine. The paper does not say what its deviation is taken over; its tool printed one average a second, so we show the deviation of our seconds' means beside it.</p>");
 }
 
 const NONE: &str = "\u{2013}";

@@ -19,7 +19,7 @@ pub(super) fn store(view: &View, paint: &Paint, width: usize) -> String {
             place => format!("{} a minute ({place})", steady.orders_per_minute),
         };
         let text = format!(
-            "{}: {} a minute{struck}; {} of one tile{paper}; steady window: {settled}; {} undone for want of stock; audit: {}",
+            "{}: {} a minute{struck}; {} of one tile{paper}; steady window: {settled}; {} undone because stock ran out; audit: {}",
             row.step, row.orders_per_minute, row.against_one, row.rolled_back, row.audit
         );
         labelled(&mut out, paint, width, label, &text);

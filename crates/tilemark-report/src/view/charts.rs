@@ -53,12 +53,8 @@ impl Charts {
 
     /// What had to be thinned out of the time line, in words.
     pub(crate) fn thinned(&self) -> Option<String> {
-        (self.timeline.seconds_per_mark > 1).then(|| {
-            format!(
-                "Each mark stands for {} seconds: the worst latency of them.",
-                self.timeline.seconds_per_mark
-            )
-        })
+        (self.timeline.seconds_per_mark > 1)
+            .then(|| format!("Each mark is the worst latency of {} seconds.", self.timeline.seconds_per_mark))
     }
 }
 

@@ -287,7 +287,7 @@ fn differs(view: &View, paper: &MessagingPaper) -> String {
     let host = &view.report.result.provenance;
     format!(
         "Published by {} in {}: {}; each guest {}; the load on a second machine over 10 GbE; Apache Qpid's C++ broker. Here: \
-         {}, {} threads, {}; the load on the same machine, no network card between; {}. The curves stand side by side \
+         {}, {} threads, {}; the load on the same machine, no network card between; {}. The curves are side by side \
          to show their shape: hardware, broker and way of loading differ, so their distance says nothing about \
          virtualization.",
         paper.publisher,

@@ -45,7 +45,7 @@ impl NoAnswer {
             Self::NoLoad => "this scenario has no load, so it counts a density and no capacity".to_owned(),
             Self::NotMeasured => "no repeat was measured".to_owned(),
             Self::FirstStepUnknown { tiles, reason, .. } => {
-                format!("at {} it cannot be told: {reason}", counted(*tiles, "tile"))
+                format!("at {} there is no answer: {reason}", counted(*tiles, "tile"))
             }
         }
     }
@@ -58,7 +58,7 @@ impl NoAnswer {
             Self::EmulatedHost => "measure on hardware; here only that things work can be seen",
             Self::Sides => "read the comparison",
             Self::Varies(_) => "read each point, or fix one value with `--set`",
-            Self::NoLoad => "read the points: memory and time to ready stand there",
+            Self::NoLoad => "read the points: they have memory and time to ready",
             Self::NotMeasured => "run it again and let one pass over the ladder end",
             Self::FirstStepUnknown { limit: LimitResource::LoadGenerator, .. } => {
                 "give the load more processors, or send it from another machine"
@@ -194,7 +194,7 @@ fn memory_ended(plan: &Plan, held: Option<&MeasuredPoint>) -> Option<Limit> {
     // Else the search ended for another reason, and more may fit.
     let held = held.filter(|held| held.point.tiles.checked_add(1) == Some(end.tiles))?;
     let mut evidence = vec![format!(
-        "{} need {} of memory; {} was free, of which {} is kept free",
+        "{} need {} of memory; {} was free, and {} must stay free",
         counted(end.tiles, "tile"),
         end.needed.rounded(),
         end.free.rounded(),

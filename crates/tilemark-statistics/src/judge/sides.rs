@@ -383,7 +383,7 @@ fn unlike_voids(voided: &VoidedSides) -> Option<String> {
     let VoidedSides { a, of_a, b, of_b, p } = voided;
     (*p < VOIDED_P_MIN).then(|| {
         format!(
-            "{a} of {of_a} repeats of A and {b} of {of_b} of B were voided, which is no chance (p = {p:.3}): what voids them may come from a side"
+            "{a} of {of_a} repeats of A and {b} of {of_b} of B were discarded, which is more than chance (p = {p:.3}): one side may be the cause"
         )
     })
 }

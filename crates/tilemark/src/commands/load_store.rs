@@ -61,7 +61,7 @@ fn described(result: &LoadResult) -> String {
             result.demand.clients
         ),
         format!(
-            "rolled back for want of stock: {} ({}); tried again: {}; errors: {}",
+            "rolled back because stock ran out: {} ({}); tried again: {}; errors: {}",
             result.rollbacks,
             percent(result.rollback_fraction),
             result.retries,

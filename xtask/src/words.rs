@@ -1,0 +1,393 @@
+//! `docs/writing.md` lists words that do not help our readers. This finds them in documents, in `--help`, and in messages.
+
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+const RULES: &str = "docs/writing.md";
+/// How many each crate's messages still have.
+const LEFT: &str = "xtask/words-left.toml";
+const LEFT_HEAD: &str = "# How many words that docs/writing.md rules out are left in the messages of each crate: a number that may only fall.
+# `cargo xtask words --lower` writes it.
+";
+/// Documents outside `docs`.
+const PAGES: [&str; 4] = ["README.md", "PROMISES.md", "SECURITY.md", "CHANGELOG.md"];
+/// Where the comments of the flags are the texts of `--help`.
+const HELP: &str = "crates/tilemark/src/arguments.rs";
+
+/// Fails where a document or a help text has such a word, or a crate's messages have more or fewer than are allowed.
+pub(crate) fn check() -> Result<()> {
+    let rules = rules(&read(RULES)?);
+    let mut faults: Vec<String> = in_documents(&rules)?.iter().map(ToString::to_string).collect();
+    faults.extend(against_left(&in_messages(&rules)?, &left()?));
+    if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
+}
+
+/// Prints all that are left in messages.
+pub(crate) fn list() -> Result<()> {
+    for found in in_messages(&rules(&read(RULES)?))?.values().flatten() {
+        println!("{found}");
+    }
+    Ok(())
+}
+
+/// Lowers the numbers of what is left to what there is now; one that rose is a failure.
+pub(crate) fn lower() -> Result<()> {
+    let (found, allowed) = (in_messages(&rules(&read(RULES)?))?, left()?);
+    let mut text = LEFT_HEAD.to_owned();
+    for (name, found) in &found {
+        let most = allowed.get(name).copied().unwrap_or_default();
+        if found.len() > most {
+            bail!("{name} has {} such words, and {LEFT} allows {most}: fix them", found.len());
+        }
+        text += &format!("{name} = {}\n", found.len());
+    }
+    fs::write(workspace().join(LEFT), text).with_context(|| LEFT.to_owned())
+}
+
+/// What is left in each crate against what may be.
+fn against_left(found: &BTreeMap<String, Vec<Found>>, allowed: &BTreeMap<String, usize>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, found) in found {
+        let most = allowed.get(name).copied().unwrap_or_default();
+        if found.len() > most {
+            let all: Vec<String> = found.iter().map(ToString::to_string).collect();
+            faults.push(format!(
+                "{name} has {} such words in its messages, at most {most} may be left:\n{}",
+                found.len(),
+                all.join("\n")
+            ));
+        }
+    }
+    let fell = |(name, most): &(&String, &usize)| found.get(*name).map_or(0, Vec::len) < **most;
+    let fell: Vec<&str> = allowed.iter().filter(fell).map(|(name, _)| name.as_str()).collect();
+    if !fell.is_empty() {
+        faults.push(format!(
+            "{} has fewer such words than {LEFT} allows: run `cargo xtask words --lower`",
+            fell.join(", ")
+        ));
+    }
+    faults
+}
+
+/// A word or some words that are not used, and what is written instead.
+#[derive(Debug, PartialEq, Eq)]
+struct Rule {
+    words: Vec<String>,
+    instead: String,
+}
+
+/// Where one is used.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    file: String,
+    line: usize,
+    words: String,
+    instead: String,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: \"{}\": write {}", self.file, self.line, self.words, self.instead)
+    }
+}
+
+/// The rules that a program can check: rows whose first column has words between backticks.
+fn rules(text: &str) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for line in text.lines() {
+        let Some((not, but)) = line.strip_prefix("| `").and_then(|row| row.split_once(" | ")) else {
+            continue;
+        };
+        let instead = but.trim_end_matches('|').trim();
+        for phrase in format!("`{not}").split('`').skip(1).step_by(2) {
+            let words = phrase.split_whitespace().map(str::to_owned).collect();
+            rules.push(Rule { words, instead: instead.to_owned() });
+        }
+    }
+    rules
+}
+
+fn in_documents(rules: &[Rule]) -> Result<Vec<Found>> {
+    let mut pages: Vec<String> = PAGES.map(str::to_owned).into();
+    let docs = files(&workspace().join("docs"), "md")?;
+    pages.extend(docs.iter().map(|path| name_of(path)).filter(|page| {
+        // Old decisions keep their words, but for what the list of them shows.
+        page != RULES && (!page.starts_with("docs/decisions/") || page.ends_with("README.md"))
+    }));
+    let mut found = Vec::new();
+    for page in pages {
+        found.extend(uses(rules, &page, 1, &read(&page)?));
+    }
+    for (line, text) in texts(&read(HELP)?, HELP)?.comments {
+        found.extend(uses(rules, HELP, line, &text));
+    }
+    Ok(found)
+}
+
+/// By crate, what its messages have.
+fn in_messages(rules: &[Rule]) -> Result<BTreeMap<String, Vec<Found>>> {
+    let mut by_crate = BTreeMap::new();
+    let folders = fs::read_dir(workspace().join("crates"))?.collect::<Result<Vec<_>, _>>()?;
+    let folders = folders.into_iter().map(|entry| entry.path()).chain([workspace().join("xtask")]);
+    for folder in folders {
+        let mut all = Vec::new();
+        for path in files(&folder.join("src"), "rs")? {
+            let file = name_of(&path);
+            for (line, text) in texts(&read(&file)?, &file)?.messages {
+                all.extend(uses(rules, &file, line, &text));
+            }
+        }
+        if !all.is_empty() {
+            let name = folder.file_name().and_then(|name| name.to_str()).context("a crate has a name")?;
+            by_crate.insert(name.to_owned(), all);
+        }
+    }
+    Ok(by_crate)
+}
+
+fn left() -> Result<BTreeMap<String, usize>> {
+    toml::from_str(&read(LEFT)?).with_context(|| LEFT.to_owned())
+}
+
+/// Every use of a rule's words in a text that begins in this line.
+fn uses(rules: &[Rule], file: &str, first: usize, text: &str) -> Vec<Found> {
+    let words = words(text);
+    let mut found = Vec::new();
+    for rule in rules {
+        for window in words.windows(rule.words.len()) {
+            if window.iter().map(|(word, _)| word).eq(&rule.words) {
+                let line = first + window[0].1;
+                let words = rule.words.join(" ");
+                found.push(Found { file: file.to_owned(), line, words, instead: rule.instead.clone() });
+            }
+        }
+    }
+    found.sort_by_key(|found| found.line);
+    found
+}
+
+/// The words of a text in small letters, each with its line from 0. What is between backticks and where a link leads is
+/// left out; a sign that ends a part of a sentence is a word of its own.
+fn words(text: &str) -> Vec<(String, usize)> {
+    let (mut words, mut word, mut line) = (Vec::new(), String::new(), 0);
+    let mut is_name = false;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let is_in_word = character.is_alphanumeric() || "_-'".contains(character);
+        if is_in_word && !is_name {
+            word.extend(character.to_lowercase());
+            continue;
+        }
+        if !word.is_empty() {
+            words.push((std::mem::take(&mut word), line));
+        }
+        match character {
+            '`' if is_fence(&mut characters) => is_name = false,
+            '`' => is_name = !is_name,
+            // A span ends with its paragraph, whatever else is missing.
+            '\n' if characters.peek() == Some(&'\n') => is_name = false,
+            ']' if characters.peek() == Some(&'(') && !is_name => {
+                for inside in characters.by_ref().take_while(|inside| *inside != ')') {
+                    line += usize::from(inside == '\n');
+                }
+            }
+            _ => {}
+        }
+        if !character.is_whitespace() {
+            words.push((character.to_string(), line));
+        }
+        line += usize::from(character == '\n');
+    }
+    if !word.is_empty() {
+        words.push((word, line));
+    }
+    words
+}
+
+/// Whether a backtick begins the line of a block of code, which is read as text is: blocks are what programs print.
+fn is_fence(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> bool {
+    let mut ahead = characters.clone();
+    let is_fence = ahead.next() == Some('`') && ahead.next() == Some('`');
+    if is_fence {
+        *characters = ahead;
+    }
+    is_fence
+}
+
+/// What a Rust file says to people, each text with the line of its beginning.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Texts {
+    /// Its documentation comments.
+    comments: Vec<(usize, String)>,
+    /// Its strings of more than a word, tests aside.
+    messages: Vec<(usize, String)>,
+}
+
+fn texts(source: &str, file: &str) -> Result<Texts> {
+    let mut texts = Texts::default();
+    let Ok(tokens) = source.parse::<TokenStream>() else { bail!("{file} is not Rust") };
+    collect(tokens, &mut texts);
+    Ok(texts)
+}
+
+fn collect(tokens: TokenStream, texts: &mut Texts) {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Group(group)
+                if group.delimiter() == Delimiter::Bracket && is_test(&group.stream()) =>
+            {
+                // The test itself, up to the end of its body or its declaration.
+                for token in tokens.by_ref() {
+                    let is_body =
+                        matches!(&token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+                    if is_body || matches!(&token, TokenTree::Punct(sign) if sign.as_char() == ';') {
+                        break;
+                    }
+                }
+            }
+            TokenTree::Group(group) if is_comment(&group.stream()) => {
+                let line = group.span().start().line;
+                let last = group.stream().into_iter().last().map(|text| text.to_string());
+                texts.comments.push((line, plain(&last.unwrap_or_default())));
+            }
+            TokenTree::Group(group) => collect(group.stream(), texts),
+            TokenTree::Literal(literal) => {
+                let text = plain(&literal.to_string());
+                if literal.to_string().contains('"') && text.trim().contains(' ') {
+                    texts.messages.push((literal.span().start().line, text));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether an attribute marks what only tests have.
+fn is_test(attribute: &TokenStream) -> bool {
+    let text = attribute.to_string().replace(' ', "");
+    text == "test" || (text.starts_with("cfg(") && text.contains("test") && !text.contains("not("))
+}
+
+fn is_comment(attribute: &TokenStream) -> bool {
+    let mut tokens = attribute.clone().into_iter();
+    matches!(tokens.next(), Some(TokenTree::Ident(name)) if name == "doc")
+        && matches!(tokens.next(), Some(TokenTree::Punct(sign)) if sign.as_char() == '=')
+}
+
+/// A literal as its reader sees it, near enough for words: what is filled in has the names of variables.
+fn plain(literal: &str) -> String {
+    let text = literal.replace("\\n", " ").replace("\\t", " ").replace("\\\n", " \n").replace('"', " ");
+    let mut parts = text.split('{');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + "{" + part.split_once('}').map_or(part, |(_, after)| after))
+}
+
+/// The files of a folder and those below it whose names end so, those of tests aside.
+fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let is_test = stem == "tests" || stem == "testing" || stem.ends_with("_tests");
+        if is_test {
+            continue;
+        } else if path.is_dir() {
+            files.extend(self::files(&path, ending)?);
+        } else if path.extension().is_some_and(|found| found == ending) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A file's path below the workspace.
+fn name_of(path: &Path) -> String {
+    path.strip_prefix(workspace()).unwrap_or(path).display().to_string()
+}
+
+fn read(name: &str) -> Result<String> {
+    fs::read_to_string(workspace().join(name)).with_context(|| format!("cannot read {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "| not | but |\n|---|---|\n| `told`, `said of` | reported |\n| a label | a size |\n";
+
+    fn found_in(text: &str) -> Vec<(usize, String)> {
+        let found = uses(&rules(TABLE), "a.md", 1, text);
+        found.into_iter().map(|found| (found.line, found.words)).collect()
+    }
+
+    #[test]
+    fn a_word_of_the_table_is_found_with_its_line_and_what_to_write() {
+        let found = uses(&rules(TABLE), "a.md", 1, "It is so.\nHe was Told.");
+        assert_eq!(found[0].to_string(), "a.md:2: \"told\": write reported");
+        assert_eq!(found_in("What is said\n  of it"), [(1, "said of".to_owned())], "over the end of a line");
+        assert_eq!(found_in("It is said. Of it"), [], "but not over the end of a sentence");
+    }
+
+    #[test]
+    fn names_links_and_longer_words_are_left_alone() {
+        for text in
+            ["`told`", "`a\ntold`", "[why](a-host-is-told.md)", "[why](told)", "untold", "is_told", "a label"]
+        {
+            assert_eq!(found_in(text), [], "{text}");
+        }
+        assert_eq!(found_in("` left open\n\nshe told")[0].0, 3, "a span ends with its paragraph");
+        assert_eq!(
+            found_in("```\ntold\n\n```\ntold").len(),
+            2,
+            "what a program prints is read, and what follows"
+        );
+    }
+
+    #[test]
+    fn messages_are_the_strings_outside_tests() {
+        let source = "
+            /// A comment.
+            #[error(\"{0} was told\")]
+            struct A;
+            fn f() { say(\"a\\nb told\"); key(\"told\"); say(\"{told} so\"); }
+            #[test]
+            fn t() { say(\"not this\"); }
+            #[cfg(test)]
+            mod tests { const A: &str = \"nor that\"; }
+            #[cfg(not(test))]
+            const B: &str = \"but this\";";
+        let texts = texts(source, "a.rs").unwrap();
+        assert_eq!(texts.comments, [(2, "  A comment. ".to_owned())]);
+        let messages: Vec<&str> = texts.messages.iter().map(|(_, text)| text.trim()).collect();
+        assert_eq!(messages, ["{ was told", "a b told", "{ so", "but this"]);
+    }
+
+    #[test]
+    fn a_number_of_words_left_may_fall_and_never_rise() {
+        let one = uses(&rules(TABLE), "a.rs", 1, "told");
+        let found = BTreeMap::from([("a".to_owned(), one)]);
+        let against = |most: &[(&str, usize)]| {
+            let allowed = most.iter().map(|(name, most)| ((*name).to_owned(), *most)).collect();
+            against_left(&found, &allowed).join("; ")
+        };
+        assert_eq!(against(&[("a", 1)]), "");
+        assert!(
+            against(&[]).starts_with("a has 1 such words in its messages, at most 0 may be left:\na.rs:1")
+        );
+        assert!(against(&[("a", 2)]).starts_with("a has fewer such words"));
+        assert!(against(&[("a", 1), ("b", 1)]).starts_with("b has fewer such words"));
+    }
+
+    #[test]
+    fn documents_help_and_messages_keep_to_the_words() {
+        check().unwrap();
+    }
+}
