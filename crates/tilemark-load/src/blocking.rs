@@ -1,5 +1,5 @@
-//! An open loop of blocking operations: each of some threads takes the next intended time, sleeps until
-//! then, and does its operation to the end. For work that has no socket to wait on, such as a disk's.
+//! Blocking operations, for work that has no socket to wait on, such as a disk's. In an open loop each of some threads takes
+//! the next intended time, sleeps until then, and does its operation to the end. In a closed loop the next time is now.
 //!
 //! ```text
 //! schedule ──next intended time──> a free thread ──sleeps──> operation ──sample──> account
@@ -40,8 +40,8 @@ pub struct Performed {
     pub trouble: Option<String>,
 }
 
-/// Does the open loop `stream` of a job, as many operations at the same time as there are, and tells
-/// `events`. The last event is [`LoadEvent::Done`]; an error is returned and not told.
+/// Does the `stream` of a job, as many operations at the same time as there are, and reports to
+/// `events`. The last event is [`LoadEvent::Done`]; an error is returned and not reported as an event.
 ///
 /// Latency counts from the intended start. There is no lateness: a thread that wakes late on a busy
 /// processor is what the users of that processor feel, since these threads run where the work belongs.
@@ -65,7 +65,9 @@ fn run_on(
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), LoadError> {
     let schedule = Schedule::new(&stream.demand, stream.seed, stream.id)?;
-    let (Some(schedule), false) = (schedule, operations.is_empty()) else { return Err(LoadError::Nothing) };
+    if operations.is_empty() {
+        return Err(LoadError::Nothing);
+    }
     let warmup_ns = nanoseconds(job.warmup.get());
     let length_ns = nanoseconds(job.length.get());
     let threads = operations.len();
@@ -142,7 +144,8 @@ enum Told {
 
 /// The intended times that nobody has taken yet.
 struct Queue {
-    schedule: Schedule,
+    /// `None` in a closed loop.
+    schedule: Option<Schedule>,
     warmup_ns: u64,
     end_ns: u64,
     second: u32,
@@ -151,18 +154,21 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(schedule: Schedule, warmup_ns: u64, length_ns: u64) -> Self {
+    fn new(schedule: Option<Schedule>, warmup_ns: u64, length_ns: u64) -> Self {
         let end_ns = warmup_ns + length_ns;
         Self { schedule, warmup_ns, end_ns, second: 0, offered: 0, is_over: false }
     }
 
-    /// The next intended time, from the start of the schedule; `None` after the last. Tells of seconds that
-    /// are over.
-    fn next(&mut self, tell: &mpsc::Sender<Told>) -> Option<u64> {
+    /// The next intended time, from the start of the schedule; `None` after the last. Reports seconds that are over.
+    fn next(&mut self, now_ns: u64, tell: &mpsc::Sender<Told>) -> Option<u64> {
         if self.is_over {
             return None;
         }
-        let intended = self.schedule.next().filter(|time| *time < self.end_ns);
+        let next = match &mut self.schedule {
+            Some(schedule) => schedule.next(),
+            None => Some(now_ns),
+        };
+        let intended = next.filter(|time| *time < self.end_ns);
         let until = match intended {
             Some(time) => second_of(time, self.warmup_ns).unwrap_or(0),
             None => (self.end_ns - self.warmup_ns).div_ceil(SECOND_NS) as u32,
@@ -244,7 +250,8 @@ impl Line<'_> {
     }
 
     fn take(&self, tell: &mpsc::Sender<Told>) -> Option<u64> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).next(tell)
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.next(clock::now() - self.origin_ns, tell)
     }
 
     /// Whether that time came before a stop was asked.
@@ -320,6 +327,28 @@ mod tests {
         let mut gathered = Gathered::default();
         run_blocking(job, &job.streams[0], operations, stop, &mut |event| gathered.take(event)).unwrap();
         gathered
+    }
+
+    /// Is right after a while.
+    struct Brief;
+
+    impl Operation for Brief {
+        fn perform(&mut self) -> Performed {
+            thread::sleep(Duration::from_micros(200));
+            Performed { verdict: Verdict::Right, bytes: 10, trouble: None }
+        }
+    }
+
+    #[test]
+    fn in_a_closed_loop_each_operation_follows_the_one_before() {
+        let mut job = job(Span::from_seconds(1));
+        job.streams[0].demand = Demand::Closed;
+        let gathered = gather(&job, vec![Box::new(Brief), Box::new(Brief)], &Stop::new().unwrap());
+        let total = &gathered.totals[0];
+        assert!(total.counts.offered > 2, "each thread did more than one: {:?}", total.counts);
+        assert_eq!(total.counts.offered, total.counts.completed);
+        assert_eq!(gathered.seconds.len(), 1, "the warm-up has no second");
+        assert_eq!(gathered.seconds[0].counts.offered, total.counts.offered);
     }
 
     #[test]
@@ -401,11 +430,9 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_is_not_its_business() {
-        let mut job = job(Span::from_seconds(1));
-        job.streams[0].demand = Demand::Closed;
-        let operation: Box<dyn Operation> = Box::new(Turns { done: 0, stop_after: None });
-        let result = run_blocking(&job, &job.streams[0], vec![operation], &Stop::new().unwrap(), &mut |_| ());
+    fn a_load_without_an_operation_is_refused() {
+        let job = job(Span::from_seconds(1));
+        let result = run_blocking(&job, &job.streams[0], Vec::new(), &Stop::new().unwrap(), &mut |_| {});
         assert!(matches!(result, Err(LoadError::Nothing)));
     }
 }

@@ -45,6 +45,8 @@ fn fills_memory(guest: &GuestPlan) -> bool {
 
 fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     let memory = guest.memory;
+    let loads = point.loads.iter().filter(|load| load.guest == guest.index);
+    let written: Bytes = loads.map(|load| load.work.facts().memory()).sum();
     let qemu = match point.backend {
         Backend::Emulated if guest.has_large_service() => QEMU_OVERHEAD + LARGE_TRANSLATION,
         Backend::Emulated | Backend::Kvm | Backend::Native => QEMU_OVERHEAD,
@@ -52,11 +54,11 @@ fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     match (point.backend, start_of(point, guest)) {
         // A twin has no memory of its own: its service takes what it needs, up to its guest's memory.
         (Backend::Native, _) if fills_memory(guest) => memory,
-        (Backend::Native, _) => SMALL_TWIN.min(memory),
+        (Backend::Native, _) => (SMALL_TWIN + written).min(memory),
         (_, Start::Boot) => memory + qemu,
         (_, Start::Clone) if guest.role == Role::Idle => IDLE_CLONE,
         // A clone shares what it does not write; a loaded web guest wrote less than half of 256 MiB.
-        (_, Start::Clone) => Bytes::new(memory.get() / 2) + qemu,
+        (_, Start::Clone) => Bytes::new(memory.get() / 2).max(written) + qemu,
     }
 }
 

@@ -108,7 +108,7 @@ pub enum Role {
     Broker,
     /// A database.
     Database,
-    /// Arithmetic. The format knows it, but nothing runs in it yet.
+    /// A guest whose processors and memory work from inside.
     Compute,
 }
 

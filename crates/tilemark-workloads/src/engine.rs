@@ -1,22 +1,13 @@
 //! Which engine does which workload. A job with several workloads is done by several engines at the same time.
 
-use crate::{disk, messaging, mix::Mix, start_line::StartLine, store, sysbench, web};
+use crate::{ENGINES, mix::Mix, start_line::StartLine, web};
 use std::{error::Error, sync::mpsc, thread};
-use tilemark_agent_protocol::{LoadEvent, LoadJob};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
 use tilemark_load::Stop;
 
 /// Does all streams of a job, which are of one workload. It reports `Started` when it has all that it needs, begins when that
 /// was heard, and reports `Done` last.
-type Engine = fn(&LoadJob, &Stop, &mut dyn FnMut(LoadEvent)) -> Result<(), LoadFailure>;
-
-/// Each workload by its name, with its engine.
-const ENGINES: &[(&str, Engine)] = &[
-    ("web", web::run_job),
-    ("disk", disk::run_job),
-    ("messaging", messaging::run_job),
-    ("store", store::run_job),
-    ("sysbench", sysbench::run_job),
-];
+pub(crate) type Engine = fn(&LoadJob, &Stop, &mut dyn FnMut(LoadEvent)) -> Result<(), LoadFailure>;
 
 /// Why a load could not be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +24,25 @@ impl LoadFailure {
         Self { message, remedy: remedy.to_owned() }
     }
 
+    /// A stream came to an engine that does not do it.
+    pub(crate) fn stray(stream: &Stream) -> Self {
+        let message = format!("stream {} is not of the workload that it came to", stream.id);
+        Self { message, remedy: "use the agent that belongs to this tilemark".to_owned() }
+    }
+
     fn event(self) -> LoadEvent {
         LoadEvent::Failed { message: self.message, remedy: self.remedy }
+    }
+}
+
+/// The only stream of a job that a guest does by itself.
+pub(crate) fn only_stream(job: &LoadJob) -> Result<&Stream, LoadFailure> {
+    match &job.streams[..] {
+        [stream] => Ok(stream),
+        _ => Err(LoadFailure {
+            message: format!("a guest runs one load at a time, and has {}", job.streams.len()),
+            remedy: "give the guest one load".to_owned(),
+        }),
     }
 }
 

@@ -8,7 +8,7 @@
 //! | [`store`] | a database | an online store's customers, from outside | committed, and found by the audit |
 //! | `sysbench` | MariaDB | Debian's sysbench, from inside | committed |
 //!
-//! A new workload is a module here and a line in the table of `engine`.
+//! A new workload is a module here and a line in the table below.
 
 mod clocks;
 pub mod disk;
@@ -23,3 +23,14 @@ pub mod web;
 
 pub use engine::run;
 pub use error::WorkloadError;
+
+use engine::Engine;
+
+/// Each workload by its name, with its engine.
+const ENGINES: &[(&str, Engine)] = &[
+    ("web", web::run_job),
+    ("disk", disk::run_job),
+    ("messaging", messaging::run_job),
+    ("store", store::run_job),
+    ("sysbench", sysbench::run_job),
+];

@@ -3,7 +3,10 @@
 //! A line each second gives the seconds' counts. Latencies come as one histogram at the end: they are told with the last
 //! second, since nothing says which second they belong to. The whole output stays in the record.
 
-use crate::{engine::LoadFailure, store::MARIADB_SOCKET};
+use crate::{
+    engine::{LoadFailure, only_stream},
+    store::MARIADB_SOCKET,
+};
 use hdrhistogram::Histogram;
 use std::{
     io::{BufRead, BufReader, Read},
@@ -34,9 +37,6 @@ enum SysbenchError {
     /// Its report lacks something.
     #[error("sysbench's report has no {0}")]
     Report(&'static str),
-    /// Not one stream of this work.
-    #[error("a guest runs one sysbench load at a time")]
-    Job,
 }
 
 impl SysbenchError {
@@ -44,7 +44,6 @@ impl SysbenchError {
         match self {
             Self::Run(_) => "use an image that has sysbench, such as `image = \"database\"`",
             Self::Failed { .. } | Self::Report(_) => "read what it said, and the guest's console",
-            Self::Job => "give the guest one load",
         }
     }
 }
@@ -55,15 +54,19 @@ pub(crate) fn run_job(
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), LoadFailure> {
-    run(job, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+    let stream = only_stream(job)?;
+    let Work::Sysbench(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
+    let bench = Bench { stream, parameters };
+    run(&bench, job, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
-/// Does the job's only stream. The last event is `Done`.
-fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<(), SysbenchError> {
-    let [stream @ Stream { work: Work::Sysbench(parameters), .. }] = &job.streams[..] else {
-        return Err(SysbenchError::Job);
-    };
-    let bench = Bench { stream, parameters };
+/// The last event is `Done`.
+fn run(
+    bench: &Bench<'_>,
+    job: &LoadJob,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<(), SysbenchError> {
     bench.to_end("prepare", stop)?;
     events(LoadEvent::Started(Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false }));
     let times = Times { warmup: job.warmup.get().as_secs(), length: job.length.get().as_secs() };
@@ -77,14 +80,14 @@ fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<
         if status.success() || stop.is_asked() { Ok(text) } else { Err(failed("run", status, &text)) }
     })?;
     let report = Report::parse(&text, times)?;
-    report.seconds(stream.id).into_iter().for_each(|second| events(LoadEvent::Second(second)));
+    report.seconds(bench.stream.id).into_iter().for_each(|second| events(LoadEvent::Second(second)));
     let errors = if report.errors == 0 {
         Vec::new()
     } else {
         vec![format!("{} errors of the database", report.errors)]
     };
     events(LoadEvent::Done(vec![StreamTotal {
-        id: stream.id,
+        id: bench.stream.id,
         counts: report.counts(),
         // It tells no ends: at most one transaction of each thread came after the last second.
         completed_in_time: report.transactions,

@@ -89,7 +89,7 @@ impl Facts for DiskParameters {
     }
 
     fn alone_on(&self) -> Option<Alone> {
-        Some(Alone::Disks)
+        Some(Alone::Inside)
     }
 
     fn is_counted_on_disks(&self) -> bool {

@@ -26,6 +26,7 @@ use serde::{
     de::{Error, MapAccess, Visitor},
 };
 use std::{fmt, time::Duration};
+use tilemark_units::Bytes;
 
 /// Makes [`Work`] of the table of workloads.
 macro_rules! workloads {
@@ -130,6 +131,11 @@ pub trait Facts {
         None
     }
 
+    /// Memory of the guest that it writes by itself.
+    fn memory(&self) -> Bytes {
+        Bytes::default()
+    }
+
     /// It ends when so many are done, at most; 0: by time alone.
     fn count(&self) -> u64 {
         0
@@ -214,8 +220,8 @@ impl UnderWay {
 /// What of a guest serves one load only, and what to do about a second one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Alone {
-    /// Its agent runs one disk load at a time.
-    Disks,
+    /// Its agent runs one load at a time.
+    Inside,
     /// A second load would change what the first one's audit finds.
     Database,
 }
@@ -223,14 +229,14 @@ pub enum Alone {
 impl Alone {
     pub(crate) const fn loads(self) -> &'static str {
         match self {
-            Self::Disks => "disk loads",
+            Self::Inside => "loads that run inside it",
             Self::Database => "loads on its database",
         }
     }
 
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
-            Self::Disks => "a guest runs one load from inside: give it one",
+            Self::Inside => "a guest runs one load from inside: give it one",
             Self::Database => {
                 "give each a guest of its own: the audit of one would meet what the other bought"
             }

@@ -1,7 +1,10 @@
 //! The disk load: flat out or at a rate.
 
 use super::{Target, child, data_disks, paced};
-use crate::{WorkloadError, engine::LoadFailure};
+use crate::{
+    WorkloadError,
+    engine::{LoadFailure, only_stream},
+};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
 use tilemark_load::Stop;
 use tilemark_plan::{plan::Demand, workload::Work};
@@ -12,8 +15,7 @@ pub(crate) fn run_job(
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), LoadFailure> {
-    let disks = job.streams.first().map_or(0, |stream| stream.disks);
-    data_disks(disks)
+    data_disks(only_stream(job)?.disks)
         .and_then(|targets| run_on(job, &targets, stop, events))
         .map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
