@@ -10,13 +10,14 @@ pub struct Builtin {
 }
 
 /// All of them, in the order in which they are listed.
-pub const BUILTINS: [Builtin; 7] = [
+pub const BUILTINS: [Builtin; 8] = [
     Builtin { name: "first-look", text: include_str!("../../../scenarios/first-look.toml") },
     Builtin { name: "web", text: include_str!("../../../scenarios/web.toml") },
     Builtin { name: "disk", text: include_str!("../../../scenarios/disk.toml") },
     Builtin { name: "messaging", text: include_str!("../../../scenarios/messaging.toml") },
     Builtin { name: "oltp", text: include_str!("../../../scenarios/oltp.toml") },
     Builtin { name: "sysbench", text: include_str!("../../../scenarios/sysbench.toml") },
+    Builtin { name: "memory", text: include_str!("../../../scenarios/memory.toml") },
     Builtin { name: "density", text: include_str!("../../../scenarios/density.toml") },
 ];
 

@@ -7,6 +7,7 @@
 //! | `messaging` | a broker | AMQP publishers and subscribers, from outside | every message once, whole and in order |
 //! | [`store`] | a database | an online store's customers, from outside | committed, and found by the audit |
 //! | `sysbench` | MariaDB | Debian's sysbench, from inside | committed |
+//! | `memory` | none | copies of blocks, from inside | every page of the copy is that of its source |
 //!
 //! A new workload is a module here and a line in the table below.
 
@@ -14,6 +15,7 @@ mod clocks;
 pub mod disk;
 mod engine;
 mod error;
+mod memory;
 mod messaging;
 mod mix;
 mod start_line;
@@ -33,4 +35,5 @@ const ENGINES: &[(&str, Engine)] = &[
     ("messaging", messaging::run_job),
     ("store", store::run_job),
     ("sysbench", sysbench::run_job),
+    ("memory", memory::run_job),
 ];

@@ -5,6 +5,7 @@
 
 mod database;
 mod disk;
+mod memory;
 mod messaging;
 mod store;
 mod sysbench;
@@ -12,6 +13,7 @@ mod web;
 
 pub use database::{StoreDatabase, StoreDurability, database_log};
 pub use disk::DiskParameters;
+pub use memory::MemoryParameters;
 pub use messaging::{BrokerService, MessagingMeasure, MessagingMode, MessagingParameters};
 pub use store::StoreParameters;
 pub use sysbench::SysbenchParameters;
@@ -75,6 +77,8 @@ workloads! {
     "store": Store(StoreParameters),
     /// sysbench's read-write transactions, run inside the guest, for role `database`.
     "sysbench": Sysbench(SysbenchParameters),
+    /// Blocks of memory, copied inside the guest, for role `compute`.
+    "memory": Memory(MemoryParameters),
 }
 
 /// What others must know of a workload. What is left out is as most workloads have it.
