@@ -6,16 +6,18 @@ use anyhow::{Context, Result, bail};
 use schemars::schema_for;
 use serde::{
     Deserialize, Deserializer,
-    de::{Visitor, value::Error},
+    de::{IgnoredAny, MapAccess, Visitor, value::Error},
     forward_to_deserialize_any,
 };
 use serde_json::{Map, Value};
-use std::{collections::BTreeSet, fmt::Write, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+};
 use tilemark_plan::{
     scenario::{Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, QemuWishes, Scenario, Vary},
-    workload::{
-        DiskParameters, MessagingParameters, StoreParameters, SysbenchParameters, WebFile, WebParameters,
-    },
+    workload::Work,
 };
 
 const FILE: &str = "docs/scenarios.md";
@@ -35,34 +37,80 @@ pub(crate) fn check_fresh() -> Result<()> {
 }
 
 /// The keys of each table, in the order of the type. The schema has them too, sorted by name.
-fn keys() -> [(&'static str, &'static [&'static str]); 16] {
-    [
-        ("Scenario", fields::<Scenario>()),
-        ("Guest", fields::<Guest>()),
-        ("Disk", fields::<Disk>()),
-        ("Load", fields::<Load>()),
-        ("WebParameters", fields::<WebParameters>()),
-        ("WebFile", fields::<WebFile>()),
-        ("DiskParameters", fields::<DiskParameters>()),
-        ("MessagingParameters", fields::<MessagingParameters>()),
-        ("StoreParameters", fields::<StoreParameters>()),
-        ("SysbenchParameters", fields::<SysbenchParameters>()),
-        ("Ladder", fields::<Ladder>()),
-        ("Measure", fields::<Measure>()),
-        ("Gate", fields::<Gate>()),
-        ("HostWishes", fields::<HostWishes>()),
-        ("QemuWishes", fields::<QemuWishes>()),
-        ("Vary", fields::<Vary>()),
+fn keys() -> Vec<(&'static str, Vec<String>)> {
+    let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+    vec![
+        ("Scenario", owned(fields::<Scenario>())),
+        ("Guest", owned(fields::<Guest>())),
+        ("Disk", owned(fields::<Disk>())),
+        ("Load", load_keys()),
+        ("Ladder", owned(fields::<Ladder>())),
+        ("Measure", owned(fields::<Measure>())),
+        ("Gate", owned(fields::<Gate>())),
+        ("HostWishes", owned(fields::<HostWishes>())),
+        ("QemuWishes", owned(fields::<QemuWishes>())),
+        ("Vary", owned(fields::<Vary>())),
     ]
+}
+
+/// The place of all workloads in the template.
+const WORKLOADS: &str = "{{workloads}}";
+
+/// The keys of a load: its own, then the name of each workload.
+fn load_keys() -> Vec<String> {
+    let load: Load = serde_json::from_value(serde_json::json!({ "name": "l", "guest": "g", "web": {} }))
+        .expect("it is a load");
+    let text = serde_json::to_string(&load).expect("a load can be written");
+    let Ordered(mut keys) = serde_json::from_str(&text).expect("a load is a table");
+    keys.pop();
+    keys.extend(Work::NAMES.iter().map(|name| (*name).to_owned()));
+    keys
+}
+
+/// The keys of a workload's parameters, in the order of their type.
+fn parameter_keys(work: &Work) -> Result<Vec<String>> {
+    let text = serde_json::to_string(work)?;
+    let of_name: BTreeMap<String, Ordered> = serde_json::from_str(&text)?;
+    let (_, Ordered(keys)) = of_name.into_iter().next().context("a workload has parameters")?;
+    Ok(keys)
+}
+
+/// The keys of a table, as they come.
+struct Ordered(Vec<String>);
+
+impl<'de> Deserialize<'de> for Ordered {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Ordered;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a table")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
+                let mut keys = Vec::new();
+                while let Some((key, IgnoredAny)) = map.next_entry()? {
+                    keys.push(key);
+                }
+                Ok(Ordered(keys))
+            }
+        }
+        deserializer.deserialize_map(Keys)
+    }
 }
 
 fn page(template: &str) -> Result<String> {
     let schema = Schema::new()?;
     let (mut text, mut shown) = (HEAD.to_owned(), BTreeSet::new());
     for line in template.lines() {
+        if line == WORKLOADS {
+            for work in Work::all() {
+                text += &schema.workload(&work, &mut shown)?;
+            }
+            continue;
+        }
         match placeholder(line) {
             Some(("table", name)) => {
-                shown.insert(name);
+                shown.insert(name.to_owned());
                 text += &schema.table(name)?;
             }
             Some(("about", name)) => text += &schema.about(name)?,
@@ -70,7 +118,7 @@ fn page(template: &str) -> Result<String> {
             None => writeln!(text, "{line}")?,
         }
     }
-    let forgotten: Vec<&str> = schema.tables().filter(|name| !shown.contains(name)).collect();
+    let forgotten: Vec<&str> = schema.tables().filter(|name| !shown.contains(*name)).collect();
     if forgotten.is_empty() { Ok(text) } else { bail!("{FILE} has no table of {}", forgotten.join(", ")) }
 }
 
@@ -111,9 +159,34 @@ impl Schema {
             .iter()
             .find(|(known, _)| *known == name)
             .with_context(|| format!("xtask/src/scenarios.rs does not list the keys of {name}"))?;
+        self.rows(name, keys)
+    }
+
+    /// The part of the page that a workload has: its text, its keys, and the tables in them.
+    fn workload(&self, work: &Work, shown: &mut BTreeSet<String>) -> Result<String> {
+        let name = work.name();
+        let choice =
+            choice_of(self.definition("Load")?, name).with_context(|| format!("no load has {name}"))?;
+        let of = reference(&choice["properties"][name]).context("a workload has a type")?;
+        let keys = parameter_keys(work)?;
+        shown.insert(of.to_owned());
+        let mut text = format!("### `[load.{name}]`\n\n{}\n{}\n", self.about(of)?, self.rows(of, &keys)?);
+        for key in &keys {
+            let items = &self.definition(of)?["properties"][key]["items"];
+            if let Some(item) = reference(items) {
+                let properties = self.definition(item)?["properties"].as_object();
+                let keys: Vec<String> = properties.into_iter().flat_map(Map::keys).cloned().collect();
+                shown.insert(item.to_owned());
+                writeln!(text, "Each of the `{key}`:\n\n{}", self.rows(item, &keys)?)?;
+            }
+        }
+        Ok(text)
+    }
+
+    fn rows(&self, name: &str, keys: &[String]) -> Result<String> {
         let definition = self.definition(name)?;
         let mut table = String::from("| key | type | default | meaning |\n|---|---|---|---|\n");
-        for key in *keys {
+        for key in keys {
             let row = self.row(definition, key).with_context(|| format!("{name}.{key}"))?;
             writeln!(table, "{row}")?;
         }
@@ -121,6 +194,10 @@ impl Schema {
     }
 
     fn row(&self, of: &Value, key: &str) -> Result<String> {
+        if let Some(choice) = choice_of(of, key) {
+            let text = description(choice)?.replace('\n', " ");
+            return Ok(format!("| `{key}` | table | exactly one of these | {text} |"));
+        }
         let property = &of["properties"][key];
         let is_needed = of["required"].as_array().is_some_and(|all| all.iter().any(|name| name == key));
         let text = description(property)?.replace('\n', " ");
@@ -186,6 +263,11 @@ fn filled(property: &Value) -> &Value {
     let choices = property["anyOf"].as_array().into_iter().flatten();
     let mut others = choices.filter(|choice| choice["type"] != "null");
     others.next().unwrap_or(property)
+}
+
+/// The choice that a key makes, where exactly one of several keys is needed.
+fn choice_of<'a>(of: &'a Value, key: &str) -> Option<&'a Value> {
+    of["oneOf"].as_array()?.iter().find(|choice| choice["properties"].get(key).is_some())
 }
 
 fn reference(property: &Value) -> Option<&str> {

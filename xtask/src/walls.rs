@@ -16,7 +16,17 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     ("tilemark-image", &["tilemark-sys", "tilemark-units"]),
     ("tilemark-agent-protocol", &["tilemark-plan", "tilemark-units"]),
     ("tilemark-load", &["tilemark-agent-protocol", "tilemark-plan", "tilemark-sys", "tilemark-units"]),
-    ("tilemark-workloads", &["tilemark-agent-protocol", "tilemark-load", "tilemark-plan", "tilemark-units"]),
+    (
+        "tilemark-workloads",
+        &[
+            "tilemark-agent-protocol",
+            "tilemark-amqp-load",
+            "tilemark-load",
+            "tilemark-plan",
+            "tilemark-store",
+            "tilemark-units",
+        ],
+    ),
     (
         "tilemark-agent",
         &[

@@ -1,12 +1,9 @@
 //! What a load process is told, and what it tells back.
 
-use crate::message::{Credentials, DiskJob};
+use crate::message::Credentials;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
-use tilemark_plan::{
-    plan::Demand,
-    workload::{MessagingParameters, StoreParameters, SysbenchParameters, WebParameters},
-};
+use std::{net::SocketAddr, time::Duration};
+use tilemark_plan::{plan::Demand, workload::Work};
 use tilemark_units::Span;
 
 /// All that one load process does: every load of every guest of a point, at the same time.
@@ -38,34 +35,21 @@ pub struct Stream {
     /// Seeds its schedule and choices.
     pub seed: u64,
     /// What is asked.
-    pub work: StreamWork,
+    pub work: Work,
+    /// Data disks of the guest.
+    pub disks: u32,
+    /// Who asks, where the guest's service knows users.
+    pub credentials: Option<Credentials>,
+    /// How long the service may leave the load waiting before it gives up.
+    pub patience: Span,
 }
 
-/// What is asked, with all that the asking end must know.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum StreamWork {
-    /// Files over HTTP.
-    Web(WebParameters),
-    /// Requests to the guest's disks, in the guest itself.
-    Disk(DiskJob),
-    /// Messages through a broker.
-    Messaging {
-        /// What is sent.
-        parameters: MessagingParameters,
-        /// Who sends it.
-        credentials: Credentials,
-        /// How long the broker may leave the load waiting before it gives up.
-        patience: Span,
-    },
-    /// sysbench, in the guest itself.
-    Sysbench(SysbenchParameters),
-    /// Orders at a database.
-    Store {
-        /// What is ordered.
-        parameters: StoreParameters,
-        /// Who orders it.
-        credentials: Credentials,
-    },
+impl Stream {
+    /// A stream with one connection, to a service that knows no users.
+    pub const fn new(id: u32, target: SocketAddr, demand: Demand, work: Work) -> Self {
+        let patience = Span::new(Duration::ZERO);
+        Self { id, target, demand, connections: 1, seed: 1, work, disks: 0, credentials: None, patience }
+    }
 }
 
 /// What a load process tells while it works.

@@ -6,7 +6,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use tilemark_plan::{
     plan::MacAddress,
     scenario::Role,
-    workload::{BrokerService, DiskParameters, StoreParameters, WebParameters},
+    workload::{BrokerService, StoreParameters, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Span};
 
@@ -77,17 +77,28 @@ pub struct Service {
     pub vcpus: u32,
     /// Whether each of its instructions is translated: what starts in seconds elsewhere needs minutes there.
     pub is_emulated: bool,
-    /// What the web service must hold, when it is one.
-    pub web: Option<WebParameters>,
     /// Which broker, when it is one.
     pub broker: Option<BrokerService>,
-    /// What the store's database must hold, when it is one.
-    pub store: Option<StoreParameters>,
+    /// What will be asked of it, where it must hold that.
+    pub holds: Option<Work>,
     /// Who may use it, where a service knows users.
     pub credentials: Option<Credentials>,
 }
 
 impl Service {
+    /// The files that its load asks for; those of the default where it has none.
+    pub fn web(&self) -> WebParameters {
+        match &self.holds {
+            Some(Work::Web(web)) => web.clone(),
+            _ => WebParameters::default(),
+        }
+    }
+
+    /// The store that its load asks; `None`: it holds nothing.
+    pub fn store(&self) -> Option<&StoreParameters> {
+        self.holds.as_ref().and_then(|work| work.facts().store())
+    }
+
     /// How long a broker that others wrote may take until it serves its user: it starts a runtime of its own first. On a
     /// host that is busy with other work each of these times is ten times what it takes on a quiet one.
     pub const fn foreign_broker_within(&self) -> Duration {
@@ -195,13 +206,4 @@ pub struct Description {
     pub boot_nonce: u64,
     /// Its real-time clock, in nanoseconds since 1970.
     pub realtime_ns: u64,
-}
-
-/// Requests to the data disks, made inside a guest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DiskJob {
-    /// The load's parameters.
-    pub parameters: DiskParameters,
-    /// How many data disks the guest has.
-    pub disks: u32,
 }

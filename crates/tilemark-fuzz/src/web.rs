@@ -1,11 +1,11 @@
 //! What a web server in a guest answers.
 
 use crate::Target;
-use tilemark_agent_protocol::{LoadJob, Stream, StreamWork};
+use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_load::{Factory, Progress};
 use tilemark_plan::{
     plan::Demand,
-    workload::{WebFile, WebParameters},
+    workload::{WebFile, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Span};
 use tilemark_workloads::web::{WebFactory, fill_body};
@@ -22,14 +22,8 @@ pub fn take_answers(bytes: &[u8]) {
     let path = (first % 2 == 1).then(|| "/".to_owned());
     let piece = usize::from(first >> 1) * 8 + 1;
     let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
-    let stream = Stream {
-        id: 1,
-        target: ([127, 0, 0, 1], 80).into(),
-        demand: Demand::Closed,
-        connections: 1,
-        seed: 1,
-        work: StreamWork::Web(WebParameters { files, path }),
-    };
+    let work = Work::Web(WebParameters { files, path });
+    let stream = Stream::new(1, ([127, 0, 0, 1], 80).into(), Demand::Closed, work);
     let job = LoadJob {
         streams: vec![stream.clone()],
         processors: Vec::new(),

@@ -112,7 +112,8 @@ pub fn probe_child() -> io::Result<()> {
 fn deserves_another_try(found: &Accelerator) -> bool {
     let Some(figures) = &found.figures else { return false };
     let plain = figures.plain_guest_ns.value().map(|ns| ns / figures.plain_host_ns);
-    found.verdict != AcceleratorVerdict::Usable && plain.is_none_or(|ratio| ratio < HOPELESS_RATIO)
+    let is_near = |ratio: f64| ratio < HOPELESS_RATIO || !ratio.is_finite();
+    found.verdict != AcceleratorVerdict::Usable && plain.is_none_or(is_near)
 }
 
 fn unknown(reason: String) -> Accelerator {
@@ -162,6 +163,9 @@ enum Weighed {
 }
 
 fn weigh(figures: &ProbeFigures) -> Weighed {
+    if figures.plain_host_ns <= 0.0 || figures.tables_host_ns <= 0.0 {
+        return Weighed::Unknown("the host's clock of processor time did not move".to_owned());
+    }
     let plain = match &figures.plain_guest_ns {
         Fact::Value(ns) => ns / figures.plain_host_ns,
         Fact::Missing(reason) => return Weighed::Unknown(format!("plain guest work stopped: {reason}")),
@@ -288,6 +292,17 @@ mod tests {
             Readings { exchange_guest: stopped(), ..hardware() },
         ] {
             assert_eq!(verdict(readings), AcceleratorVerdict::Unknown);
+        }
+    }
+
+    #[test]
+    fn a_host_whose_clock_did_not_move_is_not_judged_and_probed_again() {
+        for readings in
+            [Readings { plain_host_ns: 0.0, ..hardware() }, Readings { tables_host_ns: 0.0, ..hardware() }]
+        {
+            let found = judge(&Ok(readings));
+            assert_eq!(found.verdict, AcceleratorVerdict::Unknown);
+            assert!(deserves_another_try(&found), "{}", found.reason);
         }
     }
 

@@ -270,8 +270,11 @@ mod tests {
     use super::*;
     use crate::figures::{Gathered, decode};
     use std::{cell::Cell, net::SocketAddr, sync::Arc, time::Duration};
-    use tilemark_agent_protocol::StreamWork;
-    use tilemark_plan::{plan::Demand, scenario::Arrival, workload::WebParameters};
+    use tilemark_plan::{
+        plan::Demand,
+        scenario::Arrival,
+        workload::{WebParameters, Work},
+    };
     use tilemark_units::{Rate, Span};
 
     /// Takes turns in being right and failing, and may ask for a stop.
@@ -303,9 +306,9 @@ mod tests {
             burst_length: Span::from_seconds(1),
         };
         let target = SocketAddr::from(([127, 0, 0, 1], 0));
-        let work = StreamWork::Web(WebParameters::default());
+        let work = Work::Web(WebParameters::default());
         LoadJob {
-            streams: vec![Stream { id: 4, target, demand, connections: 1, seed: 1, work }],
+            streams: vec![Stream::new(4, target, demand, work)],
             processors: Vec::new(),
             warmup: Span::from_milliseconds(50),
             length,

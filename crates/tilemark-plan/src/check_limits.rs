@@ -4,10 +4,11 @@
 use crate::{
     problem::Problem,
     scenario::{Load, Scenario},
+    workload::Say,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
-use tilemark_units::{Bytes, Span};
+use tilemark_units::Span;
 
 /// Bytes of a scenario's text: 160 times the longest inside the program.
 pub const SCENARIO_BYTES_MAX: usize = 256 << 10;
@@ -37,10 +38,6 @@ const LENGTH_MAX: Span = Span::from_seconds(24 * 3600);
 const CONNECTIONS_MAX: u32 = 50_000;
 /// Requests a second of a load: more than a processor can send, of anything.
 const RATE_MAX: f64 = 10e6;
-/// Files of a web load.
-const FILES_MAX: usize = 1_000;
-/// The largest file of a web load: its bytes are made in the guest's memory.
-const FILE_MAX: Bytes = Bytes::from_mib(64);
 
 /// Refuses a text that is too long, or that a terminal would not just show: before anything of it is read or printed.
 pub(crate) fn check_text(text: &str, origin: &str) -> Result<(), Problem> {
@@ -87,7 +84,7 @@ pub(crate) fn check_document(document: &Value, origin: &str) -> Result<(), Probl
 }
 
 /// Reports names that are no plain words, and numbers that no host could serve.
-pub(crate) fn check_limits(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+pub(crate) fn check_limits(scenario: &Scenario, say: &mut Say<'_>) {
     check_names(scenario, say);
     check_counts(scenario, say);
     check_size_of_plan(scenario, say);
@@ -103,7 +100,7 @@ pub(crate) fn check_limits(scenario: &Scenario, say: &mut impl FnMut(String, &st
     }
 }
 
-fn check_names(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+fn check_names(scenario: &Scenario, say: &mut Say<'_>) {
     let guests = scenario.guest.iter().map(|guest| ("guest", guest.name.as_str()));
     let loads = scenario.load.iter().map(|load| ("load", load.name.as_str()));
     let vary = scenario.vary.keys().map(|name| ("vary", name.as_str()));
@@ -120,7 +117,7 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-fn check_counts(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+fn check_counts(scenario: &Scenario, say: &mut Say<'_>) {
     let (guests, loads, vary) = (scenario.guest.len(), scenario.load.len(), scenario.vary.len());
     if guests > PER_TILE_MAX {
         say(
@@ -140,7 +137,7 @@ fn check_counts(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
     }
 }
 
-fn check_size_of_plan(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+fn check_size_of_plan(scenario: &Scenario, say: &mut Say<'_>) {
     let repeats = scenario.measure.repeats;
     if repeats > REPEATS_MAX {
         say(format!("`measure.repeats = {repeats}` is too many"), "write 10000 at most");
@@ -161,7 +158,7 @@ fn check_size_of_plan(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
     let tiles: u64 = scenario.ladder.tiles.iter().map(|tiles| u64::from(*tiles)).sum();
     let all_tiles = combinations.saturating_mul(tiles);
     let disks = scenario.guest.iter().map(|guest| guest.disk.len() as u64);
-    let files = |load: &Load| load.web.as_ref().map_or(0, |web| web.files.len() as u64);
+    let files = |load: &Load| load.work.facts().entries();
     let entries = disks.chain(scenario.load.iter().map(|load| 1 + files(load))).sum::<u64>();
     if all_tiles.saturating_mul(entries) > ENTRIES_IN_PLAN_MAX {
         say(
@@ -178,20 +175,13 @@ fn check_size_of_plan(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
     }
 }
 
-fn check_load(load: &Load, say: &mut impl FnMut(String, &str)) {
+fn check_load(load: &Load, say: &mut Say<'_>) {
     let name = &load.name;
     if load.connections > CONNECTIONS_MAX {
         say(format!("load `{name}` has {} connections", load.connections), "write 50000 at most");
     }
     if let Some(rate) = load.rate.filter(|rate| rate.get() > RATE_MAX) {
         say(format!("load `{name}` has a rate of {rate}"), "write 10000000/s at most");
-    }
-    let files = load.web.as_ref().map_or(&[][..], |web| &web.files);
-    if files.len() > FILES_MAX {
-        say(format!("load `{name}` has {} files", files.len()), "use 1000 sizes at most");
-    }
-    if let Some(file) = files.iter().find(|file| file.size > FILE_MAX) {
-        say(format!("load `{name}` asks for a file of {}", file.size), "use files of 64MiB at most");
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a plan will need: time, memory, disk. Rough figures, said before and held against what was.
 
 use crate::{
-    plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Plan, Point, Search, Work},
+    plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Plan, Point, Search},
     scenario::{DiskMedium, Role, Start},
     search::expected_counts,
 };
@@ -172,10 +172,7 @@ fn database_template(point: &Point, guest: &GuestPlan) -> Option<(String, Bytes)
         && !guest.disks.is_empty()
         && guest.disks.iter().all(|disk| disk.on == DiskMedium::Store);
     let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);
-    let store = loads.find_map(|load| match &load.work {
-        Work::Store(store) => Some(store),
-        _ => None,
-    });
+    let store = loads.find_map(|load| load.work.facts().store());
     let loaded = store.map(|store| (&store.database, &store.durability, store.data));
     let sizes: Vec<Bytes> = guest.disks.iter().map(|disk| disk.size).collect();
     let kind = format!("{loaded:?} {} {sizes:?}", guest.memory);

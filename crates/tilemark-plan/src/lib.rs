@@ -3,8 +3,6 @@
 
 pub mod builtin;
 mod check_limits;
-mod check_messaging;
-mod check_work;
 pub mod expect;
 pub mod facts;
 mod order;

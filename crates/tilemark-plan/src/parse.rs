@@ -2,11 +2,10 @@
 
 use crate::{
     check_limits::{check_document, check_limits, check_text},
-    check_messaging,
-    check_work::check_work,
     problem::{Problem, Problems},
-    scenario::{Arrival, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
+    scenario::{Arrival, Load, LoopKind, SCENARIO_SCHEMA, Scenario},
     settings, unreadable,
+    workload::{self, Say},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,7 +129,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
             let memory = guest.memory;
             say(format!("guest `{}` has {memory} of memory", guest.name), "give it 64MiB or more");
         }
-        check_messaging::check_guest(guest, &mut say);
+        workload::check_broker_memory(guest, &mut say);
     }
     check_limits(scenario, &mut say);
     check_ladder(scenario, &mut say);
@@ -151,19 +150,14 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     for load in &scenario.load {
         check_load(scenario, load, &mut say);
     }
-    let of_disks = scenario.load.iter().filter(|load| load.disk.is_some());
-    for guest in repeated(of_disks.map(|load| load.guest.as_str())) {
-        say(format!("guest `{guest}` has two disk loads"), "a guest runs one load from inside: give it one");
-    }
-    let of_databases = scenario.load.iter().filter(|load| load.store.is_some() || load.sysbench.is_some());
-    for guest in repeated(of_databases.map(|load| load.guest.as_str())) {
-        let remedy = "give each a guest of its own: the audit of one would meet what the other bought";
-        say(format!("guest `{guest}` has two loads on its database"), remedy);
+    let alone = |load: &Load| Some((load.work.facts().alone_on()?, load.guest.clone()));
+    for (what, guest) in repeated(scenario.load.iter().filter_map(alone)) {
+        say(format!("guest `{guest}` has two {}", what.loads()), what.remedy());
     }
     problems
 }
 
-fn check_ladder(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+fn check_ladder(scenario: &Scenario, say: &mut Say<'_>) {
     let tiles = &scenario.ladder.tiles;
     let rising = tiles.windows(2).all(|pair| pair[0] < pair[1]);
     if tiles.is_empty() || tiles[0] == 0 || !rising {
@@ -183,7 +177,7 @@ fn check_ladder(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
     }
 }
 
-fn check_measure(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
+fn check_measure(scenario: &Scenario, say: &mut Say<'_>) {
     let measure = &scenario.measure;
     if measure.repeats == 0 {
         say(
@@ -200,18 +194,10 @@ fn check_measure(scenario: &Scenario, say: &mut impl FnMut(String, &str)) {
     }
 }
 
-fn check_load(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &str)) {
+fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
     let name = &load.name;
-    let wanted = match (&load.web, &load.disk, &load.messaging, &load.store, &load.sysbench) {
-        (Some(_), None, None, None, None) => Role::Web,
-        (None, Some(_), None, None, None) => Role::Disk,
-        (None, None, Some(_), None, None) => Role::Broker,
-        (None, None, None, Some(_), None) | (None, None, None, None, Some(_)) => Role::Database,
-        _ => {
-            let remedy = "give it exactly one of `web`, `disk`, `messaging`, `store` and `sysbench`";
-            return say(format!("load `{name}` must say what is asked, once"), remedy);
-        }
-    };
+    let facts = load.work.facts();
+    let wanted = facts.role();
     match scenario.guest.iter().find(|guest| guest.name == load.guest) {
         None => say(
             format!("load `{name}` is for guest `{}`, which the tile has not", load.guest),
@@ -224,17 +210,10 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &st
                 "change one",
             );
         }
-        Some(guest) if load.disk.is_some() && guest.disk.is_empty() => {
-            say(
-                format!("load `{name}` works on disks and guest `{}` has none", guest.name),
-                "add a `[[guest.disk]]`",
-            );
-        }
-        Some(guest) => check_work(load, guest, scenario.measure.length, say),
+        Some(guest) => facts.check(load, guest, &scenario.measure, say),
     }
-    let saturates = load.disk.as_ref().is_some_and(|disk| disk.saturate);
     let rate = load.rate.map_or(0.0, |rate| rate.get());
-    if load.loop_kind == LoopKind::Open && rate <= 0.0 && !saturates && load.messaging.is_none() {
+    if load.loop_kind == LoopKind::Open && rate <= 0.0 && facts.needs_rate() {
         say(
             format!("load `{name}` is an open loop without a rate"),
             "write `rate = \"100/s\"` or `loop = \"closed\"`",
@@ -253,13 +232,9 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &st
             "make it shorter",
         );
     }
-    check_messaging::check(scenario, load, say);
-    if load.web.as_ref().is_some_and(|web| web.files.iter().all(|file| file.weight == 0)) {
-        say(format!("load `{name}` asks for no file"), "give a file a `weight` of 1 or more");
-    }
 }
 
-fn repeated<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+fn repeated<T: Ord + Clone>(names: impl Iterator<Item = T>) -> BTreeSet<T> {
     let mut seen = BTreeSet::new();
-    names.filter(|name| !seen.insert(*name)).collect()
+    names.filter(|name| !seen.insert(name.clone())).collect()
 }

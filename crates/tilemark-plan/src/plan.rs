@@ -3,10 +3,7 @@
 pub use crate::facts::{AcceleratorVerdict, Hardware};
 use crate::{
     scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
-    workload::{
-        BrokerService, DiskParameters, MessagingParameters, StoreParameters, SysbenchParameters,
-        WebParameters,
-    },
+    workload::{At, BrokerService, UnderWay, Work},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -279,6 +276,20 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
+    /// How much is under way at the guest, which is one of the point's.
+    pub fn under_way(&self, guest: &GuestPlan) -> UnderWay {
+        self.work.facts().under_way(self.at(guest))
+    }
+
+    /// Connections that the load process has to the guest.
+    pub fn connections_to(&self, guest: &GuestPlan) -> u32 {
+        self.work.facts().connections(self.at(guest))
+    }
+
+    fn at(&self, guest: &GuestPlan) -> At {
+        At { connections: self.connections, disks: guest.disks.len() }
+    }
+
     /// The seed of its schedule and choices in one block. Repeats of a point are in different blocks, so each is a draw of its
     /// own; sides and native twin of one block get the same requests at the same times.
     pub fn seed_of_block(&self, block: u32) -> u64 {
@@ -311,35 +322,6 @@ impl Demand {
         match self {
             Self::Open { .. } => LoopKind::Open,
             Self::Closed => LoopKind::Closed,
-        }
-    }
-}
-
-/// What is asked, with its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Work {
-    /// Files over HTTP.
-    Web(WebParameters),
-    /// Requests to its disks, inside the guest: fio flat out, an open loop of our own at a rate.
-    Disk(DiskParameters),
-    /// Messages through a broker.
-    Messaging(MessagingParameters),
-    /// Orders at a database.
-    Store(StoreParameters),
-    /// sysbench, inside the guest.
-    Sysbench(SysbenchParameters),
-}
-
-impl Work {
-    /// The name of the workload.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Web(_) => "web",
-            Self::Disk(_) => "disk",
-            Self::Messaging(_) => "messaging",
-            Self::Store(_) => "store",
-            Self::Sysbench(_) => "sysbench",
         }
     }
 }

@@ -6,11 +6,11 @@ use crate::{
     parse::Draft,
     plan::{
         Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Plan, Point,
-        Processors, Search, SideName, Work, guest_address,
+        Processors, Search, SideName, guest_address,
     },
     problem::{Problem, Problems},
     scenario::{Guest, Load, LoadProcessors, LoopKind, Role, Scenario},
-    workload::{BrokerService, MessagingMeasure},
+    workload::BrokerService,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_units::{Bytes, Rate, Span};
@@ -276,10 +276,8 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> Gue
 }
 
 fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
-    let flat_out =
-        load.messaging.as_ref().is_some_and(|messaging| messaging.measure == MessagingMeasure::Throughput);
     let demand = match (load.loop_kind, load.rate) {
-        _ if flat_out => Demand::Closed,
+        _ if load.work.facts().is_flat_out() => Demand::Closed,
         (LoopKind::Open, Some(rate)) => Demand::Open {
             rate,
             arrival: load.arrival,
@@ -288,14 +286,7 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
         },
         (LoopKind::Open, None) | (LoopKind::Closed, _) => Demand::Closed,
     };
-    let work = match (&load.web, &load.disk, &load.messaging, &load.store, &load.sysbench) {
-        (Some(web), ..) => Work::Web(web.clone()),
-        (_, Some(disk), ..) => Work::Disk(disk.clone()),
-        (_, _, Some(messaging), ..) => Work::Messaging(messaging.clone()),
-        (.., Some(store), _) => Work::Store(store.clone()),
-        (.., Some(sysbench)) => Work::Sysbench(sysbench.clone()),
-        _ => unreachable!("a load without work is refused when the scenario is read"),
-    };
+    let work = load.work.clone();
     let seed = mixed(seed, &[load.name.as_str(), &tile.to_string()]);
     LoadPlan { name: load.name.clone(), tile, guest, demand, connections: load.connections, work, seed }
 }

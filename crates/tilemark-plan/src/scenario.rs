@@ -6,9 +6,7 @@
 //! `docs/scenarios.md` is made from the comments of these types (`cargo xtask scenarios`). A key whose default is no
 //! value says in a sentence of its own, which begins with `Default:`, what then happens.
 
-use crate::workload::{
-    BrokerService, DiskParameters, MessagingParameters, StoreParameters, SysbenchParameters, WebParameters,
-};
+use crate::workload::{self, BrokerService, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -176,22 +174,9 @@ pub struct Load {
     /// Connections to each guest. `store` does not use it: each customer has a connection.
     #[serde(default = "default_connections")]
     pub connections: u32,
-    /// Requests for files, for role `web`. Default: none. A load has exactly one of `web`, `disk`, `messaging`, `store` and
-    /// `sysbench`.
-    #[serde(default)]
-    pub web: Option<WebParameters>,
-    /// Requests to the guest's data disks, made inside it, for role `disk`. Default: none.
-    #[serde(default)]
-    pub disk: Option<DiskParameters>,
-    /// Messages through the guest's broker, for role `broker`. Default: none.
-    #[serde(default)]
-    pub messaging: Option<MessagingParameters>,
-    /// Customers of an online store on the guest's database, for role `database`. Default: none.
-    #[serde(default)]
-    pub store: Option<StoreParameters>,
-    /// sysbench's read-write transactions, run inside the guest, for role `database`. Default: none.
-    #[serde(default)]
-    pub sysbench: Option<SysbenchParameters>,
+    /// What is asked: exactly one of the workloads.
+    #[serde(flatten, deserialize_with = "workload::one_work")]
+    pub work: Work,
 }
 
 fn default_connections() -> u32 {

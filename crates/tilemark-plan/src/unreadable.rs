@@ -4,8 +4,9 @@
 
 use crate::{
     problem::{Problem, Problems},
-    scenario::Scenario,
+    scenario::{Load, Scenario},
     settings::name_of,
+    workload::Work,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,14 +26,12 @@ type Way = Vec<String>;
 fn mistakes(document: &Value) -> Vec<Problem> {
     let (mut left, mut taken) = (document.clone(), Vec::new());
     let mut problems = Vec::new();
-    while let Err(error) = serde_path_to_error::deserialize::<_, Scenario>(&left) {
+    while let Err((mut way, message)) = read_one_by_one(&left) {
         if taken.len() == MISTAKES_MAX {
             let message = format!("there are more than {MISTAKES_MAX} mistakes");
             problems.push(Problem::new(message, "correct these first"));
             break;
         }
-        let mut way = way_of(error.path());
-        let message = error.into_inner().to_string();
         // The key that the message names: one too many, or one that lacks.
         let key = message.split('`').nth(1).unwrap_or_default().to_owned();
         let mut at = way.clone();
@@ -60,11 +59,56 @@ fn mistakes(document: &Value) -> Vec<Problem> {
     problems
 }
 
+/// The first mistake: where it is, and what.
+fn read_one_by_one(document: &Value) -> Result<Scenario, (Way, String)> {
+    read_works(document)?;
+    serde_path_to_error::deserialize(document).map_err(|error| {
+        let (way, message) = described(Way::new(), error);
+        let is_load = matches!(&way[..], [list, _] if list == "load");
+        // A load's workload is read with whatever is left over, so the reader does not know its keys.
+        let lists_keys = !message.starts_with("unknown field") || message.contains("expected");
+        let message = if is_load && !lists_keys {
+            format!("{message}, expected one of {}", load_keys())
+        } else {
+            message
+        };
+        (way, message)
+    })
+}
+
+/// Every key of a load, in backticks.
+fn load_keys() -> String {
+    let schema = schemars::schema_for!(Load);
+    let own = schema.get("properties").and_then(Value::as_object);
+    let own = own.into_iter().flat_map(|keys| keys.keys().map(String::as_str));
+    own.chain(Work::NAMES.iter().copied()).map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// What loads ask for, by itself: the place of a mistake in it is lost where it is read as a part of its load.
+fn read_works(document: &Value) -> Result<(), (Way, String)> {
+    let loads = document.get("load").and_then(Value::as_array);
+    for (index, load) in loads.into_iter().flatten().enumerate() {
+        for (name, parameters) in load.as_object().into_iter().flatten() {
+            if Work::NAMES.contains(&name.as_str()) {
+                let work = serde_json::json!({ name: parameters });
+                let way = vec!["load".to_owned(), index.to_string()];
+                serde_path_to_error::deserialize::<_, Work>(&work).map_err(|error| described(way, error))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn described(mut way: Way, error: serde_path_to_error::Error<serde_json::Error>) -> (Way, String) {
+    way.extend(way_of(error.path()));
+    (way, error.into_inner().to_string())
+}
+
 fn way_of(path: &Path) -> Way {
     let step = |segment: &Segment| match segment {
         Segment::Seq { index } => Some(index.to_string()),
-        Segment::Map { key } => Some(key.clone()),
-        Segment::Enum { .. } | Segment::Unknown => None,
+        Segment::Map { key } | Segment::Enum { variant: key } => Some(key.clone()),
+        Segment::Unknown => None,
     };
     path.iter().map_while(step).collect()
 }

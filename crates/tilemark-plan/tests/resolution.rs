@@ -11,6 +11,8 @@ use tilemark_plan::{
     plan::{AcceleratorVerdict, Backend, Demand, Hardware, HostSummary, Plan, Point, SideName},
     problem::Problems,
     resolve::{Request, Sides, resolve},
+    scenario::Load,
+    workload::Work,
 };
 use tilemark_units::Bytes;
 
@@ -466,6 +468,25 @@ fn all_problems_are_told_at_once() {
     let text = TILE.replace("[1, 2, 4]", "[]").replace("repeats = 3", "repeats = 0");
     let message = problem(&text, &asked());
     assert!(message.starts_with("2 problems:"), "{message}");
+}
+
+#[test]
+fn a_load_asks_for_one_workload_and_older_records_name_the_others_as_null() {
+    let read = |works: serde_json::Value| {
+        let mut load = serde_json::json!({ "name": "l", "guest": "g", "connections": 2 });
+        load.as_object_mut().unwrap().extend(works.as_object().unwrap().clone());
+        serde_json::from_value::<Load>(load).map_err(|error| error.to_string())
+    };
+    let older = read(serde_json::json!({ "web": null, "disk": { "depth": 7 }, "store": null })).unwrap();
+    assert_eq!(older, read(serde_json::json!({ "disk": { "depth": 7 } })).unwrap());
+    assert!(matches!(&older.work, Work::Disk(disk) if disk.depth == 7), "{older:?}");
+    let written = serde_json::to_value(&older).unwrap();
+    assert_eq!(serde_json::from_value::<Load>(written).unwrap(), older);
+    for works in [serde_json::json!({}), serde_json::json!({ "web": {}, "disk": {} })] {
+        let message = read(works).unwrap_err();
+        assert!(message.contains("exactly one of `web`, `disk`"), "{message}");
+    }
+    assert!(read(serde_json::json!({ "wob": {} , "web": {} })).unwrap_err().contains("unknown field `wob`"));
 }
 
 #[test]

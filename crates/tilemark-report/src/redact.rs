@@ -7,7 +7,7 @@
 use crate::Report;
 use std::net::IpAddr;
 use tilemark_plan::{
-    plan::{HostSummary, NETWORK_PREFIX, Plan, Point, Work},
+    plan::{HostSummary, NETWORK_PREFIX, Plan, Point},
     scenario::{QemuWishes, Scenario},
 };
 use tilemark_record::{
@@ -187,9 +187,7 @@ impl Scrub {
             vary.values_mut().for_each(|value| self.text(value));
             self.qemu(qemu);
             for load in loads {
-                if let Work::Web(web) = &mut load.work {
-                    self.maybe(&mut web.path);
-                }
+                load.work.texts_mut().into_iter().for_each(|text| self.text(text));
             }
         }
     }
@@ -199,9 +197,7 @@ impl Scrub {
         self.text(&mut scenario.image);
         self.qemu(&mut scenario.qemu);
         for load in &mut scenario.load {
-            if let Some(web) = &mut load.web {
-                self.maybe(&mut web.path);
-            }
+            load.work.texts_mut().into_iter().for_each(|text| self.text(text));
         }
         scenario
             .preset

@@ -14,11 +14,11 @@ use std::{
     thread,
     time::Duration,
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamWork};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
 use tilemark_plan::{
     plan::Demand,
     scenario::{Arrival, Gate},
-    workload::WebParameters,
+    workload::{WebParameters, Work},
 };
 use tilemark_record::result::{LatencyMs, LatenessUs, Verdict, VerdictStatus};
 use tilemark_statistics::judge::{LATENESS_OF_P99_MAX, SENDER_BUSY_MAX};
@@ -93,13 +93,11 @@ pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> 
             burst_length: Span::from_seconds(1),
         },
     };
+    let work = Work::Web(WebParameters { path: Some(path), ..WebParameters::default() });
     let stream = Stream {
-        id: 0,
-        target,
-        demand: demand.clone(),
         connections: asked.connections,
         seed: asked.seed,
-        work: StreamWork::Web(WebParameters { path: Some(path), ..WebParameters::default() }),
+        ..Stream::new(0, target, demand.clone(), work)
     };
     let job = LoadJob {
         streams: vec![stream],

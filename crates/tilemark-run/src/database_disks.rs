@@ -143,9 +143,9 @@ impl DatabaseDisks {
         native: &NativeBackend,
         progress: &dyn Fn(&str),
     ) -> Result<(), Failure> {
-        let parameters = service.store.clone().unwrap_or_default();
+        let parameters = service.store().cloned().unwrap_or_default();
         let (database, size) = (parameters.database.name(), parameters.data.get() as f64 / 1e6);
-        progress(&match service.store {
+        progress(&match service.store() {
             Some(_) => format!("loading {size:.0} MB into {database}, once: the template of all its guests"),
             None => format!("making an empty {database}, once: the template of all its guests"),
         });
@@ -230,14 +230,14 @@ struct Template {
 
 impl Template {
     fn of(guest: &GuestPlan, service: &Service, maker: &str) -> Self {
-        let parameters = service.store.clone().unwrap_or_default();
+        let parameters = service.store().cloned().unwrap_or_default();
         let disks: Vec<String> = guest.disks.iter().map(|disk| disk.size.to_string()).collect();
         let wanted = format!(
             "{} {:?} {} {}",
             guest.memory,
             parameters.durability,
             disks.join(","),
-            service.store.is_some()
+            service.store().is_some()
         );
         let short = |text: &str| crate::sha256(text.as_bytes()).chars().take(16).collect::<String>();
         let (database, bytes) = (parameters.database.name(), parameters.data.get());

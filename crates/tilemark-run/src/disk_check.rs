@@ -5,7 +5,7 @@ use crate::figures::Told;
 use std::sync::{Mutex, PoisonError};
 use tilemark_guests::{Backend, GuestId};
 use tilemark_plan::{
-    plan::{LoadPlan, Point, Work},
+    plan::{LoadPlan, Point},
     scenario::LoopKind,
 };
 use tilemark_record::summary::{Incident, IncidentKind};
@@ -30,8 +30,8 @@ pub(crate) struct HostCount {
 
 impl<'a> DiskCounts<'a> {
     pub(crate) fn of(backend: &'a dyn Backend, point: &Point, guests: &[GuestId]) -> Self {
-        let is_disk = |load: &LoadPlan| matches!(load.work, Work::Disk(_));
-        let loads = (0..).zip(&point.loads).filter(|(_, load)| is_disk(load));
+        let is_counted = |load: &LoadPlan| load.work.facts().is_counted_on_disks();
+        let loads = (0..).zip(&point.loads).filter(|(_, load)| is_counted(load));
         let watched = loads.map(|(place, load)| (place, guests[load.guest as usize])).collect();
         Self { backend, watched, readings: Mutex::default() }
     }
@@ -63,7 +63,9 @@ pub(crate) fn overstatements(point: &Point, told: &Told, counts: &[HostCount]) -
     let of = |count: &HostCount| {
         let load = &point.loads[count.place as usize];
         let guest = &point.guests[load.guest as usize].name;
-        let what = overstatement(load, &told.completed_by_second(count.place, seconds), &count.readings)?;
+        let under_way = load.under_way(&point.guests[load.guest as usize]).count;
+        let what =
+            overstatement(load, under_way, &told.completed_by_second(count.place, seconds), &count.readings)?;
         Some(Incident { kind: IncidentKind::Unproven, what, guest: Some(guest.clone()) })
     };
     let mut all = counts.iter().filter_map(of);
@@ -75,13 +77,12 @@ pub(crate) fn overstatements(point: &Point, told: &Told, counts: &[HostCount]) -
     Some(first)
 }
 
-fn overstatement(load: &LoadPlan, completed: &[u64], readings: &[u64]) -> Option<String> {
-    let Work::Disk(parameters) = &load.work else { return None };
+fn overstatement(load: &LoadPlan, under_way: u64, completed: &[u64], readings: &[u64]) -> Option<String> {
     let (first, last) = (*readings.first()?, *readings.last()?);
     let seconds = completed.len() as u64;
     let all: u64 = completed.iter().sum();
     // On a busy host a reading may come most of a second late, and requests are under way at either end.
-    let slack = all / seconds.max(1) + 2 * u64::from(parameters.depth);
+    let slack = all / seconds.max(1) + 2 * under_way;
     let over = |said: u64, counted: u64| said > counted.saturating_sub(first) + slack;
     let sentence = |after: &str, said: u64, counted: u64| {
         let counted = counted.saturating_sub(first);
@@ -135,26 +136,28 @@ length = "3s"
 repeats = 3
 "#;
 
-    fn load() -> LoadPlan {
-        plan_of(DISK, &ladder()).points[0].loads[0].clone()
+    fn overstatement_of(completed: &[u64], readings: &[u64]) -> Option<String> {
+        let plan = plan_of(DISK, &ladder());
+        let (load, guest) = (&plan.points[0].loads[0], &plan.points[0].guests[0]);
+        overstatement(load, load.under_way(guest).count, completed, readings)
     }
 
     #[test]
     fn what_the_host_counted_too_is_believed() {
-        assert_eq!(overstatement(&load(), &[100, 100, 100], &[50, 150, 250, 350, 352]), None);
+        assert_eq!(overstatement_of(&[100, 100, 100], &[50, 150, 250, 350, 352]), None);
         // Almost a second late, and what is under way.
-        assert_eq!(overstatement(&load(), &[100, 100, 100], &[50, 60, 150, 250, 250]), None);
+        assert_eq!(overstatement_of(&[100, 100, 100], &[50, 60, 150, 250, 250]), None);
     }
 
     #[test]
     fn a_guest_that_says_more_in_all_is_named_with_both_counts() {
-        let said = overstatement(&load(), &[100, 100, 100], &[50, 110, 170, 220, 230]).unwrap();
+        let said = overstatement_of(&[100, 100, 100], &[50, 110, 170, 220, 230]).unwrap();
         assert_eq!(said, "it says 300 requests to its disk in all, and the host counted 180 on it");
     }
 
     #[test]
     fn a_second_that_never_reached_the_disk_is_found_though_the_sum_is_right() {
-        let said = overstatement(&load(), &[300, 0, 0], &[0, 10, 100, 200, 300]).unwrap();
+        let said = overstatement_of(&[300, 0, 0], &[0, 10, 100, 200, 300]).unwrap();
         assert_eq!(said, "it says 300 requests to its disk by second 1, and the host counted 100 on it");
     }
 }

@@ -8,8 +8,9 @@ use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
 use tilemark_plan::{
-    plan::{LoadPlan, Point, Work},
+    plan::{LoadPlan, Point},
     scenario::LoopKind,
+    workload::{Place, Work},
 };
 use tilemark_record::{
     TaggedSecond,
@@ -143,7 +144,7 @@ impl Told {
             role: point.guests[load.guest as usize].role,
             loop_kind: load.demand.loop_kind(),
             measured: measured(&load.work),
-            unit: unit(&load.work).to_owned(),
+            unit: load.work.facts().unit().to_owned(),
             seconds: merged.seconds,
             offered: merged.counts.offered,
             completed: merged.counts.completed,
@@ -177,7 +178,7 @@ impl Told {
         let output = |place: usize| self.streams.get(&u32::try_from(place).ok()?)?.output.as_ref();
         let loads = point.loads.iter().enumerate().filter(|(_, load)| load.name == name);
         let of = |(place, load): (usize, &LoadPlan)| {
-            let Work::Store(_) = load.work else { return None };
+            load.work.facts().store()?;
             let found: StoreFigures = serde_json::from_str(output(place)?).ok()?;
             Some(StoreFigures { guest: point.guests[load.guest as usize].name.clone(), ..found })
         };
@@ -186,7 +187,7 @@ impl Told {
 
     /// Databases whose load told no audit: nobody can say whether what it did was right.
     pub(crate) fn unaudited<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = Incident> + 'a {
-        let is_store = |load: &LoadPlan| matches!(load.work, Work::Store(_));
+        let is_store = |load: &LoadPlan| load.work.facts().store().is_some();
         let told =
             |name: &str, guest: &str| self.stores(point, name).iter().any(|store| store.guest == guest);
         point.loads.iter().filter(move |load| is_store(load)).filter_map(move |load| {
@@ -271,19 +272,10 @@ pub(crate) struct Figures<'a> {
 }
 
 /// From where a workload is measured.
-pub(crate) const fn measured(work: &Work) -> Measured {
-    match work {
-        Work::Disk(_) | Work::Sysbench(_) => Measured::Inside,
-        Work::Web(_) | Work::Messaging(_) | Work::Store(_) => Measured::Outside,
-    }
-}
-
-const fn unit(work: &Work) -> &'static str {
-    match work {
-        Work::Web(_) | Work::Disk(_) => "requests",
-        Work::Messaging(_) => "messages",
-        Work::Store(_) => "orders",
-        Work::Sysbench(_) => "transactions",
+pub(crate) fn measured(work: &Work) -> Measured {
+    match work.facts().place() {
+        Place::Inside => Measured::Inside,
+        Place::Outside => Measured::Outside,
     }
 }
 

@@ -5,7 +5,10 @@
 use crate::figures::Told;
 use std::time::{Duration, Instant};
 use tilemark_guests::{Backend, PortCounts, ReadyGuest};
-use tilemark_plan::plan::{LoadPlan, Point, Work};
+use tilemark_plan::{
+    plan::{LoadPlan, Point},
+    workload::Place,
+};
 use tilemark_record::summary::{Incident, IncidentKind};
 use tilemark_units::counted;
 
@@ -14,10 +17,6 @@ const FREE_PER_SECOND: f64 = 5_000.0;
 /// Frames for each that it was sent. A receiver acknowledges every second large one; a stream of very small messages
 /// less often.
 const FOR_EACH_RECEIVED: u64 = 50;
-/// Frames for a request to a web server or a broker, besides those of its bytes.
-const OF_A_REQUEST: u64 = 64;
-/// Frames for an order at a database: dozens of statements.
-const OF_AN_ORDER: u64 = 1_000;
 /// Bytes of an answer in one frame, at least.
 const BYTES_OF_A_FRAME: u64 = 500;
 
@@ -63,13 +62,12 @@ fn asked_of(guest: u32, point: &Point, told: &Told, took: Duration) -> u64 {
     let measured = point.measure.length.get().as_secs_f64().max(1.0);
     let of = |(place, load): (u32, &LoadPlan)| {
         let counts = told.counts(place);
-        let of_a_request = match load.work {
-            Work::Web(_) | Work::Messaging(_) => OF_A_REQUEST,
-            Work::Store(_) => OF_AN_ORDER,
-            // From inside: nothing of it is on the network.
-            Work::Disk(_) | Work::Sysbench(_) => return 0,
-        };
-        counts.offered.saturating_mul(of_a_request).saturating_add(counts.bytes / BYTES_OF_A_FRAME)
+        let facts = load.work.facts();
+        if facts.place() == Place::Inside {
+            // Nothing of it is on the network.
+            return 0;
+        }
+        counts.offered.saturating_mul(facts.frames_each()).saturating_add(counts.bytes / BYTES_OF_A_FRAME)
     };
     let asked =
         (0..).zip(&point.loads).filter(|(_, load)| load.guest == guest).map(of).fold(0, u64::saturating_add);
@@ -102,6 +100,8 @@ fn offences_of(passed: PortCounts, asked: u64, took: Duration) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// Frames for a request to a web server.
+    const OF_A_REQUEST: u64 = 64;
     const TEN: Duration = Duration::from_secs(10);
 
     fn offences([sent, received, dropped]: [u64; 3], asked: u64) -> Vec<String> {

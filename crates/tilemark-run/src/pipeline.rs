@@ -832,14 +832,17 @@ fn incidents(backend: &dyn Backend, guests: &[ReadyGuest], point: &Point) -> Vec
 
 /// All guests of a point answer within this, or are not asked further: what they would say is known by their figures then.
 const ASK_WITHIN: Duration = Duration::from_secs(10);
+/// Each has at least this, however many there are.
+const ASK_EACH_MIN: Duration = Duration::from_secs(1);
 
 /// Guests that live and whose service has ended: asked to start it once more, an agent says so.
 fn services_ended(point: &Point, guests: &mut [ReadyGuest], known: &[Incident]) -> Vec<Incident> {
     let (until, mut ended) = (Instant::now() + ASK_WITHIN, Vec::new());
+    // One that says nothing does not use up the time of the others.
+    let each = (ASK_WITHIN / u32::try_from(guests.len()).unwrap_or(u32::MAX).max(1)).max(ASK_EACH_MIN);
     for (guest, plan) in guests.iter_mut().zip(&point.guests) {
         let has_ended = |incident: &Incident| incident.guest.as_ref() == Some(&plan.name);
-        // One that says nothing does not use up the time of the others.
-        let left = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
+        let left = until.saturating_duration_since(Instant::now()).min(each);
         if left.is_zero() || known.iter().any(has_ended) {
             continue;
         }

@@ -3,9 +3,8 @@
 use crate::prepare::Prepared;
 use tilemark_plan::{
     expect::{blocks_within, time_of_database_templates},
-    plan::{LoadPlan, Plan, Point, Work},
+    plan::{LoadPlan, Plan, Point},
     trust::{HostUse, host_uses},
-    workload::MessagingMeasure,
 };
 use tilemark_units::{Span, counted};
 
@@ -90,8 +89,7 @@ fn may_ask_again(plan: &Plan) -> bool {
 
 /// Whether a load ends with its messages; the measurement's length is only the most that it may take.
 fn ends_by_count(load: &LoadPlan) -> bool {
-    matches!(&load.work, Work::Messaging(messaging)
-        if messaging.count > 0 && messaging.measure == MessagingMeasure::Throughput)
+    load.work.facts().count() > 0
 }
 
 fn threads(ids: &[u32]) -> String {

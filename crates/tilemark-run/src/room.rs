@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tilemark_plan::{
-    plan::{Backend, GuestPlan, LoadPlan, Pass, Plan, Point, Work},
+    plan::{Backend, GuestPlan, LoadPlan, Pass, Plan, Point},
     scenario::{DiskMedium, Role},
 };
 use tilemark_record::places::Places;
@@ -117,10 +117,7 @@ fn database_writes(point: &Point) -> Bytes {
 fn templates_of(point: &Point) -> Vec<(String, Bytes)> {
     let of = |guest: &GuestPlan| {
         let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);
-        let store = loads.find_map(|load| match &load.work {
-            Work::Store(store) => Some(store),
-            _ => None,
-        });
+        let store = loads.find_map(|load| load.work.facts().store());
         let data = store.map(|store| store.data).unwrap_or_default();
         let bytes = (DATABASE_EMPTY + data * DATABASE_PER_DATA).min(on_disk(guest));
         (
@@ -184,10 +181,7 @@ const FILES_OF_LOAD: u64 = 2;
 fn open_files_of(point: &Point) -> u64 {
     let disks: u64 = point.guests.iter().map(|guest| guest.disks.len() as u64).sum();
     let engine = FILES_OF_GUEST * point.guests.len() as u64 + FILES_OF_DISK * disks;
-    let connections = |load: &LoadPlan| match &load.work {
-        Work::Store(store) => store.clients.max(load.connections),
-        _ => load.connections,
-    };
+    let connections = |load: &LoadPlan| load.connections_to(&point.guests[load.guest as usize]);
     let load: u64 = point.loads.iter().map(|load| u64::from(connections(load)) + FILES_OF_LOAD).sum();
     FILES_OF_ENGINE + engine.max(load)
 }

@@ -2,38 +2,33 @@
 
 use crate::{credentials, listen::LoadTimes, prepare};
 use std::{net::SocketAddr, time::Duration};
-use tilemark_agent_protocol::{DiskJob, LoadJob, Service, Stream, StreamWork};
+use tilemark_agent_protocol::{Credentials, LoadJob, Service, Stream};
 use tilemark_plan::{
     facts::Hardware,
-    plan::{Backend, GuestPlan, LoadPlan, Plan, Point, Work},
+    plan::{Backend, GuestPlan, LoadPlan, Plan, Point},
     scenario::{Role, Start},
+    workload::Place,
 };
 use tilemark_units::Span;
 
 /// The service that runs in a guest of this point: it must hold what the guest's loads will ask for.
 pub(crate) fn service(point: &Point, guest: &GuestPlan) -> Service {
-    let loads = point.loads.iter().filter(|load| load.guest == guest.index);
-    let mut service = Service {
+    let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);
+    let shaping = loads.rfind(|load| load.work.facts().shapes_service());
+    Service {
         role: guest.role,
         memory: guest.memory,
         vcpus: guest.vcpus,
         is_emulated: point.backend == Backend::Emulated,
-        web: None,
         broker: (guest.role == Role::Broker).then_some(guest.broker),
-        store: None,
-        credentials: has_users(guest.role).then(|| credentials::of_this_run().clone()),
-    };
-    if guest.role == Role::Web {
-        service.web = Some(tilemark_plan::workload::WebParameters::default());
+        holds: shaping.map(|load| load.work.clone()),
+        credentials: credentials_of(guest.role),
     }
-    for load in loads {
-        match &load.work {
-            Work::Web(web) => service.web = Some(web.clone()),
-            Work::Store(store) => service.store = Some(store.clone()),
-            Work::Disk(_) | Work::Messaging(_) | Work::Sysbench(_) => {}
-        }
-    }
-    service
+}
+
+/// Who may use a role's service, where it knows users.
+fn credentials_of(role: Role) -> Option<Credentials> {
+    has_users(role).then(|| credentials::of_this_run().clone())
 }
 
 /// Whether a role's service knows users.
@@ -81,9 +76,9 @@ fn ready_within_on_hardware(point: &Point) -> Duration {
         }
 }
 
-/// How long a broker may leave its load waiting. When a load that goes as fast as it can has sent its last message, many
+/// How long a service may leave its load waiting. When a load that goes as fast as it can has sent its last message, many
 /// stand in buffers before the broker: an emulated one on a busy host needs a minute for them.
-const fn broker_patience(backend: Backend) -> Duration {
+const fn patience(backend: Backend) -> Duration {
     match backend {
         Backend::Native | Backend::Kvm => Duration::from_secs(15),
         Backend::Emulated => Duration::from_secs(120),
@@ -117,90 +112,52 @@ const SLOWEST_MESSAGES: f64 = 100.0;
 
 /// How long the load from outside may take. A load with a fixed number of messages has no fixed length.
 pub(crate) fn times_outside(point: &Point) -> LoadTimes {
-    let counted = point.loads.iter().map(|load| match &load.work {
-        Work::Messaging(messaging) => messaging.count,
-        _ => 0,
-    });
-    let for_messages = counted.max().unwrap_or(0) as f64 / SLOWEST_MESSAGES;
+    let counts = point.loads.iter().map(|load| load.work.facts().count());
+    let for_messages = counts.max().unwrap_or(0) as f64 / SLOWEST_MESSAGES;
     let measured = planned(point) + afterwards(point.backend);
     LoadTimes { ready: measured, measured: measured + Duration::from_secs_f64(for_messages) }
 }
 
-/// How long a load inside a guest may take. sysbench fills its tables before it is ready.
+/// How long a load inside a guest may take.
 pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
     let measured = planned(point) + afterwards_inside(point);
-    let ready = match load.work {
-        Work::Sysbench(_) => measured + SYSBENCH_PREPARES,
-        _ => afterwards_inside(point),
-    };
-    LoadTimes { ready, measured }
+    LoadTimes { ready: afterwards_inside(point) + load.work.facts().prepares_within(), measured }
 }
-
-/// An estimate, on the safe side: sysbench fills its tables before it is ready, beside other guests on a slow disk.
-const SYSBENCH_PREPARES: Duration = Duration::from_secs(300);
 
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
 /// nothing is sent from outside.
 pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[u16]) -> Option<LoadJob> {
+    let outside = |(_, load): &(u32, &LoadPlan)| load.work.facts().place() == Place::Outside;
+    let loads = (0..).zip(&point.loads).filter(outside);
     let streams: Vec<Stream> =
-        (0..).zip(&point.loads).filter_map(|(id, load)| stream(point, block, id, load, ports)).collect();
-    (!streams.is_empty()).then(|| LoadJob {
-        streams,
-        processors: plan.processors.load.clone(),
-        warmup: point.measure.warmup,
-        length: point.measure.length,
-        requests_max: 0,
-    })
-}
-
-fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, ports: &[u16]) -> Option<Stream> {
-    let guest = &point.guests[load.guest as usize];
-    let work = match &load.work {
-        Work::Web(web) => StreamWork::Web(web.clone()),
-        Work::Messaging(messaging) => StreamWork::Messaging {
-            parameters: messaging.clone(),
-            credentials: credentials::of_this_run().clone(),
-            patience: Span::new(broker_patience(point.backend)),
-        },
-        Work::Store(store) => {
-            StreamWork::Store { parameters: store.clone(), credentials: credentials::of_this_run().clone() }
-        }
-        Work::Disk(_) | Work::Sysbench(_) => return None,
-    };
-    Some(Stream {
-        id,
-        target: SocketAddr::from((guest.address, ports[load.guest as usize])),
-        demand: load.demand.clone(),
-        connections: load.connections,
-        seed: load.seed_of_block(block),
-        work,
-    })
+        loads.map(|(id, load)| stream(point, block, id, load, ports[load.guest as usize])).collect();
+    (!streams.is_empty()).then(|| job(point, streams, plan.processors.load.clone()))
 }
 
 /// The job of a load that runs inside its guest, in one block; `None` for one that is sent from outside.
 pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan) -> Option<LoadJob> {
+    let is_inside = load.work.facts().place() == Place::Inside;
+    is_inside.then(|| job(point, vec![stream(point, block, 0, load, 0)], Vec::new()))
+}
+
+fn job(point: &Point, streams: Vec<Stream>, processors: Vec<u32>) -> LoadJob {
+    let (warmup, length) = (point.measure.warmup, point.measure.length);
+    LoadJob { streams, processors, warmup, length, requests_max: 0 }
+}
+
+fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, port: u16) -> Stream {
     let guest = &point.guests[load.guest as usize];
-    let disks = guest.disks.len() as u32;
-    let work = match &load.work {
-        Work::Disk(parameters) => StreamWork::Disk(DiskJob { parameters: parameters.clone(), disks }),
-        Work::Sysbench(parameters) => StreamWork::Sysbench(parameters.clone()),
-        Work::Web(_) | Work::Messaging(_) | Work::Store(_) => return None,
-    };
-    let stream = Stream {
-        id: 0,
-        target: SocketAddr::from((guest.address, 0)),
+    Stream {
+        id,
+        target: SocketAddr::from((guest.address, port)),
         demand: load.demand.clone(),
         connections: load.connections,
         seed: load.seed_of_block(block),
-        work,
-    };
-    Some(LoadJob {
-        streams: vec![stream],
-        processors: Vec::new(),
-        warmup: point.measure.warmup,
-        length: point.measure.length,
-        requests_max: 0,
-    })
+        work: load.work.clone(),
+        disks: guest.disks.len() as u32,
+        credentials: credentials_of(guest.role),
+        patience: Span::new(patience(point.backend)),
+    }
 }
 
 #[cfg(test)]
@@ -244,8 +201,8 @@ tiles = [1]
     #[test]
     fn a_load_gives_up_on_its_broker_before_its_host_gives_up_on_the_load() {
         for backend in [Backend::Native, Backend::Kvm, Backend::Emulated] {
-            assert!(afterwards(backend) > 2 * broker_patience(backend), "{backend:?}");
+            assert!(afterwards(backend) > 2 * patience(backend), "{backend:?}");
         }
-        assert!(broker_patience(Backend::Emulated) > broker_patience(Backend::Native));
+        assert!(patience(Backend::Emulated) > patience(Backend::Native));
     }
 }

@@ -1,7 +1,7 @@
 //! The answer in one or two sentences that can be copied whole: the same on paper, in a browser and in a terminal.
 
-use tilemark_plan::plan::{Backend, Demand, Hardware, LoadPlan, Plan, Point, Work};
-use tilemark_plan::workload::{MessagingMeasure, MessagingParameters};
+use tilemark_plan::plan::{Backend, Demand, Hardware, LoadPlan, Plan, Point};
+use tilemark_plan::workload::{MessagingMeasure, MessagingParameters, Work};
 use tilemark_record::result::{
     Answer, Break, Comparison, ComparisonOutcome, Cost, Counts, Difference, FailureComparison, Figure,
     GateMeasure, LimitResource, MeasureComparison, More, PointResult, Verdict, VerdictStatus,
@@ -237,17 +237,14 @@ fn tiles(count: u32) -> String {
 
 fn demand(plan: &Plan, point: &Point) -> String {
     let headline = plan.scenario.headline.as_deref();
-    let Some(load) = point.loads.iter().find(|load| Some(load.name.as_str()) == headline) else {
+    let load = point.loads.iter().find(|load| Some(load.name.as_str()) == headline);
+    let Some((load, guest)) = load.and_then(|load| Some((load, point.guests.get(load.guest as usize)?)))
+    else {
         return String::new();
     };
-    let unit = match load.work.name() {
-        "messaging" => "messages",
-        "store" => "orders",
-        _ => "requests",
-    };
     match &load.demand {
-        Demand::Open { rate, .. } => format!(", {} {unit}/s each", short(rate.get())),
-        Demand::Closed => format!(", with {} {unit} always under way at each", load.connections),
+        Demand::Open { rate, .. } => format!(", {} {}/s each", short(rate.get()), load.work.facts().unit()),
+        Demand::Closed => format!(", with {} at each", load.under_way(guest).in_closed_loop()),
     }
 }
 

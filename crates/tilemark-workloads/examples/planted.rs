@@ -17,7 +17,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{LoadJob, Stream, StreamWork};
+use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_load::{
     Schedule, Stop,
     figures::{Gathered, percentiles_ms},
@@ -25,7 +25,7 @@ use tilemark_load::{
 use tilemark_plan::{
     plan::Demand,
     scenario::Arrival,
-    workload::{WebFile, WebParameters},
+    workload::{WebFile, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Rate, Span};
 use tilemark_workloads::web::{WebFactory, fill_body};
@@ -91,12 +91,12 @@ fn load(
     connections: u32,
     processors: Vec<u32>,
 ) -> Gathered {
-    let work = StreamWork::Web(WebParameters {
+    let work = Work::Web(WebParameters {
         files: vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }],
         path: None,
     });
     let job = LoadJob {
-        streams: vec![Stream { id: 0, target, demand, connections, seed: 1, work }],
+        streams: vec![Stream { connections, ..Stream::new(0, target, demand, work) }],
         processors,
         warmup: Span::default(),
         length: Span::from_seconds(seconds),

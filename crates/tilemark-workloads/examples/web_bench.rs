@@ -7,7 +7,7 @@
 //! The second prints one JSON line: requests/s, processor time for each, latency and lateness.
 
 use std::{os::unix::process::CommandExt, path::Path, process::Command};
-use tilemark_agent_protocol::{LoadJob, Stream, StreamWork};
+use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_load::{
     Stop,
     figures::{Gathered, Percentiles, percentiles_ms},
@@ -15,7 +15,7 @@ use tilemark_load::{
 use tilemark_plan::{
     plan::Demand,
     scenario::Arrival,
-    workload::{WebFile, WebParameters},
+    workload::{WebFile, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Rate, Span};
 use tilemark_workloads::web::{NGINX, WebFactory, nginx_arguments, nginx_conf, service_files};
@@ -61,12 +61,14 @@ fn demand(pace: &str) -> Demand {
 
 fn streams(addresses: &str, demand: &Demand, connections: u32, size: &[&str]) -> Vec<Stream> {
     let stream = |(id, address): (u32, &str)| Stream {
-        id,
-        target: address.parse().expect("an address with its port"),
-        demand: demand.clone(),
         connections,
         seed: u64::from(id) + 1,
-        work: StreamWork::Web(files(size)),
+        ..Stream::new(
+            id,
+            address.parse().expect("an address with its port"),
+            demand.clone(),
+            Work::Web(files(size)),
+        )
     };
     (0..).zip(addresses.split(',')).map(stream).collect()
 }

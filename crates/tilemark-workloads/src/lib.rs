@@ -1,14 +1,25 @@
-//! One module per workload: its service, its load and what a right answer is.
+//! One module per workload: its load, its service where that is small, and what a right answer is.
 //!
 //! | workload | service | load | a right answer |
 //! |---|---|---|---|
 //! | [`web`] | nginx | GET over kept-alive connections, from outside | status 200 and every byte of the body |
-//! | [`disk`] | none | fio on the data disks, from inside | the kernel completed the request |
-//! | [`idle`] | none | none | |
+//! | [`disk`] | none | fio, or an open loop of our own, on the data disks from inside | the kernel completed the request |
+//! | `messaging` | a broker | AMQP publishers and subscribers, from outside | every message once, whole and in order |
+//! | [`store`] | a database | an online store's customers, from outside | committed, and found by the audit |
+//! | `sysbench` | MariaDB | Debian's sysbench, from inside | committed |
+//!
+//! A new workload is a module here and a line in the table of `engine`.
 
+mod clocks;
 pub mod disk;
+mod engine;
 mod error;
-pub mod idle;
+mod messaging;
+mod mix;
+mod start_line;
+pub mod store;
+mod sysbench;
 pub mod web;
 
+pub use engine::run;
 pub use error::WorkloadError;

@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "test helpers fail their test")]
 
-use tilemark_agent_protocol::{DiskJob, LoadEvent, LoadJob, Stream, StreamWork};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
 use tilemark_load::{Stop, figures::Gathered};
-use tilemark_plan::{plan::Demand, scenario::Arrival, workload::DiskParameters};
+use tilemark_plan::{
+    plan::Demand,
+    scenario::Arrival,
+    workload::{DiskParameters, Work},
+};
 use tilemark_units::{Bytes, Fraction, Rate, Span};
 use tilemark_workloads::{
     WorkloadError,
@@ -39,11 +43,10 @@ fn at_a_rate(length: Span) -> LoadJob {
 }
 
 fn job(demand: Demand, length: Span) -> LoadJob {
-    let disk = DiskJob { parameters: DiskParameters { depth: DEPTH, ..DiskParameters::default() }, disks: 1 };
     let target = "127.0.0.1:1".parse().unwrap();
-    let work = StreamWork::Disk(disk);
+    let work = Work::Disk(DiskParameters { depth: DEPTH, ..DiskParameters::default() });
     LoadJob {
-        streams: vec![Stream { id: 5, target, demand, connections: 0, seed: 3, work }],
+        streams: vec![Stream { disks: 1, seed: 3, ..Stream::new(5, target, demand, work) }],
         processors: Vec::new(),
         warmup: Span::from_seconds(1),
         length,
@@ -129,8 +132,8 @@ fn a_disk_that_ends_early_fails_its_requests_in_words() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::File::create(folder.path().join("disk")).unwrap().set_len(4096).unwrap();
     let mut job = at_a_rate(Span::from_seconds(1));
-    if let StreamWork::Disk(disk) = &mut job.streams[0].work {
-        disk.parameters.reads = Fraction::new(1.0).unwrap();
+    if let Work::Disk(parameters) = &mut job.streams[0].work {
+        parameters.reads = Fraction::new(1.0).unwrap();
     }
     let mut gathered = Gathered::default();
     run_on(&job, &[target(&folder)], &Stop::new().unwrap(), &mut |event| gathered.take(event)).unwrap();

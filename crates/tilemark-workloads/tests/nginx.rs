@@ -12,8 +12,12 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
 };
-use tilemark_agent_protocol::{LoadJob, StreamWork};
-use tilemark_plan::{plan::Demand, scenario::Arrival, workload::WebParameters};
+use tilemark_agent_protocol::LoadJob;
+use tilemark_plan::{
+    plan::Demand,
+    scenario::Arrival,
+    workload::{WebParameters, Work},
+};
 use tilemark_workloads::web::{NGINX, nginx_arguments, nginx_conf, ready_request, service_files};
 
 /// nginx on a port of loopback; it ends with this.
@@ -86,7 +90,7 @@ fn nginx_serves_the_default_mix_and_every_byte_is_right() {
     let nginx = start(&parameters);
     for demand in [Demand::Closed, open(1000.0, Arrival::Poisson)] {
         let mut job: LoadJob = common::job(nginx.address, demand, 4);
-        job.streams[0].work = StreamWork::Web(parameters.clone());
+        job.streams[0].work = Work::Web(parameters.clone());
         job.requests_max = 1_000;
         let gathered = run(&job);
         let counts = gathered.counts(|_| true);
@@ -94,7 +98,7 @@ fn nginx_serves_the_default_mix_and_every_byte_is_right() {
     }
     // A file that is not there is an error, not a wrong answer.
     let mut job = common::job(nginx.address, Demand::Closed, 1);
-    job.streams[0].work = StreamWork::Web(WebParameters { path: Some("/missing".to_owned()), ..parameters });
+    job.streams[0].work = Work::Web(WebParameters { path: Some("/missing".to_owned()), ..parameters });
     job.requests_max = 3;
     let gathered = run(&job);
     assert_eq!(gathered.counts(|_| true).failed, 3);

@@ -1,6 +1,5 @@
 //! A load beside a conversation.
 
-use super::perform::perform;
 use std::{
     io,
     sync::{
@@ -34,7 +33,7 @@ impl RunningLoad {
         let its_over = Arc::clone(&over);
         let (begin, begun) = mpsc::channel();
         let work = move || {
-            perform(&job, &its_stop, &mut |event| {
+            tilemark_workloads::run(&job, &its_stop, &mut |event| {
                 // Before the host reads it: it may ask for the next load at once.
                 if matches!(event, LoadEvent::Done(_) | LoadEvent::Failed { .. }) {
                     its_over.store(true, Ordering::Release);

@@ -94,11 +94,11 @@ mod tests {
         net::{SocketAddr, TcpListener},
         os::unix::net::UnixStream,
     };
-    use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Session, Stream, StreamWork};
+    use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Session, Stream};
     use tilemark_load::figures::Gathered;
     use tilemark_plan::{
         plan::Demand,
-        workload::{WebFile, WebParameters},
+        workload::{WebFile, WebParameters, Work},
     };
     use tilemark_units::{Bytes, Span};
     use tilemark_workloads::web::fill_body;
@@ -127,9 +127,9 @@ mod tests {
 
     fn job(target: SocketAddr, requests_max: u64) -> LoadJob {
         let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
-        let work = StreamWork::Web(WebParameters { files, path: None });
+        let work = Work::Web(WebParameters { files, path: None });
         LoadJob {
-            streams: vec![Stream { id: 3, target, demand: Demand::Closed, connections: 2, seed: 1, work }],
+            streams: vec![Stream { connections: 2, ..Stream::new(3, target, Demand::Closed, work) }],
             processors: Vec::new(),
             warmup: Span::default(),
             length: Span::from_seconds(3600),

@@ -15,7 +15,6 @@ use super::{
 use crate::{
     data_disk::DataDisk,
     error::{AgentError, step},
-    load::{STORE_DATABASE, engine_of_store},
     power::Power,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,11 +31,10 @@ use tilemark_agent_protocol::Service;
 use tilemark_plan::workload::{StoreDurability, StoreParameters};
 use tilemark_store::{DatabaseAddress, Durability, Engine, Secret, StoreError};
 use tilemark_store_data::{DataSize, Generator, Store};
+use tilemark_workloads::store::{DATABASE, engine_of};
 
 mod mariadb;
 mod postgresql;
-
-pub(crate) use mariadb::SOCKET as MARIADB_SOCKET;
 
 /// An emulated guest on a busy host takes minutes to start a server on a large database; the host waits less long.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(600);
@@ -74,8 +72,8 @@ struct SystemUser {
 
 /// Starts it with the store that its load will ask for, and waits until it answers.
 pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, AgentError> {
-    let parameters = service.store.clone().unwrap_or_default();
-    let engine = engine_of_store(&parameters);
+    let parameters = service.store().cloned().unwrap_or_default();
+    let engine = engine_of(&parameters);
     let name = match engine {
         Engine::Mariadb => mariadb::USER,
         Engine::Postgresql => postgresql::USER,
@@ -97,7 +95,7 @@ pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, Age
 /// Ends it in order and gives its disks back whole.
 pub(super) fn stop(service: &Service, mut child: Child, power: &mut Power) -> Result<(), AgentError> {
     let id = Pid::from_child(&child);
-    let signal = match engine_of_store(&service.store.clone().unwrap_or_default()) {
+    let signal = match engine_of(&service.store().cloned().unwrap_or_default()) {
         Engine::Mariadb => Signal::TERM,
         // Its fast end; the one by TERM waits for every client to leave.
         Engine::Postgresql => Signal::INT,
@@ -151,16 +149,16 @@ impl Server<'_> {
 
     /// The store with the rows that are asked for, and the run's own user.
     fn prepare(&self, owner: &DatabaseAddress) -> Result<(), AgentError> {
-        let database = DatabaseAddress { database: STORE_DATABASE.to_owned(), ..owner.clone() };
+        let database = DatabaseAddress { database: DATABASE.to_owned(), ..owner.clone() };
         let holds = match tilemark_store::holds_store(&database) {
             Err(StoreError::NoDatabase { .. }) => {
-                tilemark_store::create_database(owner, STORE_DATABASE)?;
+                tilemark_store::create_database(owner, DATABASE)?;
                 false
             }
             other => other?,
         };
         // Without a store's load nobody asks for its rows.
-        if !holds && self.service.store.is_some() {
+        if !holds && self.service.store().is_some() {
             let size = DataSize::from_bytes(self.parameters.data.get()).map_err(StoreError::from)?;
             let threads = self.service.vcpus.max(1) as usize;
             let generator =

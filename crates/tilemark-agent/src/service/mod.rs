@@ -6,5 +6,4 @@ mod running;
 mod wait;
 mod web;
 
-pub(crate) use database::MARIADB_SOCKET;
 pub(crate) use running::Services;

@@ -25,7 +25,7 @@ const STATE: &str = "/run/tilemark";
 
 /// Starts it with the files that its load will ask for, and waits until it answers.
 pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
-    let parameters = service.web.clone().unwrap_or_default();
+    let parameters = service.web();
     let unfit = |error: tilemark_workloads::WorkloadError| AgentError::Service(error.to_string());
     let tree = Path::new(TREE);
     let state = Path::new(STATE);

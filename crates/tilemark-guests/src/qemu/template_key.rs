@@ -118,9 +118,8 @@ mod tests {
             memory: plan.memory,
             vcpus: 1,
             is_emulated: true,
-            web: None,
             broker: None,
-            store: None,
+            holds: None,
             credentials: None,
         };
         let now = SystemTime::now();

@@ -157,15 +157,13 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
 }
 
 pub fn service(guest: &GuestPlan) -> Service {
-    let web = (guest.role == Role::Web).then(Default::default);
     Service {
         role: guest.role,
         memory: guest.memory,
         vcpus: guest.vcpus,
         is_emulated: false,
-        web,
         broker: None,
-        store: None,
+        holds: None,
         credentials: None,
     }
 }

@@ -216,7 +216,8 @@ fn loads(view: &View) -> Vec<Said> {
     let Some(point) = view.report.plan.points.first() else {
         return Vec::new();
     };
-    let loads = point.loads.iter().filter(|load| load.tile == 1).map(|load| {
+    let loads = point.loads.iter().filter(|load| load.tile == 1).filter_map(|load| {
+        let under_way = load.under_way(point.guests.get(load.guest as usize)?);
         let demand = match &load.demand {
             Demand::Open { rate, arrival, .. } => {
                 let arrival = match arrival {
@@ -224,13 +225,12 @@ fn loads(view: &View) -> Vec<Said> {
                     tilemark_plan::scenario::Arrival::Even => "even",
                     tilemark_plan::scenario::Arrival::Bursts => "bursts",
                 };
-                format!("open loop, {} requests/s, {arrival}", three(rate.get()))
+                let (rate, unit) = (three(rate.get()), load.work.facts().unit());
+                format!("open loop, {rate} {unit}/s, {arrival}, {}", under_way.in_open_loop())
             }
-            Demand::Closed => "closed loop".to_owned(),
+            Demand::Closed => format!("closed loop, {}", under_way.in_closed_loop()),
         };
-        let text =
-            format!("{}: {demand}, {}", load.work.name(), counted(load.connections.into(), "connection"));
-        said(&load.name, text)
+        Some(said(&load.name, format!("{}: {demand}", load.work.name())))
     });
     loads.collect()
 }

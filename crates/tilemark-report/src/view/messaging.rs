@@ -8,8 +8,8 @@ use crate::published::{self, MessagingPaper};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tilemark_plan::{
-    plan::{Point, Work},
-    workload::{MessagingMeasure, MessagingParameters},
+    plan::Point,
+    workload::{MessagingMeasure, MessagingParameters, Work},
 };
 use tilemark_record::{
     result::PointResult,

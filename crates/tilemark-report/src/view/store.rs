@@ -4,7 +4,7 @@ use super::{Group, Kind, View};
 use crate::number::{percent, three, whole};
 use crate::published;
 use std::collections::BTreeSet;
-use tilemark_plan::plan::{LoadPlan, Point, Work};
+use tilemark_plan::plan::{LoadPlan, Point};
 use tilemark_record::{
     result::{Figure, PointResult},
     store::{ServerSetting, SteadyWindow, StepLatency, StoreFigures},
@@ -218,7 +218,7 @@ fn row(view: &View, group: &Group, point: &PointResult) -> StoreRow {
 /// The loads of a point that order at a database.
 fn store_loads<'a>(view: &View<'a>, point: &PointResult) -> impl Iterator<Item = &'a LoadPlan> {
     let plan: Option<&Point> = view.report.plan.points.iter().find(|plan| plan.index == point.index);
-    plan.into_iter().flat_map(|plan| &plan.loads).filter(|load| matches!(load.work, Work::Store(_)))
+    plan.into_iter().flat_map(|plan| &plan.loads).filter(|load| load.work.facts().store().is_some())
 }
 
 /// Committed orders a second of all databases, whichever load is the headline. Intervals do not add up: where several

@@ -68,7 +68,7 @@ pub struct Exits {
 /// Everything that was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Readings {
-    /// A turn of the plain loop on the host, in nanoseconds, fastest round.
+    /// A turn of the plain loop on the host, in nanoseconds, fastest round; 0 where its clock did not move.
     pub plain_host_ns: f64,
     /// The plain loop in the guest.
     pub plain_guest: Part,
@@ -188,11 +188,13 @@ fn in_turn(
 ) -> InTurn {
     let deadline = Instant::now() + budget;
     let mut rounds = Rounds::default();
-    let mut host_ns = f64::INFINITY;
+    let mut host_ns: Option<f64> = None;
     for _ in 0..ROUNDS {
         let start = thread_time();
         native(registers.rsi);
-        host_ns = host_ns.min((thread_time() - start).as_nanos() as f64 / registers.rsi as f64);
+        let ns = (thread_time() - start).as_nanos() as f64 / registers.rsi as f64;
+        // An overloaded emulator's clock may not move at all: that is no reading.
+        host_ns = [host_ns, Some(ns).filter(|ns| *ns > 0.0)].into_iter().flatten().reduce(f64::min);
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
@@ -204,7 +206,7 @@ fn in_turn(
             break;
         }
     }
-    InTurn { host_ns, guest: rounds }
+    InTurn { host_ns: host_ns.unwrap_or(0.0), guest: rounds }
 }
 
 /// Rounds of one part in the guest.
@@ -221,6 +223,7 @@ impl Rounds {
         self.turns += stretch.turns;
         let ns = stretch.used.as_nanos() as f64 / stretch.turns as f64;
         match &stretch.end {
+            End::Finished if ns == 0.0 => {}
             End::Finished => self.fastest_ns = Some(self.fastest_ns.map_or(ns, |fastest| fastest.min(ns))),
             End::OutOfTime if stretch.turns > 0 => self.cut_ns = Some(ns),
             End::OutOfTime => self.stopped = Some(format!("not one turn in {:?}", stretch.elapsed)),
@@ -233,7 +236,7 @@ impl Rounds {
         match (self.fastest_ns.or(self.cut_ns), self.stopped) {
             (_, Some(reason)) => Part::Stopped(reason),
             (Some(ns_per_turn), None) => Part::Timed(Timed { ns_per_turn, turns: self.turns }),
-            (None, None) => Part::Stopped("the host's own rounds used up the time".into()),
+            (None, None) => Part::Stopped("no round was timed within its budget".into()),
         }
     }
 }
@@ -309,6 +312,14 @@ mod tests {
             .with(&stretch(End::Finished, 1000, 2))
             .with(&stretch(End::OutOfTime, 10, 1));
         assert_eq!(rounds.part(), Part::Timed(Timed { ns_per_turn: 2000.0, turns: 2010 }));
+    }
+
+    #[test]
+    fn a_round_in_which_the_clock_did_not_move_is_no_reading() {
+        let still = || Rounds::default().with(&stretch(End::Finished, 1000, 0));
+        assert!(matches!(still().part(), Part::Stopped(_)));
+        let moved = still().with(&stretch(End::Finished, 1000, 2)).part();
+        assert_eq!(moved, Part::Timed(Timed { ns_per_turn: 2000.0, turns: 2000 }));
     }
 
     #[test]

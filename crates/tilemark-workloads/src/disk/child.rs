@@ -10,10 +10,9 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
-use tilemark_agent_protocol::{
-    Counts, DiskJob, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal,
-};
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal};
 use tilemark_load::{Stop, figures::encode};
+use tilemark_plan::workload::DiskParameters;
 
 /// The program.
 const FIO: &str = "fio";
@@ -24,13 +23,13 @@ const SAID_BYTES_MAX: usize = 4096;
 pub(super) fn run(
     job: &LoadJob,
     stream: &Stream,
-    disk: &DiskJob,
+    parameters: &DiskParameters,
     targets: &[Target],
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), WorkloadError> {
     let seconds = job.warmup.as_seconds() + job.length.as_seconds();
-    let text = job_file(&disk.parameters, targets, seconds, stream.seed)?;
+    let text = job_file(parameters, targets, seconds, stream.seed)?;
     let file = JobFile::write(&text)?;
     // The time that fio counts begins with its process.
     events(LoadEvent::Started(Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false }));

@@ -9,4 +9,5 @@ mod run;
 
 pub use job::{Target, data_disks, job_file};
 pub use report::{Snapshot, parse_snapshot};
-pub use run::{run, run_on};
+pub(crate) use run::run_job;
+pub use run::run_on;

@@ -17,8 +17,9 @@ use std::{
     os::unix::fs::FileExt,
     sync::Arc,
 };
-use tilemark_agent_protocol::{DiskJob, LoadEvent, LoadJob, Stream};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
 use tilemark_load::{Operation, Performed, Stop, Verdict, run_blocking};
+use tilemark_plan::workload::DiskParameters;
 
 /// What direct input and output needs of an address in memory, on any disk.
 const ALIGNMENT: usize = 4096;
@@ -29,24 +30,24 @@ const UNDER_WAY_MAX: u64 = 1024;
 pub(super) fn run(
     job: &LoadJob,
     stream: &Stream,
-    disk: &DiskJob,
+    parameters: &DiskParameters,
     targets: &[Target],
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), WorkloadError> {
-    let block = block_size(&disk.parameters)?;
+    let block = block_size(parameters)?;
     let disks: Vec<Disk> =
         targets.iter().map(|target| Disk::open(target, block)).collect::<Result<_, _>>()?;
     let disks = Arc::new(disks);
     // Depth is for each disk; a request goes to any disk, so it is the most under way on all of them.
-    let depth = u64::from(disk.parameters.depth) * targets.len() as u64;
+    let depth = u64::from(parameters.depth) * targets.len() as u64;
     if !(1..=UNDER_WAY_MAX).contains(&depth) {
         return Err(WorkloadError::BadDisk { what: "depth, over all its disks", value: depth });
     }
     let request = |slot| -> Box<dyn Operation> {
         Box::new(Request {
             disks: Arc::clone(&disks),
-            reads: disk.parameters.reads.get(),
+            reads: parameters.reads.get(),
             random: ChaCha8Rng::seed_from_u64(stream.seed.wrapping_add(slot)),
             buffer: Aligned::filled(block, stream.seed),
         })

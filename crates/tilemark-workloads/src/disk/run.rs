@@ -1,35 +1,38 @@
 //! The disk load: flat out or at a rate.
 
 use super::{Target, child, data_disks, paced};
-use crate::WorkloadError;
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamWork};
+use crate::{WorkloadError, engine::LoadFailure};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
 use tilemark_load::Stop;
-use tilemark_plan::plan::Demand;
+use tilemark_plan::{plan::Demand, workload::Work};
 
-/// Does the job's disk stream on the guest's data disks. The last event is `Done`; an error is not told.
-pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<(), WorkloadError> {
-    let disks = job.streams.iter().find_map(|stream| match &stream.work {
-        StreamWork::Disk(disk) => Some(disk.disks),
-        _ => None,
-    });
-    run_on(job, &data_disks(disks.unwrap_or(0))?, stop, events)
+/// The engine of `disk`.
+pub(crate) fn run_job(
+    job: &LoadJob,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<(), LoadFailure> {
+    let disks = job.streams.first().map_or(0, |stream| stream.disks);
+    data_disks(disks)
+        .and_then(|targets| run_on(job, &targets, stop, events))
+        .map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
-/// [`run`] on other targets than the data disks.
+/// Does the job's only stream on these targets. The last event is `Done`; an error is returned and not reported as an event.
 pub fn run_on(
     job: &LoadJob,
     targets: &[Target],
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<(), WorkloadError> {
-    let (stream, disk) = match &job.streams[..] {
-        [stream @ Stream { work: StreamWork::Disk(disk), .. }] => (stream, disk),
+    let (stream, parameters) = match &job.streams[..] {
+        [stream @ Stream { work: Work::Disk(parameters), .. }] => (stream, parameters),
         _ => return Err(WorkloadError::NoDisk),
     };
     match stream.demand {
-        Demand::Open { .. } if !disk.parameters.saturate => {
-            paced::run(job, stream, disk, targets, stop, events)
+        Demand::Open { .. } if !parameters.saturate => {
+            paced::run(job, stream, parameters, targets, stop, events)
         }
-        Demand::Open { .. } | Demand::Closed => child::run(job, stream, disk, targets, stop, events),
+        Demand::Open { .. } | Demand::Closed => child::run(job, stream, parameters, targets, stop, events),
     }
 }

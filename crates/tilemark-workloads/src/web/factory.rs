@@ -8,9 +8,9 @@ use std::{
     net::SocketAddr,
     sync::{Arc, atomic::AtomicU64},
 };
-use tilemark_agent_protocol::{LoadJob, Stream, StreamWork};
+use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_load::{Conversation, Factory};
-use tilemark_plan::workload::WebParameters;
+use tilemark_plan::workload::{WebParameters, Work};
 
 /// The files of one stream.
 pub(super) struct Mix {
@@ -45,7 +45,7 @@ impl WebFactory {
         let mut bodies = BTreeMap::new();
         let mut mixes = BTreeMap::new();
         for stream in &job.streams {
-            if let StreamWork::Web(parameters) = &stream.work {
+            if let Work::Web(parameters) = &stream.work {
                 mixes.insert(stream.id, Arc::new(mix(parameters, stream.target, &mut bodies)?));
             }
         }

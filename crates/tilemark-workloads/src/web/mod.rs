@@ -6,8 +6,23 @@ mod factory;
 mod response;
 mod service;
 
+use crate::engine::LoadFailure;
+use tilemark_agent_protocol::{LoadEvent, LoadJob};
+use tilemark_load::Stop;
+
 pub use body::fill_body;
 pub use factory::WebFactory;
 pub use service::{
     NGINX, PORT, ServiceFile, file_path, nginx_arguments, nginx_conf, ready_request, service_files,
 };
+
+/// The engine of `web`.
+pub(crate) fn run_job(
+    job: &LoadJob,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<(), LoadFailure> {
+    let factory = WebFactory::new(job).map_err(|error| LoadFailure::new(&error, error.remedy()))?;
+    let ended = tilemark_load::run(job, &factory, stop, events);
+    ended.map(drop).map_err(|error| LoadFailure::new(&error, error.remedy()))
+}

@@ -7,12 +7,12 @@ use std::{
     sync::Arc,
     thread,
 };
-use tilemark_agent_protocol::{LoadJob, Stream, StreamWork};
+use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_load::{Stop, figures::Gathered};
 use tilemark_plan::{
     plan::Demand,
     scenario::Arrival,
-    workload::{WebFile, WebParameters},
+    workload::{WebFile, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Rate, Span};
 use tilemark_workloads::web::{WebFactory, fill_body};
@@ -91,9 +91,9 @@ fn serve(mut stream: TcpStream, script: &dyn Fn(u64) -> Act) {
 /// A job of one stream for the one file of [`SIZE`].
 pub fn job(target: SocketAddr, demand: Demand, connections: u32) -> LoadJob {
     let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
-    let work = StreamWork::Web(WebParameters { files, path: None });
+    let work = Work::Web(WebParameters { files, path: None });
     LoadJob {
-        streams: vec![Stream { id: 7, target, demand, connections, seed: 42, work }],
+        streams: vec![Stream { connections, seed: 42, ..Stream::new(7, target, demand, work) }],
         processors: Vec::new(),
         warmup: Span::from_milliseconds(0),
         length: Span::from_seconds(3600),

@@ -80,9 +80,8 @@ mod tests {
                 memory: Bytes::from_gib(1),
                 vcpus: 1,
                 is_emulated,
-                web: None,
                 broker: Some(BrokerService::QpidBrokerJ),
-                store: None,
+                holds: None,
                 credentials: None,
             };
             QpidBrokerJ.command(&service).get_args().any(|argument| argument == "-XX:TieredStopAtLevel=1")

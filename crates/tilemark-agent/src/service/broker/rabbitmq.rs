@@ -85,9 +85,8 @@ mod tests {
             memory: Bytes::from_gib(1),
             vcpus: 1,
             is_emulated: false,
-            web: None,
             broker: Some(BrokerService::Rabbitmq),
-            store: None,
+            holds: None,
             credentials: None,
         };
         let path = format!("{}:/usr/bin:/bin", folder.path().display());

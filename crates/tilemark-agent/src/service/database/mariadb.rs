@@ -7,12 +7,11 @@ use crate::{
 };
 use std::{fs, process::Child};
 use tilemark_store::{DatabaseAddress, Endpoint, Engine};
+use tilemark_workloads::store::MARIADB_SOCKET as SOCKET;
 
 pub(super) const PORT: u16 = 3306;
 /// The user that the package made.
 pub(super) const USER: &str = "mysql";
-/// Where the server listens inside its guest.
-pub(crate) const SOCKET: &str = "/run/tilemark/mariadb.sock";
 const SETTINGS: &str = "/run/tilemark/mariadb.cnf";
 
 /// The system's root is the server's root, by its socket and without a password.

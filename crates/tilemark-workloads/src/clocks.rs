@@ -9,7 +9,7 @@ use std::{
 
 /// The clocks of the threads of one load.
 #[derive(Debug, Default)]
-pub(super) struct ThreadClocks(Mutex<Vec<ThreadClock>>);
+pub(crate) struct ThreadClocks(Mutex<Vec<ThreadClock>>);
 
 #[derive(Debug)]
 struct ThreadClock {
@@ -20,13 +20,13 @@ struct ThreadClock {
 
 impl ThreadClocks {
     /// Adds the calling thread.
-    pub(super) fn add_this_thread(&self) {
+    pub(crate) fn add_this_thread(&self) {
         let account = File::open("/proc/thread-self/schedstat").ok();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ThreadClock { account, last_ns: 0 });
     }
 
     /// Processor time of each up to now, in nanoseconds, in the order in which they were added.
-    pub(super) fn read(&self) -> Vec<u64> {
+    pub(crate) fn read(&self) -> Vec<u64> {
         let mut clocks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         clocks.iter_mut().map(ThreadClock::read).collect()
     }
@@ -45,7 +45,7 @@ impl ThreadClock {
 
 /// How busy threads were that share some processors, as a part of the time: the busiest of them by itself, or all
 /// together where they fill the processors that they share.
-pub(super) fn busy(
+pub(crate) fn busy(
     before: &BTreeMap<u32, Vec<u64>>,
     now: &BTreeMap<u32, Vec<u64>>,
     elapsed_ns: f64,

@@ -1,6 +1,6 @@
 //! Orders of one stream become seconds and totals. A second is told when all that began in it has ended.
 
-use super::store::{Signals, Told};
+use super::{Signals, Told};
 use hdrhistogram::Histogram;
 use std::{
     collections::BTreeMap,

@@ -3,7 +3,7 @@
 //! A line each second gives the seconds' counts. Latencies come as one histogram at the end: they are told with the last
 //! second, since nothing says which second they belong to. The whole output stays in the record.
 
-use crate::service::MARIADB_SOCKET;
+use crate::{engine::LoadFailure, store::MARIADB_SOCKET};
 use hdrhistogram::Histogram;
 use std::{
     io::{BufRead, BufReader, Read},
@@ -11,11 +11,12 @@ use std::{
     thread,
     time::Duration,
 };
-use tilemark_agent_protocol::{
-    Counts, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal, StreamWork,
-};
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal};
 use tilemark_load::{Stop, figures::encode};
-use tilemark_plan::{plan::Demand, workload::SysbenchParameters};
+use tilemark_plan::{
+    plan::Demand,
+    workload::{SysbenchParameters, Work},
+};
 
 const PROGRAM: &str = "/usr/bin/sysbench";
 /// Time between two looks at whether the load shall end.
@@ -23,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Why sysbench gave no figures.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SysbenchError {
+enum SysbenchError {
     /// It did not start or could not be read.
     #[error("sysbench cannot be run")]
     Run(#[from] std::io::Error),
@@ -39,7 +40,7 @@ pub(super) enum SysbenchError {
 }
 
 impl SysbenchError {
-    pub(super) fn remedy(&self) -> &'static str {
+    fn remedy(&self) -> &'static str {
         match self {
             Self::Run(_) => "use an image that has sysbench, such as `image = \"database\"`",
             Self::Failed { .. } | Self::Report(_) => "read what it said, and the guest's console",
@@ -48,13 +49,18 @@ impl SysbenchError {
     }
 }
 
-/// Does the job's only stream. The last event is `Done`.
-pub(super) fn perform(
+/// The engine of `sysbench`.
+pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), SysbenchError> {
-    let [stream @ Stream { work: StreamWork::Sysbench(parameters), .. }] = &job.streams[..] else {
+) -> Result<(), LoadFailure> {
+    run(job, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+}
+
+/// Does the job's only stream. The last event is `Done`.
+fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<(), SysbenchError> {
+    let [stream @ Stream { work: Work::Sysbench(parameters), .. }] = &job.streams[..] else {
         return Err(SysbenchError::Job);
     };
     let bench = Bench { stream, parameters };

@@ -1,9 +1,9 @@
-//! What a messaging load must be to be done at all, said before anything starts.
+//! `messaging`: messages through an AMQP broker.
 
-use crate::{
-    scenario::{Arrival, Guest, Load, LoopKind, Role, Scenario},
-    workload::{BrokerService, MessagingMeasure, MessagingParameters},
-};
+use super::{At, Facts, Place, Say, UnderWay};
+use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tilemark_units::Bytes;
 
 /// A message carries run, publisher, sequence number and check in so many bytes.
@@ -15,9 +15,166 @@ const THREADS_MAX: u32 = 4096;
 /// RabbitMQ's runtime and Broker-J's Java need this beside their messages.
 const FOREIGN_MEMORY: Bytes = Bytes::from_mib(512);
 
-/// Says what is wrong with a messaging load.
-pub(crate) fn check(scenario: &Scenario, load: &Load, say: &mut impl FnMut(String, &str)) {
-    let Some(messaging) = &load.messaging else { return };
+/// Frames for a message, besides those of its bytes.
+const FRAMES_EACH: u64 = 64;
+
+/// Which broker runs in a guest with role `broker`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BrokerService {
+    /// The reference broker, in the agent: so small that a run measures the host.
+    #[default]
+    Reference,
+    /// RabbitMQ as Debian ships it.
+    Rabbitmq,
+    /// Apache Qpid Broker-J from Maven Central, by version and hash, with its memory store.
+    QpidBrokerJ,
+}
+
+/// For role `broker`: messages over AMQP 0-9-1. Every message carries a stamp; one that is lost, doubled, out of order or
+/// damaged is an error. User and password are made for each run and are in no output, record, argument or environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MessagingParameters {
+    /// What is measured.
+    pub measure: MessagingMeasure,
+    /// Size of a message: at least `16B`, for the stamp.
+    pub size: Bytes,
+    /// Queues.
+    pub queues: u32,
+    /// Publishers of each queue. Each is a thread with a connection.
+    pub publishers: u32,
+    /// Subscribers of each queue. Each is a thread with a connection.
+    pub subscribers: u32,
+    /// Whether messages survive a restart of the broker. In runs only with `broker = "rabbitmq"`.
+    pub durable: bool,
+    /// Publishes that may wait for their confirm; 0: no confirms.
+    pub confirms: u32,
+    /// A subscriber acknowledges after this many messages; 0: automatic acknowledgement.
+    pub acknowledge: u32,
+    /// Messages that a subscriber may hold unacknowledged; 0: no limit.
+    pub prefetch: u32,
+    /// Which subscribers get a message.
+    pub mode: MessagingMode,
+    /// Publishes in a transaction; 0: no transactions.
+    pub transactions: u32,
+    /// Messages of each publisher. After them a throughput load ends and is measured as a whole; this needs
+    /// `measure.warmup = "0s"`. 0: the load ends by time alone.
+    pub count: u64,
+}
+
+/// What a messaging load measures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessagingMeasure {
+    /// As many messages a second as go through, whatever `rate` says.
+    #[default]
+    Throughput,
+    /// How long a message takes at the load's `rate` (a whole number, with `arrival = "even"`), from one publisher through
+    /// one queue to one subscriber, counted from the intended time of sending. It takes no `publishers`, `subscribers`,
+    /// `mode`, `confirms` and `transactions`.
+    Latency,
+}
+
+/// Which subscribers get a message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessagingMode {
+    /// Subscribers of a queue share its messages.
+    #[default]
+    Shared,
+    /// Every subscriber gets every message.
+    Fanout,
+    /// Every subscriber of a topic gets each of its messages; `queues` is the number of topics.
+    Topic,
+}
+
+impl BrokerService {
+    /// The name as a scenario writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Rabbitmq => "rabbitmq",
+            Self::QpidBrokerJ => "qpid-broker-j",
+        }
+    }
+}
+
+impl Default for MessagingParameters {
+    fn default() -> Self {
+        Self {
+            measure: MessagingMeasure::Throughput,
+            size: Bytes::new(16),
+            queues: 1,
+            publishers: 1,
+            subscribers: 1,
+            durable: false,
+            confirms: 0,
+            acknowledge: 0,
+            prefetch: 0,
+            mode: MessagingMode::Shared,
+            transactions: 0,
+            count: 0,
+        }
+    }
+}
+
+impl MessagingParameters {
+    fn is_throughput(&self) -> bool {
+        self.measure == MessagingMeasure::Throughput
+    }
+}
+
+impl Facts for MessagingParameters {
+    fn role(&self) -> Role {
+        Role::Broker
+    }
+
+    fn place(&self) -> Place {
+        Place::Outside
+    }
+
+    fn unit(&self) -> &'static str {
+        "messages"
+    }
+
+    /// What waits in the broker is its own: publishers do not wait for subscribers.
+    fn under_way(&self, _at: At) -> UnderWay {
+        let publishers = if self.is_throughput() { self.queues.saturating_mul(self.publishers) } else { 1 };
+        UnderWay { count: publishers.into(), noun: "publisher", state: "sending", is_steady: true }
+    }
+
+    fn connections(&self, _at: At) -> u32 {
+        if self.is_throughput() {
+            self.queues.saturating_mul(self.publishers.saturating_add(self.subscribers))
+        } else {
+            2
+        }
+    }
+
+    fn is_flat_out(&self) -> bool {
+        self.is_throughput()
+    }
+
+    /// Latency has a check of its own for its rate.
+    fn needs_rate(&self) -> bool {
+        false
+    }
+
+    fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
+        check(self, load, guest, measure, say);
+    }
+
+    fn count(&self) -> u64 {
+        if self.is_throughput() { self.count } else { 0 }
+    }
+
+    fn frames_each(&self) -> u64 {
+        FRAMES_EACH
+    }
+}
+
+fn check(messaging: &MessagingParameters, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
     let name = &load.name;
     if messaging.size < STAMP || messaging.size > SIZE_MAX {
         let remedy =
@@ -54,18 +211,16 @@ pub(crate) fn check(scenario: &Scenario, load: &Load, say: &mut impl FnMut(Strin
             check_one_pair(name, messaging, say);
         }
         MessagingMeasure::Throughput => {
-            if messaging.count > 0 && !scenario.measure.warmup.get().is_zero() {
+            if messaging.count > 0 && !measure.warmup.get().is_zero() {
                 let remedy = "write `measure.warmup = \"0s\"`, or leave out `count`";
                 say(format!("load `{name}` counts its messages and has a warm-up"), remedy);
             }
         }
     }
-    if let Some(guest) = scenario.guest.iter().find(|guest| guest.name == load.guest) {
-        check_broker(guest, messaging, say);
-    }
+    check_broker(guest, messaging, say);
 }
 
-fn check_schedule(load: &Load, say: &mut impl FnMut(String, &str)) {
+fn check_schedule(load: &Load, say: &mut Say<'_>) {
     let name = &load.name;
     let rate = load.rate.map_or(0.0, |rate| rate.get());
     if load.loop_kind == LoopKind::Closed || rate < 1.0 || rate.fract() != 0.0 {
@@ -82,7 +237,7 @@ fn check_schedule(load: &Load, say: &mut impl FnMut(String, &str)) {
 
 /// Latency has one publisher and one subscriber at one queue. `queues` and `count` are passed over, so that a scenario may
 /// measure both ways.
-fn check_one_pair(name: &str, messaging: &MessagingParameters, say: &mut impl FnMut(String, &str)) {
+fn check_one_pair(name: &str, messaging: &MessagingParameters, say: &mut Say<'_>) {
     let as_default = MessagingParameters::default();
     let asked = [
         ("publishers", messaging.publishers != as_default.publishers),
@@ -100,7 +255,7 @@ fn check_one_pair(name: &str, messaging: &MessagingParameters, say: &mut impl Fn
 }
 
 /// Says of a guest that it is too small for its broker, loaded or not.
-pub(crate) fn check_guest(guest: &Guest, say: &mut impl FnMut(String, &str)) {
+pub(crate) fn check_broker_memory(guest: &Guest, say: &mut Say<'_>) {
     let is_foreign = guest.role == Role::Broker && guest.broker != BrokerService::Reference;
     if is_foreign && guest.memory < FOREIGN_MEMORY {
         let Guest { name, memory, broker, .. } = guest;
@@ -110,7 +265,7 @@ pub(crate) fn check_guest(guest: &Guest, say: &mut impl FnMut(String, &str)) {
     }
 }
 
-fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut impl FnMut(String, &str)) {
+fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut Say<'_>) {
     let (name, broker) = (&guest.name, guest.broker.name());
     match guest.broker {
         BrokerService::Reference | BrokerService::QpidBrokerJ if messaging.durable => {

@@ -1,6 +1,6 @@
 //! Several loads begin together and end together.
 
-use crate::load::clocks::ThreadClocks;
+use crate::clocks::ThreadClocks;
 use std::sync::{
     Condvar, Mutex, PoisonError,
     atomic::{AtomicBool, Ordering},

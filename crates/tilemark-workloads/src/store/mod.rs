@@ -1,10 +1,13 @@
 //! The store's customers as a load: each stream is a run of `tilemark-store` on its own database. All begin together,
 //! when the last one's connections stand; each is told second by second and audited at its end.
 
-use super::{
+mod seconds;
+
+use crate::{
     clocks::{ThreadClocks, busy},
-    store_seconds::Seconds,
+    engine::LoadFailure,
 };
+use seconds::Seconds;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -14,14 +17,12 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{
-    Credentials, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal, StreamWork,
-};
+use tilemark_agent_protocol::{Credentials, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal};
 use tilemark_load::{Stop, pin};
 use tilemark_plan::{
     plan,
     scenario::Arrival,
-    workload::{StoreDatabase, StoreParameters},
+    workload::{StoreDatabase, StoreParameters, Work},
 };
 use tilemark_store::{
     Arrivals, DatabaseAddress, Demand, Endpoint, Engine, LoadResult, Pace, Secret, StoreError,
@@ -30,14 +31,16 @@ use tilemark_store::{
 use tilemark_units::Span;
 
 /// The store's database in each server.
-pub(crate) const DATABASE: &str = "store";
+pub const DATABASE: &str = "store";
+/// Where MariaDB listens inside its guest.
+pub const MARIADB_SOCKET: &str = "/run/tilemark/mariadb.sock";
 /// Errors that are told in words.
 const ERRORS_TOLD: usize = 5;
 /// Time between two looks at whether the load shall end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The engine of a store's parameters.
-pub(crate) const fn engine_of(parameters: &StoreParameters) -> Engine {
+pub const fn engine_of(parameters: &StoreParameters) -> Engine {
     match parameters.database {
         StoreDatabase::Mariadb => Engine::Mariadb,
         StoreDatabase::Postgresql => Engine::Postgresql,
@@ -45,7 +48,7 @@ pub(crate) const fn engine_of(parameters: &StoreParameters) -> Engine {
 }
 
 /// What a stream's thread tells.
-pub(super) enum Told {
+enum Told {
     /// Its connections stand.
     Stands,
     /// A second of it is over.
@@ -56,19 +59,24 @@ pub(super) enum Told {
 
 /// When all streams begin, whether they shall end, and what their clients use meanwhile.
 #[derive(Default)]
-pub(super) struct Signals {
-    pub(super) go: AtomicBool,
-    pub(super) end: AtomicBool,
+struct Signals {
+    go: AtomicBool,
+    end: AtomicBool,
     /// Of the clients of all streams.
-    pub(super) clocks: ThreadClocks,
+    clocks: ThreadClocks,
 }
 
-/// Does all streams of a job; the last event is `Done`.
-pub(super) fn perform(
+/// The engine of `store`.
+pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), StoreError> {
+) -> Result<(), LoadFailure> {
+    run(job, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+}
+
+/// Does all streams of a job; the last event is `Done`.
+fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<(), StoreError> {
     // All that this thread starts inherits it.
     let pinned = !job.processors.is_empty() && pin(&job.processors);
     let streams: Vec<StoreStream<'_>> = job.streams.iter().filter_map(StoreStream::of).collect();
@@ -198,7 +206,9 @@ struct StoreStream<'a> {
 impl<'a> StoreStream<'a> {
     fn of(stream: &'a Stream) -> Option<Self> {
         match &stream.work {
-            StreamWork::Store { parameters, credentials } => Some(Self { stream, parameters, credentials }),
+            Work::Store(parameters) => {
+                Some(Self { stream, parameters, credentials: stream.credentials.as_ref()? })
+            }
             _ => None,
         }
     }

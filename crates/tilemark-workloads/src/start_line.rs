@@ -1,4 +1,4 @@
-//! Where the engines of a mix wait for one another.
+//! Where the engines of a mix wait until all of them are ready.
 
 use std::{
     collections::BTreeSet,
@@ -10,27 +10,27 @@ use tilemark_load::Stop;
 /// Time between two looks at whether the load shall end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Opens when the last engine stands, or was ended before it did.
-pub(super) struct StartGate<'a> {
+/// Opens when the last engine is ready, or has ended before.
+pub(crate) struct StartLine<'a> {
     stop: &'a Stop,
-    /// Engines that neither stand nor have ended.
+    /// Engines that are neither ready nor ended.
     awaited: Mutex<BTreeSet<usize>>,
     changed: Condvar,
 }
 
-/// One engine on its way to the gate. Dropping it says that nobody need wait for that engine any more.
-pub(super) struct Comer<'a> {
-    gate: &'a StartGate<'a>,
+/// One engine on its way to the line. Dropped, nobody waits for that engine any more.
+pub(crate) struct Starter<'a> {
+    line: &'a StartLine<'a>,
     engine: usize,
 }
 
-impl<'a> StartGate<'a> {
-    pub(super) fn of(engines: usize, stop: &'a Stop) -> Self {
+impl<'a> StartLine<'a> {
+    pub(crate) fn of(engines: usize, stop: &'a Stop) -> Self {
         Self { stop, awaited: Mutex::new((0..engines).collect()), changed: Condvar::new() }
     }
 
-    pub(super) const fn comer(&'a self, engine: usize) -> Comer<'a> {
-        Comer { gate: self, engine }
+    pub(crate) const fn starter(&'a self, engine: usize) -> Starter<'a> {
+        Starter { line: self, engine }
     }
 
     fn awaited(&self) -> MutexGuard<'_, BTreeSet<usize>> {
@@ -43,21 +43,21 @@ impl<'a> StartGate<'a> {
     }
 }
 
-impl Comer<'_> {
-    /// Everything of this engine stands. Returns when that is true of all, or the load shall end.
-    pub(super) fn stands(&self) {
-        self.gate.arrived(self.engine);
-        let mut awaited = self.gate.awaited();
-        while !awaited.is_empty() && !self.gate.stop.is_asked() {
-            let waited = self.gate.changed.wait_timeout(awaited, LOOK_EVERY);
+impl Starter<'_> {
+    /// This engine is ready. Returns when all are, or the load is to end.
+    pub(crate) fn wait_for_all(&self) {
+        self.line.arrived(self.engine);
+        let mut awaited = self.line.awaited();
+        while !awaited.is_empty() && !self.line.stop.is_asked() {
+            let waited = self.line.changed.wait_timeout(awaited, LOOK_EVERY);
             awaited = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
-impl Drop for Comer<'_> {
+impl Drop for Starter<'_> {
     fn drop(&mut self) {
-        self.gate.arrived(self.engine);
+        self.line.arrived(self.engine);
     }
 }
 
@@ -66,28 +66,28 @@ mod tests {
     use super::*;
     use std::{sync::mpsc, thread};
 
-    /// Two engines that stand, and a third that does what it is told to do.
-    fn with_a_third(third: impl FnOnce(Comer<'_>)) {
+    /// Two engines that are ready, and a third that does what it is told to do.
+    fn with_a_third(third: impl FnOnce(Starter<'_>)) {
         let stop = Stop::new().unwrap();
-        let gate = StartGate::of(3, &stop);
+        let line = StartLine::of(3, &stop);
         let (begin, begun) = mpsc::channel();
         thread::scope(|scope| {
             for engine in 0..2 {
-                let (begin, gate) = (begin.clone(), &gate);
+                let (begin, line) = (begin.clone(), &line);
                 scope.spawn(move || {
-                    gate.comer(engine).stands();
+                    line.starter(engine).wait_for_all();
                     begin.send(engine).unwrap();
                 });
             }
-            while gate.awaited().len() > 1 {
+            while line.awaited().len() > 1 {
                 thread::yield_now();
             }
             assert_eq!(
                 begun.try_recv(),
                 Err(mpsc::TryRecvError::Empty),
-                "none begins before the last stands"
+                "none begins before the last is ready"
             );
-            third(gate.comer(2));
+            third(line.starter(2));
             let mut both = [begun.recv().unwrap(), begun.recv().unwrap()];
             both.sort_unstable();
             assert_eq!(both, [0, 1]);
@@ -95,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn all_begin_when_the_last_stands() {
-        with_a_third(|comer| comer.stands());
+    fn all_begin_when_the_last_is_ready() {
+        with_a_third(|starter| starter.wait_for_all());
     }
 
     #[test]
@@ -107,9 +107,9 @@ mod tests {
     #[test]
     fn a_stop_ends_the_wait() {
         let stop = Stop::new().unwrap();
-        let gate = StartGate::of(2, &stop);
+        let line = StartLine::of(2, &stop);
         stop.ask();
-        gate.comer(0).stands();
-        assert_eq!(gate.awaited().len(), 1, "the other never came");
+        line.starter(0).wait_for_all();
+        assert_eq!(line.awaited().len(), 1, "the other never came");
     }
 }

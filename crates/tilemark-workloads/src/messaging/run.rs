@@ -8,7 +8,7 @@ use super::{
     account::{self, FlatOut, Reading, Told},
     stage::{Actor, Said, Stage},
 };
-use crate::load::clocks::busy;
+use crate::{clocks::busy, engine::LoadFailure};
 use std::{
     collections::BTreeMap,
     io,
@@ -16,7 +16,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamWork};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream};
 use tilemark_amqp_load::{
     BrokerAddress, Cue, Director, LatencyLoad, LatencyReport, LoadError, Mode, ThroughputLoad,
     ThroughputReport, latency_under, throughput_under,
@@ -24,7 +24,7 @@ use tilemark_amqp_load::{
 use tilemark_load::{Scheduling, Stop, pin};
 use tilemark_plan::{
     plan::Demand,
-    workload::{MessagingMeasure, MessagingMode, MessagingParameters},
+    workload::{MessagingMeasure, MessagingMode, MessagingParameters, Work},
 };
 
 /// A throughput load is ended when its last second was read; this much later it ends by itself.
@@ -32,7 +32,7 @@ const ENDS_BY_ITSELF: Duration = Duration::from_secs(5);
 
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum MessagingError {
+enum MessagingError {
     /// The stream is not one of this engine's, or lacks what it needs.
     #[error("stream {0} is no messaging load that this load process can do")]
     NoMessaging(u32),
@@ -49,7 +49,7 @@ pub(crate) enum MessagingError {
 
 impl MessagingError {
     /// What the reader should do.
-    pub(crate) const fn remedy(&self) -> &'static str {
+    const fn remedy(&self) -> &'static str {
         match self {
             Self::NoMessaging(_) => "use the agent that belongs to this tilemark",
             Self::Load(error) => error.remedy(),
@@ -71,12 +71,17 @@ enum Load {
     Latency(LatencyLoad),
 }
 
-/// Does the job's messaging streams. The last event is `Done`; an error is returned and not told.
-pub(crate) fn perform(
+/// The engine of `messaging`.
+pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), MessagingError> {
+) -> Result<(), LoadFailure> {
+    run(job, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+}
+
+/// Does the job's messaging streams. The last event is `Done`; an error is returned and not reported as an event.
+fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<(), MessagingError> {
     let loads: BTreeMap<u32, Load> = job
         .streams
         .iter()
@@ -85,14 +90,14 @@ pub(crate) fn perform(
     let before = rustix::thread::sched_getaffinity(None).ok();
     // All threads of the loads inherit it: the guests' processors are never touched.
     let pinned = !job.processors.is_empty() && pin(&job.processors);
-    let result = perform_all(job, &loads, pinned, stop, events);
+    let result = run_all(job, &loads, pinned, stop, events);
     if let Some(before) = before {
         let _ = rustix::thread::sched_setaffinity(None, &before);
     }
     result
 }
 
-fn perform_all(
+fn run_all(
     job: &LoadJob,
     loads: &BTreeMap<u32, Load>,
     pinned: bool,
@@ -266,9 +271,10 @@ impl Course<'_> {
 
 impl Load {
     fn of(job: &LoadJob, stream: &Stream) -> Result<Self, MessagingError> {
-        let StreamWork::Messaging { parameters, credentials, patience } = &stream.work else {
+        let (Work::Messaging(parameters), Some(credentials)) = (&stream.work, &stream.credentials) else {
             return Err(MessagingError::NoMessaging(stream.id));
         };
+        let patience = stream.patience;
         let broker =
             BrokerAddress::guest(stream.target).with_user(&*credentials.user, &*credentials.password);
         match (parameters.measure, &stream.demand) {

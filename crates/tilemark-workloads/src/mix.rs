@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilemark_agent_protocol::{LoadEvent, Sender, StreamTotal};
 
 /// Engines that work at the same time, each with a number, heard one event after the other.
-pub(super) struct Mix {
+pub(crate) struct Mix {
     engines: usize,
     /// Those that have not told their last event.
     at_work: BTreeSet<usize>,
@@ -16,7 +16,7 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    pub(super) fn of(engines: usize) -> Self {
+    pub(crate) fn of(engines: usize) -> Self {
         Self {
             engines,
             at_work: (0..engines).collect(),
@@ -29,7 +29,7 @@ impl Mix {
 
     /// What to tell because of one engine's event: a start when all have started, how busy a second was when
     /// all that are still at work have said so, the seconds as they come, and the end not at all.
-    pub(super) fn take(&mut self, engine: usize, event: LoadEvent) -> Vec<LoadEvent> {
+    pub(crate) fn take(&mut self, engine: usize, event: LoadEvent) -> Vec<LoadEvent> {
         match event {
             LoadEvent::Started(sender) => {
                 self.started.push(sender);
@@ -75,7 +75,7 @@ impl Mix {
     }
 
     /// The last event.
-    pub(super) fn end(self) -> LoadEvent {
+    pub(crate) fn end(self) -> LoadEvent {
         self.failed.unwrap_or(LoadEvent::Done(self.totals))
     }
 }

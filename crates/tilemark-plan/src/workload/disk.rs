@@ -1,0 +1,98 @@
+//! `disk`: requests to the guest's data disks.
+
+use super::{Alone, At, Facts, Place, Say, UnderWay};
+use crate::scenario::{Guest, Load, LoopKind, Measure, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tilemark_units::{Bytes, Fraction};
+
+/// `/dev/vda` is the image; its data disks are called vdb to vdz.
+const DISKS_MAX: usize = 25;
+/// Requests under way in a guest at a rate: each has a thread.
+const UNDER_WAY_MAX: u64 = 1024;
+
+/// For role `disk`: random, direct requests, made and measured inside the guest. At a `rate`, an open loop of our own makes
+/// them. As fast as possible (`saturate`, or `loop = "closed"`), fio makes them with libaio, one job a disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DiskParameters {
+    /// Size of one request.
+    pub block_size: Bytes,
+    /// Requests under way on each disk.
+    pub depth: u32,
+    /// Part of the requests that read; the others write.
+    pub reads: Fraction,
+    /// As fast as the disk goes, instead of at the load's `rate`.
+    pub saturate: bool,
+}
+
+impl Default for DiskParameters {
+    fn default() -> Self {
+        Self {
+            block_size: Bytes::from_kib(4),
+            depth: 32,
+            reads: Fraction::new(0.5).expect("a half is a part of a whole"),
+            saturate: false,
+        }
+    }
+}
+
+impl Facts for DiskParameters {
+    fn role(&self) -> Role {
+        Role::Disk
+    }
+
+    fn place(&self) -> Place {
+        Place::Inside
+    }
+
+    fn under_way(&self, at: At) -> UnderWay {
+        UnderWay::steady(u64::from(self.depth) * at.disks as u64, "request")
+    }
+
+    fn connections(&self, _at: At) -> u32 {
+        0
+    }
+
+    fn needs_rate(&self) -> bool {
+        !self.saturate
+    }
+
+    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+        let name = &load.name;
+        let disks = guest.disk.len();
+        if disks == 0 {
+            let message = format!("load `{name}` works on disks and guest `{}` has none", guest.name);
+            return say(message, "add a `[[guest.disk]]`");
+        }
+        let block = self.block_size.get();
+        if !(512..=16 << 20).contains(&block) || !block.is_multiple_of(512) {
+            say(
+                format!("load `{name}` has a `block_size` of {}", self.block_size),
+                "use whole sectors of 512B, at most 16MiB",
+            );
+        }
+        if !(1..=4096).contains(&self.depth) {
+            say(format!("load `{name}` has a `depth` of {}", self.depth), "use 1 to 4096");
+        }
+        if disks > DISKS_MAX {
+            say(format!("guest `{}` has {disks} disks", guest.name), "give it at most 25");
+        }
+        let under_way = u64::from(self.depth) * disks as u64;
+        if load.loop_kind == LoopKind::Open && !self.saturate && under_way > UNDER_WAY_MAX {
+            let message = format!("load `{name}` may have {under_way} requests under way at its rate");
+            say(
+                message,
+                "lower `depth` until all disks together have at most 1024, or write `saturate = true`",
+            );
+        }
+    }
+
+    fn alone_on(&self) -> Option<Alone> {
+        Some(Alone::Disks)
+    }
+
+    fn is_counted_on_disks(&self) -> bool {
+        true
+    }
+}

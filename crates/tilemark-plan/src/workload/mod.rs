@@ -1,0 +1,274 @@
+//! The workloads: one file for each, with its parameters and all that others must know of it. How it is run is in
+//! `tilemark-workloads`.
+//!
+//! A new workload is a file here and a line in the table below.
+
+mod database;
+mod disk;
+mod messaging;
+mod store;
+mod sysbench;
+mod web;
+
+pub use database::{StoreDatabase, StoreDurability, database_log};
+pub use disk::DiskParameters;
+pub use messaging::{BrokerService, MessagingMeasure, MessagingMode, MessagingParameters};
+pub use store::StoreParameters;
+pub use sysbench::SysbenchParameters;
+pub use web::{WebFile, WebParameters};
+
+pub(crate) use messaging::check_broker_memory;
+
+use crate::scenario::{Guest, Load, Measure, Role};
+use schemars::JsonSchema;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, MapAccess, Visitor},
+};
+use std::{fmt, time::Duration};
+
+/// Makes [`Work`] of the table of workloads.
+macro_rules! workloads {
+    ($($(#[doc = $about:literal])* $name:literal: $variant:ident($parameters:ty),)*) => {
+        /// What a load asks for: one workload with its parameters.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        pub enum Work {
+            $($(#[doc = $about])* #[serde(rename = $name)] $variant($parameters),)*
+        }
+
+        impl Work {
+            /// The names of all workloads, as scenarios write them: `[load.NAME]`.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// The name of the workload.
+            pub const fn name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $name,)* }
+            }
+
+            /// Every workload with its default parameters, in the order of the table.
+            pub fn all() -> Vec<Self> {
+                vec![$(Self::$variant(<$parameters>::default())),*]
+            }
+
+            /// What others must know of it.
+            pub fn facts(&self) -> &dyn Facts {
+                match self { $(Self::$variant(parameters) => parameters,)* }
+            }
+
+            /// Its texts that name a place of their writer's, for a report that names none.
+            pub fn texts_mut(&mut self) -> Vec<&mut String> {
+                match self { $(Self::$variant(parameters) => parameters.texts_mut(),)* }
+            }
+        }
+    };
+}
+
+workloads! {
+    /// Requests for files, for role `web`.
+    "web": Web(WebParameters),
+    /// Requests to the guest's data disks, made inside it, for role `disk`.
+    "disk": Disk(DiskParameters),
+    /// Messages through the guest's broker, for role `broker`.
+    "messaging": Messaging(MessagingParameters),
+    /// Customers of an online store on the guest's database, for role `database`.
+    "store": Store(StoreParameters),
+    /// sysbench's read-write transactions, run inside the guest, for role `database`.
+    "sysbench": Sysbench(SysbenchParameters),
+}
+
+/// What others must know of a workload. What is left out is as most workloads have it.
+pub trait Facts {
+    /// What the loaded guest is for.
+    fn role(&self) -> Role;
+
+    /// Where its load runs and is measured.
+    fn place(&self) -> Place;
+
+    /// What it counts, in the plural: `requests`.
+    fn unit(&self) -> &'static str {
+        "requests"
+    }
+
+    /// How much is under way at the guest.
+    fn under_way(&self, at: At) -> UnderWay;
+
+    /// Connections to the guest.
+    fn connections(&self, at: At) -> u32 {
+        at.connections
+    }
+
+    /// It goes as fast as it can, whatever the load's loop.
+    fn is_flat_out(&self) -> bool {
+        false
+    }
+
+    /// An open loop of it needs a rate.
+    fn needs_rate(&self) -> bool {
+        !self.is_flat_out()
+    }
+
+    /// What it can't do in this guest is reported as message and remedy.
+    fn check(&self, _load: &Load, _guest: &Guest, _measure: &Measure, _say: &mut Say<'_>) {}
+
+    /// Entries of the plan that it takes beside its load's own.
+    fn entries(&self) -> u64 {
+        0
+    }
+
+    /// What a guest can serve one of only; `None`: several loads of it can share a guest.
+    fn alone_on(&self) -> Option<Alone> {
+        None
+    }
+
+    /// The guest's service is started with its parameters.
+    fn shapes_service(&self) -> bool {
+        false
+    }
+
+    /// The store that is loaded into the guest's database before it serves.
+    fn store(&self) -> Option<&StoreParameters> {
+        None
+    }
+
+    /// It ends when so many are done, at most; 0: by time alone.
+    fn count(&self) -> u64 {
+        0
+    }
+
+    /// It may need so much longer than others until it can begin.
+    fn prepares_within(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Frames that the guest may send for one of them, besides those of its bytes.
+    fn frames_each(&self) -> u64 {
+        0
+    }
+
+    /// The host counts its requests on the guest's disks too.
+    fn is_counted_on_disks(&self) -> bool {
+        false
+    }
+
+    /// See [`Work::texts_mut`].
+    fn texts_mut(&mut self) -> Vec<&mut String> {
+        Vec::new()
+    }
+}
+
+/// Takes a message and a remedy.
+pub type Say<'a> = dyn FnMut(String, &str) + 'a;
+
+/// Where a load runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the guest.
+    Inside,
+    /// In the load process, on processors of its own.
+    Outside,
+}
+
+/// Where a load asks: what a workload's own parameters do not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct At {
+    /// Connections of the load.
+    pub connections: u32,
+    /// Data disks of the guest.
+    pub disks: usize,
+}
+
+/// How much is under way at a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnderWay {
+    /// So many at most; in a closed loop always, if `is_steady`.
+    pub count: u64,
+    /// Of these, in the singular: `request`.
+    pub noun: &'static str,
+    /// What they are: `under way`.
+    pub state: &'static str,
+    /// In a closed loop the next begins as soon as one ended.
+    pub is_steady: bool,
+}
+
+impl UnderWay {
+    /// So many things of a kind, with the next one as soon as one ended.
+    pub const fn steady(count: u64, noun: &'static str) -> Self {
+        Self { count, noun, state: "under way", is_steady: true }
+    }
+
+    /// In a closed loop: `32 orders always under way`, `at most 32 orders under way` where clients pause between them.
+    pub fn in_closed_loop(&self) -> String {
+        if self.is_steady { format!("{} always {}", self.counted(), self.state) } else { self.in_open_loop() }
+    }
+
+    /// In an open loop: `at most 4 requests under way`.
+    pub fn in_open_loop(&self) -> String {
+        format!("at most {} {}", self.counted(), self.state)
+    }
+
+    fn counted(&self) -> String {
+        tilemark_units::counted(self.count, self.noun)
+    }
+}
+
+/// What of a guest serves one load only, and what to do about a second one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Alone {
+    /// Its agent runs one disk load at a time.
+    Disks,
+    /// A second load would change what the first one's audit finds.
+    Database,
+}
+
+impl Alone {
+    pub(crate) const fn loads(self) -> &'static str {
+        match self {
+            Self::Disks => "disk loads",
+            Self::Database => "loads on its database",
+        }
+    }
+
+    pub(crate) const fn remedy(self) -> &'static str {
+        match self {
+            Self::Disks => "a guest runs one load from inside: give it one",
+            Self::Database => {
+                "give each a guest of its own: the audit of one would meet what the other bought"
+            }
+        }
+    }
+}
+
+/// Reads the one workload of a load. Records up to 0.1 have a `null` for each that it is not.
+pub(crate) fn one_work<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Work, D::Error> {
+    deserializer.deserialize_struct("Work", Work::NAMES, OneWork)
+}
+
+struct OneWork;
+
+impl<'de> Visitor<'de> for OneWork {
+    type Value = Work;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "exactly one of {}", names())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Work, A::Error> {
+        let mut works = serde_json::Map::new();
+        while let Some((name, parameters)) = map.next_entry::<String, serde_json::Value>()? {
+            if !parameters.is_null() {
+                works.insert(name, parameters);
+            }
+        }
+        if works.len() != 1 {
+            return Err(A::Error::custom(format!(
+                "what is asked must be given once: exactly one of {}",
+                names()
+            )));
+        }
+        Work::deserialize(serde_json::Value::Object(works)).map_err(A::Error::custom)
+    }
+}
+
+fn names() -> String {
+    Work::NAMES.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}

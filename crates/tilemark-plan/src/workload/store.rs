@@ -1,0 +1,120 @@
+//! `store`: an online store's customers.
+
+use super::{
+    Alone, At, Facts, Place, Say, StoreDatabase, StoreDurability, UnderWay,
+    database::{CLIENTS_MAX, Data, FRAMES_EACH, check_database_fits},
+};
+use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tilemark_units::{Bytes, Span};
+
+/// For role `database`: customers of an online store log in, look around and buy; afterwards the database is audited.
+///
+/// The guest's first data disk holds the database, the second its log; an only disk holds both. They are loaded and frozen
+/// once, and cloned before each repeat. A database is always booted, never cloned with its memory. The scenario's image must
+/// have the server (`image = "database"`).
+///
+/// An order that found too little stock and was undone counts neither as an order nor as an error; the record counts them
+/// separately.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreParameters {
+    /// Which database serves it.
+    pub database: StoreDatabase,
+    /// What a commit promises.
+    pub durability: StoreDurability,
+    /// Size of the data as CSV: 10 MB to 100 GB. The first disk needs three times as much and 256 MiB. The log needs a
+    /// quarter of the guest's memory (16 MiB to 2 GiB; PostgreSQL twice that) and 64 MiB, on the second disk or beside the
+    /// data.
+    pub data: Bytes,
+    /// Customers at the same time, each with a connection.
+    pub clients: u32,
+    /// Mean pause between the orders of a customer; in a closed loop only.
+    pub think_time: Span,
+    /// Length of the steady window that the report shows beside the whole measured time: its last seconds, at most
+    /// `measure.length`, in whole seconds. Default: all seconds after the load had settled.
+    pub window: Option<Span>,
+}
+
+impl Default for StoreParameters {
+    fn default() -> Self {
+        Self {
+            database: StoreDatabase::default(),
+            durability: StoreDurability::default(),
+            data: Bytes::new(20_000_000),
+            clients: 32,
+            think_time: Span::default(),
+            window: None,
+        }
+    }
+}
+
+impl Facts for StoreParameters {
+    fn role(&self) -> Role {
+        Role::Database
+    }
+
+    fn place(&self) -> Place {
+        Place::Outside
+    }
+
+    fn unit(&self) -> &'static str {
+        "orders"
+    }
+
+    fn under_way(&self, _at: At) -> UnderWay {
+        let is_steady = self.think_time.get().is_zero();
+        UnderWay { is_steady, ..UnderWay::steady(self.clients.into(), "order") }
+    }
+
+    fn connections(&self, _at: At) -> u32 {
+        self.clients
+    }
+
+    fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
+        let name = &load.name;
+        if !(1..=CLIENTS_MAX).contains(&self.clients) {
+            say(format!("load `{name}` has {} clients", self.clients), "use 1 to 1000");
+        }
+        if !(Bytes::new(10_000_000)..=Bytes::new(100_000_000_000)).contains(&self.data) {
+            say(format!("load `{name}` has {} of data", self.data), "use 10MB to 100GB");
+        }
+        if load.loop_kind == LoopKind::Open && load.arrival == Arrival::Bursts {
+            let message = format!("load `{name}` has customers in bursts, which the store does not do");
+            say(message, "write `arrival = \"poisson\"` or `arrival = \"even\"`");
+        }
+        if load.loop_kind == LoopKind::Open && !self.think_time.get().is_zero() {
+            let message = format!("load `{name}` has a rate and a `think_time` of {}", self.think_time);
+            say(message, "leave one out: customers who come at a rate do not wait for their last order");
+        }
+        if let Some(window) = self.window {
+            let time = window.get();
+            if time.is_zero() || time.subsec_nanos() > 0 || time > measure.length.get() {
+                let message = format!(
+                    "load `{name}` has a `window` of {window} in a measurement of {}",
+                    measure.length
+                );
+                say(message, "write whole seconds up to `measure.length`, or leave it out");
+            }
+        }
+        let data = Data { load, size: self.data, key: "data" };
+        check_database_fits(self.database, &data, guest, say);
+    }
+
+    fn alone_on(&self) -> Option<Alone> {
+        Some(Alone::Database)
+    }
+
+    fn shapes_service(&self) -> bool {
+        true
+    }
+
+    fn store(&self) -> Option<&StoreParameters> {
+        Some(self)
+    }
+
+    fn frames_each(&self) -> u64 {
+        FRAMES_EACH
+    }
+}

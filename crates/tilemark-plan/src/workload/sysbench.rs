@@ -1,0 +1,90 @@
+//! `sysbench`: Debian's sysbench inside a database guest.
+
+use super::{
+    Alone, At, Facts, Place, Say, StoreDatabase, UnderWay,
+    database::{CLIENTS_MAX, Data, check_database_fits},
+};
+use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tilemark_units::Bytes;
+
+/// What a row takes, as CSV would.
+const ROW: u64 = 200;
+/// An estimate, on the safe side: it fills its tables before it is ready, beside other guests on a slow disk.
+const PREPARES_WITHIN: Duration = Duration::from_secs(300);
+
+/// For role `database`: sysbench's read-write transactions on MariaDB, run and measured inside the guest by Debian's sysbench.
+/// Its output stays in the record. Its tables are made before the warm-up. A `rate` is a whole number, its arrivals are
+/// `poisson`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SysbenchParameters {
+    /// Tables. The default is sysbench's own.
+    pub tables: u32,
+    /// Rows of each table. The default is sysbench's own.
+    pub rows: u32,
+    /// Clients at the same time.
+    pub threads: u32,
+}
+
+impl Default for SysbenchParameters {
+    fn default() -> Self {
+        Self { tables: 1, rows: 10_000, threads: 16 }
+    }
+}
+
+impl Facts for SysbenchParameters {
+    fn role(&self) -> Role {
+        Role::Database
+    }
+
+    fn place(&self) -> Place {
+        Place::Inside
+    }
+
+    fn unit(&self) -> &'static str {
+        "transactions"
+    }
+
+    fn under_way(&self, _at: At) -> UnderWay {
+        UnderWay::steady(self.threads.into(), "transaction")
+    }
+
+    fn connections(&self, _at: At) -> u32 {
+        0
+    }
+
+    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+        let name = &load.name;
+        let SysbenchParameters { tables, rows, threads } = *self;
+        for (what, count, most) in
+            [("threads", threads, CLIENTS_MAX), ("tables", tables, 1_000), ("rows", rows, 1_000_000_000)]
+        {
+            if !(1..=most).contains(&count) {
+                say(format!("load `{name}` has {count} {what}"), &format!("use 1 to {most}"));
+            }
+        }
+        let rate = load.rate.map_or(0.0, |rate| rate.get());
+        let is_whole = rate >= 1.0 && rate.fract() == 0.0;
+        if load.loop_kind == LoopKind::Open && (!is_whole || load.arrival != Arrival::Poisson) {
+            let message = format!("load `{name}` has a rate or an `arrival` that sysbench does not do");
+            say(
+                message,
+                "write a whole number such as `rate = \"100/s\"` and `arrival = \"poisson\"`, or `loop = \"closed\"`",
+            );
+        }
+        let rows = u64::from(self.tables).saturating_mul(u64::from(self.rows));
+        let data = Data { load, size: Bytes::new(rows.saturating_mul(ROW)), key: "rows" };
+        check_database_fits(StoreDatabase::Mariadb, &data, guest, say);
+    }
+
+    fn alone_on(&self) -> Option<Alone> {
+        Some(Alone::Database)
+    }
+
+    fn prepares_within(&self) -> Duration {
+        PREPARES_WITHIN
+    }
+}
