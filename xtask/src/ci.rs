@@ -1,7 +1,9 @@
-//! The whole CI. Every part runs, whatever the others did; all failures are told at the end, with the
+//! The whole CI. Every part runs, also after a failure; all failures are reported at the end, with the
 //! minutes of each part.
 
-use crate::{notices, promises, scenarios, schema, supply, test_pool, walls, words, workspace};
+use crate::{
+    decisions, figures, notices, promises, scenarios, schema, supply, test_pool, walls, words, workspace,
+};
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
     path::PathBuf,
@@ -38,6 +40,8 @@ pub(crate) fn run() -> Result<()> {
     part("notices are fresh", &notices::check_fresh);
     part("schemas are fresh", &schema::check_fresh);
     part("page of scenarios is fresh", &scenarios::check_fresh);
+    part("decisions are listed", &decisions::check);
+    part("page of figures is fresh", &figures::check_fresh);
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));
     part("images, tests' build", &images_and_tests);
     part("tests", &tests);

@@ -3,6 +3,8 @@
 mod attacks;
 mod bench;
 mod ci;
+mod decisions;
+mod figures;
 mod fuzz;
 mod lab;
 mod notices;
@@ -21,9 +23,12 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask ci | bench | lab | notices | promises | scenarios | schema | soak | supply | walls | words
+const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | lab | notices | promises | scenarios | schema | soak | supply | walls | words
   ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; reports every failure
   bench   the figures that the project set out to reach, against their peers in turn; `bench --list` names them
+  decisions
+          write the list of docs/decisions
+  figures write docs/benchmarks.md from docs/benchmarks
   lab [--program FILE] [--with FILE]… -- COMMAND
           run a command on an emulated server with NUMA, an IOMMU and KVM; its output and exit code are the command's
   notices write THIRD-PARTY-NOTICES.txt
@@ -51,6 +56,8 @@ fn main() -> Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => ci::run(),
         ["bench", asked @ ..] => bench::run(asked),
+        ["decisions"] => decisions::write(),
+        ["figures"] => figures::write(),
         ["soak", asked @ ..] => soak::run(asked),
         ["schema"] => schema::write(),
         ["scenarios"] => scenarios::write(),

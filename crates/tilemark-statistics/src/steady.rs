@@ -2,7 +2,7 @@
 //!
 //! A level that changes at some moment (a cache that fills, a neighbour that comes) is found by the self-normalised CUSUM of Shao
 //! and Zhang (2010); one that grows all the time (a queue, a leak) by the slope of a line, whose error is widened to the number of
-//! seconds that the series is worth. Both limits were found by simulation (docs/decisions/0072).
+//! seconds that the series is worth. Both limits were found by simulation (docs/decisions/0050).
 
 use crate::moments::{logarithms, mean};
 use crate::series::effective_sample_size;

@@ -2,7 +2,7 @@
 //!
 //! Read are the zones of whole packages: `intel-rapl:N` with the name `package-…`, on AMD's processors too. What lies below a
 //! package (`core`, `uncore`) is contained in it; `intel-rapl-mmio` tells the same packages again; the platform's zone
-//! (`psys`) contains them, and most machines have none. See docs/decisions/0063.
+//! (`psys`) contains them, and most machines have none. See docs/decisions/0041.
 
 use std::fs;
 use std::io;

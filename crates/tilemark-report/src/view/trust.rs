@@ -211,7 +211,7 @@ fn why_discarded<'a>(reasons: impl Iterator<Item = &'a str>, known: &[String]) -
 }
 
 /// How many half-widths of an interval a change must be for a permutation test of two sides with so many repeats each, to be found
-/// 95 times of 100 at p < 0.01 for three measures. Simulated (decision 0069): 6.1 with 6 repeats, 4.9 with 7, 5.2 with 8, less beyond.
+/// 95 times of 100 at p < 0.01 for three measures. Simulated (decision 0047): 6.1 with 6 repeats, 4.9 with 7, 5.2 with 8, less beyond.
 const fn half_widths_for_test(repeats: u32) -> f64 {
     if repeats <= REPEATS_FOR_SIGNIFICANCE { 6.2 } else { 5.3 }
 }

@@ -17,7 +17,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use crate::figure::{Figure, Interval};
 
 /// Standard deviation of ln p99 between runs of the same thing on the same host: template, memory layout, heat, neighbours. One run
-/// cannot know its own, so it is allowed for: an assumption (decision 0081).
+/// cannot know its own, so it is allowed for: an assumption (decision 0055).
 pub(crate) const RUN_TO_RUN: f64 = 0.10;
 
 /// Repeats whose p99 lies further from the limit than by this factor only say on which side of it they are.

@@ -9,7 +9,7 @@ use tilemark_record::summary::{HostFigures, IncidentKind, LoadFigures, RepeatSum
 use crate::bootstrap::quantile;
 use crate::percentile::percentile_admissible;
 
-/// Most processor use outside the run, as a part of the host (design, decision 8).
+/// Most processor use outside the run, as a part of the host (decision 0016).
 pub const FOREIGN_FRACTION_MAX: f64 = 0.05;
 
 /// Most processor time taken by the hypervisor under this host, as a part of it. Stricter than for foreign
@@ -22,10 +22,10 @@ pub const SWAPPED_PAGES_MAX: u64 = 256;
 /// Largest step of the clock in a second, in milliseconds. Slewing by NTP stays below 0.5 ms in a second.
 pub const CLOCK_STEP_MS_MAX: f64 = 10.0;
 
-/// Above this a load thread is too busy to be on time (design, decision 8).
+/// Above this a load thread is too busy to be on time (decision 0016).
 pub const SENDER_BUSY_MAX: f64 = 0.8;
 
-/// Lateness p99 above this part of the typical p99 is our own time reported as the guest's (decision 8). Typical is the median over
+/// Lateness p99 above this part of the typical p99 is our own time reported as the guest's (decision 0016). Typical is the median over
 /// all repeats of the points that are compared: a repeat is never voided by its own result.
 pub const LATENESS_OF_P99_MAX: f64 = 0.1;
 

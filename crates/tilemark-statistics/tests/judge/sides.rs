@@ -438,7 +438,7 @@ fn one_side_that_loses_more_repeats_than_chance_takes_leaves_no_answer() {
     assert!(voided.p < 0.05, "{}", voided.p);
     assert_eq!(comparison.outcome, ComparisonOutcome::CannotTell);
     assert!(
-        judged.sentence.contains("0 of 14 repeats of A and 6 of 14 of B were voided"),
+        judged.sentence.contains("0 of 14 repeats of A and 6 of 14 of B were discarded"),
         "{}",
         judged.sentence
     );
