@@ -5,6 +5,7 @@ pub mod builtin;
 mod check_limits;
 mod check_messaging;
 mod check_work;
+mod emulated;
 pub mod expect;
 pub mod facts;
 mod order;
