@@ -3,6 +3,7 @@
 
 pub mod builtin;
 mod check_limits;
+mod emulated;
 pub mod expect;
 pub mod facts;
 mod order;

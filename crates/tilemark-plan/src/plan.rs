@@ -267,6 +267,9 @@ pub struct LoadPlan {
     pub guest: u32,
     /// When requests are sent.
     pub demand: Demand,
+    /// The scenario's rate, where an emulated guest is asked less than that, since it could not serve it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowered_from: Option<Rate>,
     /// Connections to the guest.
     pub connections: u32,
     /// What is asked.

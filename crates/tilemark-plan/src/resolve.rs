@@ -2,7 +2,7 @@
 //! inputs give the same plan.
 
 use crate::{
-    expect,
+    emulated, expect,
     parse::Draft,
     plan::{
         Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Plan, Point,
@@ -13,7 +13,7 @@ use crate::{
     workload::BrokerService,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_units::{Bytes, Rate, Span};
+use tilemark_units::{Bytes, Span};
 
 pub use crate::order::passes;
 
@@ -37,7 +37,7 @@ pub struct Request {
     pub search: bool,
     /// End within this.
     pub within: Option<Span>,
-    /// One tile more on this backend, once, to show that its guests live and serve.
+    /// One tile more on this backend, once, to show whether its guests live and serve.
     pub demonstrate: Option<Backend>,
     /// Seeds order, schedules and choices.
     pub seed: u64,
@@ -112,7 +112,6 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     if let (Some(backend), [variant, ..]) = (request.demonstrate, variants.as_slice()) {
         let mut point = variant.point(points.len(), 1, backend, &processors, request.seed);
         point.measure.repeats = 1;
-        point.loads.iter_mut().for_each(|load| load.demand = gentle(&load.demand));
         points.push(point);
     }
     let problems = unfit(&points, host, request);
@@ -154,7 +153,12 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
 impl Plan {
     /// A point at another tile count than those that were planned, for a search.
     pub fn point_at(&self, like: &Point, index: usize, tiles: u32) -> Point {
-        let variant = Variant { scenario: self.scenario.clone(), side: like.side, vary: like.vary.clone() };
+        let variant = Variant {
+            scenario: self.scenario.clone(),
+            side: like.side,
+            vary: like.vary.clone(),
+            chosen: self.settings.keys().cloned().collect(),
+        };
         variant.point(index, tiles, like.backend, &self.processors, self.seed)
     }
 }
@@ -164,6 +168,8 @@ struct Variant {
     scenario: Scenario,
     side: Option<SideName>,
     vary: BTreeMap<String, String>,
+    /// Dotted keys that the user set, or that vary.
+    chosen: BTreeSet<String>,
 }
 
 fn variants(draft: &Draft, scenario: &Scenario, request: &Request) -> Result<Vec<Variant>, Problems> {
@@ -172,19 +178,24 @@ fn variants(draft: &Draft, scenario: &Scenario, request: &Request) -> Result<Vec
         None => vec![(None, &none)],
         Some(sides) => vec![(Some(SideName::A), &sides.a), (Some(SideName::B), &sides.b)],
     };
+    // What the user chose for one side is as deliberate on the other.
+    let of_sides = sides.iter().flat_map(|(_, settings)| settings.keys());
+    let chosen: BTreeSet<String> = request.settings.keys().chain(of_sides).cloned().collect();
     let mut variants = Vec::new();
     for combination in combinations(scenario) {
         for (side, settings) in &sides {
             let mut draft = draft.clone();
             let mut vary = BTreeMap::new();
+            let mut chosen = chosen.clone();
             for (name, key, value) in &combination {
                 draft.set(key, value.clone())?;
+                chosen.insert(key.clone());
                 vary.insert(name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
             }
             draft.apply_settings(settings)?;
             // There may be a thousand: what no point needs is left out.
             let scenario = Scenario { preset: BTreeMap::new(), vary: BTreeMap::new(), ..draft.finish()? };
-            variants.push(Variant { scenario, side: *side, vary });
+            variants.push(Variant { scenario, side: *side, vary, chosen });
         }
     }
     Ok(variants)
@@ -227,6 +238,10 @@ impl Variant {
                 let guest = first + place.expect("checked when the scenario was read") as u32;
                 loads.push(load_plan(load, tile, guest, seed));
             }
+        }
+        if backend == Backend::Emulated {
+            let is_chosen = |load: &LoadPlan| self.chosen.contains(&format!("load.{}.rate", load.name));
+            emulated::lower(&mut loads, processors.guests.len(), is_chosen);
         }
         Point {
             index,
@@ -288,7 +303,16 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
     };
     let work = load.work.clone();
     let seed = mixed(seed, &[load.name.as_str(), &tile.to_string()]);
-    LoadPlan { name: load.name.clone(), tile, guest, demand, connections: load.connections, work, seed }
+    LoadPlan {
+        name: load.name.clone(),
+        tile,
+        guest,
+        demand,
+        lowered_from: None,
+        connections: load.connections,
+        work,
+        seed,
+    }
 }
 
 /// A preset that every scenario has: its own, or the sizes as they are with a ladder that fits the host.
@@ -304,7 +328,8 @@ fn ladder_of_host(
     host: &HostSummary,
     processors: &Processors,
 ) -> Vec<u32> {
-    let variant = Variant { scenario: scenario.clone(), side: None, vary: BTreeMap::new() };
+    let variant =
+        Variant { scenario: scenario.clone(), side: None, vary: BTreeMap::new(), chosen: BTreeSet::new() };
     let free = host.memory_available.saturating_sub(expect::memory_reserve(host.memory_total));
     let guests_max = processors.guests.len() * VCPUS_PER_THREAD_MAX;
     let fits = |tiles: u32| {
@@ -319,17 +344,6 @@ fn ladder_of_host(
     let doublings = std::iter::successors(Some(first), |tiles| Some(tiles.saturating_mul(2)));
     // One that does not fit is refused later, with its figures.
     doublings.take_while(|&tiles| tiles == first || (tiles <= most && fits(tiles))).collect()
-}
-
-/// A twentieth of a demand: what is shown to live and serve need not be fast.
-fn gentle(demand: &Demand) -> Demand {
-    match demand.clone() {
-        Demand::Open { rate, arrival, burst_every, burst_length } => {
-            let rate = Rate::per_second(rate.get() / 20.0).expect("a part of a rate is a rate");
-            Demand::Open { rate, arrival, burst_every, burst_length }
-        }
-        Demand::Closed => Demand::Closed,
-    }
 }
 
 /// A seed of its own for each use, from the run's seed and the use's name (64-bit FNV-1a). It does not

@@ -14,7 +14,7 @@ use tilemark_plan::{
     scenario::Load,
     workload::Work,
 };
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, Rate};
 
 const TILE: &str = r#"
 schema = 1
@@ -351,11 +351,53 @@ fn a_demonstration_is_one_tile_once() {
     let shown: Vec<_> = plan.points.iter().filter(|point| point.backend == Backend::Emulated).collect();
     assert_eq!(shown.len(), 1);
     assert_eq!(shown[0].tiles, 1);
-    assert!(
-        matches!(shown[0].loads[0].demand, Demand::Open { rate, .. } if rate.get() == 0.5),
-        "a twentieth"
-    );
     assert_eq!(plan.passes.iter().filter(|pass| pass.point == shown[0].index).count(), 1);
+}
+
+/// What the first load of a point is asked, and what the scenario asks instead where that is more.
+fn asked_of(point: &Point) -> (f64, Option<f64>) {
+    let Demand::Open { rate, .. } = point.loads[0].demand else { panic!("an open loop") };
+    (rate.get(), point.loads[0].lowered_from.map(Rate::get))
+}
+
+#[test]
+fn emulated_guests_are_asked_what_they_can_serve_and_others_what_the_scenario_says() {
+    let fast = TILE.replace("10/s", "900/s");
+    let backends = vec![Backend::Emulated, Backend::Native];
+    let plan = plan(&fast, &Request { backends, tiles: Some(vec![1, 8]), ..asked() }).unwrap();
+    for point in &plan.points {
+        let (rate, from) = asked_of(point);
+        match point.backend {
+            Backend::Native => assert_eq!((rate, from), (900.0, None)),
+            _ => {
+                assert_eq!(from, Some(900.0));
+                assert!(rate * f64::from(point.tiles) < 200.0, "{rate}/s of {} guests", point.tiles);
+            }
+        }
+    }
+    assert_eq!(asked_of(&plan.point_at(&plan.points[0], 9, 1)), asked_of(&plan.points[0]));
+}
+
+#[test]
+fn a_rate_that_the_user_sets_is_asked_of_emulated_guests_too() {
+    let rates = |request: Request| -> BTreeSet<String> {
+        let plan = plan(TILE, &Request { backends: vec![Backend::Emulated], ..request }).unwrap();
+        plan.points.iter().map(|point| format!("{:?}", asked_of(point))).collect()
+    };
+    let set = settings(&[("load.web.rate", "700/s")]);
+    assert_eq!(
+        rates(Request { settings: set.clone(), ..asked() }),
+        BTreeSet::from(["(700.0, None)".to_owned()])
+    );
+    // Of two sides, what one is set to is not measured beside less of the other.
+    let sides = Some(Sides { a: settings(&[]), b: set });
+    assert_eq!(
+        rates(Request { sides, ..asked() }),
+        BTreeSet::from(["(10.0, None)".to_owned(), "(700.0, None)".to_owned()])
+    );
+    let text = format!("{TILE}[vary.rate]\nkey = \"load.web.rate\"\nvalues = [\"600/s\"]\n");
+    let varied = plan(&text, &Request { backends: vec![Backend::Emulated], ..asked() }).unwrap();
+    assert_eq!(asked_of(&varied.points[0]), (600.0, None));
 }
 
 #[test]

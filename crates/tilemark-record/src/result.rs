@@ -45,6 +45,9 @@ pub struct RunResult {
     pub cost: Option<Cost>,
     /// For two sides: how they differ.
     pub comparison: Option<Comparison>,
+    /// Whether emulated guests live and serve, where some were loaded. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<Function>,
     /// How throughput grows with tiles, where seven steps or more were measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling: Vec<ScalingFit>,
@@ -58,6 +61,24 @@ pub struct RunResult {
     /// Figure by dotted name: why it is null.
     #[serde(default)]
     pub missing: BTreeMap<String, String>,
+}
+
+/// Whether emulated guests live and serve, by what they answered; their times are no measure of anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Function {
+    /// Nine of ten requests were answered rightly, none wrongly, some by every guest, and no guest or service failed.
+    pub proven: bool,
+    /// Requests that were sent to them, or made in them, over all repeats: of web, disk, messages and orders together.
+    pub asked: u64,
+    /// Those that were answered rightly.
+    pub right: u64,
+    /// Those that were answered with the wrong bytes.
+    pub wrong: u64,
+    /// Those that failed, or had no answer when the load ended.
+    pub failed: u64,
+    /// What keeps it from being proven, the first found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
 }
 
 /// Whether figures can be trusted.

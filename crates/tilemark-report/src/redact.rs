@@ -11,7 +11,7 @@ use tilemark_plan::{
     scenario::{QemuWishes, Scenario},
 };
 use tilemark_record::{
-    result::{Answer, Comparison, Cost, PointResult, Provenance, RunResult, Verdict},
+    result::{Answer, Comparison, Cost, Function, PointResult, Provenance, RunResult, Verdict},
     summary::RepeatSummary,
 };
 
@@ -78,6 +78,7 @@ impl Scrub {
             sentence,
             cost,
             comparison,
+            function,
             scaling,
             points,
             idle_power_w: _,
@@ -106,6 +107,9 @@ impl Scrub {
         self.maybe(none_because);
         self.all(&mut limit.evidence);
         self.text(sentence);
+        if let Some(Function { why_not, proven: _, asked: _, right: _, wrong: _, failed: _ }) = function {
+            self.maybe(why_not);
+        }
         if let Some(Cost { unequal, sentence, tiles: _, processor: _, p99: _, throughput: _ }) = cost {
             self.all(unequal);
             self.text(sentence);

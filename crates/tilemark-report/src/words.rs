@@ -30,7 +30,7 @@ pub(crate) const WORDS: [Word; 33] = [
     word(
         "emulated",
         "emulated",
-        "QEMU translated every instruction. That shows that guests start and serve; it says nothing about how fast this host is.",
+        "QEMU translated every instruction. Right answers then show that guests live and serve; their times say nothing about how fast this host is.",
     ),
     word("errors", "errors", "The part of the requests that failed or were answered with the wrong bytes."),
     word(

@@ -4,7 +4,7 @@ mod fixture;
 
 use tilemark_plan::plan::Backend;
 use tilemark_record::{
-    result::Voided,
+    result::{Function, Voided},
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
 };
@@ -119,7 +119,16 @@ fn a_redacted_report_names_no_machine_anywhere() {
 fn emulated_figures_are_marked_and_stay_out_of_the_charts_of_real_ones() {
     let report = fixture::no_kvm();
     let page = html(&report);
-    assert!(page.contains("PART EMULATED") && page.contains("shows that guests start and serve"));
+    assert!(page.contains("PART EMULATED") && page.contains("its speed says nothing about this host"));
+    assert!(!page.contains("live and serve ("), "nothing in this record proves it");
+    let page_of = |proven| {
+        let mut report = fixture::no_kvm();
+        let function = Function { proven, asked: 412, right: 400, wrong: 0, failed: 12, why_not: None };
+        report.result.function = Some(function);
+        html(&report)
+    };
+    assert!(page_of(true).contains("</span> guests live and serve (400 of 412 requests answered rightly)"));
+    assert!(page_of(false).contains("</span> not proven that guests live and serve (400 of 412 requests"));
     let charts = &page[page.find("id=\"data\">").expect("a page has data")..];
     let lines = &charts[charts.find("\"lines\":").expect("lines")..charts.find("\"raw\":").expect("raw")];
     assert!(!lines.contains("emulated"), "an emulated line stands beside a native one");

@@ -78,6 +78,7 @@ fn result(
         sentence: judged.sentence,
         cost,
         comparison: judged.comparison,
+        function: judged.function,
         scaling: judged.scaling,
         points: judged.points,
         idle_power_w: None,

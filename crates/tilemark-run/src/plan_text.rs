@@ -1,12 +1,13 @@
 //! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
 
 use crate::prepare::Prepared;
+use std::collections::BTreeMap;
 use tilemark_plan::{
     expect::{blocks_within, time_of_database_templates},
-    plan::{LoadPlan, Plan, Point},
+    plan::{Demand, LoadPlan, Plan, Point},
     trust::{HostUse, host_uses},
 };
-use tilemark_units::{Span, counted};
+use tilemark_units::{Rate, Span, counted};
 
 /// The whole text.
 pub fn text(prepared: &Prepared) -> String {
@@ -34,6 +35,7 @@ pub fn text(prepared: &Prepared) -> String {
             if awake.is_empty() { "no setting" } else { "no other setting" }
         ),
     ];
+    lines.extend(lowered(plan));
     lines.extend(host_uses(plan).iter().map(|found| host_use(found, &prepared.named_by_file)));
     lines.extend([
         String::new(),
@@ -45,6 +47,24 @@ pub fn text(prepared: &Prepared) -> String {
     ]);
     lines.extend(plan.points.iter().map(point));
     lines.join("\n")
+}
+
+/// Loads that ask emulated guests for less than the scenario says, each with the least of its points.
+fn lowered(plan: &Plan) -> Vec<String> {
+    let mut loads: BTreeMap<&str, (f64, Rate)> = BTreeMap::new();
+    for load in plan.points.iter().flat_map(|point| &point.loads) {
+        let (Some(from), Demand::Open { rate, .. }) = (load.lowered_from, &load.demand) else { continue };
+        let known = loads.entry(&load.name).or_insert((rate.get(), from));
+        known.0 = known.0.min(rate.get());
+    }
+    let line = |(name, (least, from)): (&str, (f64, Rate))| {
+        format!(
+            "Emulated  `{name}` asks each guest {}/s or a little more instead of {from}: what it can serve \
+             (`--set load.{name}.rate={from}` asks for all)",
+            (100.0 * least).round() / 100.0
+        )
+    };
+    loads.into_iter().map(line).collect()
 }
 
 /// What of the host is used because a value names it, and who named it.
@@ -141,5 +161,15 @@ mod tests {
             "{said}"
         );
         assert!(!time(&plan_of(TILE, &search(Some(shorter)))).contains("enough"));
+    }
+
+    #[test]
+    fn a_rate_that_is_lowered_for_emulated_guests_is_named_with_the_flag_that_keeps_it() {
+        let lines = |backend| lowered(&plan_of(TILE, &Request { backends: vec![backend], ..ladder() }));
+        let emulated = lines(Backend::Emulated);
+        assert_eq!(emulated.len(), 1, "{emulated:?}");
+        assert!(emulated[0].contains("instead of 2500/s"), "{emulated:?}");
+        assert!(emulated[0].contains("`--set load.web.rate=2500/s`"), "{emulated:?}");
+        assert_eq!(lines(Backend::Native), Vec::<String>::new());
     }
 }

@@ -4,7 +4,7 @@ use tilemark_plan::plan::{Backend, Demand, Hardware, LoadPlan, Plan, Point};
 use tilemark_plan::workload::{MessagingMeasure, MessagingParameters, Work};
 use tilemark_record::result::{
     Answer, Break, Comparison, ComparisonOutcome, Cost, Counts, Difference, FailureComparison, Figure,
-    GateMeasure, LimitResource, MeasureComparison, More, PointResult, Verdict, VerdictStatus,
+    Function, GateMeasure, LimitResource, MeasureComparison, More, PointResult, Verdict, VerdictStatus,
 };
 use tilemark_units::counted;
 
@@ -158,6 +158,18 @@ pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
     let marked = if emulated { " Emulated: its times say nothing about hardware." } else { "" };
     let (take, each) = if one { ("takes", "") } else { ("take", " each") };
     Some(format!("{text} {take} {}{each}. A density, no capacity.{marked}", takes.join(" and ")))
+}
+
+/// `Emulated guests live and serve: 412 of 412 requests were answered rightly.`
+pub fn function(function: &Function) -> String {
+    let Function { proven, asked, right, failed, why_not, .. } = function;
+    let counts = format!("{right} of {} were answered rightly", counted(*asked, "request"));
+    match why_not.as_ref().filter(|_| !proven) {
+        Some(why) if *asked == 0 => format!("Whether emulated guests live and serve is not known: {why}."),
+        Some(why) => format!("It is not proven that emulated guests live and serve: {counts}; {why}."),
+        None if *failed > 0 => format!("Emulated guests live and serve: {counts}, {failed} failed."),
+        None => format!("Emulated guests live and serve: {counts}."),
+    }
 }
 
 /// `Carries 5.9 million messages/s of 16 B and 295 thousand of 4096 B natively at 1 tile. At 1000/s one of 16 B takes 0.108 ms,

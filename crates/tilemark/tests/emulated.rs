@@ -7,6 +7,7 @@ mod common;
 use common::real::{Process, Real, Running, keeper_of, kills, moments};
 use rustix::process::Signal;
 use std::{fs, thread, time::Duration};
+use tilemark_record::result::RunResult;
 
 /// Two emulated web guests, cloned from a template, under load for longer than any kill waits.
 const RUN: [&str; 13] = [
@@ -66,6 +67,23 @@ impl Moment {
             }
         });
     }
+}
+
+/// Web and disk at the scenario's own rates, which are hundreds of requests a second for each guest: emulated ones are asked what they
+/// can serve, and serve it.
+#[test]
+fn emulated_guests_of_the_first_look_prove_that_they_serve() {
+    let Some(real) = Real::new() else { return };
+    let short = ["--set", "measure.repeats=1", "--set", "measure.warmup=1s", "--set", "measure.length=5s"];
+    let run = ["run", "first-look", "--on", "emulated", "--offline", "--tiles", "1", "--not-alone", "--json"];
+    let said = real.start(&[&run[..], &short].concat()).said();
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let proof = result.function.unwrap_or_else(|| panic!("{said:?}"));
+    assert!(proof.proven, "{proof:?}");
+    // Three loads of a few requests a second each; at the full rate it would be thousands, and most would fail.
+    assert!((20..2_000).contains(&proof.asked), "{proof:?}");
+    assert_eq!(proof.wrong, 0, "{proof:?}");
+    assert!(result.sentence.starts_with("Emulated guests live and serve: "), "{}", result.sentence);
 }
 
 #[test]

@@ -95,4 +95,8 @@ impl Facts for DiskParameters {
     fn is_counted_on_disks(&self) -> bool {
         true
     }
+
+    fn emulated_seconds(&self) -> Option<f64> {
+        Some(1.6e-3 + 65e-9 * self.block_size.get() as f64)
+    }
 }

@@ -75,6 +75,11 @@ impl Facts for MemoryParameters {
     fn memory(&self) -> Bytes {
         Bytes::new(self.array.get().saturating_mul(2).saturating_mul(self.threads.into()))
     }
+
+    /// 1 MiB took 1 ms.
+    fn emulated_seconds(&self) -> Option<f64> {
+        Some(1e-9 * self.block.get() as f64)
+    }
 }
 
 #[cfg(test)]

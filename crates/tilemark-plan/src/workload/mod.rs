@@ -150,6 +150,12 @@ pub trait Facts {
         Duration::ZERO
     }
 
+    /// Time of a host's thread that an emulated guest takes for one of them, in seconds; `None` where it has no rate, and so never
+    /// asks for more than it gets. Measured with small and large ones on a busy host (docs/benchmarks.md).
+    fn emulated_seconds(&self) -> Option<f64> {
+        None
+    }
+
     /// Frames that the guest may send for one of them, besides those of its bytes.
     fn frames_each(&self) -> u64 {
         0

@@ -84,4 +84,10 @@ impl Facts for WebParameters {
     fn texts_mut(&mut self) -> Vec<&mut String> {
         self.path.iter_mut().collect()
     }
+
+    fn emulated_seconds(&self) -> Option<f64> {
+        let weight: f64 = self.files.iter().map(|file| f64::from(file.weight)).sum();
+        let bytes: f64 = self.files.iter().map(|file| file.size.get() as f64 * f64::from(file.weight)).sum();
+        Some(1.9e-3 + 31e-9 * bytes / weight.max(1.0))
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{markup::Markup, term};
 use crate::number::{change, percent, three};
-use crate::view::{self, COLUMNS, Group, Kind, Outcome, Row, Table, View};
+use crate::view::{self, COLUMNS, Group, Kind, Outcome, Row, Table, View, proof};
 use tilemark_plan::plan::Backend;
 use tilemark_record::result::Comparison;
 
@@ -31,7 +31,7 @@ pub(super) fn steps(page: &mut Markup, view: &View) {
     }
     page.raw("</tr></thead>\n");
     for (group, rows) in &table.groups {
-        body(page, &table, group, rows);
+        body(page, view, &table, (group, rows));
     }
     page.raw("</table></div>\n");
     notes(page, &table);
@@ -48,7 +48,7 @@ const fn class(place: usize) -> &'static str {
     }
 }
 
-fn body(page: &mut Markup, table: &Table, group: &Group, rows: &[Row]) {
+fn body(page: &mut Markup, view: &View, table: &Table, (group, rows): (&Group, &[Row])) {
     let emulated = group.kind == Kind::Emulated;
     page.raw("<tbody").attribute("class", if emulated { "emulated" } else { "" }).raw(">");
     if table.groups.len() > 1 || emulated {
@@ -60,7 +60,7 @@ fn body(page: &mut Markup, table: &Table, group: &Group, rows: &[Row]) {
             if group.backend != Backend::Emulated {
                 page.text(&group.name).raw(": ");
             }
-            page.raw("shows that guests start and serve; its speed says nothing about this host");
+            page.text(&proof(view, group.backend));
         } else {
             page.text(&group.name);
         }

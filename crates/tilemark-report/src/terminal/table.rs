@@ -1,7 +1,7 @@
 //! One row a step. What does not fit the width goes, the least needed column first.
 
 use super::paint::{Ink, Paint, clean, columns, wrap};
-use crate::view::{COLUMNS, Cell, Kind, Outcome, Row, View, table};
+use crate::view::{COLUMNS, Cell, Kind, Outcome, Row, View, proof, table};
 use tilemark_plan::plan::Backend;
 
 pub(super) fn steps(view: &View, paint: &Paint, width: usize) -> String {
@@ -26,7 +26,7 @@ pub(super) fn steps(view: &View, paint: &Paint, width: usize) -> String {
                 Backend::Emulated => String::new(),
                 _ => format!(" ({})", clean(&group.name)),
             };
-            let text = format!("// EMULATED{whose}: proves function, not speed //");
+            let text = format!("// EMULATED{whose}: {} //", proof(view, group.backend));
             for line in wrap(&text, width) {
                 out.push_str(&format!("{}\n", paint.ink(Ink::Warn, &line)));
             }

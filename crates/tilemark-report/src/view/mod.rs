@@ -18,7 +18,7 @@ pub(crate) use power::{POWER_ABOUT, power};
 pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, load_p99, measure_words, p99, table};
 pub(crate) use scaling::{ScalingRow, scaling, scaling_doubt, scaling_missing};
 pub(crate) use store::{StoreRow, store};
-pub(crate) use trust::{Chip, capacity, chips, cost, gate_words, older_rule, sentence, trust};
+pub(crate) use trust::{Chip, capacity, chips, cost, gate_words, older_rule, proof, sentence, trust};
 
 use tilemark_record::result::Provenance;
 

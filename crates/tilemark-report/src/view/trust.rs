@@ -87,6 +87,18 @@ fn sureness(probability: f64) -> String {
     }
 }
 
+/// What emulated guests of a backend prove by their answers, and what they do not say.
+pub(crate) fn proof(view: &View, backend: Backend) -> String {
+    let function = view.report.result.function.as_ref().filter(|_| backend == Backend::Emulated);
+    let proof = function.map(|function| {
+        let (right, asked) = (function.right, counted(function.asked, "request"));
+        let word =
+            if function.proven { "guests live and serve" } else { "not proven that guests live and serve" };
+        format!("{word} ({right} of {asked} answered rightly); ")
+    });
+    format!("{}its speed says nothing about this host", proof.unwrap_or_default())
+}
+
 /// What is different in a record of the first rule, where anything in it was judged.
 pub(crate) fn older_rule(view: &View) -> Option<&'static str> {
     let result = &view.report.result;

@@ -46,6 +46,15 @@ fn of(repeat: &RepeatSummary) -> Vec<Failure> {
     incidents.chain(killed).chain(swapped).collect()
 }
 
+/// The first failure of a repeat, with its guest.
+pub(crate) fn first(repeat: &RepeatSummary) -> Option<String> {
+    let failure = of(repeat).into_iter().next()?;
+    Some(match failure.guest {
+        Some(guest) => format!("{guest}: {}", failure.what),
+        None => failure.what,
+    })
+}
+
 /// The failures of a point, those that happened in most repeats first; each with the part of the repeats that had it. Repeats in
 /// which our own load was late count too: a guest that ended has ended.
 pub(crate) fn breaks(point: &Point, kept: &[&RepeatSummary], saturated: &[&RepeatSummary]) -> Vec<Break> {

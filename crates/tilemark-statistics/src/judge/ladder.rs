@@ -31,9 +31,7 @@ impl NoAnswer {
     fn reason(&self) -> String {
         match self {
             Self::NothingPlanned => "nothing was planned".to_owned(),
-            Self::Emulated => {
-                "emulated guests prove function, and their figures are no measure of this host".to_owned()
-            }
+            Self::Emulated => "figures of emulated guests are no measure of this host".to_owned(),
             Self::EmulatedHost => {
                 "this host is itself emulated, and no time that it takes is a measure of anything".to_owned()
             }

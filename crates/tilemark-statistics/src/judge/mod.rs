@@ -11,6 +11,7 @@ mod blocks;
 mod cost;
 mod differences;
 mod failures;
+mod function;
 mod gate;
 mod guests;
 mod kernel;
@@ -33,7 +34,7 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilemark_plan::plan::{Plan, Point};
-use tilemark_record::result::{Answer, Comparison, Cost, PointResult, ScalingFit, Verdict};
+use tilemark_record::result::{Answer, Comparison, Cost, Function, PointResult, ScalingFit, Verdict};
 use tilemark_record::summary::{IncidentKind, RepeatSummary};
 
 use crate::compare::{ExitVerdict, SideComparison, Tolerance};
@@ -64,6 +65,8 @@ pub struct Judgement {
     pub comparison: Option<Comparison>,
     /// The arithmetic behind `comparison`.
     pub sides: Option<SideComparison>,
+    /// Whether emulated guests live and serve, where some were loaded.
+    pub function: Option<Function>,
     /// How throughput grows with tiles, where enough steps were measured to say.
     pub scaling: Vec<ScalingFit>,
     /// Every point of the plan, measured or not.
@@ -104,8 +107,15 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
             .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict)),
         None => sentence::answer(plan, &answer, &points, &verdict),
     };
+    let function = function::function(&measured);
+    let sentence = match function.as_ref().map(sentence::function) {
+        // Of guests that are no measure of the host, what they prove comes before what they cannot say.
+        Some(proof) if answer.backend.is_none() => format!("{proof} {sentence}"),
+        Some(proof) => format!("{sentence} {proof}"),
+        None => sentence,
+    };
     let (comparison, sides) = sides.map(|sides| (sides.comparison, sides.arithmetic)).unzip();
-    Judgement { verdict, answer, sentence, cost, comparison, sides, scaling, points, missing }
+    Judgement { verdict, answer, sentence, cost, comparison, sides, function, scaling, points, missing }
 }
 
 /// In how many blocks nothing is to be retried of points that are compared with each other: their repeats count, or a

@@ -6,7 +6,7 @@ use tilemark_plan::plan::{
     Hardware,
 };
 use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
-use tilemark_record::summary::RepeatSummary;
+use tilemark_record::summary::{Incident, IncidentKind, RepeatSummary};
 use tilemark_statistics::judge::{Judgement, Known};
 
 use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, slow};
@@ -158,13 +158,81 @@ fn emulated_figures_enter_no_answer_and_no_cost() {
         (None, None, None)
     );
     assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
-    assert!(judged.sentence.starts_with("No answer: emulated guests prove function"), "{}", judged.sentence);
+    assert!(
+        judged.sentence.contains(" No answer: figures of emulated guests are no measure"),
+        "{}",
+        judged.sentence
+    );
     assert!(judged.points[0].throughput.is_some(), "they are shown");
     let judged = ladder(&[Emulated, Native], &[1, 2]).backend(Emulated, all_slow(900.0)).judged();
     assert_eq!((judged.answer.backend, judged.answer.holds), (Some(Native), Some(2)));
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted);
     assert_eq!(judged.cost, None);
     assert!(judged.missing.contains_key("cost"));
+}
+
+/// The first load of a repeat answered so many rightly; the rest failed.
+fn right(answered: u64) -> impl Fn(&mut RepeatSummary) {
+    move |repeat| {
+        let load = &mut repeat.loads[0];
+        load.failed = load.offered - answered;
+        load.completed = answered;
+        load.errors = vec!["no answer until the end of the load".to_owned()];
+    }
+}
+
+#[test]
+fn emulated_guests_live_and_serve_only_where_their_right_answers_prove_it() {
+    let emulated = || ladder(&[Emulated], &[1]);
+    let all = emulated().judged();
+    let proof = all.function.unwrap();
+    assert!(proof.proven, "{proof:?}");
+    let counted =
+        format!("Emulated guests live and serve: {0} of {0} requests were answered rightly.", proof.asked);
+    assert!(all.sentence.starts_with(&counted), "{}", all.sentence);
+
+    // Two in a hundred: what a run at the full rate once called living and serving.
+    let few = emulated().at(1, right(80)).judged();
+    assert!(!few.function.unwrap().proven);
+    let start = "It is not proven that emulated guests live and serve: ";
+    assert!(few.sentence.starts_with(start), "{}", few.sentence);
+    assert!(
+        few.sentence.contains("the first error: no answer until the end of the load"),
+        "{}",
+        few.sentence
+    );
+
+    let wrong = emulated().first(1, 1, |repeat| repeat.loads[0].wrong = 1).judged().function.unwrap();
+    assert_eq!(wrong.why_not.as_deref(), Some("1 were answered wrongly"));
+    let silent = |repeat: &mut RepeatSummary| repeat.loads[0].guests[0].completed = 0;
+    let silent = emulated().first(1, 1, silent).judged().function.unwrap();
+    assert!(silent.why_not.unwrap().ends_with(" answered none of 4000"));
+    let ended = |repeat: &mut RepeatSummary| {
+        repeat.incidents.push(Incident {
+            kind: IncidentKind::GuestEnded,
+            what: "it ended".to_owned(),
+            guest: Some("tile-001-web".to_owned()),
+        });
+    };
+    let ended = emulated().first(1, 1, ended).judged().function.unwrap();
+    assert_eq!((ended.proven, ended.why_not.as_deref()), (false, Some("tile-001-web: it ended")));
+    let none = emulated().without(|_, _| true).judged();
+    assert!(
+        none.sentence.starts_with("Whether emulated guests live and serve is not known"),
+        "{}",
+        none.sentence
+    );
+}
+
+#[test]
+fn what_spoils_times_is_no_matter_for_what_emulated_guests_prove() {
+    let busy = |repeat: &mut RepeatSummary| repeat.host.processor.other = 0.6;
+    let judged = ladder(&[Emulated, Native], &[1]).backend(Emulated, busy).judged();
+    assert!(judged.points.iter().any(|point| !point.repeats_voided.is_empty()), "they are discarded");
+    assert!(judged.function.unwrap().proven);
+    assert!(judged.sentence.starts_with("This host carries"), "{}", judged.sentence);
+    assert!(judged.sentence.contains(" Emulated guests live and serve: "), "{}", judged.sentence);
+    assert_eq!(ladder(&[Native], &[1]).judged().function, None);
 }
 
 #[test]

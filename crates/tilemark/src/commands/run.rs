@@ -45,13 +45,13 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
 }
 
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of
-/// emulated guests to show that they live and serve.
+/// emulated guests to see whether they live and serve.
 pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
     let shown = demonstration();
     if let Some(why) = &shown.why_not_kvm {
         screen::note(&format!("No capacity answer for guests on this host: {why}"));
         screen::note(
-            "Measured natively instead; one tile of emulated guests shows that guests live and serve.",
+            "Measured natively instead; one tile of emulated guests shows whether guests live and serve.",
         );
     }
     let asked = Asked {

@@ -36,6 +36,7 @@ pub fn record_of(home: &Home, id: &str) -> PathBuf {
         sentence: String::new(),
         cost: None,
         comparison: None,
+        function: None,
         scaling: Vec::new(),
         points: Vec::new(),
         idle_power_w: None,

@@ -1,0 +1,113 @@
+//! What an emulated guest is asked: what it can serve, so that its right answers show that it works.
+//!
+//! A processor of an emulated guest is a thread of the host that translates, many times slower than the host itself. Asked
+//! for a scenario's whole rate it answers late or not at all, and a page of failed requests shows nothing.
+
+use crate::{
+    plan::{Demand, LoadPlan},
+    scenario::Arrival,
+};
+use tilemark_units::Rate;
+
+/// Part of what was measured flat out that is asked: another machine may be so many times slower, or busier.
+const PART: f64 = 0.1;
+
+/// Lowers the rates of a point's loads to what its emulated guests can serve together on so many threads. Loads whose rate the
+/// user chose keep it.
+pub(crate) fn lower(loads: &mut [LoadPlan], threads: usize, is_chosen: impl Fn(&LoadPlan) -> bool) {
+    // Where there are more guests that work than threads, they share.
+    let share = (threads as f64 / loads.len().max(1) as f64).min(1.0);
+    for load in loads.iter_mut().filter(|load| !is_chosen(load)) {
+        if let Some(seconds) = load.work.facts().emulated_seconds() {
+            lower_one(load, PART * share / seconds);
+        }
+    }
+}
+
+/// At most so many requests a second, in a burst too.
+fn lower_one(load: &mut LoadPlan, most: f64) {
+    let Demand::Open { rate, arrival, burst_every, burst_length } = &mut load.demand else { return };
+    let most = match arrival {
+        Arrival::Bursts => most * burst_length.as_seconds() / burst_every.as_seconds(),
+        Arrival::Poisson | Arrival::Even => most,
+    };
+    if let Some(lower) = Rate::per_second(two_digits(most)).filter(|lower| *lower < *rate) {
+        load.lowered_from = Some(std::mem::replace(rate, lower));
+    }
+}
+
+/// Rounded down to two digits, so that a person can read it.
+fn two_digits(value: f64) -> f64 {
+    let unit = 10_f64.powf(value.log10().floor() - 1.0);
+    (value / unit).floor() * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{WebFile, WebParameters, Work};
+    use tilemark_units::{Bytes, Span};
+
+    fn load(work: Work, rate: f64, arrival: Arrival) -> LoadPlan {
+        LoadPlan {
+            name: "a".to_owned(),
+            tile: 1,
+            guest: 0,
+            demand: Demand::Open {
+                rate: Rate::per_second(rate).unwrap(),
+                arrival,
+                burst_every: Span::from_seconds(5),
+                burst_length: Span::from_seconds(1),
+            },
+            lowered_from: None,
+            connections: 1,
+            work,
+            seed: 1,
+        }
+    }
+
+    fn rate(load: &LoadPlan) -> f64 {
+        match load.demand {
+            Demand::Open { rate, .. } => rate.get(),
+            Demand::Closed => panic!("it has a rate"),
+        }
+    }
+
+    fn lowered(mut loads: Vec<LoadPlan>, threads: usize) -> Vec<LoadPlan> {
+        lower(&mut loads, threads, |_| false);
+        loads
+    }
+
+    fn web(size: Bytes) -> Work {
+        Work::Web(WebParameters { files: vec![WebFile { size, weight: 1 }], path: None })
+    }
+
+    #[test]
+    fn a_rate_is_lowered_and_never_raised_and_the_plan_knows_what_it_was() {
+        let fast = lowered(vec![load(web(Bytes::from_kib(1)), 900.0, Arrival::Poisson)], 1).remove(0);
+        assert!(rate(&fast) < 100.0, "{fast:?}");
+        assert_eq!(fast.lowered_from, Rate::per_second(900.0));
+        let slow = lowered(vec![load(web(Bytes::from_kib(1)), 0.5, Arrival::Poisson)], 1).remove(0);
+        assert_eq!((rate(&slow), slow.lowered_from), (0.5, None));
+    }
+
+    #[test]
+    fn larger_files_bursts_and_fewer_threads_lower_it_further() {
+        let small = || load(web(Bytes::from_kib(1)), 900.0, Arrival::Poisson);
+        let alone = rate(&lowered(vec![small()], 2)[0]);
+        let large = rate(&lowered(vec![load(web(Bytes::from_mib(1)), 900.0, Arrival::Poisson)], 2)[0]);
+        assert!(large < alone / 4.0, "{large} {alone}");
+        let bursts = rate(&lowered(vec![load(web(Bytes::from_kib(1)), 900.0, Arrival::Bursts)], 2)[0]);
+        assert!((bursts * 5.0 - alone).abs() < alone / 10.0, "{bursts} {alone}");
+        let among_four = rate(&lowered(vec![small(), small(), small(), small()], 2)[0]);
+        assert!((among_four * 2.0 - alone).abs() < alone / 10.0, "{among_four} {alone}");
+        assert_eq!(rate(&lowered(vec![small(), small()], 2)[0]), alone);
+    }
+
+    #[test]
+    fn a_rate_that_the_user_chose_is_kept() {
+        let mut loads = vec![load(web(Bytes::from_kib(1)), 900.0, Arrival::Poisson)];
+        lower(&mut loads, 1, |load| load.name == "a");
+        assert_eq!((rate(&loads[0]), loads[0].lowered_from), (900.0, None));
+    }
+}

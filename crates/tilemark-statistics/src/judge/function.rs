@@ -1,0 +1,58 @@
+//! Whether emulated guests live and serve. Right answers prove it; times do not, and what spoils times is no matter.
+
+use tilemark_plan::plan::Backend;
+use tilemark_record::result::Function;
+use tilemark_record::summary::RepeatSummary;
+
+use super::failures;
+use super::measured::MeasuredPoint;
+
+/// So much of what was asked must be answered rightly. Asked what it can serve, a guest answers all of it: the rest is for what the
+/// end of a load cuts off on a host that is busy with other work.
+const RIGHT_MIN: f64 = 0.9;
+
+/// What all repeats of emulated points with loads prove; nothing where there are none.
+pub(crate) fn function(measured: &[MeasuredPoint]) -> Option<Function> {
+    let is_meant =
+        |point: &&MeasuredPoint| point.point.backend == Backend::Emulated && !point.point.loads.is_empty();
+    let points: Vec<&MeasuredPoint> = measured.iter().filter(is_meant).collect();
+    if points.is_empty() {
+        return None;
+    }
+    let repeats: Vec<&RepeatSummary> = points.iter().flat_map(|point| point.all()).collect();
+    let loads = || repeats.iter().flat_map(|repeat| &repeat.loads);
+    let (right, wrong) = (loads().map(|load| load.completed).sum(), loads().map(|load| load.wrong).sum());
+    let failed = loads().map(|load| load.failed).sum();
+    // A load without a schedule answers some that its warm-up asked.
+    let asked = loads().map(|load| load.offered.max(load.completed + load.wrong + load.failed)).sum();
+    let counts = Function { proven: false, asked, right, wrong, failed, why_not: None };
+    let why_not = why_not(&repeats, &counts);
+    Some(Function { proven: why_not.is_none(), why_not, ..counts })
+}
+
+/// What keeps it from being proven, the worst first.
+fn why_not(repeats: &[&RepeatSummary], counts: &Function) -> Option<String> {
+    if repeats.is_empty() {
+        return Some("no repeat of them was measured".to_owned());
+    }
+    if let Some(failure) = repeats.iter().find_map(|repeat| failures::first(repeat)) {
+        return Some(failure);
+    }
+    if let Some(unproven) = repeats.iter().flat_map(|repeat| &repeat.incidents).next() {
+        let guest = unproven.guest.as_ref().map_or_else(String::new, |guest| format!("{guest}: "));
+        return Some(format!("{guest}{}", unproven.what));
+    }
+    let guests = || repeats.iter().flat_map(|repeat| &repeat.loads).flat_map(|load| &load.guests);
+    if counts.wrong > 0 {
+        return Some(format!("{} were answered wrongly", counts.wrong));
+    }
+    if let Some(silent) = guests().find(|guest| guest.offered > 0 && guest.completed == 0) {
+        return Some(format!("{} answered none of {}", silent.name, silent.offered));
+    }
+    let is_enough = counts.right > 0 && counts.right as f64 >= RIGHT_MIN * counts.asked as f64;
+    let error = || repeats.iter().flat_map(|repeat| &repeat.loads).find_map(|load| load.errors.first());
+    (!is_enough).then(|| match error() {
+        Some(error) => format!("{} % were to be; the first error: {error}", 100.0 * RIGHT_MIN),
+        None => format!("{} % were to be", 100.0 * RIGHT_MIN),
+    })
+}
