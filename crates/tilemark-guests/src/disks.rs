@@ -34,6 +34,12 @@ pub fn disk_file_name(guest: &str, index: usize) -> String {
     format!("{guest}-{index}.disk")
 }
 
+/// Whether a file is called as the kernel names a data disk of a run to those who do not see what it lies in.
+pub fn is_data_disk(file: &Path) -> bool {
+    file.parent() == Some(Path::new("/"))
+        && file.extension().is_some_and(|end| end == "disk" || end == "disk (deleted)")
+}
+
 /// A file bound to a loop device. The device unbinds itself when its last user is gone; the file goes with it.
 #[derive(Debug)]
 pub(crate) struct LoopDisk {

@@ -24,10 +24,10 @@ pub mod specification;
 pub use backend::{Backend, GuestId, GuestState, Origin, StartMode, TemplateId};
 pub use console::ConsoleTail;
 pub use conversation::{AgentSession, Conversation};
-pub use disks::{DiskFolders, disk_file_name};
+pub use disks::{DiskFolders, disk_file_name, is_data_disk};
 pub use error::GuestError;
 pub use native::{NativeBackend, NativeSettings};
-pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, missing_wall, port_name};
+pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, is_named_as_ours, missing_wall, port_name};
 pub use qemu::{Accelerator, QemuBackend, QemuSettings, QemuVersion, find_qemu};
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, StartEvent, Wanted, describe, make_ready, start_all_ready,

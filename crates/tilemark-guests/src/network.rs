@@ -34,6 +34,15 @@ pub fn port_name(index: u32) -> String {
     format!("guest{index}")
 }
 
+/// Whether a network device is called as those of a run are: the bridge, a guest's port, a template's tap.
+pub fn is_named_as_ours(device: &str) -> bool {
+    let numbered = |start: &str| {
+        let number = device.strip_prefix(start);
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    device == BRIDGE || numbered("guest") || numbered("template")
+}
+
 /// Where a guest could reach another through the host, which forwards in any new network namespace where the first one does.
 const ROUTING: [&str; 4] = [
     "/proc/sys/net/ipv4/ip_forward",

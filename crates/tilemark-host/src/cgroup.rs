@@ -48,7 +48,7 @@ fn is_controller(option: &str) -> bool {
 }
 
 /// A blank in a path is written `\040`.
-fn unescape(path: &str) -> String {
+pub(crate) fn unescape(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 

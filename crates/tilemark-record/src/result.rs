@@ -645,14 +645,47 @@ pub struct Provenance {
     /// In how many sessions it was measured: the first, and one for each `--more`. Times above are sums over all of them.
     #[serde(default = "one_session")]
     pub sessions: u32,
-    /// Whether the host was found as it had been.
+    /// Whether the host was restored: what the run could have left was looked for after it, and nothing was found. Records of older
+    /// versions looked for the run's own folder only.
     pub as_it_was: Option<bool>,
+    /// What was found of the run after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<LeftOver>,
+    /// Settings that the run held and somebody else changed meanwhile: left alone, in words with all three values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_by_others: Vec<String>,
     /// The command that repeats it.
     pub command: String,
     /// SHA-256 by name: `tilemark`, `agent`, `image`, `scenario`.
     pub hashes: BTreeMap<String, String>,
 }
 
+/// Something of a run that was found on the host after it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOver {
+    /// What and where.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
 const fn one_session() -> u32 {
     1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_from_before_left_things_were_named_is_read_and_one_that_left_nothing_is_written_so() {
+        let mut older =
+            serde_json::to_value(Provenance { as_it_was: Some(false), ..Provenance::default() }).unwrap();
+        assert!(older.get("left").is_none() && older.get("changed_by_others").is_none(), "{older}");
+        let read: Provenance = serde_json::from_value(older.clone()).unwrap();
+        assert_eq!((read.as_it_was, read.left.len()), (Some(false), 0));
+        older["left"] = serde_json::json!([{ "what": "a mount", "remedy": "unmount it" }]);
+        let read: Provenance = serde_json::from_value(older).unwrap();
+        assert_eq!(read.left, [LeftOver { what: "a mount".to_owned(), remedy: "unmount it".to_owned() }]);
+    }
 }

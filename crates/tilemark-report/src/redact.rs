@@ -11,7 +11,7 @@ use tilemark_plan::{
     scenario::{QemuWishes, Scenario},
 };
 use tilemark_record::{
-    result::{Answer, Comparison, Cost, Function, PointResult, Provenance, RunResult, Verdict},
+    result::{Answer, Comparison, Cost, Function, LeftOver, PointResult, Provenance, RunResult, Verdict},
     summary::RepeatSummary,
 };
 
@@ -158,8 +158,15 @@ impl Scrub {
             expected_seconds: _,
             sessions: _,
             as_it_was: _,
+            left,
+            changed_by_others,
             hashes,
         } = provenance;
+        for LeftOver { what, remedy } in left {
+            self.text(what);
+            self.text(remedy);
+        }
+        self.all(changed_by_others);
         host.clear();
         self.text(kernel);
         self.maybe(qemu);

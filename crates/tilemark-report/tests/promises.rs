@@ -94,6 +94,22 @@ fn no_note_is_told_whose_mark_stands_in_a_column_that_does_not_fit() {
 }
 
 #[test]
+fn what_a_run_left_and_what_others_changed_is_on_page_and_terminal_with_what_to_do() {
+    let report = fixture::not_trusted();
+    let provenance = &report.result.provenance;
+    let (left, changed) = (&provenance.left[0], &provenance.changed_by_others[0]);
+    let page = html(&report);
+    assert!(page.contains(&left.what) && page.contains(&left.remedy) && page.contains(changed.as_str()));
+    assert!(page.contains("your machine was NOT restored"));
+    let plain = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+    assert!(plain.contains(&format!("Left   {}. To fix: {}", left.what, left.remedy)), "{plain}");
+    assert!(
+        plain.contains(&format!("Others somebody else changed the {changed}; it was left alone")),
+        "{plain}"
+    );
+}
+
+#[test]
 fn a_redacted_report_names_no_machine_anywhere() {
     let mut report = fixture::not_trusted();
     report.result.provenance.host = "rack7.example.org".to_owned();
@@ -103,6 +119,9 @@ fn a_redacted_report_names_no_machine_anywhere() {
     report.plan.origin = "/home/mia/shop.toml".to_owned();
     report.plan.scenario.qemu.binary = Some("/home/mia/qemu".to_owned());
     report.result.provenance.hashes.insert("qemu /home/mia/qemu".to_owned(), "00".repeat(32));
+    report.result.provenance.left[0].what = "the mount /home/mia/cache/held".to_owned();
+    report.result.provenance.left[0].remedy = "`umount /home/mia/cache/held` on rack7".to_owned();
+    report.result.provenance.changed_by_others[0] = "wake limit of rack7".to_owned();
     report.result.provenance.command = "ssh rack7 tilemark run first-look".to_owned();
     let before = report.clone();
     redact(&mut report);

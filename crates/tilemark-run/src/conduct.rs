@@ -4,6 +4,7 @@
 use crate::{
     job::{Job, JobDone},
     keeper::{Kept, Network},
+    read_back::{Came, Found, ReadBack},
     state::StateFolder,
     wire::{Failure, FailureCode, FromEngine, Messages, Progress, ToEngine, send},
 };
@@ -99,14 +100,27 @@ pub(crate) enum Afterwards {
     Kept,
 }
 
-/// Does a job in an engine of its own.
+/// A job that was done, and what was found after it.
+#[derive(Debug)]
+pub(crate) struct Conducted {
+    /// What came of it.
+    pub(crate) done: JobDone,
+    /// What is left of it on the host. Nothing was looked for where the keeper stays.
+    pub(crate) found: Found,
+}
+
+/// Does a job in an engine of its own, and reads back whether the host was restored.
+///
+/// # Errors
+/// The job's own failure. Where something of it is left besides, that is the failure, and the job's own is its cause.
 pub(crate) fn conduct(
     job: Job,
     state: &StateFolder,
     locks: Vec<File>,
     afterwards: Afterwards,
     listener: &mut dyn Listener,
-) -> Result<JobDone, Failure> {
+) -> Result<Conducted, Failure> {
+    let mut read_back = ReadBack::before(state, &ReadBack::folders_of(&job)).map_err(unreadable)?;
     let network = match &job {
         Job::Image(_) => Network::Host,
         Job::Run(_) | Job::Guests(_) => Network::Own,
@@ -120,14 +134,19 @@ pub(crate) fn conduct(
     })?;
     // Held open, since the keeper removes it with the state folder.
     let mut log = File::open(state.log()).map_err(|error| engine_is_gone(&error.to_string()))?;
-    let outcome = converse(job, &mut kept, listener);
+    let begun = read_back.begun();
+    let outcome = match begun {
+        Ok(()) => converse(job, &mut kept, listener),
+        Err(error) => kept.end_now().and(Ok(Some(Err(unreadable(error))))),
+    };
     let failed = matches!(outcome, Ok(None) | Err(_));
     if afterwards == Afterwards::Kept
         && let Ok(Some(Ok(done))) = outcome
     {
         kept.hand_over().map_err(|error| engine_is_gone(&error.to_string()))?;
-        return Ok(done);
+        return Ok(Conducted { done, found: Found::default() });
     }
+    read_back.ending();
     let gone = kept.wait();
     let mut told = String::new();
     if failed {
@@ -135,14 +154,63 @@ pub(crate) fn conduct(
         let _ = log.read_to_string(&mut told);
     }
     let gone = gone.map_err(|error| engine_is_gone(&error.to_string()))?;
+    let came = if matches!(outcome, Ok(Some(Ok(_)))) { Came::ToItsEnd } else { Came::ToNothing };
+    let found = read_back.after(kept.account().as_ref(), came);
     if failed && let Some(failure) = ended_from_outside(gone, state) {
-        return Err(failure);
+        return Err(with_left(failure, &found));
     }
-    match outcome {
-        Ok(Some(outcome)) => outcome,
-        Ok(None) => Err(engine_is_gone(told.trim())),
-        Err(error) => Err(engine_is_gone(&format!("{error}\n{}", told.trim()))),
+    let failure = match outcome {
+        Ok(Some(Ok(done))) => return Ok(Conducted { done, found }),
+        Ok(Some(Err(failure))) => failure,
+        Ok(None) => engine_is_gone(told.trim()),
+        Err(error) => engine_is_gone(&format!("{error}\n{}", told.trim())),
+    };
+    Err(with_left(failure, &found))
+}
+
+fn unreadable(error: io::Error) -> Failure {
+    Failure {
+        code: FailureCode::HostUnfit,
+        message: "what must be restored on this host cannot be read".to_owned(),
+        causes: vec![error.to_string()],
+        remedy: "check that /proc and /sys are mounted".to_owned(),
     }
+}
+
+/// A job that failed and left something is a host that was not restored, whatever failed.
+fn with_left(failure: Failure, found: &Found) -> Failure {
+    let Some(not_restored) = not_restored("it failed", found) else { return failure };
+    let mut causes = not_restored.causes;
+    if failure.code == FailureCode::NotRestored {
+        causes.insert(0, not_restored.message);
+        return Failure { causes: [failure.causes, causes].concat(), ..failure };
+    }
+    causes.push(failure.message);
+    causes.extend(failure.causes);
+    Failure { causes, ..not_restored }
+}
+
+/// What is left after `what`, if something is: a host that was not restored.
+pub(crate) fn not_restored(what: &str, found: &Found) -> Option<Failure> {
+    let mut named = found.left.iter().map(|one| one.what.clone());
+    let message = match (named.next()?, found.left.len()) {
+        (only, 1) => format!("{what}, and this machine was not restored: {only}"),
+        (first, several) => {
+            format!("{what}, and this machine was not restored: {first}, and {} more", several - 1)
+        }
+    };
+    let mut remedies: Vec<&str> = Vec::new();
+    for one in &found.left {
+        if !remedies.contains(&one.remedy.as_str()) {
+            remedies.push(&one.remedy);
+        }
+    }
+    Some(Failure {
+        code: FailureCode::NotRestored,
+        message,
+        causes: named.collect(),
+        remedy: remedies.join("; "),
+    })
 }
 
 /// Signals that a process does not get for its own faults.

@@ -62,7 +62,7 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
         image: image.folder,
         read_memory: request.read_memory,
     };
-    match conduct(Job::Guests(Box::new(job)), &state, Vec::new(), Afterwards::Kept, listener)? {
+    match conduct(Job::Guests(Box::new(job)), &state, Vec::new(), Afterwards::Kept, listener)?.done {
         JobDone::Guests(ready) => Ok(*ready),
         JobDone::Run(_) | JobDone::Image(_) => {
             Err(Failure::told(FailureCode::Bug, "the engine did another job than it was given", "report it"))
@@ -161,16 +161,21 @@ fn ask(state: &StateFolder, asked: &AskGuests) -> Result<GuestsAnswer, Failure> 
 
 /// Waits for an engine that has just begun and has no socket yet.
 fn connect(state: &StateFolder) -> io::Result<UnixStream> {
-    let is_kept = || state.under_way().is_ok_and(|found| found.keeper.is_some_and(|keeper| keeper.lives()));
     let until = Instant::now() + ANSWERS_WITHIN;
     loop {
         match UnixStream::connect(state.socket()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && is_kept() && Instant::now() < until => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && is_kept(state) && Instant::now() < until =>
+            {
                 thread::sleep(Duration::from_millis(20));
             }
             connected => return connected,
         }
     }
+}
+
+fn is_kept(state: &StateFolder) -> bool {
+    state.under_way().is_ok_and(|found| found.keeper.is_some_and(|keeper| keeper.lives()))
 }
 
 /// All guests that are kept, by what was started together.
@@ -250,8 +255,18 @@ pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
             _ => {}
         }
         let until = Instant::now() + DOWN_WITHIN;
-        // The keeper removes the folder as its last deed.
+        // The keeper removes the folder as its last deed, unless something of it is left.
         while state.path().exists() {
+            if !is_kept(&state) && state.path().exists() {
+                return Err(Failure::told(
+                    FailureCode::NotRestored,
+                    format!(
+                        "the keeper of {name} has ended and its folder {} is left",
+                        state.path().display()
+                    ),
+                    "look at keeper.log in it for what could not be taken away; `tilemark recover` tries it again",
+                ));
+            }
             if Instant::now() > until {
                 return Err(Failure::told(
                     FailureCode::NotRestored,

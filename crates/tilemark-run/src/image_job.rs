@@ -1,7 +1,7 @@
 //! Images: built by an engine inside its own namespaces, listed and moved by the command itself.
 
 use crate::{
-    conduct::{Afterwards, Listener, conduct},
+    conduct::{self, Afterwards, Conducted, Listener, conduct},
     engine::Teller,
     job::{ImageJob, ImageReady, Job, JobDone},
     measure::state_failed,
@@ -49,7 +49,11 @@ pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Res
     crate::need_root("building an image")?;
     let id = format!("image-{}", std::process::id());
     let state = StateFolder::create(&places.state, &id, "image", None).map_err(state_failed)?;
-    match conduct(Job::Image(job), &state, Vec::new(), Afterwards::Gone, listener)? {
+    let Conducted { done, found } = conduct(Job::Image(job), &state, Vec::new(), Afterwards::Gone, listener)?;
+    if let Some(failure) = conduct::not_restored("the image is built", &found) {
+        return Err(failure);
+    }
+    match done {
         JobDone::Image(ready) => Ok(ready),
         JobDone::Run(_) | JobDone::Guests(_) => {
             Err(Failure::told(FailureCode::Bug, "the engine did another job than it was given", "report it"))

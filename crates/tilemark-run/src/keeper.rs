@@ -7,11 +7,12 @@
 //! ```
 //! The keeper makes the run's state folder and control group before anything else, so that nothing is there
 //! without it. When the command ends (the control socket closes, `kill -9` included) the keeper ends init, and with it
-//! every process, mount, loop device and tap of the run. Then it removes the run's control group and state
-//! folder, and ends. For `guests up` the command hands over before it leaves. If the keeper itself is
-//! killed, init dies with it; what remains are the folder and the control group, which `recover` removes.
+//! every process, mount, loop device and tap of the run. Then it removes the run's control group, restores the settings that it
+//! held, removes the state folder, says what came of that, and ends. For `guests up` the command hands over before it leaves. If the
+//! keeper itself is killed, init dies with it; what remains are the folder, the control group and the settings, which `recover`
+//! removes and restores.
 
-use crate::state::{StateFolder, UnderWay};
+use crate::state::{Account, StateFolder, UnderWay};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{Mode, OFlags},
@@ -27,7 +28,9 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::OnceLock,
+    time::Duration,
 };
+use tilemark_host::traces;
 use tilemark_sys::{
     files::PRIVATE_FILE,
     namespace::{Namespaces, isolate_mounts, remount_proc},
@@ -118,12 +121,21 @@ impl Kept {
 
     /// Lets the keeper end everything now, as if this process were gone.
     pub(crate) fn end_now(&self) -> io::Result<()> {
-        self.control.shutdown(std::net::Shutdown::Both)
+        self.control.shutdown(std::net::Shutdown::Write)
     }
 
     /// Waits until all is gone, and says how the engine ended.
     pub(crate) fn wait(&self) -> io::Result<Ended> {
         self.keeper.wait()
+    }
+
+    /// The keeper's last report; nothing where it was killed before.
+    pub(crate) fn account(&mut self) -> Option<Account> {
+        // It has ended: what it sent is there, and nobody sends more.
+        self.control.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+        let mut account = Vec::new();
+        self.control.read_to_end(&mut account).ok()?;
+        serde_json::from_slice(&account).ok()
     }
 }
 
@@ -155,23 +167,38 @@ fn keep(arguments: &[String]) -> io::Result<Ended> {
     let messages = take_handed(MESSAGES)?;
     let mut control = UnixStream::from(take_handed(CONTROL)?);
     let made = serde_json::from_str(wanted).map_err(io::Error::from).and_then(|wanted| make(&state, wanted));
-    // A command that is gone is found to be so below.
-    let _ = match &made {
-        Ok(()) => control.write_all(&[STATE_STANDS]),
-        Err(error) => control.write_all(error.to_string().as_bytes()),
-    };
-    made?;
+    if let Err(error) = made {
+        // A command that is gone needs no reason.
+        let _ = control.write_all(error.to_string().as_bytes());
+        return Err(error);
+    }
     let init = start_init(messages, network, &state);
+    if let Ok(init) = &init {
+        note_namespaces(init, &state);
+    }
+    // A command that is gone is found to be so below.
+    let _ = control.write_all(&[STATE_STANDS]);
     let ended = match &init {
-        Ok(init) => watch(init, control),
+        Ok(init) => watch(init, &mut control),
         Err(error) => Err(io::Error::other(error.to_string())),
     };
     // Whatever happened: nothing of the run may stay.
-    state.remove_with_cgroup()?;
-    ended
+    let account = state.take_away();
+    let _ = control.write_all(&serde_json::to_vec(&account)?);
+    match account.left() {
+        left if left.is_empty() => ended,
+        left => Err(io::Error::other(left.join("; "))),
+    }
 }
 
-/// Makes the state folder and writes into its log from now on.
+/// Notes which namespaces are the run's own, so that whoever reads back knows what must be gone.
+fn note_namespaces(init: &Child, state: &StateFolder) {
+    let noted = traces::of_process(init.pid()).and_then(|namespaces| state.note_namespaces(namespaces));
+    // Without them the command says that it does not know.
+    noted.unwrap_or_else(|error| eprintln!("keeper: namespaces: {error}"));
+}
+
+/// Makes the state folder, writes into its log from now on, and holds the settings of the host.
 fn make(state: &StateFolder, wanted: UnderWay) -> io::Result<()> {
     state.make(wanted)?;
     let logged = || -> io::Result<()> {
@@ -179,7 +206,18 @@ fn make(state: &StateFolder, wanted: UnderWay) -> io::Result<()> {
         rustix::stdio::dup2_stdout(&log)?;
         Ok(rustix::stdio::dup2_stderr(&log)?)
     };
-    logged().or_else(|error| state.remove_with_cgroup().and(Err(error)))
+    let held = logged().and_then(|()| state.hold());
+    match held {
+        Ok(refused) => {
+            // The load's lateness shows it.
+            refused.iter().for_each(|why| eprintln!("keeper: {why}"));
+            Ok(())
+        }
+        Err(error) => {
+            state.take_away();
+            Err(error)
+        }
+    }
 }
 
 fn start_init(messages: OwnedFd, network: &str, state: &StateFolder) -> Result<Child, SpawnError> {
@@ -202,7 +240,7 @@ fn start_init(messages: OwnedFd, network: &str, state: &StateFolder) -> Result<C
 }
 
 /// Waits until init ends; ends it when the command is gone without a hand-over.
-fn watch(init: &Child, mut control: UnixStream) -> io::Result<Ended> {
+fn watch(init: &Child, control: &mut UnixStream) -> io::Result<Ended> {
     let mut commanded = true;
     loop {
         let mut waited = vec![PollFd::from_borrowed_fd(init.pidfd(), PollFlags::IN)];

@@ -4,7 +4,6 @@
 //! namespaces of the job's own, which does the job (`keeper.rs` draws it).
 
 pub mod alone;
-mod awake;
 pub mod conduct;
 mod credentials;
 pub mod data;
@@ -42,6 +41,7 @@ mod pipeline_tests;
 pub mod plan_text;
 mod power;
 pub mod prepare;
+mod read_back;
 pub mod recover;
 mod room;
 mod run_job;

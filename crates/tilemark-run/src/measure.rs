@@ -2,7 +2,7 @@
 
 use crate::{
     Program,
-    conduct::{Afterwards, Listener, conduct},
+    conduct::{self, Afterwards, Conducted, Listener, conduct},
     image_job,
     job::{Job, JobDone, RunJob},
     judge,
@@ -10,6 +10,7 @@ use crate::{
     more::{Earlier, Which},
     plan_text, power,
     prepare::{Asked, Prepared, need_trust, prepare},
+    read_back::Found,
     room,
     state::StateFolder,
     wire::{Failure, FailureCode},
@@ -19,6 +20,7 @@ use std::{
     time::Instant,
 };
 use tilemark_guests::ConsoleTail;
+use tilemark_host::setting::wake_limit;
 use tilemark_record::{
     Event, RecordError, RunDirectory, Runs,
     places::Places,
@@ -148,7 +150,7 @@ pub fn run(
     };
 
     let state = StateFolder::create(&places.state, &id, "run", Some(&path)).map_err(state_failed)?;
-    let state = state.keeping_awake(prepared.plan.kept_awake());
+    let state = state.holding(wake_limit::awake(prepared.plan.kept_awake()));
     let job = RunJob {
         id: id.clone(),
         plan,
@@ -162,7 +164,8 @@ pub fn run(
     let _reopened =
         earlier.as_ref().map(|earlier| earlier.record.reopen().map_err(record_failed)).transpose()?;
     let locks = locks.unwrap_or_default();
-    let done = conduct(Job::Run(Box::new(job)), &state, locks, Afterwards::Gone, listener)?;
+    let Conducted { done, found } =
+        conduct(Job::Run(Box::new(job)), &state, locks, Afterwards::Gone, listener)?;
     let JobDone::Run(mut done) = done else {
         return Err(Failure::told(
             FailureCode::Bug,
@@ -173,7 +176,9 @@ pub fn run(
     provenance.qemu.clone_from(&done.qemu);
     provenance.hashes.extend(done.hashes.clone());
     provenance.seconds = began.elapsed().as_secs_f64();
-    provenance.as_it_was = Some(!state.path().exists());
+    provenance.as_it_was = Some(found.left.is_empty());
+    provenance.left = found.left;
+    provenance.changed_by_others = found.changed_by_others;
     if let (Some(earlier), Some(judged)) = (&earlier, &judged_before) {
         done = earlier.with_doubts(done, judged);
         provenance = earlier.with(provenance);
@@ -283,6 +288,13 @@ pub fn guest_that_ended(record: &RunDirectory) -> Result<Option<Failure>, Record
         )));
     }
     Ok(None)
+}
+
+/// What a run that was measured left on the host, if it did: exit code 6.
+pub fn not_restored(result: &RunResult) -> Option<Failure> {
+    let Provenance { left, changed_by_others, .. } = &result.provenance;
+    let found = Found { left: left.clone(), changed_by_others: changed_by_others.clone() };
+    conduct::not_restored(&format!("the run {} is over", result.run), &found)
 }
 
 /// A record that cannot be written is the host's shortage; one that cannot be read was a bad wish.

@@ -164,6 +164,8 @@ impl Earlier {
             expected_seconds: had.expected_seconds + now.expected_seconds,
             sessions: had.sessions + 1,
             as_it_was: now.as_it_was,
+            left: now.left,
+            changed_by_others: now.changed_by_others,
             qemu: now.qemu.or(had.qemu),
             hashes: had.hashes.into_iter().chain(now.hashes).collect(),
             ..had

@@ -1,17 +1,21 @@
 //! `recover`: removes what a run left behind that was killed.
 //!
 //! A keeper takes everything else with it when it dies: processes, mounts, loop devices, network devices all
-//! live in namespaces that end with it. What remains is the state folder and the control group. Only what
-//! carries a run's identity is touched, and nothing whose keeper lives. Disks of guests with a database lie in the disk
+//! live in namespaces that end with it. What remains is the state folder, the control group and the settings of the host that it
+//! held. Only what carries a run's identity is touched, and nothing whose keeper lives. Disks of guests with a database lie in the disk
 //! store of the cache and remain where the engine was ended before it could remove them, whoever ended it.
 
 use crate::{
     database_disks,
     measure::{record_failed, state_failed},
-    state::{StateFolder, boot_id},
+    state::{StateFolder, boot_id, restore_shared},
     wire::{Failure, FailureCode},
 };
 use serde::Serialize;
+use tilemark_host::{
+    cgroup::{Group, mount_point},
+    setting::{Now, Outcome},
+};
 use tilemark_record::{RecordError, RunDirectory, Runs, places::Places};
 use tilemark_sys::files::trusted;
 
@@ -26,6 +30,8 @@ pub struct Recovered {
     pub records: Vec<String>,
     /// Disks of guests that are gone, removed from the disk store.
     pub disks: Vec<String>,
+    /// Settings that somebody else changed since a run did, in words: they are left alone.
+    pub changed_by_others: Vec<String>,
 }
 
 /// Removes what dead keepers left.
@@ -33,16 +39,29 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
     crate::need_root("removing what a killed run left")?;
     let boot = boot_id().map_err(state_failed)?;
     let mut recovered = Recovered::default();
+    let mut left = Vec::new();
     for state in StateFolder::all(&places.state).map_err(state_failed)? {
         if lives(&state, &boot) {
             recovered.under_way.push(name_of(&state));
             continue;
         }
-        remove(&state)?;
-        recovered.removed.push(name_of(&state));
+        let account = state.take_away();
+        recovered.changed_by_others.extend(account.changed());
+        match account.left() {
+            none if none.is_empty() => recovered.removed.push(name_of(&state)),
+            some => left.extend(some),
+        }
     }
     // Nothing was begun in these: they are no run that anybody knows.
-    StateFolder::half_made(&places.state).iter().try_for_each(remove)?;
+    left.extend(StateFolder::half_made(&places.state).iter().flat_map(|state| state.take_away().left()));
+    for outcome in shared(places, &mut left) {
+        match outcome.now {
+            Now::Other(_) => recovered.changed_by_others.push(outcome.to_string()),
+            _ if !outcome.is_settled() => left.push(outcome.to_string()),
+            _ => {}
+        }
+    }
+    nothing_left(left)?;
     let runs = Runs::new(&places.runs);
     for id in runs.ids() {
         let record = RunDirectory::at(&runs.path_of(&id));
@@ -89,12 +108,33 @@ fn name_of(state: &StateFolder) -> String {
     state.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn remove(state: &StateFolder) -> Result<(), Failure> {
-    state.remove_with_cgroup().map_err(|error| Failure {
+/// Restores what runs shared and no run needs: the last of them may have been killed, or refused.
+fn shared(places: &Places, left: &mut Vec<String>) -> Vec<Outcome> {
+    let Ok(tree) = mount_point() else { return Vec::new() };
+    if !places.state.is_dir() {
+        return Vec::new();
+    }
+    restore_shared(&places.state, &Group::at(tree)).unwrap_or_else(|error| {
+        left.push(error.in_a_line());
+        Vec::new()
+    })
+}
+
+fn nothing_left(mut left: Vec<String>) -> Result<(), Failure> {
+    left.sort();
+    left.dedup();
+    let message = match left.as_slice() {
+        [] => return Ok(()),
+        [only] => format!("not everything could be taken away: {only}"),
+        several => format!("{} things could not be taken away", several.len()),
+    };
+    Err(Failure {
         code: FailureCode::NotRestored,
-        message: format!("cannot remove {}", state.path().display()),
-        causes: vec![error.to_string()],
-        remedy: "remove the folder and its control group by hand".to_owned(),
+        message,
+        causes: if left.len() > 1 { left } else { Vec::new() },
+        remedy: "see to each by hand: write the value found back into a setting's file, remove a folder or group by its path; then \
+                 `tilemark recover` again"
+            .to_owned(),
     })
 }
 
@@ -138,7 +178,7 @@ mod tests {
                 records: Vec::new(),
                 removed: vec!["dead".to_owned()],
                 under_way: vec!["alive".to_owned()],
-                disks: Vec::new()
+                ..Recovered::default()
             }
         );
         assert!(!places.state.join("dead").exists());

@@ -191,10 +191,155 @@ fn a_host_that_is_not_as_it_was_is_told_and_recover_mends_it() {
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     assert_eq!(result.provenance.as_it_was, Some(false));
     assert!(said.error.contains("error: ") && said.error.contains(&result.run), "{said:?}");
-    assert!(said.error.contains("to fix: `tilemark recover`"), "{said:?}");
+    let left: Vec<&str> = result.provenance.left.iter().map(|left| left.what.as_str()).collect();
+    assert!(
+        left[0].contains("/held (tmpfs of tilemark-test)") && left[1].contains("cannot remove "),
+        "{left:?}"
+    );
+    assert!(said.error.contains("to fix: `umount ") && said.error.contains("`tilemark recover`"), "{said:?}");
     let recovered = real.home.says(&["recover", "--json"]).json();
     assert_eq!(recovered["removed"], serde_json::json!([result.run]), "{recovered}");
     assert_eq!(recovered["under_way"], serde_json::json!([]), "{recovered}");
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+/// One short run, whatever the machine makes of it.
+fn short_run(command: &mut Command, real: &Real) -> Said {
+    command.arg(TILEMARK).args(RUN).args(["--set", "measure.repeats=1", "--set", "measure.warmup=1s"]);
+    command.args(["--set", "measure.length=1s"]).env("TILEMARK_HOME", real.home.path());
+    command.env("TILEMARK_LOCK_FOLDER", real.home.lock_folder());
+    Said::of(&command.output().unwrap())
+}
+
+/// Mounts, network devices and loop devices where a run has its own: planted in namespaces of the test's and the run's own, but for
+/// the loop device, which the script takes away.
+#[test]
+fn whatever_a_run_leaves_is_named_with_what_to_do_and_the_machine_is_not_called_restored() {
+    let Some(real) = Real::new() else { return };
+    let script = r#"
+        mount --make-rprivate / || exit 99
+        home=$1; shift
+        truncate -s 1M "$home/cache/planted" || exit 99
+        "$@" & run=$!
+        for _ in $(seq 400); do
+            ls -d "$home"/state/*/ >"$home/found" 2>/dev/null && break
+            sleep 0.05
+        done
+        mkdir "$home/cache/held" && mount -t tmpfs tilemark-test "$home/cache/held" || exit 99
+        ip link add tilemark0 type bridge || exit 99
+        loop=$(losetup --find --show "$home/cache/planted") || exit 99
+        wait $run; code=$?
+        losetup -d "$loop"
+        exit $code"#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "sh", "-c", script, "sh"]).arg(real.home.path());
+    let said = short_run(&mut command, &real);
+    assert_eq!(said.code, Some(6), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert_eq!(result.provenance.as_it_was, Some(false));
+    let left = &result.provenance.left;
+    let cache = real.home.path().canonicalize().unwrap().join("cache");
+    let of_loop = format!(" of {}", cache.join("planted").display());
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert_eq!(left[0].what, format!("the mount {} (tmpfs of tilemark-test)", cache.join("held").display()));
+    assert!(
+        left[1].what.starts_with("the loop device /dev/loop") && left[1].what.ends_with(&of_loop),
+        "{left:?}"
+    );
+    assert_eq!(left[2].what, "the network device tilemark0");
+    assert!(left[1].remedy.contains("losetup -d /dev/loop"), "{left:?}");
+    for left in left {
+        assert!(said.error.contains(&left.what) && said.error.contains(&left.remedy), "{said:?}");
+    }
+    let page =
+        fs::read_to_string(real.home.path().join("runs").join(&result.run).join("report.html")).unwrap();
+    assert!(
+        page.contains(
+            "Left on the machine: the network device tilemark0. To fix: `ip link delete tilemark0`"
+        )
+    );
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+/// A run on a host whose wake limits are files of the test, with `meanwhile` done to each limit that it holds and `after` to all.
+fn with_played_limits(real: &Real, meanwhile: &str, after: &str) -> Option<Said> {
+    if !Path::new("/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us").exists() {
+        println!("skipped: this host has no wake limits");
+        return None;
+    }
+    let script = format!(
+        r#"
+        mount --make-rprivate / || exit 99
+        home=$1; shift
+        limits=$(ls /sys/devices/system/cpu/cpu[0-9]*/power/pm_qos_resume_latency_us)
+        for limit in $limits; do
+            echo 20 >"$home/limit-$(echo "$limit" | tr / -)"
+            mount --bind "$home/limit-$(echo "$limit" | tr / -)" "$limit" || exit 99
+        done
+        "$@" & run=$!
+        for _ in $(seq 400); do
+            held=$(grep -l n/a $limits) && break
+            sleep 0.05
+        done
+        for limit in $held; do {meanwhile} || exit 99; done
+        wait $run; code=$?
+        grep -h . $limits >"$home/limits"
+        for limit in $held; do {after} || exit 99; done
+        {TILEMARK} recover --json >"$home/recovered" 2>&1
+        grep -h . $limits >"$home/limits-after-recover"
+        exit $code"#
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh"]).arg(real.home.path());
+    Some(short_run(&mut command, real))
+}
+
+fn lines_of(real: &Real, name: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(real.home.path().join(name)).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_setting_that_somebody_else_changed_in_a_run_is_left_alone_and_named_with_its_values() {
+    let Some(real) = Real::new() else { return };
+    let Some(said) = with_played_limits(&real, r#"echo 50 >"$limit""#, "true") else { return };
+    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let provenance = serde_json::from_value::<RunResult>(said.json()).unwrap().provenance;
+    assert_eq!((provenance.as_it_was, provenance.left), (Some(true), Vec::new()));
+    let changed = &provenance.changed_by_others;
+    assert!(!changed.is_empty(), "no processor was kept awake");
+    assert!(changed.iter().all(|one| one.ends_with("found 20, set to n/a, now 50")), "{changed:?}");
+    let limits = lines_of(&real, "limits");
+    assert!(limits.contains("50") && !limits.contains("n/a"), "{limits:?}");
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+#[test]
+fn a_setting_that_cannot_be_restored_is_named_with_the_reason_and_recover_restores_it() {
+    let Some(real) = Real::new() else { return };
+    let (meanwhile, after) = (r#"mount -o remount,bind,ro "$limit""#, r#"mount -o remount,bind,rw "$limit""#);
+    let Some(said) = with_played_limits(&real, meanwhile, after) else { return };
+    assert_eq!(said.code, Some(6), "{said:?}");
+    let result = serde_json::from_value::<RunResult>(said.json()).unwrap();
+    assert_eq!(result.provenance.as_it_was, Some(false));
+    let left = &result.provenance.left;
+    assert!(!left.is_empty());
+    for left in left {
+        assert!(left.what.starts_with("wake limit of processor "), "{left:?}");
+        assert!(
+            left.what.contains("found 20, set to n/a, now still n/a; cannot write the wake limit"),
+            "{left:?}"
+        );
+        assert!(left.what.ends_with("Read-only file system (os error 30)"), "{left:?}");
+        assert!(
+            left.remedy.starts_with("`tilemark recover` tries it again; by hand, write \"20\" into /sys/")
+        );
+    }
+    assert!(said.error.contains("this machine was not restored: wake limit of processor "), "{said:?}");
+    assert!(lines_of(&real, "limits").contains("n/a"));
+    let recovered = fs::read_to_string(real.home.path().join("recovered")).unwrap();
+    assert!(recovered.contains(&result.run), "{recovered}");
+    assert_eq!(lines_of(&real, "limits-after-recover"), BTreeSet::from(["20".to_owned()]));
     real.all_gone(&BTreeSet::new(), &[]);
 }
 

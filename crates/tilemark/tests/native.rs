@@ -200,9 +200,16 @@ fn a_killed_command_leaves_nothing_at_any_moment() {
     assert!(matches!(next.code, Some(0 | 5)), "{next:?}");
 }
 
-fn wake_limit(processor: &str) -> String {
-    let path = format!("/sys/devices/system/cpu/cpu{processor}/power/pm_qos_resume_latency_us");
+fn limit_in(path: &str) -> String {
     fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
+/// The settings that a journal holds: their files, with the values found.
+fn held_in(journal: &[u8]) -> Vec<(String, String)> {
+    let journal: Value = serde_json::from_slice(journal).unwrap();
+    let held = journal["held"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().trim().to_owned();
+    held.map(|held| (text(&held["setting"]["path"]), text(&held["found"]))).collect()
 }
 
 #[test]
@@ -237,11 +244,9 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     });
     let processes = Process::descendants(running.child.id() as i32);
     // Processors of the load, with how long they might take to wake before: none where the host does not tell.
-    let written = fs::read(under_way.folder.join("under-way.json"))
-        .unwrap_or_else(|error| panic!("{error}; the run had ended: {:?}", running.said()));
-    let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
-    let awake = written["awake"].as_object().unwrap().clone();
-    assert!(awake.keys().all(|processor| wake_limit(processor) == "n/a"), "{awake:?}");
+    let journal = under_way.folder.join("settings.json");
+    let held = held_in(&fs::read(&journal).unwrap_or_else(|_| b"{\"held\":[]}".to_vec()));
+    assert!(held.iter().all(|(path, _)| limit_in(path) == "n/a"), "{held:?}");
     // Somebody else's, called like ours: only what carries the run's identity may be touched.
     let decoy = real.home.path().join("tilemark-engine");
     fs::copy("/bin/sleep", &decoy).unwrap();
@@ -265,8 +270,8 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     real.all_gone(&processes, under_way.cgroup.as_slice());
     // Another run may keep them awake at this moment.
     let until = Instant::now() + PATIENCE;
-    while !awake.iter().all(|(processor, limit)| wake_limit(processor) == *limit) {
-        assert!(Instant::now() < until, "not given back: {awake:?}");
+    while !held.iter().all(|(path, found)| limit_in(path) == *found) {
+        assert!(Instant::now() < until, "not restored: {held:?}");
         thread::sleep(Duration::from_millis(5));
     }
     let again = real.home.says(&["recover"]);

@@ -3,7 +3,7 @@
 use super::{below, markup::Markup, messaging, term};
 use crate::number::{bytes, counted};
 use crate::view::{self, Axis, Charts, Kind, View};
-use tilemark_record::result::Provenance;
+use tilemark_record::result::{LeftOver, Provenance};
 
 /// Squares of the strip of tiles at most; more tiles share a square.
 const SQUARES_MAX: u32 = 40;
@@ -47,14 +47,32 @@ fn identity(page: &mut Markup, view: &View) {
     for fact in facts(view) {
         page.element("li", "", &fact);
     }
-    match view.report.result.provenance.as_it_was {
+    let Provenance { as_it_was, left, changed_by_others, .. } = &view.report.result.provenance;
+    match as_it_was {
         Some(true) => page.raw("<li class=\"good\">your machine was restored</li>"),
-        Some(false) => {
+        Some(false) if left.is_empty() => {
             page.raw("<li class=\"bad\">your machine was NOT restored: <code>tilemark recover</code></li>")
         }
+        Some(false) => page.raw("<li class=\"bad\">your machine was NOT restored</li>"),
         None => page.raw("<li>not checked whether your machine was restored</li>"),
     };
     page.raw("</ul></div>\n");
+    not_as_before(page, left, changed_by_others);
+}
+
+/// What is left of the run, with what to do, and what somebody else changed.
+fn not_as_before(page: &mut Markup, left: &[LeftOver], changed_by_others: &[String]) {
+    if left.is_empty() && changed_by_others.is_empty() {
+        return;
+    }
+    page.raw("<ul class=\"aside\">");
+    for LeftOver { what, remedy } in left {
+        page.raw("<li>Left on the machine: ").text(what).raw(". To fix: ").text(remedy).raw("</li>");
+    }
+    for setting in changed_by_others {
+        page.raw("<li>Somebody else changed the ").text(setting).raw("; it was left alone</li>");
+    }
+    page.raw("</ul>\n");
 }
 
 /// Host, backend, versions, time taken.

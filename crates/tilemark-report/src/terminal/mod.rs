@@ -11,6 +11,7 @@ mod table;
 use crate::Report;
 use crate::view::{self, Chip, View};
 use paint::{Ink, Paint, clean, wrap};
+use tilemark_record::result::Provenance;
 
 /// Whether the terminal shows colours. Callers say [`Colour::Plain`] for `NO_COLOR` and for pipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,19 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
     out.push_str(&format!("{}  {}\n", chips.join(" "), paint.ink(Ink::Strong, &scenario)));
     for line in wrap(&clean(&facts(view)), width) {
         out.push_str(&format!("{}\n", paint.ink(Ink::Dim, &line)));
+    }
+    let Provenance { left, changed_by_others, .. } = &view.report.result.provenance;
+    for one in left {
+        labelled(&mut out, paint, width, "Left", &format!("{}. To fix: {}", one.what, one.remedy));
+    }
+    for setting in changed_by_others {
+        labelled(
+            &mut out,
+            paint,
+            width,
+            "Others",
+            &format!("somebody else changed the {setting}; it was left alone"),
+        );
     }
     out.push('\n');
     let ink = if view.sentence_struck() { Ink::Struck } else { Ink::Strong };
@@ -123,7 +137,8 @@ fn facts(view: &View) -> String {
     facts.push(view::took(provenance));
     facts.extend(provenance.as_it_was.map(|same| match same {
         true => "your machine was restored".to_owned(),
-        false => "your machine was NOT restored: tilemark recover".to_owned(),
+        false if provenance.left.is_empty() => "your machine was NOT restored: tilemark recover".to_owned(),
+        false => "your machine was NOT restored".to_owned(),
     }));
     facts.retain(|fact| !fact.is_empty());
     facts.join(" \u{b7} ")

@@ -9,7 +9,7 @@ use crate::{
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
-use tilemark_record::RunDirectory;
+use tilemark_record::{RunDirectory, result::Provenance};
 use tilemark_run::{
     judge::{self, Tolerance},
     lock::WhenBusy,
@@ -17,7 +17,7 @@ use tilemark_run::{
     more::Which,
     plan_words::{Backend, Sides, shell_word},
     prepare::{Asked, demonstration},
-    wire::{Failure, FailureCode},
+    wire::Failure,
 };
 
 /// `tilemark run`
@@ -160,23 +160,9 @@ fn finish(outcome: Result<Measured, Failure>, measuring: &Measuring) -> ExitCode
 
 /// What went wrong in a run whose record is whole, if something did.
 fn failed(measured: &Measured) -> Option<Failure> {
-    not_restored(measured).or_else(|| measured.failed.clone()).or_else(|| guest_failed(measured))
-}
-
-/// What a run that was measured left behind, if it did.
-fn not_restored(measured: &Measured) -> Option<Failure> {
-    let left = || {
-        Failure::told(
-            FailureCode::NotRestored,
-            format!(
-                "the run {} is over and its folder {} is still there: not everything of it was taken away",
-                measured.result.run,
-                places().state.join(&measured.result.run).display()
-            ),
-            "`tilemark recover` removes what is left; the record is whole",
-        )
-    };
-    (measured.result.provenance.as_it_was == Some(false)).then(left)
+    measure::not_restored(&measured.result)
+        .or_else(|| measured.failed.clone())
+        .or_else(|| guest_failed(measured))
 }
 
 /// A guest that failed in a run that was measured to its end.
@@ -192,10 +178,22 @@ fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
             let report = judge::report_of(&RunDirectory::at(&measured.record)).map_err(record_failed)?;
             screen::print_painted(&tilemark_report::terminal(&report, screen::style()));
             screen::note(&format!("\nReport: {}", measured.record.join("report.html").display()));
-            if measured.result.provenance.as_it_was == Some(true) {
-                screen::note("Your machine was restored.");
-            }
+            restored(&measured.result.provenance).iter().for_each(|line| screen::note(line));
         }
     }
     Ok(())
+}
+
+/// What is printed about the machine. What is left on it is an error of its own.
+fn restored(provenance: &Provenance) -> Vec<String> {
+    if provenance.as_it_was != Some(true) {
+        return Vec::new();
+    }
+    let changed = &provenance.changed_by_others;
+    if changed.is_empty() {
+        return vec!["Your machine was restored.".to_owned()];
+    }
+    let first =
+        "Your machine was restored, except what somebody else changed meanwhile; that was left alone:";
+    std::iter::once(first.to_owned()).chain(changed.iter().map(|setting| format!("  {setting}"))).collect()
 }

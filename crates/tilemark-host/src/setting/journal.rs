@@ -1,0 +1,454 @@
+//! What was found of settings before they were changed, on disk: written and synced before a value is touched.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tilemark_sys::files::{read_trusted, write_private};
+
+use super::Setting;
+use crate::error::HostError;
+
+/// A setting that is held at our value, with the text that its file had before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The setting and our value.
+    pub setting: Setting,
+    /// The whole text of its file before.
+    pub found: String,
+}
+
+/// The value of a setting now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Now {
+    /// The value found before ours.
+    AsFound,
+    /// Ours.
+    Ours,
+    /// Neither: somebody else's.
+    Other(String),
+    /// It cannot be read, and why.
+    Unread(String),
+}
+
+/// What came of restoring a setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The setting, with our value and that from before.
+    pub held: Held,
+    /// Its value after that.
+    pub now: Now,
+    /// Why it could not be written, where it could not.
+    pub refused: Option<String>,
+}
+
+impl Held {
+    /// The value before ours.
+    pub fn found_value(&self) -> String {
+        self.setting.form.value_in(&self.found)
+    }
+
+    /// What is written into its file to restore it.
+    pub fn order_to_restore(&self) -> String {
+        self.setting.form.order_for(&self.found).trim_end().to_owned()
+    }
+
+    /// Reads which value it has now.
+    pub fn now(&self) -> Now {
+        let value = match self.setting.read() {
+            Ok(text) => self.setting.form.value_in(&text),
+            Err(error) => return Now::Unread(error.in_a_line()),
+        };
+        match value {
+            value if value == self.found_value() => Now::AsFound,
+            value if value == self.setting.value => Now::Ours,
+            value => Now::Other(value),
+        }
+    }
+
+    /// Writes the text found, if the value is still ours, and reads it back.
+    pub fn restore(&self) -> Outcome {
+        match self.now() {
+            Now::Ours => self.put_back(),
+            now => self.outcome(now, None),
+        }
+    }
+
+    /// Writes the text found, whatever the value is, and reads it back.
+    fn put_back(&self) -> Outcome {
+        let refused = self.setting.write(&self.found).err().map(|error| error.in_a_line());
+        self.outcome(self.now(), refused)
+    }
+
+    fn outcome(&self, now: Now, refused: Option<String>) -> Outcome {
+        Outcome { held: self.clone(), now, refused }
+    }
+}
+
+impl Outcome {
+    /// Whether nothing of ours is left: the value is as found, or somebody else's.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.now, Now::AsFound | Now::Other(_))
+    }
+}
+
+/// `wake limit of processor 3 (PATH): found 0, set to n/a, now 50`.
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Setting { name, path, value, .. } = &self.held.setting;
+        let found = self.held.found_value();
+        let shown = |value: &str| if value.is_empty() { "off".to_owned() } else { value.to_owned() };
+        write!(out, "{name} ({}): found {}, set to {}", path.display(), shown(&found), shown(value))?;
+        match &self.now {
+            Now::AsFound => write!(out, ", now {} again", shown(&found))?,
+            Now::Ours => write!(out, ", now still {}", shown(value))?,
+            Now::Other(other) => write!(out, ", now {}", shown(other))?,
+            Now::Unread(why) => write!(out, "; {why}")?,
+        }
+        self.refused.as_ref().map_or(Ok(()), |why| write!(out, "; {why}"))
+    }
+}
+
+/// The journal of settings that are held together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    path: PathBuf,
+    boot_id: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    /// The boot that the values belong to: the next one begins with its own.
+    boot_id: String,
+    held: Vec<Held>,
+}
+
+/// A moment of [`Journal::hold`], for tests that end it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    Journaled,
+    Written,
+    ReadBack,
+}
+
+impl Journal {
+    /// The journal in this file, in this boot of the host.
+    pub fn at(path: impl Into<PathBuf>, boot_id: impl Into<String>) -> Self {
+        Self { path: path.into(), boot_id: boot_id.into() }
+    }
+
+    /// What is held in this boot, in the order in which it was set. Nothing where there is no journal, or only one of another boot.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is not to be trusted.
+    pub fn held(&self) -> Result<Vec<Held>, HostError> {
+        let text = match read_trusted(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            read => read.map_err(|source| self.failed("read", source))?,
+        };
+        let document: Document =
+            serde_json::from_slice(&text).map_err(|error| self.failed("read", error.into()))?;
+        Ok(if document.boot_id == self.boot_id { document.held } else { Vec::new() })
+    }
+
+    /// Sets all of these, or none: where one is refused, those before it are restored. One that has its value already is
+    /// not ours, and is not restored later.
+    ///
+    /// # Errors
+    /// The first setting that cannot be read, written or read back; a journal that cannot be written. What could not be restored then
+    /// stays in the journal.
+    pub fn hold(&self, settings: &[Setting]) -> Result<(), HostError> {
+        self.hold_watched(settings, &mut |_| {})
+    }
+
+    fn hold_watched(&self, settings: &[Setting], at: &mut dyn FnMut(Moment)) -> Result<(), HostError> {
+        let mut before = self.held()?;
+        let mut new = Vec::new();
+        for setting in settings {
+            let found = setting.read()?;
+            if setting.form.value_in(&found) != setting.value {
+                // One that is held already, and changed since: its value now is what is to be found again.
+                before.retain(|held| held.setting.path != setting.path || held.setting.form != setting.form);
+                new.push(Held { setting: setting.clone(), found });
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.write(&[&before[..], &new[..]].concat())?;
+        at(Moment::Journaled);
+        for (place, held) in new.iter().enumerate() {
+            let set = held.setting.set(&mut || at(Moment::Written));
+            if let Err(error) = set {
+                before.extend(left_after_undoing(held, &new[..place]));
+                self.write(&before)?;
+                return Err(error);
+            }
+            at(Moment::ReadBack);
+        }
+        Ok(())
+    }
+
+    /// Restores all that is held, newest first, where the value is still ours. What could not be restored stays in the journal, and
+    /// the journal goes with its last entry. A journal of another boot goes, and nothing of it is written.
+    ///
+    /// # Errors
+    /// Where the journal cannot be read or written.
+    pub fn restore(&self) -> Result<Vec<Outcome>, HostError> {
+        self.restore_unless(&|_| false)
+    }
+
+    /// The same, but leaves what is in use by another of ours as it is, in the journal: whoever ends last restores it.
+    ///
+    /// # Errors
+    /// As [`Self::restore`].
+    pub fn restore_unless(&self, in_use: &dyn Fn(&Held) -> bool) -> Result<Vec<Outcome>, HostError> {
+        let (mut left, free): (Vec<Held>, Vec<Held>) = self.held()?.into_iter().partition(in_use);
+        let outcomes: Vec<Outcome> = free.iter().rev().map(Held::restore).collect();
+        let not_restored = outcomes.iter().rev().filter(|outcome| !outcome.is_settled());
+        left.extend(not_restored.map(|outcome| outcome.held.clone()));
+        self.write(&left)?;
+        Ok(outcomes)
+    }
+
+    /// Adds what an older version of Tilemark noted in another form.
+    ///
+    /// # Errors
+    /// Where the journal cannot be read or written.
+    pub fn adopt(&self, noted: Vec<Held>) -> Result<(), HostError> {
+        let mut held = self.held()?;
+        held.extend(noted.into_iter().filter(|one| !held.contains(one)).collect::<Vec<_>>());
+        self.write(&held)
+    }
+
+    /// Writes it whole, synced with its folder; without entries it is removed.
+    fn write(&self, held: &[Held]) -> Result<(), HostError> {
+        let written = || -> io::Result<()> {
+            let folder = self.path.parent().unwrap_or(Path::new("."));
+            if held.is_empty() {
+                return match fs::remove_file(&self.path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                };
+            }
+            let document = Document { boot_id: self.boot_id.clone(), held: held.to_vec() };
+            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+            let aside = self.path.with_file_name(format!(".{name}.aside"));
+            write_private(&aside, &serde_json::to_vec_pretty(&document)?)?;
+            fs::rename(aside, &self.path)?;
+            File::open(folder)?.sync_all()
+        };
+        written().map_err(|source| self.failed("write", source))
+    }
+
+    fn failed(&self, verb: &'static str, source: io::Error) -> HostError {
+        HostError::Journal { verb, path: self.path.clone(), source }
+    }
+}
+
+/// Restores a setting that was refused and, newest first, those that were set before it. Returns what could not be restored.
+fn left_after_undoing(refused: &Held, set: &[Held]) -> Vec<Held> {
+    // It was written a moment ago: whatever it reads, if not the value found, is ours.
+    let undone = match refused.now() {
+        Now::AsFound => refused.restore(),
+        _ => refused.put_back(),
+    };
+    let is_left = |outcome: &Outcome| !outcome.is_settled();
+    let left = set.iter().rev().map(Held::restore).filter(is_left);
+    let first = (undone.now != Now::AsFound).then_some(undone);
+    let mut left: Vec<Held> = first.into_iter().chain(left).map(|outcome| outcome.held).collect();
+    left.reverse();
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Form, wake_limit};
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    /// A folder that plays the processors' folder of a host, and a journal beside it.
+    struct Host {
+        folder: tempfile::TempDir,
+    }
+
+    impl Host {
+        fn with(limits: &[(u32, &str)]) -> Self {
+            let host = Self { folder: tempfile::tempdir().unwrap() };
+            for (processor, limit) in limits {
+                let path = host.awake(*processor).path;
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, limit).unwrap();
+            }
+            host
+        }
+
+        fn awake(&self, processor: u32) -> Setting {
+            wake_limit::awake_below(self.folder.path(), processor)
+        }
+
+        fn both_awake(&self) -> [Setting; 2] {
+            [0, 1].map(|processor| self.awake(processor))
+        }
+
+        fn limits(&self) -> [String; 2] {
+            [0, 1].map(|processor| fs::read_to_string(self.awake(processor).path).unwrap())
+        }
+
+        fn set(&self, processor: u32, limit: &str) {
+            fs::write(self.awake(processor).path, limit).unwrap();
+        }
+
+        fn journal_of(&self, boot_id: &str) -> Journal {
+            Journal::at(self.folder.path().join("settings.json"), boot_id)
+        }
+
+        fn journal(&self) -> Journal {
+            self.journal_of("this-boot")
+        }
+    }
+
+    fn nows(outcomes: &[Outcome]) -> Vec<Now> {
+        outcomes.iter().map(|outcome| outcome.now.clone()).collect()
+    }
+
+    #[test]
+    fn what_was_found_is_restored_byte_for_byte_and_a_value_that_was_there_already_is_nobodys_to_restore() {
+        let host = Host::with(&[(0, "20\n"), (1, "n/a\n")]);
+        host.journal().hold(&host.both_awake()).unwrap();
+        assert_eq!(host.limits(), ["n/a", "n/a\n"]);
+        let held = host.journal().held().unwrap();
+        assert_eq!(held.iter().map(|held| held.found.as_str()).collect::<Vec<_>>(), ["20\n"]);
+        assert_eq!(held[0].now(), Now::Ours);
+        assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound]);
+        assert_eq!(host.limits(), ["20\n", "n/a\n"]);
+        assert!(!host.journal().path.exists());
+    }
+
+    #[test]
+    fn a_value_that_somebody_else_changed_since_is_left_alone_and_named_with_all_three_values() {
+        let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
+        host.journal().hold(&host.both_awake()).unwrap();
+        host.set(0, "50\n");
+        let outcomes = host.journal().restore().unwrap();
+        assert_eq!(nows(&outcomes), [Now::AsFound, Now::Other("50".to_owned())], "the newest first");
+        assert_eq!(host.limits(), ["50\n", "0\n"]);
+        let path = host.awake(0).path;
+        let named = format!("wake limit of processor 0 ({}): found 20, set to n/a, now 50", path.display());
+        assert_eq!(outcomes[1].to_string(), named);
+        assert!(outcomes[1].is_settled());
+        assert!(!host.journal().path.exists());
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_restored_is_named_with_the_reason_and_stays_in_the_journal() {
+        let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
+        host.journal().hold(&host.both_awake()).unwrap();
+        // Root may write every file, but no folder.
+        let path = host.awake(0).path;
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let outcomes = host.journal().restore().unwrap();
+        assert!(!outcomes[1].is_settled() && outcomes[0].is_settled(), "{outcomes:?}");
+        let named = outcomes[1].to_string();
+        assert!(named.contains("wake limit of processor 0") && named.contains("Is a directory"), "{named}");
+        assert_eq!(host.journal().held().unwrap(), [outcomes[1].held.clone()]);
+        // When it can be written again, the next who tries restores it.
+        fs::remove_dir(&path).unwrap();
+        host.set(0, "n/a\n");
+        assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound]);
+        assert_eq!(host.limits(), ["20\n", "0\n"]);
+    }
+
+    #[test]
+    fn all_are_set_or_none() {
+        let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
+        let absent = host.awake(7);
+        let ignored = Setting {
+            name: "a value that the kernel ignores".to_owned(),
+            path: "/dev/null".into(),
+            form: Form::Whole,
+            value: "1".to_owned(),
+        };
+        for (bad, what) in [(absent, "processor 7"), (ignored, "the kernel ignores")] {
+            let [first, second] = host.both_awake();
+            let error = host.journal().hold(&[first, second, bad]).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            assert_eq!(host.limits(), ["20\n", "0\n"]);
+            assert_eq!(host.journal().held().unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn after_a_reboot_nothing_is_replayed_and_the_journal_goes() {
+        let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
+        host.journal().hold(&host.both_awake()).unwrap();
+        let next = host.journal_of("next-boot");
+        assert_eq!(next.held().unwrap(), []);
+        assert_eq!(next.restore().unwrap(), []);
+        assert_eq!(host.limits(), ["n/a", "n/a"], "these are the new boot's own");
+        assert!(!next.path.exists());
+    }
+
+    #[test]
+    fn what_is_held_already_is_found_anew_where_somebody_changed_it_meanwhile() {
+        let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
+        host.journal().hold(&[host.awake(0)]).unwrap();
+        host.set(0, "50\n");
+        host.journal().hold(&host.both_awake()).unwrap();
+        assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound, Now::AsFound], "once each");
+        assert_eq!(host.limits(), ["50\n", "0\n"]);
+    }
+
+    const DIES_AT: &str = "TILEMARK_TEST_DIES_AT";
+
+    /// Starts itself again as a process that is killed at a moment of setting two values.
+    fn killed_at(host: &Host, moment: &str) {
+        let name = "setting::journal::tests::a_process_killed_at_any_moment_leaves_what_can_be_restored";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", name]).env(DIES_AT, format!("{moment} {}", host.folder.path().display()));
+        assert_eq!(child.output().unwrap().status.signal(), Some(9), "{moment}: it was not killed");
+    }
+
+    fn die_at(place: &str) {
+        let (moment, folder) = place.split_once(' ').unwrap();
+        let setting = |processor| wake_limit::awake_below(Path::new(folder), processor);
+        let journal = Journal::at(Path::new(folder).join("settings.json"), "this-boot");
+        let mut passed = Vec::new();
+        let _ = journal.hold_watched(&[0, 1].map(setting), &mut |now| {
+            passed.push(format!("{now:?}"));
+            if passed.join(",") == moment {
+                let own = rustix::process::getpid();
+                rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_process_killed_at_any_moment_leaves_what_can_be_restored() {
+        if let Some(place) = std::env::var_os(DIES_AT) {
+            return die_at(place.to_str().unwrap());
+        }
+        for (moment, then) in [
+            ("Journaled", ["20\n", "0\n"]),
+            ("Journaled,Written", ["n/a", "0\n"]),
+            ("Journaled,Written,ReadBack", ["n/a", "0\n"]),
+            ("Journaled,Written,ReadBack,Written", ["n/a", "n/a"]),
+        ] {
+            let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
+            killed_at(&host, moment);
+            assert_eq!(host.limits(), then, "{moment}");
+            assert_eq!(
+                host.journal().held().unwrap().len(),
+                2,
+                "{moment}: not journaled before it was touched"
+            );
+            assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound, Now::AsFound], "{moment}");
+            assert_eq!(host.limits(), ["20\n", "0\n"], "{moment}");
+        }
+    }
+}
