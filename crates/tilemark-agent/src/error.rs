@@ -93,15 +93,15 @@ impl AgentError {
             }
             // Nobody else in a guest sends it.
             Self::Ended { status, .. } if status.signal() == Some(Signal::KILL.as_raw()) => {
-                "the guest's kernel ended it, most likely for want of memory: give the guest more, as with \
+                "the guest's kernel ended it, most likely because memory ran out: give the guest more, as with \
                  `--set guest.NAME.memory=2GiB`"
             }
             Self::Ended { .. } => {
-                "what it said last, here or on the guest's console, tells why; if memory ran out, give the guest more, as \
+                "its last messages, here or on the guest's console, show why; if memory ran out, give the guest more, as \
                  with `--set guest.NAME.memory=2GiB`"
             }
             Self::Slow { .. } => {
-                "what it said last, here or on the guest's console, tells how far it came. A slow guest needs longer than \
+                "its last messages, here or on the guest's console, show how far it came. A slow guest needs longer than \
                  that: leave the host to itself, start fewer guests (--tiles), or give each more, as with \
                  `--set guest.NAME.vcpus=2` or `--set guest.NAME.memory=2GiB`"
             }
@@ -162,8 +162,8 @@ mod tests {
             ended(3 << 8).to_string(),
             "RabbitMQ ended with exit status: 3 before it answered; it said nothing"
         );
-        assert!(ended(3 << 8).remedy().contains("tells why"));
-        assert!(ended(9).remedy().contains("want of memory"), "{}", ended(9));
+        assert!(ended(3 << 8).remedy().contains("show why"));
+        assert!(ended(9).remedy().contains("memory ran out"), "{}", ended(9));
         let (within, refusal) = (Duration::from_secs(400), "no broker answers".to_owned());
         let slow = AgentError::Slow { service: service.clone(), within, refusal, said: said.clone() };
         assert_eq!(

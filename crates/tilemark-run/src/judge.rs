@@ -304,7 +304,7 @@ impl Compared {
         }
         if let Some(voided) = self.comparison.voided.filter(|voided| voided.a + voided.b > 0) {
             let tilemark_record::result::VoidedSides { a, of_a, b, of_b, .. } = voided;
-            lines.push(format!("  voided: {a} of {of_a} repeats of A, {b} of {of_b} of B"));
+            lines.push(format!("  discarded: {a} of {of_a} repeats of A, {b} of {of_b} of B"));
         }
         lines.push(String::new());
         lines.extend(self.comparison.differences.iter().map(|difference| {

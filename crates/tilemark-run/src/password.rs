@@ -15,7 +15,7 @@ pub(crate) fn of_environment(variable: &str) -> Option<String> {
 pub fn advice(address: &str, variable: &str) -> Option<String> {
     shows_secret(address).then(|| {
         format!(
-            "the password stands in the list of processes; leave it out of the address and set {variable} instead"
+            "the password is visible in the list of processes; leave it out of the address and set {variable} instead"
         )
     })
 }

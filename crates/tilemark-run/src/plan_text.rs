@@ -95,7 +95,7 @@ pub(crate) fn time(plan: &Plan) -> String {
         text += ", less where a load has sent its `count` before its time is over";
     }
     if may_ask_again(plan) {
-        text += "; at most twice that where repeats are voided and asked again";
+        text += "; at most twice that where repeats are discarded and retried";
     }
     text
 }

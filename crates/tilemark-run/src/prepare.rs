@@ -111,7 +111,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if asked.twin && asked.search && asked.on == Some(Backend::Emulated) {
         return Err(Failure::told(
             FailureCode::BadInput,
-            "`capacity --twin` beside `--on emulated`: no count of emulated guests is an answer that a twin could stand beside",
+            "`capacity --twin` with `--on emulated`: emulated guests give no capacity that a native twin could be compared with",
             "leave out `--twin`, or measure both at counts of your own with `run --on emulated --twin`",
         ));
     }
@@ -242,7 +242,7 @@ pub fn choose(on: Option<Backend>, facts: &HostFacts) -> Result<Backend, Failure
         Some(Backend::Kvm) | None if kvm.verdict != AcceleratorVerdict::Usable => Err(Failure::told(
             FailureCode::HostUnfit,
             format!("kvm is not usable on this host: {}", kvm.reason),
-            "measure natively with `--on native`, prove function with `--on emulated`; `tilemark doctor` tells more",
+            "measure natively with `--on native`, prove function with `--on emulated`; `tilemark doctor` shows more",
         )),
         Some(backend) => Ok(backend),
         None => Ok(Backend::Kvm),

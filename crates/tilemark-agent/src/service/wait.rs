@@ -108,7 +108,7 @@ mod tests {
         let ended = waited_for("exit 3", 3600 * SECOND);
         assert_eq!(ended.to_string(), "a service ended with exit status: 3 before it answered; it said this");
         let killed = waited_for("kill -KILL $$", 3600 * SECOND);
-        assert!(killed.remedy().contains("want of memory"), "{killed}");
+        assert!(killed.remedy().contains("memory ran out"), "{killed}");
         let slow = waited_for("exec sleep 3600", Duration::ZERO);
         assert_eq!(
             slow.to_string(),
