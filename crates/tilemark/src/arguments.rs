@@ -100,7 +100,8 @@ pub(crate) struct Resolution {
     /// Set a value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Use the programs and files of this host that the scenario's file names, as root; `plan` lists them
+    /// Use the programs and files of this host that the scenario's file names, as root, and run QEMU without walls where it says
+    /// `qemu.walls = "off"`; `plan` lists all of them
     #[arg(long)]
     pub(crate) trust: bool,
     /// Seed of order, schedules and choices; drawn and printed unless given
