@@ -75,6 +75,11 @@ pub struct Guest {
     /// Memory. Default 256 MiB.
     #[serde(default = "default_memory")]
     pub memory: Bytes,
+    /// Memory that a clone of it writes before the load's warm-up, since it shares with its template what a guest that boots has
+    /// written itself. Default: two fifths of its memory, at most 100 MiB, in a scenario with a load; nothing in one without, which
+    /// counts a density.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set: Option<Bytes>,
     /// Data disks.
     #[serde(default)]
     pub disk: Vec<Disk>,
