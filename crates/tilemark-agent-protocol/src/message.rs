@@ -33,7 +33,8 @@ pub enum Request {
     BeginLoad,
     /// End the load at once; what was measured up to now is still reported.
     StopLoad,
-    /// Write so many bytes of memory, as a clone must before it counts as loaded.
+    /// Write so many bytes of memory, as a clone must before its load begins. They go back to the guest's kernel, and stay the guest's own
+    /// on the host.
     TouchMemory(Bytes),
     /// So many bytes of the kernel's randomness, as seen inside.
     Random(u32),

@@ -30,7 +30,8 @@ pub(crate) fn describe(boot_nonce: u64, address: Ipv4Addr) -> Result<Description
     })
 }
 
-fn available_memory() -> Option<u64> {
+/// Memory that the kernel could give now without ending anything, in bytes.
+pub(crate) fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)

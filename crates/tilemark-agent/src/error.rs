@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 use std::{error::Error, io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+use tilemark_units::Bytes;
 
 /// A request that could not be carried out, or an agent that could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,14 @@ pub(crate) enum AgentError {
         service: String,
         /// What of it was looked for.
         lacks: String,
+    },
+    /// Memory that the guest cannot spare.
+    #[error("{wanted} of its memory were to be written and {available} are available", available = available.rounded())]
+    NoMemory {
+        /// So much was to be written.
+        wanted: Bytes,
+        /// So much its kernel could give.
+        available: Bytes,
     },
     /// A service that ended before it answered.
     #[error("{service} ended with {status} before it answered{said}")]
@@ -106,6 +115,9 @@ impl AgentError {
                  `--set guest.NAME.vcpus=2` or `--set guest.NAME.memory=2GiB`"
             }
             Self::Store(error) => error.remedy(),
+            Self::NoMemory { .. } => {
+                "give the guest more memory (`--set guest.NAME.memory=`), or let it write less (`--set guest.NAME.working_set=`)"
+            }
             Self::Refused(_) => "wait for it, or stop it first",
             Self::ServiceEnded(_) => {
                 "read the console of its guest; one that was killed may have had too little memory"

@@ -35,6 +35,8 @@ pub enum Fault {
     DiesAfter(u32),
     /// Its service does not start.
     ServiceFails,
+    /// It has too little memory for its working set.
+    NoMemory,
     /// Its agent cannot prepare a load.
     LoadFails,
     /// From the request for a load on its agent is hostile: it sends these pieces, each after so long, and then nothing more, with
@@ -355,6 +357,10 @@ fn reply_of(guest: &mut FakeGuest, request: &Request, fault: Option<&Fault>) -> 
         }
         Request::Describe => Reply::Description(description(guest)),
         Request::Execute(_) => Reply::Executed { code: 0, output: Vec::new(), error: Vec::new() },
+        Request::TouchMemory(_) if fault == Some(&Fault::NoMemory) => Reply::Failed {
+            message: "100 MiB of its memory were to be written and 30 MiB are available".to_owned(),
+            remedy: "give the guest more memory".to_owned(),
+        },
         Request::StopService | Request::StopLoad | Request::TouchMemory(_) => Reply::Done,
         Request::PowerOff => {
             guest.ended.get_or_insert_with(|| "it powered off".to_owned());

@@ -425,6 +425,7 @@ mod tests {
             broker: Default::default(),
             vcpus: 1,
             memory: Bytes::from_mib(96),
+            working_set: Bytes::default(),
             disks: Vec::new(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),

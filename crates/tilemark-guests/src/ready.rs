@@ -9,13 +9,17 @@ use crate::{
 };
 use std::{
     num::NonZeroUsize,
-    sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tilemark_agent_protocol::{Description, Identity, Reply, Request, Service};
 use tilemark_netlink::Ping;
 use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, NETWORK_PREFIX};
+use tilemark_units::Bytes;
 
 /// A guest's clock is set again until it is at most this far from the host's.
 pub const CLOCK_BOUND: Duration = Duration::from_millis(50);
@@ -296,6 +300,27 @@ pub fn start_all_ready(
 /// Guests that are being started at once: four for each processor of the host.
 fn starts() -> usize {
     4 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Has each guest write its plan's working set, some at once, all before one deadline. `plans` are those of `guests`, in their order.
+///
+/// # Errors
+/// The first that did not: one that has not so much memory, has ended, or does not answer in time.
+pub fn write_working_sets(
+    guests: &mut [ReadyGuest],
+    plans: &[GuestPlan],
+    within: Duration,
+) -> Result<(), GuestError> {
+    let deadline = Instant::now() + within;
+    let wanted = guests.iter_mut().zip(plans).filter(|(_, plan)| plan.working_set > Bytes::default());
+    let wanted: Vec<_> = wanted.map(Mutex::new).collect();
+    let one = |wanted: &Mutex<(&mut ReadyGuest, &GuestPlan)>| {
+        let mut wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let (guest, plan) = &mut *wanted;
+        let left = deadline.saturating_duration_since(Instant::now());
+        expect_done(plan, guest.session.ask(&Request::TouchMemory(plan.working_set), left)?)
+    };
+    at_once(starts(), &wanted, one).into_iter().collect()
 }
 
 /// Ends all these guests and waits until they are gone, with an outcome for each in its place. Most of an end is

@@ -14,7 +14,7 @@ use std::{
 use tilemark_agent_protocol::{Reply, Request};
 use tilemark_guests::{
     Backend, CLOCK_BOUND, Expected, GuestError, Origin, QemuBackend, ReadyGuest, RunNetwork, StartMode,
-    Wanted, describe, start_all_ready, start_ready,
+    Wanted, describe, start_all_ready, start_ready, write_working_sets,
 };
 use tilemark_plan::{
     plan::GuestPlan,
@@ -119,6 +119,52 @@ fn thirty_two_clones_are_thirty_two_guests_and_no_reboots() {
         for guest in &ready {
             assert_eq!(fs::read_to_string(backend.console(guest.id).unwrap()).unwrap(), "");
         }
+    });
+}
+
+/// Memory that belongs to a process alone and was written, in bytes.
+fn private_memory(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn what_a_clone_writes_is_its_own_from_then_on() {
+    in_namespaces("what_a_clone_writes_is_its_own_from_then_on", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.emulated(&network);
+        let size = Bytes::from_mib(64);
+        let plans: Vec<GuestPlan> = [size, Bytes::default()]
+            .into_iter()
+            .zip(0..)
+            .map(|(working_set, index)| GuestPlan {
+                memory: Bytes::from_mib(256),
+                working_set,
+                ..guest(index, Role::Idle)
+            })
+            .collect();
+        let mut ready = clones(&backend, &plans);
+        let of = |guest: &ReadyGuest| private_memory(backend.processes(guest.id).unwrap()[0]) as f64;
+        let before: Vec<f64> = ready.iter().map(of).collect();
+        write_working_sets(&mut ready, &plans, LIMIT).unwrap_or_else(|error| panic!("{error}"));
+        let grew: Vec<f64> = ready
+            .iter()
+            .zip(before)
+            .map(|(guest, before)| (of(guest) - before) / size.get() as f64)
+            .collect();
+        println!("grew by {grew:.3?} of its working set");
+        assert!((0.9..1.3).contains(&grew[0]), "{grew:?}");
+        assert!(grew[1] < 0.2, "the other one was not asked: {grew:?}");
+        // It is free again in the guest, and not on the host.
+        let description = describe(&plans[0], &mut ready[0].session).unwrap();
+        assert!(description.memory_used < Bytes::from_mib(128), "{description:?}");
+
+        // More than it has is refused, and harms nobody.
+        let too_much = [GuestPlan { working_set: Bytes::from_mib(255), ..plans[0].clone() }];
+        let error = write_working_sets(&mut ready[..1], &too_much, LIMIT).expect_err("so much is not there");
+        assert!(error.to_string().contains("255MiB of its memory were to be written"), "{error}");
+        assert!(describe(&plans[0], &mut ready[0].session).is_ok());
     });
 }
 

@@ -3,11 +3,11 @@
 //! Small on purpose: the agent carries it, and a shell command for each step would cost a guest 1.3 s under an
 //! emulator. One request at a time, each waiting for the kernel's acknowledgement. Not a general library.
 
-mod gate;
+mod filter;
 mod message;
 mod ping;
 mod socket;
 
-pub use gate::PortCounts;
+pub use filter::PortCounts;
 pub use ping::{Ping, PingError};
 pub use socket::{Link, Neighbour, Netlink, NetlinkError};

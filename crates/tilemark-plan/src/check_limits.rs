@@ -3,12 +3,12 @@
 
 use crate::{
     problem::Problem,
-    scenario::{Load, Scenario},
+    scenario::{Guest, Load, Scenario},
     workload::Say,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
-use tilemark_units::Span;
+use tilemark_units::{Bytes, Span};
 
 /// Bytes of a scenario's text: 160 times the longest inside the program.
 pub const SCENARIO_BYTES_MAX: usize = 256 << 10;
@@ -95,8 +95,22 @@ pub(crate) fn check_limits(scenario: &Scenario, say: &mut Say<'_>) {
             say(format!("`{key} = \"{span}\"` is too long"), "measure 24h at most, and more repeats");
         }
     }
+    for guest in &scenario.guest {
+        check_working_set(guest, say);
+    }
     for load in &scenario.load {
         check_load(load, say);
+    }
+}
+
+/// A guest needs the other half for its kernel and its service.
+fn check_working_set(guest: &Guest, say: &mut Say<'_>) {
+    let half = Bytes::new(guest.memory.get() / 2);
+    if let Some(size) = guest.working_set.filter(|size| *size > half) {
+        say(
+            format!("guest `{}` has {} of memory and is to write {size} of it", guest.name, guest.memory),
+            &format!("write `working_set = \"{half}\"` or less, or give it more `memory`"),
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Plan, Point, Search},
-    scenario::{DiskMedium, Role, Start},
+    scenario::{DiskMedium, Measure, Role, Start},
     search::expected_counts,
 };
 use std::{
@@ -51,20 +51,21 @@ fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
         Backend::Emulated if guest.has_large_service() => QEMU_OVERHEAD + LARGE_TRANSLATION,
         Backend::Emulated | Backend::Kvm | Backend::Native => QEMU_OVERHEAD,
     };
-    match (point.backend, start_of(point, guest)) {
+    match (point.backend, start_of(guest.role, &point.measure)) {
         // A twin has no memory of its own: its service takes what it needs, up to its guest's memory.
         (Backend::Native, _) if fills_memory(guest) => memory,
         (Backend::Native, _) => (SMALL_TWIN + written).min(memory),
         (_, Start::Boot) => memory + qemu,
-        (_, Start::Clone) if guest.role == Role::Idle => IDLE_CLONE,
-        // A clone shares what it does not write; a loaded web guest wrote less than half of 256 MiB.
-        (_, Start::Clone) => Bytes::new(memory.get() / 2).max(written) + qemu,
+        (_, Start::Clone) if guest.role == Role::Idle => IDLE_CLONE + guest.working_set,
+        // A clone shares what it does not write. A loaded web guest writes little besides its working set, into pages of it that are
+        // free again.
+        (_, Start::Clone) => Bytes::new(memory.get() / 2).max(guest.working_set).max(written) + qemu,
     }
 }
 
-/// A database is booted on a disk that is cloned: its memory belongs to its disk as it is.
-fn start_of(point: &Point, guest: &GuestPlan) -> Start {
-    if guest.role == Role::Database { Start::Boot } else { point.measure.start }
+/// How a guest starts where it is no native twin. A database is booted on a disk that is cloned: its memory belongs to its disk.
+pub(crate) fn start_of(role: Role, measure: &Measure) -> Start {
+    if role == Role::Database { Start::Boot } else { measure.start }
 }
 
 fn memory_disks(guest: &GuestPlan) -> Bytes {

@@ -190,6 +190,9 @@ pub struct GuestPlan {
     pub vcpus: u32,
     /// Its memory.
     pub memory: Bytes,
+    /// Memory that it writes before the load's warm-up: a clone's working set. Nothing where it is no clone, and in older plans.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub working_set: Bytes,
     /// Its data disks.
     pub disks: Vec<DiskPlan>,
     /// Its hardware address.
@@ -198,6 +201,10 @@ pub struct GuestPlan {
     pub address: Ipv4Addr,
     /// Host threads that it may use.
     pub processors: Vec<u32>,
+}
+
+fn is_nothing(size: &Bytes) -> bool {
+    size.get() == 0
 }
 
 impl GuestPlan {

@@ -77,6 +77,11 @@ pub struct Guest {
     /// Memory: at least `64MiB`.
     #[serde(default = "default_memory")]
     pub memory: Bytes,
+    /// Memory that a clone of it writes before the load's warm-up, since it shares with its template what a guest that boots has
+    /// written itself. Default: two fifths of its memory, at most 100 MiB, in a scenario with a load; nothing in one without, which
+    /// counts a density.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set: Option<Bytes>,
     /// Data disks.
     #[serde(default)]
     pub disk: Vec<Disk>,
@@ -159,7 +164,8 @@ pub struct Load {
     /// When requests are sent.
     #[serde(default, rename = "loop")]
     pub loop_kind: LoopKind,
-    /// What the users of each guest ask, as in `"200/s"`. Default: none. An open loop needs it.
+    /// What the users of each guest ask, as in `"200/s"`. Default: none. An open loop needs it. Emulated guests are asked what they
+    /// can serve, where that is less; `--set load.NAME.rate=RATE` asks for all of it.
     #[serde(default)]
     pub rate: Option<Rate>,
     /// How the requests of an open loop are spread in time.

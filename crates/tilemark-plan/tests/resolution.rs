@@ -354,6 +354,50 @@ fn a_demonstration_is_one_tile_once() {
     assert_eq!(plan.passes.iter().filter(|pass| pass.point == shown[0].index).count(), 1);
 }
 
+/// What the guests of a point's first tile write before the warm-up, in MiB.
+fn working_sets(text: &str, request: &Request) -> Vec<f64> {
+    let plan = plan(text, request).unwrap();
+    plan.points[0]
+        .guests
+        .iter()
+        .filter(|guest| guest.tile == 1)
+        .map(|guest| guest.working_set.as_mib())
+        .collect()
+}
+
+#[test]
+fn clones_of_a_tile_with_a_load_write_what_booted_guests_have_written_and_nobody_else_writes() {
+    let on = |backend| Request { backends: vec![backend], ..asked() };
+    let set = |pairs: &[(&str, &str)]| Request { settings: settings(pairs), ..on(Backend::Emulated) };
+    for backend in [Backend::Kvm, Backend::Emulated] {
+        assert_eq!(working_sets(TILE, &on(backend)), [100.0, 100.0], "an idle guest of a loaded tile too");
+    }
+    assert_eq!(working_sets(TILE, &on(Backend::Native)), [0.0, 0.0]);
+    assert_eq!(working_sets(TILE, &set(&[("measure.start", "boot")])), [0.0, 0.0]);
+    let small = [("guest.web.memory", "80MiB"), ("guest.idle.working_set", "7MiB")];
+    assert_eq!(working_sets(TILE, &set(&small)), [32.0, 7.0]);
+    let idle = builtin("density").unwrap().text;
+    assert_eq!(working_sets(idle, &on(Backend::Emulated)), [0.0], "a density");
+    let own = set(&[("guest.idle.working_set", "40MiB")]);
+    assert_eq!(working_sets(idle, &own), [40.0], "unless the user says so");
+    let database = builtin("oltp").unwrap().text.replace("start = \"boot\"", "start = \"clone\"");
+    assert_eq!(working_sets(&database, &on(Backend::Emulated)), [0.0], "a database is booted");
+}
+
+#[test]
+fn a_working_set_is_half_of_a_guests_memory_at_most_and_counts_in_what_a_plan_needs() {
+    let text = TILE.replace("role = \"web\"", "role = \"web\"\nworking_set = \"129MiB\"");
+    let said = problem(&text, &asked());
+    assert!(said.contains("guest `web` has 256MiB of memory and is to write 129MiB of it"), "{said}");
+    let needed = |size: &str| {
+        let settings = settings(&[("guest.idle.working_set", size)]);
+        let request =
+            Request { settings, backends: vec![Backend::Emulated], tiles: Some(vec![1]), ..asked() };
+        plan(TILE, &request).unwrap().expected.memory.as_mib()
+    };
+    assert_eq!(needed("100MiB") - needed("20MiB"), 80.0);
+}
+
 /// What the first load of a point is asked, and what the scenario asks instead where that is more.
 fn asked_of(point: &Point) -> (f64, Option<f64>) {
     let Demand::Open { rate, .. } = point.loads[0].demand else { panic!("an open loop") };
@@ -416,7 +460,7 @@ fn a_clone_count_that_does_not_fit_is_refused_with_its_figures() {
     let problems = |request: &Request| resolve(&draft, request, &host(4, Bytes::from_gib(8))).unwrap_err();
     let error = problems(&request).to_string();
     assert!(
-        error.starts_with("400 tiles on emulated need 71.9 GiB of memory and this host has 8 GiB free"),
+        error.starts_with("400 tiles on emulated need 110.9 GiB of memory and this host has 8 GiB free"),
         "{error}"
     );
     assert_eq!(problems(&request).remedy(), "lower `ladder.tiles` (--tiles) or the guests' `memory`");

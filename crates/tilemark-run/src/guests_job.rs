@@ -16,12 +16,9 @@ use crate::{
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs, io,
-    os::unix::{
-        fs::PermissionsExt,
-        net::{UnixListener, UnixStream},
-    },
-    path::{Path, PathBuf},
+    io,
+    os::unix::net::{UnixListener, UnixStream},
+    path::PathBuf,
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -34,7 +31,7 @@ use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
 use tilemark_plan::{expect, plan::Point};
 use tilemark_record::summary::SecondsToReady;
-use tilemark_sys::{files::PRIVATE_FILE, peer::user_of};
+use tilemark_sys::{files::listen_privately, peer::user_of};
 use tilemark_units::{Span, counted};
 
 /// What other commands ask of the guests' engine.
@@ -104,7 +101,8 @@ pub(crate) fn up(
     let under_way = state.under_way().map_err(crate::measure::state_failed)?;
     let world = RealWorld::new(program, folders, under_way.cgroup)?;
     let backend = world.backend(&job.point)?;
-    let listener = listen(&state.socket()).map_err(crate::measure::state_failed)?;
+    // Its folder is closed to all others from before it is there.
+    let listener = listen_privately(&state.socket()).map_err(crate::measure::state_failed)?;
     let answering =
         Answering { id: &under_way.id, point: &job.point, backend, teller, standing: OnceLock::new() };
     let (ask_down, down) = mpsc::channel();
@@ -128,13 +126,6 @@ pub(crate) fn up(
         // What a program in one of them is still doing breaks off with it.
         started.stop()
     })
-}
-
-/// A socket for its owner alone. Its folder is closed to all others from before it is there.
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE_FILE))?;
-    Ok(listener)
 }
 
 /// Whether root or the user of this process connected; decided by the kernel's word and not by theirs.

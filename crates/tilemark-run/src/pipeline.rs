@@ -31,7 +31,7 @@ use std::{
 use tilemark_agent_protocol::Request;
 use tilemark_guests::{
     Backend, GuestError, GuestId, Origin, ReadyGuest, StartEvent, StartMode, TemplateId, Wanted,
-    start_all_ready, stop_all,
+    start_all_ready, stop_all, write_working_sets,
 };
 use tilemark_host::telemetry::Pss;
 use tilemark_plan::{
@@ -519,6 +519,9 @@ impl<W: World> Pipeline<'_, W> {
         let since = |guest: &ReadyGuest| guest.ready_at.saturating_duration_since(began).as_secs_f64();
         let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
         self.event(Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;
+        // As with readiness: a guest that cannot do it, or does not answer, is not measured.
+        write_working_sets(&mut guests, &point.guests, services::working_sets_within(point))
+            .map_err(guest_failed)?;
 
         self.progress(format!("{what}: under load"));
         let mut load = world.load_process(&self.plan)?;

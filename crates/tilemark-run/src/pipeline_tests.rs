@@ -318,9 +318,13 @@ fn a_histogram_that_cannot_be_read_costs_its_repeat() {
 
 /// A tile whose disk is worked from inside.
 fn plan_with_disk() -> Plan {
+    plan_with_disk_on(Backend::Native)
+}
+
+fn plan_with_disk_on(backend: Backend) -> Plan {
     let disk = "[[guest]]\nname = \"disk\"\nrole = \"disk\"\n[[guest.disk]]\nsize = \"64MiB\"\n[[load]]\nname = \"disk\"\n\
                 guest = \"disk\"\nrate = \"50/s\"\n[load.disk]\n[ladder]";
-    plan_of(&TILE.replace("[ladder]", disk), &ladder())
+    plan_of(&TILE.replace("[ladder]", disk), &Request { backends: vec![backend], ..ladder() })
 }
 
 #[test]
@@ -332,6 +336,50 @@ fn a_load_inside_that_fails_ends_the_load_outside_too() {
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
     assert!(ran.failure().message.starts_with("guest `tile-001-disk`: fio"), "{:?}", ran.failure());
     assert_eq!(ran.failure().remedy, "use an image that has fio");
+    kept_all_before(&ran, &world, 0);
+}
+
+#[test]
+fn clones_write_their_working_sets_before_any_load_and_twins_write_nothing() {
+    for backend in [Backend::Emulated, Backend::Native] {
+        let guests = Guests::of(FakeBackend::new(backend));
+        let fake = Arc::clone(&guests.fake);
+        let ran = run(&plan_with_disk_on(backend), &quick().with(guests), &wishes());
+        ran.outcome.as_ref().unwrap();
+        let asked = fake.requests();
+        for guest in ["tile-001-web", "tile-001-idle", "tile-001-disk"] {
+            let steps: Vec<&str> = asked
+                .iter()
+                .filter(|asked| asked.guest == guest)
+                .filter_map(|asked| match &asked.request {
+                    AgentRequest::Become(_) => Some("become"),
+                    AgentRequest::TouchMemory(size) if size.as_mib() == 100.0 => Some("write"),
+                    AgentRequest::TouchMemory(_) => Some("write too little"),
+                    AgentRequest::PrepareLoad(_) => Some("load"),
+                    _ => None,
+                })
+                .collect();
+            let mut pass = vec!["become"];
+            pass.extend((backend == Backend::Emulated).then_some("write"));
+            pass.extend(guest.ends_with("disk").then_some("load"));
+            let passes = steps.chunks(pass.len()).collect::<Vec<_>>();
+            assert!(passes.len() > 1 && passes.iter().all(|one| *one == pass), "{guest}: {steps:?}");
+        }
+    }
+}
+
+#[test]
+fn a_guest_without_memory_for_its_working_set_ends_the_run_and_is_named() {
+    let lacks = FakeBackend::new(Backend::Emulated).where_guest("tile-001-idle", Fault::NoMemory);
+    let world = native(lacks);
+    let ran = run(&plan_with_disk_on(Backend::Emulated), &world, &wishes());
+    assert_eq!(ran.failure().code, FailureCode::GuestFailed);
+    let message = &ran.failure().message;
+    assert!(
+        message.starts_with("guest `tile-001-idle`: 100 MiB of its memory were to be written"),
+        "{message}"
+    );
+    assert_eq!(ran.failure().remedy, "give the guest more memory");
     kept_all_before(&ran, &world, 0);
 }
 

@@ -55,6 +55,12 @@ fn ready_within_on(hardware: Hardware, point: &Point) -> Duration {
     }
 }
 
+/// How long the guests of a point may take together to write their working sets. One takes a second where it is emulated, less than a
+/// tenth of that under KVM; a busy host takes many times as long.
+pub(crate) fn working_sets_within(point: &Point) -> Duration {
+    ready_within(point) + Duration::from_secs(2) * point.guests.len() as u32
+}
+
 /// An emulated boot of many guests on few threads is the slowest; a native start the fastest.
 fn ready_within_on_hardware(point: &Point) -> Duration {
     let guests = point.guests.len() as u32;

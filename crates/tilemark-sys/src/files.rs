@@ -5,11 +5,12 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, openat, readlink
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, set_permissions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Component, Path, PathBuf};
 
 /// A folder that everybody may look into.
@@ -44,6 +45,17 @@ pub enum Distrust {
         /// What.
         path: PathBuf,
     },
+}
+
+/// Listens on a new socket at `path` for its owner alone. Between the two steps the umask decides: where that lets others in, the
+/// folder must be closed to them.
+///
+/// # Errors
+/// Where something is at `path` already, or the path is longer than a socket's address.
+pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(path)?;
+    set_permissions(path, Permissions::from_mode(PRIVATE_FILE))?;
+    Ok(listener)
 }
 
 /// Sets the umask that this process and all that it starts have from now on: nobody else may write, everybody may read. What is
@@ -388,5 +400,14 @@ mod tests {
             assert_eq!(distrust(&error), Some(&Distrust::Owner { path: link.clone(), owner: NOBODY }));
         }
         assert!(!folder.join("newest").exists());
+    }
+
+    #[test]
+    fn a_socket_is_for_its_owner_alone_and_takes_nobodys_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = listen_privately(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, PRIVATE_FILE);
+        assert_eq!(listen_privately(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -24,10 +24,7 @@ use std::{
     io::{self, Write},
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::{
-            fs::PermissionsExt,
-            net::{UnixListener, UnixStream},
-        },
+        unix::net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
     sync::{
@@ -40,7 +37,7 @@ use tilemark_agent_protocol::{Request, Service};
 use tilemark_netlink::PortCounts;
 use tilemark_plan::plan::{self, GuestPlan};
 use tilemark_sys::{
-    files::{OPEN_FOLDER, PRIVATE_FILE, make_folder},
+    files::{OPEN_FOLDER, listen_privately, make_folder},
     namespace::Namespaces,
     process::{Child, Spawn, program_in_memory},
     walls::Walls,
@@ -300,12 +297,8 @@ struct Files {
 }
 
 fn listen(path: &Path) -> Result<UnixListener, GuestError> {
-    let listening = short(path).and_then(|(_folder, short)| {
-        let listener = UnixListener::bind(&short)?;
-        // QEMU serves it, which asks nobody who they are.
-        fs::set_permissions(&short, fs::Permissions::from_mode(PRIVATE_FILE))?;
-        Ok(listener)
-    });
+    // QEMU serves it, which asks nobody who they are.
+    let listening = short(path).and_then(|(_folder, short)| listen_privately(&short));
     listening.map_err(file("listen on", path))
 }
 
@@ -644,6 +637,7 @@ mod tests {
             broker: Default::default(),
             vcpus: 1,
             memory: Bytes::from_mib(96),
+            working_set: Bytes::default(),
             disks: Vec::new(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),

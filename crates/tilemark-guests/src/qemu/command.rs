@@ -192,6 +192,7 @@ mod tests {
             broker,
             vcpus: 1,
             memory: Bytes::from_gib(1),
+            working_set: Bytes::default(),
             disks: Vec::new(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),

@@ -149,6 +149,7 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
         broker: Default::default(),
         vcpus: 1,
         memory: Bytes::from_mib(96),
+        working_set: Bytes::default(),
         disks: Vec::new(),
         mac: MacAddress::of_guest(index),
         address: guest_address(index),
