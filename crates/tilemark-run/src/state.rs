@@ -300,15 +300,22 @@ impl StateFolder {
             }
         }
         account.settings = account.note(self.restore(under_way.as_ref(), processors)).unwrap_or_default();
-        if account.failed.is_empty() && account.settings.iter().all(Outcome::is_settled) {
-            match fs::remove_dir_all(&self.path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    account.failed.push(format!("cannot remove {}: {error}", self.path.display()));
-                }
-                _ => {}
-            }
+        if account.failed.is_empty()
+            && account.settings.iter().all(Outcome::is_settled)
+            && let Err(error) = self.remove(under_way.as_ref())
+        {
+            account.failed.push(format!("cannot remove {}: {error}", self.path.display()));
         }
         account
+    }
+
+    /// Removes the folder, under another name first: nobody finds it without the file that names its keeper, and takes it for one
+    /// that is left.
+    fn remove(&self, under_way: Option<&UnderWay>) -> io::Result<()> {
+        let aside = self.aside(under_way.and_then(|under_way| under_way.keeper));
+        let removed = fs::rename(&self.path, &aside).and_then(|()| fs::remove_dir_all(&aside));
+        // Another command has removed it meanwhile.
+        removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
     }
 
     fn restore(&self, under_way: Option<&UnderWay>, processors: &Path) -> Result<Vec<Outcome>, HostError> {
@@ -431,6 +438,29 @@ mod tests {
         fs::create_dir(&dead).unwrap();
         let found = StateFolder::half_made(states.path());
         assert_eq!(found.iter().map(StateFolder::path).collect::<Vec<_>>(), [dead.as_path()]);
+    }
+
+    /// A command that waits for the end would take such a folder for one that could not be removed.
+    #[test]
+    fn a_folder_that_is_being_removed_is_never_seen_without_the_name_of_its_keeper() {
+        let states = tempfile::tempdir().unwrap();
+        for _ in 0..20 {
+            let state = StateFolder::at(&states.path().join("guests-1"));
+            fs::create_dir(state.path()).unwrap();
+            for file in 0..500 {
+                fs::write(state.path().join(file.to_string()), "").unwrap();
+            }
+            // A file system in memory removes the newest first.
+            fs::write(state.path().join(UNDER_WAY), "{}").unwrap();
+            let removed = state.clone();
+            let remover = std::thread::spawn(move || removed.remove(None));
+            while state.path().exists() {
+                let is_named = state.path().join(UNDER_WAY).exists();
+                assert!(is_named || !state.path().exists(), "it is there, and does not name its keeper");
+            }
+            remover.join().unwrap().unwrap();
+        }
+        assert_eq!(fs::read_dir(states.path()).unwrap().count(), 0);
     }
 
     /// A folder that plays a group.
