@@ -39,6 +39,9 @@ use tilemark_sys::{
 /// The number under which the twin is handed its end of the socket; the agent's `SOCKET_NUMBER`.
 const SOCKET_NUMBER: i32 = 3;
 
+/// A twin that hung up, or has lost its namespaces, has ended a moment later.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
 /// What native twins are made of.
 #[derive(Debug)]
 pub struct NativeSettings {
@@ -113,10 +116,15 @@ impl NativeBackend {
     /// A twin that hung up is about to end, and its last words may be on their way.
     fn ended_error(&self, guest: GuestId, console: &Console, error: GuestError) -> GuestError {
         let GuestError::Ended { guest: name, how, .. } = error else { return error };
-        if let Ok(child) = self.with(guest, |twin| Arc::clone(&twin.child)) {
-            let _ = child.ends_within(Duration::from_secs(2));
-        }
+        self.wait_for_end(guest);
         GuestError::Ended { guest: name, how, console: console.tail() }
+    }
+
+    /// Waits for a twin that seems to be ending.
+    fn wait_for_end(&self, guest: GuestId) {
+        if let Ok(child) = self.with(guest, |twin| Arc::clone(&twin.child)) {
+            let _ = child.ends_within(ENDS_WITHIN);
+        }
     }
 
     /// What is kept of a twin that was stopped.
@@ -272,6 +280,8 @@ impl Backend for NativeBackend {
             .and_then(|namespace| self.network.veth(plan, namespace.as_fd()));
         if let Err(error) = joined {
             let console = self.with(id, |twin| twin.console.clone())?;
+            // Its namespaces are gone a moment before its end can be seen.
+            self.wait_for_end(id);
             let ended = self.state(id)?;
             self.stop(id)?;
             return Err(match ended {
