@@ -125,7 +125,7 @@ fn a_search_among_emulated_guests_is_not_given_a_twin() {
     let home = Home::new();
     if is_root() {
         let arguments = &["capacity", "web", "--on", "emulated", "--twin", "--offline"];
-        let message = "`capacity --twin` beside `--on emulated`";
+        let message = "`capacity --twin` with `--on emulated`";
         refused(&home, &Refused { arguments, code: 2, message, remedy: "leave out `--twin`" });
     }
 }
