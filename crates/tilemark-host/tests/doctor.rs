@@ -4,9 +4,10 @@
 mod fixture;
 
 use fixture::{Server, usable};
-use tilemark_host::doctor::{Backend, DoctorReport, Finding, Severity, Style, diagnose, render_text, report};
+use tilemark_host::doctor::{DoctorReport, Finding, Severity, Style, diagnose, render_text, report};
 use tilemark_host::read_facts;
 use tilemark_plan::facts::{Accelerator, AcceleratorVerdict, AskedBy, Fact, HostFacts, Virtualisation};
+use tilemark_plan::plan::Backend;
 
 fn facts(server: &Server) -> HostFacts {
     read_facts(&server.host(), usable())

@@ -51,7 +51,7 @@ fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
         Backend::Emulated if guest.has_large_service() => QEMU_OVERHEAD + LARGE_TRANSLATION,
         Backend::Emulated | Backend::Kvm | Backend::Native => QEMU_OVERHEAD,
     };
-    match (point.backend, start_of(guest.role, &point.measure)) {
+    match (point.backend, start_of(guest, &point.measure)) {
         // A twin has no memory of its own: its service takes what it needs, up to its guest's memory.
         (Backend::Native, _) if fills_memory(guest) => memory,
         (Backend::Native, _) => (SMALL_TWIN + written).min(memory),
@@ -63,9 +63,9 @@ fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     }
 }
 
-/// How a guest starts where it is no native twin. A database is booted on a disk that is cloned: its memory belongs to its disk.
-pub(crate) fn start_of(role: Role, measure: &Measure) -> Start {
-    if role == Role::Database { Start::Boot } else { measure.start }
+/// How a guest starts where it is no native twin.
+pub(crate) fn start_of(guest: &GuestPlan, measure: &Measure) -> Start {
+    if guest.keeps_data() { Start::Boot } else { measure.start }
 }
 
 fn memory_disks(guest: &GuestPlan) -> Bytes {
@@ -92,68 +92,47 @@ pub fn time_to_ready(point: &Point) -> Duration {
 }
 
 fn time_of_starts(point: &Point, guests: f64) -> Duration {
-    let (fixed, each) = match (point.backend, point.measure.start) {
-        (Backend::Native, _) => (0.6, 0.015),
-        (Backend::Kvm, Start::Clone) => (0.8, 0.15),
-        (Backend::Kvm, Start::Boot) => (2.0, 0.6),
-        (Backend::Emulated, Start::Clone) => (1.0, 0.25),
-        (Backend::Emulated, Start::Boot) => (4.0, 4.0),
-    };
-    let each = each + database_start(point) + foreign_broker_start(point);
-    Duration::from_secs_f64(fixed + each * guests)
+    let start = point.backend.costs().start(point.measure.start);
+    let each = start.each + database_start(point) + third_party_broker_start(point);
+    Duration::from_secs_f64(start.once + each * guests)
 }
 
-/// Seconds in which a broker that others wrote starts with its runtime; a clone's runs already.
-fn foreign_broker_start(point: &Point) -> f64 {
-    let is_cloned = point.backend != Backend::Native && point.measure.start == Start::Clone;
-    if is_cloned || !point.guests.iter().any(GuestPlan::has_foreign_broker) {
-        return 0.0;
-    }
-    foreign_broker_stands(point.backend)
+/// Whether guests continue a template, where they are no databases.
+fn is_cloned(point: &Point) -> bool {
+    point.backend.costs().template.is_some() && point.measure.start == Start::Clone
 }
 
-/// With one guest on a quiet host, roughly. On one at seven times its load natively 9 to 15 s were measured, emulated 77 to
-/// 223 s; under KVM it was not tried.
-const fn foreign_broker_stands(backend: Backend) -> f64 {
-    match backend {
-        Backend::Native => 5.0,
-        Backend::Kvm => 8.0,
-        Backend::Emulated => 90.0,
-    }
+/// Nothing for a clone: its broker runs already.
+fn third_party_broker_start(point: &Point) -> f64 {
+    let is_started = !is_cloned(point) && point.guests.iter().any(GuestPlan::has_third_party_broker);
+    if is_started { point.backend.costs().third_party_broker } else { 0.0 }
 }
 
-/// Seconds in which a database starts on its disk and is audited: measured with 20 MB, on a busy host.
 fn database_start(point: &Point) -> f64 {
-    if point.guests.iter().all(|guest| guest.role != Role::Database) {
-        return 0.0;
-    }
-    match point.backend {
-        Backend::Native => 2.0,
-        Backend::Kvm => 5.0,
-        Backend::Emulated => 40.0,
-    }
+    let has_database = point.guests.iter().any(|guest| guest.role == Role::Database);
+    if has_database { point.backend.costs().database } else { 0.0 }
 }
 
-/// One template for each role and for each broker that others wrote, booted and warmed once in a run.
+/// One template for each role and for each third-party broker, booted and warmed once in a run.
 fn time_of_templates(points: &[Point]) -> Duration {
     let templates: BTreeSet<(Backend, Role, Option<&str>)> = points
         .iter()
-        .filter(|point| point.backend != Backend::Native && point.measure.start == Start::Clone)
+        .filter(|point| is_cloned(point))
         .flat_map(|point| point.guests.iter().map(|guest| (point.backend, guest)))
-        .filter(|(_, guest)| guest.role != Role::Database)
+        .filter(|(_, guest)| !guest.keeps_data())
         .map(|(backend, guest)| {
-            (backend, guest.role, guest.has_foreign_broker().then_some(guest.broker.name()))
+            (backend, guest.role, guest.has_third_party_broker().then_some(guest.broker.name()))
         })
         .collect();
-    let seconds = |(backend, _, foreign): &(Backend, Role, Option<&str>)| {
-        let boot = if *backend == Backend::Kvm { 3.0 } else { 9.0 };
-        boot + foreign.map_or(0.0, |_| foreign_broker_stands(*backend))
+    let seconds = |(backend, _, third_party): &(Backend, Role, Option<&str>)| {
+        let costs = backend.costs();
+        costs.template.unwrap_or_default() + third_party.map_or(0.0, |_| costs.third_party_broker)
     };
     Duration::from_secs_f64(templates.iter().map(seconds).sum())
 }
 
-/// A fresh database server of either kind stands so soon.
-const DATABASE_STANDS: Duration = Duration::from_secs(10);
+/// A fresh database server of either kind is ready after this time.
+const DATABASE_READY: Duration = Duration::from_secs(10);
 /// Bytes per second of a store's data that a native twin loads into it, on two processors and a common disk.
 const DATABASE_LOADS: f64 = 30e6;
 
@@ -164,7 +143,7 @@ pub fn time_of_database_templates(points: &[Point]) -> Duration {
         point.guests.iter().filter_map(|guest| database_template(point, guest)).collect()
     };
     let kinds: BTreeMap<String, Bytes> = points.iter().flat_map(of_point).collect();
-    let time = |data: Bytes| DATABASE_STANDS + Duration::from_secs_f64(data.get() as f64 / DATABASE_LOADS);
+    let time = |data: Bytes| DATABASE_READY + Duration::from_secs_f64(data.get() as f64 / DATABASE_LOADS);
     kinds.into_values().map(time).sum()
 }
 

@@ -1,6 +1,7 @@
 //! Scenario, HostFacts and Plan: what shall happen, fully resolved. Pure: nothing here reads a file,
 //! a clock or a host.
 
+mod backend;
 pub mod builtin;
 mod check_limits;
 mod emulated;

@@ -1,6 +1,9 @@
 //! A plan: what will happen, fully resolved. It can be printed, stored and compared; it does nothing.
 
-pub use crate::facts::{AcceleratorVerdict, Hardware};
+pub use crate::{
+    backend::{Backend, Costs},
+    facts::{AcceleratorVerdict, Hardware},
+};
 use crate::{
     scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
     workload::{At, BrokerService, UnderWay, Work},
@@ -12,29 +15,6 @@ use tilemark_units::{Bytes, Rate, Span};
 
 /// The version of the plan format.
 pub const PLAN_SCHEMA: u32 = 1;
-
-/// How guests exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Backend {
-    /// QEMU with the processor's own virtualization.
-    Kvm,
-    /// QEMU's translator. Proves function; its figures are no measure of hardware.
-    Emulated,
-    /// Namespaces on the host kernel, no guest.
-    Native,
-}
-
-impl Backend {
-    /// The name as flags and files write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kvm => "kvm",
-            Self::Emulated => "emulated",
-            Self::Native => "native",
-        }
-    }
-}
 
 /// What resolution needs to know of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -209,13 +189,20 @@ fn is_nothing(size: &Bytes) -> bool {
 
 impl GuestPlan {
     /// Whether its service is a broker that others wrote, with a runtime of its own: Erlang's, or Java's.
-    pub fn has_foreign_broker(&self) -> bool {
+    pub fn has_third_party_broker(&self) -> bool {
         self.role == Role::Broker && self.broker != BrokerService::Reference
+    }
+
+    /// Whether its service keeps its data on disks: a database, the reference broker in a guest with a disk. What it has in memory
+    /// belongs to what is on them, so it is never cloned.
+    pub fn keeps_data(&self) -> bool {
+        let is_reference = self.role == Role::Broker && self.broker == BrokerService::Reference;
+        self.role == Role::Database || (is_reference && !self.disks.is_empty())
     }
 
     /// Whether what its service runs over and over is more than the translator's usual buffer holds.
     pub fn has_large_service(&self) -> bool {
-        self.role == Role::Database || self.has_foreign_broker()
+        self.role == Role::Database || self.has_third_party_broker()
     }
 }
 

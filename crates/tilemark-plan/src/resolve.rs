@@ -230,7 +230,7 @@ impl Variant {
                     tile,
                     processors.of_guest(vcpus, guest.vcpus, backend),
                 );
-                guests.push(GuestPlan { working_set: self.working_set(guest, backend), ..plan });
+                guests.push(GuestPlan { working_set: self.working_set(guest, &plan, backend), ..plan });
                 // Too many are refused later, with their guest's name.
                 vcpus = guest.vcpus.saturating_add(vcpus);
             }
@@ -267,9 +267,9 @@ const WRITTEN_BY_A_BOOT: Bytes = Bytes::from_mib(100);
 impl Variant {
     /// What a guest writes before the warm-up: clones do. A native twin shares no memory with anybody and has no kernel whose
     /// memory it could want.
-    fn working_set(&self, guest: &Guest, backend: Backend) -> Bytes {
-        let is_cloned = backend != Backend::Native
-            && expect::start_of(guest.role, &self.scenario.measure) == Start::Clone;
+    fn working_set(&self, guest: &Guest, planned: &GuestPlan, backend: Backend) -> Bytes {
+        let is_cloned =
+            backend != Backend::Native && expect::start_of(planned, &self.scenario.measure) == Start::Clone;
         if !is_cloned {
             return Bytes::default();
         }

@@ -38,7 +38,7 @@ use tilemark_plan::{
     expect,
     plan::{self, GuestPlan, MemoryEnd, Pass, Plan, Point},
     resolve::passes,
-    scenario::{Role, Start},
+    scenario::Start,
 };
 use tilemark_record::{
     Event, Events, RunDirectory,
@@ -778,16 +778,11 @@ impl Drop for Started<'_> {
     }
 }
 
-/// A database's memory belongs to its disks as they are: it is booted on disks that are cloned instead.
-fn may_be_cloned(guest: &GuestPlan) -> bool {
-    guest.role != Role::Database
-}
-
 /// How the plan wants a guest of a point to come to be.
 fn wanted_origin(point: &Point, guest: &GuestPlan) -> Origin {
     match (point.backend, point.measure.start) {
         (plan::Backend::Native, _) => Origin::Namespaced,
-        (_, Start::Clone) if may_be_cloned(guest) => Origin::Cloned,
+        (_, Start::Clone) if !guest.keeps_data() => Origin::Cloned,
         (_, Start::Clone | Start::Boot) => Origin::Booted,
     }
 }

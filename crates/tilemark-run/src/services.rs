@@ -64,17 +64,12 @@ pub(crate) fn working_sets_within(point: &Point) -> Duration {
 /// An emulated boot of many guests on few threads is the slowest; a native start the fastest.
 fn ready_within_on_hardware(point: &Point) -> Duration {
     let guests = point.guests.len() as u32;
-    if let Some(broker) = point.guests.iter().find(|guest| guest.has_foreign_broker()) {
+    if let Some(broker) = point.guests.iter().find(|guest| guest.has_third_party_broker()) {
         return service(point, broker).answer_within();
     }
     let databases = point.guests.iter().filter(|guest| guest.role == Role::Database).count() as u32;
     let start = if databases > 0 { Start::Boot } else { point.measure.start };
-    // A database reads its disk before it answers: emulated on a busy host, for minutes.
-    let databases = match point.backend {
-        Backend::Native => Duration::from_secs(20) * databases,
-        Backend::Kvm | Backend::Emulated => Duration::from_secs(120) * databases,
-    };
-    databases
+    point.backend.costs().database_within * databases
         + match (point.backend, start) {
             (Backend::Native, _) => Duration::from_secs(60),
             (_, Start::Clone) => Duration::from_secs(60) + Duration::from_millis(500) * guests,
@@ -82,28 +77,11 @@ fn ready_within_on_hardware(point: &Point) -> Duration {
         }
 }
 
-/// How long a service may leave its load waiting. When a load that goes as fast as it can has sent its last message, many
-/// stand in buffers before the broker: an emulated one on a busy host needs a minute for them.
-const fn patience(backend: Backend) -> Duration {
-    match backend {
-        Backend::Native | Backend::Kvm => Duration::from_secs(15),
-        Backend::Emulated => Duration::from_secs(120),
-    }
-}
-
-/// After its measurement a load from outside may take so long to hear the last answers and to tell its totals.
-const fn afterwards(backend: Backend) -> Duration {
-    match backend {
-        Backend::Native | Backend::Kvm => Duration::from_secs(60),
-        Backend::Emulated => Duration::from_secs(300),
-    }
-}
-
 /// How long a load inside a guest may take after its measurement. Many guests end their tools at once, which takes time on a full host.
 fn afterwards_inside(point: &Point) -> Duration {
     let on_hardware = Duration::from_secs(10) + Duration::from_millis(200) * point.guests.len() as u32;
     match (point.backend, prepare::hardware()) {
-        (Backend::Emulated, _) => afterwards(Backend::Emulated),
+        (Backend::Emulated, _) => Backend::Emulated.costs().afterwards,
         (Backend::Kvm, Hardware::Emulated) => EMULATED_HOST_FACTOR * on_hardware,
         (Backend::Native | Backend::Kvm, _) => on_hardware,
     }
@@ -120,7 +98,7 @@ const SLOWEST_MESSAGES: f64 = 100.0;
 pub(crate) fn times_outside(point: &Point) -> LoadTimes {
     let counts = point.loads.iter().map(|load| load.work.facts().count());
     let for_messages = counts.max().unwrap_or(0) as f64 / SLOWEST_MESSAGES;
-    let measured = planned(point) + afterwards(point.backend);
+    let measured = planned(point) + point.backend.costs().afterwards;
     LoadTimes { ready: measured, measured: measured + Duration::from_secs_f64(for_messages) }
 }
 
@@ -162,7 +140,7 @@ fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, port: u16) -> Str
         work: load.work.clone(),
         disks: guest.disks.len() as u32,
         credentials: credentials_of(guest.role),
-        patience: Span::new(patience(point.backend)),
+        patience: Span::new(point.backend.costs().patience),
     }
 }
 
@@ -206,9 +184,10 @@ tiles = [1]
 
     #[test]
     fn a_load_gives_up_on_its_broker_before_its_host_gives_up_on_the_load() {
-        for backend in [Backend::Native, Backend::Kvm, Backend::Emulated] {
-            assert!(afterwards(backend) > 2 * patience(backend), "{backend:?}");
+        for backend in Backend::ALL {
+            let costs = backend.costs();
+            assert!(costs.afterwards > 2 * costs.patience, "{backend:?}");
         }
-        assert!(patience(Backend::Emulated) > patience(Backend::Native));
+        assert!(Backend::Emulated.costs().patience > Backend::Native.costs().patience);
     }
 }

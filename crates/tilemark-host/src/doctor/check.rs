@@ -1,10 +1,12 @@
 //! One function per thing that can be short. Limits that can move a verdict carry their source.
 
-use tilemark_plan::facts::{
-    AcceleratorVerdict, AskedBy, Fact, Hardware, HostFacts, Tool, Turbo, Virtualisation, hypervisor_name,
+use super::finding::{Finding, Severity};
+use tilemark_plan::{
+    facts::{
+        AcceleratorVerdict, AskedBy, Fact, Hardware, HostFacts, Tool, Turbo, Virtualisation, hypervisor_name,
+    },
+    plan::Backend::{self, Emulated, Kvm, Native},
 };
-
-use super::finding::{Backend, Finding, Severity};
 
 /// The oldest QEMU whose template and clone we support.
 const QEMU_OLDEST: [u32; 2] = [7, 2];
@@ -16,8 +18,6 @@ const EXIT_NS_MAX: f64 = 10_000.0;
 const MEMORY_BYTES_LEAST: u64 = 2 << 30;
 /// Controllers that make a native twin's limits equal to a guest's.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "io"];
-
-use Backend::{Emulated, Kvm, Native};
 
 /// Every shortfall, worst first. Pure.
 pub fn diagnose(facts: &HostFacts) -> Vec<Finding> {

@@ -2,33 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tilemark_plan::facts::{Accelerators, HostFacts};
-
-/// How guests can exist on this host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Backend {
-    /// QEMU with KVM.
-    Kvm,
-    /// QEMU's own translator.
-    Emulated,
-    /// Namespaces on the host's kernel.
-    Native,
-}
-
-impl Backend {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Kvm, Self::Emulated, Self::Native];
-
-    /// The word that flags, files and output use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kvm => "kvm",
-            Self::Emulated => "emulated",
-            Self::Native => "native",
-        }
-    }
-}
+use tilemark_plan::{
+    facts::{Accelerators, HostFacts},
+    plan::Backend,
+};
 
 /// How bad a shortfall is, worst first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -7,5 +7,5 @@ mod finding;
 mod render;
 
 pub use check::diagnose;
-pub use finding::{Backend, BackendState, DoctorReport, Finding, Severity, report};
+pub use finding::{BackendState, DoctorReport, Finding, Severity, report};
 pub use render::{Style, render_text};
