@@ -351,6 +351,27 @@ fn a_native_run_measures_a_broker_s_throughput_and_latency() {
     real.all_gone(&Default::default(), &[]);
 }
 
+/// The reference broker refuses durable queues where it has nowhere to keep them, so that every message is lost without its disk.
+#[test]
+fn the_reference_broker_keeps_durable_messages_on_the_disk_of_its_guest() {
+    let Some(real) = Real::new() else { return };
+    let file = real.home.path().join("durable.toml");
+    let built_in = real.home.says(&["scenarios", "show", "messaging"]).out;
+    let with_disk = built_in
+        .replace("role = \"broker\"", "role = \"broker\"\n[[guest.disk]]\nsize = \"64MiB\"")
+        .replace("[load.messaging]", "[load.messaging]\ndurable = true\nconfirms = 100");
+    fs::write(&file, with_disk).unwrap();
+    let scenario = file.to_str().unwrap();
+    let only = ["--set", "vary.size.values=[\"1024B\"]", "--set", "vary.measure.values=[\"throughput\"]"];
+    let said = real.home.says(&[&["run", scenario, "--offline"], &RUN[2..14], &only].concat());
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    for summary in repeats(&real, &result) {
+        let load = &summary.loads[0];
+        assert!(load.completed > 0 && load.failed + load.wrong == 0, "{load:?}");
+    }
+}
+
 #[test]
 fn the_plan_of_counted_messages_says_that_they_may_end_it_sooner() {
     let plan = |preset| {

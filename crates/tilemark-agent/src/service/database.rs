@@ -20,7 +20,7 @@ use crate::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, File},
-    os::unix::{fs::FileExt, process::CommandExt},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -80,7 +80,7 @@ pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, Age
     };
     let user = system_user(name)?;
     for disk in [DataDisk::Data, DataDisk::Log] {
-        take_disk(disk, power)?;
+        disk.take(power)?;
     }
     let has_one_disk = DataDisk::Data.device().exists() && !DataDisk::Log.device().exists();
     fs::create_dir_all(STATE).map_err(step(format!("make {STATE}")))?;
@@ -237,48 +237,6 @@ fn await_answer(child: &mut Child, owner: &DatabaseAddress, server: &Server<'_>)
     let service = server.engine.to_string();
     let wait = Wait { service: &service, within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
     wait.until_it_serves(child, answers, said)
-}
-
-/// Mounts a disk, if the guest has it; a blank one gets a file system first.
-fn take_disk(disk: DataDisk, power: &mut Power) -> Result<(), AgentError> {
-    let (device, folder) = (disk.device(), disk.folder());
-    fs::create_dir_all(&folder).map_err(step(format!("make {}", folder.display())))?;
-    if !device.exists() {
-        return Ok(());
-    }
-    if !has_file_system(device)? {
-        // Blocks that fit the sectors of a cloned disk; all inode tables at once, so that nothing is written behind a
-        // measurement's back.
-        let output = Command::new("/usr/sbin/mkfs.ext4")
-            .args([
-                "-q",
-                "-F",
-                "-b",
-                "4096",
-                "-m",
-                "0",
-                "-i",
-                "65536",
-                "-E",
-                "lazy_itable_init=0,lazy_journal_init=0",
-            ])
-            .arg(device)
-            .output()
-            .map_err(step("start mkfs.ext4"))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(AgentError::Service(format!("mkfs.ext4 {}: {}", device.display(), said.trim())));
-        }
-    }
-    power.mount(disk)
-}
-
-/// Whether a disk holds an ext4: its magic number (fs/ext4/ext4.h) at byte 56 of the superblock, which begins at 1,024.
-fn has_file_system(disk: &Path) -> Result<bool, AgentError> {
-    let mut magic = [0; 2];
-    let read = File::open(disk).and_then(|file| file.read_exact_at(&mut magic, 1024 + 56));
-    read.map_err(step(format!("read {}", disk.display())))?;
-    Ok(u16::from_le_bytes(magic) == 0xEF53)
 }
 
 fn own(path: &Path, user: SystemUser) -> Result<(), AgentError> {

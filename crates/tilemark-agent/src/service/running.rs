@@ -2,6 +2,7 @@
 
 use super::{broker, database, web};
 use crate::{
+    data_disk::DataDisk,
     error::{AgentError, step},
     power::Power,
 };
@@ -65,7 +66,7 @@ impl Services {
             Role::Web => web::start(service)?,
             // Their work is started by a load, or there is none.
             Role::Idle | Role::Disk | Role::Compute => Started::nothing(),
-            Role::Broker => broker::start(service)?,
+            Role::Broker => broker::start(service, power)?,
             Role::Database => database::start(service, power)?,
         };
         let port = started.port;
@@ -76,8 +77,11 @@ impl Services {
     /// Ends it and waits until it is gone.
     pub(crate) fn stop(&mut self, power: &mut Power) -> Result<(), AgentError> {
         let Some(Running { service, started }) = self.running.take() else { return Ok(()) };
-        // Dropped, a broker ends.
-        drop(started.broker);
+        if let Some(broker) = started.broker {
+            // Dropped, it ends.
+            drop(broker);
+            power.unmount(DataDisk::Data)?;
+        }
         let Some(mut child) = started.child else { return Ok(()) };
         match service.role {
             // Its disks shall be whole and free afterwards.

@@ -46,7 +46,8 @@ pub struct MessagingParameters {
     pub publishers: u32,
     /// Subscribers of each queue. Each is a thread with a connection.
     pub subscribers: u32,
-    /// Whether messages survive a restart of the broker. In runs only with `broker = "rabbitmq"`.
+    /// Whether messages survive a restart of the broker. The reference broker needs a guest with a disk for it (`[[guest.disk]]`);
+    /// `qpid-broker-j` refuses it.
     pub durable: bool,
     /// Publishes that may wait for their confirm; 0: no confirms.
     pub confirms: u32,
@@ -271,13 +272,22 @@ pub(crate) fn check_broker_memory(guest: &Guest, say: &mut Say<'_>) {
 }
 
 fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut Say<'_>) {
+    if !messaging.durable {
+        return;
+    }
     let (name, broker) = (&guest.name, guest.broker.name());
     match guest.broker {
-        BrokerService::Reference | BrokerService::QpidBrokerJ if messaging.durable => {
-            let remedy = "write `broker = \"rabbitmq\"`, or load one outside with `tilemark load messaging-throughput --durable`";
-            say(format!("guest `{name}` ({broker}) keeps no message over a restart"), remedy);
+        BrokerService::Reference if guest.disk.is_empty() => {
+            let remedy = format!(
+                "write `[[guest.disk]]` with `size = \"1GiB\"` below the guest `{name}`, or `broker = \"rabbitmq\"`"
+            );
+            say(format!("guest `{name}` ({broker}) has no disk for durable messages"), &remedy);
         }
-        BrokerService::Reference | BrokerService::Rabbitmq | BrokerService::QpidBrokerJ => {}
+        BrokerService::QpidBrokerJ => {
+            let remedy = "write `broker = \"rabbitmq\"`, or `broker = \"reference\"` with a disk";
+            say(format!("guest `{name}` ({broker}) keeps its messages in memory: none is durable"), remedy);
+        }
+        BrokerService::Reference | BrokerService::Rabbitmq => {}
     }
 }
 
@@ -318,8 +328,8 @@ mod tests {
             (schedule, "measure = \"latency\"\nmode = \"topic\"", "", "knows no `mode`"),
             (schedule, "measure = \"latency\"\nconfirms = 1", "", "knows no `confirms`"),
             (schedule, "measure = \"latency\"\ntransactions = 1", "", "knows no `transactions`"),
-            ("", "durable = true", "", "keeps no message over a restart"),
-            ("", "durable = true", "broker = \"qpid-broker-j\"\nmemory = \"1GiB\"", "keeps no message"),
+            ("", "durable = true", "", "guest `b` (reference) has no disk for durable messages"),
+            ("", "durable = true", "broker = \"qpid-broker-j\"\nmemory = \"1GiB\"", "none is durable"),
             ("", "", "broker = \"rabbitmq\"", "has 256MiB of memory, and rabbitmq needs 512MiB"),
         ] {
             let found = said(load, messaging, guest);
@@ -332,6 +342,7 @@ mod tests {
             ""
         );
         assert_eq!(said("", "durable = true", "broker = \"rabbitmq\"\nmemory = \"1GiB\""), "");
+        assert_eq!(said("", "durable = true", "[[guest.disk]]\nsize = \"1GiB\""), "");
     }
 
     #[test]

@@ -1,15 +1,22 @@
 //! Tilemark's own broker.
 
 use super::start::PORT;
-use crate::{error::AgentError, service::running::Started};
+use crate::{data_disk::DataDisk, error::AgentError, power::Power, service::running::Started};
 use std::{error::Error, net::Ipv4Addr};
 use tilemark_agent_protocol::{Credentials, Service};
 use tilemark_broker::{BrokerError, Config, Reach, User};
 
-/// Ours, in this process: no other program is between a message and the guest's kernel.
-pub(super) fn start(service: &Service, credentials: &Credentials) -> Result<Started, AgentError> {
+/// Ours, in this process: no other program is between a message and the guest's kernel. A guest with a disk keeps durable messages on
+/// it.
+pub(super) fn start(
+    service: &Service,
+    credentials: &Credentials,
+    power: &mut Power,
+) -> Result<Started, AgentError> {
+    let has_disk = DataDisk::Data.take(power)?;
     let config = Config {
         users: vec![User::new(&*credentials.user, &*credentials.password, Reach::Anywhere)],
+        journal: has_disk.then(|| DataDisk::Data.folder().join("journal")),
         // The guest's memory, where the kernel tells a twin that of its host.
         memory_limit_bytes: service.memory.get() / 10 * 4,
         ..Config::new((Ipv4Addr::UNSPECIFIED, PORT).into())
