@@ -7,6 +7,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal, Write, stderr, stdout},
     process::ExitCode,
     time::{Duration, Instant},
@@ -111,6 +112,48 @@ pub(crate) const fn exit_code(status: VerdictStatus) -> u8 {
 pub(crate) fn print_json(document: &impl Serialize) {
     let text = serde_json::to_string_pretty(document).expect("documents have only text keys");
     print(&printable_json(&text));
+}
+
+/// Ends a command: prints what came of it, or why nothing did.
+pub(crate) fn finish<D: Serialize>(
+    outcome: Result<D, Failure>,
+    form: Form,
+    described: impl FnOnce(&D) -> String,
+) -> ExitCode {
+    finish_with(outcome, form, described, |_| 0)
+}
+
+/// The same, with an exit code that depends on what came of it.
+pub(crate) fn finish_with<D: Serialize>(
+    outcome: Result<D, Failure>,
+    form: Form,
+    described: impl FnOnce(&D) -> String,
+    code: impl FnOnce(&D) -> u8,
+) -> ExitCode {
+    match outcome {
+        Err(failure) => fail(&failure, form),
+        Ok(done) => {
+            match form {
+                Form::Json => print_json(&done),
+                Form::Text => print_text(&described(&done)),
+            }
+            ExitCode::from(code(&done))
+        }
+    }
+}
+
+/// Ends a command that lists things: in JSON below `key`, as text a line or more for each, or `none` where there are none.
+pub(crate) fn finish_list<D: Serialize>(
+    outcome: Result<Vec<D>, Failure>,
+    form: Form,
+    key: &str,
+    (none, described): (&str, impl Fn(&D) -> String),
+) -> ExitCode {
+    let listed = |all: &BTreeMap<&str, Vec<D>>| match all[key].as_slice() {
+        [] => none.to_owned(),
+        some => some.iter().map(described).collect::<Vec<_>>().join("\n"),
+    };
+    finish(outcome.map(|all| BTreeMap::from([(key, all)])), form, listed)
 }
 
 /// Prints a text and ends its line. A reader that has gone away is no error.

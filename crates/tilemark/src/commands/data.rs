@@ -4,13 +4,11 @@ use crate::{
     arguments::{DataCommand, DataStoreArguments},
     screen::{self, Form, Watcher},
 };
-use serde::Serialize;
 use std::{path::Path, process::ExitCode};
 use tilemark_run::{
     conduct::Listener,
     data::{self, StoreDataRequest},
     password, store,
-    wire::Failure,
 };
 
 /// Writes data.
@@ -40,7 +38,7 @@ fn files(request: &StoreDataRequest, out: &Path, form: Form) -> ExitCode {
     let mut watcher = Watcher::new();
     let written = data::store(request, out, &mut watcher);
     drop(watcher);
-    told(written, form, |written| {
+    screen::finish(written, form, |written| {
         format!("{:.1} MB in {:.1} s, in {}", written.bytes as f64 / 1e6, written.seconds, out.display())
     })
 }
@@ -54,21 +52,8 @@ fn into_database(request: &StoreDataRequest, database: &str, form: Form) -> Exit
         store::load_into(request, &address, &mut watcher)
     });
     drop(watcher);
-    told(loaded, form, |loaded| {
+    screen::finish(loaded, form, |loaded| {
         let (mb, seconds) = (loaded.bytes as f64 / 1e6, loaded.seconds);
         format!("{mb:.1} MB loaded, indexed and checked in {seconds:.1} s, in {}", loaded.database)
     })
-}
-
-fn told<D: Serialize>(outcome: Result<D, Failure>, form: Form, described: impl Fn(&D) -> String) -> ExitCode {
-    match outcome {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(done) => {
-            match form {
-                Form::Json => screen::print_json(&done),
-                Form::Text => screen::print_text(&described(&done)),
-            }
-            ExitCode::SUCCESS
-        }
-    }
 }

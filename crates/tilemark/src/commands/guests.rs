@@ -6,6 +6,7 @@ use crate::{
     screen::{self, Form, Watcher},
 };
 use std::{
+    collections::BTreeMap,
     io::{stderr, stdout},
     process::ExitCode,
 };
@@ -41,16 +42,7 @@ fn up(arguments: &GuestsUpArguments) -> ExitCode {
     let mut watcher = Watcher::new();
     let outcome = guests::up(&places(), &request, &mut watcher);
     drop(watcher);
-    match outcome {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(ready) => {
-            match form {
-                Form::Json => screen::print_json(&ready),
-                Form::Text => screen::print_text(&described(&ready)),
-            }
-            ExitCode::SUCCESS
-        }
-    }
+    screen::finish(outcome, form, described)
 }
 
 fn described(ready: &GuestsReady) -> String {
@@ -83,17 +75,7 @@ fn list(form: Form) -> ExitCode {
             "Guests are started by root and kept in its folder: `sudo tilemark guests list` shows them.",
         );
     }
-    match guests::list(&places()) {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(all) => {
-            match form {
-                Form::Json => screen::print_json(&serde_json::json!({ "guests": all })),
-                Form::Text if all.is_empty() => screen::print_text("No guests."),
-                Form::Text => all.iter().for_each(|ready| screen::print_text(&described(ready))),
-            }
-            ExitCode::SUCCESS
-        }
-    }
+    screen::finish_list(guests::list(&places()), form, "guests", ("No guests.", described))
 }
 
 fn exec(guest: &str, command: &[String]) -> ExitCode {
@@ -133,17 +115,9 @@ fn console(guest: &str) -> ExitCode {
 }
 
 fn down(id: Option<&str>, form: Form) -> ExitCode {
-    match guests::down(&places(), id) {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(ended) => {
-            match form {
-                Form::Json => screen::print_json(&serde_json::json!({ "ended": ended })),
-                Form::Text if ended.is_empty() => screen::print_text("No guests."),
-                Form::Text => {
-                    screen::print_text(&format!("Ended {}; nothing of them is left.", ended.join(", ")))
-                }
-            }
-            ExitCode::SUCCESS
-        }
-    }
+    let ended = guests::down(&places(), id).map(|ended| BTreeMap::from([("ended", ended)]));
+    screen::finish(ended, form, |ended| match ended["ended"].as_slice() {
+        [] => "No guests.".to_owned(),
+        some => format!("Ended {}; nothing of them is left.", some.join(", ")),
+    })
 }

@@ -10,7 +10,6 @@ use tilemark_run::{
     image_job,
     images::{self, Unwanted},
     job::{ImageJob, ImageReady},
-    wire::Failure,
 };
 
 /// Builds, lists, moves and removes images.
@@ -22,7 +21,7 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             let mut watcher = Watcher::new();
             let built = image_job::build(&places, job, &mut watcher);
             drop(watcher);
-            told(built, Form::of(json.json))
+            screen::finish(built, Form::of(json.json), described)
         }
         ImageCommand::List(flags) => list(Form::of(flags.json)),
         ImageCommand::Remove { name, unused, disks, json } => {
@@ -33,14 +32,14 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             if exported.is_ok() {
                 screen::note(&format!("Written: {}", file.display()));
             }
-            told(exported, Form::of(json.json))
+            screen::finish(exported, Form::of(json.json), described)
         }
         ImageCommand::Import { file, sha256, json } => {
             let imported = images::import(&places(), &file, sha256.as_deref());
             if imported.is_ok() {
                 screen::note(TRUST);
             }
-            told(imported, Form::of(json.json))
+            screen::finish(imported, Form::of(json.json), described)
         }
     }
 }
@@ -48,19 +47,6 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
 /// What an imported image may do.
 const TRUST: &str = "Its kernel and programs will run as root in guests, and behind walls on this host in native twins. \
     They are as trustworthy as whoever gave you the file.";
-
-fn told(outcome: Result<ImageReady, Failure>, form: Form) -> ExitCode {
-    match outcome {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(image) => {
-            match form {
-                Form::Json => screen::print_json(&image),
-                Form::Text => screen::print_text(&described(&image)),
-            }
-            ExitCode::SUCCESS
-        }
-    }
-}
 
 fn described(image: &ImageReady) -> String {
     let built = image.built_in.map(|span| format!(", built in {}", span.rounded())).unwrap_or_default();
@@ -74,34 +60,11 @@ fn described(image: &ImageReady) -> String {
 }
 
 fn list(form: Form) -> ExitCode {
-    match images::list(&places()) {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(listed) => {
-            match form {
-                Form::Json => screen::print_json(&serde_json::json!({ "images": listed })),
-                Form::Text if listed.is_empty() => {
-                    screen::print_text(&format!(
-                        "No images yet. `tilemark image build` makes one.{}",
-                        roots_are_apart("image list")
-                    ));
-                }
-                Form::Text => listed.iter().for_each(|image| screen::print_text(&image.text())),
-            }
-            ExitCode::SUCCESS
-        }
-    }
+    let none = format!("No images yet. `tilemark image build` makes one.{}", roots_are_apart("image list"));
+    screen::finish_list(images::list(&places()), form, "images", (&none, images::ListedImage::text))
 }
 
 fn remove(unwanted: &Unwanted, form: Form) -> ExitCode {
-    match images::remove(&places(), unwanted) {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(removed) => {
-            match form {
-                Form::Json => screen::print_json(&serde_json::json!({ "removed": removed })),
-                Form::Text if removed.is_empty() => screen::print_text("Nothing to remove."),
-                Form::Text => removed.iter().for_each(|one| screen::print_text(&one.text())),
-            }
-            ExitCode::SUCCESS
-        }
-    }
+    let removed = images::remove(&places(), unwanted);
+    screen::finish_list(removed, form, "removed", ("Nothing to remove.", images::Removed::text))
 }

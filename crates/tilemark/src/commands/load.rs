@@ -93,7 +93,7 @@ fn throughput(arguments: &ThroughputArguments) -> ExitCode {
     };
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
-    told(messaging::throughput(asked, &mut watcher), Form::of(arguments.json), |figures| {
+    judged(messaging::throughput(asked, &mut watcher), Form::of(arguments.json), |figures| {
         format!(
             "{:.0} messages/s ({:.0} transfers/s), {:.1} MB/s in and out\nlost {}, duplicated {}, reordered {}\n\
              processor time of the load: {:.2} s",
@@ -118,7 +118,7 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
     };
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
-    told(messaging::latency(asked, &mut watcher), Form::of(arguments.json), |figures| {
+    judged(messaging::latency(asked, &mut watcher), Form::of(arguments.json), |figures| {
         let latency = figures.latency_ms.map_or_else(
             || "none, for no message came".to_owned(),
             |latency| {
@@ -145,8 +145,8 @@ fn warn_of_password(broker: &str, watcher: &mut Watcher) {
     }
 }
 
-/// Tells a report with its verdict; in JSON the verdict stands among the figures.
-fn told<R: serde::Serialize>(
+/// Prints figures with their verdict; in JSON the verdict is among them.
+fn judged<R: serde::Serialize>(
     outcome: Result<Judged<R>, Failure>,
     form: Form,
     described: impl Fn(&R) -> String,

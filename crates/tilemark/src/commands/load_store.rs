@@ -15,16 +15,9 @@ use tilemark_run::{
 /// Sends a store's customers to a database.
 pub(crate) fn store(arguments: &LoadStoreArguments) -> ExitCode {
     let form = Form::of(arguments.json);
-    match send(arguments) {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(result) => {
-            match form {
-                Form::Json => screen::print_json(&result),
-                Form::Text => screen::print_text(&described(&result)),
-            }
-            ExitCode::from(if result.verdict.status == Status::Trusted { 0 } else { 5 })
-        }
-    }
+    screen::finish_with(send(arguments), form, described, |result| {
+        if result.verdict.status == Status::Trusted { 0 } else { 5 }
+    })
 }
 
 fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {

@@ -7,17 +7,7 @@ use tilemark_run::recover::{Recovered, recover as remove_left};
 
 /// Removes what a killed run left behind.
 pub(crate) fn recover(json: bool) -> ExitCode {
-    let form = Form::of(json);
-    match remove_left(&places()) {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(recovered) => {
-            match form {
-                Form::Json => screen::print_json(&recovered),
-                Form::Text => screen::print_text(&described(&recovered)),
-            }
-            ExitCode::SUCCESS
-        }
-    }
+    screen::finish(remove_left(&places()), Form::of(json), described)
 }
 
 fn described(recovered: &Recovered) -> String {
