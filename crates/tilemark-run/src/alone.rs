@@ -1,10 +1,11 @@
 //! `tilemark load`: a load alone, against any address, from the caller's own network.
 
 use crate::{
-    Program, conduct,
     drive::LoadProcess,
+    failure::{Failure, FailureCode},
     figures::Told,
-    wire::{Failure, FailureCode},
+    program::Program,
+    stop::interrupted,
     world::AgentProcess,
 };
 use serde::Serialize;
@@ -82,7 +83,7 @@ pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> 
         None => Demand::Closed,
         Some(rate) => Demand::Open {
             rate: Rate::per_second(rate).filter(|rate| rate.get() > 0.0).ok_or_else(|| {
-                Failure::told(
+                Failure::new(
                     FailureCode::BadInput,
                     format!("`--rate {rate}` is no rate"),
                     "say a number above 0",
@@ -122,7 +123,7 @@ pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> 
         (Err(failure), End::Whole) => Err(failure),
         (Err(failure), End::Interrupted) => Err(Failure {
             causes: vec![failure.message],
-            ..Failure::told(
+            ..Failure::new(
                 FailureCode::Interrupted,
                 "ended before anything was measured",
                 "nothing is to be done",
@@ -146,7 +147,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Waits until the load is over, and stops it when Ctrl-C is pressed.
 fn stop_when_interrupted(over: &Receiver<()>, stop: impl FnOnce()) -> End {
     while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(BETWEEN_LOOKS) {
-        if conduct::interrupted() {
+        if interrupted() {
             stop();
             return End::Interrupted;
         }
@@ -160,7 +161,7 @@ fn hear_all(process: &mut AgentProcess, within: Duration) -> Result<Told, Failur
     loop {
         let Some(event) = process.next(within)? else {
             let message = format!("the load reported nothing for {} s", within.as_secs());
-            return Err(Failure::told(
+            return Err(Failure::new(
                 FailureCode::HostUnfit,
                 message,
                 "check what it is sent to, and send less",
@@ -168,7 +169,7 @@ fn hear_all(process: &mut AgentProcess, within: Duration) -> Result<Told, Failur
         };
         match event {
             LoadEvent::Failed { message, remedy } => {
-                return Err(Failure::told(FailureCode::HostUnfit, message, remedy));
+                return Err(Failure::new(FailureCode::HostUnfit, message, remedy));
             }
             event => {
                 let last = matches!(event, LoadEvent::Done(_));
@@ -189,7 +190,7 @@ fn result(
     end: End,
 ) -> Result<AloneResult, Failure> {
     let figures =
-        told.of_one_stream(0).map_err(|error| Failure::new(FailureCode::Bug, &error, "report it"))?;
+        told.of_one_stream(0).map_err(|error| Failure::from_error(FailureCode::Bug, &error, "report it"))?;
     let errors = figures.counts.failed + figures.counts.wrong;
     let seconds = figures.seconds.max(f64::MIN_POSITIVE);
     let mut reasons: Vec<String> = crate::prepare::emulated_reason().into_iter().collect();
@@ -239,7 +240,7 @@ fn result(
 /// `http://ADDRESS[:PORT]/PATH`; names are not looked up, so that nothing but the load is measured.
 fn parse_url(url: &str) -> Result<(SocketAddr, String), Failure> {
     let wrong = |why: &str| {
-        Failure::told(
+        Failure::new(
             FailureCode::BadInput,
             format!("`{url}` cannot be loaded: {why}"),
             "write it like http://127.0.0.1:8080/index.html",

@@ -2,94 +2,24 @@
 //! until everything is gone.
 
 use crate::{
+    failure::{Failure, FailureCode},
     job::{Job, JobDone},
     keeper::{Kept, Network},
+    progress::Listener,
     read_back::{Came, Found, ReadBack},
     state::StateFolder,
-    wire::{Failure, FailureCode, FromEngine, Messages, Progress, ToEngine, send},
+    stop::interrupts,
+    wire::{FromEngine, Messages, ToEngine, send},
 };
 use rustix::process::Signal;
 use std::{
     fs::File,
     io::{self, Read},
-    sync::{
-        atomic::{AtomicU32, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError},
-    },
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
 use tilemark_sys::process::Ended;
-
-/// Who is shown how a job goes.
-pub trait Listener {
-    /// How far it is.
-    fn progress(&mut self, progress: &Progress);
-    /// Something worth telling, once.
-    fn note(&mut self, text: &str);
-}
-
-/// Ctrl-C's up to now, in this process.
-static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
-
-/// Counts Ctrl-C instead of dying of it. Call it once.
-pub fn count_interrupts() {
-    // It fails only when a handler is there already: then interrupts are counted already.
-    let _ = ctrlc::set_handler(|| {
-        INTERRUPTS.fetch_add(1, Ordering::Relaxed);
-    });
-}
-
-/// Whether Ctrl-C was pressed.
-pub(crate) fn interrupted() -> bool {
-    INTERRUPTS.load(Ordering::Relaxed) > 0
-}
-
-/// Whether it was pressed again: nothing more is waited for.
-pub(crate) fn interrupted_again() -> bool {
-    INTERRUPTS.load(Ordering::Relaxed) > 1
-}
-
-/// What is said of Ctrl-C while work goes on in this process.
-pub(crate) struct OnInterrupt {
-    /// At the first one, which the work hears of by itself.
-    pub(crate) first: &'static str,
-    /// What to do after a second one, which leaves the work where it is.
-    pub(crate) remedy: &'static str,
-}
-
-/// How often it is looked for Ctrl-C.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-
-/// Does work on a thread of its own and looks in on it meanwhile. A second Ctrl-C leaves that thread to itself: it may be
-/// waiting for a server that never answers.
-pub(crate) fn until_interrupted_again<R: Send + 'static>(
-    listener: &mut dyn Listener,
-    on_interrupt: &OnInterrupt,
-    mut look: impl FnMut(&mut dyn Listener),
-    work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
-) -> Result<R, Failure> {
-    let (ended, end) = mpsc::channel::<()>();
-    let working = thread::spawn(move || {
-        let outcome = work();
-        drop(ended);
-        outcome
-    });
-    let mut is_told = false;
-    // Ends at once when the work drops its end.
-    while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(BETWEEN_LOOKS) {
-        if interrupted_again() {
-            let message = "ended at once by a second Ctrl-C";
-            return Err(Failure::told(FailureCode::Interrupted, message, on_interrupt.remedy));
-        }
-        if interrupted() && !is_told {
-            is_told = true;
-            listener.note(on_interrupt.first);
-        }
-        look(listener);
-    }
-    working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
 
 /// What is left of a job when its engine is done: nothing, or the guests that were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +56,7 @@ pub(crate) fn conduct(
         Job::Run(_) | Job::Guests(_) => Network::Own,
     };
     let mut kept = Kept::start(state, network, locks).map_err(|error| {
-        Failure::new(
+        Failure::from_error(
             FailureCode::HostUnfit,
             &error,
             "be root, leave space where TILEMARK_HOME is, and check `tilemark doctor`",
@@ -169,12 +99,12 @@ pub(crate) fn conduct(
 }
 
 fn unreadable(error: io::Error) -> Failure {
-    Failure {
-        code: FailureCode::HostUnfit,
-        message: "what must be restored on this host cannot be read".to_owned(),
-        causes: vec![error.to_string()],
-        remedy: "check that /proc and /sys are mounted".to_owned(),
-    }
+    Failure::caused_by(
+        &error,
+        FailureCode::HostUnfit,
+        "what must be restored on this host cannot be read",
+        "check that /proc and /sys are mounted",
+    )
 }
 
 /// A job that failed and left something is a host that was not restored, whatever failed.
@@ -222,7 +152,7 @@ fn ended_from_outside(keeper: Ended, state: &StateFolder) -> Option<Failure> {
     let outside = |signal: i32| FROM_OUTSIDE.iter().any(|known| known.as_raw() == signal);
     let id = state.path().file_name().unwrap_or_default().to_string_lossy();
     match keeper {
-        Ended::Signalled(signal) if outside(signal) => Some(Failure::told(
+        Ended::Signalled(signal) if outside(signal) => Some(Failure::new(
             FailureCode::NotRestored,
             format!(
                 "the keeper of {id} was ended from outside by signal {signal}; what it kept went with it, its folder {} is left",
@@ -230,7 +160,7 @@ fn ended_from_outside(keeper: Ended, state: &StateFolder) -> Option<Failure> {
             ),
             "`tilemark recover` removes what is left; then run it again",
         )),
-        Ended::Exited(code) if outside(code - 128) => Some(Failure::told(
+        Ended::Exited(code) if outside(code - 128) => Some(Failure::new(
             FailureCode::HostUnfit,
             format!(
                 "the engine of {id} was ended from outside by signal {}; everything of it was taken away",
@@ -266,7 +196,7 @@ fn engine_is_gone(told: &str) -> Failure {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn ended_at_once() -> Failure {
-    Failure::told(
+    Failure::new(
         FailureCode::Interrupted,
         "ended at once by a second Ctrl-C; everything of it was taken away",
         "nothing is to be done; the record of a run stays unfinished, as `tilemark runs` says",
@@ -296,7 +226,7 @@ fn converse(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
-        let interrupts = INTERRUPTS.load(Ordering::Relaxed);
+        let interrupts = interrupts();
         while passed_on < interrupts {
             passed_on += 1;
             let message = if passed_on == 1 { ToEngine::Interrupt } else { ToEngine::Quit };

@@ -1,9 +1,9 @@
 //! `tilemark data store`: the online store's data as CSV files.
 
 use crate::{
-    conduct::{self, Listener},
-    measure::{place_failed, shown_as},
-    wire::{Failure, FailureCode, Progress},
+    failure::{Failure, FailureCode, place_failed},
+    progress::{Listener, Progress},
+    stop::interrupted,
 };
 use serde::Serialize;
 use std::{path::Path, sync::atomic::Ordering, time::Instant};
@@ -37,11 +37,11 @@ pub struct StoreDataWritten {
 /// What makes the rows that were asked for.
 pub(crate) fn generator(request: &StoreDataRequest) -> Result<Generator, Failure> {
     let store = if request.as_ds2 {
-        Store::ds2(request.size.parse::<Ds2Size>().map_err(bad_input)?, request.seed)
+        Store::ds2(request.size.parse::<Ds2Size>()?, request.seed)
     } else {
-        Store::of_size(request.size.parse::<DataSize>().map_err(bad_input)?, request.seed)
+        Store::of_size(request.size.parse::<DataSize>()?, request.seed)
     };
-    Generator::new(store, request.threads).map_err(bad_input)
+    Ok(Generator::new(store, request.threads)?)
 }
 
 /// Writes the data into files in a folder, new or empty. Ctrl-C ends it, and removes what was written so far.
@@ -51,7 +51,7 @@ pub fn store(
     listener: &mut dyn Listener,
 ) -> Result<StoreDataWritten, Failure> {
     let generator = generator(request)?;
-    let failed = |source| told(StoreDataError::Create { path: out.to_owned(), source });
+    let failed = |source| StoreDataError::Create { path: out.to_owned(), source }.into();
     // What was made for this run only is taken away again where it fails.
     let is_new = !out.exists();
     let place = Place::of_folder(out, OPEN_FOLDER).map_err(|error| place_failed(error, failed))?;
@@ -60,48 +60,53 @@ pub fn store(
         // The error that led here is the one to report.
         let _ = std::fs::remove_dir(out);
     }
-    written.map_err(|failure| shown_as(failure, place.path(), out))
+    written.map_err(|failure| failure.shown_as(place.path(), out))
 }
 
 fn write(generator: Generator, out: &Path, listener: &mut dyn Listener) -> Result<StoreDataWritten, Failure> {
     let stop = generator.stop_flag();
     let expected = generator.store().expected_bytes();
     let began = Instant::now();
-    let mut table = String::new();
+    let mut table = "";
     let (mut finished, mut of_table) = (0, 0);
     let manifest = write_files(&generator, out, |progress| {
-        if conduct::interrupted() {
+        if interrupted() {
             stop.store(true, Ordering::Relaxed);
         }
-        let name = format!("{:?}", progress.table).to_lowercase();
-        if name != table {
-            (finished, of_table, table) = (finished + of_table, 0, name);
+        if progress.table.name() != table {
+            (finished, table) = (finished + of_table, progress.table.name());
         }
         of_table = progress.bytes;
         let seconds_done = began.elapsed().as_secs_f64();
         let part = (finished + of_table) as f64 / expected.max(1) as f64;
-        if part < TOLD_FROM {
+        if part < SHOWN_FROM {
             return;
         }
         let seconds_expected = seconds_done / part;
         listener.progress(&Progress { doing: format!("writing {table}"), seconds_done, seconds_expected });
-    })
-    .map_err(told)?;
+    })?;
     let bytes = manifest.tables.iter().map(|table| table.sum.bytes).sum();
     Ok(StoreDataWritten { manifest, bytes, seconds: began.elapsed().as_secs_f64() })
 }
 
-fn told(error: StoreDataError) -> Failure {
-    let remedy = error.remedy();
-    let stopped = matches!(error, StoreDataError::Stopped);
-    let code = if stopped { FailureCode::Interrupted } else { FailureCode::HostUnfit };
-    Failure::new(code, &error, remedy)
-}
+/// The part of a whole from which on its time can be shown.
+pub(crate) const SHOWN_FROM: f64 = 0.01;
 
-/// The part of a whole from which on its time can be told.
-pub(crate) const TOLD_FROM: f64 = 0.01;
-
-fn bad_input(error: StoreDataError) -> Failure {
-    let remedy = error.remedy();
-    Failure::new(FailureCode::BadInput, &error, remedy)
+/// What was asked wrongly is the user's to change, what was stopped the user stopped; the rest is the host's.
+impl From<StoreDataError> for Failure {
+    fn from(error: StoreDataError) -> Self {
+        let code = match error {
+            StoreDataError::SizeNotUnderstood(_)
+            | StoreDataError::SizeOutOfRange { .. }
+            | StoreDataError::Ds2SizeUnknown(_)
+            | StoreDataError::Threads(_) => FailureCode::BadInput,
+            StoreDataError::Stopped => FailureCode::Interrupted,
+            StoreDataError::OutputNotEmpty(_)
+            | StoreDataError::Create { .. }
+            | StoreDataError::DiskShort { .. }
+            | StoreDataError::Write { .. }
+            | StoreDataError::Sink { .. } => FailureCode::HostUnfit,
+        };
+        Self::from_error(code, &error, error.remedy())
+    }
 }

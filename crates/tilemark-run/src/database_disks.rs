@@ -8,10 +8,9 @@
 //! of guests go with them; what a run that was killed left is removed by the next run that needs the store, or by `recover`.
 
 use crate::{
-    image_job::image_failed,
-    pipeline::guest_failed,
+    failure::{Failure, FailureCode, state_failed},
+    program::sha256,
     services,
-    wire::{Failure, FailureCode},
 };
 use std::{
     fs, io,
@@ -51,11 +50,10 @@ pub(crate) fn remove_left(cache: &Path) -> Result<Vec<String>, Failure> {
     }
     let removed = thread::scope(|scope| {
         let remover = scope.spawn(|| {
-            own_mounts().map_err(|error| Failure {
-                code: FailureCode::HostUnfit,
-                message: format!("cannot mount the disk store {} for itself alone", file.display()),
-                causes: vec![error.to_string()],
-                remedy: "check that root may make mount namespaces here".to_owned(),
+            own_mounts().map_err(|error| {
+                let message = format!("cannot mount the disk store {} for itself alone", file.display());
+                let remedy = "check that root may make mount namespaces here";
+                Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy)
             })?;
             // Over the cache, as this thread alone sees it: no folder is made that could be left.
             match DiskStore::open(&file, cache, STORE_BYTES) {
@@ -63,7 +61,7 @@ pub(crate) fn remove_left(cache: &Path) -> Result<Vec<String>, Failure> {
                 Err(ImageError::Io { source, .. }) if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
                     Ok(Vec::new())
                 }
-                opened => remove_left_in(&opened.map_err(image_failed)?),
+                opened => remove_left_in(&opened?),
             }
         });
         remover.join()
@@ -73,9 +71,9 @@ pub(crate) fn remove_left(cache: &Path) -> Result<Vec<String>, Failure> {
 
 /// Nobody else has this store: what no run leaves that ends by itself was left by one that was killed.
 fn remove_left_in(store: &DiskStore) -> Result<Vec<String>, Failure> {
-    let disks = store.disks().map_err(image_failed)?;
+    let disks = store.disks()?;
     let left: Vec<String> = disks.iter().filter(|name| is_left(name, &disks)).cloned().collect();
-    left.iter().try_for_each(|name| store.remove_disk(name)).map_err(image_failed)?;
+    left.iter().try_for_each(|name| store.remove_disk(name))?;
     Ok(left)
 }
 
@@ -98,8 +96,8 @@ pub(crate) struct DatabaseDisks {
 impl DatabaseDisks {
     /// Mounts the cache's disk store on `folder`.
     pub(crate) fn open(cache: &Path, folder: &Path) -> Result<Self, Failure> {
-        fs::create_dir_all(cache).map_err(crate::measure::state_failed)?;
-        let store = DiskStore::open(&store_file(cache), folder, STORE_BYTES).map_err(image_failed)?;
+        fs::create_dir_all(cache).map_err(state_failed)?;
+        let store = DiskStore::open(&store_file(cache), folder, STORE_BYTES)?;
         remove_left_in(&store)?;
         Ok(Self { store, folder: folder.to_owned() })
     }
@@ -127,8 +125,8 @@ impl DatabaseDisks {
             }
             for index in 0..guest.disks.len() {
                 let name = disk_file_name(&guest.name, index);
-                self.store.remove_disk(&name).map_err(image_failed)?;
-                self.store.clone_disk(&template.disk(index), &name).map_err(image_failed)?;
+                self.store.remove_disk(&name)?;
+                self.store.clone_disk(&template.disk(index), &name)?;
             }
         }
         Ok(on_templates)
@@ -165,7 +163,7 @@ impl DatabaseDisks {
     /// Removes what a template that was not finished left: the disks that its maker had, and those that were kept already.
     fn remove_half_made(&self, template: &Template, maker: &GuestPlan) -> Result<(), Failure> {
         for index in 0..maker.disks.len() {
-            self.store.remove_disk(&disk_file_name(&maker.name, index)).map_err(image_failed)?;
+            self.store.remove_disk(&disk_file_name(&maker.name, index))?;
         }
         template.remove_older(&self.store)
     }
@@ -178,9 +176,9 @@ impl DatabaseDisks {
         native: &NativeBackend,
         within: Duration,
     ) -> Result<(), Failure> {
-        let id = native.start(guest, StartMode::Boot).map_err(guest_failed)?;
+        let id = native.start(guest, StartMode::Boot)?;
         let kept = self.keep(template, Expected { plan: guest, id, service }, native, within);
-        kept.and(native.stop(id).map_err(guest_failed))
+        kept.and(native.stop(id).map_err(Failure::from))
     }
 
     /// Waits until the database is loaded, ends it and keeps its disks.
@@ -192,17 +190,17 @@ impl DatabaseDisks {
         within: Duration,
     ) -> Result<(), Failure> {
         let guest = expected.plan;
-        let mut ready = make_ready(native, expected, within).map_err(guest_failed)?;
-        let ended = ready.session.ask(&Request::StopService, within).map_err(guest_failed)?;
+        let mut ready = make_ready(native, expected, within)?;
+        let ended = ready.session.ask(&Request::StopService, within)?;
         if let Reply::Failed { message, remedy } = ended {
-            return Err(Failure::told(FailureCode::GuestFailed, message, remedy));
+            return Err(Failure::new(FailureCode::GuestFailed, message, remedy));
         }
         // From the last to the first: the template is whole when its first disk is there.
         for index in (0..guest.disks.len()).rev() {
             let name = disk_file_name(&guest.name, index);
-            self.store.clone_disk(&name, &template.disk(index)).map_err(image_failed)?;
+            self.store.clone_disk(&name, &template.disk(index))?;
             let path = self.folder.join(template.disk(index));
-            fs::File::open(&path).and_then(|file| file.sync_all()).map_err(crate::measure::state_failed)?;
+            fs::File::open(&path).and_then(|file| file.sync_all()).map_err(state_failed)?;
         }
         Ok(())
     }
@@ -239,7 +237,7 @@ impl Template {
             disks.join(","),
             service.store().is_some()
         );
-        let short = |text: &str| crate::sha256(text.as_bytes()).chars().take(16).collect::<String>();
+        let short = |text: &str| sha256(text.as_bytes()).chars().take(16).collect::<String>();
         let (database, bytes) = (parameters.database.name(), parameters.data.get());
         let kind = format!("{TEMPLATE}{database}-{bytes}-{}-", short(&wanted));
         Self { name: format!("{kind}{}", short(maker)), kind }
@@ -253,7 +251,7 @@ impl Template {
     fn is_whole(&self, store: &DiskStore, guest: &GuestPlan) -> Result<bool, Failure> {
         let mut sizes = Vec::new();
         for index in 0..guest.disks.len() {
-            let path = store.disk_path(&self.disk(index)).map_err(image_failed)?;
+            let path = store.disk_path(&self.disk(index))?;
             sizes.push(fs::metadata(path).map_or(0, |file| file.len()));
         }
         Ok(guest.disks.iter().zip(sizes).all(|(disk, size)| disk.size.get() == size))
@@ -261,9 +259,9 @@ impl Template {
 
     /// Removes what is left of this template, and those that older programs or images made.
     fn remove_older(&self, store: &DiskStore) -> Result<(), Failure> {
-        for name in store.disks().map_err(image_failed)? {
+        for name in store.disks()? {
             if name.starts_with(&self.kind) {
-                store.remove_disk(&name).map_err(image_failed)?;
+                store.remove_disk(&name)?;
             }
         }
         Ok(())

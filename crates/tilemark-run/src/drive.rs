@@ -7,11 +7,11 @@
 
 use crate::{
     disk_check::{DiskCounts, HostCount},
-    engine::{Wish, Wishes},
+    failure::Failure,
     figures::Told,
     listen::{LoadListener, inside_load, outside_load},
     services,
-    wire::Failure,
+    stop::StopSignal,
 };
 use std::{
     collections::BTreeSet,
@@ -88,7 +88,7 @@ pub(crate) struct Measurement<'a> {
     /// Who watches the host.
     pub(crate) watch: &'a dyn Watch,
     /// What the user wants.
-    pub(crate) wishes: &'a Wishes,
+    pub(crate) stop: &'a StopSignal,
 }
 
 /// What one measurement told.
@@ -219,7 +219,7 @@ pub(crate) fn drive(
             if course.watches_for_nobody(planned) {
                 going_on = None;
             }
-            if going_on.is_some() && course.shall_end(measurement.wishes) {
+            if going_on.is_some() && course.shall_end(measurement.stop) {
                 (going_on, watching) = (None, None);
                 line.begin();
                 end_all(&*end_load, measurement.backend, ids);
@@ -317,8 +317,8 @@ impl Course {
         self.is_loaded && self.under_way == 1 && self.watching_since.is_some_and(is_early)
     }
 
-    fn shall_end(&mut self, wishes: &Wishes) -> bool {
-        self.interrupted = self.failed.is_none() && wishes.now() != Wish::GoOn;
+    fn shall_end(&mut self, stop: &StopSignal) -> bool {
+        self.interrupted = self.failed.is_none() && stop.is_requested();
         self.interrupted || self.failed.is_some()
     }
 

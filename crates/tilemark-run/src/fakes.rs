@@ -2,10 +2,12 @@
 
 use crate::{
     drive::{HostRead, LoadProcess, Times, Watch},
-    engine::{Teller, Wishes},
+    failure::{Failure, FailureCode},
+    link::CommandLink,
     measure::plan_as_run,
     pipeline::{Pipeline, World},
-    wire::{Failure, FailureCode, FromEngine, Messages},
+    stop::StopSignal,
+    wire::{FromEngine, Messages},
 };
 use hdrhistogram::{
     Histogram,
@@ -295,7 +297,7 @@ impl World for FakeWorld {
     fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure> {
         match self.backends.get(&point.backend) {
             Some(guests) => Ok(guests),
-            None => Err(Failure::told(FailureCode::HostUnfit, "no QEMU found", "install QEMU")),
+            None => Err(Failure::new(FailureCode::HostUnfit, "no QEMU found", "install QEMU")),
         }
     }
 
@@ -339,7 +341,7 @@ impl World for FakeWorld {
 }
 
 fn unusable() -> Failure {
-    Failure::told(FailureCode::HostUnfit, "the load process cannot be used", "check that memory is left")
+    Failure::new(FailureCode::HostUnfit, "the load process cannot be used", "check that memory is left")
 }
 
 struct FakeLoad {
@@ -543,14 +545,14 @@ impl Ran {
 }
 
 /// Runs a plan in a world, with a record in a folder of its own.
-pub(crate) fn run(plan: &Plan, world: &FakeWorld, wishes: &Wishes) -> Ran {
-    run_at(tempfile::tempdir().unwrap(), plan, world, wishes)
+pub(crate) fn run(plan: &Plan, world: &FakeWorld, stop: &StopSignal) -> Ran {
+    run_at(tempfile::tempdir().unwrap(), plan, world, stop)
 }
 
 /// The same with a record in `folder`, at `folder/run`.
-pub(crate) fn run_at(folder: tempfile::TempDir, plan: &Plan, world: &FakeWorld, wishes: &Wishes) -> Ran {
+pub(crate) fn run_at(folder: tempfile::TempDir, plan: &Plan, world: &FakeWorld, stop: &StopSignal) -> Ran {
     let record = RunDirectory::create(&folder.path().join("run"), plan).unwrap();
-    run_into(folder, record, plan, world, wishes)
+    run_into(folder, record, plan, world, stop)
 }
 
 /// The same with a record that stands already, in `folder`.
@@ -559,16 +561,16 @@ pub(crate) fn run_into(
     record: RunDirectory,
     plan: &Plan,
     world: &FakeWorld,
-    wishes: &Wishes,
+    stop: &StopSignal,
 ) -> Ran {
-    session(folder, record, plan, None, world, wishes)
+    session(folder, record, plan, None, world, stop)
 }
 
 /// Adds a further session to the record of one that is over.
 pub(crate) fn run_on(ran: Ran, plan: &Plan, world: &FakeWorld) -> Ran {
     let Ran { record, _folder: folder, .. } = ran;
     let repeats = record.summaries().unwrap();
-    session(folder, record, plan, Some(repeats), world, &Wishes::default())
+    session(folder, record, plan, Some(repeats), world, &StopSignal::default())
 }
 
 fn session(
@@ -577,7 +579,7 @@ fn session(
     plan: &Plan,
     before: Option<Vec<RepeatSummary>>,
     world: &FakeWorld,
-    wishes: &Wishes,
+    stop: &StopSignal,
 ) -> Ran {
     let (told, heard) = UnixStream::pair().unwrap();
     let listener = thread::spawn(move || {
@@ -589,14 +591,14 @@ fn session(
         }
         notes
     });
-    let teller = Teller::to(told);
+    let link = CommandLink::to(told);
     let mut pipeline = Pipeline {
         world,
         plan: plan.clone(),
         events: record.events().unwrap(),
         record: record.clone(),
-        teller: &teller,
-        wishes,
+        link: &link,
+        stop,
         continued_after: before.as_ref().map(Vec::len),
         repeats: before.unwrap_or_default(),
         began: Instant::now(),
@@ -605,6 +607,6 @@ fn session(
     };
     let outcome = pipeline.run();
     let on_templates = pipeline.on_templates;
-    drop(teller);
+    drop(link);
     Ran { outcome, notes: listener.join().unwrap(), on_templates, record, _folder: folder }
 }

@@ -1,15 +1,16 @@
 //! `guests` from the command's side: start an engine that keeps them, and talk to engines that do.
 
 use crate::{
-    conduct::{Afterwards, Listener, conduct},
+    conduct::{Afterwards, conduct},
+    failure::{Failure, FailureCode, state_failed},
     guests_job::{AskGuests, EXECUTE_WITHIN, GuestsAnswer, no_such_guest},
     image_job,
     job::{GuestsJob, GuestsReady, Job, JobDone},
-    measure::state_failed,
     prepare::{self, Probe},
+    progress::Listener,
     room,
     state::StateFolder,
-    wire::{Failure, FailureCode, Messages, send},
+    wire::{Messages, send},
 };
 use std::{
     collections::BTreeMap,
@@ -49,7 +50,7 @@ pub struct UpRequest {
 
 /// Starts guests and leaves them to their keeper.
 pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> Result<GuestsReady, Failure> {
-    crate::need_root("starting guests")?;
+    crate::program::need_root("starting guests")?;
     let plan = plan(request)?;
     room::enough_for_guests(&plan, places)?;
     let image = image_job::obtain(places, &plan.scenario.image, request.offline, listener)?;
@@ -65,7 +66,7 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
     match conduct(Job::Guests(Box::new(job)), &state, Vec::new(), Afterwards::Kept, listener)?.done {
         JobDone::Guests(ready) => Ok(*ready),
         JobDone::Run(_) | JobDone::Image(_) => {
-            Err(Failure::told(FailureCode::Bug, "the engine did another job than it was given", "report it"))
+            Err(Failure::new(FailureCode::Bug, "the engine did another job than it was given", "report it"))
         }
     }
 }
@@ -88,9 +89,6 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
         count = request.count,
         start = request.start,
     );
-    let told = |problems: tilemark_plan::problem::Problems| {
-        Failure::told(FailureCode::BadInput, problems.to_string(), problems.remedy())
-    };
     let resolution = Request {
         preset: None,
         settings: BTreeMap::new(),
@@ -107,7 +105,7 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
     if backend != Backend::Kvm {
         host.kvm = AcceleratorVerdict::Unknown;
     }
-    resolve(&Draft::from_toml(&text, "guests up").map_err(told)?, &resolution, &host).map_err(told)
+    Ok(resolve(&Draft::from_toml(&text, "guests up")?, &resolution, &host)?)
 }
 
 /// `guests-1`, `guests-2`, …: the first that is free.
@@ -126,7 +124,7 @@ fn keepers(places: &Places) -> Result<Vec<StateFolder>, Failure> {
 
 /// Who may ask them.
 fn need_root(what: &str) -> Result<(), Failure> {
-    crate::need_root(what).map_err(|failure| Failure {
+    crate::program::need_root(what).map_err(|failure| Failure {
         message: format!("{what} needs root: root starts them, and they are reached through its folder"),
         ..failure
     })
@@ -140,14 +138,14 @@ fn ask(state: &StateFolder, asked: &AskGuests) -> Result<GuestsAnswer, Failure> 
         AskGuests::Execute { .. } => EXECUTE_WITHIN + 2 * ANSWERS_WITHIN,
         AskGuests::List | AskGuests::Console { .. } | AskGuests::Down => ANSWERS_WITHIN,
     };
-    let failed = |error: io::Error| Failure {
-        code: FailureCode::HostUnfit,
-        message: format!("the engine of {} does not answer", state.path().display()),
-        causes: vec![match error.kind() {
+    let failed = |error: io::Error| {
+        let cause = match error.kind() {
             io::ErrorKind::WouldBlock => format!("nothing came within {} s", within.as_secs()),
             _ => error.to_string(),
-        }],
-        remedy: "be root; if its keeper was killed, `tilemark recover` removes what it left".to_owned(),
+        };
+        let message = format!("the engine of {} does not answer", state.path().display());
+        let remedy = "be root; if its keeper was killed, `tilemark recover` removes what it left";
+        Failure::caused_by(&cause, FailureCode::HostUnfit, message, remedy)
     };
     let mut stream = connect(state).map_err(failed)?;
     stream.set_read_timeout(Some(within)).map_err(failed)?;
@@ -198,7 +196,7 @@ fn lists(places: &Places) -> Result<Vec<(StateFolder, GuestsReady)>, Failure> {
 }
 
 fn misunderstood() -> Failure {
-    Failure::told(FailureCode::Bug, "the engine gave another answer than was asked for", "report it")
+    Failure::new(FailureCode::Bug, "the engine gave another answer than was asked for", "report it")
 }
 
 /// What a program in a guest did.
@@ -258,7 +256,7 @@ pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
         // The keeper removes the folder as its last deed, unless something of it is left.
         while state.path().exists() {
             if !is_kept(&state) && state.path().exists() {
-                return Err(Failure::told(
+                return Err(Failure::new(
                     FailureCode::NotRestored,
                     format!(
                         "the keeper of {name} has ended and its folder {} is left",
@@ -268,7 +266,7 @@ pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
                 ));
             }
             if Instant::now() > until {
-                return Err(Failure::told(
+                return Err(Failure::new(
                     FailureCode::NotRestored,
                     format!("{name} is still there after {} s", DOWN_WITHIN.as_secs()),
                     "look at its keeper.log; `tilemark recover` removes what a dead keeper left",
@@ -279,7 +277,7 @@ pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
         ended.push(name);
     }
     match id {
-        Some(id) if ended.is_empty() => Err(Failure::told(
+        Some(id) if ended.is_empty() => Err(Failure::new(
             FailureCode::BadInput,
             format!("no guests `{id}`"),
             "`tilemark guests list` shows them",

@@ -4,13 +4,16 @@
 //! folder, also while it starts them. It holds no lock: what it keeps counts as foreign load for a measured run.
 
 use crate::{
-    Program,
-    engine::{Teller, Wish, Wishes},
+    failure::{Failure, FailureCode, state_failed},
     job::{GuestsJob, GuestsReady, JobDone, ReadyGuest},
-    pipeline::{Started, World, guest_failed, memory_of, origin_name},
+    link::CommandLink,
+    pipeline::{Started, World, memory_of, origin_name},
     prepare,
+    program::Program,
+    progress::Progress,
     state::StateFolder,
-    wire::{Failure, FailureCode, Messages, Progress, send},
+    stop::StopSignal,
+    wire::{Messages, send},
     world::{Folders, RealWorld},
 };
 use rustix::process::geteuid;
@@ -86,9 +89,9 @@ pub(crate) const EXECUTE_WITHIN: Duration = Duration::from_secs(600);
 pub(crate) fn up(
     program: &Program,
     job: &GuestsJob,
-    teller: &Teller,
-    wishes: &Wishes,
-    told: &dyn Fn(JobDone),
+    link: &CommandLink,
+    stop: &StopSignal,
+    report: &dyn Fn(JobDone),
 ) -> Result<(), Failure> {
     crate::memory_limit::limit_for_guests(&job.point);
     let folders = Folders {
@@ -98,13 +101,13 @@ pub(crate) fn up(
         consoles: job.state.join("guests"),
     };
     let state = StateFolder::at(&job.state);
-    let under_way = state.under_way().map_err(crate::measure::state_failed)?;
+    let under_way = state.under_way().map_err(state_failed)?;
     let world = RealWorld::new(program, folders, under_way.cgroup)?;
     let backend = world.backend(&job.point)?;
     // Its folder is closed to all others from before it is there.
-    let listener = listen_privately(&state.socket()).map_err(crate::measure::state_failed)?;
+    let listener = listen_privately(&state.socket()).map_err(state_failed)?;
     let answering =
-        Answering { id: &under_way.id, point: &job.point, backend, teller, standing: OnceLock::new() };
+        Answering { id: &under_way.id, point: &job.point, backend, link, standing: OnceLock::new() };
     let (ask_down, down) = mpsc::channel();
     thread::scope(|scope| {
         let (listener, answering) = (&listener, &answering);
@@ -112,15 +115,15 @@ pub(crate) fn up(
         let _closing = Closing(listener);
         scope.spawn(move || answer_all(scope, listener, answering, &ask_down));
         let mut started = Started::new(backend);
-        let standing = stand(&world, job, answering, &mut started, wishes)?;
-        if wishes.now() != Wish::GoOn {
+        let standing = stand(&world, job, answering, &mut started, stop)?;
+        if stop.is_requested() {
             started.stop()?;
             return Err(ended_early("Ctrl-C"));
         }
         let ready = standing.ready.clone();
-        // Before it is told: whoever hears of it may ask at once.
+        // Before it is reported: whoever hears of it may ask at once.
         let _ = answering.standing.set(standing);
-        told(JobDone::Guests(Box::new(ready)));
+        report(JobDone::Guests(Box::new(ready)));
         // It fails when nobody can ask any more, and then there is nothing to wait for.
         let _ = down.recv();
         // What a program in one of them is still doing breaks off with it.
@@ -139,14 +142,14 @@ fn stand(
     job: &GuestsJob,
     answering: &Answering<'_>,
     started: &mut Started<'_>,
-    wishes: &Wishes,
+    stop: &StopSignal,
 ) -> Result<Standing, Failure> {
-    let Answering { id, point, backend, teller, .. } = answering;
+    let Answering { id, point, backend, link, .. } = answering;
     let (all, began) = (point.guests.len(), Instant::now());
     let doing = format!("starting {}", counted(all as u64, "guest"));
     let afterwards = if job.read_memory { IDLE } else { Duration::ZERO };
     let seconds_expected = (expect::time_to_ready(point) + afterwards).as_secs_f64();
-    teller.progress(Progress { doing: doing.clone(), seconds_done: 0.0, seconds_expected });
+    link.progress(Progress { doing: doing.clone(), seconds_done: 0.0, seconds_expected });
     let modes = started.templates(point)?;
     let template_stood = Instant::now();
     let are_ready = AtomicUsize::new(0);
@@ -155,17 +158,13 @@ fn stand(
         let Some(left) = left_of_starts(template_stood.elapsed(), count, all) else { return };
         let seconds_done = began.elapsed().as_secs_f64();
         let seconds_expected = seconds_done + (left + afterwards).as_secs_f64();
-        teller.progress(Progress {
-            doing: format!("{doing}, {count} ready"),
-            seconds_done,
-            seconds_expected,
-        });
+        link.progress(Progress { doing: format!("{doing}, {count} ready"), seconds_done, seconds_expected });
     };
     let mut guests = started.start(point, &modes, &one_more_is_ready)?;
     let mut ready = describe_all(id, point, *backend, &mut guests, template_stood)?;
     ready.template_seconds = modes.seconds();
     if job.read_memory {
-        ready.pss_mib_per_guest = read_memory(world, *backend, &guests, teller, wishes);
+        ready.pss_mib_per_guest = read_memory(world, *backend, &guests, link, stop);
     }
     let one = |guest: Ready| OneGuest { id: guest.id, session: Mutex::new(guest.session) };
     Ok(Standing { ready, guests: guests.into_iter().map(one).collect() })
@@ -180,7 +179,7 @@ fn left_of_starts(elapsed: Duration, are_ready: usize, all: usize) -> Option<Dur
 }
 
 fn ended_early(by: &str) -> Failure {
-    Failure::told(
+    Failure::new(
         FailureCode::Interrupted,
         format!("{by} ended the guests before they were ready"),
         "nothing is to be done: everything of them was taken away",
@@ -191,16 +190,16 @@ fn read_memory(
     world: &RealWorld<'_>,
     backend: &dyn Backend,
     guests: &[Ready],
-    teller: &Teller,
-    wishes: &Wishes,
+    link: &CommandLink,
+    stop: &StopSignal,
 ) -> Option<f64> {
-    teller.progress(Progress {
+    link.progress(Progress {
         doing: "waiting ten idle seconds".to_owned(),
         seconds_done: 0.0,
         seconds_expected: IDLE.as_secs_f64(),
     });
     let until = Instant::now() + IDLE;
-    while Instant::now() < until && wishes.now() == Wish::GoOn {
+    while Instant::now() < until && !stop.is_requested() {
         thread::sleep(Duration::from_millis(100));
     }
     memory_of(world, backend, guests).map(|memory| memory.pss_mib_per_guest)
@@ -215,11 +214,10 @@ fn describe_all(
 ) -> Result<GuestsReady, Failure> {
     let mut seen = Vec::new();
     for (guest, plan) in guests.iter_mut().zip(&point.guests) {
-        let description = describe(plan, &mut guest.session).map_err(guest_failed)?;
-        let random =
-            guest.session.ask(&Request::Random(16), Duration::from_secs(30)).map_err(guest_failed)?;
+        let description = describe(plan, &mut guest.session)?;
+        let random = guest.session.ask(&Request::Random(16), Duration::from_secs(30))?;
         let Reply::Random(random) = random else {
-            return Err(Failure::told(
+            return Err(Failure::new(
                 FailureCode::GuestFailed,
                 "a guest gave no randomness",
                 "read its console",
@@ -232,7 +230,7 @@ fn describe_all(
             machine_id: description.machine_id,
             random_hex: random.iter().map(|byte| format!("{byte:02x}")).collect(),
             seconds_to_ready: guest.ready_at.saturating_duration_since(template_stood).as_secs_f64(),
-            how: origin_name(backend.origin(guest.id).map_err(guest_failed)?).to_owned(),
+            how: origin_name(backend.origin(guest.id)?).to_owned(),
             ended: None,
         });
     }
@@ -254,7 +252,7 @@ struct Answering<'a> {
     id: &'a str,
     point: &'a Point,
     backend: &'a dyn Backend,
-    teller: &'a Teller,
+    link: &'a CommandLink,
     /// The guests, from when they are ready.
     standing: OnceLock<Standing>,
 }
@@ -364,7 +362,7 @@ impl Answering<'_> {
 
     fn find(&self, name: &str) -> Result<&OneGuest, Failure> {
         let standing = self.standing.get().ok_or_else(|| {
-            Failure::told(
+            Failure::new(
                 FailureCode::HostUnfit,
                 format!("the guests of {} are being started", self.id),
                 "wait until `tilemark guests list` shows them",
@@ -379,7 +377,7 @@ impl Answering<'_> {
             AskGuests::Execute { arguments, .. } => execute(&guest.session, arguments),
             _ => match self.backend.console(guest.id) {
                 Ok(path) => GuestsAnswer::Console(path),
-                Err(error) => GuestsAnswer::Failed(guest_failed(error)),
+                Err(error) => GuestsAnswer::Failed(error.into()),
             },
         }
     }
@@ -393,7 +391,7 @@ impl Answering<'_> {
         // A guest that boots cannot be hurried: the keeper takes everything away, as after a second Ctrl-C.
         let failure = ended_early("`tilemark guests down`");
         let code = failure.code.exit_code();
-        self.teller.failed(failure);
+        self.link.failed(failure);
         std::process::exit(code.into());
     }
 }
@@ -403,17 +401,17 @@ fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsAnswer 
     let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
     match session.ask(&Request::Execute(request), EXECUTE_WITHIN + Duration::from_secs(10)) {
         Ok(Reply::Executed { code, output, error }) => GuestsAnswer::Executed { code, output, error },
-        Ok(_) => GuestsAnswer::Failed(Failure::told(
+        Ok(_) => GuestsAnswer::Failed(Failure::new(
             FailureCode::GuestFailed,
             "the guest gave an answer that does not belong to a program",
             "read its console with `tilemark guests console`",
         )),
-        Err(error) => GuestsAnswer::Failed(guest_failed(error)),
+        Err(error) => GuestsAnswer::Failed(error.into()),
     }
 }
 
 pub(crate) fn no_such_guest(guest: &str) -> Failure {
-    Failure::told(FailureCode::BadInput, format!("no guest `{guest}`"), "`tilemark guests list` shows them")
+    Failure::new(FailureCode::BadInput, format!("no guest `{guest}`"), "`tilemark guests list` shows them")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! A guest's agent that is hostile while its load runs: whatever it sends, the run ends, its own repeat is all that it costs, and
 //! the engine's memory stays bounded. The whole test program has [`crate::memory_limit`]'s least limit.
 
+use crate::failure::FailureCode;
 use crate::fakes::{FakeWorld, Guests, Ran, TILE, answered, ladder, plan_of, run};
-use crate::wire::FailureCode;
 use flate2::{Compression, write::ZlibEncoder};
 use hdrhistogram::{
     Histogram,
@@ -35,7 +35,7 @@ type Pieces = Vec<(Duration, Vec<u8>)>;
 fn beside(pieces: Pieces) -> Ran {
     let hostile = FakeBackend::new(Backend::Native).where_guest(GUEST, Fault::Hostile(pieces));
     let world = FakeWorld::new(|job, _| answered(job, 5)).with(Guests::of(hostile));
-    run(&plan(), &world, &crate::engine::Wishes::default())
+    run(&plan(), &world, &crate::stop::StopSignal::default())
 }
 
 fn frame(reply: &Reply) -> Vec<u8> {

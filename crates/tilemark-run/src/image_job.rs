@@ -1,12 +1,13 @@
 //! Images: built by an engine inside its own namespaces, listed and moved by the command itself.
 
 use crate::{
-    conduct::{self, Afterwards, Conducted, Listener, conduct},
-    engine::Teller,
+    conduct::{self, Afterwards, Conducted, conduct},
+    failure::{Failure, FailureCode, state_failed},
     job::{ImageJob, ImageReady, Job, JobDone},
-    measure::state_failed,
+    link::CommandLink,
+    program::need_root,
+    progress::{Listener, Progress},
     state::StateFolder,
-    wire::{Failure, FailureCode, Progress},
 };
 use std::{
     path::Path,
@@ -28,11 +29,11 @@ pub fn obtain(
 ) -> Result<ImageReady, Failure> {
     let job = ImageJob { spec: image.to_owned(), cache: places.cache.clone(), offline, refresh: false };
     let spec = spec_of(image)?;
-    let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
+    let cache = ImageCache::open(&places.cache)?;
     match cache.ensure(&spec, Network::Forbidden, &mut tilemark_image::Silent) {
         Ok(image) => return Ok(ready(&image, None)),
         Err(ImageError::NotCached { .. }) if !offline => {}
-        Err(error) => return Err(image_failed(error)),
+        Err(error) => return Err(error.into()),
     }
     listener.note(&format!(
         "building the guest image `{}`, once; it stays in {}",
@@ -46,7 +47,7 @@ pub fn obtain(
 pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Result<ImageReady, Failure> {
     // A specification with mistakes is told to everybody, before anything is begun.
     spec_of(&job.spec)?;
-    crate::need_root("building an image")?;
+    need_root("building an image")?;
     let id = format!("image-{}", std::process::id());
     let state = StateFolder::create(&places.state, &id, "image", None).map_err(state_failed)?;
     let Conducted { done, found } = conduct(Job::Image(job), &state, Vec::new(), Afterwards::Gone, listener)?;
@@ -56,38 +57,38 @@ pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Res
     match done {
         JobDone::Image(ready) => Ok(ready),
         JobDone::Run(_) | JobDone::Guests(_) => {
-            Err(Failure::told(FailureCode::Bug, "the engine did another job than it was given", "report it"))
+            Err(Failure::new(FailureCode::Bug, "the engine did another job than it was given", "report it"))
         }
     }
 }
 
 /// The engine's part.
-pub(crate) fn ensure(job: &ImageJob, teller: &Teller) -> Result<JobDone, Failure> {
+pub(crate) fn ensure(job: &ImageJob, link: &CommandLink) -> Result<JobDone, Failure> {
     let spec = spec_of(&job.spec)?;
-    let cache = ImageCache::open(&job.cache).map_err(image_failed)?;
+    let cache = ImageCache::open(&job.cache)?;
     let network = if job.offline { Network::Forbidden } else { Network::Allowed };
     let began = Instant::now();
-    let mut progress = Telling { teller, began, step: String::new(), last: None };
+    let mut progress = Telling { link, began, step: String::new(), last: None };
     let image = if job.refresh {
         cache.refresh(&spec, &mut progress)
     } else {
         cache.ensure(&spec, network, &mut progress)
     };
-    let image = image.map_err(image_failed)?;
+    let image = image?;
     Ok(JobDone::Image(ready(&image, Some(Span::new(Duration::from_secs(began.elapsed().as_secs()))))))
 }
 
 /// A name inside the program, or the path of an `image.toml`.
 fn spec_of(image: &str) -> Result<ImageSpec, Failure> {
     if !image.contains('/') && !image.ends_with(".toml") {
-        return ImageSpec::built_in(image).map_err(image_failed);
+        return Ok(ImageSpec::built_in(image)?);
     }
     ImageSpec::read(Path::new(image)).map_err(|error| match error {
         ImageError::Io { .. } => {
             let remedy = "check the path; `first-look` is the image inside the program";
-            Failure::new(FailureCode::BadInput, &error, remedy)
+            Failure::from_error(FailureCode::BadInput, &error, remedy)
         }
-        error => image_failed(error),
+        error => error.into(),
     })
 }
 
@@ -104,47 +105,8 @@ pub fn ready(image: &Image, built_in: Option<Span>) -> ImageReady {
     }
 }
 
-/// Images that fail are the host's matter, but for a wrong wish.
-pub fn image_failed(error: ImageError) -> Failure {
-    let remedy = error.remedy().into_owned();
-    let code = match &error {
-        ImageError::BadSpec { .. }
-        | ImageError::UnknownSpec { .. }
-        | ImageError::UnknownImage { .. }
-        | ImageError::AmbiguousImage { .. }
-        | ImageError::BadDiskName { .. }
-        | ImageError::BadArchive { .. }
-        | ImageError::OtherImage { .. }
-        | ImageError::ForBuiltIn { .. }
-        | ImageError::SuiteNotFound { .. }
-        | ImageError::PackagesNotFound { .. } => FailureCode::BadInput,
-        ImageError::NotCached { .. }
-        | ImageError::NotRoot { .. }
-        | ImageError::OddPath { .. }
-        | ImageError::ToolMissing { .. }
-        | ImageError::NoAptSource { .. }
-        | ImageError::MirrorUnreachable { .. }
-        | ImageError::ToolFailed { .. }
-        | ImageError::ExtraFile { .. }
-        | ImageError::DiskFull { .. }
-        | ImageError::DiskShort { .. }
-        | ImageError::StillMounted { .. }
-        | ImageError::Kernel { .. }
-        | ImageError::ModuleMissing { .. }
-        | ImageError::HashMismatch { .. }
-        | ImageError::SizeMismatch { .. }
-        | ImageError::BadLock { .. }
-        | ImageError::StoreBusy { .. }
-        | ImageError::StoreMount { .. }
-        | ImageError::Loop { .. }
-        | ImageError::Clone { .. }
-        | ImageError::Io { .. } => FailureCode::HostUnfit,
-    };
-    Failure::new(code, &error, remedy)
-}
-
 struct Telling<'a> {
-    teller: &'a Teller,
+    link: &'a CommandLink,
     began: Instant,
     step: String,
     last: Option<Instant>,
@@ -154,7 +116,7 @@ impl Telling<'_> {
     fn tell(&self) {
         let seconds_done = self.began.elapsed().as_secs_f64();
         let seconds_expected = BUILD_SECONDS.max(seconds_done);
-        self.teller.progress(Progress {
+        self.link.progress(Progress {
             doing: format!("image: {}", self.step),
             seconds_done,
             seconds_expected,

@@ -2,12 +2,11 @@
 
 use crate::{
     database_disks::store_file,
-    image_job::{image_failed, ready},
+    failure::{Failure, FailureCode, place_failed},
+    image_job::ready,
     job::ImageReady,
     lock::{self, WhenBusy},
-    measure::{place_failed, shown_as},
     recover,
-    wire::{Failure, FailureCode},
 };
 use serde::Serialize;
 use std::path::Path;
@@ -49,8 +48,8 @@ impl ListedImage {
 
 /// All images.
 pub fn list(places: &Places) -> Result<Vec<ListedImage>, Failure> {
-    let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
-    let listed = cache.list().map_err(image_failed)?.into_iter().map(|cached| {
+    let cache = ImageCache::open(&places.cache)?;
+    let listed = cache.list()?.into_iter().map(|cached| {
         let image = cached.image.as_ref().ok().map(|image| ready(image, None));
         ListedImage {
             name: cached.name.to_string(),
@@ -66,23 +65,21 @@ pub fn list(places: &Places) -> Result<Vec<ListedImage>, Failure> {
 
 /// Writes an image into one file.
 pub fn export(places: &Places, name: &str, file: &Path) -> Result<ImageReady, Failure> {
-    let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
-    let bad = |error: std::io::Error| Failure {
-        code: FailureCode::BadInput,
-        message: format!("cannot write {}", file.display()),
-        causes: vec![error.to_string()],
-        remedy: "check the path".to_owned(),
+    let cache = ImageCache::open(&places.cache)?;
+    let bad = |error| {
+        let message = format!("cannot write {}", file.display());
+        Failure::caused_by(&error, FailureCode::BadInput, message, "check the path")
     };
     let place = Place::of_file(file).map_err(|error| place_failed(error, bad))?;
     let exported = cache.export(name, place.path());
-    let failed = |error| shown_as(of_file(error, place.path()), place.path(), file);
+    let failed = |error| of_file(error, place.path()).shown_as(place.path(), file);
     exported.map(|image| ready(&image, None)).map_err(failed)
 }
 
 /// Takes an image from a file; `expected` is the name that it must have ([`ImageCache::import`]).
 pub fn import(places: &Places, file: &Path, expected: Option<&str>) -> Result<ImageReady, Failure> {
     let expected = expected.map(named).transpose()?;
-    let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
+    let cache = ImageCache::open(&places.cache)?;
     cache
         .import(file, expected, &mut Silent)
         .map(|image| ready(&image, None))
@@ -91,7 +88,7 @@ pub fn import(places: &Places, file: &Path, expected: Option<&str>) -> Result<Im
 
 fn named(name: &str) -> Result<Sha256Hash, Failure> {
     name.parse().map_err(|_| {
-        Failure::told(
+        Failure::new(
             FailureCode::BadInput,
             format!("`{name}` is not the name of an image"),
             "give all 64 digits that `tilemark image export` printed",
@@ -103,9 +100,9 @@ fn named(name: &str) -> Result<Sha256Hash, Failure> {
 fn of_file(error: ImageError, file: &Path) -> Failure {
     match &error {
         ImageError::Io { path, .. } if path == file => {
-            Failure::new(FailureCode::BadInput, &error, "check the path")
+            Failure::from_error(FailureCode::BadInput, &error, "check the path")
         }
-        _ => image_failed(error),
+        _ => error.into(),
     }
 }
 
@@ -153,19 +150,19 @@ pub fn remove(places: &Places, unwanted: &Unwanted) -> Result<Vec<Removed>, Fail
     // Guests, and runs beside others, hold no lock.
     let under_way = recover::under_way(places)?;
     if !under_way.is_empty() {
-        return Err(Failure::told(
+        return Err(Failure::new(
             FailureCode::HostUnfit,
             format!("{} may use what is to be removed", under_way.join(", ")),
             "wait until it is over, or end guests with `tilemark guests down`",
         ));
     }
-    let cache = ImageCache::open(&places.cache).map_err(image_failed)?;
+    let cache = ImageCache::open(&places.cache)?;
     let mut names: Vec<Sha256Hash> = Vec::new();
     if let Some(name) = &unwanted.name {
-        names.push(cache.find_name(name).map_err(image_failed)?);
+        names.push(cache.find_name(name)?);
     }
     if unwanted.unused {
-        names.extend(cache.unused().map_err(image_failed)?);
+        names.extend(cache.unused()?);
     }
     let mut removed = Vec::new();
     for name in names {
@@ -180,13 +177,13 @@ pub fn remove(places: &Places, unwanted: &Unwanted) -> Result<Vec<Removed>, Fail
 fn remove_image(cache: &ImageCache, name: Sha256Hash) -> Result<Removed, Failure> {
     let whole_name = name.to_string();
     let spec = cache.find(&whole_name).ok().map(|image| image.spec().name.clone());
-    let bytes = cache.remove(name, &mut Silent).map_err(image_failed)?;
+    let bytes = cache.remove(name, &mut Silent)?;
     Ok(Removed { kind: "image", name: whole_name, spec, bytes })
 }
 
 fn remove_disks(store: &Path) -> Result<Option<Removed>, Failure> {
     let name = store.display().to_string();
-    let bytes = remove_store(store).map_err(image_failed)?;
+    let bytes = remove_store(store)?;
     Ok(bytes.map(|bytes| Removed { kind: "disks", name, spec: None, bytes }))
 }
 

@@ -1,6 +1,6 @@
 //! What an engine is asked to do.
 
-use crate::wire::Failure;
+use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 use tilemark_plan::plan::{Backend, Hardware, Plan, Point};

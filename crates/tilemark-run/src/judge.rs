@@ -1,9 +1,9 @@
 //! The end of a run: its repeats are judged, the result and the report written, the record closed.
 
 use crate::{
+    failure::{Failure, FailureCode, place_failed},
     job::RunDone,
-    measure::{place_failed, plan_as_run, record_failed, shown_as},
-    wire::{Failure, FailureCode},
+    measure::plan_as_run,
 };
 use std::path::{Path, PathBuf};
 use tilemark_plan::plan::Plan;
@@ -126,10 +126,10 @@ fn draw(record: &RunDirectory, report: &Report) -> Result<(), RecordError> {
 /// # Errors
 /// When a link of another user leads there, something that is no plain file is there, or the file cannot be written.
 pub fn draw_to(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |source| record_failed(RecordError::Write { path: path.to_owned(), source });
+    let failed = |source| RecordError::Write { path: path.to_owned(), source }.into();
     let place = Place::of_file(path).map_err(|error| place_failed(error, failed))?;
     let written = tilemark_record::write_whole(place.path(), text.as_bytes());
-    written.map_err(|error| shown_as(record_failed(error), place.path(), path))
+    written.map_err(|error| Failure::from(error).shown_as(place.path(), path))
 }
 
 /// What became of a page that was drawn again.
@@ -148,7 +148,7 @@ pub enum Page {
 /// When a link of another user leads to the record.
 pub fn draw_again(record: &RunDirectory, page: &str) -> Result<Page, Failure> {
     const NAME: &str = "report.html";
-    let failed = |source| record_failed(RecordError::Write { path: record.path().to_owned(), source });
+    let failed = |source| RecordError::Write { path: record.path().to_owned(), source }.into();
     match Place::of_own_folder(record.path()) {
         Ok(place) => {
             // Where it cannot be written, as on a read-only disk, the page is there already.
@@ -178,19 +178,22 @@ pub struct Compared {
 /// When a side has no record, a record cannot be read, or one is on both sides.
 pub fn compare(a: &[RunDirectory], b: &[RunDirectory], tolerance: Tolerance) -> Result<Compared, Failure> {
     let read = |records: &[RunDirectory]| -> Result<Vec<Report>, Failure> {
-        let one = |record: &RunDirectory| record.verify().and_then(|()| report_of(record));
-        records.iter().map(|record| one(record).map_err(record_failed)).collect()
+        let one = |record: &RunDirectory| {
+            record.verify()?;
+            Ok(report_of(record)?)
+        };
+        records.iter().map(one).collect()
     };
     let (a, b) = (read(a)?, read(b)?);
     let ids = |side: &[Report]| side.iter().map(|report| report.result.run.clone()).collect::<Vec<_>>();
     let (ids_a, ids_b) = (ids(&a), ids(&b));
     let (Some(first_a), Some(first_b)) = (a.first(), b.first()) else {
         let (what, fix) = ("a side has no run", "add runs to it: `tilemark runs baseline NAME RUN...`");
-        return Err(Failure::told(FailureCode::BadInput, what, fix));
+        return Err(Failure::new(FailureCode::BadInput, what, fix));
     };
     if let Some(both) = ids_a.iter().find(|id| ids_b.contains(id)).filter(|_| a.len() + b.len() > 2) {
         let fix = format!("take it out of one: `tilemark runs baseline NAME --remove {both}`");
-        return Err(Failure::told(FailureCode::BadInput, format!("the run {both} is on both sides"), fix));
+        return Err(Failure::new(FailureCode::BadInput, format!("the run {both} is on both sides"), fix));
     }
     let unlike = [(first_a, &a[1..]), (first_b, &b[1..])].into_iter().flat_map(|(first, others)| {
         others.iter().flat_map(|other| made_with(&first.result.provenance, &other.result.provenance))
@@ -247,7 +250,7 @@ fn made_with(a: &Provenance, b: &Provenance) -> Vec<Difference> {
 
 /// What `--exit-verdict` says of the two sides of one run.
 pub fn exit_verdict_of_sides(record: &RunDirectory, tolerance: Tolerance) -> Result<u8, Failure> {
-    let report = report_of(record).map_err(record_failed)?;
+    let report = report_of(record)?;
     let judged = tilemark_statistics::judge::judge(&report.plan, &report.repeats);
     // The run itself may have added doubts that the repeats do not show, such as another run beside it.
     let doubted = report.result.verdict.reasons.iter().any(|reason| !judged.verdict.reasons.contains(reason));
@@ -271,7 +274,8 @@ impl Tolerance {
 fn fraction(text: &str, flag: &str) -> Result<f64, Failure> {
     let read: Result<tilemark_units::Fraction, _> = text.parse();
     let remedy = format!("write it like `{flag} 2%`");
-    read.map(|fraction| fraction.get()).map_err(|error| Failure::new(FailureCode::BadInput, &error, remedy))
+    read.map(|fraction| fraction.get())
+        .map_err(|error| Failure::from_error(FailureCode::BadInput, &error, remedy))
 }
 
 impl Compared {

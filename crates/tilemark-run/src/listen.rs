@@ -2,8 +2,8 @@
 
 use crate::{
     drive::{Heard, LoadProcess, Whose},
+    failure::{Failure, FailureCode},
     hearing::{Hearing, Reporter},
-    wire::{Failure, FailureCode},
 };
 use std::{
     sync::mpsc::{Receiver, Sender},
@@ -62,7 +62,7 @@ impl LoadListener {
             let is_ready = matches!(event, LoadEvent::Started(_));
             let is_last = matches!(event, LoadEvent::Done(_));
             if let LoadEvent::Failed { message, remedy } = event {
-                return Err(Failure::told(FailureCode::GuestFailed, self.failed(&message), remedy));
+                return Err(Failure::new(FailureCode::GuestFailed, self.failed(&message), remedy));
             }
             self.send(Heard::Event(self.whose, event));
             if is_ready {
@@ -158,6 +158,6 @@ fn lost(error: GuestError) -> Result<String, Failure> {
             Ok(format!("the conversation with its agent broke off: {}", with_causes(&source)))
         }
         GuestError::Silent { within, .. } => Ok(format!("its agent took nothing for {} s", within.as_secs())),
-        other => Err(crate::pipeline::guest_failed(other)),
+        other => Err(other.into()),
     }
 }

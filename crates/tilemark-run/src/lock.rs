@@ -5,9 +5,8 @@
 //! and keep every run away.
 
 use crate::{
-    conduct,
-    measure::distrusted,
-    wire::{Failure, FailureCode},
+    failure::{Failure, FailureCode, place_distrusted},
+    stop::interrupted,
 };
 use rustix::{
     fs::{FlockOperation, flock},
@@ -20,7 +19,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tilemark_sys::files::{distrust, make_private_folder, open_private};
+use tilemark_sys::files::{make_private_folder, open_private};
 
 /// What to do when another run is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,14 +67,10 @@ pub fn take(states: &Path, id: &str, when_busy: WhenBusy) -> Result<File, Failur
 
 fn take_in(folder: &Path, holder: &str, when_busy: WhenBusy, remedy: &str) -> Result<File, Failure> {
     let path = folder.join("lock");
-    let failed = |error: std::io::Error| match distrust(&error) {
-        Some(why) => distrusted(why),
-        None => Failure {
-            code: FailureCode::HostUnfit,
-            message: format!("cannot lock {}", path.display()),
-            causes: vec![error.to_string()],
-            remedy: remedy.to_owned(),
-        },
+    let failed = |error| {
+        let message = format!("cannot lock {}", path.display());
+        place_distrusted(&error)
+            .unwrap_or_else(|| Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy))
     };
     make_private_folder(folder).map_err(failed)?;
     let mut file = open_private(&path).map_err(failed)?;
@@ -83,7 +78,7 @@ fn take_in(folder: &Path, holder: &str, when_busy: WhenBusy, remedy: &str) -> Re
         // Never held up in the kernel, where Ctrl-C would not be heard.
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => break,
-            Err(Errno::WOULDBLOCK) if when_busy == WhenBusy::Wait && !conduct::interrupted() => {
+            Err(Errno::WOULDBLOCK) if when_busy == WhenBusy::Wait && !interrupted() => {
                 thread::sleep(BETWEEN_TRIES);
             }
             Err(Errno::WOULDBLOCK) => return Err(busy(&mut file, when_busy)),
@@ -103,13 +98,13 @@ fn busy(file: &mut File, when_busy: WhenBusy) -> Failure {
     let _ = file.read_to_string(&mut holder);
     let under_way = format!("the run {} is under way on this host", holder.trim());
     match when_busy {
-        WhenBusy::Stop => Failure::told(
+        WhenBusy::Stop => Failure::new(
             FailureCode::HostUnfit,
             under_way,
             "wait for it with `--wait`, or look at it with `tilemark runs`; one run at a time, so that none \
              spoils another's figures",
         ),
-        WhenBusy::Wait => Failure::told(
+        WhenBusy::Wait => Failure::new(
             FailureCode::Interrupted,
             format!("ended while it waited: {under_way}"),
             "nothing is to be done: nothing was begun",

@@ -1,8 +1,8 @@
 //! `tilemark run` from the command's side: plan, lock, image, record, engine, judgement, report.
 
 use crate::{
-    Program,
-    conduct::{self, Afterwards, Conducted, Listener, conduct},
+    conduct::{self, Afterwards, Conducted, conduct},
+    failure::{Failure, FailureCode, place_failed, state_failed},
     image_job,
     job::{Job, JobDone, RunJob},
     judge,
@@ -10,10 +10,11 @@ use crate::{
     more::{Earlier, Which},
     plan_text, power,
     prepare::{Asked, Prepared, need_trust, prepare},
+    program::{Program, need_root, sha256},
+    progress::Listener,
     read_back::Found,
     room,
     state::StateFolder,
-    wire::{Failure, FailureCode},
 };
 use std::{
     path::{Path, PathBuf},
@@ -28,7 +29,7 @@ use tilemark_record::{
     sha256_of,
     summary::{IncidentKind, RepeatSummary},
 };
-use tilemark_sys::files::{Distrust, OPEN_FOLDER, Place, distrust, trusted};
+use tilemark_sys::files::{OPEN_FOLDER, Place, trusted};
 
 /// A run that was asked for.
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ pub fn run(
     request: &RunRequest,
     listener: &mut dyn Listener,
 ) -> Result<Measured, Failure> {
-    crate::need_root("measuring guests")?;
+    need_root("measuring guests")?;
     let runs = Runs::new(&places.runs);
     let earlier =
         request.more.as_ref().map(|which| Earlier::find(places, which, &request.asked)).transpose()?;
@@ -121,7 +122,7 @@ pub fn run(
         }
         None => {
             place_for_record(&path)?;
-            RunDirectory::create(&path, &prepared.plan).map_err(record_failed)?
+            RunDirectory::create(&path, &prepared.plan)?
         }
     };
     let discard = || {
@@ -139,12 +140,12 @@ pub fn run(
     let (plan, idle_power_w, judged_before) = match &earlier {
         Some(earlier) => {
             earlier.check_hashes(&provenance)?;
-            let judged = judge::judged_again(&earlier.record, &earlier.result).map_err(record_failed)?;
+            let judged = judge::judged_again(&earlier.record, &earlier.result)?;
             (earlier.plan_from_here(&prepared.plan)?, earlier.result.idle_power_w, Some(judged))
         }
         None => {
             let idle_power_w = power::idle(&prepared.plan.host, listener).inspect_err(|_| discard())?;
-            record.write_json("facts.json", &prepared.facts).map_err(record_failed)?;
+            record.write_json("facts.json", &prepared.facts)?;
             (prepared.plan.clone(), idle_power_w, None)
         }
     };
@@ -161,13 +162,12 @@ pub fn run(
         image: image.folder,
         not_alone: request.when_busy.is_none(),
     };
-    let _reopened =
-        earlier.as_ref().map(|earlier| earlier.record.reopen().map_err(record_failed)).transpose()?;
+    let _reopened = earlier.as_ref().map(|earlier| earlier.record.reopen()).transpose()?;
     let locks = locks.unwrap_or_default();
     let Conducted { done, found } =
         conduct(Job::Run(Box::new(job)), &state, locks, Afterwards::Gone, listener)?;
     let JobDone::Run(mut done) = done else {
-        return Err(Failure::told(
+        return Err(Failure::new(
             FailureCode::Bug,
             "the engine did another job than it was given",
             "report it",
@@ -183,7 +183,7 @@ pub fn run(
         done = earlier.with_doubts(done, judged);
         provenance = earlier.with(provenance);
     }
-    let result = judge::close(&record, &id, provenance, idle_power_w, &done).map_err(record_failed)?;
+    let result = judge::close(&record, &id, provenance, idle_power_w, &done)?;
     Ok(Measured { result, record: path, failed: done.failed })
 }
 
@@ -197,11 +197,11 @@ fn new_id(runs: &Runs, scenario: &str) -> String {
 
 fn provenance(program: &Program, prepared: &Prepared, request: &RunRequest) -> Result<Provenance, Failure> {
     let host = &prepared.plan.host;
-    let ours = sha256_of(Path::new("/proc/self/exe")).map_err(record_failed)?;
+    let ours = sha256_of(Path::new("/proc/self/exe"))?;
     let hashes = [
         ("tilemark", ours),
-        ("agent", crate::sha256(program.agent)),
-        ("scenario", crate::sha256(prepared.scenario_text.as_bytes())),
+        ("agent", sha256(program.agent)),
+        ("scenario", sha256(prepared.scenario_text.as_bytes())),
     ];
     Ok(Provenance {
         tilemark: program.version.to_owned(),
@@ -278,7 +278,7 @@ pub fn guest_that_ended(record: &RunDirectory) -> Result<Option<Failure>, Record
             continue;
         };
         let console = ConsoleTail::read(&files.path().join("guests").join(guest).join("console.log"));
-        return Ok(Some(Failure::told(
+        return Ok(Some(Failure::new(
             FailureCode::GuestFailed,
             format!("guest `{guest}` failed in repeat {}: {}; {console}", summary.repeat, incident.what),
             format!(
@@ -297,74 +297,13 @@ pub fn not_restored(result: &RunResult) -> Option<Failure> {
     conduct::not_restored(&format!("the run {} is over", result.run), &found)
 }
 
-/// A record that cannot be written is the host's shortage; one that cannot be read was a bad wish.
-pub fn record_failed(error: RecordError) -> Failure {
-    let code = match &error {
-        RecordError::Write { .. } | RecordError::Busy { .. } => FailureCode::HostUnfit,
-        RecordError::Read { .. }
-        | RecordError::Damaged { .. }
-        | RecordError::Unfinished { .. }
-        | RecordError::Newer { .. }
-        | RecordError::Occupied { .. }
-        | RecordError::NoSuchRun { .. }
-        | RecordError::NotUnique { .. } => FailureCode::BadInput,
-    };
-    let remedy = error.remedy();
-    Failure::new(code, &error, remedy)
-}
-
-pub(crate) fn state_failed(error: std::io::Error) -> Failure {
-    if let Some(why) = distrust(&error) {
-        return distrusted(why);
-    }
-    Failure {
-        code: FailureCode::HostUnfit,
-        message: "cannot make a state folder".to_owned(),
-        causes: vec![error.to_string()],
-        remedy: "free some space, or set TILEMARK_HOME to a folder that may be written".to_owned(),
-    }
-}
-
-/// A place that was named and cannot be used; `failed` makes the failure of any other error.
-pub(crate) fn place_failed(error: std::io::Error, failed: impl FnOnce(std::io::Error) -> Failure) -> Failure {
-    let Some(why) = distrust(&error) else { return failed(error) };
-    let remedy = "name a new file or folder that you own, by a path without links of other users";
-    Failure::told(FailureCode::HostUnfit, format!("{why}: nothing is written there"), remedy)
-}
-
-/// A failure that names the path that was asked for instead of the way by which it was reached.
-pub(crate) fn shown_as(mut failure: Failure, way: &Path, asked: &Path) -> Failure {
-    let (way, asked) = (way.display().to_string(), asked.display().to_string());
-    failure.message = failure.message.replace(&way, &asked);
-    failure
-}
-
 /// Makes the folder that a record is to be written into for a whole run: nobody else may own it.
 fn place_for_record(path: &Path) -> Result<(), Failure> {
-    let failed = |source| record_failed(RecordError::Write { path: path.to_owned(), source });
+    let failed = |source| RecordError::Write { path: path.to_owned(), source }.into();
     Place::of_folder(path, OPEN_FOLDER)
         .and_then(|_| Place::of_own_folder(path))
         .map(drop)
         .map_err(|error| place_failed(error, failed))
-}
-
-/// What somebody else could have written is not believed.
-pub(crate) fn distrusted(why: &Distrust) -> Failure {
-    let path = match why {
-        Distrust::Owner { path, .. } | Distrust::Writable { path, .. } | Distrust::Kind { path } => {
-            path.display()
-        }
-    };
-    let remedy = match why {
-        Distrust::Owner { .. } => {
-            format!("find out who made {path}, then remove it, or set TILEMARK_HOME to a folder of your own")
-        }
-        Distrust::Writable { .. } => {
-            format!("look at what is in {path}, then take the right from others: `chmod -R go-w {path}`")
-        }
-        Distrust::Kind { .. } => format!("remove {path}, or name another place"),
-    };
-    Failure::told(FailureCode::HostUnfit, format!("{why}: it is not used"), remedy)
 }
 
 #[cfg(test)]

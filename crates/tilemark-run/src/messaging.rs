@@ -1,10 +1,11 @@
 //! The reference broker and the messaging loads alone: `tilemark broker`, `tilemark load messaging-…`.
 
 use crate::{
-    conduct::{self, Listener, OnInterrupt, until_interrupted_again},
-    measure::place_failed,
+    failure::{Failure, FailureCode, place_failed},
+    interruptible::{OnInterrupt, until_interrupted_again},
     password,
-    wire::{Failure, FailureCode},
+    progress::Listener,
+    stop::interrupted,
 };
 use serde::Serialize;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -28,26 +29,22 @@ pub fn broker(
     journal: Option<PathBuf>,
     listening: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
-    let failed = |error: BrokerError| {
-        let remedy = error.remedy();
-        Failure::new(FailureCode::HostUnfit, &error, remedy)
-    };
     raise_open_files();
     if let Some(folder) = &journal {
-        let bad = |source: std::io::Error| Failure {
-            code: FailureCode::HostUnfit,
-            message: format!("cannot make the journal's folder {}", folder.display()),
-            causes: vec![source.to_string()],
-            remedy: "name a folder that can be written".to_owned(),
+        let bad = |error| {
+            let message = format!("cannot make the journal's folder {}", folder.display());
+            let remedy = "name a folder that can be written";
+            Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy)
         };
         let place = Place::of_folder(folder, PRIVATE_FOLDER).and_then(|_| Place::of_own_folder(folder));
         place.map_err(|error| place_failed(error, bad))?;
     }
-    let broker = serve(Config { journal, ..Config::new(listen) }).map_err(failed)?;
+    let broker = serve(Config { journal, ..Config::new(listen) })?;
     // It fails only where somebody handles them already, which no command that gets here does.
     let _ = ctrlc::set_handler(broker.ender());
     listening(broker.address());
-    broker.wait().map(|_| ()).map_err(failed)
+    broker.wait()?;
+    Ok(())
 }
 
 /// Leads a load by itself, which Ctrl-C or SIGTERM ends early: what was sent is still received, accounted for and taken
@@ -64,7 +61,7 @@ impl Director for UntilInterrupted {
     }
 
     fn is_over(&self) -> bool {
-        conduct::interrupted()
+        interrupted()
     }
 
     fn gauge(&self) -> &Gauge {
@@ -150,7 +147,7 @@ fn send_throughput(asked: &ThroughputAlone) -> Result<Judged<ThroughputReport>, 
         seconds: Duration::from_secs(asked.seconds),
         ..ThroughputLoad::new(address(&asked.broker)?)
     };
-    let figures = throughput_under(&load, &UntilInterrupted::default()).map_err(failed)?;
+    let figures = throughput_under(&load, &UntilInterrupted::default())?;
     let verdict = verdict(
         &[
             ("lost", figures.lost),
@@ -192,7 +189,7 @@ fn send_latency(asked: &LatencyAlone) -> Result<Judged<LatencyReport>, Failure> 
         seconds: Duration::from_secs(asked.seconds),
         ..LatencyLoad::new(address(&asked.broker)?)
     };
-    let figures = latency_under(&load, &UntilInterrupted::default()).map_err(failed)?;
+    let figures = latency_under(&load, &UntilInterrupted::default())?;
     let verdict = verdict(
         &[
             ("lost", figures.lost),
@@ -208,19 +205,27 @@ fn send_latency(asked: &LatencyAlone) -> Result<Judged<LatencyReport>, Failure> 
 /// Understands an address; the password of its user may stand in the environment instead.
 fn address(text: &str) -> Result<BrokerAddress, Failure> {
     let apart = password::of_environment(password::BROKER);
-    BrokerAddress::read(text, apart.as_deref()).map_err(failed)
+    Ok(BrokerAddress::read(text, apart.as_deref())?)
 }
 
-fn failed(error: LoadError) -> Failure {
-    let (code, remedy) = match &error {
-        LoadError::Address { .. } => (
-            FailureCode::BadInput,
-            format!("give it as amqp://USER@HOST:5672/ with the password in {}", password::BROKER),
-        ),
-        LoadError::Setting { .. } => (FailureCode::BadInput, error.remedy().to_owned()),
-        _ => (FailureCode::HostUnfit, error.remedy().to_owned()),
-    };
-    Failure::new(code, &error, remedy)
+impl From<BrokerError> for Failure {
+    fn from(error: BrokerError) -> Self {
+        Self::from_error(FailureCode::HostUnfit, &error, error.remedy())
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let (code, remedy) = match &error {
+            LoadError::Address { .. } => (
+                FailureCode::BadInput,
+                format!("give it as amqp://USER@HOST:5672/ with the password in {}", password::BROKER),
+            ),
+            LoadError::Setting { .. } => (FailureCode::BadInput, error.remedy().to_owned()),
+            _ => (FailureCode::HostUnfit, error.remedy().to_owned()),
+        };
+        Self::from_error(code, &error, remedy)
+    }
 }
 
 fn verdict(counts: &[(&str, u64)], errors: &[String]) -> Verdict {
@@ -230,7 +235,7 @@ fn verdict(counts: &[(&str, u64)], errors: &[String]) -> Verdict {
         .map(|(what, count)| format!("{count} messages were {what}"))
         .collect();
     reasons.extend(errors.iter().cloned());
-    if conduct::interrupted() {
+    if interrupted() {
         reasons.push(
             "it was stopped by Ctrl-C or SIGTERM; the figures are of what was done until then".to_owned(),
         );

@@ -2,12 +2,12 @@
 //! what is added up.
 
 use crate::{
+    failure::{Failure, FailureCode},
     job::RunDone,
     judge::QEMU_HASH,
-    measure::{plan_as_run, record_failed},
+    measure::plan_as_run,
     prepare::{Asked, Probe, facts, scenario_name},
     recover,
-    wire::{Failure, FailureCode},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
@@ -54,7 +54,7 @@ impl Earlier {
     pub(crate) fn find(places: &Places, which: &Which, asked: &Asked) -> Result<Self, Failure> {
         let runs = &Runs::new(&places.runs);
         let record = match which {
-            Which::Named(run) => runs.find(run).map_err(record_failed)?,
+            Which::Named(run) => runs.find(run)?,
             Which::Newest => {
                 let host = facts(Probe::Skip).host_name.value().cloned().unwrap_or_default();
                 newest(runs, &scenario_name(asked)?, &host)?
@@ -65,8 +65,8 @@ impl Earlier {
     }
 
     fn at(record: RunDirectory) -> Result<Self, Failure> {
-        record.verify().map_err(record_failed)?;
-        let (plan, result) = (record.plan().map_err(record_failed)?, record.result().map_err(record_failed)?);
+        record.verify()?;
+        let (plan, result) = (record.plan()?, record.result()?);
         let versions = [
             ("format of its plan", plan.schema, PLAN_SCHEMA),
             ("format of its result", result.schema, RESULT_SCHEMA),
@@ -132,7 +132,7 @@ impl Earlier {
     /// # Errors
     /// When the record cannot be read, or names something of the host that the plan of now does not.
     pub(crate) fn plan_from_here(&self, now: &Plan) -> Result<Plan, Failure> {
-        let mut plan = plan_as_run(&self.record).map_err(record_failed)?;
+        let mut plan = plan_as_run(&self.record)?;
         // Points that a search added are in the record alone, which may come from anybody.
         let asked_for = host_uses(now);
         if let Some(foreign) = host_uses(&plan).into_iter().find(|found| !asked_for.contains(found)) {
@@ -148,7 +148,7 @@ impl Earlier {
                 plan.passes.clone_from(&self.plan.passes);
             }
             _ => {
-                let repeats = self.record.summaries().map_err(record_failed)?;
+                let repeats = self.record.summaries()?;
                 let before = repeats.iter().map(|repeat| repeat.block).max().unwrap_or(0);
                 plan.passes = passes_from(&plan, before);
             }
@@ -218,7 +218,7 @@ fn newest(runs: &Runs, scenario: &str, host: &str) -> Result<RunDirectory, Failu
     let ids = runs.ids();
     let mut records = ids.iter().rev().map(|id| RunDirectory::at(&runs.path_of(id)));
     records.find(is_of).ok_or_else(|| {
-        Failure::told(
+        Failure::new(
             FailureCode::BadInput,
             format!("no record of `{scenario}` from this host is there to continue"),
             "leave out --more to measure it for the first time, or name a record: `--more RUN`",
@@ -227,7 +227,7 @@ fn newest(runs: &Runs, scenario: &str, host: &str) -> Result<RunDirectory, Failu
 }
 
 fn refused(result: &RunResult, why: &str) -> Failure {
-    Failure::told(
+    Failure::new(
         FailureCode::BadInput,
         format!("the run {} cannot be continued: {why}", result.run),
         format!(
@@ -308,9 +308,9 @@ fn first_difference(key: &str, had: &Value, now: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use crate::{
-        engine::Wishes,
         fakes::{Act, FakeWorld, Ran, TILE, answered, ladder, plan_of, run, run_on, search, started},
         judge,
+        stop::StopSignal,
     };
     use std::{collections::BTreeMap, fs};
     use tilemark_plan::resolve::Request;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     fn closed(plan: &Plan) -> Ran {
-        let ran = run(plan, &world(), &Wishes::default());
+        let ran = run(plan, &world(), &StopSignal::default());
         let provenance = Provenance { seconds: 10.0, sessions: 1, ..Provenance::default() };
         judge::close(&ran.record, "first", provenance, None, &RunDone::default()).unwrap();
         ran

@@ -10,16 +10,18 @@
 use crate::{
     disk_check,
     drive::{self, Driven, Measurement},
-    engine::{Teller, Wish, Wishes},
+    failure::{Failure, FailureCode, state_failed},
     figures::Figures,
-    measure::state_failed,
+    link::CommandLink,
     memory,
     network_check::Ports,
+    program::sha256,
+    progress::Progress,
     room::{self, DISK_RESERVE},
     services,
     state::boot_id,
+    stop::StopSignal,
     watch,
-    wire::{Failure, FailureCode, Progress},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -98,9 +100,9 @@ pub(crate) struct Pipeline<'a, W> {
     /// What happened.
     pub(crate) events: Events,
     /// Who is told.
-    pub(crate) teller: &'a Teller,
+    pub(crate) link: &'a CommandLink,
     /// What the user wants.
-    pub(crate) wishes: &'a Wishes,
+    pub(crate) stop: &'a StopSignal,
     /// Every repeat up to now.
     pub(crate) repeats: Vec<RepeatSummary>,
     /// How many of them earlier sessions measured, where a closed record is continued.
@@ -133,7 +135,7 @@ impl<W: World> Pipeline<'_, W> {
         if self.in_turn(&planned)? && self.plan.search.is_none() {
             self.ask_again(&planned)?;
         }
-        if self.wishes.now() != Wish::GoOn {
+        if self.stop.is_requested() {
             self.event(Event::Interrupted)?;
         }
         self.event(Event::Ended { unix_ms: unix_ms() })
@@ -152,7 +154,7 @@ impl<W: World> Pipeline<'_, W> {
                 let was_shown =
                     searched.is_some() && self.repeats_before().any(|old| old.point == pass.point);
                 let is_due = searched != Some(self.plan.points[pass.point].backend) && !was_shown;
-                if is_due && self.wishes.now() == Wish::GoOn {
+                if is_due && !self.stop.is_requested() {
                     self.pass(*pass)?;
                 }
             }
@@ -170,7 +172,7 @@ impl<W: World> Pipeline<'_, W> {
             let again = block.iter().filter(|pass| lacking.contains(&pass.point));
             let again: Vec<Pass> =
                 again.map(|pass| Pass { block: number, repeat: number, ..*pass }).collect();
-            if again.is_empty() || self.wishes.now() != Wish::GoOn {
+            if again.is_empty() || self.stop.is_requested() {
                 return Ok(());
             }
             if !self.time_allows_block(&again) {
@@ -179,7 +181,7 @@ impl<W: World> Pipeline<'_, W> {
             self.note("repeats that were discarded are retried".to_owned())?;
             self.expect_besides(&again);
             for pass in again {
-                if self.wishes.now() == Wish::GoOn {
+                if !self.stop.is_requested() {
                     self.pass(pass)?;
                 }
             }
@@ -253,7 +255,7 @@ impl<W: World> Pipeline<'_, W> {
         let pairs: Vec<&[Pass]> = order.chunk_by(|one, next| one.block == next.block).collect();
         for done in 0..2 * wanted {
             let is_settled = judge::blocks_settled(&[guests, &twin], &self.repeats) >= wanted;
-            if is_settled || self.wishes.now() != Wish::GoOn {
+            if is_settled || self.stop.is_requested() {
                 break;
             }
             if let Some(why) = self.why_no_pair(guests, &twin) {
@@ -267,7 +269,7 @@ impl<W: World> Pipeline<'_, W> {
             }
             let block = self.next_block(&[guests.index, twin.index]);
             for pass in pair {
-                if self.wishes.now() == Wish::GoOn {
+                if !self.stop.is_requested() {
                     let repeat = self.repeats_of(pass.point) + 1;
                     self.pass(Pass { block, point: pass.point, repeat })?;
                 }
@@ -299,7 +301,7 @@ impl<W: World> Pipeline<'_, W> {
                 Next::Probe(tiles) => tiles,
                 Next::Ended(why) => return self.note_end(why),
             };
-            if self.wishes.now() != Wish::GoOn {
+            if self.stop.is_requested() {
                 return Ok(());
             }
             let point = self.point_with(like, tiles);
@@ -340,7 +342,7 @@ impl<W: World> Pipeline<'_, W> {
         let tiles = counted(point.tiles, "tile");
         if known.repeats(point.tiles) > 0 {
             let word = known.word(point.tiles).unwrap_or("undecided");
-            self.teller.note(format!("{tiles}: {word}"));
+            self.link.note(format!("{tiles}: {word}"));
         } else if self.repeats_of(point.index) >= discarded_max(&known, like.measure.repeats) {
             self.note(format!("{tiles}: cannot tell"))?;
             search.cannot_tell(point.tiles);
@@ -469,13 +471,13 @@ impl<W: World> Pipeline<'_, W> {
                 free.rounded(),
                 reserve.rounded()
             );
-            return Err(Failure::told(FailureCode::HostUnfit, message, remedy));
+            return Err(Failure::new(FailureCode::HostUnfit, message, remedy));
         }
         // A search adds points that were not known before the run.
         room::enough_files(std::slice::from_ref(point))?;
         if let Some(free) = self.world.disk_available().filter(|free| *free < DISK_RESERVE) {
             let message = format!("only {} of disk space is left, {DISK_RESERVE} must be", free.rounded());
-            return Err(Failure::told(FailureCode::HostUnfit, message, "free some space"));
+            return Err(Failure::new(FailureCode::HostUnfit, message, "free some space"));
         }
         Ok(())
     }
@@ -505,7 +507,7 @@ impl<W: World> Pipeline<'_, W> {
         let tiles = counted(point.tiles, "tile");
         let what = format!("{tiles} on {}, repeat {}", point.backend.name(), pass.repeat);
         self.on_templates += world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
-        if self.wishes.now() != Wish::GoOn {
+        if self.stop.is_requested() {
             return Ok(None);
         }
         self.progress(format!("{what}: starting {}", counted(point.guests.len() as u64, "guest")));
@@ -520,8 +522,7 @@ impl<W: World> Pipeline<'_, W> {
         let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
         self.event(Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;
         // As with readiness: a guest that cannot do it, or does not answer, is not measured.
-        write_working_sets(&mut guests, &point.guests, services::working_sets_within(point))
-            .map_err(guest_failed)?;
+        write_working_sets(&mut guests, &point.guests, services::working_sets_within(point))?;
 
         self.progress(format!("{what}: under load"));
         let mut load = world.load_process(&self.plan)?;
@@ -533,7 +534,7 @@ impl<W: World> Pipeline<'_, W> {
             backend,
             own_processes: world.own_processes(),
             watch: world.watch(),
-            wishes: self.wishes,
+            stop: self.stop,
         };
         let ports_before = Ports::read(backend, &guests);
         let driven = drive::drive(&measurement, &mut guests, load.as_mut())?;
@@ -581,7 +582,7 @@ impl<W: World> Pipeline<'_, W> {
         self.keep_tool_outputs(point, pass, &driven)?;
         let Figures { loads, seconds, latency } =
             driven.told.figures(point, pass.repeat).map_err(|error| {
-                Failure::new(
+                Failure::from_error(
                     FailureCode::Bug,
                     &error,
                     "report it: the load process and this program disagree",
@@ -610,12 +611,10 @@ impl<W: World> Pipeline<'_, W> {
             kernel_errors,
             levels: Some(levels),
         };
-        let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
+        let files = self.record.repeat(point.index, pass.repeat)?;
         let telemetry = watch::rows(point.index, pass.repeat, &driven.host.seconds);
         let guests = watch::guest_rows(point, pass.repeat, &driven.host.seconds);
-        files
-            .write(&summary, &seconds, &telemetry, guests, &latency)
-            .map_err(crate::measure::record_failed)?;
+        files.write(&summary, &seconds, &telemetry, guests, &latency)?;
         self.repeats.push(summary);
         Ok(())
     }
@@ -624,7 +623,7 @@ impl<W: World> Pipeline<'_, W> {
     fn levels(&self, modes: &Modes) -> Result<Levels, Failure> {
         let of_before = |repeat: &RepeatSummary| repeat.levels.as_ref().map_or(1, |levels| levels.session);
         let before = self.repeats_before().map(of_before).max().unwrap_or(0);
-        let boot = crate::sha256(boot_id().map_err(state_failed)?.as_bytes());
+        let boot = sha256(boot_id().map_err(state_failed)?.as_bytes());
         let mut templates: Vec<u64> = modes.templates.values().map(|template| template.number()).collect();
         templates.sort_unstable();
         Ok(Levels { session: before + 1, boot: boot[..16].to_owned(), templates })
@@ -632,15 +631,13 @@ impl<W: World> Pipeline<'_, W> {
 
     /// Puts what the tools behind the loads said beside the figures of their repeat.
     fn keep_tool_outputs(&self, point: &Point, pass: Pass, driven: &Driven) -> Result<(), Failure> {
-        let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
+        let files = self.record.repeat(point.index, pass.repeat)?;
         for (place, output) in driven.told.tool_outputs() {
             let load = &point.loads[place as usize];
-            let folder = files
-                .guest(&point.guests[load.guest as usize].name)
-                .map_err(crate::measure::record_failed)?;
+            let folder = files.guest(&point.guests[load.guest as usize].name)?;
             let kind = if output.starts_with('{') { "json" } else { "txt" };
             let path = folder.join(format!("{}.{kind}", load.name));
-            tilemark_record::write_whole(&path, output.as_bytes()).map_err(crate::measure::record_failed)?;
+            tilemark_record::write_whole(&path, output.as_bytes())?;
         }
         Ok(())
     }
@@ -648,12 +645,12 @@ impl<W: World> Pipeline<'_, W> {
     /// Puts each guest's console beside the figures of its repeat. One that failed stays where its error
     /// says that it is.
     fn keep_consoles(&self, point: &Point, pass: Pass, consoles: &[Option<PathBuf>]) -> Result<(), Failure> {
-        let files = self.record.repeat(point.index, pass.repeat).map_err(crate::measure::record_failed)?;
+        let files = self.record.repeat(point.index, pass.repeat)?;
         for (guest, console) in point.guests.iter().zip(consoles) {
             let Some(console) = console.as_ref().filter(|path| path.starts_with(self.record.path())) else {
                 continue;
             };
-            let kept = files.guest(&guest.name).map_err(crate::measure::record_failed)?;
+            let kept = files.guest(&guest.name)?;
             // A console is for a person who looks for a fault; a figure does not depend on it.
             if fs::rename(console, kept.join("console.log")).is_ok()
                 && let Some(folder) = console.parent()
@@ -665,11 +662,11 @@ impl<W: World> Pipeline<'_, W> {
     }
 
     fn event(&mut self, event: Event) -> Result<(), Failure> {
-        self.events.append(&event).map_err(crate::measure::record_failed)
+        Ok(self.events.append(&event)?)
     }
 
     fn note(&mut self, text: String) -> Result<(), Failure> {
-        self.teller.note(text.clone());
+        self.link.note(text.clone());
         self.event(Event::Note { text })
     }
 
@@ -678,7 +675,7 @@ impl<W: World> Pipeline<'_, W> {
         let seconds_done = self.began.elapsed().as_secs_f64();
         let planned = self.plan.expected.time.as_seconds();
         let left = (planned - self.expected_done).max(0.0);
-        self.teller.progress(Progress {
+        self.link.progress(Progress {
             doing,
             seconds_done,
             seconds_expected: seconds_done + left * self.pace(),
@@ -733,7 +730,7 @@ impl<'a> Started<'a> {
         for guest in point.guests.iter().filter(|guest| wanted_origin(point, guest) == Origin::Cloned) {
             if let Entry::Vacant(place) = templates.entry(template_kind(point, guest)) {
                 let service = services::service(point, guest);
-                place.insert(self.backend.template(guest, &service).map_err(guest_failed)?);
+                place.insert(self.backend.template(guest, &service)?);
             }
         }
         Ok(Modes { templates, took: began.elapsed() })
@@ -758,7 +755,7 @@ impl<'a> Started<'a> {
             StartEvent::Exists(id) => started.lock().unwrap_or_else(PoisonError::into_inner).push(id),
             StartEvent::Ready => hear(),
         };
-        start_all_ready(self.backend, &wanted, services::ready_within(point), &hear).map_err(guest_failed)
+        Ok(start_all_ready(self.backend, &wanted, services::ready_within(point), &hear)?)
     }
 
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
@@ -767,7 +764,7 @@ impl<'a> Started<'a> {
 
     fn stop_all(&mut self) -> Result<(), Failure> {
         let ids = std::mem::take(&mut self.ids);
-        stop_all(self.backend, &ids).into_iter().collect::<Result<(), _>>().map_err(guest_failed)
+        Ok(stop_all(self.backend, &ids).into_iter().collect::<Result<(), _>>()?)
     }
 }
 
@@ -865,18 +862,6 @@ pub(crate) const fn origin_name(origin: Origin) -> &'static str {
         Origin::Cloned => "cloned",
         Origin::Namespaced => "native",
     }
-}
-
-pub(crate) fn guest_failed(error: GuestError) -> Failure {
-    let code = match &error {
-        // No guest failed: the host lacks what guests need.
-        GuestError::QemuMissing { .. } | GuestError::QemuTooOld { .. } | GuestError::Network(_) => {
-            FailureCode::HostUnfit
-        }
-        _ => FailureCode::GuestFailed,
-    };
-    let remedy = error.remedy();
-    Failure::new(code, &error, remedy)
 }
 
 pub(crate) fn unix_ms() -> u64 {

@@ -1,12 +1,12 @@
 //! What a ladder's run promises, every step of a pass failed once.
 
 use crate::{
-    engine::{Wish, Wishes},
+    failure::FailureCode,
     fakes::{
         Act, FakeWorld, Guests, REQUESTS, Ran, TILE, Watching, answered, ladder, plan_of, run, run_at,
         run_into, started,
     },
-    wire::FailureCode,
+    stop::StopSignal,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,8 +47,8 @@ fn native(fake: FakeBackend) -> FakeWorld {
     quick().with(Guests::of(fake))
 }
 
-fn wishes() -> Wishes {
-    Wishes::default()
+fn no_stop() -> StopSignal {
+    StopSignal::default()
 }
 
 /// What every run promises that came to the pass `wanting` of its plan and not through it.
@@ -85,7 +85,7 @@ fn each_block_has_its_own_schedule_and_sides_and_twin_share_it() {
     let sides = Sides { a: BTreeMap::new(), b: [("qemu.machine".to_owned(), "q35".to_owned())].into() };
     let backends = vec![Backend::Kvm, Backend::Native];
     let plan = plan_of(TILE, &Request { sides: Some(sides), backends, tiles: Some(vec![2]), ..ladder() });
-    let ran = run(&plan, &world, &wishes());
+    let ran = run(&plan, &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     let mut of_blocks: BTreeMap<u32, BTreeSet<Vec<u64>>> = BTreeMap::new();
     for (pass, seeds) in ran.ended().iter().zip(&*heard.lock().unwrap()) {
@@ -103,7 +103,7 @@ fn a_guest_that_sends_under_foreign_addresses_is_named_in_the_record() {
     // Two guests are read in turn, so each rises by twice as many.
     for (spoofed, expected) in [(0, None), (7, Some("it sent 14 frames under addresses"))] {
         let world = FakeWorld::new(|job, _| answered(job, 5)).with(of_guests(spoofed));
-        let ran = run(&plan_of(TILE, &Request { tiles: Some(vec![1]), ..ladder() }), &world, &wishes());
+        let ran = run(&plan_of(TILE, &Request { tiles: Some(vec![1]), ..ladder() }), &world, &no_stop());
         ran.outcome.as_ref().unwrap();
         for repeat in ran.repeats() {
             let found = repeat.incidents.first().map(|incident| (incident.kind, incident.guest.as_deref()));
@@ -123,7 +123,7 @@ fn what_a_load_found_lost_is_a_wrong_answer_of_its_guest() {
         }
         acts
     });
-    let ran = run(&plan_of(TILE, &Request { tiles: Some(vec![1]), ..ladder() }), &world, &wishes());
+    let ran = run(&plan_of(TILE, &Request { tiles: Some(vec![1]), ..ladder() }), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     let repeats = ran.repeats();
     let lost = Incident {
@@ -144,7 +144,7 @@ fn what_a_load_found_lost_is_a_wrong_answer_of_its_guest() {
 #[test]
 fn a_ladder_is_climbed_in_the_plans_order_and_every_repeat_is_whole() {
     let world = quick();
-    let ran = run(&plan(), &world, &wishes());
+    let ran = run(&plan(), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     assert_eq!(ran.began(), plan().passes);
     kept_all_before(&ran, &world, plan().passes.len());
@@ -184,7 +184,7 @@ fn during_a_pass_exactly_its_own_guests_run() {
             answered(job, 5)
         }
     });
-    run(&plan(), &world.with(guests), &wishes()).outcome.unwrap();
+    run(&plan(), &world.with(guests), &no_stop()).outcome.unwrap();
     let wanted: Vec<Vec<String>> = plan()
         .passes
         .iter()
@@ -210,7 +210,7 @@ fn a_guest_that_fails_ends_the_run_with_its_name_and_leaves_nothing() {
     ];
     for (fault, wanted) in cases {
         let world = native(FakeBackend::new(Backend::Native).where_guest("tile-002-web", fault.clone()));
-        let ran = run(&plan(), &world, &wishes());
+        let ran = run(&plan(), &world, &no_stop());
         let failure = ran.failure();
         assert_eq!(failure.code, FailureCode::GuestFailed, "{fault:?}");
         assert!(failure.message.contains(wanted), "{fault:?}: {failure:?}");
@@ -226,7 +226,7 @@ fn a_guest_that_fails_ends_the_run_with_its_name_and_leaves_nothing() {
 fn a_guest_that_does_not_end_is_told_and_the_others_end() {
     let stays = FakeBackend::new(Backend::Native).where_guest("tile-001-web", Fault::Stays);
     let world = native(stays);
-    let ran = run(&plan(), &world, &wishes());
+    let ran = run(&plan(), &world, &no_stop());
     assert_eq!(ran.failure().message, "cannot end the guest in tile-001-web");
     assert_eq!(world.running(), ["tile-001-web"]);
     assert_eq!(ran.repeats(), []);
@@ -238,7 +238,7 @@ fn a_template_that_fails_ends_the_run() {
     guests.template_fails = Some("no memory");
     let world = quick().with(guests);
     let request = Request { backends: vec![Backend::Emulated], ..ladder() };
-    let ran = run(&plan_of(TILE, &request), &world, &wishes());
+    let ran = run(&plan_of(TILE, &request), &world, &no_stop());
     assert_eq!(
         (ran.failure().code, ran.failure().message.as_str()),
         (FailureCode::GuestFailed, "`qemu` failed: no memory")
@@ -250,7 +250,7 @@ fn a_template_that_fails_ends_the_run() {
 fn a_backend_that_this_host_lacks_is_its_own_failure() {
     let request = Request { backends: vec![Backend::Kvm], ..ladder() };
     let world = quick();
-    let ran = run(&plan_of(TILE, &request), &world, &wishes());
+    let ran = run(&plan_of(TILE, &request), &world, &no_stop());
     assert_eq!((ran.failure().code, ran.failure().remedy.as_str()), (FailureCode::HostUnfit, "install QEMU"));
     kept_all_before(&ran, &world, 0);
 }
@@ -258,7 +258,7 @@ fn a_backend_that_this_host_lacks_is_its_own_failure() {
 #[test]
 fn a_load_process_that_cannot_be_started_ends_the_run() {
     let world = FakeWorld { no_load_process: Some(2), ..quick() };
-    let ran = run(&plan(), &world, &wishes());
+    let ran = run(&plan(), &world, &no_stop());
     assert_eq!(ran.failure().code, FailureCode::HostUnfit);
     kept_all_before(&ran, &world, 2);
 }
@@ -281,7 +281,7 @@ fn a_load_that_fails_midway_is_told_at_once_with_its_own_remedy() {
     });
     // It would wait for ever if the failure did not end it.
     world.watch.watching = Watching::UntilOver;
-    let ran = run(&plan(), &world, &wishes());
+    let ran = run(&plan(), &world, &no_stop());
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
     assert_eq!(ran.failure().message, "the load failed: no sockets left");
     assert_eq!(ran.failure().remedy, "raise the limit");
@@ -292,7 +292,7 @@ fn a_load_that_fails_midway_is_told_at_once_with_its_own_remedy() {
 fn a_load_that_dies_before_or_after_its_start_is_told() {
     for acts in [|| vec![Act::Die], || vec![started(), Act::Die]] {
         let world = second_pass(acts);
-        let ran = run(&plan(), &world, &wishes());
+        let ran = run(&plan(), &world, &no_stop());
         assert_eq!(ran.failure().message, "the load process cannot be used");
         kept_all_before(&ran, &world, 1);
     }
@@ -307,7 +307,7 @@ fn a_histogram_that_cannot_be_read_costs_its_repeat() {
     });
     let mut world = world;
     world.watch.watching = Watching::Quiet;
-    let ran = run(&plan(), &world, &wishes());
+    let ran = run(&plan(), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     let repeats = ran.repeats();
     let refused: Vec<_> = repeats.iter().filter(|repeat| !repeat.incidents.is_empty()).collect();
@@ -332,7 +332,7 @@ fn a_load_inside_that_fails_ends_the_load_outside_too() {
     let fails = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::LoadFails);
     let mut world = FakeWorld::new(|_, _| vec![started(), Act::Hang]).with(Guests::of(fails));
     world.watch.watching = Watching::UntilOver;
-    let ran = run(&plan_with_disk(), &world, &wishes());
+    let ran = run(&plan_with_disk(), &world, &no_stop());
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
     assert!(ran.failure().message.starts_with("guest `tile-001-disk`: fio"), "{:?}", ran.failure());
     assert_eq!(ran.failure().remedy, "use an image that has fio");
@@ -344,7 +344,7 @@ fn clones_write_their_working_sets_before_any_load_and_twins_write_nothing() {
     for backend in [Backend::Emulated, Backend::Native] {
         let guests = Guests::of(FakeBackend::new(backend));
         let fake = Arc::clone(&guests.fake);
-        let ran = run(&plan_with_disk_on(backend), &quick().with(guests), &wishes());
+        let ran = run(&plan_with_disk_on(backend), &quick().with(guests), &no_stop());
         ran.outcome.as_ref().unwrap();
         let asked = fake.requests();
         for guest in ["tile-001-web", "tile-001-idle", "tile-001-disk"] {
@@ -372,7 +372,7 @@ fn clones_write_their_working_sets_before_any_load_and_twins_write_nothing() {
 fn a_guest_without_memory_for_its_working_set_ends_the_run_and_is_named() {
     let lacks = FakeBackend::new(Backend::Emulated).where_guest("tile-001-idle", Fault::NoMemory);
     let world = native(lacks);
-    let ran = run(&plan_with_disk_on(Backend::Emulated), &world, &wishes());
+    let ran = run(&plan_with_disk_on(Backend::Emulated), &world, &no_stop());
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
     let message = &ran.failure().message;
     assert!(
@@ -387,7 +387,7 @@ fn a_guest_without_memory_for_its_working_set_ends_the_run_and_is_named() {
 fn a_guest_that_dies_when_its_load_begins_breaks_its_point_and_not_the_run() {
     // It says who it is, starts its service, and dies when the load is to begin.
     let dies = FakeBackend::new(Backend::Native).where_guest("tile-001-disk", Fault::DiesAfter(2));
-    let ran = run(&plan_with_disk(), &quick().with(Guests::of(dies)), &wishes());
+    let ran = run(&plan_with_disk(), &quick().with(Guests::of(dies)), &no_stop());
     ran.outcome.as_ref().unwrap();
     let plan = ran.plan();
     for repeat in ran.repeats() {
@@ -428,7 +428,7 @@ fn no_load_begins_before_the_last_one_stands() {
             acts
         }
     });
-    let ran = run(&plan_with_disk(), &world.with(guests.clone()), &wishes());
+    let ran = run(&plan_with_disk(), &world.with(guests.clone()), &no_stop());
     ran.outcome.as_ref().unwrap();
     assert!(prepared.load(Ordering::Relaxed), "the one inside waited for the one outside");
     assert!(!begun.load(Ordering::Relaxed), "the one outside was not ready");
@@ -438,7 +438,7 @@ fn no_load_begins_before_the_last_one_stands() {
 #[test]
 fn a_load_inside_that_told_nothing_is_written_as_nothing_and_voided() {
     let world = quick();
-    let ran = run(&plan_with_disk(), &world, &wishes());
+    let ran = run(&plan_with_disk(), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     let repeats = ran.repeats();
     let disk = repeats[0].loads.iter().find(|load| load.name == "disk").unwrap();
@@ -461,7 +461,7 @@ fn a_guest_that_ends_under_load_breaks_its_point() {
             acts
         }
     });
-    let ran = run(&plan(), &world.with(guests), &wishes());
+    let ran = run(&plan(), &world.with(guests), &no_stop());
     ran.outcome.as_ref().unwrap();
     for repeat in ran.repeats() {
         assert_eq!(repeat.incidents.len(), 1);
@@ -477,7 +477,7 @@ fn a_guest_that_was_to_be_cloned_and_was_booted_is_an_incident_of_its_repeat() {
         let mut guests = Guests::of(FakeBackend::new(Backend::Emulated));
         guests.boots_all = boots_all;
         let request = Request { backends: vec![Backend::Emulated], ..ladder() };
-        let ran = run(&plan_of(TILE, &request), &quick().with(guests), &wishes());
+        let ran = run(&plan_of(TILE, &request), &quick().with(guests), &no_stop());
         ran.outcome.as_ref().unwrap();
         for repeat in ran.repeats() {
             let guests = ran.plan().points[repeat.point].guests.len();
@@ -496,7 +496,7 @@ fn with_memory(backend: Backend, fell: Bytes) -> Ran {
     world.pss = Some(Pss { bytes: 100 << 20, shared_memory_bytes: Some(0) });
     world.memory = Box::new(move |passes| Bytes::new((64 << 30) - u64::from(passes) * fell.get()));
     let request = Request { backends: vec![backend], tiles: Some(vec![1]), ..ladder() };
-    let ran = run(&plan_of(TILE, &request), &world, &wishes());
+    let ran = run(&plan_of(TILE, &request), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     ran
 }
@@ -519,7 +519,7 @@ fn what_guests_take_is_held_against_what_the_host_has_less() {
 fn what_the_kernel_reports_is_a_note_of_its_repeat_and_voids_nothing() {
     let said: Vec<String> = (1..20).map(|number| format!("I/O error, dev sda, sector {number}")).collect();
     let world = FakeWorld { kernel_errors: said.clone().into(), ..quick() };
-    let ran = run(&plan(), &world, &wishes());
+    let ran = run(&plan(), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     let repeats = ran.repeats();
     let with_errors: Vec<_> = repeats.iter().filter(|repeat| !repeat.kernel_errors.is_empty()).collect();
@@ -537,7 +537,7 @@ fn what_the_kernel_reports_is_a_note_of_its_repeat_and_voids_nothing() {
 
 #[test]
 fn each_repeat_tells_how_soon_its_guests_were_ready() {
-    let ran = run(&plan(), &quick(), &wishes());
+    let ran = run(&plan(), &quick(), &no_stop());
     for repeat in ran.repeats() {
         let ready = repeat.seconds_to_ready.unwrap();
         assert!(0.0 < ready.p50 && ready.p50 <= ready.p99 && ready.p99 <= ready.max, "{ready:?}");
@@ -551,7 +551,7 @@ fn each_repeat_tells_how_soon_its_guests_were_ready() {
 fn without_telemetry_repeats_are_kept_and_nothing_is_said_to_hold() {
     let mut world = quick();
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
-    let ran = run(&plan(), &world, &wishes());
+    let ran = run(&plan(), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     kept_all_before(&ran, &world, 2 * plan().passes.len());
     assert!(ran.repeats().iter().all(|repeat| repeat.host.seconds == 0));
@@ -571,17 +571,17 @@ fn pairs_that_were_voided_are_measured_again_but_not_for_ever() {
     for (voided, pairs_again) in [(0, 0), (1, 1), (4, 2)] {
         let mut world = quick();
         world.watch.watching = Watching::AbsentAtFirst(voided);
-        let ran = run(&plan, &world, &wishes());
+        let ran = run(&plan, &world, &no_stop());
         ran.outcome.as_ref().unwrap();
         assert_eq!(ran.began().len(), plan.passes.len() + 2 * pairs_again, "{voided} voided");
         assert_eq!(judge::blocks_settled(&[a, b], &ran.repeats()), a.measure.repeats);
     }
     let mut world = quick();
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
-    let ran = run(&plan, &world, &wishes());
+    let ran = run(&plan, &world, &no_stop());
     assert_eq!(ran.began().len(), 2 * plan.passes.len(), "no more again than were planned");
     let hurried = Plan { within: Some(Span::from_milliseconds(1)), ..plan };
-    assert_eq!(run(&hurried, &world, &wishes()).began().len(), 0);
+    assert_eq!(run(&hurried, &world, &no_stop()).began().len(), 0);
 }
 
 /// Repeats of each point whose figures count.
@@ -596,7 +596,7 @@ fn repeats_that_were_voided_are_asked_again_but_not_for_ever() {
     for voided in [0, 1, 4] {
         let mut world = quick();
         world.watch.watching = Watching::AbsentAtFirst(voided);
-        let ran = run(&plan, &world, &wishes());
+        let ran = run(&plan, &world, &no_stop());
         ran.outcome.as_ref().unwrap();
         assert_eq!(ran.began().len(), plan.passes.len() + voided as usize, "{voided} voided");
         assert_eq!(kept(&ran), [3, 3]);
@@ -605,7 +605,7 @@ fn repeats_that_were_voided_are_asked_again_but_not_for_ever() {
     }
     let mut world = quick();
     world.watch.watching = Watching::AbsentAtFirst(u32::MAX);
-    let ran = run(&plan, &world, &wishes());
+    let ran = run(&plan, &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     // As many again as were planned, block by block in the order of the plan.
     let again =
@@ -625,7 +625,7 @@ fn a_point_that_its_own_load_saturates_is_not_asked_for_ever_and_no_other_with_i
         };
         answered(job, 5).into_iter().map(with_busy).collect()
     });
-    let ran = run(&plan(), &world, &wishes());
+    let ran = run(&plan(), &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     let of_two_tiles = |pass: &&Pass| plan().points[pass.point].tiles == 2;
     let began = ran.began();
@@ -638,7 +638,7 @@ fn guests_and_their_twin_are_asked_again_together() {
     let plan = plan_of(TILE, &request);
     let mut world = quick().with(Guests::of(FakeBackend::new(Backend::Kvm)));
     world.watch.watching = Watching::AbsentAtFirst(1);
-    let ran = run(&plan, &world, &wishes());
+    let ran = run(&plan, &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     assert_eq!(ran.began().len(), plan.passes.len() + 2);
     let points: Vec<_> = plan.points.iter().collect();
@@ -647,26 +647,26 @@ fn guests_and_their_twin_are_asked_again_together() {
 
 #[test]
 fn nothing_is_asked_again_after_an_interrupt_of_what_is_emulated_or_where_a_guest_failed() {
-    let wishes = wishes();
-    let stopper = wishes.clone();
+    let stop = no_stop();
+    let stopper = stop.clone();
     // The last planned pass is interrupted, the first was voided.
     let mut interrupted = FakeWorld::new(move |job, pass| {
         let mut acts = answered(job, 5);
         if pass == 5 {
             let stopper = stopper.clone();
-            acts.insert(1, Act::Meanwhile(Box::new(move || stopper.note(Wish::Stop))));
+            acts.insert(1, Act::Meanwhile(Box::new(move || stopper.request())));
             acts.insert(2, Act::Hang);
         }
         acts
     });
     interrupted.watch.watching = Watching::AbsentAtFirst(1);
-    assert_eq!(run(&plan(), &interrupted, &wishes).began(), plan().passes);
+    assert_eq!(run(&plan(), &interrupted, &stop).began(), plan().passes);
 
     let mut emulated = quick().with(Guests::of(FakeBackend::new(Backend::Emulated)));
     emulated.watch.watching = Watching::AbsentAtFirst(u32::MAX);
     let request = Request { backends: vec![Backend::Emulated], ..ladder() };
     let of_emulated = plan_of(TILE, &request);
-    assert_eq!(run(&of_emulated, &emulated, &self::wishes()).began(), of_emulated.passes);
+    assert_eq!(run(&of_emulated, &emulated, &no_stop()).began(), of_emulated.passes);
 
     let guests = Guests::of(FakeBackend::new(Backend::Native));
     let fake = Arc::clone(&guests.fake);
@@ -676,7 +676,7 @@ fn nothing_is_asked_again_after_an_interrupt_of_what_is_emulated_or_where_a_gues
         acts.insert(1, Act::Meanwhile(Box::new(move || fake.crash("tile-001-web", "killed by signal 9"))));
         acts
     });
-    assert_eq!(run(&plan(), &failed.with(guests), &self::wishes()).began(), plan().passes);
+    assert_eq!(run(&plan(), &failed.with(guests), &no_stop()).began(), plan().passes);
 }
 
 #[test]
@@ -685,7 +685,7 @@ fn memory_or_disk_that_runs_short_stops_before_the_next_pass() {
     let memory = FakeWorld { memory: Box::new(short), ..quick() };
     let disk = FakeWorld { disk: Box::new(short), ..quick() };
     for (world, wanted) in [(memory, "of memory"), (disk, "only 1 GiB of disk space is left")] {
-        let ran = run(&plan(), &world, &wishes());
+        let ran = run(&plan(), &world, &no_stop());
         assert_eq!(ran.failure().code, FailureCode::HostUnfit);
         assert!(ran.failure().message.contains(wanted), "{:?}", ran.failure());
         assert_eq!(ran.began().len(), 3, "the pass that does not fit never began");
@@ -722,7 +722,7 @@ fn a_repeat_that_cannot_be_written_is_no_repeat() {
     for spoil in [no_folder, no_file] {
         let folder = tempfile::tempdir().unwrap();
         let world = spoiled(&folder.path().join("run"), 2, spoil);
-        let ran = run_at(folder, &plan(), &world, &wishes());
+        let ran = run_at(folder, &plan(), &world, &no_stop());
         assert_eq!(ran.failure().code, FailureCode::HostUnfit);
         assert!(ran.failure().message.starts_with("cannot write /"), "{:?}", ran.failure());
         kept_all_before(&ran, &world, 2);
@@ -735,7 +735,7 @@ fn a_full_disk_is_told_with_its_remedy() {
     let record = RunDirectory::create(&folder.path().join("run"), &plan()).unwrap();
     // Every write to it fails for want of space.
     tilemark_record::faults::full_at(0);
-    let ran = run_into(folder, record, &plan(), &world, &wishes());
+    let ran = run_into(folder, record, &plan(), &world, &no_stop());
     tilemark_record::faults::full_at(u64::MAX);
     assert_eq!(ran.failure().code, FailureCode::HostUnfit);
     assert!(ran.failure().remedy.starts_with("free some space"), "{:?}", ran.failure());
@@ -754,7 +754,7 @@ fn a_disk_that_fills_up_at_any_write_ends_the_run_and_spoils_nothing() {
         let record = RunDirectory::create(&folder.path().join("run"), &plan).unwrap();
         let world = quick();
         faults::full_at(write);
-        let ran = run_into(folder, record, &plan, &world, &wishes());
+        let ran = run_into(folder, record, &plan, &world, &no_stop());
         let writes = faults::writes();
         faults::full_at(u64::MAX);
         (ran, world, writes)
@@ -780,38 +780,33 @@ fn a_disk_that_fills_up_at_any_write_ends_the_run_and_spoils_nothing() {
 
 #[test]
 fn an_interrupt_keeps_what_is_whole_and_begins_nothing_more() {
-    for wish in [Wish::Stop, Wish::Quit] {
-        let wishes = wishes();
-        let mut world = second_pass({
-            let wishes = wishes.clone();
-            move || {
-                let wishes = wishes.clone();
-                vec![started(), Act::Meanwhile(Box::new(move || wishes.note(wish))), Act::Hang]
-            }
-        });
-        world.watch.watching = Watching::Quiet;
-        let ran = run(&plan(), &world, &wishes);
-        ran.outcome.as_ref().unwrap();
-        assert_eq!(world.load_processes(), 2);
-        kept_all_before(&ran, &world, 1);
-        let events = ran.events();
-        assert!(
-            matches!(events[events.len() - 2..], [Event::Interrupted, Event::Ended { .. }]),
-            "{events:?}"
-        );
-    }
+    let stop = no_stop();
+    let mut world = second_pass({
+        let stop = stop.clone();
+        move || {
+            let stop = stop.clone();
+            vec![started(), Act::Meanwhile(Box::new(move || stop.request())), Act::Hang]
+        }
+    });
+    world.watch.watching = Watching::Quiet;
+    let ran = run(&plan(), &world, &stop);
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(world.load_processes(), 2);
+    kept_all_before(&ran, &world, 1);
+    let events = ran.events();
+    assert!(matches!(events[events.len() - 2..], [Event::Interrupted, Event::Ended { .. }]), "{events:?}");
 }
 
 #[test]
 fn no_guest_is_started_after_an_interrupt_while_disks_are_made() {
-    let wishes = wishes();
-    let meanwhile = wishes.clone();
+    let stop = no_stop();
+    let meanwhile = stop.clone();
     let look = move |_| {
-        meanwhile.note(Wish::Stop);
+        meanwhile.request();
         Bytes::from_gib(64)
     };
     let world = FakeWorld { disk: Box::new(look), ..quick() };
-    let ran = run(&plan(), &world, &wishes);
+    let ran = run(&plan(), &world, &stop);
     ran.outcome.as_ref().unwrap();
     assert_eq!((world.load_processes(), ran.ended()), (0, Vec::new()));
     assert!(!ran.events().iter().any(|event| matches!(event, Event::GuestsReady { .. })));
@@ -821,7 +816,7 @@ fn no_guest_is_started_after_an_interrupt_while_disks_are_made() {
 fn time_spent_on_templates_says_nothing_of_how_long_passes_take() {
     let world = FakeWorld { on_templates: Duration::from_secs(60), ..quick() };
     let plan = plan();
-    let ran = run(&plan, &world, &wishes());
+    let ran = run(&plan, &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     let least = world.on_templates * u32::try_from(plan.passes.len()).unwrap();
     assert!(ran.on_templates >= least, "{:?}", ran.on_templates);
@@ -835,11 +830,11 @@ fn a_ladder_begins_no_block_of_repeats_that_would_end_too_late() {
     // Passes take no time on a fake: when the first block fits, the others do.
     let plan = Plan { within: Some(Span::new(needed + Duration::from_secs(1))), ..plan.clone() };
     let world = quick();
-    let ran = run(&plan, &world, &wishes());
+    let ran = run(&plan, &world, &no_stop());
     ran.outcome.as_ref().unwrap();
     assert_eq!(ran.ended(), plan.passes, "all of it takes no time");
     let plan = Plan { within: Some(Span::new(needed / 2)), ..plan };
-    let ran = run(&plan, &quick(), &wishes());
+    let ran = run(&plan, &quick(), &no_stop());
     ran.outcome.as_ref().unwrap();
     assert_eq!(ran.began(), []);
     assert_eq!(ran.notes, ["stopped after 0 whole repeats, to keep the time"]);

@@ -1,8 +1,9 @@
 //! What the host takes while it does nothing: measured before the first guest, where it counts its energy.
 
 use crate::{
-    conduct::{self, Listener},
-    wire::{Failure, FailureCode, Progress},
+    failure::{Failure, FailureCode},
+    progress::{Listener, Progress},
+    stop::interrupted,
 };
 use std::{
     thread,
@@ -49,8 +50,8 @@ fn leave_alone(length: Duration, listener: &mut dyn Listener) -> Result<(), Fail
         if left.is_zero() {
             return Ok(());
         }
-        if conduct::interrupted() {
-            return Err(Failure::told(
+        if interrupted() {
+            return Err(Failure::new(
                 FailureCode::Interrupted,
                 "ended before the first guest was started",
                 "nothing is to be done: nothing was begun",
@@ -90,7 +91,7 @@ mod tests {
         // A joule in less time than passed here, and in some time.
         let least = 1.0 / began.elapsed().as_secs_f64();
         assert!(power.unwrap().is_some_and(|watts| watts >= least && watts.is_finite()));
-        let ended = power_over(sampler(), || Err(Failure::told(FailureCode::Interrupted, "x", "y")));
+        let ended = power_over(sampler(), || Err(Failure::new(FailureCode::Interrupted, "x", "y")));
         assert_eq!(ended.unwrap_err().code, FailureCode::Interrupted);
     }
 }

@@ -1,6 +1,6 @@
 //! From what the user asked to a plan: read the scenario, read the host, choose the backend, resolve.
 
-use crate::wire::{Failure, FailureCode};
+use crate::failure::{Failure, FailureCode};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
 use tilemark_host::{HostView, LiveHost, accelerator, read_facts};
@@ -10,7 +10,6 @@ use tilemark_plan::{
     facts::{Accelerator, AcceleratorVerdict, Hardware, HostFacts, Virtualisation},
     parse::{Draft, SCENARIO_BYTES_MAX},
     plan::{Backend, HostSummary, Plan, shell_word},
-    problem::Problems,
     resolve::{Request, Sides, as_asked, resolve},
     trust::{HostUse, host_uses, not_typed},
 };
@@ -102,26 +101,25 @@ pub fn facts(probe: Probe) -> HostFacts {
 /// Reads scenario and host and resolves.
 pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if asked.twin && asked.on == Some(Backend::Native) {
-        return Err(Failure::told(
+        return Err(Failure::new(
             FailureCode::BadInput,
             "`--twin` beside `--on native`: a native run is the twin, and has none of its own",
             "leave out `--twin`, or measure guests beside it with `--on kvm`",
         ));
     }
     if asked.twin && asked.search && asked.on == Some(Backend::Emulated) {
-        return Err(Failure::told(
+        return Err(Failure::new(
             FailureCode::BadInput,
             "`capacity --twin` with `--on emulated`: emulated guests give no capacity that a native twin could be compared with",
             "leave out `--twin`, or measure both at counts of your own with `run --on emulated --twin`",
         ));
     }
     let scenario_text = text_of(&asked.scenario)?;
-    let draft = Draft::from_toml(&scenario_text, &asked.scenario).map_err(bad_input)?;
+    let draft = Draft::from_toml(&scenario_text, &asked.scenario)?;
     let mut settings = asked.settings.clone();
     // Mistakes are told before the host is looked at, which may take seconds and be refused besides.
     let scenario = as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
-        .and_then(|draft| draft.finish())
-        .map_err(bad_input)?;
+        .and_then(|draft| draft.finish())?;
     if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {
         settings.insert(REPEATS.to_owned(), PAIRS.to_string());
     }
@@ -146,7 +144,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         demonstrate: asked.demonstrate,
         seed: asked.seed.map_or_else(drawn_seed, Ok)?,
     };
-    let plan = resolve(&draft, &request, &summary(&facts)?).map_err(bad_input)?;
+    let plan = resolve(&draft, &request, &summary(&facts)?)?;
     enough_for_a_repeat(&plan)?;
     let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
     let named_by_file = match builtin(&asked.scenario) {
@@ -167,7 +165,7 @@ pub(crate) fn need_trust(asked: &Asked, prepared: &Prepared) -> Result<(), Failu
     }
     let uses: Vec<String> = named.iter().map(ToString::to_string).collect();
     let first = &named[0];
-    Err(Failure::told(
+    Err(Failure::new(
         FailureCode::BadInput,
         format!("the scenario {:?} needs trust: as root it {}", asked.scenario, uses.join(", ")),
         format!(
@@ -179,16 +177,16 @@ pub(crate) fn need_trust(asked: &Asked, prepared: &Prepared) -> Result<(), Failu
 
 /// The name of the scenario that is asked for.
 pub(crate) fn scenario_name(asked: &Asked) -> Result<String, Failure> {
-    let draft = Draft::from_toml(&text_of(&asked.scenario)?, &asked.scenario).map_err(bad_input)?;
+    let draft = Draft::from_toml(&text_of(&asked.scenario)?, &asked.scenario)?;
     let asked = as_asked(&draft, asked.preset.as_deref(), &asked.settings, asked.tiles.as_deref());
-    Ok(asked.and_then(|draft| draft.finish()).map_err(bad_input)?.name)
+    Ok(asked.and_then(|draft| draft.finish())?.name)
 }
 
 /// A seed from the kernel's random numbers. It has 32 bits: a person can type it, and every reader of JSON keeps it exactly.
 fn drawn_seed() -> Result<u64, Failure> {
     let mut bytes = [0; 4];
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| {
-        Failure::new(
+        Failure::from_error(
             FailureCode::HostUnfit,
             &error,
             "the kernel gave no random numbers: choose a seed with `--seed`",
@@ -203,7 +201,7 @@ fn enough_for_a_repeat(plan: &Plan) -> Result<(), Failure> {
     let Some(first) = expect::ends_of_blocks(plan).next().filter(|first| *first > within) else {
         return Ok(());
     };
-    Err(Failure::told(
+    Err(Failure::new(
         FailureCode::BadInput,
         format!("`--within {within}` ends before one whole repeat of every point"),
         format!(
@@ -214,24 +212,19 @@ fn enough_for_a_repeat(plan: &Plan) -> Result<(), Failure> {
     ))
 }
 
-fn bad_input(problems: Problems) -> Failure {
-    Failure::told(FailureCode::BadInput, problems.to_string(), problems.remedy())
-}
-
 /// The text of a scenario inside the program, or of a file: a name has no `/` and does not end in `.toml`.
 pub fn text_of(scenario: &str) -> Result<String, Failure> {
     if !scenario.contains('/') && !scenario.ends_with(".toml") {
         let known: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
         return builtin(scenario).map(|builtin| builtin.text.to_owned()).ok_or_else(|| {
             let remedy = format!("there are: {}; a file needs its `/` or `.toml`", known.join(", "));
-            Failure::told(FailureCode::BadInput, format!("no scenario `{scenario}`"), remedy)
+            Failure::new(FailureCode::BadInput, format!("no scenario `{scenario}`"), remedy)
         });
     }
-    read_text(Path::new(scenario), SCENARIO_BYTES_MAX as u64).map_err(|error| Failure {
-        code: FailureCode::BadInput,
-        message: format!("cannot read the scenario {scenario}"),
-        causes: vec![error.to_string()],
-        remedy: "check the path; `tilemark scenarios list` shows those inside the program".to_owned(),
+    read_text(Path::new(scenario), SCENARIO_BYTES_MAX as u64).map_err(|error| {
+        let message = format!("cannot read the scenario {scenario}");
+        let remedy = "check the path; `tilemark scenarios list` shows those inside the program";
+        Failure::caused_by(&error, FailureCode::BadInput, message, remedy)
     })
 }
 
@@ -239,7 +232,7 @@ pub fn text_of(scenario: &str) -> Result<String, Failure> {
 pub fn choose(on: Option<Backend>, facts: &HostFacts) -> Result<Backend, Failure> {
     let kvm = &facts.accelerators.kvm;
     match on {
-        Some(Backend::Kvm) | None if kvm.verdict != AcceleratorVerdict::Usable => Err(Failure::told(
+        Some(Backend::Kvm) | None if kvm.verdict != AcceleratorVerdict::Usable => Err(Failure::new(
             FailureCode::HostUnfit,
             format!("kvm is not usable on this host: {}", kvm.reason),
             "measure natively with `--on native`, prove function with `--on emulated`; `tilemark doctor` shows more",
@@ -269,7 +262,7 @@ fn counts_energy(facts: &HostFacts) -> bool {
 /// What resolution needs to know of the host.
 pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
     let unread = |what: &str| {
-        Failure::told(
+        Failure::new(
             FailureCode::HostUnfit,
             format!("this host does not tell {what}"),
             "check that /proc and /sys are mounted",

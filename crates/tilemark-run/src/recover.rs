@@ -7,9 +7,9 @@
 
 use crate::{
     database_disks,
-    measure::{record_failed, state_failed},
+    failure::{Failure, FailureCode, state_failed},
+    program::need_root,
     state::{StateFolder, boot_id, restore_shared},
-    wire::{Failure, FailureCode},
 };
 use serde::Serialize;
 use tilemark_host::{
@@ -36,7 +36,7 @@ pub struct Recovered {
 
 /// Removes what dead keepers left.
 pub fn recover(places: &Places) -> Result<Recovered, Failure> {
-    crate::need_root("removing what a killed run left")?;
+    need_root("removing what a killed run left")?;
     let boot = boot_id().map_err(state_failed)?;
     let mut recovered = Recovered::default();
     let mut left = Vec::new();
@@ -86,9 +86,9 @@ pub(crate) fn restore_record(places: &Places, record: &RunDirectory) -> Result<b
     // The command may be dead while its engine still writes.
     let id = record.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     if under_way(places)?.contains(&id) {
-        return Err(record_failed(RecordError::Busy { path: record.path().to_owned() }));
+        return Err(RecordError::Busy { path: record.path().to_owned() }.into());
     }
-    record.restore().map_err(record_failed)
+    Ok(record.restore()?)
 }
 
 /// What is under way: runs, guests and builds whose keepers live.

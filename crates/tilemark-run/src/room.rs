@@ -3,7 +3,7 @@
 
 use crate::{
     database_disks::{STORE_BYTES, store_file},
-    wire::{Failure, FailureCode},
+    failure::{Failure, FailureCode},
 };
 use std::{
     collections::BTreeMap,
@@ -164,7 +164,7 @@ fn disks_suffice(needs: &[Need], free_on: &dyn Fn(&Path) -> Option<Free>) -> Res
         );
         let remedy =
             "free some space there, measure fewer tiles, or set TILEMARK_HOME or --output to a larger disk";
-        return Err(Failure::told(FailureCode::HostUnfit, message, remedy));
+        return Err(Failure::new(FailureCode::HostUnfit, message, remedy));
     }
     Ok(())
 }
@@ -193,7 +193,7 @@ fn open_files_of(point: &Point) -> u64 {
 pub(crate) fn enough_files(points: &[Point]) -> Result<(), Failure> {
     let wanted = points.iter().map(open_files_of).max().unwrap_or(0);
     match raise_open_files() {
-        Some(limit) if limit < wanted => Err(Failure::told(
+        Some(limit) if limit < wanted => Err(Failure::new(
             FailureCode::HostUnfit,
             format!("this needs up to {wanted} open files in one process, and the limit is {limit}"),
             format!(
@@ -224,7 +224,7 @@ fn large_enough_files(points: &[Point], places: &Places) -> Result<(), Failure> 
     let store_exists = store_file(&places.cache).exists();
     let wanted = points.iter().map(|point| largest_file(point, store_exists)).max().unwrap_or(ANY_FILE);
     match raise_file_size().map(Bytes::new) {
-        Some(limit) if limit < wanted => Err(Failure::told(
+        Some(limit) if limit < wanted => Err(Failure::new(
             FailureCode::HostUnfit,
             format!(
                 "this writes files of up to {}, and the limit of a file's size is {}",

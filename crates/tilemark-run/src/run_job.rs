@@ -1,13 +1,13 @@
 //! The engine's part of a run: the pipeline in the real world.
 
 use crate::{
-    Program,
-    engine::{Teller, Wishes},
+    failure::Failure,
     job::{JobDone, RunDone, RunJob},
-    measure::record_failed,
+    link::CommandLink,
     pipeline::Pipeline,
+    program::Program,
     state::StateFolder,
-    wire::Failure,
+    stop::StopSignal,
     world::{Folders, RealWorld},
 };
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use tilemark_record::RunDirectory;
 pub(crate) fn run(
     program: &Program,
     job: &RunJob,
-    teller: &Teller,
-    wishes: &Wishes,
+    link: &CommandLink,
+    stop: &StopSignal,
 ) -> Result<JobDone, Failure> {
     crate::memory_limit::limit_for(&job.plan);
     let record = RunDirectory::at(&job.record);
@@ -30,16 +30,16 @@ pub(crate) fn run(
     };
     let cgroup = StateFolder::at(&job.state).under_way().ok().and_then(|under_way| under_way.cgroup);
     let world = RealWorld::new(program, folders, cgroup)?;
-    let events = record.events().map_err(record_failed)?;
-    let repeats = if job.continues { record.summaries().map_err(record_failed)? } else { Vec::new() };
+    let events = record.events()?;
+    let repeats = if job.continues { record.summaries()? } else { Vec::new() };
     let before = repeats.len();
     let mut pipeline = Pipeline {
         world: &world,
         plan: job.plan.clone(),
         record,
         events,
-        teller,
-        wishes,
+        link,
+        stop,
         continued_after: job.continues.then_some(before),
         repeats,
         began: Instant::now(),

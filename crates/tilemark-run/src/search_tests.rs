@@ -1,8 +1,8 @@
 //! What a search for the largest count that holds promises, against boundaries that were planted.
 
 use crate::{
-    engine::{Wish, Wishes},
     fakes::{Act, FakeWorld, Guests, Ran, TILE, Watching, answered, plan_of, run, run_on, search, started},
+    stop::StopSignal,
 };
 use std::sync::Arc;
 use tilemark_guests::fake::FakeBackend;
@@ -22,7 +22,7 @@ fn host_that_holds(capacity: usize) -> FakeWorld {
 }
 
 fn searched(world: &FakeWorld) -> Ran {
-    let ran = run(&plan_of(TILE, &search(None)), world, &Wishes::default());
+    let ran = run(&plan_of(TILE, &search(None)), world, &StopSignal::default());
     assert_eq!(world.running(), Vec::<String>::new(), "guests are left");
     ran.outcome.as_ref().unwrap();
     ran
@@ -120,13 +120,13 @@ fn a_search_keeps_its_time_by_what_a_step_will_take() {
     let needed = |tiles| (3 * at(tiles) + 2 * at(tiles / 2)).mul_f64(0.3);
     let within = Span::new((needed(8) + needed(16)) / 2);
     let world = host_that_holds(1000).with(Guests::of(FakeBackend::new(Backend::Emulated)));
-    let ran = run(&plan_within(Some(within)), &world, &Wishes::default());
+    let ran = run(&plan_within(Some(within)), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert_eq!(counts_tried(&ran), [1, 2, 4, 8]);
     assert!(ran.notes.contains(&"16 tiles not tried, to keep the time".to_owned()), "{:?}", ran.notes);
     assert_eq!(repeats_at(&ran, 8), 3, "the time that was kept back confirms what was found");
     // No time at all: nothing is begun.
-    let ran = run(&plan_within(Some(Span::from_seconds(1))), &world, &Wishes::default());
+    let ran = run(&plan_within(Some(Span::from_seconds(1))), &world, &StopSignal::default());
     assert_eq!(ran.began(), []);
 }
 
@@ -184,19 +184,19 @@ fn a_repeat_that_was_voided_confirms_nothing_and_is_asked_again() {
 
 #[test]
 fn an_interrupted_search_starts_no_further_guests() {
-    let wishes = Wishes::default();
+    let stop = StopSignal::default();
     // The passes at 1, 2 and 1 tiles have been: two more repeats of 2 tiles are to confirm that it breaks.
     let world = FakeWorld::new({
-        let wishes = wishes.clone();
+        let stop = stop.clone();
         move |job, pass| {
             if pass < 2 {
                 return answered(job, if job.streams.len() <= 1 { 5 } else { 200 });
             }
-            let wishes = wishes.clone();
-            vec![started(), Act::Meanwhile(Box::new(move || wishes.note(Wish::Stop))), Act::Hang]
+            let stop = stop.clone();
+            vec![started(), Act::Meanwhile(Box::new(move || stop.request())), Act::Hang]
         }
     });
-    let ran = run(&plan_of(TILE, &search(None)), &world, &wishes);
+    let ran = run(&plan_of(TILE, &search(None)), &world, &stop);
     ran.outcome.as_ref().unwrap();
     assert_eq!((world.load_processes(), ran.began().len(), ran.repeats().len()), (3, 3, 2));
 }
@@ -217,7 +217,7 @@ fn blocks_at(ran: &Ran, backend: Backend, tiles: u32) -> Vec<u32> {
 #[test]
 fn what_holds_is_measured_again_beside_its_twin() {
     let world = host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
-    let ran = run(&with_twin(None), &world, &Wishes::default());
+    let ran = run(&with_twin(None), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert_eq!(blocks_at(&ran, Backend::Kvm, 5), [1, 2, 3, 4, 5, 6]);
     assert_eq!(blocks_at(&ran, Backend::Native, 5), [4, 5, 6]);
@@ -237,7 +237,7 @@ fn a_boundary_that_turns_beside_its_twin_is_searched_on() {
         answered(job, if job.streams.len() <= capacity { 5 } else { 2_000 })
     });
     let world = world.with(Guests::of(FakeBackend::new(Backend::Kvm)));
-    let ran = run(&with_twin(None), &world, &Wishes::default());
+    let ran = run(&with_twin(None), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     let answer = answer(&ran);
     assert_eq!((answer.holds, answer.breaks.map(|broke| broke.tiles)), (Some(4), Some(5)));
@@ -250,7 +250,7 @@ fn a_boundary_that_turns_beside_its_twin_is_searched_on() {
 #[test]
 fn a_pair_that_was_discarded_is_measured_again_but_not_for_ever() {
     let world = || host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
-    let undisturbed = run(&with_twin(None), &world(), &Wishes::default());
+    let undisturbed = run(&with_twin(None), &world(), &StopSignal::default());
     let plan = undisturbed.plan();
     let is_native = |pass: &Pass| plan.points[pass.point].backend == Backend::Native;
     // The first pair is the pass of the twin with the one before or after it.
@@ -261,7 +261,7 @@ fn a_pair_that_was_discarded_is_measured_again_but_not_for_ever() {
     {
         let mut world = world();
         world.watch.watching = watching;
-        let ran = run(&with_twin(None), &world, &Wishes::default());
+        let ran = run(&with_twin(None), &world, &StopSignal::default());
         ran.outcome.as_ref().unwrap();
         assert_eq!(blocks_at(&ran, Backend::Native, 5), (first..first + pairs).collect::<Vec<u32>>());
         assert_eq!(answer(&ran).holds, Some(5), "the repeats that were kept say so");
@@ -277,7 +277,7 @@ fn a_twin_that_does_not_fit_costs_no_answer() {
         memory: Box::new(move |passes| if passes < 10 { Bytes::from_gib(64) } else { reserve }),
         ..host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)))
     };
-    let ran = run(&plan, &world, &Wishes::default());
+    let ran = run(&plan, &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert_eq!((answer(&ran).holds, blocks_at(&ran, Backend::Native, 5)), (Some(5), vec![]));
     let told = ran.notes.last().unwrap();
@@ -307,7 +307,7 @@ fn a_twin_for_which_there_is_no_time_is_left_out_and_said_so() {
     let mut plan = with_twin(None);
     plan.within = Some(Span::from_seconds(1));
     let world = host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
-    let ran = run(&plan, &world, &Wishes::default());
+    let ran = run(&plan, &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert!(ran.plan().points.iter().all(|point| point.backend == Backend::Kvm));
     assert_eq!(ran.notes.last().unwrap(), "no further repeat beside the native twin, to keep the time");
@@ -318,7 +318,7 @@ fn a_twin_for_which_there_is_no_time_is_left_out_and_said_so() {
 fn what_is_only_shown_comes_once_after_the_search() {
     let world = host_that_holds(3).with(Guests::of(FakeBackend::new(Backend::Emulated)));
     let request = Request { demonstrate: Some(Backend::Emulated), ..search(None) };
-    let ran = run(&plan_of(TILE, &request), &world, &Wishes::default());
+    let ran = run(&plan_of(TILE, &request), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     let backends: Vec<Backend> = ran.repeats().iter().map(|repeat| repeat.backend).collect();
     assert_eq!(backends.iter().filter(|backend| **backend == Backend::Emulated).count(), 1);
@@ -337,18 +337,18 @@ fn continued(ran: Ran, world: &FakeWorld) -> Ran {
 
 #[test]
 fn a_search_that_ended_unsure_goes_on_with_its_repeats_and_ends_sure() {
-    let wishes = Wishes::default();
+    let stop = StopSignal::default();
     let world = FakeWorld::new({
-        let wishes = wishes.clone();
+        let stop = stop.clone();
         move |job, pass| {
             if pass < 4 {
                 return answered(job, if job.streams.len() <= 5 { 5 } else { 200 });
             }
-            let wishes = wishes.clone();
-            vec![started(), Act::Meanwhile(Box::new(move || wishes.note(Wish::Stop))), Act::Hang]
+            let stop = stop.clone();
+            vec![started(), Act::Meanwhile(Box::new(move || stop.request())), Act::Hang]
         }
     });
-    let ran = run(&plan_of(TILE, &search(None)), &world, &wishes);
+    let ran = run(&plan_of(TILE, &search(None)), &world, &stop);
     let before = ran.repeats();
     assert_eq!(before.len(), 4);
     assert_ne!(judge(&ran.plan(), &before).verdict.status, VerdictStatus::Trusted);
@@ -391,7 +391,7 @@ fn a_further_session_pairs_what_holds_with_its_twin_in_blocks_of_its_own() {
     let world = || host_that_holds(5).with(Guests::of(FakeBackend::new(Backend::Kvm)));
     let mut plan = with_twin(None);
     plan.within = Some(Span::from_seconds(1));
-    let ran = run(&plan, &world(), &Wishes::default());
+    let ran = run(&plan, &world(), &StopSignal::default());
     assert!(blocks_at(&ran, Backend::Native, 5).is_empty());
     let highest = ran.repeats().iter().map(|repeat| repeat.block).max().unwrap();
     let plan = Plan { within: None, ..ran.plan() };

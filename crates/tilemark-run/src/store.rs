@@ -1,10 +1,12 @@
 //! The online store alone: `tilemark load store` and `tilemark data store --into`, against any database.
 
 use crate::{
-    conduct::{self, Listener, OnInterrupt, until_interrupted_again},
-    data::{StoreDataRequest, TOLD_FROM},
+    data::{SHOWN_FROM, StoreDataRequest},
+    failure::{Failure, FailureCode},
+    interruptible::{OnInterrupt, until_interrupted_again},
     password,
-    wire::{Failure, FailureCode, Progress},
+    progress::{Listener, Progress},
+    stop::interrupted,
 };
 use serde::Serialize;
 use std::{
@@ -53,7 +55,7 @@ pub struct StoreAlone {
 
 /// Understands an address; the password may stand in the environment instead.
 pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {
-    let mut address: DatabaseAddress = text.parse().map_err(failed)?;
+    let mut address = text.parse::<DatabaseAddress>()?;
     if address.password.is_none() {
         address.password = password::of_environment(password::DATABASE).map(Secret::new);
     }
@@ -79,13 +81,13 @@ pub fn load(asked: &StoreAlone, listener: &mut dyn Listener) -> Result<LoadResul
         seed: asked.seed,
     };
     // Before anything is told of its time.
-    demand.check().map_err(failed)?;
+    demand.check()?;
     raise_open_files();
     let expected = (asked.warmup + asked.seconds) as f64;
     let stop = Arc::new(AtomicBool::new(false));
     let began = Instant::now();
     let look = |listener: &mut dyn Listener| {
-        stop.fetch_or(conduct::interrupted(), Ordering::Relaxed);
+        stop.fetch_or(interrupted(), Ordering::Relaxed);
         let seconds_done = began.elapsed().as_secs_f64();
         let doing = if seconds_done < expected { "orders are sent" } else { "the database is audited" };
         let doing = doing.to_owned();
@@ -93,7 +95,7 @@ pub fn load(asked: &StoreAlone, listener: &mut dyn Listener) -> Result<LoadResul
     };
     let (database, stopped) = (asked.database.clone(), Arc::clone(&stop));
     let sent = until_interrupted_again(listener, &ON_INTERRUPT, look, move || {
-        run_load(&database, &demand, &stopped).map_err(failed)
+        Ok(run_load(&database, &demand, &stopped)?)
     });
     sent.map(on_this_host)
 }
@@ -114,7 +116,7 @@ fn on_this_host(mut result: LoadResult) -> LoadResult {
 
 fn seconds(time: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(time).map_err(|_| {
-        Failure::told(FailureCode::BadInput, format!("`--think-time {time}` is no time"), "say 0 or more")
+        Failure::new(FailureCode::BadInput, format!("`--think-time {time}` is no time"), "say 0 or more")
     })
 }
 
@@ -145,7 +147,7 @@ pub fn load_into(
     let at = Arc::new(Mutex::new(None::<LoadProgress>));
     let began = Instant::now();
     let look = |listener: &mut dyn Listener| {
-        stop.fetch_or(conduct::interrupted(), Ordering::Relaxed);
+        stop.fetch_or(interrupted(), Ordering::Relaxed);
         if let Some(at) = at.lock().unwrap_or_else(PoisonError::into_inner).take() {
             progress_of(&at, began.elapsed()).iter().for_each(|progress| listener.progress(progress));
         }
@@ -153,7 +155,7 @@ pub fn load_into(
     let told = Arc::clone(&at);
     let loaded = until_interrupted_again(listener, &ON_INTERRUPTED_LOADING, look, move || {
         let mut tell = |at| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
-        load_database(&address, &generator, &mut tell).map_err(failed)
+        Ok(load_database(&address, &generator, &mut tell)?)
     })?;
     let bytes = loaded.tables.iter().map(|table| table.sum.bytes).sum();
     let seconds = began.elapsed().as_secs_f64();
@@ -175,7 +177,7 @@ fn progress_of(at: &LoadProgress, elapsed: Duration) -> Option<Progress> {
         }
         LoadProgress::Checking => ("making foreign keys and checking", ROWS_PART),
     };
-    (part >= TOLD_FROM).then(|| Progress {
+    (part >= SHOWN_FROM).then(|| Progress {
         doing: doing.to_owned(),
         seconds_done,
         seconds_expected: seconds_done / part,
@@ -185,19 +187,20 @@ fn progress_of(at: &LoadProgress, elapsed: Duration) -> Option<Progress> {
 /// Part of a load's time in which rows are sent and indexed; the rest makes foreign keys and checks.
 const ROWS_PART: f64 = 0.85;
 
-/// What was asked wrongly is the user's to change, what was stopped the user stopped; everything else is the database's or its host's.
-pub(crate) fn failed(error: StoreError) -> Failure {
-    if let StoreError::Data(StoreDataError::Stopped) = error {
-        let message = "stopped before the store was whole";
-        let remedy = "start again; the tables that were made were removed again";
-        return Failure::told(FailureCode::Interrupted, message, remedy);
+/// What was asked wrongly is the user's to change, what was stopped the user stopped; the rest is the database's or its host's.
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        if let StoreError::Data(StoreDataError::Stopped) = error {
+            let message = "stopped before the store was whole";
+            let remedy = "start again; the tables that were made were removed again";
+            return Self::new(FailureCode::Interrupted, message, remedy);
+        }
+        let code = match &error {
+            StoreError::Address(_) | StoreError::Demand(_) => FailureCode::BadInput,
+            _ => FailureCode::HostUnfit,
+        };
+        Self::from_error(code, &error, error.remedy())
     }
-    let remedy = error.remedy();
-    let code = match &error {
-        StoreError::Address(_) | StoreError::Demand(_) => FailureCode::BadInput,
-        _ => FailureCode::HostUnfit,
-    };
-    Failure::new(code, &error, remedy)
 }
 
 #[cfg(test)]
@@ -217,7 +220,7 @@ mod tests {
     fn nonsense_is_bad_input_and_a_missing_server_is_not() {
         assert_eq!(address("mysql://db").unwrap_err().code, FailureCode::BadInput);
         let down = StoreError::Down { address: "x".into(), source: "refused".into() };
-        assert_eq!(failed(down).code, FailureCode::HostUnfit);
-        assert_eq!(failed(StoreDataError::Stopped.into()).code, FailureCode::Interrupted);
+        assert_eq!(Failure::from(down).code, FailureCode::HostUnfit);
+        assert_eq!(Failure::from(StoreError::from(StoreDataError::Stopped)).code, FailureCode::Interrupted);
     }
 }

@@ -1,12 +1,12 @@
 //! The real world of a pipeline: backends, load processes and the host, inside a run's namespaces.
 
 use crate::{
-    Program,
     database_disks::DatabaseDisks,
     drive::LoadProcess,
+    failure::{Failure, FailureCode, state_failed},
     judge::QEMU_HASH,
-    pipeline::{World, guest_failed},
-    wire::{Failure, FailureCode},
+    pipeline::World,
+    program::{Program, sha256},
 };
 use rustix::{
     mount::{MountFlags, mount},
@@ -15,6 +15,7 @@ use rustix::{
 use std::{
     cell::{OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet},
+    fmt::Display,
     fs, io,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
@@ -88,13 +89,12 @@ impl<'a> RealWorld<'a> {
         folders: Folders,
         cgroup: Option<PathBuf>,
     ) -> Result<Self, Failure> {
-        mount_memory(&folders.memory()).map_err(|error| Failure {
-            code: FailureCode::HostUnfit,
-            message: format!("cannot mount memory on {}", folders.memory().display()),
-            causes: vec![error.to_string()],
-            remedy: "check that this kernel has tmpfs".to_owned(),
+        mount_memory(&folders.memory()).map_err(|error| {
+            let message = format!("cannot mount memory on {}", folders.memory().display());
+            let remedy = "check that this kernel has tmpfs";
+            Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy)
         })?;
-        let network = Arc::new(RunNetwork::create().map_err(guest_failed)?);
+        let network = Arc::new(RunNetwork::create()?);
         Ok(Self {
             program,
             folders,
@@ -113,7 +113,7 @@ impl<'a> RealWorld<'a> {
 
     fn disks(&self) -> Result<DiskFolders, Failure> {
         let folders = DiskFolders { store: self.folders.state.join("disks"), memory: self.folders.memory() };
-        make_private_folder(&folders.store).map_err(crate::measure::state_failed)?;
+        make_private_folder(&folders.store).map_err(state_failed)?;
         Ok(folders)
     }
 
@@ -128,7 +128,7 @@ impl<'a> RealWorld<'a> {
             disks: self.disks()?,
             cgroup: self.cgroup.clone(),
         };
-        let native = NativeBackend::new(settings, Arc::clone(&self.network)).map_err(guest_failed)?;
+        let native = NativeBackend::new(settings, Arc::clone(&self.network))?;
         Ok(self.native.get_or_init(|| native))
     }
 
@@ -144,11 +144,11 @@ impl<'a> RealWorld<'a> {
             plan::Backend::Kvm => Accelerator::Kvm,
             plan::Backend::Emulated | plan::Backend::Native => Accelerator::Emulated,
         };
-        let mut initramfs = fs::read(self.image(FileName::Initrd)).map_err(crate::measure::state_failed)?;
+        let mut initramfs = fs::read(self.image(FileName::Initrd)).map_err(state_failed)?;
         initramfs.extend(tilemark_image::agent_initramfs(self.program.agent));
         let settings = QemuSettings {
             accelerator,
-            binary: find_qemu(wishes.binary.as_deref().map(Path::new)).map_err(guest_failed)?,
+            binary: find_qemu(wishes.binary.as_deref().map(Path::new))?,
             machine: wishes.machine.clone().unwrap_or_else(|| "pc".to_owned()),
             vmlinux: wishes.kernel.as_ref().map_or_else(|| self.image(FileName::Vmlinux), PathBuf::from),
             initramfs,
@@ -157,7 +157,7 @@ impl<'a> RealWorld<'a> {
             disks: self.disks()?,
             walls: wishes.walls,
         };
-        let backend = QemuBackend::new(settings, Arc::clone(&self.network)).map_err(guest_failed)?;
+        let backend = QemuBackend::new(settings, Arc::clone(&self.network))?;
         let kept = KeptQemu { kind, wishes: wishes.clone(), backend, next: Kept::default() };
         Ok(&list.0.get_or_init(|| Box::new(kept)).backend)
     }
@@ -165,7 +165,7 @@ impl<'a> RealWorld<'a> {
     /// All that decides what a database's template holds beside its parameters.
     fn template_maker(&self) -> String {
         let image = self.folders.image.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        format!("{image} {}", crate::sha256(self.program.agent))
+        format!("{image} {}", sha256(self.program.agent))
     }
 
     /// Version of the QEMU that was used, if one was; all of them where sides had their own.
@@ -177,7 +177,7 @@ impl<'a> RealWorld<'a> {
     /// SHA-256 of each QEMU that was used, by its name in the provenance.
     pub(crate) fn qemu_hashes(&self) -> Result<BTreeMap<String, String>, Failure> {
         let hash = |qemu: &QemuBackend| {
-            let hash = sha256_of(qemu.binary()).map_err(crate::measure::record_failed)?;
+            let hash = sha256_of(qemu.binary())?;
             Ok((format!("{QEMU_HASH}{}", qemu.binary().display()), hash))
         };
         self.used_qemus().map(hash).collect()
@@ -267,13 +267,14 @@ impl World for RealWorld<'_> {
     }
 }
 
-pub(crate) fn load_failed(error: io::Error) -> Failure {
-    Failure {
-        code: FailureCode::HostUnfit,
-        message: "the load process cannot be used".to_owned(),
-        causes: vec![error.to_string()],
-        remedy: "check that processes can be started and memory is left".to_owned(),
-    }
+/// The failure of a load process, whatever broke.
+pub(crate) fn load_failed(error: impl Display) -> Failure {
+    Failure::caused_by(
+        &error,
+        FailureCode::HostUnfit,
+        "the load process cannot be used",
+        "check that processes can be started and memory is left",
+    )
 }
 
 /// The agent as a load process, spoken to over a socket.
@@ -312,12 +313,11 @@ impl AgentProcess {
 
 impl LoadProcess for AgentProcess {
     fn prepare(&mut self, job: &LoadJob) -> Result<(), Failure> {
-        let sent = self.session.send(&Request::PrepareLoad(Box::new(job.clone())));
-        sent.map_err(|error| load_failed(io::Error::other(error)))
+        self.session.send(&Request::PrepareLoad(Box::new(job.clone()))).map_err(load_failed)
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        self.session.send(&Request::BeginLoad).map_err(|error| load_failed(io::Error::other(error)))
+        self.session.send(&Request::BeginLoad).map_err(load_failed)
     }
 
     fn next(&mut self, within: Duration) -> Result<Option<LoadEvent>, Failure> {
@@ -327,9 +327,9 @@ impl LoadProcess for AgentProcess {
         match self.session.receive() {
             Ok(Reply::Load(event)) => Ok(Some(event)),
             Ok(Reply::Failed { message, remedy }) => Ok(Some(LoadEvent::Failed { message, remedy })),
-            Ok(other) => Err(load_failed(io::Error::other(format!("unexpected answer {other:?}")))),
+            Ok(other) => Err(load_failed(format!("unexpected answer {other:?}"))),
             Err(FrameError::Stream(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(load_failed(io::Error::other(error))),
+            Err(error) => Err(load_failed(error)),
         }
     }
 

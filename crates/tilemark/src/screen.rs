@@ -14,9 +14,9 @@ use std::{
 use tilemark_record::result::VerdictStatus;
 use tilemark_report::{Colour, Style};
 use tilemark_run::{
-    conduct::Listener,
+    failure::Failure,
     password,
-    wire::{Failure, Progress},
+    progress::{Listener, Progress},
 };
 use tilemark_units::{printable, printable_json, printable_line, printable_painted};
 

@@ -7,8 +7,8 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
+    failure::Failure,
     judge::{self, Compared, Tolerance},
-    wire::Failure,
 };
 
 /// Compares two runs, or two sets of runs.

@@ -7,10 +7,11 @@ use crate::{
 use serde::Serialize;
 use std::{path::Path, process::ExitCode};
 use tilemark_run::{
-    conduct::Listener,
     data::{self, StoreDataRequest},
-    password, store,
-    wire::Failure,
+    failure::Failure,
+    password,
+    progress::Listener,
+    store,
 };
 
 /// Writes data.

@@ -10,10 +10,10 @@ use std::{
     process::ExitCode,
 };
 use tilemark_run::{
+    failure::{Failure, FailureCode},
     guests::{self, UpRequest},
     job::GuestsReady,
     plan_words::counted,
-    wire::{Failure, FailureCode},
 };
 
 /// Starts, lists, talks to and ends guests.
@@ -78,7 +78,7 @@ fn described(ready: &GuestsReady) -> String {
 }
 
 fn list(form: Form) -> ExitCode {
-    if !tilemark_run::is_root() {
+    if !tilemark_run::program::is_root() {
         screen::note(
             "Guests are started by root and kept in its folder: `sudo tilemark guests list` shows them.",
         );

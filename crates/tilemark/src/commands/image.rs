@@ -7,10 +7,10 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
+    failure::Failure,
     image_job,
     images::{self, Unwanted},
     job::{ImageJob, ImageReady},
-    wire::Failure,
 };
 
 /// Builds, lists, moves and removes images.

@@ -9,11 +9,11 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_run::{
     alone::{self, AloneResult, WebAlone},
-    conduct::Listener,
+    failure::Failure,
     messaging::{self, Judged, LatencyAlone, Mode, ThroughputAlone},
     password,
     plan_words::Arrival,
-    wire::Failure,
+    progress::Listener,
 };
 
 /// Sends a load alone.

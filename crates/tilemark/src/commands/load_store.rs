@@ -6,10 +6,10 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    conduct::Listener,
+    failure::Failure,
     password,
+    progress::Listener,
     store::{self, Arrivals, Latency, LoadResult, Status, StoreAlone},
-    wire::Failure,
 };
 
 /// Sends a store's customers to a database.

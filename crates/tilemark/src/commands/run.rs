@@ -11,13 +11,13 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_record::{RunDirectory, result::Provenance};
 use tilemark_run::{
+    failure::Failure,
     judge::{self, Tolerance},
     lock::WhenBusy,
-    measure::{self, Measured, RunRequest, record_failed},
+    measure::{self, Measured, RunRequest},
     more::Which,
     plan_words::{Backend, Sides, shell_word},
     prepare::{Asked, demonstration},
-    wire::Failure,
 };
 
 /// `tilemark run`
@@ -168,14 +168,14 @@ fn failed(measured: &Measured) -> Option<Failure> {
 /// A guest that failed in a run that was measured to its end.
 fn guest_failed(measured: &Measured) -> Option<Failure> {
     let found = measure::guest_that_ended(&RunDirectory::at(&measured.record));
-    found.unwrap_or_else(|error| Some(record_failed(error)))
+    found.unwrap_or_else(|error| Some(error.into()))
 }
 
 fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
     match form {
         Form::Json => screen::print_json(&measured.result),
         Form::Text => {
-            let report = judge::report_of(&RunDirectory::at(&measured.record)).map_err(record_failed)?;
+            let report = judge::report_of(&RunDirectory::at(&measured.record))?;
             screen::print_painted(&tilemark_report::terminal(&report, screen::style()));
             screen::note(&format!("\nReport: {}", measured.record.join("report.html").display()));
             restored(&measured.result.provenance).iter().for_each(|line| screen::note(line));
