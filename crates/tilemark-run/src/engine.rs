@@ -2,12 +2,14 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    job::{Job, JobDone},
-    keeper,
-    link::CommandLink,
+    guests_up, image,
+    job::keeper::messages_of_engine,
+    job::link::CommandLink,
+    job::messages::{FromEngine, Messages, ToEngine},
+    job::types::{Job, JobDone},
     program::Program,
+    run,
     stop::StopSignal,
-    wire::{FromEngine, Messages, ToEngine},
 };
 use std::{io, process::ExitCode, thread};
 
@@ -24,7 +26,7 @@ pub(crate) fn engine_main(program: &Program) -> ExitCode {
 }
 
 fn converse(program: &Program) -> io::Result<ExitCode> {
-    let stream = keeper::messages_of_engine()?;
+    let stream = messages_of_engine()?;
     let link = CommandLink::to(stream.try_clone()?);
     let mut messages = Messages::of(stream);
     let Some(ToEngine::Begin(job)) = messages.receive()? else {
@@ -61,9 +63,9 @@ fn work(
     report: &dyn Fn(JobDone),
 ) -> Result<(), Failure> {
     match job {
-        Job::Run(job) => report(crate::run_job::run(program, &job, link, stop)?),
-        Job::Image(job) => report(crate::image_job::ensure(&job, link)?),
-        Job::Guests(job) => crate::guests_job::up(program, &job, link, stop, report)?,
+        Job::Run(job) => report(run::engine::run(program, &job, link, stop)?),
+        Job::Image(job) => report(image::build::ensure(&job, link)?),
+        Job::Guests(job) => guests_up::engine::up(program, &job, link, stop, report)?,
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! A world without root, guests, network and time: what happens in it is written down beforehand.
 
 use crate::{
-    drive::{HostRead, LoadProcess, Times, Watch},
     failure::{Failure, FailureCode},
-    link::CommandLink,
-    measure::plan_as_run,
-    pipeline::{Pipeline, World},
+    job::link::CommandLink,
+    job::messages::{FromEngine, Messages},
+    pass::host_watch::{HostRead, Times, Watch},
+    pass::load_process::LoadProcess,
+    pass::world::World,
+    run::pipeline::Pipeline,
+    run::record::plan_as_run,
     stop::StopSignal,
-    wire::{FromEngine, Messages},
 };
 use hdrhistogram::{
     Histogram,
@@ -17,14 +19,14 @@ use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
         mpsc::{self, Receiver, Sender},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tilemark_agent_protocol::{
     Counts, LoadEvent, LoadJob, Sender as LoadSender, Service, StreamSecond, StreamTotal,
@@ -41,7 +43,7 @@ use tilemark_plan::{
     plan::{self, AcceleratorVerdict, GuestPlan, Hardware, HostSummary, Pass, Plan, Point},
     resolve::{Request, resolve},
 };
-use tilemark_record::{Event, Events, RunDirectory, summary::RepeatSummary};
+use tilemark_record::{Event, Events, RunDirectory, places::Places, summary::RepeatSummary};
 use tilemark_units::{Bytes, Span};
 
 /// One act of a load process.
@@ -440,6 +442,11 @@ fn encoded(nanoseconds: u64) -> Vec<u8> {
     bytes
 }
 
+/// Folders for our things, below this one.
+pub(crate) fn places_in(home: &Path) -> Places {
+    Places { cache: home.join("cache"), runs: home.join("runs"), state: home.join("state") }
+}
+
 /// A tile of a web server and an idle guest.
 pub(crate) const TILE: &str = r#"
 schema = 1
@@ -592,21 +599,9 @@ fn session(
         notes
     });
     let link = CommandLink::to(told);
-    let mut pipeline = Pipeline {
-        world,
-        plan: plan.clone(),
-        events: record.events().unwrap(),
-        record: record.clone(),
-        link: &link,
-        stop,
-        continued_after: before.as_ref().map(Vec::len),
-        repeats: before.unwrap_or_default(),
-        began: Instant::now(),
-        expected_done: 0.0,
-        on_templates: Duration::ZERO,
-    };
+    let mut pipeline = Pipeline::new(world, plan.clone(), record.clone(), &link, stop, before).unwrap();
     let outcome = pipeline.run();
-    let on_templates = pipeline.on_templates;
+    let on_templates = pipeline.time.on_templates;
     drop(link);
     Ran { outcome, notes: listener.join().unwrap(), on_templates, record, _folder: folder }
 }

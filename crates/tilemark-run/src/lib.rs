@@ -1,65 +1,37 @@
 //! The pipeline, the keeper, order and clean-up: the only crate that sees host, guests and load together.
 //!
-//! The command calls [`measure::run`] and its siblings; they start a keeper, which starts an engine inside
-//! namespaces of the job's own, which does the job (`keeper.rs` draws it).
+//! The command calls [`run::command::run`] and its siblings; they start a keeper, which starts an engine inside
+//! namespaces of the job's own, which does the job (`job/keeper.rs` draws it).
+//!
+//! Each folder uses those above it in this list, and what is in no folder:
+//!
+//! ```text
+//! plan        from what was asked to a plan
+//! guests      what guests serve; how they are cloned, booted or made as twins
+//! job         command, keeper and engine of a job; its state, its lock, its disk space; what is left of it
+//! pass        one repeat of one point: guests, loads, the host watched, figures
+//! image       images: built, listed, moved
+//! run         one execution of a plan: which pass is next, the record, its result
+//! guests_up   guests that stay
+//! standalone  loads and data without a keeper
+//! ```
 
-pub mod alone;
-pub mod conduct;
-mod credentials;
-pub mod data;
-mod database_disks;
-pub mod diagnosis;
-mod disk_check;
-mod drive;
 mod engine;
 pub mod failure;
 #[cfg(test)]
 mod fakes;
-mod figures;
-pub mod guests;
-mod guests_job;
-mod hearing;
-#[cfg(test)]
-mod hostile_tests;
-pub mod image_job;
-pub mod images;
-mod interruptible;
+mod guests;
+pub mod guests_up;
+pub mod image;
 pub mod job;
-pub mod judge;
-mod keeper;
-mod link;
-mod listen;
-pub mod lock;
-pub mod measure;
-mod memory;
 mod memory_limit;
-pub mod messaging;
-pub mod more;
-mod network_check;
-mod of_load;
-pub mod password;
-mod pipeline;
-#[cfg(test)]
-mod pipeline_tests;
-pub mod plan_text;
-mod power;
-pub mod prepare;
+pub mod pass;
+pub mod plan;
 pub mod program;
 pub mod progress;
-mod read_back;
-pub mod recover;
-mod room;
-mod run_job;
-#[cfg(test)]
-mod search_tests;
-mod services;
-mod state;
+pub mod run;
+pub mod standalone;
 pub mod stop;
-pub mod store;
-pub mod told;
-mod watch;
-pub mod wire;
-mod world;
 
 /// Words of the plan that the command's flags are turned into.
 pub mod plan_words {
@@ -71,6 +43,7 @@ pub mod plan_words {
     pub use tilemark_units::{Span, counted};
 }
 
+use job::keeper;
 use program::Program;
 use std::process::ExitCode;
 use tilemark_sys::files::{set_common_umask, tighten_umask};

@@ -15,8 +15,8 @@ use tilemark_record::result::VerdictStatus;
 use tilemark_report::{Colour, Style};
 use tilemark_run::{
     failure::Failure,
-    password,
     progress::{Listener, Progress},
+    standalone::password,
 };
 use tilemark_units::{printable, printable_json, printable_line, printable_painted};
 
@@ -36,7 +36,7 @@ impl Form {
     }
 }
 
-/// Tells a failure, and gives its exit code.
+/// Prints a failure, and gives its exit code.
 pub(crate) fn fail(failure: &Failure, form: Form) -> ExitCode {
     match form {
         Form::Text => note(&explained(failure)),
@@ -50,6 +50,20 @@ pub(crate) fn fail(failure: &Failure, form: Form) -> ExitCode {
         }
     }
     ExitCode::from(failure.code.exit_code())
+}
+
+/// Prints what came of a command, or its failure, and gives its exit code.
+pub(crate) fn show<D: Serialize>(
+    outcome: Result<D, Failure>,
+    form: Form,
+    described: impl Fn(&D) -> String,
+) -> ExitCode {
+    match (outcome, form) {
+        (Err(failure), _) => return fail(&failure, form),
+        (Ok(done), Form::Json) => print_json(&done),
+        (Ok(done), Form::Text) => print_text(&described(&done)),
+    }
+    ExitCode::SUCCESS
 }
 
 /// `error:` what failed, one `because:` line per cause, `to fix:` what to do.

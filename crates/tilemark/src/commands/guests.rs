@@ -11,8 +11,8 @@ use std::{
 };
 use tilemark_run::{
     failure::{Failure, FailureCode},
-    guests::{self, UpRequest},
-    job::GuestsReady,
+    guests_up::command::{self as guests, UpRequest},
+    job::types::GuestsReady,
     plan_words::counted,
 };
 

@@ -7,10 +7,9 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    failure::Failure,
-    image_job,
-    images::{self, Unwanted},
-    job::{ImageJob, ImageReady},
+    image::build,
+    image::cache::{self, Unwanted},
+    job::types::{ImageJob, ImageReady},
 };
 
 /// Builds, lists, moves and removes images.
@@ -20,27 +19,27 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             let places = places();
             let job = ImageJob { spec: image, cache: places.cache.clone(), offline, refresh };
             let mut watcher = Watcher::new();
-            let built = image_job::build(&places, job, &mut watcher);
+            let built = build::build(&places, job, &mut watcher);
             drop(watcher);
-            told(built, Form::of(json.json))
+            screen::show(built, Form::of(json.json), described)
         }
         ImageCommand::List(flags) => list(Form::of(flags.json)),
         ImageCommand::Remove { name, unused, disks, json } => {
             remove(&Unwanted { name, unused, disks }, Form::of(json.json))
         }
         ImageCommand::Export { name, file, json } => {
-            let exported = images::export(&places(), &name, &file);
+            let exported = cache::export(&places(), &name, &file);
             if exported.is_ok() {
                 screen::note(&format!("Written: {}", file.display()));
             }
-            told(exported, Form::of(json.json))
+            screen::show(exported, Form::of(json.json), described)
         }
         ImageCommand::Import { file, sha256, json } => {
-            let imported = images::import(&places(), &file, sha256.as_deref());
+            let imported = cache::import(&places(), &file, sha256.as_deref());
             if imported.is_ok() {
                 screen::note(TRUST);
             }
-            told(imported, Form::of(json.json))
+            screen::show(imported, Form::of(json.json), described)
         }
     }
 }
@@ -48,19 +47,6 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
 /// What an imported image may do.
 const TRUST: &str = "Its kernel and programs will run as root in guests, and behind walls on this host in native twins. \
     They are as trustworthy as whoever gave you the file.";
-
-fn told(outcome: Result<ImageReady, Failure>, form: Form) -> ExitCode {
-    match outcome {
-        Err(failure) => screen::fail(&failure, form),
-        Ok(image) => {
-            match form {
-                Form::Json => screen::print_json(&image),
-                Form::Text => screen::print_text(&described(&image)),
-            }
-            ExitCode::SUCCESS
-        }
-    }
-}
 
 fn described(image: &ImageReady) -> String {
     let built = image.built_in.map(|span| format!(", built in {}", span.rounded())).unwrap_or_default();
@@ -74,7 +60,7 @@ fn described(image: &ImageReady) -> String {
 }
 
 fn list(form: Form) -> ExitCode {
-    match images::list(&places()) {
+    match cache::list(&places()) {
         Err(failure) => screen::fail(&failure, form),
         Ok(listed) => {
             match form {
@@ -93,7 +79,7 @@ fn list(form: Form) -> ExitCode {
 }
 
 fn remove(unwanted: &Unwanted, form: Form) -> ExitCode {
-    match images::remove(&places(), unwanted) {
+    match cache::remove(&places(), unwanted) {
         Err(failure) => screen::fail(&failure, form),
         Ok(removed) => {
             match form {

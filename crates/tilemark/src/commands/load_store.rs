@@ -7,9 +7,9 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_run::{
     failure::Failure,
-    password,
     progress::Listener,
-    store::{self, Arrivals, Latency, LoadResult, Status, StoreAlone},
+    standalone::password,
+    standalone::store_load::{self, Arrivals, Latency, LoadResult, Status, StoreLoadRequest},
 };
 
 /// Sends a store's customers to a database.
@@ -28,8 +28,8 @@ pub(crate) fn store(arguments: &LoadStoreArguments) -> ExitCode {
 }
 
 fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
-    let asked = StoreAlone {
-        database: store::address(&arguments.database)?,
+    let asked = StoreLoadRequest {
+        database: store_load::address(&arguments.database)?,
         clients: arguments.clients,
         warmup: arguments.warmup,
         seconds: arguments.seconds,
@@ -47,7 +47,7 @@ fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
     if let Some(advice) = password::advice(&arguments.database, password::DATABASE) {
         watcher.note(&advice);
     }
-    store::load(&asked, &mut watcher)
+    store_load::load(&asked, &mut watcher)
 }
 
 fn described(result: &LoadResult) -> String {

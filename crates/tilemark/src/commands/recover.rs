@@ -3,7 +3,7 @@
 use super::places;
 use crate::screen::{self, Form};
 use std::process::ExitCode;
-use tilemark_run::recover::{Recovered, recover as remove_left};
+use tilemark_run::job::recover::{Recovered, recover as remove_left};
 
 /// Removes what a killed run left behind.
 pub(crate) fn recover(json: bool) -> ExitCode {

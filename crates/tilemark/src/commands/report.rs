@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use tilemark_record::{Runs, result::VerdictStatus};
 use tilemark_run::{
     failure::Failure,
-    judge::{Page, draw_again, draw_to, report_of},
+    run::record::report_of,
+    run::result::{Page, draw_again, draw_to},
 };
 
 /// Draws a record again.
