@@ -48,7 +48,7 @@ use tilemark_units::{Bytes, Span};
 
 /// One act of a load process.
 pub(crate) enum Act {
-    /// It tells this.
+    /// It reports this.
     Tell(LoadEvent),
     /// This happens meanwhile, somewhere in the world.
     Meanwhile(Box<dyn Fn() + Send>),
@@ -393,7 +393,7 @@ impl LoadProcess for FakeLoad {
 /// Requests of each stream and second: enough for a p99.
 pub(crate) const REQUESTS: u64 = 2500;
 
-/// Its first act: all connections stand.
+/// Its first act: all connections are made.
 pub(crate) fn started() -> Act {
     let sender = LoadSender { workers: 1, real_time: true, timer_slack_ns: 1, pinned: true };
     Act::Tell(LoadEvent::Started(sender))
@@ -519,7 +519,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The plan as it was carried out.
+    /// The plan with what was added to it while it ran.
     pub(crate) fn plan(&self) -> Plan {
         plan_as_run(&self.record).unwrap()
     }
@@ -562,7 +562,7 @@ pub(crate) fn run_at(folder: tempfile::TempDir, plan: &Plan, world: &FakeWorld, 
     run_into(folder, record, plan, world, stop)
 }
 
-/// The same with a record that stands already, in `folder`.
+/// The same with a record that exists already, in `folder`.
 pub(crate) fn run_into(
     folder: tempfile::TempDir,
     record: RunDirectory,
@@ -588,9 +588,9 @@ fn session(
     world: &FakeWorld,
     stop: &StopSignal,
 ) -> Ran {
-    let (told, heard) = UnixStream::pair().unwrap();
+    let (ours, its) = UnixStream::pair().unwrap();
     let listener = thread::spawn(move || {
-        let (mut messages, mut notes) = (Messages::of(heard), Vec::new());
+        let (mut messages, mut notes) = (Messages::of(its), Vec::new());
         while let Some(message) = messages.receive().unwrap() {
             if let FromEngine::Note(text) = message {
                 notes.push(text);
@@ -598,7 +598,7 @@ fn session(
         }
         notes
     });
-    let link = CommandLink::to(told);
+    let link = CommandLink::to(ours);
     let mut pipeline = Pipeline::new(world, plan.clone(), record.clone(), &link, stop, before).unwrap();
     let outcome = pipeline.run();
     let on_templates = pipeline.time.on_templates;

@@ -32,7 +32,7 @@ use tilemark_sys::namespace::own_mounts;
 pub(crate) const STORE_BYTES: u64 = 256 << 30;
 /// Begins the names of templates.
 const TEMPLATE: &str = "database-template-";
-/// A fresh server of either kind stands within this.
+/// A fresh server of either kind is ready within this.
 const SERVER_WITHIN: Duration = Duration::from_secs(120);
 /// The slowest load that is waited for: a tenth of what two processors and a common disk do.
 const LOAD_BYTES_PER_S: u64 = 3_000_000;

@@ -237,7 +237,7 @@ fn keeper_of(places: &Places, guest: &str) -> Result<StateFolder, Failure> {
 /// Ending hundreds of guests takes some seconds.
 const DOWN_WITHIN: Duration = Duration::from_secs(60);
 
-/// Ends guests and waits until all is gone; tells what was ended.
+/// Ends guests and waits until all is gone; returns what was ended.
 pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
     need_root("ending guests")?;
     let mut ended = Vec::new();

@@ -1,6 +1,6 @@
 //! `guests up`: guests that stay until they are asked to go.
 //!
-//! The engine starts them, tells when they are ready, and answers other commands over a socket in its state
+//! The engine starts them, reports when they are ready, and answers other commands over a socket in its state
 //! folder, also while it starts them. It holds no lock: what it keeps counts as foreign load for a measured run.
 
 use crate::{
@@ -88,7 +88,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// A program in a guest may take so long.
 pub(crate) const EXECUTE_WITHIN: Duration = Duration::from_secs(600);
 
-/// Starts guests, tells, and keeps them until they are asked to go.
+/// Starts guests, reports them, and keeps them until they are asked to go.
 pub(crate) fn up(
     program: &Program,
     job: &GuestsJob,
@@ -270,7 +270,7 @@ struct GuestsServer<'a> {
 
 /// Guests that are ready.
 struct ServedGuests {
-    /// As they were when that was told.
+    /// At the moment when that was reported.
     ready: GuestsReady,
     /// In the order of the plan.
     guests: Vec<OneGuest>,

@@ -45,7 +45,7 @@ pub fn obtain(
 
 /// Has an engine build an image.
 pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Result<ImageReady, Failure> {
-    // A specification with mistakes is told to everybody, before anything is begun.
+    // Mistakes of a specification are reported to everybody, before anything is begun.
     spec_of(&job.spec)?;
     need_root("building an image")?;
     let id = format!("image-{}", std::process::id());

@@ -125,7 +125,7 @@ fn templates_of(point: &Point) -> Vec<(String, Bytes)> {
     point.guests.iter().filter(|guest| is_database(guest)).map(of).collect()
 }
 
-/// What is free where a path is or will be; `None` where the system does not tell, or nothing can be written, as in a cache that several
+/// What is free where a path is or will be; `None` where the system does not say, or nothing can be written, as in a cache that several
 /// hosts share: that cannot fill up.
 fn free_on(path: &Path) -> Option<Free> {
     use std::os::unix::fs::MetadataExt;

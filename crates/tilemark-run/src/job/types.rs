@@ -49,7 +49,7 @@ pub struct ImageJob {
     pub cache: PathBuf,
     /// Nothing may be fetched.
     pub offline: bool,
-    /// Resolve packages anew even if it is cached.
+    /// Resolve packages again even if it is cached.
     pub refresh: bool,
 }
 
@@ -79,7 +79,7 @@ pub enum JobDone {
     Guests(Box<GuestsReady>),
 }
 
-/// A run whose repeats stand in its record.
+/// A run whose repeats are in its record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunDone {
     /// Version of the QEMU that was used, if one was.
@@ -130,7 +130,7 @@ pub struct GuestsReady {
     pub starting: bool,
     /// How many are ready, and live.
     pub ready: u32,
-    /// From the moment the template stood (or, booted, from the first start), in seconds; null while they start.
+    /// From the moment the template was ready (or, booted, from the first start), in seconds; null while they start.
     pub seconds_to_ready: Option<SecondsToReady>,
     /// How long the template took, where there was one.
     pub template_seconds: Option<f64>,
@@ -160,7 +160,7 @@ pub struct ReadyGuest {
     pub machine_id: String,
     /// 16 bytes of its kernel's randomness, in hexadecimal.
     pub random_hex: String,
-    /// From the moment the template stood, in seconds.
+    /// From the moment the template was ready, in seconds.
     pub seconds_to_ready: f64,
     /// `cloned`, `booted` or `native`.
     pub how: String,

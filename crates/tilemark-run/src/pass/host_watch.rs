@@ -17,8 +17,8 @@ use tilemark_sys::thread::ask_for_fifo;
 
 /// The one who watches the host while a measurement lasts.
 pub(crate) trait Watch: Sync {
-    /// Reads the host once a second and says what each second and all of them together were. `watched` tells, once the warm-up is over,
-    /// whose processor time is told apart; `reading` is called at each reading. Ends early, with what it has,
+    /// Reads the host once a second and returns what each second and all of them together were. `watched` returns, once the warm-up is over,
+    /// whose processor time is read apart; `reading` is called at each reading. Ends early, with what it has,
     /// when `over` closes.
     fn watch(
         &self,
@@ -77,7 +77,7 @@ impl Watch for LiveWatch {
         let mut before = first.clone();
         for second in 1..=times.seconds {
             let lasts = lasts_until(times.start + Duration::from_secs(second.into()), over);
-            // A load that ends by its count may be done within its first second, which is told by what there was of it.
+            // A load that ends by its count may be done within its first second, which is then as long as there was of it.
             if !lasts && !read.seconds.is_empty() {
                 break;
             }
@@ -182,7 +182,7 @@ fn guest_row(guest: &WatchedSecond, seconds: f64) -> GuestRow {
 }
 
 /// Where the processors went. What the kernel accounts to interrupts and to no process serves guests for
-/// the most part, and stands with the host's work for them.
+/// the most part, and is counted with the host's work for them.
 fn processor(read: &Second) -> ProcessorFigures {
     let Some(split) = read.processor else { return ProcessorFigures::default() };
     ProcessorFigures {
@@ -198,7 +198,7 @@ fn processor(read: &Second) -> ProcessorFigures {
 }
 
 fn disk_busy(read: &Second) -> Option<f64> {
-    // Loop devices stand for files on other disks or in memory and would be counted twice.
+    // Loop devices are files on other disks or in memory and would be counted twice.
     let real = read.disks.iter().filter(|disk| !disk.name.starts_with("loop"));
     real.map(|disk| disk.busy).max_by(f64::total_cmp)
 }
@@ -236,7 +236,7 @@ pub(crate) fn figures(read: &HostRead, memory_total: u64, guest_threads: &[u32])
         pressure_memory_some: pressure(|read| read.pressure.memory.map(|pressure| pressure.some)),
         pressure_io_some: pressure(|read| read.pressure.io.map(|pressure| pressure.some)),
         network_bytes_per_s: whole.and_then(|read| Some(network_bytes(read)? / read.seconds)),
-        // Not of the whole, in which counters may begin anew more than once.
+        // Not of the whole, in which counters may begin again more than once.
         power_w: weighted_mean(seconds, |read| read.power_w),
     }
 }

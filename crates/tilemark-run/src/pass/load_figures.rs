@@ -271,7 +271,7 @@ fn deviation_of_seconds(seconds: &[SecondLoadMerge]) -> Option<f64> {
 const REQUESTS_OF_A_SECOND_MIN: u64 = 20;
 
 /// Whether a load drifted over its whole seconds: its median latency, or what it was answered in a closed loop where the
-/// seconds do not tell their latency.
+/// seconds have too few requests for a latency.
 fn drift_of(seconds: &[SecondLoadMerge], length_s: f64, loop_kind: LoopKind) -> Option<Drift> {
     let whole = length_s as u32;
     let seconds: Vec<&SecondLoadMerge> = seconds.iter().filter(|second| second.second < whole).collect();

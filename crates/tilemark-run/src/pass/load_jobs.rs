@@ -23,7 +23,7 @@ pub(crate) struct LoadTimes {
 }
 
 /// How long a service may leave its load waiting. When a load that goes as fast as it can has sent its last message, many
-/// stand in buffers before the broker: an emulated one on a busy host needs a minute for them.
+/// wait in buffers before the broker: an emulated one on a busy host needs a minute for them.
 const fn patience(backend: Backend) -> Duration {
     match backend {
         Backend::Native | Backend::Kvm => Duration::from_secs(15),
@@ -31,7 +31,7 @@ const fn patience(backend: Backend) -> Duration {
     }
 }
 
-/// After its measurement a load from outside may take so long to hear the last answers and to tell its totals.
+/// After its measurement a load from outside may take so long to hear the last answers and to report its totals.
 const fn afterwards(backend: Backend) -> Duration {
     match backend {
         Backend::Native | Backend::Kvm => Duration::from_secs(60),

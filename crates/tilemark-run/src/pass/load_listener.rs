@@ -128,7 +128,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 /// Listens to the load from outside to its end.
-pub(crate) fn hear_outside(
+pub(crate) fn listen_outside(
     load: &mut dyn LoadProcess,
     job: &LoadJob,
     times: LoadTimes,
@@ -142,7 +142,7 @@ pub(crate) fn hear_outside(
 }
 
 /// Listens to a load inside a guest to its end.
-pub(crate) fn hear_inside(
+pub(crate) fn listen_inside(
     session: &mut AgentSession,
     job: LoadJob,
     times: LoadTimes,

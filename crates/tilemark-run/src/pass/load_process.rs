@@ -14,9 +14,9 @@ use tilemark_sys::process::{Child, Spawn, program_in_memory};
 
 /// The process that sends load from outside. It ends when it is dropped.
 pub(crate) trait LoadProcess: Send {
-    /// Has it make ready; it tells `Started` when all stands.
+    /// Has it make ready; it reports `Started` when it is.
     fn prepare(&mut self, job: &LoadJob) -> Result<(), Failure>;
-    /// What was prepared begins, at once or as soon as all stands.
+    /// What was prepared begins, at once or as soon as it is ready.
     fn begin(&mut self) -> Result<(), Failure>;
     /// The load's next event; `None` if none arrives within this time.
     fn next(&mut self, within: Duration) -> Result<Option<LoadEvent>, Failure>;
@@ -60,7 +60,7 @@ impl AgentProcess {
         Ok(Self { child: Arc::new(child), session })
     }
 
-    /// A way to end its load early from another thread: what was measured so far is told all the same.
+    /// A way to end its load early from another thread: what was measured so far is reported all the same.
     pub(crate) fn stopper(&self) -> io::Result<impl FnOnce() + Send + use<>> {
         let mut stream = self.session.stream().try_clone()?;
         Ok(move || {

@@ -11,7 +11,7 @@ use crate::{
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_figures::LoadReports,
     pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
-    pass::load_listener::{LoadListener, LoadMessage, LoadSource, hear_inside, hear_outside},
+    pass::load_listener::{LoadListener, LoadMessage, LoadSource, listen_inside, listen_outside},
     pass::load_process::LoadProcess,
     stop::StopSignal,
 };
@@ -108,7 +108,7 @@ impl Measurement<'_> {
         let listener = LoadListener::new(LoadSource::Outside, line.add(LoadSource::Outside), sender);
         let times = times_outside(self.point);
         scope.spawn(move || {
-            let ended = hear_outside(load, &job, times, &listener);
+            let ended = listen_outside(load, &job, times, &listener);
             listener.send(LoadMessage::Ended(ended));
         });
     }
@@ -130,7 +130,7 @@ impl Measurement<'_> {
             let listener = LoadListener::new(source, line.add(source), sender);
             let times = times_inside(self.point, load);
             scope.spawn(move || {
-                let ended = hear_inside(session, job, times, &listener);
+                let ended = listen_inside(session, job, times, &listener);
                 listener.send(LoadMessage::Ended(ended));
             });
         }

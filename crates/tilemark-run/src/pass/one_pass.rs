@@ -6,26 +6,30 @@
 
 use crate::{
     failure::{Failure, FailureCode, state_failed},
-    guests::start::{StartedGuests, Templates},
-    guests::{memory, services},
-    job::link::CommandLink,
-    job::state_folder::boot_id,
-    pass::load_figures::{Figures, LoadReports},
-    pass::measurement::{MeasuredPass, Measurement},
-    pass::network_check::Ports,
-    pass::time::{RunTime, unix_ms},
-    pass::world::World,
-    pass::{disk_check, guest_check, host_watch},
+    guests::{
+        memory, services,
+        start::{StartedGuests, Templates},
+    },
+    job::{link::CommandLink, state_folder::boot_id},
+    pass::{
+        disk_check, guest_check, host_watch,
+        load_figures::{Figures, LoadReports},
+        load_process::LoadProcess,
+        measurement::{MeasuredPass, Measurement},
+        network_check::Ports,
+        time::{RunTime, unix_ms},
+        world::World,
+    },
     program::sha256,
     stop::StopSignal,
 };
 use std::{fs, path::PathBuf, time::Instant};
-use tilemark_guests::{ReadyGuest, write_working_sets};
+use tilemark_guests::{Backend, ReadyGuest, write_working_sets};
 use tilemark_plan::plan::{Pass, Plan, Point};
 use tilemark_record::{
     Event, Events, RepeatFiles, RunDirectory,
     store::StoreFigures,
-    summary::{HostFigures, Levels, RepeatSummary, SecondsToReady},
+    summary::{HostFigures, Incident, Levels, RepeatSummary, SecondsToReady},
 };
 use tilemark_units::counted;
 
@@ -66,12 +70,8 @@ impl<W: World> OnePass<'_, W> {
     pub(crate) fn run(mut self) -> Result<bool, Failure> {
         let (world, point) = (self.world, self.point);
         let backend = world.backend(point)?;
-        let what = format!(
-            "{} on {}, repeat {}",
-            counted(point.tiles, "tile"),
-            point.backend.name(),
-            self.pass.repeat
-        );
+        let tiles = counted(point.tiles, "tile");
+        let what = format!("{tiles} on {}, repeat {}", point.backend.name(), self.pass.repeat);
         self.time.on_templates += world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
         if self.stop.is_requested() {
             return Ok(false);
@@ -84,37 +84,16 @@ impl<W: World> OnePass<'_, W> {
         let (mut guests, ready_s, seconds_to_ready) = self.start(&mut started, &templates)?;
 
         self.progress(format!("{what}: under load"));
-        let mut load = world.load_process(self.plan)?;
+        let load = world.load_process(self.plan)?;
         let began_unix_ms = unix_ms();
-        let measurement = Measurement {
-            plan: self.plan,
-            point,
-            block: self.pass.block,
-            backend,
-            own_processes: world.own_processes(),
-            watch: world.watch(),
-            stop: self.stop,
-        };
-        let ports_before = Ports::read(backend, &guests);
-        let measured = measurement.run(&mut guests, load.as_mut())?;
-        let ports = Ports::read(backend, &guests);
-        drop(load);
-        let Some(mut measured) = measured else {
+        let Some((mut measured, ports)) = self.under_load(backend, &mut guests, load)? else {
             started.stop()?;
             return Ok(false);
         };
         let free_after = world.memory_available();
         let memory = memory::of_guests(backend, &guests, |pid| world.pss(pid))
             .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
-        let mut incidents = guest_check::origins_and_ends(backend, &guests, point);
-        // What it asked of guests is not known then.
-        let load_was_refused = measured.refused.iter().any(|incident| incident.guest.is_none());
-        // A guest whose load was refused is asked nothing more.
-        incidents.append(&mut measured.refused);
-        incidents.extend(guest_check::services_ended(point, &mut guests, &incidents));
-        if !load_was_refused {
-            incidents.extend(ports.offences(&ports_before, point, &measured.reports));
-        }
+        let incidents = self.incidents(backend, &mut guests, &mut measured, &ports);
         let consoles: Vec<_> = guests.iter().map(|guest| backend.console(guest.id).ok()).collect();
         drop(guests);
         started.stop()?;
@@ -158,6 +137,47 @@ impl<W: World> OnePass<'_, W> {
         // As with readiness: a guest that cannot do it, or does not answer, is not measured.
         write_working_sets(&mut guests, &point.guests, services::working_sets_within(point))?;
         Ok((guests, ready_s, seconds_to_ready))
+    }
+
+    /// Runs the loads, and reads what passed the guests' ports before and after. The load process has ended then.
+    fn under_load(
+        &self,
+        backend: &dyn Backend,
+        guests: &mut [ReadyGuest],
+        mut load: Box<dyn LoadProcess>,
+    ) -> Result<Option<(MeasuredPass, [Ports; 2])>, Failure> {
+        let measurement = Measurement {
+            plan: self.plan,
+            point: self.point,
+            block: self.pass.block,
+            backend,
+            own_processes: self.world.own_processes(),
+            watch: self.world.watch(),
+            stop: self.stop,
+        };
+        let before = Ports::read(backend, guests);
+        let measured = measurement.run(guests, load.as_mut())?;
+        Ok(measured.map(|measured| (measured, [before, Ports::read(backend, guests)])))
+    }
+
+    /// What makes the figures of this repeat doubtful, as far as guests and host show it.
+    fn incidents(
+        &self,
+        backend: &dyn Backend,
+        guests: &mut [ReadyGuest],
+        measured: &mut MeasuredPass,
+        [ports_before, ports]: &[Ports; 2],
+    ) -> Vec<Incident> {
+        let mut incidents = guest_check::origins_and_ends(backend, guests, self.point);
+        // What it asked of guests is not known then.
+        let load_was_refused = measured.refused.iter().any(|incident| incident.guest.is_none());
+        // A guest whose load was refused is asked nothing more.
+        incidents.append(&mut measured.refused);
+        incidents.extend(guest_check::services_ended(self.point, guests, &incidents));
+        if !load_was_refused {
+            incidents.extend(ports.offences(ports_before, self.point, &measured.reports));
+        }
+        incidents
     }
 
     fn host_figures(&self, measured: &MeasuredPass) -> HostFigures {

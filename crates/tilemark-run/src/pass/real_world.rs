@@ -237,7 +237,7 @@ impl World for RealWorld<'_> {
             let is_written = !disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
             is_written.then_some(Bytes::new(disk.f_bavail * disk.f_frsize))
         };
-        // Consoles stand in the record, data disks in state and cache.
+        // Consoles are in the record, data disks in state and cache.
         [&self.folders.state, &self.folders.cache, &self.folders.consoles].into_iter().filter_map(free).min()
     }
 

@@ -34,7 +34,7 @@ pub(crate) trait World {
     fn kernel_errors(&self) -> Vec<String> {
         Vec::new()
     }
-    /// What does not stand between guests on this host, in a sentence.
+    /// Which wall between guests this host lacks, in a sentence.
     fn missing_wall(&self) -> Option<String> {
         None
     }

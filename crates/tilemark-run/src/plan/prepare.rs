@@ -98,7 +98,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let scenario_text = text_of(&asked.scenario)?;
     let draft = Draft::from_toml(&scenario_text, &asked.scenario)?;
     let mut settings = asked.settings.clone();
-    // Mistakes are told before the host is looked at, which may take seconds and be refused besides.
+    // Mistakes are reported before the host is looked at, which may take seconds and be refused besides.
     let scenario = as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
         .and_then(|draft| draft.finish())?;
     if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {

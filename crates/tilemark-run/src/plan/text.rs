@@ -94,15 +94,15 @@ pub(crate) fn time(plan: &Plan) -> String {
     if plan.points.iter().flat_map(|point| &point.loads).any(ends_by_count) {
         text += ", less where a load has sent its `count` before its time is over";
     }
-    if may_ask_again(plan) {
+    if may_retry(plan) {
         text += "; at most twice that where repeats are discarded and retried";
     }
     text
 }
 
-/// Whether repeats that are voided are asked again after the others. A search asks on until it can tell, within its time;
-/// of what is emulated nothing is asked again.
-fn may_ask_again(plan: &Plan) -> bool {
+/// Whether repeats that are discarded are retried after the others. A search goes on until it is sure, within its time;
+/// what is emulated is not retried.
+fn may_retry(plan: &Plan) -> bool {
     let is_measured = |point: &Point| !plan.host.emulates(point.backend);
     plan.search.is_none() && plan.within.is_none() && plan.points.iter().any(is_measured)
 }

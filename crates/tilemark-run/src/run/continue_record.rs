@@ -126,7 +126,7 @@ impl EarlierRecord {
         other.map_or(Ok(()), |why| Err(refused(&self.result, &why)))
     }
 
-    /// The plan of the further session: as it was carried out up to now, with the time that is asked for now. A ladder has as many
+    /// The plan of the further session: with all points up to now, and with the time that is asked for now. A ladder has as many
     /// blocks again, numbered on; a search finds its next repeats by itself.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use tilemark_record::{
 };
 use tilemark_report::Report;
 
-/// The plan as it was carried out: with the points that a search added.
+/// The plan with what was added to it while it ran: the points of a search.
 pub fn plan_as_run(record: &RunDirectory) -> Result<Plan, RecordError> {
     let mut plan = record.plan()?;
     for event in Events::read(&record.path().join("events.ndjson"))? {

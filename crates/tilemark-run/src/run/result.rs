@@ -15,7 +15,7 @@ use tilemark_record::{
 use tilemark_report::Report;
 use tilemark_sys::files::{Distrust, Place, distrust};
 
-/// Judges what stands in a record, writes result and report, and closes it.
+/// Judges what is in a record, writes result and report, and closes it.
 pub fn close(
     record: &RunDirectory,
     id: &str,

@@ -23,8 +23,8 @@ use tilemark_sys::{
 
 pub use tilemark_amqp_load::Mode;
 
-/// Runs the reference broker until it fails or Ctrl-C or SIGTERM ends it: then its peers are told, and what it has taken is
-/// stored. `listening` is told its address once.
+/// Runs the reference broker until it fails or Ctrl-C or SIGTERM ends it: then its peers are warned, and what it has taken is
+/// stored. `listening` is called with its address once.
 pub fn broker(
     listen: SocketAddr,
     journal: Option<PathBuf>,
@@ -203,7 +203,7 @@ fn send_latency(asked: &LatencyRequest) -> Result<Judged<LatencyReport>, Failure
     Ok(Judged { figures, verdict })
 }
 
-/// Understands an address; the password of its user may stand in the environment instead.
+/// Understands an address; the password of its user may be in the environment instead.
 fn address(text: &str) -> Result<BrokerAddress, Failure> {
     let apart = password::of_environment(password::BROKER);
     Ok(BrokerAddress::read(text, apart.as_deref())?)

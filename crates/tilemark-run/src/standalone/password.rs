@@ -1,4 +1,4 @@
-//! Passwords of servers that a load alone is sent to. In an address they would stand in the list of processes, for
+//! Passwords of servers that a load alone is sent to. In an address they would be in the list of processes, for
 //! everybody to see; so an address may leave its password out, and the environment has it.
 
 /// The variable that has a database's password when its address has none.
@@ -11,7 +11,7 @@ pub(crate) fn of_environment(variable: &str) -> Option<String> {
     std::env::var(variable).ok()
 }
 
-/// What to tell about an address with a password that should be secret; nothing where there is none.
+/// What to say about an address with a password that should be secret; nothing where there is none.
 pub fn advice(address: &str, variable: &str) -> Option<String> {
     shows_secret(address).then(|| {
         format!(

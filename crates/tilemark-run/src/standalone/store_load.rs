@@ -34,7 +34,7 @@ pub struct StoreLoadRequest {
     pub warmup: u64,
     /// Seconds measured.
     pub seconds: u64,
-    /// Seconds of the steady window that is told; nothing: all that had settled.
+    /// Seconds of the steady window that is reported; nothing: all that had settled.
     pub window: Option<u64>,
     /// Orders a second by all clients together; nothing: each orders again when it was served.
     pub rate: Option<f64>,
@@ -54,7 +54,7 @@ pub struct StoreLoadRequest {
     pub seed: u64,
 }
 
-/// Understands an address; the password may stand in the environment instead.
+/// Understands an address; the password may be in the environment instead.
 pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {
     let mut address = text.parse::<DatabaseAddress>()?;
     if address.password.is_none() {
@@ -81,7 +81,7 @@ pub fn load(asked: &StoreLoadRequest, listener: &mut dyn Listener) -> Result<Loa
         items_mean: asked.items,
         seed: asked.seed,
     };
-    // Before anything is told of its time.
+    // Before its time is shown.
     demand.check()?;
     raise_open_files();
     let expected = (asked.warmup + asked.seconds) as f64;
@@ -169,7 +169,7 @@ const ON_INTERRUPTED_LOADING: OnInterrupt = OnInterrupt {
     remedy: "the store may be half loaded: drop its tables and load_state (or the whole database, if it holds nothing else) before it is loaded once more",
 };
 
-/// Nothing where too little was loaded to tell how long the rest will take.
+/// Nothing where too little was loaded to say how long the rest will take.
 fn progress_of(at: &LoadProgress, elapsed: Duration) -> Option<Progress> {
     let seconds_done = elapsed.as_secs_f64();
     let (doing, part) = match at {
@@ -212,7 +212,7 @@ mod tests {
     fn the_time_that_is_left_is_told_when_it_can_be() {
         let of =
             |bytes| progress_of(&LoadProgress::Rows { bytes, bytes_expected: 1_000 }, Duration::from_secs(1));
-        assert_eq!((of(0).is_some(), of(5).is_some()), (false, false), "hours would be told");
+        assert_eq!((of(0).is_some(), of(5).is_some()), (false, false), "hours would be shown");
         let left = of(500).map(|progress| progress.seconds_expected - progress.seconds_done);
         assert!(left.is_some_and(|left| (1.0..2.0).contains(&left)), "{left:?}");
     }

@@ -114,7 +114,7 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
     let (going_on, over) = mpsc::channel();
     let (reports, end) = thread::scope(|scope| {
         let end = scope.spawn(move || stop_when_interrupted(&over, stop));
-        let reports = hear_all(&mut process, Duration::from_secs(asked.seconds + 60));
+        let reports = read_reports(&mut process, Duration::from_secs(asked.seconds + 60));
         drop(going_on);
         (reports, end.join().expect("it only waits and sends"))
     });
@@ -155,8 +155,8 @@ fn stop_when_interrupted(over: &Receiver<()>, stop: impl FnOnce()) -> End {
     End::Whole
 }
 
-/// All that a load tells, each event at most so long after the one before.
-fn hear_all(process: &mut AgentProcess, within: Duration) -> Result<LoadReports, Failure> {
+/// All that a load reports, each event at most so long after the one before.
+fn read_reports(process: &mut AgentProcess, within: Duration) -> Result<LoadReports, Failure> {
     let mut reports = LoadReports::default();
     loop {
         let Some(event) = process.next(within)? else {
