@@ -2,8 +2,7 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    job::link::CommandLink,
-    job::messages::{FromEngine, Messages},
+    job::messages::{CommandLink, FromEngine, Messages},
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_process::LoadProcess,
     pass::world::World,

@@ -53,7 +53,8 @@ pub struct UpRequest {
 pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> Result<GuestsReady, Failure> {
     program::need_root("starting guests")?;
     let plan = plan(request)?;
-    resources::enough_for_guests(&plan, places)?;
+    // Their state has their disks and consoles.
+    resources::enough(&plan, places, &places.state)?;
     let image = obtain(places, &plan.scenario.image, request.offline, listener)?;
     let id = new_id(places);
     let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;

@@ -3,7 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode, state_failed},
     job::command::{Afterwards, FinishedJob, do_job, not_restored, other_job_done},
-    job::link::CommandLink,
+    job::messages::CommandLink,
     job::state_folder::StateFolder,
     job::types::{ImageJob, ImageReady, Job, JobDone},
     program::need_root,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     io::{self, BufRead, BufReader, Write},
     os::unix::net::UnixStream,
+    sync::{Arc, Mutex},
 };
 
 /// From the command to the engine.
@@ -19,9 +20,9 @@ use std::{
 pub(crate) enum ToEngine {
     /// Do this. The first message, and the only one of its kind.
     Begin(Box<Job>),
-    /// First Ctrl-C: end the load, keep what is whole, give everything back.
+    /// First Ctrl-C: end the load, keep what is whole, restore the host.
     Interrupt,
-    /// Second Ctrl-C: give everything back at once.
+    /// Second Ctrl-C: end at once and restore the host.
     Quit,
 }
 
@@ -43,6 +44,39 @@ pub(crate) fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Res
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     stream.write_all(&line)
+}
+
+/// The engine's link to the command.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandLink(Arc<Mutex<UnixStream>>);
+
+impl CommandLink {
+    /// One that writes to this stream.
+    pub(crate) fn to(stream: UnixStream) -> Self {
+        Self(Arc::new(Mutex::new(stream)))
+    }
+
+    /// Sends one message.
+    pub(crate) fn send(&self, message: &FromEngine) {
+        let mut stream = self.0.lock().expect("nobody panics while sending a line");
+        // When the command is gone nobody listens; the keeper ends us.
+        let _ = send(&mut stream, message);
+    }
+
+    /// What went wrong.
+    pub(crate) fn failed(&self, failure: Failure) {
+        self.send(&FromEngine::Failed(failure));
+    }
+
+    /// How far it is.
+    pub(crate) fn progress(&self, progress: Progress) {
+        self.send(&FromEngine::Progress(progress));
+    }
+
+    /// Something worth showing, once.
+    pub(crate) fn note(&self, text: impl Into<String>) {
+        self.send(&FromEngine::Note(text.into()));
+    }
 }
 
 /// Messages of the other end, until it ends.

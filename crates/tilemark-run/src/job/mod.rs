@@ -5,7 +5,6 @@
 
 pub(crate) mod command;
 pub(crate) mod keeper;
-pub(crate) mod link;
 pub mod lock;
 pub(crate) mod messages;
 pub(crate) mod read_back;

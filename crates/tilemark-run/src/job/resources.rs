@@ -30,14 +30,6 @@ pub(crate) fn enough(plan: &Plan, places: &Places, record: &Path) -> Result<(), 
     disks_suffice(&needs(plan, places, record), &free_on)
 }
 
-/// The same for guests that stay: their state has their disks and consoles.
-///
-/// # Errors
-/// As [`enough`].
-pub(crate) fn enough_for_guests(plan: &Plan, places: &Places) -> Result<(), Failure> {
-    enough(plan, places, &places.state)
-}
-
 /// Something that takes disk space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Need {

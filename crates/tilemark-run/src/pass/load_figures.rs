@@ -8,7 +8,7 @@ use crate::{
     pass::load_merge::{GuestMerge, LoadMerge, SecondLoadMerge, StreamReports},
 };
 use std::collections::BTreeMap;
-use tilemark_agent_protocol::{Counts, LoadEvent, Sender};
+use tilemark_agent_protocol::{Counts, LoadEvent};
 use tilemark_plan::{
     plan::{LoadPlan, Point},
     scenario::LoopKind,
@@ -31,8 +31,6 @@ pub(crate) struct LoadReports {
     streams: BTreeMap<u32, StreamReports>,
     /// How busy the outside sender was, second by second.
     busy: Vec<f64>,
-    /// What the outside sender got of the kernel.
-    pub(crate) sender: Option<Sender>,
 }
 
 impl LoadReports {
@@ -40,7 +38,6 @@ impl LoadReports {
     pub(crate) fn outside(&mut self, event: LoadEvent) {
         match event {
             LoadEvent::Busy { fraction, .. } => self.busy.push(fraction),
-            LoadEvent::Started(sender) => self.sender = Some(sender),
             other => self.stream_event(other, |id| id),
         }
     }

@@ -87,9 +87,9 @@ impl Measurement<'_> {
                     let _ = sender.send(LoadMessage::Watched(read));
                 });
             };
-            let mut under_way = UnderWay::new(line, watch_from_now, going_on);
-            under_way.follow(&messages, self, &|| end_all(&*end_load, self.backend, ids));
-            under_way.end(self.point)
+            let mut running = Running::new(line, watch_from_now, going_on);
+            running.follow(&messages, self, &|| end_all(&*end_load, self.backend, ids));
+            running.end(self.point)
         })?;
         disks.read();
         Ok(measured.map(|measured| MeasuredPass { disks: disks.into_counts(), ..measured }))
@@ -209,8 +209,8 @@ impl StartLine {
     }
 }
 
-/// A measurement under way.
-struct UnderWay<W> {
+/// Loads and the watcher of the host while they run.
+struct Running<W> {
     measured: MeasuredPass,
     line: StartLine,
     /// Begins to watch the host, once.
@@ -218,7 +218,7 @@ struct UnderWay<W> {
     /// Closed when nothing is to be watched any more.
     going_on: Option<Sender<()>>,
     /// Loads and watchers that have not ended.
-    running: usize,
+    left: usize,
     /// Whether there is any load. Idle guests are watched for the whole time.
     is_loaded: bool,
     failed: Option<Failure>,
@@ -229,16 +229,16 @@ struct UnderWay<W> {
     watching_since: Option<Instant>,
 }
 
-impl<W: FnOnce()> UnderWay<W> {
+impl<W: FnOnce()> Running<W> {
     fn new(line: StartLine, watch_from_now: W, going_on: Sender<()>) -> Self {
-        let running = line.awaited.len();
+        let left = line.awaited.len();
         Self {
             measured: MeasuredPass::default(),
             line,
             watch_from_now: Some(watch_from_now),
             going_on: Some(going_on),
-            running,
-            is_loaded: running > 0,
+            left,
+            is_loaded: left > 0,
             failed: None,
             refused: Vec::new(),
             interrupted: false,
@@ -249,7 +249,7 @@ impl<W: FnOnce()> UnderWay<W> {
     /// Takes what loads and watcher report until all have ended.
     fn follow(&mut self, messages: &Receiver<LoadMessage>, of: &Measurement<'_>, end_all: &dyn Fn()) {
         self.begin_when_ready();
-        while self.running > 0 {
+        while self.left > 0 {
             match messages.recv_timeout(Duration::from_millis(100)) {
                 Ok(message) => {
                     self.line.note(&message);
@@ -278,7 +278,7 @@ impl<W: FnOnce()> UnderWay<W> {
         self.line.begin();
         if let Some(watch_from_now) = self.watch_from_now.take() {
             watch_from_now();
-            self.running += 1;
+            self.left += 1;
             self.watching_since = Some(Instant::now());
         }
     }
@@ -291,12 +291,12 @@ impl<W: FnOnce()> UnderWay<W> {
             }
             LoadMessage::Refused(source, why) => self.refused.push((source, why)),
             LoadMessage::Watched(host) => {
-                self.running -= 1;
+                self.left -= 1;
                 self.watching_since = None;
                 self.measured.host = host;
             }
             LoadMessage::Ended(ended) => {
-                self.running -= 1;
+                self.left -= 1;
                 // The first failure is the one to report: others follow from it.
                 self.failed = self.failed.take().or(ended.err());
             }
@@ -306,7 +306,7 @@ impl<W: FnOnce()> UnderWay<W> {
     /// All loads have ended long before their time: a load of so many messages does when they are through.
     fn watches_for_nobody(&self, planned: Duration) -> bool {
         let is_early = |since: Instant| since.elapsed() + Duration::from_secs(1) < planned;
-        self.is_loaded && self.running == 1 && self.watching_since.is_some_and(is_early)
+        self.is_loaded && self.left == 1 && self.watching_since.is_some_and(is_early)
     }
 
     fn shall_end(&mut self, stop: &StopSignal) -> bool {

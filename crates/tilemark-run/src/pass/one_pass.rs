@@ -6,20 +6,17 @@
 
 use crate::{
     failure::{Failure, FailureCode, state_failed},
-    guests::{
-        memory, services,
-        start::{StartedGuests, Templates},
-    },
-    job::{link::CommandLink, state_folder::boot_id},
-    pass::{
-        disk_check, guest_check, host_watch,
-        load_figures::{Figures, LoadReports},
-        load_process::LoadProcess,
-        measurement::{MeasuredPass, Measurement},
-        network_check::Ports,
-        time::{RunTime, unix_ms},
-        world::World,
-    },
+    guests::start::{StartedGuests, Templates},
+    guests::{memory, services},
+    job::messages::CommandLink,
+    job::state_folder::boot_id,
+    pass::load_figures::{Figures, LoadReports},
+    pass::load_process::LoadProcess,
+    pass::measurement::{MeasuredPass, Measurement},
+    pass::network_check::Ports,
+    pass::time::{RunTime, unix_ms},
+    pass::world::World,
+    pass::{disk_check, guest_check, host_watch},
     program::sha256,
     stop::StopSignal,
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     failure::Failure,
-    job::link::CommandLink,
+    job::messages::CommandLink,
     job::state_folder::StateFolder,
     job::types::{JobDone, RunDone, RunJob},
     memory_limit::limit_for,

@@ -9,7 +9,7 @@
 
 use crate::{
     failure::Failure,
-    job::link::CommandLink,
+    job::messages::CommandLink,
     pass::one_pass::OnePass,
     pass::time::{RunTime, unix_ms},
     pass::world::World,
