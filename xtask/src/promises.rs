@@ -167,8 +167,8 @@ mod tests {
         let is_there = |path, name| found(&workspace(), path, name) == Found::Test;
         assert!(is_there("xtask/src/promises.rs", "a_test_that_is_not_there_is_found_out"));
         assert!(is_there("tilemark/tests/store.rs", "a_mariadb_store_is_filled_loaded_and_audited"));
-        assert!(is_there("run/src/lock.rs", "a_second_run_is_told_the_name_of_the_first"));
-        assert!(!is_there("run/src/lock.rs", "a_second_run_is_told_the_name_of_the"));
+        assert!(is_there("run/src/job/lock.rs", "a_second_run_is_told_the_name_of_the_first"));
+        assert!(!is_there("run/src/job/lock.rs", "a_second_run_is_told_the_name_of_the"));
         assert!(!is_there("run/src/no.rs", "check"));
     }
 

@@ -10,6 +10,7 @@ use tilemark_agent_protocol::{
     StreamTotal, write_frame,
 };
 use tilemark_plan::plan::{MacAddress, Plan};
+use tilemark_run::pass::load_frames::{LoadPlace, figures_of_frames};
 use tilemark_units::Bytes;
 
 pub(crate) const FRAMES: Target = Target {
@@ -111,10 +112,9 @@ fn frames() -> Vec<Vec<u8>> {
 /// Takes events of a load. The first byte says whether the load ran outside or inside of a guest.
 pub fn take_events(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
-    let from =
-        if first % 2 == 0 { tilemark_run::told::From::Outside } else { tilemark_run::told::From::Inside(1) };
+    let place = if first % 2 == 0 { LoadPlace::Outside } else { LoadPlace::Inside(1) };
     let plan = plan();
-    let _ = tilemark_run::told::figures_of_frames(&plan, &plan.points[0], from, &mut &rest[..]);
+    let _ = figures_of_frames(&plan, &plan.points[0], place, &mut &rest[..]);
 }
 
 /// A plan with loads from outside and from inside.

@@ -142,14 +142,14 @@ fn folder_of(bytes: &[u8]) -> tempfile::TempDir {
 
 /// Draws it as `report` does, and compares it with itself as `compare` does.
 fn show(record: &RunDirectory) {
-    let plan = tilemark_run::measure::plan_as_run(record);
+    let plan = tilemark_run::run::record::plan_as_run(record);
     let repeats = record.summaries();
     if let (Ok(plan), Ok(repeats)) = (&plan, &repeats) {
         let _ = judge(plan, repeats);
         let run = RunRepeats { plan, repeats };
         let _ = compare_runs(&[run], &[run], Vec::new(), Vec::new());
     }
-    if let Ok(mut report) = tilemark_run::judge::report_of(record) {
+    if let Ok(mut report) = tilemark_run::run::record::report_of(record) {
         draw(&report);
         tilemark_report::redact(&mut report);
         draw(&report);
@@ -364,7 +364,8 @@ mod tests {
             let record = RunDirectory::at(folder.path());
             record.close().unwrap();
             record.verify().unwrap();
-            let report = tilemark_run::judge::report_of(&record).unwrap_or_else(|error| panic!("{error}"));
+            let report =
+                tilemark_run::run::record::report_of(&record).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!((report.repeats.len(), report.result.points.len() > 1), (3, true));
             let read = Events::read(&folder.path().join("events.ndjson")).unwrap();
             assert_eq!(read.len(), 5);

@@ -1,11 +1,14 @@
 //! A world without root, guests, network and time: what happens in it is written down beforehand.
 
 use crate::{
-    drive::{HostRead, LoadProcess, Times, Watch},
-    engine::{Teller, Wishes},
-    measure::plan_as_run,
-    pipeline::{Pipeline, World},
-    wire::{Failure, FailureCode, FromEngine, Messages},
+    failure::{Failure, FailureCode},
+    job::messages::{CommandLink, FromEngine, Messages},
+    pass::host_watch::{HostRead, Times, Watch},
+    pass::load_process::LoadProcess,
+    pass::world::World,
+    run::pipeline::Pipeline,
+    run::record::plan_as_run,
+    stop::StopSignal,
 };
 use hdrhistogram::{
     Histogram,
@@ -15,14 +18,14 @@ use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
         mpsc::{self, Receiver, Sender},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tilemark_agent_protocol::{
     Counts, LoadEvent, LoadJob, Sender as LoadSender, Service, StreamSecond, StreamTotal,
@@ -39,12 +42,12 @@ use tilemark_plan::{
     plan::{self, AcceleratorVerdict, GuestPlan, Hardware, HostSummary, Pass, Plan, Point},
     resolve::{Request, resolve},
 };
-use tilemark_record::{Event, Events, RunDirectory, summary::RepeatSummary};
+use tilemark_record::{Event, Events, RunDirectory, places::Places, summary::RepeatSummary};
 use tilemark_units::{Bytes, Span};
 
 /// One act of a load process.
 pub(crate) enum Act {
-    /// It tells this.
+    /// It reports this.
     Tell(LoadEvent),
     /// This happens meanwhile, somewhere in the world.
     Meanwhile(Box<dyn Fn() + Send>),
@@ -295,7 +298,7 @@ impl World for FakeWorld {
     fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure> {
         match self.backends.get(&point.backend) {
             Some(guests) => Ok(guests),
-            None => Err(Failure::told(FailureCode::HostUnfit, "no QEMU found", "install QEMU")),
+            None => Err(Failure::new(FailureCode::HostUnfit, "no QEMU found", "install QEMU")),
         }
     }
 
@@ -339,7 +342,7 @@ impl World for FakeWorld {
 }
 
 fn unusable() -> Failure {
-    Failure::told(FailureCode::HostUnfit, "the load process cannot be used", "check that memory is left")
+    Failure::new(FailureCode::HostUnfit, "the load process cannot be used", "check that memory is left")
 }
 
 struct FakeLoad {
@@ -389,7 +392,7 @@ impl LoadProcess for FakeLoad {
 /// Requests of each stream and second: enough for a p99.
 pub(crate) const REQUESTS: u64 = 2500;
 
-/// Its first act: all connections stand.
+/// Its first act: all connections are made.
 pub(crate) fn started() -> Act {
     let sender = LoadSender { workers: 1, real_time: true, timer_slack_ns: 1, pinned: true };
     Act::Tell(LoadEvent::Started(sender))
@@ -436,6 +439,11 @@ fn encoded(nanoseconds: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
     bytes
+}
+
+/// Folders for our things, below this one.
+pub(crate) fn places_in(home: &Path) -> Places {
+    Places { cache: home.join("cache"), runs: home.join("runs"), state: home.join("state") }
 }
 
 /// A tile of a web server and an idle guest.
@@ -510,7 +518,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The plan as it was carried out.
+    /// The plan with what was added to it while it ran.
     pub(crate) fn plan(&self) -> Plan {
         plan_as_run(&self.record).unwrap()
     }
@@ -543,32 +551,32 @@ impl Ran {
 }
 
 /// Runs a plan in a world, with a record in a folder of its own.
-pub(crate) fn run(plan: &Plan, world: &FakeWorld, wishes: &Wishes) -> Ran {
-    run_at(tempfile::tempdir().unwrap(), plan, world, wishes)
+pub(crate) fn run(plan: &Plan, world: &FakeWorld, stop: &StopSignal) -> Ran {
+    run_at(tempfile::tempdir().unwrap(), plan, world, stop)
 }
 
 /// The same with a record in `folder`, at `folder/run`.
-pub(crate) fn run_at(folder: tempfile::TempDir, plan: &Plan, world: &FakeWorld, wishes: &Wishes) -> Ran {
+pub(crate) fn run_at(folder: tempfile::TempDir, plan: &Plan, world: &FakeWorld, stop: &StopSignal) -> Ran {
     let record = RunDirectory::create(&folder.path().join("run"), plan).unwrap();
-    run_into(folder, record, plan, world, wishes)
+    run_into(folder, record, plan, world, stop)
 }
 
-/// The same with a record that stands already, in `folder`.
+/// The same with a record that exists already, in `folder`.
 pub(crate) fn run_into(
     folder: tempfile::TempDir,
     record: RunDirectory,
     plan: &Plan,
     world: &FakeWorld,
-    wishes: &Wishes,
+    stop: &StopSignal,
 ) -> Ran {
-    session(folder, record, plan, None, world, wishes)
+    session(folder, record, plan, None, world, stop)
 }
 
 /// Adds a further session to the record of one that is over.
 pub(crate) fn run_on(ran: Ran, plan: &Plan, world: &FakeWorld) -> Ran {
     let Ran { record, _folder: folder, .. } = ran;
     let repeats = record.summaries().unwrap();
-    session(folder, record, plan, Some(repeats), world, &Wishes::default())
+    session(folder, record, plan, Some(repeats), world, &StopSignal::default())
 }
 
 fn session(
@@ -577,11 +585,11 @@ fn session(
     plan: &Plan,
     before: Option<Vec<RepeatSummary>>,
     world: &FakeWorld,
-    wishes: &Wishes,
+    stop: &StopSignal,
 ) -> Ran {
-    let (told, heard) = UnixStream::pair().unwrap();
+    let (ours, its) = UnixStream::pair().unwrap();
     let listener = thread::spawn(move || {
-        let (mut messages, mut notes) = (Messages::of(heard), Vec::new());
+        let (mut messages, mut notes) = (Messages::of(its), Vec::new());
         while let Some(message) = messages.receive().unwrap() {
             if let FromEngine::Note(text) = message {
                 notes.push(text);
@@ -589,22 +597,10 @@ fn session(
         }
         notes
     });
-    let teller = Teller::to(told);
-    let mut pipeline = Pipeline {
-        world,
-        plan: plan.clone(),
-        events: record.events().unwrap(),
-        record: record.clone(),
-        teller: &teller,
-        wishes,
-        continued_after: before.as_ref().map(Vec::len),
-        repeats: before.unwrap_or_default(),
-        began: Instant::now(),
-        expected_done: 0.0,
-        on_templates: Duration::ZERO,
-    };
+    let link = CommandLink::to(ours);
+    let mut pipeline = Pipeline::new(world, plan.clone(), record.clone(), &link, stop, before).unwrap();
     let outcome = pipeline.run();
-    let on_templates = pipeline.on_templates;
-    drop(teller);
+    let on_templates = pipeline.time.on_templates;
+    drop(link);
     Ran { outcome, notes: listener.join().unwrap(), on_templates, record, _folder: folder }
 }

@@ -1,59 +1,37 @@
 //! The pipeline, the keeper, order and clean-up: the only crate that sees host, guests and load together.
 //!
-//! The command calls [`measure::run`] and its siblings; they start a keeper, which starts an engine inside
-//! namespaces of the job's own, which does the job (`keeper.rs` draws it).
+//! The command calls [`run::command::run`] and its siblings; they start a keeper, which starts an engine inside
+//! namespaces of the job's own, which does the job (`job/keeper.rs` draws it).
+//!
+//! Each folder uses those above it in this list, and what is in no folder:
+//!
+//! ```text
+//! plan        from what was asked to a plan
+//! guests      what guests serve; how they are cloned, booted or made as twins
+//! job         command, keeper and engine of a job; its state, its lock, its disk space; what is left of it
+//! pass        one repeat of one point: guests, loads, the host watched, figures
+//! image       images: built, listed, moved
+//! run         one execution of a plan: which pass is next, the record, its result
+//! guests_up   guests that stay
+//! standalone  loads and data without a keeper
+//! ```
 
-pub mod alone;
-pub mod conduct;
-mod credentials;
-pub mod data;
-mod database_disks;
-pub mod diagnosis;
-mod disk_check;
-mod drive;
 mod engine;
+pub mod failure;
 #[cfg(test)]
 mod fakes;
-mod figures;
-pub mod guests;
-mod guests_job;
-mod hearing;
-#[cfg(test)]
-mod hostile_tests;
-pub mod image_job;
-pub mod images;
+mod guests;
+pub mod guests_up;
+pub mod image;
 pub mod job;
-pub mod judge;
-mod keeper;
-mod listen;
-pub mod lock;
-pub mod measure;
-mod memory;
 mod memory_limit;
-pub mod messaging;
-pub mod more;
-mod network_check;
-mod of_load;
-pub mod password;
-mod pipeline;
-#[cfg(test)]
-mod pipeline_tests;
-pub mod plan_text;
-mod power;
-pub mod prepare;
-mod read_back;
-pub mod recover;
-mod room;
-mod run_job;
-#[cfg(test)]
-mod search_tests;
-mod services;
-mod state;
-pub mod store;
-pub mod told;
-mod watch;
-pub mod wire;
-mod world;
+pub mod pass;
+pub mod plan;
+pub mod program;
+pub mod progress;
+pub mod run;
+pub mod standalone;
+pub mod stop;
 
 /// Words of the plan that the command's flags are turned into.
 pub mod plan_words {
@@ -65,20 +43,10 @@ pub mod plan_words {
     pub use tilemark_units::{Span, counted};
 }
 
-use sha2::{Digest, Sha256};
+use job::keeper;
+use program::Program;
 use std::process::ExitCode;
-use tilemark_record::places::Places;
 use tilemark_sys::files::{set_common_umask, tighten_umask};
-use wire::{Failure, FailureCode};
-
-/// What the program carries in itself.
-#[derive(Debug, Clone, Copy)]
-pub struct Program {
-    /// The agent: first process of a guest, init of a native twin, load process.
-    pub agent: &'static [u8],
-    /// Version of Tilemark.
-    pub version: &'static str,
-}
 
 /// Does the work of a process that this program started of itself; `None` when a user started it. To be called first of all: from
 /// here on no child gets a descriptor that whoever started this program left open.
@@ -106,74 +74,10 @@ pub fn internal_main(program: &Program, arguments: &[String]) -> Option<ExitCode
     }
 }
 
-/// Whether root asks.
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-/// Stops with a remedy unless root asks.
-pub fn need_root(what: &str) -> Result<(), Failure> {
-    if is_root() {
-        return Ok(());
-    }
-    Err(Failure::told(
-        FailureCode::HostUnfit,
-        format!("{what} needs root: it makes namespaces, mounts and network devices"),
-        "run the same command with sudo; `plan`, `report`, `compare`, `runs`, `load` and `doctor` need no root",
-    ))
-}
-
-/// Refuses folders for our things whose paths cannot be handed on to other processes, or printed, as they are.
-///
-/// # Errors
-/// When a path is not UTF-8, or holds a character that is not printed, such as the end of a line.
-pub fn check_places(places: &Places) -> Result<(), Failure> {
-    for path in [&places.cache, &places.runs, &places.state] {
-        let what = match path.to_str() {
-            None => "that is not UTF-8",
-            Some(text) if text.contains(char::is_control) => "with a character that is not printed",
-            Some(_) => continue,
-        };
-        return Err(Failure::told(
-            FailureCode::BadInput,
-            format!("{path:?} is a path {what}"),
-            "set TILEMARK_HOME to another folder; commas, colons, spaces and quotes may be in its path",
-        ));
-    }
-    Ok(())
-}
-
-/// SHA-256 of bytes, in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Says why a test cannot be; in CI that is a failure.
 #[cfg(test)]
 #[track_caller]
 fn skipped(why: &str) {
     println!("skipped: {why}");
     assert!(std::env::var_os("TILEMARK_CI").is_none_or(|value| value != "1"), "skipped in CI: {why}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
-
-    #[test]
-    fn a_home_that_cannot_be_handed_on_is_refused_by_name() {
-        let places = |home: &[u8]| {
-            let home = Path::new(OsStr::from_bytes(home));
-            Places { cache: home.join("cache"), runs: home.join("runs"), state: home.join("state") }
-        };
-        check_places(&places(b"/a,b:c d'\"%\\")).unwrap();
-        for (home, named) in
-            [(&b"/a\nb"[..], "\"/a\\nb/cache\""), (b"/a\x1b[2J", "\\u{1b}"), (b"/a\xff", "\\xFF")]
-        {
-            let refused = check_places(&places(home)).unwrap_err();
-            assert!(refused.message.contains(named), "{refused:?}");
-            assert_eq!(refused.code, FailureCode::BadInput);
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The engine's memory has a limit. What guests report is bounded where it is heard; this is the wall behind it, so that a
 //! mistake there costs the run and not the host.
 
-use crate::hearing::BYTES_OF_A_SECOND;
+use crate::pass::report_check::BYTES_OF_A_SECOND;
 use cap::Cap;
 use std::alloc::System;
 use tilemark_plan::plan::{Plan, Point};

@@ -10,7 +10,7 @@ use arguments::Arguments;
 use clap::Parser;
 use screen::Form;
 use std::{panic::catch_unwind, process::ExitCode};
-use tilemark_run::Program;
+use tilemark_run::program::Program;
 
 /// What this program carries in itself.
 const PROGRAM: Program =
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Err(error) => return screen::refuse_flags(&error, &given),
     };
     if commands::ends_in_order(&arguments.command) {
-        tilemark_run::conduct::count_interrupts();
+        tilemark_run::stop::count_interrupts();
     }
     let form = Form::of(given.iter().any(|argument| argument == "--json"));
     let done = || commands::dispatch(arguments.command, form);

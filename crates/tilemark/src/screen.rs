@@ -15,9 +15,9 @@ use std::{
 use tilemark_record::result::VerdictStatus;
 use tilemark_report::{Colour, Style};
 use tilemark_run::{
-    conduct::Listener,
-    password,
-    wire::{Failure, Progress},
+    failure::Failure,
+    progress::{Listener, Progress},
+    standalone::password,
 };
 use tilemark_units::{printable, printable_json, printable_line, printable_painted};
 
@@ -37,7 +37,7 @@ impl Form {
     }
 }
 
-/// Tells a failure, and gives its exit code.
+/// Prints a failure, and gives its exit code.
 pub(crate) fn fail(failure: &Failure, form: Form) -> ExitCode {
     match form {
         Form::Text => note(&explained(failure)),
@@ -115,16 +115,16 @@ pub(crate) fn print_json(document: &impl Serialize) {
 }
 
 /// Ends a command: prints what came of it, or why nothing did.
-pub(crate) fn finish<D: Serialize>(
+pub(crate) fn show<D: Serialize>(
     outcome: Result<D, Failure>,
     form: Form,
     described: impl FnOnce(&D) -> String,
 ) -> ExitCode {
-    finish_with(outcome, form, described, |_| 0)
+    show_with(outcome, form, described, |_| 0)
 }
 
 /// The same, with an exit code that depends on what came of it.
-pub(crate) fn finish_with<D: Serialize>(
+pub(crate) fn show_with<D: Serialize>(
     outcome: Result<D, Failure>,
     form: Form,
     described: impl FnOnce(&D) -> String,
@@ -143,7 +143,7 @@ pub(crate) fn finish_with<D: Serialize>(
 }
 
 /// Ends a command that lists things: in JSON below `key`, as text a line or more for each, or `none` where there are none.
-pub(crate) fn finish_list<D: Serialize>(
+pub(crate) fn show_list<D: Serialize>(
     outcome: Result<Vec<D>, Failure>,
     form: Form,
     key: &str,
@@ -153,7 +153,7 @@ pub(crate) fn finish_list<D: Serialize>(
         [] => none.to_owned(),
         some => some.iter().map(described).collect::<Vec<_>>().join("\n"),
     };
-    finish(outcome.map(|all| BTreeMap::from([(key, all)])), form, listed)
+    show(outcome.map(|all| BTreeMap::from([(key, all)])), form, listed)
 }
 
 /// Prints a text and ends its line. A reader that has gone away is no error.

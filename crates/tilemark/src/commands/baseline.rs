@@ -4,10 +4,7 @@ use super::places;
 use crate::screen::{self, Form};
 use std::{collections::BTreeMap, process::ExitCode};
 use tilemark_record::{Baselines, RunDirectory, Runs};
-use tilemark_run::{
-    measure::record_failed,
-    wire::{Failure, FailureCode},
-};
+use tilemark_run::failure::{Failure, FailureCode};
 
 /// Adds, lists or removes.
 pub(crate) fn baseline(name: Option<&str>, runs: &[String], remove: bool, json: bool) -> ExitCode {
@@ -40,20 +37,20 @@ fn changed(
     remove: bool,
 ) -> Result<BTreeMap<String, Vec<String>>, Failure> {
     let baselines = Baselines::new(&places().runs);
-    let Some(name) = name else { return baselines.all().map_err(record_failed) };
+    let Some(name) = name else { return Ok(baselines.all()?) };
     check(name)?;
     let runs = found(runs)?;
-    let known = baselines.find(name).map_err(record_failed)?;
+    let known = baselines.find(name)?;
     let own = match (remove, known) {
         (_, None) if remove || runs.is_empty() => {
             let message = format!("no baseline is called `{name}`");
             let remedy =
                 "`tilemark runs baseline` lists all; add runs with `tilemark runs baseline NAME RUN...`";
-            return Err(Failure::told(FailureCode::BadInput, message, remedy));
+            return Err(Failure::new(FailureCode::BadInput, message, remedy));
         }
-        (true, _) => baselines.remove(name, &runs).map_err(record_failed)?,
+        (true, _) => baselines.remove(name, &runs)?,
         (false, Some(own)) if runs.is_empty() => own,
-        (false, _) => baselines.add(name, &runs).map_err(record_failed)?,
+        (false, _) => baselines.add(name, &runs)?,
     };
     Ok([(name.to_owned(), own)].into())
 }
@@ -64,7 +61,7 @@ fn check(name: &str) -> Result<(), Failure> {
     if is_plain && name.starts_with(|each: char| each.is_ascii_alphabetic()) && name != "last" {
         return Ok(());
     }
-    Err(Failure::told(
+    Err(Failure::new(
         FailureCode::BadInput,
         format!("`{name}` cannot be the name of a baseline"),
         "use letters, digits, `-` and `_`, with a letter first; `last` is the newest run",
@@ -73,11 +70,11 @@ fn check(name: &str) -> Result<(), Failure> {
 
 fn found(runs: &[String]) -> Result<Vec<RunDirectory>, Failure> {
     let known = Runs::new(&places().runs);
-    runs.iter().map(|run| known.find(run).map_err(record_failed)).collect()
+    runs.iter().map(|run| Ok(known.find(run)?)).collect()
 }
 
 /// The runs that a side names: those of a baseline, or one.
 pub(crate) fn side(name: &str) -> Result<Vec<RunDirectory>, Failure> {
-    let of_baseline = Baselines::new(&places().runs).find(name).map_err(record_failed)?;
+    let of_baseline = Baselines::new(&places().runs).find(name)?;
     found(&of_baseline.unwrap_or_else(|| vec![name.to_owned()]))
 }

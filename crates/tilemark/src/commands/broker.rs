@@ -5,7 +5,7 @@ use crate::{
     screen::{self, Form},
 };
 use std::process::ExitCode;
-use tilemark_run::messaging;
+use tilemark_run::standalone::messaging;
 
 /// Runs the reference broker.
 pub(crate) fn broker(arguments: BrokerArguments) -> ExitCode {

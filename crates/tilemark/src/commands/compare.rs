@@ -7,8 +7,8 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    judge::{self, Compared, Tolerance},
-    wire::Failure,
+    failure::Failure,
+    run::compare::{self, Compared, Tolerance},
 };
 
 /// Compares two runs, or two sets of runs.
@@ -36,5 +36,5 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
 fn compared(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let verdict = &arguments.verdict;
     let tolerance = Tolerance::read(&verdict.tolerance, verdict.tolerance_p99.as_deref())?;
-    judge::compare(&side(&arguments.a)?, &side(&arguments.b)?, tolerance)
+    compare::compare(&side(&arguments.a)?, &side(&arguments.b)?, tolerance)
 }

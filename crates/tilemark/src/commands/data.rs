@@ -6,9 +6,9 @@ use crate::{
 };
 use std::{path::Path, process::ExitCode};
 use tilemark_run::{
-    conduct::Listener,
-    data::{self, StoreDataRequest},
-    password, store,
+    progress::Listener,
+    standalone::store_data::{self, StoreDataRequest},
+    standalone::{password, store_load},
 };
 
 /// Writes data.
@@ -36,23 +36,23 @@ fn store(arguments: &DataStoreArguments) -> ExitCode {
 
 fn files(request: &StoreDataRequest, out: &Path, form: Form) -> ExitCode {
     let mut watcher = Watcher::new();
-    let written = data::store(request, out, &mut watcher);
+    let written = store_data::store(request, out, &mut watcher);
     drop(watcher);
-    screen::finish(written, form, |written| {
+    screen::show(written, form, |written| {
         format!("{:.1} MB in {:.1} s, in {}", written.bytes as f64 / 1e6, written.seconds, out.display())
     })
 }
 
 fn into_database(request: &StoreDataRequest, database: &str, form: Form) -> ExitCode {
     let mut watcher = Watcher::new();
-    let loaded = store::address(database).and_then(|address| {
+    let loaded = store_load::address(database).and_then(|address| {
         if let Some(advice) = password::advice(database, password::DATABASE) {
             watcher.note(&advice);
         }
-        store::load_into(request, &address, &mut watcher)
+        store_load::load_into(request, &address, &mut watcher)
     });
     drop(watcher);
-    screen::finish(loaded, form, |loaded| {
+    screen::show(loaded, form, |loaded| {
         let (mb, seconds) = (loaded.bytes as f64 / 1e6, loaded.seconds);
         format!("{mb:.1} MB loaded, indexed and checked in {seconds:.1} s, in {}", loaded.database)
     })

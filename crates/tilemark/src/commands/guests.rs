@@ -11,10 +11,10 @@ use std::{
     process::ExitCode,
 };
 use tilemark_run::{
-    guests::{self, UpRequest},
-    job::GuestsReady,
+    failure::{Failure, FailureCode},
+    guests_up::command::{self as guests, UpRequest},
+    job::types::GuestsReady,
     plan_words::counted,
-    wire::{Failure, FailureCode},
 };
 
 /// Starts, lists, talks to and ends guests.
@@ -42,7 +42,7 @@ fn up(arguments: &GuestsUpArguments) -> ExitCode {
     let mut watcher = Watcher::new();
     let outcome = guests::up(&places(), &request, &mut watcher);
     drop(watcher);
-    screen::finish(outcome, form, described)
+    screen::show(outcome, form, described)
 }
 
 fn described(ready: &GuestsReady) -> String {
@@ -70,12 +70,12 @@ fn described(ready: &GuestsReady) -> String {
 }
 
 fn list(form: Form) -> ExitCode {
-    if !tilemark_run::is_root() {
+    if !tilemark_run::program::is_root() {
         screen::note(
             "Guests are started by root and kept in its folder: `sudo tilemark guests list` shows them.",
         );
     }
-    screen::finish_list(guests::list(&places()), form, "guests", ("No guests.", described))
+    screen::show_list(guests::list(&places()), form, "guests", ("No guests.", described))
 }
 
 fn exec(guest: &str, command: &[String]) -> ExitCode {
@@ -116,7 +116,7 @@ fn console(guest: &str) -> ExitCode {
 
 fn down(id: Option<&str>, form: Form) -> ExitCode {
     let ended = guests::down(&places(), id).map(|ended| BTreeMap::from([("ended", ended)]));
-    screen::finish(ended, form, |ended| match ended["ended"].as_slice() {
+    screen::show(ended, form, |ended| match ended["ended"].as_slice() {
         [] => "No guests.".to_owned(),
         some => format!("Ended {}; nothing of them is left.", some.join(", ")),
     })

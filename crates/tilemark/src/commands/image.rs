@@ -7,9 +7,9 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    image_job,
-    images::{self, Unwanted},
-    job::{ImageJob, ImageReady},
+    image::build,
+    image::cache::{self, Unwanted},
+    job::types::{ImageJob, ImageReady},
 };
 
 /// Builds, lists, moves and removes images.
@@ -19,27 +19,27 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             let places = places();
             let job = ImageJob { spec: image, cache: places.cache.clone(), offline, refresh };
             let mut watcher = Watcher::new();
-            let built = image_job::build(&places, job, &mut watcher);
+            let built = build::build(&places, job, &mut watcher);
             drop(watcher);
-            screen::finish(built, Form::of(json.json), described)
+            screen::show(built, Form::of(json.json), described)
         }
         ImageCommand::List(flags) => list(Form::of(flags.json)),
         ImageCommand::Remove { name, unused, disks, json } => {
             remove(&Unwanted { name, unused, disks }, Form::of(json.json))
         }
         ImageCommand::Export { name, file, json } => {
-            let exported = images::export(&places(), &name, &file);
+            let exported = cache::export(&places(), &name, &file);
             if exported.is_ok() {
                 screen::note(&format!("Written: {}", file.display()));
             }
-            screen::finish(exported, Form::of(json.json), described)
+            screen::show(exported, Form::of(json.json), described)
         }
         ImageCommand::Import { file, sha256, json } => {
-            let imported = images::import(&places(), &file, sha256.as_deref());
+            let imported = cache::import(&places(), &file, sha256.as_deref());
             if imported.is_ok() {
                 screen::note(TRUST);
             }
-            screen::finish(imported, Form::of(json.json), described)
+            screen::show(imported, Form::of(json.json), described)
         }
     }
 }
@@ -61,10 +61,10 @@ fn described(image: &ImageReady) -> String {
 
 fn list(form: Form) -> ExitCode {
     let none = format!("No images yet. `tilemark image build` makes one.{}", roots_are_apart("image list"));
-    screen::finish_list(images::list(&places()), form, "images", (&none, images::ListedImage::text))
+    screen::show_list(cache::list(&places()), form, "images", (&none, cache::ListedImage::text))
 }
 
 fn remove(unwanted: &Unwanted, form: Form) -> ExitCode {
-    let removed = images::remove(&places(), unwanted);
-    screen::finish_list(removed, form, "removed", ("Nothing to remove.", images::Removed::text))
+    let removed = cache::remove(&places(), unwanted);
+    screen::show_list(removed, form, "removed", ("Nothing to remove.", cache::Removed::text))
 }

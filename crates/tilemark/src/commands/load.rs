@@ -8,12 +8,12 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    alone::{self, AloneResult, WebAlone},
-    conduct::Listener,
-    messaging::{self, Judged, LatencyAlone, Mode, ThroughputAlone},
-    password,
+    failure::Failure,
     plan_words::Arrival,
-    wire::Failure,
+    progress::Listener,
+    standalone::messaging::{self, Judged, LatencyRequest, Mode, ThroughputRequest},
+    standalone::password,
+    standalone::web_load::{self, WebLoadRequest, WebLoadResult},
 };
 
 /// Sends a load alone.
@@ -28,7 +28,7 @@ pub(crate) fn load(command: LoadCommand) -> ExitCode {
 
 fn web(arguments: &LoadWebArguments) -> ExitCode {
     let form = Form::of(arguments.json);
-    let asked = WebAlone {
+    let asked = WebLoadRequest {
         url: arguments.url.clone(),
         connections: arguments.connections,
         seconds: arguments.seconds,
@@ -36,7 +36,7 @@ fn web(arguments: &LoadWebArguments) -> ExitCode {
         arrival: if arguments.arrival == "even" { Arrival::Even } else { Arrival::Poisson },
         seed: arguments.seed,
     };
-    match alone::web(&PROGRAM, &asked) {
+    match web_load::web(&PROGRAM, &asked) {
         Err(failure) => screen::fail(&failure, form),
         Ok(result) => {
             match form {
@@ -48,7 +48,7 @@ fn web(arguments: &LoadWebArguments) -> ExitCode {
     }
 }
 
-fn described(result: &AloneResult) -> String {
+fn described(result: &WebLoadResult) -> String {
     let ms = |value: Option<f64>| value.map_or("too few".to_owned(), |value| format!("{value:.3} ms"));
     let latency = &result.latency_ms;
     let mut lines = vec![
@@ -72,7 +72,7 @@ fn described(result: &AloneResult) -> String {
 }
 
 fn throughput(arguments: &ThroughputArguments) -> ExitCode {
-    let asked = ThroughputAlone {
+    let asked = ThroughputRequest {
         broker: arguments.broker.clone(),
         size: arguments.size,
         queues: arguments.queues,
@@ -93,7 +93,7 @@ fn throughput(arguments: &ThroughputArguments) -> ExitCode {
     };
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
-    judged(messaging::throughput(asked, &mut watcher), Form::of(arguments.json), |figures| {
+    show_judged(messaging::throughput(asked, &mut watcher), Form::of(arguments.json), |figures| {
         format!(
             "{:.0} messages/s ({:.0} transfers/s), {:.1} MB/s in and out\nlost {}, duplicated {}, reordered {}\n\
              processor time of the load: {:.2} s",
@@ -109,7 +109,7 @@ fn throughput(arguments: &ThroughputArguments) -> ExitCode {
 }
 
 fn latency(arguments: &LatencyArguments) -> ExitCode {
-    let asked = LatencyAlone {
+    let asked = LatencyRequest {
         broker: arguments.broker.clone(),
         size: arguments.size,
         rate: arguments.rate,
@@ -118,7 +118,7 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
     };
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
-    judged(messaging::latency(asked, &mut watcher), Form::of(arguments.json), |figures| {
+    show_judged(messaging::latency(asked, &mut watcher), Form::of(arguments.json), |figures| {
         let latency = figures.latency_ms.map_or_else(
             || "none, for no message came".to_owned(),
             |latency| {
@@ -145,8 +145,8 @@ fn warn_of_password(broker: &str, watcher: &mut Watcher) {
     }
 }
 
-/// Prints figures with their verdict; in JSON the verdict is among them.
-fn judged<R: serde::Serialize>(
+/// Prints a report with its verdict; in JSON the verdict is among the figures.
+fn show_judged<R: serde::Serialize>(
     outcome: Result<Judged<R>, Failure>,
     form: Form,
     described: impl Fn(&R) -> String,
@@ -164,11 +164,9 @@ fn judged<R: serde::Serialize>(
         }
         Form::Text => {
             screen::print_text(&described(&judged.figures));
-            judged
-                .verdict
-                .reasons
-                .iter()
-                .for_each(|reason| screen::print_text(&format!("not trusted: {reason}")));
+            for reason in &judged.verdict.reasons {
+                screen::print_text(&format!("not trusted: {reason}"));
+            }
         }
     }
     ExitCode::from(screen::exit_code(judged.verdict.status))

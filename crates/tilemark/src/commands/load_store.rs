@@ -6,23 +6,23 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    conduct::Listener,
-    password,
-    store::{self, Arrivals, Latency, LoadResult, Status, StoreAlone},
-    wire::Failure,
+    failure::Failure,
+    progress::Listener,
+    standalone::password,
+    standalone::store_load::{self, Arrivals, Latency, LoadResult, Status, StoreLoadRequest},
 };
 
 /// Sends a store's customers to a database.
 pub(crate) fn store(arguments: &LoadStoreArguments) -> ExitCode {
     let form = Form::of(arguments.json);
-    screen::finish_with(send(arguments), form, described, |result| {
+    screen::show_with(send(arguments), form, described, |result| {
         if result.verdict.status == Status::Trusted { 0 } else { 5 }
     })
 }
 
 fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
-    let asked = StoreAlone {
-        database: store::address(&arguments.database)?,
+    let asked = StoreLoadRequest {
+        database: store_load::address(&arguments.database)?,
         clients: arguments.clients,
         warmup: arguments.warmup,
         seconds: arguments.seconds,
@@ -40,7 +40,7 @@ fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
     if let Some(advice) = password::advice(&arguments.database, password::DATABASE) {
         watcher.note(&advice);
     }
-    store::load(&asked, &mut watcher)
+    store_load::load(&asked, &mut watcher)
 }
 
 fn described(result: &LoadResult) -> String {

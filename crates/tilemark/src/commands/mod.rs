@@ -57,7 +57,7 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
 
 /// Where those of root are, for an ordinary user who sees none; nothing for root.
 fn roots_are_apart(command: &str) -> String {
-    if tilemark_run::is_root() {
+    if tilemark_run::program::is_root() {
         String::new()
     } else {
         format!(" Those of root: `sudo tilemark {command}`.")
@@ -66,7 +66,7 @@ fn roots_are_apart(command: &str) -> String {
 
 /// Does what was asked, unless our own folders have paths that cannot be used.
 pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
-    if let Err(failure) = tilemark_run::check_places(&places()) {
+    if let Err(failure) = tilemark_run::program::check_places(&places()) {
         return screen::fail(&failure, form);
     }
     match command {

@@ -7,8 +7,8 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    plan_text,
-    prepare::{Asked, prepare},
+    plan::prepare::{Asked, prepare},
+    plan::text,
 };
 
 /// Prints what would be done.
@@ -29,7 +29,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
         Ok(prepared) => {
             match form {
                 Form::Json => screen::print_json(&prepared.plan),
-                Form::Text => screen::print_text(&plan_text::text(&prepared)),
+                Form::Text => screen::print_text(&text::of(&prepared)),
             }
             ExitCode::SUCCESS
         }

@@ -3,11 +3,11 @@
 use super::places;
 use crate::screen::{self, Form};
 use std::process::ExitCode;
-use tilemark_run::recover::{Recovered, recover as remove_left};
+use tilemark_run::job::recover::{Recovered, recover as remove_left};
 
 /// Removes what a killed run left behind.
 pub(crate) fn recover(json: bool) -> ExitCode {
-    screen::finish(remove_left(&places()), Form::of(json), described)
+    screen::show(remove_left(&places()), Form::of(json), described)
 }
 
 fn described(recovered: &Recovered) -> String {

@@ -8,9 +8,9 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_record::{Runs, result::VerdictStatus};
 use tilemark_run::{
-    judge::{Page, draw_again, draw_to, report_of},
-    measure::record_failed,
-    wire::Failure,
+    failure::Failure,
+    run::record::report_of,
+    run::result::{Page, draw_again, draw_to},
 };
 
 /// Draws a record again.
@@ -23,9 +23,9 @@ pub(crate) fn report(arguments: &ReportArguments) -> ExitCode {
 }
 
 fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
-    let record = Runs::new(&places().runs).find(&arguments.run).map_err(record_failed)?;
-    record.verify().map_err(record_failed)?;
-    let mut report = report_of(&record).map_err(record_failed)?;
+    let record = Runs::new(&places().runs).find(&arguments.run)?;
+    record.verify()?;
+    let mut report = report_of(&record)?;
     if arguments.redact {
         tilemark_report::redact(&mut report);
     }

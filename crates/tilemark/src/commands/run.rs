@@ -11,13 +11,15 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_record::{RunDirectory, result::Provenance};
 use tilemark_run::{
-    judge::{self, Tolerance},
-    lock::WhenBusy,
-    measure::{self, Measured, RunRequest, record_failed},
-    more::Which,
+    failure::Failure,
+    job::lock::WhenBusy,
+    plan::host::demonstration,
+    plan::prepare::Asked,
     plan_words::{Backend, Sides, shell_word},
-    prepare::{Asked, demonstration},
-    wire::Failure,
+    run::command::{self, Measured, RunRequest},
+    run::compare::{self, Tolerance},
+    run::continue_record::RecordToContinue,
+    run::record,
 };
 
 /// `tilemark run`
@@ -95,7 +97,7 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         return finish(outcome, &arguments.measuring);
     }
     let judged = outcome.and_then(|measured| {
-        let code = judge::exit_verdict_of_sides(&RunDirectory::at(&measured.record), tolerance)?;
+        let code = compare::exit_verdict_of_sides(&RunDirectory::at(&measured.record), tolerance)?;
         show(&measured, form)?;
         Ok((measured, code))
     });
@@ -120,11 +122,15 @@ fn asked(resolution: &Resolution) -> Asked {
 }
 
 /// The record that is to be continued, if one is.
-fn which(continuing: &Continuing) -> Option<Which> {
-    continuing.more.clone().map(|run| run.map_or(Which::Newest, Which::Named))
+fn which(continuing: &Continuing) -> Option<RecordToContinue> {
+    continuing.more.clone().map(|run| run.map_or(RecordToContinue::Newest, RecordToContinue::Named))
 }
 
-fn measured(asked: Asked, measuring: &Measuring, more: Option<Which>) -> Result<Measured, Failure> {
+fn measured(
+    asked: Asked,
+    measuring: &Measuring,
+    more: Option<RecordToContinue>,
+) -> Result<Measured, Failure> {
     let request = RunRequest {
         asked,
         output: measuring.output.clone(),
@@ -134,10 +140,10 @@ fn measured(asked: Asked, measuring: &Measuring, more: Option<Which>) -> Result<
             (false, true) => Some(WhenBusy::Wait),
             (false, false) => Some(WhenBusy::Stop),
         },
-        more,
+        continues: more,
         command: command_line(),
     };
-    measure::run(&PROGRAM, &places(), &request, &mut Watcher::new())
+    command::run(&PROGRAM, &places(), &request, &mut Watcher::new())
 }
 
 /// The command as it was typed.
@@ -160,22 +166,22 @@ fn finish(outcome: Result<Measured, Failure>, measuring: &Measuring) -> ExitCode
 
 /// What went wrong in a run whose record is whole, if something did.
 fn failed(measured: &Measured) -> Option<Failure> {
-    measure::not_restored(&measured.result)
+    command::not_restored(&measured.result)
         .or_else(|| measured.failed.clone())
         .or_else(|| guest_failed(measured))
 }
 
 /// A guest that failed in a run that was measured to its end.
 fn guest_failed(measured: &Measured) -> Option<Failure> {
-    let found = measure::guest_that_ended(&RunDirectory::at(&measured.record));
-    found.unwrap_or_else(|error| Some(record_failed(error)))
+    let found = record::guest_that_ended(&RunDirectory::at(&measured.record));
+    found.unwrap_or_else(|error| Some(error.into()))
 }
 
 fn show(measured: &Measured, form: Form) -> Result<(), Failure> {
     match form {
         Form::Json => screen::print_json(&measured.result),
         Form::Text => {
-            let report = judge::report_of(&RunDirectory::at(&measured.record)).map_err(record_failed)?;
+            let report = record::report_of(&RunDirectory::at(&measured.record))?;
             screen::print_painted(&tilemark_report::terminal(&report, screen::style()));
             screen::note(&format!("\nReport: {}", measured.record.join("report.html").display()));
             restored(&measured.result.provenance).iter().for_each(|line| screen::note(line));

@@ -5,7 +5,7 @@ use crate::{
     screen::{self, Form},
 };
 use std::process::ExitCode;
-use tilemark_run::prepare;
+use tilemark_run::plan::prepare;
 
 /// Lists and shows the scenarios inside the program.
 pub(crate) fn scenarios(command: ScenariosCommand) -> ExitCode {

@@ -1,0 +1,134 @@
+//! Guests are created here: cloned from a template, booted, or made as a native twin. They end when they are dropped.
+
+use crate::{failure::Failure, guests::services};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tilemark_agent_protocol::Service;
+use tilemark_guests::{
+    Backend, GuestId, Origin, ReadyGuest, StartEvent, StartMode, TemplateId, Wanted, start_all_ready,
+    stop_all,
+};
+use tilemark_plan::{
+    plan::{self, DiskPlan, GuestPlan, Point},
+    scenario::Start,
+};
+
+/// Guests that were started; all of them end with it.
+pub(crate) struct StartedGuests<'a> {
+    backend: &'a dyn Backend,
+    ids: Vec<GuestId>,
+}
+
+/// The templates of a point: what those of its guests are cloned from that are not booted.
+#[derive(Default)]
+pub(crate) struct Templates {
+    of: Vec<TemplateOf>,
+    /// How long it took to make them, or to find them made.
+    pub(crate) took: Duration,
+}
+
+/// One template. Guests share it where they have the same service, with all that it holds, on the same disks.
+struct TemplateOf {
+    service: Service,
+    disks: Vec<DiskPlan>,
+    id: TemplateId,
+}
+
+impl Templates {
+    /// How long they took; nothing where no guest is cloned.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        (!self.of.is_empty()).then_some(self.took.as_secs_f64())
+    }
+
+    /// Their numbers within the session, sorted.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        let mut numbers: Vec<u64> = self.of.iter().map(|template| template.id.number()).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn find(&self, guest: &GuestPlan, service: &Service) -> Option<TemplateId> {
+        let is_its = |template: &&TemplateOf| template.service == *service && template.disks == guest.disks;
+        self.of.iter().find(is_its).map(|template| template.id)
+    }
+}
+
+impl<'a> StartedGuests<'a> {
+    /// None yet, of this backend.
+    pub(crate) fn new(backend: &'a dyn Backend) -> Self {
+        Self { backend, ids: Vec::new() }
+    }
+
+    /// Makes the templates that a point's guests are cloned from, or finds them made.
+    pub(crate) fn templates(&self, point: &Point) -> Result<Templates, Failure> {
+        let began = Instant::now();
+        let mut templates = Templates::default();
+        for guest in point.guests.iter().filter(|guest| wanted_origin(point, guest) == Origin::Cloned) {
+            let service = services::service(point, guest);
+            if templates.find(guest, &service).is_none() {
+                let id = self.backend.template(guest, &service)?;
+                templates.of.push(TemplateOf { service, disks: guest.disks.clone(), id });
+            }
+        }
+        templates.took = began.elapsed();
+        Ok(templates)
+    }
+
+    /// Clones or boots all guests of a point and waits until they are ready. `one_more` is called whenever one more is.
+    pub(crate) fn start(
+        &mut self,
+        point: &Point,
+        templates: &Templates,
+        one_more: &(dyn Fn() + Sync),
+    ) -> Result<Vec<ReadyGuest>, Failure> {
+        let services: Vec<_> = point.guests.iter().map(|guest| services::service(point, guest)).collect();
+        let wanted = |(plan, service)| {
+            let mode = templates.find(plan, service).map_or(StartMode::Boot, StartMode::Clone);
+            Wanted { plan, mode, service }
+        };
+        let wanted: Vec<Wanted<'_>> = point.guests.iter().zip(&services).map(wanted).collect();
+        let started = Mutex::new(&mut self.ids);
+        let hear = |what| match what {
+            StartEvent::Exists(id) => started.lock().unwrap_or_else(PoisonError::into_inner).push(id),
+            StartEvent::Ready => one_more(),
+        };
+        Ok(start_all_ready(self.backend, &wanted, services::ready_within(point), &hear)?)
+    }
+
+    /// Ends all of them.
+    pub(crate) fn stop(mut self) -> Result<(), Failure> {
+        self.stop_all()
+    }
+
+    fn stop_all(&mut self) -> Result<(), Failure> {
+        let ids = std::mem::take(&mut self.ids);
+        Ok(stop_all(self.backend, &ids).into_iter().collect::<Result<(), _>>()?)
+    }
+}
+
+impl Drop for StartedGuests<'_> {
+    fn drop(&mut self) {
+        // The failure that led here is the one to report.
+        let _ = self.stop_all();
+    }
+}
+
+/// How the plan wants a guest of a point to be created.
+pub(crate) fn wanted_origin(point: &Point, guest: &GuestPlan) -> Origin {
+    match (point.backend, point.measure.start) {
+        (plan::Backend::Native, _) => Origin::Namespaced,
+        (_, Start::Clone) if !guest.keeps_data() => Origin::Cloned,
+        (_, Start::Clone | Start::Boot) => Origin::Booted,
+    }
+}
+
+/// How a guest was created, in a word.
+pub(crate) const fn origin_name(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Booted => "booted",
+        Origin::Cloned => "cloned",
+        Origin::Namespaced => "native",
+    }
+}

@@ -1,0 +1,287 @@
+//! `guests` from the command's side: start an engine that keeps them, and talk to engines that do.
+
+use crate::{
+    failure::{Failure, FailureCode, state_failed},
+    guests_up::engine::{EXECUTE_WITHIN, GuestsReply, GuestsRequest, no_such_guest},
+    image::build::obtain,
+    job::command::{Afterwards, do_job, other_job_done},
+    job::messages::{Messages, send},
+    job::resources,
+    job::state_folder::StateFolder,
+    job::types::{GuestsJob, GuestsReady, Job, JobDone},
+    plan::host::{Probe, choose, facts, summary},
+    program,
+    progress::Listener,
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+pub use tilemark_agent_protocol::OUTPUT_BYTES_MAX;
+use tilemark_plan::{
+    facts::AcceleratorVerdict,
+    parse::Draft,
+    plan::{Backend, Plan},
+    resolve::{Request, resolve},
+};
+use tilemark_record::places::Places;
+
+/// Guests that were asked for.
+#[derive(Debug, Clone)]
+pub struct UpRequest {
+    /// How many.
+    pub count: u32,
+    /// What they are for: `idle`, `web` or `disk`.
+    pub role: String,
+    /// How they exist; `None`: kvm, or stop.
+    pub on: Option<Backend>,
+    /// `clone` or `boot`.
+    pub start: String,
+    /// Memory of each, such as `96MiB`.
+    pub memory: String,
+    /// Whether their memory is read after ten idle seconds.
+    pub read_memory: bool,
+    /// Nothing may be fetched.
+    pub offline: bool,
+}
+
+/// Starts guests and leaves them to their keeper.
+pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> Result<GuestsReady, Failure> {
+    program::need_root("starting guests")?;
+    let plan = plan(request)?;
+    // Their state has their disks and consoles.
+    resources::enough(&plan, places, &places.state)?;
+    let image = obtain(places, &plan.scenario.image, request.offline, listener)?;
+    let id = new_id(places);
+    let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;
+    let job = GuestsJob {
+        point: plan.points[0].clone(),
+        state: state.path().to_owned(),
+        cache: places.cache.clone(),
+        image: image.folder,
+        read_memory: request.read_memory,
+    };
+    match do_job(Job::Guests(Box::new(job)), &state, Vec::new(), Afterwards::Stays, listener)?.done {
+        JobDone::Guests(ready) => Ok(*ready),
+        JobDone::Run(_) | JobDone::Image(_) => Err(other_job_done()),
+    }
+}
+
+/// A tile of one guest without loads, as many times as asked. No load needs processors of its own: guests have all.
+fn plan(request: &UpRequest) -> Result<Plan, Failure> {
+    let facts = facts(match request.on {
+        None | Some(Backend::Kvm) => Probe::Time,
+        Some(_) => Probe::Skip,
+    });
+    let backend = choose(request.on, &facts)?;
+    let disk =
+        if request.role == "disk" { "[[guest.disk]]\nsize = \"64MiB\"\non = \"memory\"\n" } else { "" };
+    let text = format!(
+        "schema = 1\nname = \"guests\"\nabout = \"guests up\"\n[[guest]]\nname = {role:?}\nrole = {role:?}\n\
+         memory = {memory:?}\n{disk}[ladder]\ntiles = [{count}]\n[measure]\nstart = {start:?}\n\
+         [host]\nload_processors = \"shared\"\n",
+        role = request.role,
+        memory = request.memory,
+        count = request.count,
+        start = request.start,
+    );
+    let resolution = Request {
+        preset: None,
+        settings: BTreeMap::new(),
+        backends: vec![backend],
+        tiles: None,
+        sides: None,
+        search: false,
+        within: None,
+        demonstrate: None,
+        seed: 1,
+    };
+    let mut host = summary(&facts)?;
+    // Whether it was timed or not is no matter of this plan.
+    if backend != Backend::Kvm {
+        host.kvm = AcceleratorVerdict::Unknown;
+    }
+    Ok(resolve(&Draft::from_toml(&text, "guests up")?, &resolution, &host)?)
+}
+
+/// `guests-1`, `guests-2`, …: the first that is free.
+fn new_id(places: &Places) -> String {
+    let taken = |number: &u32| places.state.join(format!("guests-{number}")).exists();
+    let number = (1..).find(|number| !taken(number)).expect("there are more numbers than guests");
+    format!("guests-{number}")
+}
+
+/// All engines that keep guests.
+fn keepers(places: &Places) -> Result<Vec<StateFolder>, Failure> {
+    let keeps = |state: &StateFolder| state.under_way().is_ok_and(|under_way| under_way.kind == "guests");
+    let all = StateFolder::all(&places.state).map_err(state_failed)?;
+    Ok(all.into_iter().filter(keeps).collect())
+}
+
+/// Who may ask them.
+fn need_root(what: &str) -> Result<(), Failure> {
+    program::need_root(what).map_err(|failure| Failure {
+        message: format!("{what} needs root: root starts them, and they are reached through its folder"),
+        ..failure
+    })
+}
+
+/// An engine answers so soon, but for what it lets a guest do.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+fn ask(state: &StateFolder, asked: &GuestsRequest) -> Result<GuestsReply, Failure> {
+    let within = match asked {
+        GuestsRequest::Execute { .. } => EXECUTE_WITHIN + 2 * ANSWERS_WITHIN,
+        GuestsRequest::List | GuestsRequest::Console { .. } | GuestsRequest::Down => ANSWERS_WITHIN,
+    };
+    let failed = |error: io::Error| {
+        let cause = match error.kind() {
+            io::ErrorKind::WouldBlock => format!("nothing came within {} s", within.as_secs()),
+            _ => error.to_string(),
+        };
+        let message = format!("the engine of {} does not answer", state.path().display());
+        let remedy = "be root; if its keeper was killed, `tilemark recover` removes what it left";
+        Failure::caused_by(&cause, FailureCode::HostUnfit, message, remedy)
+    };
+    let mut stream = connect(state).map_err(failed)?;
+    stream.set_read_timeout(Some(within)).map_err(failed)?;
+    send(&mut stream, asked).map_err(failed)?;
+    match Messages::of(stream).receive().map_err(failed)? {
+        Some(GuestsReply::Failed(failure)) => Err(failure),
+        Some(answer) => Ok(answer),
+        None => Err(failed(io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+/// Waits for an engine that has just begun and has no socket yet.
+fn connect(state: &StateFolder) -> io::Result<UnixStream> {
+    let until = Instant::now() + ANSWERS_WITHIN;
+    loop {
+        match UnixStream::connect(state.socket()) {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && is_kept(state) && Instant::now() < until =>
+            {
+                thread::sleep(Duration::from_millis(20));
+            }
+            connected => return connected,
+        }
+    }
+}
+
+fn is_kept(state: &StateFolder) -> bool {
+    state.under_way().is_ok_and(|found| found.keeper.is_some_and(|keeper| keeper.lives()))
+}
+
+/// All guests that are kept, by what was started together.
+pub fn list(places: &Places) -> Result<Vec<GuestsReady>, Failure> {
+    Ok(lists(places)?.into_iter().map(|(_, ready)| ready).collect())
+}
+
+fn lists(places: &Places) -> Result<Vec<(StateFolder, GuestsReady)>, Failure> {
+    let mut all = Vec::new();
+    for state in keepers(places)? {
+        match ask(&state, &GuestsRequest::List) {
+            Ok(GuestsReply::List(ready)) => all.push((state, *ready)),
+            // They went while they were asked.
+            Err(_) if !state.path().exists() => {}
+            Err(failure) => return Err(failure),
+            Ok(_) => return Err(misunderstood()),
+        }
+    }
+    Ok(all)
+}
+
+fn misunderstood() -> Failure {
+    Failure::new(FailureCode::Bug, "the engine gave another answer than was asked for", "report it")
+}
+
+/// What a program in a guest did.
+#[derive(Debug, Clone)]
+pub struct Executed {
+    /// Its exit code, or 128 and the signal that ended it; 127 where it is not there, 126 where it cannot be run.
+    pub code: i32,
+    /// The beginning of its standard output, at most [`OUTPUT_BYTES_MAX`].
+    pub output: Vec<u8>,
+    /// The beginning of its standard error.
+    pub error: Vec<u8>,
+}
+
+/// Runs a program in the guest with this name.
+pub fn execute(places: &Places, guest: &str, arguments: &[String]) -> Result<Executed, Failure> {
+    need_root("running a program in a guest")?;
+    let asked = GuestsRequest::Execute { guest: guest.to_owned(), arguments: arguments.to_vec() };
+    match ask(&keeper_of(places, guest)?, &asked)? {
+        GuestsReply::Executed { code, output, error } => Ok(Executed { code, output, error }),
+        _ => Err(misunderstood()),
+    }
+}
+
+/// Where the console of the guest with this name is written.
+pub fn console(places: &Places, guest: &str) -> Result<PathBuf, Failure> {
+    need_root("reading a guest's console")?;
+    match ask(&keeper_of(places, guest)?, &GuestsRequest::Console { guest: guest.to_owned() })? {
+        GuestsReply::Console(path) => Ok(path),
+        _ => Err(misunderstood()),
+    }
+}
+
+fn keeper_of(places: &Places, guest: &str) -> Result<StateFolder, Failure> {
+    let named = |ready: &GuestsReady| ready.guests.iter().any(|known| known.name == guest);
+    let found = lists(places)?.into_iter().find(|(_, ready)| named(ready));
+    found.map(|(state, _)| state).ok_or_else(|| no_such_guest(guest))
+}
+
+/// Ending hundreds of guests takes some seconds.
+const DOWN_WITHIN: Duration = Duration::from_secs(60);
+
+/// Ends guests and waits until all is gone; returns what was ended.
+pub fn down(places: &Places, id: Option<&str>) -> Result<Vec<String>, Failure> {
+    need_root("ending guests")?;
+    let mut ended = Vec::new();
+    for state in keepers(places)? {
+        let name = state.id();
+        if id.is_some_and(|id| id != name) {
+            continue;
+        }
+        match ask(&state, &GuestsRequest::Down) {
+            Err(failure) if state.path().exists() => return Err(failure),
+            // Or somebody else has ended them meanwhile.
+            _ => {}
+        }
+        let until = Instant::now() + DOWN_WITHIN;
+        // The keeper removes the folder as its last deed, unless something of it is left.
+        while state.path().exists() {
+            if !is_kept(&state) && state.path().exists() {
+                return Err(Failure::new(
+                    FailureCode::NotRestored,
+                    format!(
+                        "the keeper of {name} has ended and its folder {} is left",
+                        state.path().display()
+                    ),
+                    "look at keeper.log in it for what could not be taken away; `tilemark recover` tries it again",
+                ));
+            }
+            if Instant::now() > until {
+                return Err(Failure::new(
+                    FailureCode::NotRestored,
+                    format!("{name} is still there after {} s", DOWN_WITHIN.as_secs()),
+                    "look at its keeper.log; `tilemark recover` removes what a dead keeper left",
+                ));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        ended.push(name);
+    }
+    match id {
+        Some(id) if ended.is_empty() => Err(Failure::new(
+            FailureCode::BadInput,
+            format!("no guests `{id}`"),
+            "`tilemark guests list` shows them",
+        )),
+        _ => Ok(ended),
+    }
+}

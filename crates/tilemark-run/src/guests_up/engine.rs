@@ -1,0 +1,426 @@
+//! `guests up`: guests that stay until they are asked to go.
+//!
+//! The engine starts them, reports when they are ready, and answers other commands over a socket in its state
+//! folder, also while it starts them. It holds no lock: what it keeps counts as foreign load for a measured run.
+
+use crate::{
+    failure::{Failure, FailureCode, state_failed},
+    guests::memory,
+    guests::start::{StartedGuests, origin_name},
+    job::messages::{CommandLink, Messages, send},
+    job::state_folder::StateFolder,
+    job::types::{GuestsJob, GuestsReady, JobDone, ReadyGuest},
+    memory_limit::limit_for_guests,
+    pass::real_world::{Folders, RealWorld},
+    pass::world::World,
+    plan::host::hardware,
+    program::Program,
+    progress::Progress,
+    stop::StopSignal,
+};
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+use std::{
+    io,
+    os::unix::net::{UnixListener, UnixStream},
+    path::PathBuf,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Sender},
+    },
+    thread::{self, Scope},
+    time::{Duration, Instant},
+};
+use tilemark_agent_protocol::{Execute, Reply, Request};
+use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
+use tilemark_plan::{expect, plan::Point};
+use tilemark_record::summary::SecondsToReady;
+use tilemark_sys::{files::listen_privately, peer::user_of};
+use tilemark_units::{Span, counted};
+
+/// What other commands ask of the guests' engine.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum GuestsRequest {
+    /// Which guests there are.
+    List,
+    /// Run a program in one.
+    Execute {
+        /// The guest's name.
+        guest: String,
+        /// The program and its arguments.
+        arguments: Vec<String>,
+    },
+    /// Where a guest's console is written.
+    Console {
+        /// The guest's name.
+        guest: String,
+    },
+    /// End all of them.
+    Down,
+}
+
+/// What it answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum GuestsReply {
+    /// The guests.
+    List(Box<GuestsReady>),
+    /// A program ended.
+    Executed {
+        /// Its exit code.
+        code: i32,
+        /// Its standard output.
+        output: Vec<u8>,
+        /// Its standard error.
+        error: Vec<u8>,
+    },
+    /// A console's path.
+    Console(PathBuf),
+    /// They end now.
+    GoingDown,
+    /// It could not be done.
+    Failed(Failure),
+}
+
+/// Guests are idle for so long before their memory is read.
+const IDLE: Duration = Duration::from_secs(10);
+/// A program in a guest may take so long.
+pub(crate) const EXECUTE_WITHIN: Duration = Duration::from_secs(600);
+
+/// Starts guests, reports them, and keeps them until they are asked to go.
+pub(crate) fn up(
+    program: &Program,
+    job: &GuestsJob,
+    link: &CommandLink,
+    stop: &StopSignal,
+    report: &dyn Fn(JobDone),
+) -> Result<(), Failure> {
+    limit_for_guests(&job.point);
+    let folders = Folders {
+        state: job.state.clone(),
+        cache: job.cache.clone(),
+        image: job.image.clone(),
+        consoles: job.state.join("guests"),
+    };
+    let state = StateFolder::at(&job.state);
+    let under_way = state.under_way().map_err(state_failed)?;
+    let world = RealWorld::new(program, folders, under_way.cgroup)?;
+    let backend = world.backend(&job.point)?;
+    // Its folder is closed to all others from before it is there.
+    let listener = listen_privately(&state.socket()).map_err(state_failed)?;
+    let server =
+        GuestsServer { id: &under_way.id, point: &job.point, backend, link, served: OnceLock::new() };
+    let (ask_down, down) = mpsc::channel();
+    thread::scope(|scope| {
+        let (listener, server) = (&listener, &server);
+        // However the guests come to their end: nobody is answered any more.
+        let _closing = ShutDownOnDrop(listener);
+        scope.spawn(move || answer_all(scope, listener, server, &ask_down));
+        let mut started = StartedGuests::new(backend);
+        let served = start_all(&world, job, server, &mut started, stop)?;
+        if stop.is_requested() {
+            started.stop()?;
+            return Err(ended_early("Ctrl-C"));
+        }
+        let ready = served.ready.clone();
+        // Before it is reported: whoever hears of it may ask at once.
+        let _ = server.served.set(served);
+        report(JobDone::Guests(Box::new(ready)));
+        // It fails when nobody can ask any more, and then there is nothing to wait for.
+        let _ = down.recv();
+        // What a program in one of them is still doing breaks off with it.
+        started.stop()
+    })
+}
+
+/// Whether root or the user of this process connected; decided by the kernel's word and not by theirs.
+fn may_ask(stream: &UnixStream) -> bool {
+    user_of(stream).is_ok_and(|user| user == 0 || user == geteuid().as_raw())
+}
+
+/// Starts all guests, and reads their memory if that was wanted.
+fn start_all(
+    world: &RealWorld<'_>,
+    job: &GuestsJob,
+    server: &GuestsServer<'_>,
+    started: &mut StartedGuests<'_>,
+    stop: &StopSignal,
+) -> Result<ServedGuests, Failure> {
+    let GuestsServer { id, point, backend, link, .. } = server;
+    let (all, began) = (point.guests.len(), Instant::now());
+    let doing = format!("starting {}", counted(all as u64, "guest"));
+    let afterwards = if job.read_memory { IDLE } else { Duration::ZERO };
+    let seconds_expected = (expect::time_to_ready(point) + afterwards).as_secs_f64();
+    link.progress(Progress { doing: doing.clone(), seconds_done: 0.0, seconds_expected });
+    let templates = started.templates(point)?;
+    let template_was_ready = Instant::now();
+    let are_ready = AtomicUsize::new(0);
+    let one_more_is_ready = || {
+        let count = are_ready.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(left) = left_of_starts(template_was_ready.elapsed(), count, all) else { return };
+        let seconds_done = began.elapsed().as_secs_f64();
+        let seconds_expected = seconds_done + (left + afterwards).as_secs_f64();
+        link.progress(Progress { doing: format!("{doing}, {count} ready"), seconds_done, seconds_expected });
+    };
+    let mut guests = started.start(point, &templates, &one_more_is_ready)?;
+    let mut ready = describe_all(id, point, *backend, &mut guests, template_was_ready)?;
+    ready.template_seconds = templates.seconds();
+    if job.read_memory {
+        ready.pss_mib_per_guest = read_memory(world, *backend, &guests, link, stop);
+    }
+    let one = |guest: Ready| OneGuest { id: guest.id, session: Mutex::new(guest.session) };
+    Ok(ServedGuests { ready, guests: guests.into_iter().map(one).collect() })
+}
+
+/// How long the others will take if they become ready as those did that are; nothing while that are too few to tell, since
+/// several start at once.
+fn left_of_starts(elapsed: Duration, are_ready: usize, all: usize) -> Option<Duration> {
+    const SHOWN_FROM: f64 = 0.1;
+    let part = are_ready as f64 / all as f64;
+    (part >= SHOWN_FROM).then(|| elapsed.mul_f64((1.0 - part) / part))
+}
+
+fn ended_early(by: &str) -> Failure {
+    Failure::new(
+        FailureCode::Interrupted,
+        format!("{by} ended the guests before they were ready"),
+        "nothing is to be done: everything of them was taken away",
+    )
+}
+
+fn read_memory(
+    world: &RealWorld<'_>,
+    backend: &dyn Backend,
+    guests: &[Ready],
+    link: &CommandLink,
+    stop: &StopSignal,
+) -> Option<f64> {
+    link.progress(Progress {
+        doing: "waiting ten idle seconds".to_owned(),
+        seconds_done: 0.0,
+        seconds_expected: IDLE.as_secs_f64(),
+    });
+    let until = Instant::now() + IDLE;
+    while Instant::now() < until && !stop.is_requested() {
+        thread::sleep(Duration::from_millis(100));
+    }
+    memory::of_guests(backend, guests, |pid| world.pss(pid)).map(|memory| memory.pss_mib_per_guest)
+}
+
+fn describe_all(
+    id: &str,
+    point: &Point,
+    backend: &dyn Backend,
+    guests: &mut [Ready],
+    template_was_ready: Instant,
+) -> Result<GuestsReady, Failure> {
+    let mut seen = Vec::new();
+    for (guest, plan) in guests.iter_mut().zip(&point.guests) {
+        let description = describe(plan, &mut guest.session)?;
+        let random = guest.session.ask(&Request::Random(16), Duration::from_secs(30))?;
+        let Reply::Random(random) = random else {
+            let message = "a guest gave no randomness";
+            return Err(Failure::new(FailureCode::GuestFailed, message, "read its console"));
+        };
+        seen.push(ReadyGuest {
+            name: plan.name.clone(),
+            mac: description.mac.to_string(),
+            address: description.address.to_string(),
+            machine_id: description.machine_id,
+            random_hex: random.iter().map(|byte| format!("{byte:02x}")).collect(),
+            seconds_to_ready: guest.ready_at.saturating_duration_since(template_was_ready).as_secs_f64(),
+            how: origin_name(backend.origin(guest.id)?).to_owned(),
+            ended: None,
+        });
+    }
+    Ok(GuestsReady {
+        starting: false,
+        ready: seen.len() as u32,
+        seconds_to_ready: SecondsToReady::of(seen.iter().map(|guest| guest.seconds_to_ready).collect()),
+        guests: seen,
+        ..starting(id, point)
+    })
+}
+
+/// What is known of guests while they start.
+fn starting(id: &str, point: &Point) -> GuestsReady {
+    GuestsReady {
+        id: id.to_owned(),
+        backend: point.backend,
+        hardware: hardware(),
+        starting: true,
+        ready: 0,
+        seconds_to_ready: None,
+        template_seconds: None,
+        pss_mib_per_guest: None,
+        guests: Vec::new(),
+    }
+}
+
+/// What all who answer other commands know.
+struct GuestsServer<'a> {
+    id: &'a str,
+    point: &'a Point,
+    backend: &'a dyn Backend,
+    link: &'a CommandLink,
+    /// The guests, from when they are ready.
+    served: OnceLock<ServedGuests>,
+}
+
+/// Guests that are ready.
+struct ServedGuests {
+    /// At the moment when that was reported.
+    ready: GuestsReady,
+    /// In the order of the plan.
+    guests: Vec<OneGuest>,
+}
+
+struct OneGuest {
+    id: GuestId,
+    /// Its agent does one thing at a time.
+    session: Mutex<AgentSession>,
+}
+
+/// Ends the wait for the next who asks when it is dropped.
+struct ShutDownOnDrop<'a>(&'a UnixListener);
+
+impl Drop for ShutDownOnDrop<'_> {
+    fn drop(&mut self) {
+        // It fails only for what is no socket.
+        let _ = rustix::net::shutdown(self.0, rustix::net::Shutdown::Both);
+    }
+}
+
+/// Answers other commands, each on a thread of its own: a program in one guest holds up nobody else.
+fn answer_all<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    listener: &UnixListener,
+    server: &'scope GuestsServer<'scope>,
+    ask_down: &Sender<()>,
+) {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let ask_down = ask_down.clone();
+                scope.spawn(move || server.answer(stream, &ask_down));
+            }
+            // What a socket says that was shut down.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+            // Such as too many open files, for a while.
+            Err(_) => thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// Whoever connects and says or reads nothing is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl GuestsServer<'_> {
+    /// Answers one command, of those who may ask.
+    fn answer(&self, stream: UnixStream, ask_down: &Sender<()>) {
+        // Before a byte is read: who may not ask does not reach the reader either.
+        if !may_ask(&stream) {
+            return;
+        }
+        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let _ = stream.set_write_timeout(Some(PATIENCE));
+        let Ok(mut writing) = stream.try_clone() else { return };
+        let Ok(Some(asked)) = Messages::of(stream).receive::<GuestsRequest>() else { return };
+        let answer = match &asked {
+            GuestsRequest::List => GuestsReply::List(Box::new(self.list())),
+            GuestsRequest::Down => GuestsReply::GoingDown,
+            GuestsRequest::Console { guest } | GuestsRequest::Execute { guest, .. } => match self.find(guest)
+            {
+                Ok(guest) => self.about_one(&asked, guest),
+                Err(failure) => GuestsReply::Failed(failure),
+            },
+        };
+        // Whoever asked may be gone again.
+        let _ = send(&mut writing, &answer);
+        if matches!(asked, GuestsRequest::Down) {
+            self.go_down(ask_down);
+        }
+    }
+
+    /// The guests as they are now.
+    fn list(&self) -> GuestsReady {
+        let Some(served) = self.served.get() else { return starting(self.id, self.point) };
+        let mut now = served.ready.clone();
+        for (shown, guest) in now.guests.iter_mut().zip(&served.guests) {
+            shown.ended = match self.backend.state(guest.id) {
+                Ok(GuestState::Ended(how)) => Some(how),
+                Ok(GuestState::Starting | GuestState::Running) => None,
+                Err(error) => Some(error.to_string()),
+            };
+        }
+        now.ready = now.guests.iter().filter(|guest| guest.ended.is_none()).count() as u32;
+        now
+    }
+
+    fn find(&self, name: &str) -> Result<&OneGuest, Failure> {
+        let served = self.served.get().ok_or_else(|| {
+            Failure::new(
+                FailureCode::HostUnfit,
+                format!("the guests of {} are being started", self.id),
+                "wait until `tilemark guests list` shows them",
+            )
+        })?;
+        let place = self.point.guests.iter().position(|guest| guest.name == name);
+        place.and_then(|place| served.guests.get(place)).ok_or_else(|| no_such_guest(name))
+    }
+
+    fn about_one(&self, asked: &GuestsRequest, guest: &OneGuest) -> GuestsReply {
+        match asked {
+            GuestsRequest::Execute { arguments, .. } => execute(&guest.session, arguments),
+            _ => match self.backend.console(guest.id) {
+                Ok(path) => GuestsReply::Console(path),
+                Err(error) => GuestsReply::Failed(error.into()),
+            },
+        }
+    }
+
+    fn go_down(&self, ask_down: &Sender<()>) {
+        if self.served.get().is_some() {
+            // They may be going down already.
+            let _ = ask_down.send(());
+            return;
+        }
+        // A guest that boots cannot be hurried: the keeper takes everything away, as after a second Ctrl-C.
+        let failure = ended_early("`tilemark guests down`");
+        let code = failure.code.exit_code();
+        self.link.failed(failure);
+        std::process::exit(code.into());
+    }
+}
+
+fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsReply {
+    let request = Execute { arguments: arguments.to_vec(), within: Span::new(EXECUTE_WITHIN) };
+    let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+    match session.ask(&Request::Execute(request), EXECUTE_WITHIN + Duration::from_secs(10)) {
+        Ok(Reply::Executed { code, output, error }) => GuestsReply::Executed { code, output, error },
+        Ok(_) => GuestsReply::Failed(Failure::new(
+            FailureCode::GuestFailed,
+            "the guest gave an answer that does not belong to a program",
+            "read its console with `tilemark guests console`",
+        )),
+        Err(error) => GuestsReply::Failed(error.into()),
+    }
+}
+
+pub(crate) fn no_such_guest(guest: &str) -> Failure {
+    Failure::new(FailureCode::BadInput, format!("no guest `{guest}`"), "`tilemark guests list` shows them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_that_of_the_guests_to_come_and_told_when_a_tenth_is_ready() {
+        let left = |are_ready| left_of_starts(Duration::from_secs(30), are_ready, 256);
+        assert_eq!(left(25), None, "several start at once, so that the first few tell nothing");
+        assert_eq!(left(64), Some(Duration::from_secs(90)));
+        assert_eq!(left(256), Some(Duration::ZERO));
+        assert_eq!(left_of_starts(Duration::from_secs(4), 1, 2), Some(Duration::from_secs(4)));
+    }
+}

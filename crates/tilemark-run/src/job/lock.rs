@@ -1,0 +1,177 @@
+//! One measured run at a time: locks that are held for as long as anything of the run lives.
+//!
+//! Two files: one in the home's state folder, which whoever removes images takes too, and one for the whole host in `/run/tilemark`.
+//! A boot empties that folder, and only root can write it. An abstract socket would need no file, but any user could take its name
+//! and keep every run away.
+
+use crate::{
+    failure::{Failure, FailureCode, place_distrusted},
+    stop::interrupted,
+};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+use std::{
+    fs::File,
+    io::{Read, Seek, Write},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+use tilemark_sys::files::{make_private_folder, open_private};
+
+/// What to do when another run is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenBusy {
+    /// Stop, and name it.
+    Stop,
+    /// Wait until it is over.
+    Wait,
+}
+
+/// Names another folder for the host's lock. For tests, which run beside each other and beside real runs.
+const FOLDER_VARIABLE: &str = "TILEMARK_LOCK_FOLDER";
+/// Where the host's lock is.
+const FOLDER: &str = "/run/tilemark";
+
+/// Takes the home's lock and the host's for the measured run `id`. They are released when the last copies of the descriptors
+/// close: the keeper has some, so that a killed command does not let a second run in before the first is gone.
+///
+/// # Errors
+/// When another run is under way, in this home or another, or a lock cannot be made.
+pub fn take_for_run(states: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {
+    let folder = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    take_both(states, &folder.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from), id, when_busy)
+}
+
+fn take_both(states: &Path, host: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {
+    let of_home = take(states, id, when_busy)?;
+    let remedy = "check that it can be written, as root can on every usual host";
+    let of_host = take_in(host, &format!("{id} of {}", states.display()), when_busy, remedy)?;
+    Ok(vec![of_home, of_host])
+}
+
+/// Takes the lock of a home, so that no measured run begins in it.
+///
+/// # Errors
+/// When a run is under way in it, or the lock cannot be made.
+pub fn take(states: &Path, id: &str, when_busy: WhenBusy) -> Result<File, Failure> {
+    take_in(
+        states,
+        id,
+        when_busy,
+        "check that the folder can be written, or set TILEMARK_HOME to one that can",
+    )
+}
+
+fn take_in(folder: &Path, holder: &str, when_busy: WhenBusy, remedy: &str) -> Result<File, Failure> {
+    let path = folder.join("lock");
+    let failed = |error| {
+        let message = format!("cannot lock {}", path.display());
+        place_distrusted(&error)
+            .unwrap_or_else(|| Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy))
+    };
+    make_private_folder(folder).map_err(failed)?;
+    let mut file = open_private(&path).map_err(failed)?;
+    loop {
+        // Never held up in the kernel, where Ctrl-C would not be heard.
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) if when_busy == WhenBusy::Wait && !interrupted() => {
+                thread::sleep(BETWEEN_TRIES);
+            }
+            Err(Errno::WOULDBLOCK) => return Err(busy(&mut file, when_busy)),
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{holder}")).map_err(failed)?;
+    Ok(file)
+}
+
+/// How often one that waits looks again.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+
+fn busy(file: &mut File, when_busy: WhenBusy) -> Failure {
+    let mut holder = String::new();
+    // Without its name the message is poorer, and still right.
+    let _ = file.read_to_string(&mut holder);
+    let under_way = format!("the run {} is under way on this host", holder.trim());
+    match when_busy {
+        WhenBusy::Stop => Failure::new(
+            FailureCode::HostUnfit,
+            under_way,
+            "wait for it with `--wait`, or look at it with `tilemark runs`; one run at a time, so that none \
+             spoils another's figures",
+        ),
+        WhenBusy::Wait => Failure::new(
+            FailureCode::Interrupted,
+            format!("ended while it waited: {under_way}"),
+            "nothing is to be done: nothing was begun",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_run_is_told_the_name_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = take(folder.path(), "first", WhenBusy::Stop).unwrap();
+        let failure = take(folder.path(), "second", WhenBusy::Stop).unwrap_err();
+        assert_eq!(failure.message, "the run first is under way on this host");
+        assert_eq!(failure.code.exit_code(), 3);
+        drop(first);
+        take(folder.path(), "third", WhenBusy::Stop).unwrap();
+    }
+
+    #[test]
+    fn a_second_run_in_another_home_is_told_the_name_and_the_home_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other, host] = ["one", "other", "host"].map(|name| folder.path().join(name));
+        let first = take_both(&one, &host, "first", WhenBusy::Stop).unwrap();
+        let failure = take_both(&other, &host, "second", WhenBusy::Stop).unwrap_err();
+        assert_eq!(failure.message, format!("the run first of {} is under way on this host", one.display()));
+        assert_eq!(failure.code.exit_code(), 3);
+        // What was refused holds nothing.
+        take(&other, "image-remove", WhenBusy::Stop).unwrap();
+        drop(first);
+        take_both(&other, &host, "third", WhenBusy::Stop).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_written_through_no_link_and_in_no_folder_that_others_may_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        std::fs::write(&precious, "precious").unwrap();
+        let states = folder.path().join("states");
+        std::fs::create_dir(&states).unwrap();
+        std::os::unix::fs::symlink(&precious, states.join("lock")).unwrap();
+        let failure = take(&states, "run", WhenBusy::Stop).unwrap_err();
+        assert!(failure.message.contains("states/lock is neither"), "{failure:?}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        std::fs::remove_file(states.join("lock")).unwrap();
+        std::fs::set_permissions(&states, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        let failure = take(&states, "run", WhenBusy::Stop).unwrap_err();
+        assert!(failure.remedy.contains("chmod -R go-w"), "{failure:?}");
+        assert!(!states.join("lock").exists());
+    }
+
+    #[test]
+    fn one_that_waits_has_its_turn_when_the_first_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = take(folder.path(), "first", WhenBusy::Stop).unwrap();
+        let waiting = thread::scope(|scope| {
+            let waiting = scope.spawn(|| take(folder.path(), "second", WhenBusy::Wait));
+            thread::sleep(3 * BETWEEN_TRIES);
+            assert!(!waiting.is_finished(), "the first is not over");
+            drop(first);
+            waiting.join().unwrap()
+        });
+        let _second = waiting.unwrap();
+        let failure = take(folder.path(), "third", WhenBusy::Stop).unwrap_err();
+        assert_eq!(failure.message, "the run second is under way on this host");
+    }
+}

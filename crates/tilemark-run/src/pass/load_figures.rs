@@ -1,0 +1,332 @@
+//! From what load processes reported, second by second, to a repeat in figures. Pure.
+//!
+//! Percentiles come from merged histograms, never from averaged percentiles. The histograms of each
+//! second are kept as they came, tagged with guest and load.
+
+use crate::{
+    pass::histograms::{latency_ms, lateness_us},
+    pass::load_merge::{GuestMerge, LoadMerge, SecondLoadMerge, StreamReports},
+};
+use std::collections::BTreeMap;
+use tilemark_agent_protocol::{Counts, LoadEvent};
+use tilemark_plan::{
+    plan::{LoadPlan, Point},
+    scenario::LoopKind,
+    workload::{Place, Work},
+};
+use tilemark_record::{
+    TaggedSecond,
+    histogram::BadHistogram,
+    result::{Fairness, LatencyMs, LatenessUs, Measured},
+    rows::SecondRow,
+    store::StoreFigures,
+    summary::{Busy, Drift, DriftOf, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures},
+};
+use tilemark_statistics::{Demanded, fairness_by_demand};
+
+/// What all load processes of a pass reported.
+#[derive(Debug, Default)]
+pub(crate) struct LoadReports {
+    /// By the load's place in the point's list.
+    streams: BTreeMap<u32, StreamReports>,
+    /// How busy the outside sender was, second by second.
+    busy: Vec<f64>,
+}
+
+impl LoadReports {
+    /// Takes an event of the outside load process, whose streams are numbered like the point's loads.
+    pub(crate) fn outside(&mut self, event: LoadEvent) {
+        match event {
+            LoadEvent::Busy { fraction, .. } => self.busy.push(fraction),
+            other => self.stream_event(other, |id| id),
+        }
+    }
+
+    /// Takes an event of the load that runs inside a guest, which is the point's load `place`.
+    pub(crate) fn inside(&mut self, place: u32, event: LoadEvent) {
+        self.stream_event(event, |_| place);
+    }
+
+    fn stream_event(&mut self, event: LoadEvent, place: impl Fn(u32) -> u32) {
+        match event {
+            LoadEvent::Second(second) => {
+                self.streams.entry(place(second.id)).or_default().seconds.push(second);
+            }
+            LoadEvent::Output { id, text } => {
+                self.streams.entry(place(id)).or_default().output = Some(text);
+            }
+            LoadEvent::Done(totals) => {
+                for total in totals {
+                    let place = place(total.id);
+                    self.streams.entry(place).or_default().total = Some(total);
+                }
+            }
+            LoadEvent::Started(_) | LoadEvent::Busy { .. } | LoadEvent::Failed { .. } => {}
+        }
+    }
+
+    /// Nothing of a load counts that reported what cannot be.
+    pub(crate) fn forget(&mut self, place: u32) {
+        self.streams.remove(&place);
+    }
+
+    /// What a load reported as completed in each of so many seconds, by its place in the point's list.
+    pub(crate) fn completed_by_second(&self, place: u32, seconds: u32) -> Vec<u64> {
+        let mut completed = vec![0_u64; seconds as usize];
+        for second in self.streams.get(&place).iter().flat_map(|stream| &stream.seconds) {
+            // A guest may say what it likes: what lies outside the measurement is nobody's.
+            if let Some(completed) = completed.get_mut(second.second as usize) {
+                *completed = completed.saturating_add(second.counts.completed);
+            }
+        }
+        completed
+    }
+
+    /// All figures of the point's loads, in the order of their first appearance.
+    pub(crate) fn figures<'a>(&'a self, point: &'a Point, repeat: u32) -> Result<Figures<'a>, BadHistogram> {
+        let mut figures = Figures::default();
+        let mut names: Vec<&str> = Vec::new();
+        for load in &point.loads {
+            if !names.contains(&load.name.as_str()) {
+                names.push(&load.name);
+            }
+        }
+        for name in names {
+            self.one_load(point, repeat, name, &mut figures)?;
+        }
+        Ok(figures)
+    }
+
+    fn one_load<'a>(
+        &'a self,
+        point: &'a Point,
+        repeat: u32,
+        name: &str,
+        into: &mut Figures<'a>,
+    ) -> Result<(), BadHistogram> {
+        let mut of_load = LoadMerge::default();
+        let mut last = None;
+        for (place, load) in (0..).zip(&point.loads).filter(|(_, load)| load.name == name) {
+            of_load
+                .guests
+                .push(GuestMerge::new(&point.guests[load.guest as usize], self.streams.get(&place)));
+            last = Some(load);
+        }
+        let Some(load) = last else { return Ok(()) };
+        let seconds = of_load.take_seconds(name, &mut into.latency)?;
+        let guests: Vec<GuestFigures> =
+            of_load.guests.iter().map(|guest| guest.figures(&mut of_load.merged)).collect();
+        let merged = of_load.merged;
+        into.seconds.extend(seconds.iter().map(|second| second.row(point.index, repeat, name)));
+        into.loads.push(LoadFigures {
+            name: name.to_owned(),
+            role: point.guests[load.guest as usize].role,
+            loop_kind: load.demand.loop_kind(),
+            measured: measured(&load.work),
+            unit: load.work.facts().unit().to_owned(),
+            seconds: merged.seconds,
+            offered: merged.counts.offered,
+            completed: merged.counts.completed,
+            completed_in_time: Some(merged.completed_in_time),
+            failed: merged.counts.failed,
+            wrong: merged.counts.wrong,
+            bytes: merged.counts.bytes,
+            latency_ms: LatencyMs {
+                deviation_of_seconds: deviation_of_seconds(&seconds),
+                ..latency_ms(&merged.latency)
+            },
+            latency_histogram: Some(EncodedHistogram::of(&merged.latency)),
+            send_lateness_us: lateness_us(&merged.lateness),
+            client_cpu_s: merged.client_cpu_s,
+            sender_busy: if measured(&load.work) == Measured::Outside {
+                self.sender_busy()
+            } else {
+                Busy::default()
+            },
+            fairness: fairness_of(&guests, load.demand.loop_kind()),
+            guests,
+            errors: merged.errors,
+            drift: drift_of(&seconds, merged.seconds, load.demand.loop_kind()),
+            store: self.stores(point, name),
+        });
+        Ok(())
+    }
+
+    /// What store loads of this name found, guest by guest.
+    fn stores(&self, point: &Point, name: &str) -> Vec<StoreFigures> {
+        let output = |place: usize| self.streams.get(&u32::try_from(place).ok()?)?.output.as_ref();
+        let loads = point.loads.iter().enumerate().filter(|(_, load)| load.name == name);
+        let of = |(place, load): (usize, &LoadPlan)| {
+            load.work.facts().store()?;
+            let found: StoreFigures = serde_json::from_str(output(place)?).ok()?;
+            Some(StoreFigures { guest: point.guests[load.guest as usize].name.clone(), ..found })
+        };
+        loads.filter_map(of).collect()
+    }
+
+    /// Databases whose load reported no audit: nobody can say whether what it did was right.
+    pub(crate) fn unaudited<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = Incident> + 'a {
+        let is_store = |load: &LoadPlan| load.work.facts().store().is_some();
+        let is_audited =
+            |name: &str, guest: &str| self.stores(point, name).iter().any(|store| store.guest == guest);
+        point.loads.iter().filter(move |load| is_store(load)).filter_map(move |load| {
+            let guest = point.guests[load.guest as usize].name.clone();
+            let what = "its database was not audited".to_owned();
+            (!is_audited(&load.name, &guest)).then_some(Incident {
+                kind: IncidentKind::Unproven,
+                what,
+                guest: Some(guest),
+            })
+        })
+    }
+
+    /// What loads found lost, doubled or damaged by their own account.
+    pub(crate) fn wrong_answers<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = Incident> + 'a {
+        self.streams.iter().flat_map(move |(place, reports)| {
+            let guest = || Some(point.guests[point.loads.get(*place as usize)?.guest as usize].name.clone());
+            let total = reports.total.iter().flat_map(|total| &total.wrong_answers);
+            total.map(move |what| Incident {
+                kind: IncidentKind::WrongAnswers,
+                what: what.clone(),
+                guest: guest(),
+            })
+        })
+    }
+
+    /// The output of the tool or engine behind each load, by its place in the point's list.
+    pub(crate) fn tool_outputs(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.streams.iter().filter_map(|(place, reports)| Some((*place, reports.output.as_deref()?)))
+    }
+
+    /// What one load's totals count; nothing without totals.
+    pub(crate) fn counts(&self, place: u32) -> Counts {
+        let total = self.streams.get(&place).and_then(|reports| reports.total.as_ref());
+        total.map(|total| total.counts).unwrap_or_default()
+    }
+
+    /// All that one stream reported.
+    pub(crate) fn of_one_stream(&self, id: u32) -> Result<OneStream, BadHistogram> {
+        let Some(reports) = self.streams.get(&id) else { return Ok(OneStream::default()) };
+        let Some(total) = reports.total.clone() else { return Ok(OneStream::default()) };
+        Ok(OneStream {
+            counts: total.counts,
+            completed_in_time: total.completed_in_time,
+            seconds: total.seconds,
+            client_cpu_s: total.client_cpu_s,
+            latency_ms: latency_ms(&reports.all(|second| &second.latency)?),
+            lateness_us: lateness_us(&reports.all(|second| &second.lateness)?),
+            errors: total.errors,
+        })
+    }
+
+    /// How busy the outside sender was.
+    pub(crate) fn sender_busy(&self) -> Busy {
+        let count = self.busy.len().max(1) as f64;
+        let mean_fraction = self.busy.iter().sum::<f64>() / count;
+        Busy { mean_fraction, max_fraction: self.busy.iter().copied().fold(0.0, f64::max) }
+    }
+}
+
+/// One load on one target, in figures.
+#[derive(Debug, Default)]
+pub(crate) struct OneStream {
+    pub(crate) counts: Counts,
+    pub(crate) completed_in_time: u64,
+    pub(crate) seconds: f64,
+    pub(crate) client_cpu_s: f64,
+    pub(crate) latency_ms: LatencyMs,
+    pub(crate) lateness_us: LatenessUs,
+    pub(crate) errors: Vec<String>,
+}
+
+/// All that one pass's loads come to.
+#[derive(Debug, Default)]
+pub(crate) struct Figures<'a> {
+    /// Each load.
+    pub(crate) loads: Vec<LoadFigures>,
+    /// Each load's seconds.
+    pub(crate) seconds: Vec<SecondRow>,
+    /// The histograms of each guest, load and second.
+    pub(crate) latency: Vec<TaggedSecond<'a>>,
+}
+
+/// From where a workload is measured.
+pub(crate) fn measured(work: &Work) -> Measured {
+    match work.facts().place() {
+        Place::Inside => Measured::Inside,
+        Place::Outside => Measured::Outside,
+    }
+}
+
+/// How far the means of seconds lie apart, in milliseconds: sample deviation.
+fn deviation_of_seconds(seconds: &[SecondLoadMerge]) -> Option<f64> {
+    let means = seconds.iter().filter(|second| second.known > 0).map(|second| second.mean_ms);
+    tilemark_statistics::sample_deviation(&means.collect::<Vec<_>>())
+}
+
+/// A median of fewer requests than this moves by chance.
+const REQUESTS_OF_A_SECOND_MIN: u64 = 20;
+
+/// Whether a load drifted over its whole seconds: its median latency, or what it was answered in a closed loop where the
+/// seconds have too few requests for a latency.
+fn drift_of(seconds: &[SecondLoadMerge], length_s: f64, loop_kind: LoopKind) -> Option<Drift> {
+    let whole = length_s as u32;
+    let seconds: Vec<&SecondLoadMerge> = seconds.iter().filter(|second| second.second < whole).collect();
+    if seconds.len() != whole as usize {
+        return None;
+    }
+    let test = |what, values: Vec<f64>| {
+        let tilemark_statistics::Unsettled { first_half, second_half } = tilemark_statistics::drift(&values)?;
+        Some(Drift { what, first_half, second_half, p: tilemark_statistics::FALSE_ALARMS_MAX })
+    };
+    if seconds.iter().all(|second| second.known >= REQUESTS_OF_A_SECOND_MIN) {
+        return test(DriftOf::Latency, seconds.iter().filter_map(|second| second.p50_ms).collect());
+    }
+    let answered = || seconds.iter().map(|second| second.counts.completed as f64).collect();
+    (loop_kind == LoopKind::Closed).then(|| test(DriftOf::Throughput, answered())).flatten()
+}
+
+/// How evenly guests were served; nothing where one shares with nobody.
+fn fairness_of(guests: &[GuestFigures], loop_kind: LoopKind) -> Option<Fairness> {
+    let demanded = |guest: &GuestFigures| Demanded {
+        guest: guest.name.clone(),
+        offered: guest.offered,
+        completed: guest.completed,
+    };
+    fairness_by_demand(&guests.iter().map(demanded).collect::<Vec<_>>(), loop_kind).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_store::{Finding, FindingKind, Status, Verdict};
+
+    #[test]
+    fn what_a_store_load_found_becomes_incidents_of_their_kind() {
+        let finding = |kind, what: &str| Finding { kind, what: what.to_owned() };
+        let verdict = Verdict {
+            status: Status::NotTrusted,
+            reasons: vec!["7 errors: broken".to_owned()],
+            findings: vec![
+                finding(FindingKind::WrongAnswers, "orders are gone"),
+                finding(FindingKind::ServiceErrors, "clients gave up"),
+                finding(FindingKind::Unproven, "it was stopped"),
+            ],
+        };
+        let verdict = serde_json::from_value(serde_json::to_value(verdict).unwrap()).unwrap();
+        let store = StoreFigures { guest: "tile-001-db".to_owned(), verdict, ..StoreFigures::default() };
+        let incidents: Vec<Incident> = store.incidents().collect();
+        assert!(incidents.iter().all(|incident| incident.guest.as_deref() == Some("tile-001-db")));
+        let kinds: Vec<_> =
+            incidents.iter().map(|incident| (incident.kind, incident.what.as_str())).collect();
+        assert_eq!(
+            kinds,
+            [
+                (IncidentKind::WrongAnswers, "orders are gone"),
+                (IncidentKind::ServiceErrors, "clients gave up"),
+                (IncidentKind::Unproven, "it was stopped"),
+            ],
+            "failed orders are counted as failed requests and are no incident"
+        );
+    }
+}

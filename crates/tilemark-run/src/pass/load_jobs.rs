@@ -1,0 +1,104 @@
+//! What each load of a point asks of its guest, and how long it may take.
+
+use crate::{
+    guests::services::{EMULATED_HOST_FACTOR, credentials_of},
+    plan::host::hardware,
+};
+use std::{net::SocketAddr, time::Duration};
+use tilemark_agent_protocol::{LoadJob, Stream};
+use tilemark_plan::{
+    facts::Hardware,
+    plan::{Backend, LoadPlan, Plan, Point},
+    workload::Place,
+};
+use tilemark_units::Span;
+
+/// How long one load may take, by the host's clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoadTimes {
+    /// Until it is ready.
+    pub(crate) ready: Duration,
+    /// From its beginning to its totals.
+    pub(crate) measured: Duration,
+}
+
+/// How long a load inside a guest may take after its measurement. Many guests end their tools at once, which takes time on a full host.
+fn afterwards_inside(point: &Point) -> Duration {
+    let on_hardware = Duration::from_secs(10) + Duration::from_millis(200) * point.guests.len() as u32;
+    match (point.backend, hardware()) {
+        (Backend::Emulated, _) => Backend::Emulated.costs().afterwards,
+        (Backend::Kvm, Hardware::Emulated) => EMULATED_HOST_FACTOR * on_hardware,
+        (Backend::Native | Backend::Kvm, _) => on_hardware,
+    }
+}
+
+fn planned(point: &Point) -> Duration {
+    point.measure.warmup.get() + point.measure.length.get()
+}
+
+/// A load with a fixed number of messages gets one more second for each so many of them.
+const SLOWEST_MESSAGES: f64 = 100.0;
+
+/// How long the load from outside may take. A load with a fixed number of messages has no fixed length.
+pub(crate) fn times_outside(point: &Point) -> LoadTimes {
+    let counts = point.loads.iter().map(|load| load.work.facts().count());
+    let for_messages = counts.max().unwrap_or(0) as f64 / SLOWEST_MESSAGES;
+    let measured = planned(point) + point.backend.costs().afterwards;
+    LoadTimes { ready: measured, measured: measured + Duration::from_secs_f64(for_messages) }
+}
+
+/// How long a load inside a guest may take.
+pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
+    let measured = planned(point) + afterwards_inside(point);
+    LoadTimes { ready: afterwards_inside(point) + load.work.facts().prepares_within(), measured }
+}
+
+/// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
+/// nothing is sent from outside.
+pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[u16]) -> Option<LoadJob> {
+    let outside = |(_, load): &(u32, &LoadPlan)| load.work.facts().place() == Place::Outside;
+    let loads = (0..).zip(&point.loads).filter(outside);
+    let streams: Vec<Stream> =
+        loads.map(|(id, load)| stream(point, block, id, load, ports[load.guest as usize])).collect();
+    (!streams.is_empty()).then(|| job(point, streams, plan.processors.load.clone()))
+}
+
+/// The job of a load that runs inside its guest, in one block; `None` for one that is sent from outside.
+pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan) -> Option<LoadJob> {
+    let is_inside = load.work.facts().place() == Place::Inside;
+    is_inside.then(|| job(point, vec![stream(point, block, 0, load, 0)], Vec::new()))
+}
+
+fn job(point: &Point, streams: Vec<Stream>, processors: Vec<u32>) -> LoadJob {
+    let (warmup, length) = (point.measure.warmup, point.measure.length);
+    LoadJob { streams, processors, warmup, length, requests_max: 0 }
+}
+
+fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, port: u16) -> Stream {
+    let guest = &point.guests[load.guest as usize];
+    Stream {
+        id,
+        target: SocketAddr::from((guest.address, port)),
+        demand: load.demand.clone(),
+        connections: load.connections,
+        seed: load.seed_of_block(block),
+        work: load.work.clone(),
+        disks: guest.disks.len() as u32,
+        credentials: credentials_of(guest.role),
+        patience: Span::new(point.backend.costs().patience),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_gives_up_on_its_broker_before_its_host_gives_up_on_the_load() {
+        for backend in Backend::ALL {
+            let costs = backend.costs();
+            assert!(costs.afterwards > 2 * costs.patience, "{backend:?}");
+        }
+        assert!(Backend::Emulated.costs().patience > Backend::Native.costs().patience);
+    }
+}

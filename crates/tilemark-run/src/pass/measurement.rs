@@ -1,0 +1,348 @@
+//! One measurement: loads from outside and inside at the same time, the host watched meanwhile.
+//!
+//! ```text
+//! every load is sent its job  -> connects, makes its tables -> reports that it is ready -> waits
+//! the last one is ready       -> all begin: their warm-ups and seconds, and the host's, are the same
+//! ```
+
+use crate::{
+    failure::Failure,
+    pass::disk_check::{DiskCounts, HostCount},
+    pass::host_watch::{HostRead, Times, Watch},
+    pass::load_figures::LoadReports,
+    pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
+    pass::load_listener::{LoadListener, LoadMessage, LoadSource, listen_inside, listen_outside},
+    pass::load_process::LoadProcess,
+    stop::StopSignal,
+};
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    thread::{self, Scope},
+    time::{Duration, Instant},
+};
+use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest};
+use tilemark_host::telemetry::{Watched, WatchedKind};
+use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
+use tilemark_record::summary::{Incident, IncidentKind};
+
+/// One measurement: what is measured and who watches.
+pub(crate) struct Measurement<'a> {
+    /// Of which plan.
+    pub(crate) plan: &'a Plan,
+    /// Of which point.
+    pub(crate) point: &'a Point,
+    /// In which block: each has its own schedule.
+    pub(crate) block: u32,
+    /// Where its guests run.
+    pub(crate) backend: &'a dyn Backend,
+    /// Tilemark's own processes.
+    pub(crate) own_processes: Vec<u32>,
+    /// Who watches the host.
+    pub(crate) watch: &'a dyn Watch,
+    /// Whether it is to end.
+    pub(crate) stop: &'a StopSignal,
+}
+
+/// What one measurement found.
+#[derive(Default)]
+pub(crate) struct MeasuredPass {
+    /// What the loads reported.
+    pub(crate) reports: LoadReports,
+    /// The host.
+    pub(crate) host: HostRead,
+    /// What the host counted on the disks of loads that run inside.
+    pub(crate) disks: Vec<HostCount>,
+    /// Loads of which nothing counts, and why.
+    pub(crate) refused: Vec<Incident>,
+}
+
+impl Measurement<'_> {
+    /// Runs all loads of the point and watches the host; `None` when the user wanted it to end.
+    ///
+    /// # Errors
+    /// The first failure of a load.
+    pub(crate) fn run(
+        &self,
+        guests: &mut [ReadyGuest],
+        load: &mut dyn LoadProcess,
+    ) -> Result<Option<MeasuredPass>, Failure> {
+        let ports: Vec<u16> = guests.iter().map(|guest| guest.port).collect();
+        let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
+        let (end_load, load_pid) = (load.ender(), load.pid());
+        let (sender, messages) = mpsc::channel();
+        let (going_on, over) = mpsc::channel();
+        let disks = DiskCounts::of(self.backend, self.point, &ids);
+        let measured = thread::scope(|scope| {
+            let mut line = StartLine::default();
+            self.outside_load(scope, load, &ports, &mut line, &sender);
+            self.inside_loads(scope, guests, &mut line, &sender);
+            let (ids, disks) = (&ids, &disks);
+            let watch_from_now = move || {
+                let times = self.times_from(Instant::now());
+                scope.spawn(move || {
+                    let watched = || self.watched(ids, load_pid);
+                    let read = self.watch.watch(&watched, &|| disks.read(), times, &over);
+                    let _ = sender.send(LoadMessage::Watched(read));
+                });
+            };
+            let mut running = Running::new(line, watch_from_now, going_on);
+            running.follow(&messages, self, &|| end_all(&*end_load, self.backend, ids));
+            running.end(self.point)
+        })?;
+        disks.read();
+        Ok(measured.map(|measured| MeasuredPass { disks: disks.into_counts(), ..measured }))
+    }
+
+    /// Prepares the load that is sent from outside, if the point has one.
+    fn outside_load<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        load: &'scope mut dyn LoadProcess,
+        ports: &[u16],
+        line: &mut StartLine,
+        sender: &Sender<LoadMessage>,
+    ) {
+        let Some(job) = outside_job(self.plan, self.point, self.block, ports) else { return };
+        let listener = LoadListener::new(LoadSource::Outside, line.add(LoadSource::Outside), sender);
+        let times = times_outside(self.point);
+        scope.spawn(move || {
+            let ended = listen_outside(load, &job, times, &listener);
+            listener.send(LoadMessage::Ended(ended));
+        });
+    }
+
+    /// Prepares the loads that run inside their guests.
+    fn inside_loads<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        guests: &'scope mut [ReadyGuest],
+        line: &mut StartLine,
+        sender: &Sender<LoadMessage>,
+    ) {
+        let mut sessions: Vec<Option<&mut AgentSession>> =
+            guests.iter_mut().map(|guest| Some(&mut guest.session)).collect();
+        for (place, load) in (0..).zip(&self.point.loads) {
+            let Some(job) = inside_job(self.point, self.block, load) else { continue };
+            let Some(session) = sessions[load.guest as usize].take() else { continue };
+            let source = LoadSource::Inside(place);
+            let listener = LoadListener::new(source, line.add(source), sender);
+            let times = times_inside(self.point, load);
+            scope.spawn(move || {
+                let ended = listen_inside(session, job, times, &listener);
+                listener.send(LoadMessage::Ended(ended));
+            });
+        }
+    }
+
+    fn planned(&self) -> Duration {
+        self.point.measure.warmup.get() + self.point.measure.length.get()
+    }
+
+    fn times_from(&self, load_began: Instant) -> Times {
+        let measure = &self.point.measure;
+        Times {
+            start: load_began + measure.warmup.get(),
+            seconds: u32::try_from(measure.length.get().as_secs()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Everybody whose processor time is read apart.
+    fn watched(&self, guests: &[GuestId], load: Option<u32>) -> Vec<Watched> {
+        let kind = match self.point.backend {
+            plan::Backend::Native => WatchedKind::NativeGuest,
+            plan::Backend::Kvm | plan::Backend::Emulated => WatchedKind::QemuGuest,
+        };
+        let one = |name: &str, kind, pids| Watched { name: name.to_owned(), kind, pids, group: None };
+        let groups: Vec<Option<PathBuf>> = guests.iter().map(|guest| self.backend.group(*guest)).collect();
+        let without: Vec<GuestId> = guests
+            .iter()
+            .zip(&groups)
+            .filter(|(_, group)| group.is_none())
+            .map(|(guest, _)| *guest)
+            .collect();
+        let mut processes = self.backend.all_processes(&without).into_iter();
+        let guest = |(group, plan): (Option<PathBuf>, &GuestPlan)| match group {
+            // A server inside may have a process for each client: the group knows those that came and went.
+            Some(group) => Watched { group: Some(group), ..one(&plan.name, kind, Vec::new()) },
+            None => one(&plan.name, kind, processes.next().unwrap_or_default()),
+        };
+        let mut watched: Vec<Watched> = groups.into_iter().zip(&self.point.guests).map(guest).collect();
+        watched.extend(load.map(|pid| one("load", WatchedKind::Load, vec![pid])));
+        watched.push(one("tilemark", WatchedKind::Tilemark, self.own_processes.clone()));
+        watched
+    }
+}
+
+/// Where loads that are ready wait for the others.
+#[derive(Default)]
+struct StartLine {
+    /// Those that have reported nothing yet: the first thing that a load reports is that it is ready.
+    awaited: BTreeSet<LoadSource>,
+    /// Ends of channels that nothing is sent over: they close, and all loads notice that at once.
+    held: Vec<Sender<()>>,
+}
+
+impl StartLine {
+    /// One more load. It begins when this channel closes.
+    fn add(&mut self, source: LoadSource) -> Receiver<()> {
+        let (held, begins) = mpsc::channel();
+        self.awaited.insert(source);
+        self.held.push(held);
+        begins
+    }
+
+    fn note(&mut self, message: &LoadMessage) {
+        match message {
+            LoadMessage::Event(source, _) | LoadMessage::Refused(source, _) => self.awaited.remove(source),
+            LoadMessage::Watched(_) | LoadMessage::Ended(_) => false,
+        };
+    }
+
+    fn all_ready(&self) -> bool {
+        self.awaited.is_empty()
+    }
+
+    fn begin(&mut self) {
+        self.held.clear();
+    }
+}
+
+/// Loads and the watcher of the host while they run.
+struct Running<W> {
+    measured: MeasuredPass,
+    line: StartLine,
+    /// Begins to watch the host, once.
+    watch_from_now: Option<W>,
+    /// Closed when nothing is to be watched any more.
+    going_on: Option<Sender<()>>,
+    /// Loads and watchers that have not ended.
+    left: usize,
+    /// Whether there is any load. Idle guests are watched for the whole time.
+    is_loaded: bool,
+    failed: Option<Failure>,
+    /// Loads whose reports count for nothing, and why.
+    refused: Vec<(LoadSource, String)>,
+    interrupted: bool,
+    /// Since when the host is watched, until the watcher has ended.
+    watching_since: Option<Instant>,
+}
+
+impl<W: FnOnce()> Running<W> {
+    fn new(line: StartLine, watch_from_now: W, going_on: Sender<()>) -> Self {
+        let left = line.awaited.len();
+        Self {
+            measured: MeasuredPass::default(),
+            line,
+            watch_from_now: Some(watch_from_now),
+            going_on: Some(going_on),
+            left,
+            is_loaded: left > 0,
+            failed: None,
+            refused: Vec::new(),
+            interrupted: false,
+            watching_since: None,
+        }
+    }
+
+    /// Takes what loads and watcher report until all have ended.
+    fn follow(&mut self, messages: &Receiver<LoadMessage>, of: &Measurement<'_>, end_all: &dyn Fn()) {
+        self.begin_when_ready();
+        while self.left > 0 {
+            match messages.recv_timeout(Duration::from_millis(100)) {
+                Ok(message) => {
+                    self.line.note(&message);
+                    self.note(message);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.begin_when_ready();
+            if self.watches_for_nobody(of.planned()) {
+                self.going_on = None;
+            }
+            if self.going_on.is_some() && self.shall_end(of.stop) {
+                (self.going_on, self.watch_from_now) = (None, None);
+                self.line.begin();
+                end_all();
+            }
+        }
+    }
+
+    /// The host is watched from the moment on when the load's schedule begins.
+    fn begin_when_ready(&mut self) {
+        if !self.line.all_ready() {
+            return;
+        }
+        self.line.begin();
+        if let Some(watch_from_now) = self.watch_from_now.take() {
+            watch_from_now();
+            self.left += 1;
+            self.watching_since = Some(Instant::now());
+        }
+    }
+
+    fn note(&mut self, message: LoadMessage) {
+        match message {
+            LoadMessage::Event(LoadSource::Outside, event) => self.measured.reports.outside(event),
+            LoadMessage::Event(LoadSource::Inside(place), event) => {
+                self.measured.reports.inside(place, event);
+            }
+            LoadMessage::Refused(source, why) => self.refused.push((source, why)),
+            LoadMessage::Watched(host) => {
+                self.left -= 1;
+                self.watching_since = None;
+                self.measured.host = host;
+            }
+            LoadMessage::Ended(ended) => {
+                self.left -= 1;
+                // The first failure is the one to report: others follow from it.
+                self.failed = self.failed.take().or(ended.err());
+            }
+        }
+    }
+
+    /// All loads have ended long before their time: a load of so many messages does when they are through.
+    fn watches_for_nobody(&self, planned: Duration) -> bool {
+        let is_early = |since: Instant| since.elapsed() + Duration::from_secs(1) < planned;
+        self.is_loaded && self.left == 1 && self.watching_since.is_some_and(is_early)
+    }
+
+    fn shall_end(&mut self, stop: &StopSignal) -> bool {
+        self.interrupted = self.failed.is_none() && stop.is_requested();
+        self.interrupted || self.failed.is_some()
+    }
+
+    fn end(mut self, point: &Point) -> Result<Option<MeasuredPass>, Failure> {
+        match self.failed {
+            _ if self.interrupted => return Ok(None),
+            Some(failure) => return Err(failure),
+            None => {}
+        }
+        for (source, what) in self.refused {
+            let guest = match source {
+                LoadSource::Outside => {
+                    self.measured.reports = LoadReports::default();
+                    None
+                }
+                LoadSource::Inside(place) => {
+                    self.measured.reports.forget(place);
+                    let guest = point.loads[place as usize].guest;
+                    Some(point.guests[guest as usize].name.clone())
+                }
+            };
+            self.measured.refused.push(Incident { kind: IncidentKind::Refused, what, guest });
+        }
+        Ok(Some(self.measured))
+    }
+}
+
+/// Ends what others wait for, so that they stop waiting.
+fn end_all(end_load: &dyn Fn(), backend: &dyn Backend, ids: &[GuestId]) {
+    end_load();
+    for id in ids {
+        // The pass ends them again and reports what failed then.
+        let _ = backend.stop(*id);
+    }
+}

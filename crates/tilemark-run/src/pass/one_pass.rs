@@ -1,0 +1,249 @@
+//! One pass over one point: fresh guests, one measurement, its figures in the record, no guest left.
+//!
+//! ```text
+//! start guests -> all ready -> working sets written -> loads and host measured -> guests checked -> guests ended -> written
+//! ```
+
+use crate::{
+    failure::{Failure, FailureCode, state_failed},
+    guests::start::{StartedGuests, Templates},
+    guests::{memory, services},
+    job::messages::CommandLink,
+    job::state_folder::boot_id,
+    pass::load_figures::{Figures, LoadReports},
+    pass::load_process::LoadProcess,
+    pass::measurement::{MeasuredPass, Measurement},
+    pass::network_check::Ports,
+    pass::time::{RunTime, unix_ms},
+    pass::world::World,
+    pass::{disk_check, guest_check, host_watch},
+    program::sha256,
+    stop::StopSignal,
+};
+use std::{fs, path::PathBuf, time::Instant};
+use tilemark_guests::{Backend, ReadyGuest, write_working_sets};
+use tilemark_plan::plan::{Pass, Plan, Point};
+use tilemark_record::{
+    Event, Events, RepeatFiles, RunDirectory,
+    store::StoreFigures,
+    summary::{HostFigures, Incident, Levels, RepeatSummary, SecondsToReady},
+};
+use tilemark_units::counted;
+
+/// One pass, with all that it needs of its run.
+pub(crate) struct OnePass<'a, W> {
+    /// The world.
+    pub(crate) world: &'a W,
+    /// The run's plan.
+    pub(crate) plan: &'a Plan,
+    /// What is measured.
+    pub(crate) point: &'a Point,
+    /// Which repeat of it.
+    pub(crate) pass: Pass,
+    /// Which session of the record, from 1.
+    pub(crate) session: u32,
+    /// Where figures go.
+    pub(crate) record: &'a RunDirectory,
+    /// Where events go.
+    pub(crate) events: &'a mut Events,
+    /// Who is shown how far it is.
+    pub(crate) link: &'a CommandLink,
+    /// Whether it is to end.
+    pub(crate) stop: &'a StopSignal,
+    /// The run's time.
+    pub(crate) time: &'a mut RunTime,
+    /// Where its summary is added once its figures are written.
+    pub(crate) repeats: &'a mut Vec<RepeatSummary>,
+}
+
+/// A kernel that reports one error mostly reports many; the first show what is wrong.
+const KERNEL_ERRORS_KEPT: usize = 8;
+
+impl<W: World> OnePass<'_, W> {
+    /// Does all of it. Returns whether it was measured to its end: an interrupted pass leaves nothing.
+    ///
+    /// # Errors
+    /// When guests cannot be started, a load fails, or the record cannot be written.
+    pub(crate) fn run(mut self) -> Result<bool, Failure> {
+        let (world, point) = (self.world, self.point);
+        let backend = world.backend(point)?;
+        let tiles = counted(point.tiles, "tile");
+        let what = format!("{tiles} on {}, repeat {}", point.backend.name(), self.pass.repeat);
+        self.time.on_templates += world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
+        if self.stop.is_requested() {
+            return Ok(false);
+        }
+        self.progress(format!("{what}: starting {}", counted(point.guests.len() as u64, "guest")));
+        let mut started = StartedGuests::new(backend);
+        let templates = started.templates(point)?;
+        self.time.on_templates += templates.took;
+        let free_before = world.memory_available();
+        let (mut guests, ready_s, seconds_to_ready) = self.start(&mut started, &templates)?;
+
+        self.progress(format!("{what}: under load"));
+        let load = world.load_process(self.plan)?;
+        let began_unix_ms = unix_ms();
+        let Some((mut measured, ports)) = self.under_load(backend, &mut guests, load)? else {
+            started.stop()?;
+            return Ok(false);
+        };
+        let free_after = world.memory_available();
+        let memory = memory::of_guests(backend, &guests, |pid| world.pss(pid))
+            .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
+        let incidents = self.incidents(backend, &mut guests, &mut measured, &ports);
+        let consoles: Vec<_> = guests.iter().map(|guest| backend.console(guest.id).ok()).collect();
+        drop(guests);
+        started.stop()?;
+        let mut kernel_errors = world.kernel_errors();
+        kernel_errors.truncate(KERNEL_ERRORS_KEPT);
+        let summary = RepeatSummary {
+            point: point.index,
+            repeat: self.pass.repeat,
+            block: self.pass.block,
+            began_unix_ms,
+            backend: point.backend,
+            loads: Vec::new(),
+            host: self.host_figures(&measured),
+            incidents,
+            memory,
+            ready_s: Some(ready_s),
+            seconds_to_ready,
+            kernel_errors,
+            levels: Some(self.levels(&templates)?),
+        };
+        let files = self.record.repeat(point.index, self.pass.repeat)?;
+        self.write(&files, &measured, summary)?;
+        self.keep_consoles(&files, &consoles)?;
+        Ok(true)
+    }
+
+    /// Starts the guests, waits until all are ready and has clones write their working sets. Returns how long all took to be
+    /// ready, in seconds, and each of them.
+    fn start(
+        &mut self,
+        started: &mut StartedGuests<'_>,
+        templates: &Templates,
+    ) -> Result<(Vec<ReadyGuest>, f64, Option<SecondsToReady>), Failure> {
+        let point = self.point;
+        let began = Instant::now();
+        let mut guests = started.start(point, templates, &|| ())?;
+        let ready_s = began.elapsed().as_secs_f64();
+        let since = |guest: &ReadyGuest| guest.ready_at.saturating_duration_since(began).as_secs_f64();
+        let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
+        self.events.append(&Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;
+        // As with readiness: a guest that cannot do it, or does not answer, is not measured.
+        write_working_sets(&mut guests, &point.guests, services::working_sets_within(point))?;
+        Ok((guests, ready_s, seconds_to_ready))
+    }
+
+    /// Runs the loads, and reads what passed the guests' ports before and after. The load process has ended then.
+    fn under_load(
+        &self,
+        backend: &dyn Backend,
+        guests: &mut [ReadyGuest],
+        mut load: Box<dyn LoadProcess>,
+    ) -> Result<Option<(MeasuredPass, [Ports; 2])>, Failure> {
+        let measurement = Measurement {
+            plan: self.plan,
+            point: self.point,
+            block: self.pass.block,
+            backend,
+            own_processes: self.world.own_processes(),
+            watch: self.world.watch(),
+            stop: self.stop,
+        };
+        let before = Ports::read(backend, guests);
+        let measured = measurement.run(guests, load.as_mut())?;
+        Ok(measured.map(|measured| (measured, [before, Ports::read(backend, guests)])))
+    }
+
+    /// What makes the figures of this repeat doubtful, as far as guests and host show it.
+    fn incidents(
+        &self,
+        backend: &dyn Backend,
+        guests: &mut [ReadyGuest],
+        measured: &mut MeasuredPass,
+        [ports_before, ports]: &[Ports; 2],
+    ) -> Vec<Incident> {
+        let mut incidents = guest_check::origins_and_ends(backend, guests, self.point);
+        // What it asked of guests is not known then.
+        let load_was_refused = measured.refused.iter().any(|incident| incident.guest.is_none());
+        // A guest whose load was refused is asked nothing more.
+        incidents.append(&mut measured.refused);
+        incidents.extend(guest_check::services_ended(self.point, guests, &incidents));
+        if !load_was_refused {
+            incidents.extend(ports.offences(ports_before, self.point, &measured.reports));
+        }
+        incidents
+    }
+
+    fn host_figures(&self, measured: &MeasuredPass) -> HostFigures {
+        host_watch::figures(&measured.host, self.plan.host.memory_total.get(), &self.plan.processors.guests)
+    }
+
+    /// What this repeat shares with others.
+    fn levels(&self, templates: &Templates) -> Result<Levels, Failure> {
+        let boot = sha256(boot_id().map_err(state_failed)?.as_bytes());
+        Ok(Levels { session: self.session, boot: boot[..16].to_owned(), templates: templates.numbers() })
+    }
+
+    /// Completes the summary with the figures of the loads, and writes all of the repeat.
+    fn write(
+        &mut self,
+        files: &RepeatFiles,
+        measured: &MeasuredPass,
+        mut summary: RepeatSummary,
+    ) -> Result<(), Failure> {
+        let (point, repeat, reports) = (self.point, self.pass.repeat, &measured.reports);
+        self.keep_tool_outputs(files, reports)?;
+        let Figures { loads, seconds, latency } = reports.figures(point, repeat).map_err(|error| {
+            let remedy = "report it: the load process and this program disagree";
+            Failure::from_error(FailureCode::Bug, &error, remedy)
+        })?;
+        let incidents = &mut summary.incidents;
+        incidents.extend(disk_check::overstatements(point, reports, &measured.disks));
+        incidents.extend(reports.unaudited(point));
+        incidents.extend(reports.wrong_answers(point));
+        incidents.extend(loads.iter().flat_map(|load| &load.store).flat_map(StoreFigures::incidents));
+        summary.loads = loads;
+        let telemetry = host_watch::rows(point.index, repeat, &measured.host.seconds);
+        let guests = host_watch::guest_rows(point, repeat, &measured.host.seconds);
+        files.write(&summary, &seconds, &telemetry, guests, &latency)?;
+        self.repeats.push(summary);
+        Ok(())
+    }
+
+    /// Puts what the tools behind the loads printed beside the figures of their repeat.
+    fn keep_tool_outputs(&self, files: &RepeatFiles, reports: &LoadReports) -> Result<(), Failure> {
+        for (place, output) in reports.tool_outputs() {
+            let load = &self.point.loads[place as usize];
+            let folder = files.guest(&self.point.guests[load.guest as usize].name)?;
+            let kind = if output.starts_with('{') { "json" } else { "txt" };
+            let path = folder.join(format!("{}.{kind}", load.name));
+            tilemark_record::write_whole(&path, output.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Puts each guest's console beside the figures of its repeat. One that failed stays where its error
+    /// says that it is.
+    fn keep_consoles(&self, files: &RepeatFiles, consoles: &[Option<PathBuf>]) -> Result<(), Failure> {
+        for (guest, console) in self.point.guests.iter().zip(consoles) {
+            let Some(console) = console.as_ref().filter(|path| path.starts_with(self.record.path())) else {
+                continue;
+            };
+            let kept = files.guest(&guest.name)?;
+            // A console is for a person who looks for a fault; a figure does not depend on it.
+            if fs::rename(console, kept.join("console.log")).is_ok()
+                && let Some(folder) = console.parent()
+            {
+                let _ = fs::remove_dir_all(folder);
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&self, doing: String) {
+        self.link.progress(self.time.progress(self.plan.expected.time, doing));
+    }
+}

@@ -1,0 +1,259 @@
+//! The real world of a pipeline: backends, load processes and the host, inside a run's namespaces.
+
+use crate::{
+    failure::{Failure, FailureCode, state_failed},
+    guests::database_disks::DatabaseDisks,
+    job::types::QEMU_HASH,
+    pass::load_process::{AgentProcess, LoadProcess, load_failed},
+    pass::world::World,
+    program::{Program, sha256},
+};
+use rustix::mount::{MountFlags, mount};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tilemark_guests::{
+    Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
+    find_qemu,
+};
+use tilemark_host::{
+    KernelLog,
+    telemetry::{self, Pss},
+};
+use tilemark_image::FileName;
+use tilemark_plan::{
+    plan::{self, Plan, Point},
+    scenario::{QemuWishes, Role},
+};
+use tilemark_record::sha256_of;
+use tilemark_sys::files::make_private_folder;
+use tilemark_units::Bytes;
+
+/// Where a world takes things from and puts them.
+#[derive(Debug, Clone)]
+pub(crate) struct Folders {
+    /// A folder of this job's own, on disk: sockets, consoles.
+    pub(crate) state: PathBuf,
+    /// Where images and the disk store are.
+    pub(crate) cache: PathBuf,
+    /// The image's folder.
+    pub(crate) image: PathBuf,
+    /// Where consoles stay when all is over.
+    pub(crate) consoles: PathBuf,
+}
+
+/// The world of one job.
+pub(crate) struct RealWorld<'a> {
+    program: &'a Program,
+    folders: Folders,
+    network: Arc<RunNetwork>,
+    cgroup: Option<PathBuf>,
+    native: OnceCell<NativeBackend>,
+    qemus: QemuBackends,
+    // After the backends: their disks lie in it.
+    databases: OnceCell<DatabaseDisks>,
+    /// Nothing where this host's kernel does not let its log be read.
+    kernel_log: Option<RefCell<KernelLog>>,
+}
+
+/// QEMU backends, one for each configuration: sides differ in machine type or QEMU, and keep their templates.
+/// A list that only grows, so that each stays where it is.
+#[derive(Default)]
+struct QemuBackends(OnceCell<Box<QemuOfSettings>>);
+
+struct QemuOfSettings {
+    kind: plan::Backend,
+    wishes: QemuWishes,
+    backend: QemuBackend,
+    next: QemuBackends,
+}
+
+impl<'a> RealWorld<'a> {
+    /// Makes the run network and mounts the memory of the run.
+    pub(crate) fn new(
+        program: &'a Program,
+        folders: Folders,
+        cgroup: Option<PathBuf>,
+    ) -> Result<Self, Failure> {
+        mount_memory(&folders.memory()).map_err(|error| {
+            let message = format!("cannot mount memory on {}", folders.memory().display());
+            let remedy = "check that this kernel has tmpfs";
+            Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy)
+        })?;
+        let network = Arc::new(RunNetwork::create()?);
+        Ok(Self {
+            program,
+            folders,
+            network,
+            cgroup,
+            native: OnceCell::new(),
+            qemus: QemuBackends::default(),
+            databases: OnceCell::new(),
+            kernel_log: KernelLog::from_now().ok().map(RefCell::new),
+        })
+    }
+
+    fn image(&self, file: FileName) -> PathBuf {
+        self.folders.image.join(file.as_str())
+    }
+
+    fn disks(&self) -> Result<DiskFolders, Failure> {
+        let folders = DiskFolders { store: self.folders.state.join("disks"), memory: self.folders.memory() };
+        make_private_folder(&folders.store).map_err(state_failed)?;
+        Ok(folders)
+    }
+
+    fn native(&self) -> Result<&NativeBackend, Failure> {
+        if let Some(native) = self.native.get() {
+            return Ok(native);
+        }
+        let settings = NativeSettings {
+            agent: self.program.agent.to_vec(),
+            root_erofs: self.image(FileName::RootErofs),
+            folder: self.folders.consoles.join("native"),
+            disks: self.disks()?,
+            cgroup: self.cgroup.clone(),
+        };
+        let native = NativeBackend::new(settings, Arc::clone(&self.network))?;
+        Ok(self.native.get_or_init(|| native))
+    }
+
+    fn qemu(&self, kind: plan::Backend, wishes: &QemuWishes) -> Result<&QemuBackend, Failure> {
+        let (mut list, mut number) = (&self.qemus, 0);
+        while let Some(entry) = list.0.get() {
+            if entry.kind == kind && entry.wishes == *wishes {
+                return Ok(&entry.backend);
+            }
+            (list, number) = (&entry.next, number + 1);
+        }
+        let accelerator = match kind {
+            plan::Backend::Kvm => Accelerator::Kvm,
+            plan::Backend::Emulated | plan::Backend::Native => Accelerator::Emulated,
+        };
+        let mut initramfs = fs::read(self.image(FileName::Initrd)).map_err(state_failed)?;
+        initramfs.extend(tilemark_image::agent_initramfs(self.program.agent));
+        let settings = QemuSettings {
+            accelerator,
+            binary: find_qemu(wishes.binary.as_deref().map(Path::new))?,
+            machine: wishes.machine.clone().unwrap_or_else(|| "pc".to_owned()),
+            vmlinux: wishes.kernel.as_ref().map_or_else(|| self.image(FileName::Vmlinux), PathBuf::from),
+            initramfs,
+            root_erofs: self.image(FileName::RootErofs),
+            folder: self.folders.consoles.join(format!("{}-{number}", kind.name())),
+            disks: self.disks()?,
+            walls: wishes.walls,
+        };
+        let backend = QemuBackend::new(settings, Arc::clone(&self.network))?;
+        let entry = QemuOfSettings { kind, wishes: wishes.clone(), backend, next: QemuBackends::default() };
+        Ok(&list.0.get_or_init(|| Box::new(entry)).backend)
+    }
+
+    /// All that decides what a database's template holds beside its parameters.
+    fn template_maker(&self) -> String {
+        let image = self.folders.image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        format!("{image} {}", sha256(self.program.agent))
+    }
+
+    /// Version of the QEMU that was used, if one was; all of them where sides had their own.
+    pub(crate) fn qemu_version(&self) -> Option<String> {
+        let versions: BTreeSet<String> = self.used_qemus().map(|qemu| qemu.version().to_string()).collect();
+        (!versions.is_empty()).then(|| versions.into_iter().collect::<Vec<_>>().join(", "))
+    }
+
+    /// SHA-256 of each QEMU that was used, by its name in the provenance.
+    pub(crate) fn qemu_hashes(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let hash = |qemu: &QemuBackend| {
+            let hash = sha256_of(qemu.binary())?;
+            Ok((format!("{QEMU_HASH}{}", qemu.binary().display()), hash))
+        };
+        self.used_qemus().map(hash).collect()
+    }
+
+    fn used_qemus(&self) -> impl Iterator<Item = &QemuBackend> {
+        let entry = std::iter::successors(self.qemus.0.get(), |entry| entry.next.0.get());
+        entry.map(|entry| &entry.backend)
+    }
+
+    /// What could not be made equal between the backends that were used.
+    pub(crate) fn unequal(&self) -> Vec<String> {
+        self.native.get().map(Backend::inequalities).unwrap_or_default()
+    }
+}
+
+impl Folders {
+    fn memory(&self) -> PathBuf {
+        self.state.join("memory")
+    }
+}
+
+/// A tmpfs that nobody but this mount namespace sees.
+fn mount_memory(path: &Path) -> io::Result<()> {
+    make_private_folder(path)?;
+    Ok(mount("tilemark", path, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0700"))?)
+}
+
+impl World for RealWorld<'_> {
+    fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure> {
+        match point.backend {
+            plan::Backend::Native => Ok(self.native()?),
+            kind => Ok(self.qemu(kind, &point.qemu)?),
+        }
+    }
+
+    fn load_process(&self, _: &Plan) -> Result<Box<dyn LoadProcess>, Failure> {
+        let process = AgentProcess::start(self.program.agent).map_err(load_failed)?;
+        Ok(Box::new(process))
+    }
+
+    fn prepare_disks(&self, point: &Point, progress: &dyn Fn(&str)) -> Result<Duration, Failure> {
+        if point.guests.iter().all(|guest| guest.role != Role::Database || guest.disks.is_empty()) {
+            return Ok(Duration::ZERO);
+        }
+        let disks = match self.databases.get() {
+            Some(disks) => disks,
+            None => {
+                let opened = DatabaseDisks::open(&self.folders.cache, &self.disks()?.store)?;
+                self.databases.get_or_init(|| opened)
+            }
+        };
+        disks.prepare(point, self.native()?, &self.template_maker(), progress)
+    }
+
+    fn memory_available(&self) -> Option<Bytes> {
+        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+        Some(Bytes::from_kib(line.split_whitespace().nth(1)?.parse().ok()?))
+    }
+
+    fn disk_available(&self) -> Option<Bytes> {
+        let free = |folder: &PathBuf| {
+            let disk = rustix::fs::statvfs(folder).ok()?;
+            // What cannot be written, such as a cache of images that several hosts share, cannot fill up.
+            let is_written = !disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+            is_written.then_some(Bytes::new(disk.f_bavail * disk.f_frsize))
+        };
+        // Consoles are in the record, data disks in state and cache.
+        [&self.folders.state, &self.folders.cache, &self.folders.consoles].into_iter().filter_map(free).min()
+    }
+
+    fn pss(&self, pid: u32) -> Option<Pss> {
+        telemetry::pss(pid).ok()
+    }
+
+    fn own_processes(&self) -> Vec<u32> {
+        vec![1, std::process::id()]
+    }
+
+    fn missing_wall(&self) -> Option<String> {
+        self.network.missing_wall().map(str::to_owned)
+    }
+
+    fn kernel_errors(&self) -> Vec<String> {
+        self.kernel_log.as_ref().map(|log| log.borrow_mut().errors()).unwrap_or_default()
+    }
+}

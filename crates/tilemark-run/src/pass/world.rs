@@ -1,0 +1,45 @@
+//! All that a run needs of guests, loads and host, as a trait: a test fails each of them once.
+
+use crate::{
+    failure::Failure,
+    pass::host_watch::{LiveWatch, Watch},
+    pass::load_process::LoadProcess,
+};
+use std::time::Duration;
+use tilemark_guests::Backend;
+use tilemark_host::telemetry::Pss;
+use tilemark_plan::plan::{Plan, Point};
+use tilemark_units::Bytes;
+
+/// All that a run needs of the world.
+pub(crate) trait World {
+    /// The way for the guests of a point to exist.
+    fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure>;
+    /// A fresh load process.
+    fn load_process(&self, plan: &Plan) -> Result<Box<dyn LoadProcess>, Failure>;
+    /// Memory that could be had now.
+    fn memory_available(&self) -> Option<Bytes>;
+    /// Free space where data disks and the record are.
+    fn disk_available(&self) -> Option<Bytes>;
+    /// Proportional memory of a process.
+    fn pss(&self, pid: u32) -> Option<Pss>;
+    /// Who is watched besides the guests: Tilemark itself.
+    fn own_processes(&self) -> Vec<u32>;
+    /// Puts the data disks of a point's guests in place where they begin with something on them, and says how long
+    /// their templates took that were not there.
+    fn prepare_disks(&self, _: &Point, _: &dyn Fn(&str)) -> Result<Duration, Failure> {
+        Ok(Duration::ZERO)
+    }
+    /// Errors that the host's kernel reported since this was asked last.
+    fn kernel_errors(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Which wall between guests this host lacks, in a sentence.
+    fn missing_wall(&self) -> Option<String> {
+        None
+    }
+    /// Who watches the host.
+    fn watch(&self) -> &dyn Watch {
+        &LiveWatch
+    }
+}

@@ -1,0 +1,5 @@
+//! From what the user asked to a plan, before anything starts.
+
+pub mod host;
+pub mod prepare;
+pub mod text;

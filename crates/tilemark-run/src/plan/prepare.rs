@@ -1,0 +1,291 @@
+//! From what the user asked to a plan: read the scenario, read the host, choose the backend, resolve.
+
+use crate::{
+    failure::{Failure, FailureCode},
+    plan::host::{Probe, choose, facts, summary},
+};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::{collections::BTreeMap, path::Path};
+use tilemark_host::{LiveHost, read_facts};
+use tilemark_plan::{
+    builtin::{BUILTINS, builtin},
+    expect,
+    facts::{Accelerator, HostFacts},
+    parse::{Draft, SCENARIO_BYTES_MAX},
+    plan::{Backend, Plan, shell_word},
+    resolve::{Request, Sides, as_asked, resolve},
+    trust::{HostUse, host_uses, not_typed},
+};
+use tilemark_statistics::{Arrangement, PRIMARY_MEASURES_MAX, can_reach};
+use tilemark_sys::text_file::read_text;
+use tilemark_units::Span;
+
+/// What the user asked of a scenario.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Asked {
+    /// A name inside the program, or a path.
+    pub scenario: String,
+    /// How guests exist; `None`: kvm, or stop.
+    pub on: Option<Backend>,
+    /// Preset to apply.
+    pub preset: Option<String>,
+    /// `--set` values.
+    pub settings: BTreeMap<String, String>,
+    /// Tile counts instead of the ladder's.
+    pub tiles: Option<Vec<u32>>,
+    /// The native twin in the same blocks.
+    pub twin: bool,
+    /// Search for the largest tile count that holds, within a time.
+    pub search: bool,
+    /// End within this.
+    pub within: Option<Span>,
+    /// Settings of two sides.
+    pub sides: Option<Sides>,
+    /// Programs and files of the host that the scenario's file names may be used.
+    pub trust: bool,
+    /// Show besides whether guests live and serve on this backend.
+    pub demonstrate: Option<Backend>,
+    /// What is known of the accelerator already; `None`: it is timed if anything asked needs it.
+    pub kvm: Option<Accelerator>,
+    /// Seeds order, schedules and choices; `None`: one is drawn.
+    pub seed: Option<u64>,
+}
+
+/// A plan with the facts that it was made from.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// What will happen.
+    pub plan: Plan,
+    /// What the host is.
+    pub facts: HostFacts,
+    /// The scenario's text, as it was read.
+    pub scenario_text: String,
+    /// What of the host is used because the scenario's file names it, and no flag does.
+    pub named_by_file: Vec<HostUse>,
+    /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
+    pub out_of_reach: Option<String>,
+}
+
+const REPEATS: &str = "measure.repeats";
+/// Pairs of two sides, unless the user says another number or the scenario more. Ten are the fewest that can give p < 0.01 for three
+/// measures, and must all point the same way then; of twelve some may differ.
+const PAIRS: u32 = 12;
+
+fn out_of_reach(plan: &Plan) -> Option<String> {
+    let measure = &plan.points.first()?.measure;
+    let repeats = measure.repeats as usize;
+    // p of the measures that decide is corrected by Holm, which asks the smallest of three for a third.
+    let each = measure.significance.get() / PRIMARY_MEASURES_MAX as f64;
+    can_reach(Arrangement::Pairs, repeats, each).err().map(|missing| missing.reason)
+}
+
+/// Reads scenario and host and resolves.
+pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
+    if asked.twin && asked.on == Some(Backend::Native) {
+        return Err(Failure::new(
+            FailureCode::BadInput,
+            "`--twin` beside `--on native`: a native run is the twin, and has none of its own",
+            "leave out `--twin`, or measure guests beside it with `--on kvm`",
+        ));
+    }
+    if asked.twin && asked.search && asked.on == Some(Backend::Emulated) {
+        return Err(Failure::new(
+            FailureCode::BadInput,
+            "`capacity --twin` with `--on emulated`: emulated guests give no capacity that a native twin could be compared with",
+            "leave out `--twin`, or measure both at counts of your own with `run --on emulated --twin`",
+        ));
+    }
+    let scenario_text = text_of(&asked.scenario)?;
+    let draft = Draft::from_toml(&scenario_text, &asked.scenario)?;
+    let mut settings = asked.settings.clone();
+    // Mistakes are reported before the host is looked at, which may take seconds and be refused besides.
+    let scenario = as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
+        .and_then(|draft| draft.finish())?;
+    if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {
+        settings.insert(REPEATS.to_owned(), PAIRS.to_string());
+    }
+    let needs_probe = asked.on.is_none() || asked.on == Some(Backend::Kvm);
+    let facts = match &asked.kvm {
+        Some(known) => read_facts(&LiveHost, known.clone()),
+        None => facts(if needs_probe { Probe::Time } else { Probe::Skip }),
+    };
+    let backend = choose(asked.on, &facts)?;
+    let mut backends = vec![backend];
+    if asked.twin {
+        backends.push(Backend::Native);
+    }
+    let request = Request {
+        preset: asked.preset.clone(),
+        settings,
+        backends,
+        tiles: asked.tiles.clone(),
+        sides: asked.sides.clone(),
+        search: asked.search,
+        within: asked.within,
+        demonstrate: asked.demonstrate,
+        seed: asked.seed.map_or_else(drawn_seed, Ok)?,
+    };
+    let plan = resolve(&draft, &request, &summary(&facts)?)?;
+    enough_for_a_repeat(&plan)?;
+    let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
+    let named_by_file = match builtin(&asked.scenario) {
+        Some(_) => Vec::new(),
+        None => not_typed(host_uses(&plan), &asked.settings, asked.sides.as_ref()),
+    };
+    Ok(Prepared { plan, facts, scenario_text, named_by_file, out_of_reach })
+}
+
+/// Refuses to run what only the scenario's file names, unless the user trusts the file.
+///
+/// # Errors
+/// When the file names a program or file of the host and `--trust` was not given; the message names all of them.
+pub(crate) fn need_trust(asked: &Asked, prepared: &Prepared) -> Result<(), Failure> {
+    let named = &prepared.named_by_file;
+    if asked.trust || named.is_empty() {
+        return Ok(());
+    }
+    let uses: Vec<String> = named.iter().map(ToString::to_string).collect();
+    let first = &named[0];
+    Err(Failure::new(
+        FailureCode::BadInput,
+        format!("the scenario {:?} needs trust: as root it {}", asked.scenario, uses.join(", ")),
+        format!(
+            "read the file; then add `--trust` if you trust its author, or give each value yourself, as with `--set {}`",
+            shell_word(&format!("{}={}", first.key, first.value))
+        ),
+    ))
+}
+
+/// The name of the scenario that is asked for.
+pub(crate) fn scenario_name(asked: &Asked) -> Result<String, Failure> {
+    let draft = Draft::from_toml(&text_of(&asked.scenario)?, &asked.scenario)?;
+    let asked = as_asked(&draft, asked.preset.as_deref(), &asked.settings, asked.tiles.as_deref());
+    Ok(asked.and_then(|draft| draft.finish())?.name)
+}
+
+/// A seed from the kernel's random numbers. It has 32 bits: a person can type it, and every reader of JSON keeps it exactly.
+fn drawn_seed() -> Result<u64, Failure> {
+    let mut bytes = [0; 4];
+    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| {
+        Failure::from_error(
+            FailureCode::HostUnfit,
+            &error,
+            "the kernel gave no random numbers: choose a seed with `--seed`",
+        )
+    })?;
+    Ok(u32::from_le_bytes(bytes).into())
+}
+
+/// A ladder that must end before one whole block of repeats would measure nothing.
+fn enough_for_a_repeat(plan: &Plan) -> Result<(), Failure> {
+    let Some(within) = plan.within.filter(|_| plan.search.is_none()) else { return Ok(()) };
+    let Some(first) = expect::ends_of_blocks(plan).next().filter(|first| *first > within) else {
+        return Ok(());
+    };
+    Err(Failure::new(
+        FailureCode::BadInput,
+        format!("`--within {within}` ends before one whole repeat of every point"),
+        format!(
+            "one takes about {}, all of it {}: give it longer, or measure fewer points",
+            first.rounded(),
+            plan.expected.time.rounded()
+        ),
+    ))
+}
+
+/// The text of a scenario inside the program, or of a file: a name has no `/` and does not end in `.toml`.
+pub fn text_of(scenario: &str) -> Result<String, Failure> {
+    if !scenario.contains('/') && !scenario.ends_with(".toml") {
+        let known: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+        return builtin(scenario).map(|builtin| builtin.text.to_owned()).ok_or_else(|| {
+            let remedy = format!("there are: {}; a file needs its `/` or `.toml`", known.join(", "));
+            Failure::new(FailureCode::BadInput, format!("no scenario `{scenario}`"), remedy)
+        });
+    }
+    read_text(Path::new(scenario), SCENARIO_BYTES_MAX as u64).map_err(|error| {
+        let message = format!("cannot read the scenario {scenario}");
+        let remedy = "check the path; `tilemark scenarios list` shows those inside the program";
+        Failure::caused_by(&error, FailureCode::BadInput, message, remedy)
+    })
+}
+
+/// A scenario inside the program.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its name.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: String,
+    /// Its presets.
+    pub presets: Vec<String>,
+}
+
+/// All scenarios inside the program.
+pub fn scenarios() -> Vec<Listed> {
+    let listed = |builtin: tilemark_plan::builtin::Builtin| {
+        let scenario = Draft::from_toml(builtin.text, builtin.name).ok()?.finish().ok()?;
+        let presets = scenario.preset.keys().cloned().collect();
+        Some(Listed { name: builtin.name, about: scenario.about.trim().to_owned(), presets })
+    };
+    BUILTINS.into_iter().filter_map(listed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{TILE, ladder, plan_of};
+    use std::{collections::BTreeSet, fs, time::Duration};
+
+    #[test]
+    fn a_time_in_which_no_repeat_ends_is_refused_and_that_of_one_is_not() {
+        let clones = Request { backends: vec![Backend::Emulated], ..ladder() };
+        let first = expect::ends_of_blocks(&plan_of(TILE, &clones)).next().unwrap();
+        let refused = |within, request: &Request| {
+            let plan = plan_of(TILE, &Request { within: Some(within), ..request.clone() });
+            enough_for_a_repeat(&plan).err()
+        };
+        assert_eq!(refused(first, &clones), None);
+        let shorter = Span::new(first.get() - Duration::from_secs(1));
+        let failure = refused(shorter, &clones).unwrap();
+        assert!(failure.remedy.contains(&format!("one takes about {}", first.rounded())), "{failure:?}");
+        let search = Request { search: true, ..clones };
+        assert_eq!(refused(shorter, &search), None, "a search stops by what its next count takes");
+    }
+
+    #[test]
+    fn a_seed_is_drawn_unless_one_is_asked_for() {
+        let plan_with = |seed| {
+            let asked =
+                Asked { scenario: "web".to_owned(), on: Some(Backend::Native), seed, ..Asked::default() };
+            prepare(&asked).unwrap().plan
+        };
+        let drawn: BTreeSet<u64> = (0..8).map(|_| plan_with(None).seed).collect();
+        assert!(drawn.len() > 1, "eight times the same of four billion: {drawn:?}");
+        assert_eq!(plan_with(Some(7)).seed, 7);
+    }
+
+    #[test]
+    fn two_sides_get_twelve_pairs_unless_the_scenario_has_more_or_the_user_says_how_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.toml");
+        for (of_scenario, asked, wanted) in
+            [(3, None, 12), (16, None, 16), (16, Some("8"), 8), (3, Some("2"), 2)]
+        {
+            let text = format!(
+                "schema = 1\nname = \"web\"\nabout = \"Web.\"\n[[guest]]\nname = \"web\"\nrole = \"web\"\n\
+                 [ladder]\ntiles = [1]\n[measure]\nrepeats = {of_scenario}\n"
+            );
+            fs::write(&path, text).unwrap();
+            let asked = Asked {
+                scenario: path.to_str().unwrap().to_owned(),
+                on: Some(Backend::Native),
+                settings: asked.map(|pairs| (REPEATS.to_owned(), pairs.to_owned())).into_iter().collect(),
+                sides: Some(Sides { a: BTreeMap::new(), b: BTreeMap::new() }),
+                ..Asked::default()
+            };
+            let plan = prepare(&asked).unwrap().plan;
+            let pairs: Vec<u32> = plan.points.iter().map(|point| point.measure.repeats).collect();
+            assert_eq!(pairs, [wanted, wanted], "{of_scenario} {:?}", asked.settings);
+        }
+    }
+}

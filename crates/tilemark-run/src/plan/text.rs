@@ -1,0 +1,175 @@
+//! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
+
+use crate::plan::prepare::Prepared;
+use std::collections::BTreeMap;
+use tilemark_plan::{
+    expect::{blocks_within, time_of_database_templates},
+    plan::{Demand, LoadPlan, Plan, Point},
+    trust::{HostUse, host_uses},
+};
+use tilemark_units::{Rate, Span, counted};
+
+/// The whole text.
+pub fn of(prepared: &Prepared) -> String {
+    let plan = &prepared.plan;
+    let expected = &plan.expected;
+    let awake = if plan.kept_awake().is_empty() { "" } else { ", kept awake" };
+    let mut lines = vec![
+        format!("{}: {}", plan.scenario.name, plan.scenario.about.trim()),
+        String::new(),
+        format!("Time      {}", time(plan)),
+        format!(
+            "Guests    up to {}, with {} of memory and {} of disk",
+            expected.guests,
+            expected.memory.rounded(),
+            expected.disk.rounded()
+        ),
+        format!("Load on   {}{awake}", threads(&plan.processors.load)),
+        format!("Guests on {}", threads(&plan.processors.guests)),
+        format!(
+            "Gate      p99 ≤ {}, errors ≤ {}, achieved ≥ {}",
+            plan.scenario.gate.p99, plan.scenario.gate.errors, plan.scenario.gate.achieved
+        ),
+        format!(
+            "Root      needed to run it: namespaces, mounts, network devices; {} of the host is changed",
+            if awake.is_empty() { "no setting" } else { "no other setting" }
+        ),
+    ];
+    lines.extend(lowered(plan));
+    lines.extend(host_uses(plan).iter().map(|found| host_use(found, &prepared.named_by_file)));
+    lines.extend([
+        String::new(),
+        format!(
+            "{} of these points, in random order within each block (seed {}):",
+            counted(plan.passes.len() as u64, "repeat"),
+            plan.seed
+        ),
+    ]);
+    lines.extend(plan.points.iter().map(point));
+    lines.join("\n")
+}
+
+/// Loads that ask emulated guests for less than the scenario says, each with the least of its points.
+fn lowered(plan: &Plan) -> Vec<String> {
+    let mut loads: BTreeMap<&str, (f64, Rate)> = BTreeMap::new();
+    for load in plan.points.iter().flat_map(|point| &point.loads) {
+        let (Some(from), Demand::Open { rate, .. }) = (load.lowered_from, &load.demand) else { continue };
+        let known = loads.entry(&load.name).or_insert((rate.get(), from));
+        known.0 = known.0.min(rate.get());
+    }
+    let line = |(name, (least, from)): (&str, (f64, Rate))| {
+        format!(
+            "Emulated  `{name}` asks each guest {}/s or a little more instead of {from}: what it can serve \
+             (`--set load.{name}.rate={from}` asks for all)",
+            (100.0 * least).round() / 100.0
+        )
+    };
+    loads.into_iter().map(line).collect()
+}
+
+/// What of the host is used because a value names it, and who named it.
+fn host_use(found: &HostUse, by_file: &[HostUse]) -> String {
+    let who = if by_file.contains(found) { "; the file names it: a run needs `--trust`" } else { "" };
+    format!("As root   {found}{who}")
+}
+
+/// How long it takes, with what may come on top.
+pub(crate) fn time(plan: &Plan) -> String {
+    let mut text = format!("about {}", plan.expected.time.rounded());
+    if let Some(within) = plan.within.filter(|within| *within < plan.expected.time && plan.search.is_none()) {
+        let wanted = plan.passes.last().map_or(0, |pass| pass.block);
+        let enough = blocks_within(plan, within);
+        text += &format!(
+            " for all {wanted} repeats ({within} is enough for about {enough}, and fewer show less)"
+        );
+    }
+    let templates = time_of_database_templates(&plan.points);
+    if !templates.is_zero() {
+        let once = Span::from_milliseconds(templates.as_millis() as u64);
+        text += &format!(
+            ", and about {} more where a template of its databases must be made first",
+            once.rounded()
+        );
+    }
+    if plan.points.iter().flat_map(|point| &point.loads).any(ends_by_count) {
+        text += ", less where a load has sent its `count` before its time is over";
+    }
+    if may_retry(plan) {
+        text += "; at most twice that where repeats are discarded and retried";
+    }
+    text
+}
+
+/// Whether repeats that are discarded are retried after the others. A search goes on until it is sure, within its time;
+/// what is emulated is not retried.
+fn may_retry(plan: &Plan) -> bool {
+    let is_measured = |point: &Point| !plan.host.emulates(point.backend);
+    plan.search.is_none() && plan.within.is_none() && plan.points.iter().any(is_measured)
+}
+
+/// Whether a load ends with its messages; the measurement's length is only the most that it may take.
+fn ends_by_count(load: &LoadPlan) -> bool {
+    load.work.facts().count() > 0
+}
+
+fn threads(ids: &[u32]) -> String {
+    let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+    let word = if ids.len() == 1 { "thread" } else { "threads" };
+    format!("{word} {}", ids.join(", "))
+}
+
+fn point(point: &Point) -> String {
+    let mut words = vec![format!(
+        "  {:>10}, {:>11} on {}",
+        counted(point.tiles, "tile"),
+        counted(point.guests.len() as u64, "guest"),
+        point.backend.name()
+    )];
+    words.extend(point.side.map(|side| format!("side {side:?}")));
+    words.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
+    words.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{TILE, ladder, plan_of, search};
+    use tilemark_plan::{plan::Backend, resolve::Request};
+
+    #[test]
+    fn the_time_says_that_voided_repeats_may_be_asked_again_and_only_where_they_may() {
+        let says = |request: &Request| time(&plan_of(TILE, request)).contains("at most twice that");
+        assert!(says(&ladder()));
+        assert!(!says(&search(None)));
+        assert!(!says(&Request { within: Some(Span::from_seconds(600)), ..ladder() }));
+        assert!(!says(&Request { backends: vec![Backend::Emulated], ..ladder() }));
+    }
+
+    #[test]
+    fn the_time_says_how_many_repeats_a_shorter_one_is_enough_for() {
+        let text = |within| time(&plan_of(TILE, &Request { within, ..ladder() }));
+        let all = plan_of(TILE, &ladder()).expected.time;
+        assert!(!text(Some(all)).contains("enough"), "{}", text(Some(all)));
+        let shorter = Span::new(all.get() * 7 / 10);
+        let said = text(Some(shorter));
+        assert!(
+            said.contains(&format!(
+                "{} for all 3 repeats ({shorter} is enough for about 2, and fewer show less)",
+                all.rounded()
+            )),
+            "{said}"
+        );
+        assert!(!time(&plan_of(TILE, &search(Some(shorter)))).contains("enough"));
+    }
+
+    #[test]
+    fn a_rate_that_is_lowered_for_emulated_guests_is_named_with_the_flag_that_keeps_it() {
+        let lines = |backend| lowered(&plan_of(TILE, &Request { backends: vec![backend], ..ladder() }));
+        let emulated = lines(Backend::Emulated);
+        assert_eq!(emulated.len(), 1, "{emulated:?}");
+        assert!(emulated[0].contains("instead of 2500/s"), "{emulated:?}");
+        assert!(emulated[0].contains("`--set load.web.rate=2500/s`"), "{emulated:?}");
+        assert_eq!(lines(Backend::Native), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,481 @@
+//! `--more`: a closed record is continued. It is found, compared with what is asked now, and its account of who measured where with
+//! what is added up.
+
+use crate::{
+    failure::{Failure, FailureCode},
+    job::recover,
+    job::types::{QEMU_HASH, RunDone},
+    plan::host::{Probe, facts},
+    plan::prepare::{Asked, scenario_name},
+    run::record::plan_as_run,
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, path::Path};
+use tilemark_plan::{
+    plan::{PLAN_SCHEMA, Pass, Plan},
+    resolve::passes,
+    trust::host_uses,
+};
+use tilemark_record::{
+    RunDirectory, Runs,
+    places::Places,
+    result::{JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult},
+    sha256_of,
+};
+
+/// Larger is no QEMU.
+const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+
+/// The record that a run continues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordToContinue {
+    /// The newest of the scenario that was made on this host.
+    Newest,
+    /// The one with this id, unique start of an id, or path; or `last`.
+    Named(String),
+}
+
+/// A record that is to be continued, with what it held before.
+#[derive(Debug, Clone)]
+pub(crate) struct EarlierRecord {
+    pub(crate) record: RunDirectory,
+    /// As it was planned for the first session.
+    plan: Plan,
+    pub(crate) result: RunResult,
+    /// Whether a session that continued it was killed, and taken back now.
+    pub(crate) was_restored: bool,
+}
+
+impl EarlierRecord {
+    /// Finds the record that is to be continued and checks that it is whole.
+    ///
+    /// # Errors
+    /// When there is none, or it was never closed, is damaged, or was written or judged by other rules than those of this program.
+    pub(crate) fn find(places: &Places, which: &RecordToContinue, asked: &Asked) -> Result<Self, Failure> {
+        let runs = &Runs::new(&places.runs);
+        let record = match which {
+            RecordToContinue::Named(run) => runs.find(run)?,
+            RecordToContinue::Newest => {
+                let host = facts(Probe::Skip).host_name.value().cloned().unwrap_or_default();
+                newest(runs, &scenario_name(asked)?, &host)?
+            }
+        };
+        let was_restored = recover::restore_record(places, &record)?;
+        Ok(Self { was_restored, ..Self::at(record)? })
+    }
+
+    fn at(record: RunDirectory) -> Result<Self, Failure> {
+        record.verify()?;
+        let (plan, result) = (record.plan()?, record.result()?);
+        let versions = [
+            ("format of its plan", plan.schema, PLAN_SCHEMA),
+            ("format of its result", result.schema, RESULT_SCHEMA),
+            ("rules that judged it", result.judged_by, JUDGED_BY),
+        ];
+        if let Some((what, had, now)) = versions.into_iter().find(|(_, had, now)| had != now) {
+            let why = format!("the {what}: version {had} in the record, {now} in this program");
+            return Err(refused(&result, &why));
+        }
+        Ok(Self { record, plan, result, was_restored: false })
+    }
+
+    /// What is asked, with the seed of the record, and with its time where none is asked for.
+    ///
+    /// # Errors
+    /// When another seed is asked for.
+    pub(crate) fn asked(&self, asked: &Asked) -> Result<Asked, Failure> {
+        if let Some(seed) = asked.seed.filter(|seed| *seed != self.plan.seed) {
+            return Err(refused(&self.result, &differs("seed", &json!(self.plan.seed), &json!(seed))));
+        }
+        let within = asked.within.or(self.plan.within);
+        Ok(Asked { seed: Some(self.plan.seed), within, ..asked.clone() })
+    }
+
+    /// Refuses another host, other settings, and other programs than those of the record.
+    ///
+    /// # Errors
+    /// When one of them differs; the message names it.
+    pub(crate) fn check(&self, now: &Plan, provenance: &Provenance) -> Result<(), Failure> {
+        // Another run may have continued it while this one waited for its turn.
+        let unchanged = Self::at(self.record.clone())?;
+        if unchanged.result != self.result {
+            return Err(refused(&self.result, "another run continued it meanwhile"));
+        }
+        if let Some(why) = difference(&self.plan, now) {
+            return Err(refused(&self.result, &why));
+        }
+        self.check_hashes(provenance)?;
+        let qemus = self.result.provenance.hashes.iter().filter_map(|(name, hash)| {
+            let binary = Path::new(name.strip_prefix(QEMU_HASH)?);
+            let now = may_be_program(binary).then(|| sha256_of(binary).ok()).flatten();
+            Some((name, hash, now.unwrap_or_else(|| "unreadable".to_owned())))
+        });
+        let mut qemus = qemus.filter(|(_, had, now)| *had != now);
+        let other = qemus.next().map(|(name, had, now)| hash_differs(name, Some(had), &now));
+        other.map_or(Ok(()), |why| Err(refused(&self.result, &why)))
+    }
+
+    /// Refuses another program, agent, scenario or image than that of the record.
+    ///
+    /// # Errors
+    /// When a hash differs; the message names it.
+    pub(crate) fn check_hashes(&self, provenance: &Provenance) -> Result<(), Failure> {
+        let had = &self.result.provenance.hashes;
+        let mut others = provenance.hashes.iter().filter(|(name, hash)| had.get(*name) != Some(hash));
+        let other = others.next().map(|(name, hash)| hash_differs(name, had.get(name), hash));
+        other.map_or(Ok(()), |why| Err(refused(&self.result, &why)))
+    }
+
+    /// The plan of the further session: with all points up to now, and with the time that is asked for now. A ladder has as many
+    /// blocks again, numbered on; a search finds its next repeats by itself.
+    ///
+    /// # Errors
+    /// When the record cannot be read, or names something of the host that the plan of now does not.
+    pub(crate) fn plan_from_here(&self, now: &Plan) -> Result<Plan, Failure> {
+        let mut plan = plan_as_run(&self.record)?;
+        // Points that a search added are in the record alone, which may come from anybody.
+        let asked_for = host_uses(now);
+        if let Some(foreign) = host_uses(&plan).into_iter().find(|found| !asked_for.contains(found)) {
+            return Err(refused(&self.result, &format!("a point of it {foreign}, which is not asked for")));
+        }
+        plan.within = now.within;
+        plan.expected = now.expected.clone();
+        match (&mut plan.search, &now.search) {
+            (Some(search), Some(wanted)) => {
+                search.within = wanted.within;
+                // Memory that lacked then may be free now.
+                search.memory_end = None;
+                plan.passes.clone_from(&self.plan.passes);
+            }
+            _ => {
+                let repeats = self.record.summaries()?;
+                let before = repeats.iter().map(|repeat| repeat.block).max().unwrap_or(0);
+                plan.passes = passes_from(&plan, before);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The account of all sessions: what the first said, with times and sessions added up.
+    pub(crate) fn with(&self, now: Provenance) -> Provenance {
+        let had = self.result.provenance.clone();
+        Provenance {
+            seconds: had.seconds + now.seconds,
+            expected_seconds: had.expected_seconds + now.expected_seconds,
+            sessions: had.sessions + 1,
+            as_it_was: now.as_it_was,
+            left: now.left,
+            changed_by_others: now.changed_by_others,
+            qemu: now.qemu.or(had.qemu),
+            hashes: had.hashes.into_iter().chain(now.hashes).collect(),
+            ..had
+        }
+    }
+
+    /// What the engine said of this session, with doubts of earlier ones that their repeats do not show.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub(crate) fn with_doubts(&self, done: RunDone, judged_before: &RunResult) -> RunDone {
+        let had = &self.result;
+        let lost = |had: &[String], judged: &[String], now: &[String]| -> Vec<String> {
+            had.iter().filter(|one| !judged.contains(one) && !now.contains(one)).cloned().collect()
+        };
+        let unequal = |of: &RunResult| of.cost.as_ref().map(|cost| cost.unequal.clone()).unwrap_or_default();
+        let mut reasons = lost(&had.verdict.reasons, &judged_before.verdict.reasons, &done.reasons);
+        let mut not_equal = lost(&unequal(had), &unequal(judged_before), &done.unequal);
+        reasons.extend(done.reasons);
+        not_equal.extend(done.unequal);
+        let known = &had.provenance.hashes;
+        let is_qemu = |name: &&String| name.starts_with(QEMU_HASH);
+        if let Some(other) = done.hashes.keys().filter(is_qemu).find(|name| !known.contains_key(*name))
+            && known.keys().any(|name| is_qemu(&name))
+        {
+            reasons.push(format!("a further session used another QEMU than those before: {other}"));
+        }
+        RunDone { reasons, unequal: not_equal, ..done }
+    }
+}
+
+/// Whether a path that a record names can be that of a program: a pipe, a device or a file of /proc might never end.
+fn may_be_program(path: &Path) -> bool {
+    let sizes = 1..=PROGRAM_BYTES_MAX;
+    path.metadata().is_ok_and(|file| file.is_file() && sizes.contains(&file.len()))
+}
+
+/// As many blocks again as were planned, after `before`, each in an order of its own.
+fn passes_from(plan: &Plan, before: u32) -> Vec<Pass> {
+    let again = passes(&plan.points, plan.seed.wrapping_add(before.into()));
+    let numbered_on = |pass: Pass| Pass { block: pass.block + before, repeat: pass.repeat + before, ..pass };
+    again.into_iter().map(numbered_on).collect()
+}
+
+/// The newest record of a scenario that was made on a host.
+fn newest(runs: &Runs, scenario: &str, host: &str) -> Result<RunDirectory, Failure> {
+    let is_of = |record: &RunDirectory| {
+        record.plan().is_ok_and(|plan| plan.scenario.name == scenario && plan.host.name == host)
+    };
+    let ids = runs.ids();
+    let mut records = ids.iter().rev().map(|id| RunDirectory::at(&runs.path_of(id)));
+    records.find(is_of).ok_or_else(|| {
+        Failure::new(
+            FailureCode::BadInput,
+            format!("no record of `{scenario}` from this host is there to continue"),
+            "leave out --more to measure it for the first time, or name a record: `--more RUN`",
+        )
+    })
+}
+
+fn refused(result: &RunResult, why: &str) -> Failure {
+    Failure::new(
+        FailureCode::BadInput,
+        format!("the run {} cannot be continued: {why}", result.run),
+        format!(
+            "leave out --more to make a new record, or continue another: `--more RUN`; this one was made by `{}`",
+            result.provenance.command
+        ),
+    )
+}
+
+fn hash_differs(name: &str, had: Option<&String>, now: &str) -> String {
+    let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
+    let had =
+        had.map_or_else(|| "not in the record".to_owned(), |had| format!("{} in the record", short(had)));
+    format!("`{name}` is another file, its SHA-256 is {had} and {} now", short(now))
+}
+
+fn differs(key: &str, had: &Value, now: &Value) -> String {
+    let said = |value: &Value| if value.is_null() { "not given".to_owned() } else { value.to_string() };
+    format!("`{key}` is {} in the record and {} now", said(had), said(now))
+}
+
+/// The first difference between the plan of a record and that of now, in words. What the time and the memory of the moment decide is
+/// no difference, and neither is what was found while the plan was carried out.
+fn difference(had: &Plan, now: &Plan) -> Option<String> {
+    let (had, now) = (parts(had), parts(now));
+    had.iter().zip(&now).find_map(|((key, had), (_, now))| first_difference(key, had, now))
+}
+
+/// The parts of a plan that must be equal, those first that say most about a difference.
+fn parts(plan: &Plan) -> [(&'static str, Value); 7] {
+    let mut host = json!(plan.host);
+    let mut search = json!(plan.search);
+    for (of, keys) in [(&mut host, &["memory_available"][..]), (&mut search, &["within", "memory_end"])] {
+        if let Some(of) = of.as_object_mut() {
+            keys.iter().for_each(|key| drop(of.remove(*key)));
+        }
+    }
+    [
+        ("host", host),
+        ("preset", json!(plan.preset)),
+        ("settings", json!(plan.settings)),
+        ("search", search),
+        ("scenario", json!(plan.scenario)),
+        ("processors", json!(plan.processors)),
+        ("points", json!(plan.points)),
+    ]
+}
+
+fn first_difference(key: &str, had: &Value, now: &Value) -> Option<String> {
+    if had == now {
+        return None;
+    }
+    let deeper = match (had, now) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            let missing = Value::Null;
+            keys.into_iter().find_map(|part| {
+                let of = |map: &serde_json::Map<String, Value>| map.get(part).unwrap_or(&missing).clone();
+                first_difference(&format!("{key}.{part}"), &of(a), &of(b))
+            })
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => a
+            .iter()
+            .zip(b)
+            .enumerate()
+            .find_map(|(place, (had, now))| first_difference(&format!("{key}[{place}]"), had, now)),
+        _ => None,
+    };
+    // What is long is named and not printed.
+    let is_short = |value: &Value| value.to_string().len() <= 60;
+    deeper.or_else(|| match is_short(had) && is_short(now) {
+        true => Some(differs(key, had, now)),
+        false => Some(format!("`{key}` is another than in the record")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        fakes::{Act, FakeWorld, Ran, TILE, answered, ladder, plan_of, run, run_on, search, started},
+        run::result,
+        stop::StopSignal,
+    };
+    use std::{collections::BTreeMap, fs};
+    use tilemark_plan::resolve::Request;
+    use tilemark_record::{Event, RecordError, summary::Levels};
+    use tilemark_units::{Bytes, Span};
+
+    fn world() -> FakeWorld {
+        FakeWorld::new(|job, _| answered(job, 5))
+    }
+
+    fn closed(plan: &Plan) -> Ran {
+        let ran = run(plan, &world(), &StopSignal::default());
+        let provenance = Provenance { seconds: 10.0, sessions: 1, ..Provenance::default() };
+        result::close(&ran.record, "first", provenance, None, &RunDone::default()).unwrap();
+        ran
+    }
+
+    #[test]
+    fn what_differs_from_the_record_is_named() {
+        let had = plan_of(TILE, &search(None));
+        let with = |change: &dyn Fn(&mut Plan)| {
+            let mut now = had.clone();
+            change(&mut now);
+            difference(&had, &now)
+        };
+        let same = plan_of(TILE, &search(Some(Span::from_seconds(600))));
+        assert_eq!(difference(&had, &same), None, "its time is its own");
+        assert_eq!(with(&|now| now.host.memory_available = Bytes::from_gib(1)), None);
+        let kernel = with(&|now| "6.2".clone_into(&mut now.host.kernel)).unwrap();
+        assert_eq!(kernel, "`host.kernel` is \"6.1\" in the record and \"6.2\" now");
+        let settings = BTreeMap::from([("measure.repeats".to_owned(), "4".to_owned())]);
+        let setting = difference(&had, &plan_of(TILE, &Request { settings, ..search(None) })).unwrap();
+        assert_eq!(setting, "`settings.measure.repeats` is not given in the record and \"4\" now");
+        assert!(difference(&had, &plan_of(TILE, &ladder())).unwrap().starts_with("`search`"));
+        let limit = difference(&had, &plan_of(&TILE.replace("64", "32"), &search(None))).unwrap();
+        assert_eq!(limit, "`search.limit` is 64 in the record and 32 now");
+    }
+
+    #[test]
+    fn a_seed_or_a_program_of_another_record_is_refused() {
+        let ran = closed(&plan_of(TILE, &ladder()));
+        let mut earlier = EarlierRecord::at(ran.record.clone()).unwrap();
+        let asked = |seed| earlier.asked(&Asked { seed, ..Asked::default() });
+        assert_eq!(asked(None).unwrap().seed, Some(1));
+        assert!(asked(Some(2)).unwrap_err().message.contains("`seed` is 1 in the record and 2 now"));
+        let of = |hash: &str| Provenance {
+            hashes: [("agent".to_owned(), hash.to_owned())].into(),
+            ..Provenance::default()
+        };
+        earlier.result.provenance = of("aa");
+        earlier.check_hashes(&of("aa")).unwrap();
+        let refused = earlier.check_hashes(&of("bb")).unwrap_err();
+        assert!(refused.message.contains("`agent` is another file"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_ladder_has_as_many_blocks_again_numbered_on() {
+        let plan = plan_of(TILE, &ladder());
+        let ran = closed(&plan);
+        let earlier = EarlierRecord::at(ran.record.clone()).unwrap();
+        let on = earlier.plan_from_here(&plan).unwrap();
+        let reopened = ran.record.reopen().unwrap();
+        let ran = run_on(ran, &on, &world());
+        ran.outcome.as_ref().unwrap();
+        let blocks = |point| -> Vec<u32> {
+            let repeats = ran.repeats();
+            repeats.iter().filter(|repeat| repeat.point == point).map(|repeat| repeat.block).collect()
+        };
+        assert_eq!((blocks(0), blocks(1)), (vec![1, 2, 3, 4, 5, 6], vec![1, 2, 3, 4, 5, 6]));
+        let levels: Vec<Levels> = ran
+            .repeats()
+            .into_iter()
+            .filter(|repeat| repeat.point == 0)
+            .flat_map(|repeat| repeat.levels)
+            .collect();
+        let first = levels.first().unwrap();
+        let sessions: Vec<u32> = levels.iter().map(|levels| levels.session).collect();
+        assert_eq!(sessions, [1, 1, 1, 2, 2, 2]);
+        assert!(levels.iter().all(|levels| levels.boot.len() == 16 && levels.boot == first.boot));
+        assert!(levels.iter().all(|of| of.templates == first.templates), "one boot has one template");
+        let now = Provenance { seconds: 5.0, sessions: 1, ..Provenance::default() };
+        let sum = earlier.with(now);
+        assert_eq!((sum.seconds, sum.sessions), (15.0, 2));
+        drop(reopened);
+        let result = result::close(&ran.record, "first", sum, None, &RunDone::default()).unwrap();
+        assert_eq!(result.points[0].repeats_kept, 6);
+        ran.record.verify().unwrap();
+    }
+
+    #[test]
+    fn a_continuation_that_was_killed_leaves_an_unfinished_record_that_is_restored_and_continued() {
+        let plan = plan_of(TILE, &ladder());
+        let ran = closed(&plan);
+        let before = ran.repeats();
+        let on = EarlierRecord::at(ran.record.clone()).unwrap().plan_from_here(&plan).unwrap();
+        let reopened = ran.record.reopen().unwrap();
+        let dies = FakeWorld::new(|_, _| vec![started(), Act::Die]);
+        let ran = run_on(ran, &on, &dies);
+        assert!(ran.outcome.is_err());
+        assert!(matches!(ran.record.verify(), Err(RecordError::Unfinished { .. })));
+        let runs = Runs::new(ran.record.path().parent().unwrap());
+        let listed = runs.list();
+        assert_eq!((listed.len(), listed[0].verdict), (1, None), "a list says that it is unfinished");
+        let home = tempfile::tempdir().unwrap();
+        let places = Places {
+            runs: ran.record.path().parent().unwrap().to_owned(),
+            state: home.path().into(),
+            cache: home.path().into(),
+        };
+        let which = RecordToContinue::Named(ran.record.path().to_str().unwrap().to_owned());
+        let find = || EarlierRecord::find(&places, &which, &Asked::default());
+        let busy = find().unwrap_err();
+        assert!(busy.message.contains("another run continues"), "{busy:?}");
+        drop(reopened);
+        assert!(find().unwrap().was_restored);
+        assert_eq!(ran.repeats(), before);
+        ran.record.verify().unwrap();
+        assert!(!find().unwrap().was_restored, "it is as before");
+    }
+
+    #[test]
+    fn a_damaged_record_and_one_of_older_rules_are_refused() {
+        let ran = closed(&plan_of(TILE, &ladder()));
+        let path = ran.record.path().join("result.json");
+        let text = fs::read_to_string(&path).unwrap();
+        let older = text.replace(&format!("\"judged_by\": {JUDGED_BY}"), "\"judged_by\": 1");
+        assert_ne!(older, text);
+        fs::write(&path, older).unwrap();
+        assert!(EarlierRecord::at(ran.record.clone()).unwrap_err().message.contains("damaged"));
+        ran.record.close().unwrap();
+        let refused = EarlierRecord::at(ran.record.clone()).unwrap_err();
+        assert!(refused.message.contains("rules that judged it: version 1 in the record"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_record_from_elsewhere_names_no_program_of_its_own_and_none_that_never_ends() {
+        let plan = plan_of(TILE, &ladder());
+        let ran = closed(&plan);
+        let mut point = plan.points[0].clone();
+        point.qemu.binary = Some("/hostile".to_owned());
+        ran.record.events().unwrap().append(&Event::PointAdded { point: Box::new(point) }).unwrap();
+        ran.record.close().unwrap();
+        let mut earlier = EarlierRecord::at(ran.record.clone()).unwrap();
+        let refused = earlier.plan_from_here(&plan).unwrap_err();
+        assert!(refused.message.contains("starts the program \"/hostile\" (`qemu.binary`)"), "{refused:?}");
+        let hash = (format!("{QEMU_HASH}/dev/zero"), "aa".to_owned());
+        earlier.result.provenance.hashes = [hash].into();
+        ran.record.write_json("result.json", &earlier.result).unwrap();
+        ran.record.close().unwrap();
+        let refused = earlier.check(&plan, &Provenance::default()).unwrap_err();
+        assert!(refused.message.contains("/dev/zero` is another file"), "{refused:?}");
+    }
+
+    #[test]
+    fn the_newest_record_of_the_scenario_on_this_host_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = Runs::new(folder.path());
+        let plan = plan_of(TILE, &ladder());
+        let mut other = plan.clone();
+        "elsewhere".clone_into(&mut other.host.name);
+        for (id, plan) in [("1-t", &plan), ("2-t", &plan), ("3-t", &other)] {
+            RunDirectory::create(&runs.path_of(id), plan).unwrap();
+        }
+        assert!(newest(&runs, "t", "testhost").unwrap().path().ends_with("2-t"));
+        let none = newest(&runs, "web", "testhost").unwrap_err();
+        assert!(none.message.contains("no record of `web`"), "{none:?}");
+    }
+}

@@ -1,0 +1,49 @@
+//! The engine's part of a run: the pipeline in the real world.
+
+use crate::{
+    failure::Failure,
+    job::messages::CommandLink,
+    job::state_folder::StateFolder,
+    job::types::{JobDone, RunDone, RunJob},
+    memory_limit::limit_for,
+    pass::real_world::{Folders, RealWorld},
+    program::Program,
+    run::pipeline::Pipeline,
+    stop::StopSignal,
+};
+use tilemark_record::RunDirectory;
+
+/// Measures a plan.
+pub(crate) fn run(
+    program: &Program,
+    job: &RunJob,
+    link: &CommandLink,
+    stop: &StopSignal,
+) -> Result<JobDone, Failure> {
+    limit_for(&job.plan);
+    let record = RunDirectory::at(&job.record);
+    let folders = Folders {
+        state: job.state.clone(),
+        cache: job.cache.clone(),
+        image: job.image.clone(),
+        consoles: job.record.join("guests"),
+    };
+    let cgroup = StateFolder::at(&job.state).under_way().ok().and_then(|under_way| under_way.cgroup);
+    let world = RealWorld::new(program, folders, cgroup)?;
+    let before = job.continues.then(|| record.summaries()).transpose()?;
+    let mut pipeline = Pipeline::new(&world, job.plan.clone(), record, link, stop, before)?;
+    let failed = match pipeline.run() {
+        Err(failure) if !pipeline.has_measured() => return Err(failure),
+        ended => ended.err(),
+    };
+    let mut reasons = Vec::new();
+    // Hours of whole repeats are not lost to a guest that failed at last.
+    reasons.extend(
+        failed.iter().map(|failure| format!("it ended before its plan was done: {}", failure.message)),
+    );
+    if job.beside_others {
+        reasons.push("it was measured beside other work on this host, as was asked".to_owned());
+    }
+    let (qemu, hashes) = (world.qemu_version(), world.qemu_hashes()?);
+    Ok(JobDone::Run(RunDone { qemu, hashes, reasons, unequal: world.unequal(), failed }))
+}

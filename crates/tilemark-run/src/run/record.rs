@@ -1,0 +1,90 @@
+//! What a record says of its run, read back.
+
+use crate::failure::{Failure, FailureCode};
+use tilemark_guests::ConsoleTail;
+use tilemark_plan::plan::Plan;
+use tilemark_record::{
+    Event, Events, RecordError, RunDirectory,
+    summary::{IncidentKind, RepeatSummary},
+};
+use tilemark_report::Report;
+
+/// The plan with what was added to it while it ran: the points of a search.
+pub fn plan_as_run(record: &RunDirectory) -> Result<Plan, RecordError> {
+    let mut plan = record.plan()?;
+    for event in Events::read(&record.path().join("events.ndjson"))? {
+        match event {
+            Event::PointAdded { point } => plan.points.push(*point),
+            Event::DoesNotFit { end } => {
+                if let Some(search) = &mut plan.search {
+                    search.memory_end = Some(end);
+                }
+            }
+            Event::PassBegan { pass, .. } => {
+                let tiles = plan.points.get(pass.point).map_or(0, |point| point.tiles);
+                if let Some(search) = &mut plan.search {
+                    // A later session found the memory that an earlier one lacked.
+                    search.memory_end = search.memory_end.filter(|end| tiles < end.tiles);
+                }
+                if !plan.passes.contains(&pass) {
+                    plan.passes.push(pass);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(plan)
+}
+
+/// A guest that ended in the last session of a record while it was measured: a run whose guests are given has failed then. A search
+/// looks for the count that breaks, and has found it.
+///
+/// # Errors
+/// When the record cannot be read.
+pub fn guest_that_ended(record: &RunDirectory) -> Result<Option<Failure>, RecordError> {
+    if record.plan()?.search.is_some() {
+        return Ok(None);
+    }
+    let repeats: Vec<_> = record
+        .repeats()?
+        .into_iter()
+        .map(|files| Ok((files.summary()?, files)))
+        .collect::<Result<_, RecordError>>()?;
+    let session = |summary: &RepeatSummary| summary.levels.as_ref().map_or(1, |levels| levels.session);
+    let last = repeats.iter().map(|(summary, _)| session(summary)).max();
+    let of_last = repeats.iter().filter(|(summary, _)| Some(session(summary)) == last);
+    for (summary, files) in of_last {
+        let mut ended = summary.incidents.iter().filter(|incident| incident.kind == IncidentKind::GuestEnded);
+        let Some((incident, guest)) = ended.find_map(|incident| Some((incident, incident.guest.as_ref()?)))
+        else {
+            continue;
+        };
+        let console = ConsoleTail::read(&files.path().join("guests").join(guest).join("console.log"));
+        return Ok(Some(Failure::new(
+            FailureCode::GuestFailed,
+            format!("guest `{guest}` failed in repeat {}: {}; {console}", summary.repeat, incident.what),
+            format!(
+                "read {}, and look with `dmesg` whether memory ran out; the record is whole",
+                console.path.display()
+            ),
+        )));
+    }
+    Ok(None)
+}
+
+/// Reads all of a record that a report shows.
+pub fn report_of(record: &RunDirectory) -> Result<Report, RecordError> {
+    let mut report = Report {
+        result: record.result()?,
+        plan: plan_as_run(record)?,
+        repeats: Vec::new(),
+        seconds: Vec::new(),
+        telemetry: Vec::new(),
+    };
+    for files in record.repeats()? {
+        report.repeats.push(files.summary()?);
+        report.seconds.extend(files.seconds()?);
+        report.telemetry.extend(files.telemetry()?);
+    }
+    Ok(report)
+}

@@ -1,0 +1,247 @@
+//! The reference broker and the messaging loads alone: `tilemark broker`, `tilemark load messaging-…`.
+
+use crate::{
+    failure::{Failure, FailureCode, place_failed},
+    plan::host::emulated_reason,
+    progress::Listener,
+    standalone::interruptible::{OnInterrupt, until_interrupted_again},
+    standalone::password,
+    stop::interrupted,
+};
+use serde::Serialize;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use tilemark_amqp_load::{
+    BrokerAddress, Cue, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad,
+    ThroughputReport, latency_under, throughput_under,
+};
+use tilemark_broker::{BrokerError, Config, serve};
+use tilemark_record::result::{Verdict, VerdictStatus};
+use tilemark_sys::{
+    files::{PRIVATE_FOLDER, Place},
+    limits::raise_open_files,
+};
+
+pub use tilemark_amqp_load::Mode;
+
+/// Runs the reference broker until it fails or Ctrl-C or SIGTERM ends it: then its peers are warned, and what it has taken is
+/// stored. `listening` is called with its address once.
+pub fn broker(
+    listen: SocketAddr,
+    journal: Option<PathBuf>,
+    listening: impl FnOnce(SocketAddr),
+) -> Result<(), Failure> {
+    raise_open_files();
+    if let Some(folder) = &journal {
+        let bad = |error| {
+            let message = format!("cannot make the journal's folder {}", folder.display());
+            let remedy = "name a folder that can be written";
+            Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy)
+        };
+        let place = Place::of_folder(folder, PRIVATE_FOLDER).and_then(|_| Place::of_own_folder(folder));
+        place.map_err(|error| place_failed(error, bad))?;
+    }
+    let broker = serve(Config { journal, ..Config::new(listen) })?;
+    // It fails only where somebody handles them already, which no command that gets here does.
+    let _ = ctrlc::set_handler(broker.ender());
+    listening(broker.address());
+    broker.wait()?;
+    Ok(())
+}
+
+/// Leads a load by itself, which Ctrl-C or SIGTERM ends early: what was sent is still received, accounted for and taken
+/// from the broker.
+#[derive(Debug, Default)]
+struct UntilInterrupted(Gauge);
+
+impl Director for UntilInterrupted {
+    fn thread_begins(&self) {}
+
+    fn ready(&self) -> Cue {
+        // One that was interrupted before sends nothing, and says so like any other.
+        Cue::Begin
+    }
+
+    fn is_over(&self) -> bool {
+        interrupted()
+    }
+
+    fn gauge(&self) -> &Gauge {
+        &self.0
+    }
+}
+
+const ON_INTERRUPT: OnInterrupt = OnInterrupt {
+    first: "ending the load and telling its figures; Ctrl-C again ends it at once",
+    remedy: "delete queues whose names begin with `tilemark-` from the broker if they are still there after two minutes: most brokers do so themselves",
+};
+
+/// Sends a load that Ctrl-C ends.
+fn send<R: Send + 'static>(
+    listener: &mut dyn Listener,
+    load: impl FnOnce() -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    raise_open_files();
+    until_interrupted_again(listener, &ON_INTERRUPT, |_| {}, load)
+}
+
+/// A throughput load that was asked for.
+#[derive(Debug, Clone)]
+pub struct ThroughputRequest {
+    /// Such as `amqp://guest:guest@127.0.0.1:5672`; a user without a password has that of [`password::BROKER`].
+    pub broker: String,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Queues or topics.
+    pub queues: u16,
+    /// Publishers of each.
+    pub publishers: u16,
+    /// Subscribers of each.
+    pub subscribers: u16,
+    /// How messages find their subscribers.
+    pub mode: Mode,
+    /// Messages survive a restart of the broker.
+    pub durable: bool,
+    /// Publishes that may wait for their confirm; 0: none are asked for.
+    pub confirms: u32,
+    /// Acknowledge every so many; 0: automatically.
+    pub ack: u32,
+    /// Messages a subscriber may hold unacknowledged; 0: no limit.
+    pub prefetch: u16,
+    /// Publishes in a transaction; 0: none.
+    pub transactions: u32,
+    /// Messages of each publisher; nothing: by time alone.
+    pub count: Option<u64>,
+    /// How long to publish.
+    pub seconds: u64,
+}
+
+/// A report with its verdict.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged<R> {
+    /// The figures.
+    pub figures: R,
+    /// Whether they can be trusted.
+    pub verdict: Verdict,
+}
+
+/// As many messages as the broker takes.
+pub fn throughput(
+    asked: ThroughputRequest,
+    listener: &mut dyn Listener,
+) -> Result<Judged<ThroughputReport>, Failure> {
+    send(listener, move || send_throughput(&asked))
+}
+
+fn send_throughput(asked: &ThroughputRequest) -> Result<Judged<ThroughputReport>, Failure> {
+    let load = ThroughputLoad {
+        size_bytes: asked.size,
+        queues: asked.queues,
+        publishers: asked.publishers,
+        subscribers: asked.subscribers,
+        mode: asked.mode,
+        durable: asked.durable,
+        confirms: asked.confirms,
+        ack: asked.ack,
+        prefetch: asked.prefetch,
+        transactions: asked.transactions,
+        count: asked.count,
+        seconds: Duration::from_secs(asked.seconds),
+        ..ThroughputLoad::new(address(&asked.broker)?)
+    };
+    let figures = throughput_under(&load, &UntilInterrupted::default())?;
+    let verdict = verdict(
+        &[
+            ("lost", figures.lost),
+            ("duplicated", figures.duplicated),
+            ("reordered", figures.reordered),
+            ("damaged", figures.damaged),
+            ("refused", figures.refused),
+        ],
+        &figures.errors,
+    );
+    Ok(Judged { figures, verdict })
+}
+
+/// A latency load that was asked for.
+#[derive(Debug, Clone)]
+pub struct LatencyRequest {
+    /// Such as `amqp://guest:guest@127.0.0.1:5672`; a user without a password has that of [`password::BROKER`].
+    pub broker: String,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Messages a second.
+    pub rate: u64,
+    /// Messages survive a restart of the broker.
+    pub durable: bool,
+    /// How long to publish.
+    pub seconds: u64,
+}
+
+/// How long messages take at a rate.
+pub fn latency(asked: LatencyRequest, listener: &mut dyn Listener) -> Result<Judged<LatencyReport>, Failure> {
+    send(listener, move || send_latency(&asked))
+}
+
+fn send_latency(asked: &LatencyRequest) -> Result<Judged<LatencyReport>, Failure> {
+    let load = LatencyLoad {
+        size_bytes: asked.size,
+        rate: asked.rate,
+        durable: asked.durable,
+        seconds: Duration::from_secs(asked.seconds),
+        ..LatencyLoad::new(address(&asked.broker)?)
+    };
+    let figures = latency_under(&load, &UntilInterrupted::default())?;
+    let verdict = verdict(
+        &[
+            ("lost", figures.lost),
+            ("duplicated", figures.duplicated),
+            ("reordered", figures.reordered),
+            ("damaged", figures.damaged),
+        ],
+        &figures.errors,
+    );
+    Ok(Judged { figures, verdict })
+}
+
+/// Understands an address; the password of its user may be in the environment instead.
+fn address(text: &str) -> Result<BrokerAddress, Failure> {
+    let apart = password::of_environment(password::BROKER);
+    Ok(BrokerAddress::read(text, apart.as_deref())?)
+}
+
+impl From<BrokerError> for Failure {
+    fn from(error: BrokerError) -> Self {
+        Self::from_error(FailureCode::HostUnfit, &error, error.remedy())
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let (code, remedy) = match &error {
+            LoadError::Address { .. } => (
+                FailureCode::BadInput,
+                format!("give it as amqp://USER@HOST:5672/ with the password in {}", password::BROKER),
+            ),
+            LoadError::Setting { .. } => (FailureCode::BadInput, error.remedy().to_owned()),
+            _ => (FailureCode::HostUnfit, error.remedy().to_owned()),
+        };
+        Self::from_error(code, &error, remedy)
+    }
+}
+
+fn verdict(counts: &[(&str, u64)], errors: &[String]) -> Verdict {
+    let mut reasons: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{count} messages were {what}"))
+        .collect();
+    reasons.extend(errors.iter().cloned());
+    if interrupted() {
+        reasons.push(
+            "it was stopped by Ctrl-C or SIGTERM; the figures are of what was done until then".to_owned(),
+        );
+    }
+    reasons.extend(emulated_reason());
+    let status = if reasons.is_empty() { VerdictStatus::Trusted } else { VerdictStatus::NotTrusted };
+    Verdict { status, reasons }
+}

@@ -1,0 +1,9 @@
+//! Commands that need no keeper: loads and data alone, the broker, `doctor`.
+
+pub mod doctor;
+mod interruptible;
+pub mod messaging;
+pub mod password;
+pub mod store_data;
+pub mod store_load;
+pub mod web_load;

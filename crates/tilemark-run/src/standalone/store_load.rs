@@ -1,0 +1,227 @@
+//! The online store alone: `tilemark load store` and `tilemark data store --into`, against any database.
+
+use crate::{
+    failure::{Failure, FailureCode},
+    plan::host::emulated_reason,
+    progress::{Listener, Progress},
+    standalone::interruptible::{OnInterrupt, until_interrupted_again},
+    standalone::password,
+    standalone::store_data::{SHOWN_FROM, StoreDataRequest, generator},
+    stop::interrupted,
+};
+use serde::Serialize;
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tilemark_store::{Demand, LoadProgress, LoadedTable, Pace, Secret, StoreError, load_database, run_load};
+use tilemark_store_data::StoreDataError;
+use tilemark_sys::limits::raise_open_files;
+
+pub use tilemark_store::{Arrivals, DatabaseAddress, Latency, LoadResult, Status};
+
+/// A store load that was asked for.
+#[derive(Debug, Clone)]
+pub struct StoreLoadRequest {
+    /// Where the database is; printing it shows no password.
+    pub database: DatabaseAddress,
+    /// Clients, each with a connection.
+    pub clients: u32,
+    /// Seconds before measuring.
+    pub warmup: u64,
+    /// Seconds measured.
+    pub seconds: u64,
+    /// Seconds of the steady window that is reported; nothing: all that had settled.
+    pub window: Option<u64>,
+    /// Orders a second by all clients together; nothing: each orders again when it was served.
+    pub rate: Option<f64>,
+    /// How orders of a rate are spread.
+    pub arrivals: Arrivals,
+    /// Mean pause of a client after an order, without a rate.
+    pub think_time: f64,
+    /// Orders of new customers, of 100.
+    pub new_customer_percent: u32,
+    /// Looks at the catalogue before an order, mean.
+    pub searches: u32,
+    /// Rows asked for at each look, mean.
+    pub search_rows: u32,
+    /// Lines of an order, mean.
+    pub items: u32,
+    /// Seed of all draws.
+    pub seed: u64,
+}
+
+/// Understands an address; the password may be in the environment instead.
+pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {
+    let mut address = text.parse::<DatabaseAddress>()?;
+    if address.password.is_none() {
+        address.password = password::of_environment(password::DATABASE).map(Secret::new);
+    }
+    Ok(address)
+}
+
+/// Sends the store's customers to a database that holds a store, and audits it.
+pub fn load(asked: &StoreLoadRequest, listener: &mut dyn Listener) -> Result<LoadResult, Failure> {
+    let pace = match asked.rate {
+        Some(orders_per_second) => Pace::Open { orders_per_second, arrivals: asked.arrivals },
+        None => Pace::Closed { think_time: seconds(asked.think_time)? },
+    };
+    let demand = Demand {
+        clients: asked.clients,
+        pace,
+        warmup: Duration::from_secs(asked.warmup),
+        measure: Duration::from_secs(asked.seconds),
+        window: asked.window.map(Duration::from_secs),
+        new_customer_percent: asked.new_customer_percent,
+        searches_mean: asked.searches,
+        search_rows_mean: asked.search_rows,
+        items_mean: asked.items,
+        seed: asked.seed,
+    };
+    // Before its time is shown.
+    demand.check()?;
+    raise_open_files();
+    let expected = (asked.warmup + asked.seconds) as f64;
+    let stop = Arc::new(AtomicBool::new(false));
+    let began = Instant::now();
+    let look = |listener: &mut dyn Listener| {
+        stop.fetch_or(interrupted(), Ordering::Relaxed);
+        let seconds_done = began.elapsed().as_secs_f64();
+        let doing = if seconds_done < expected { "orders are sent" } else { "the database is audited" };
+        let doing = doing.to_owned();
+        listener.progress(&Progress { doing, seconds_done, seconds_expected: expected });
+    };
+    let (database, stopped) = (asked.database.clone(), Arc::clone(&stop));
+    let sent = until_interrupted_again(listener, &ON_INTERRUPT, look, move || {
+        Ok(run_load(&database, &demand, &stopped)?)
+    });
+    sent.map(on_this_host)
+}
+
+const ON_INTERRUPT: OnInterrupt = OnInterrupt {
+    first: "ending the load, then auditing the database and telling the figures; Ctrl-C again ends it at once",
+    remedy: "nothing is to be done: the database takes back what was not committed, and nothing was audited",
+};
+
+/// No figure of a host that is itself emulated is trusted.
+fn on_this_host(mut result: LoadResult) -> LoadResult {
+    if let Some(reason) = emulated_reason() {
+        result.verdict.status = Status::NotTrusted;
+        result.verdict.reasons.push(reason);
+    }
+    result
+}
+
+fn seconds(time: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(time).map_err(|_| {
+        Failure::new(FailureCode::BadInput, format!("`--think-time {time}` is no time"), "say 0 or more")
+    })
+}
+
+/// A store that was loaded into a database.
+#[derive(Debug, Clone, Serialize)]
+pub struct StoreLoaded {
+    /// Where, without password.
+    pub database: String,
+    /// What the server says it is.
+    pub server: String,
+    /// Tables with rows, bytes and checksums.
+    pub tables: Vec<LoadedTable>,
+    /// Bytes of CSV that were sent.
+    pub bytes: u64,
+    /// How long it took, checks included.
+    pub seconds: f64,
+}
+
+/// Makes the store in an empty database: rows go from the generator straight into its bulk loader. Ctrl-C ends it, and
+/// removes the tables that it made.
+pub fn load_into(
+    request: &StoreDataRequest,
+    database: &DatabaseAddress,
+    listener: &mut dyn Listener,
+) -> Result<StoreLoaded, Failure> {
+    let generator = Arc::new(generator(request)?);
+    let (stop, address) = (generator.stop_flag(), database.clone());
+    let at = Arc::new(Mutex::new(None::<LoadProgress>));
+    let began = Instant::now();
+    let look = |listener: &mut dyn Listener| {
+        stop.fetch_or(interrupted(), Ordering::Relaxed);
+        if let Some(at) = at.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            progress_of(&at, began.elapsed()).iter().for_each(|progress| listener.progress(progress));
+        }
+    };
+    let told = Arc::clone(&at);
+    let loaded = until_interrupted_again(listener, &ON_INTERRUPTED_LOADING, look, move || {
+        let mut tell = |at| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        Ok(load_database(&address, &generator, &mut tell)?)
+    })?;
+    let bytes = loaded.tables.iter().map(|table| table.sum.bytes).sum();
+    let seconds = began.elapsed().as_secs_f64();
+    let (server, tables) = (loaded.server, loaded.tables);
+    Ok(StoreLoaded { database: database.to_string(), server, tables, bytes, seconds })
+}
+
+const ON_INTERRUPTED_LOADING: OnInterrupt = OnInterrupt {
+    first: "ending it and removing the tables that were made; Ctrl-C again ends it at once",
+    remedy: "the store may be half loaded: drop its tables and load_state (or the whole database, if it holds nothing else) before it is loaded once more",
+};
+
+/// Nothing where too little was loaded to say how long the rest will take.
+fn progress_of(at: &LoadProgress, elapsed: Duration) -> Option<Progress> {
+    let seconds_done = elapsed.as_secs_f64();
+    let (doing, part) = match at {
+        LoadProgress::Rows { bytes, bytes_expected } => {
+            ("loading rows", ROWS_PART * *bytes as f64 / (*bytes_expected).max(1) as f64)
+        }
+        LoadProgress::Checking => ("making foreign keys and checking", ROWS_PART),
+    };
+    (part >= SHOWN_FROM).then(|| Progress {
+        doing: doing.to_owned(),
+        seconds_done,
+        seconds_expected: seconds_done / part,
+    })
+}
+
+/// Part of a load's time in which rows are sent and indexed; the rest makes foreign keys and checks.
+const ROWS_PART: f64 = 0.85;
+
+/// What was asked wrongly is the user's to change, what was stopped the user stopped; the rest is the database's or its host's.
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        if let StoreError::Data(StoreDataError::Stopped) = error {
+            let message = "stopped before the store was whole";
+            let remedy = "start again; the tables that were made were removed again";
+            return Self::new(FailureCode::Interrupted, message, remedy);
+        }
+        let code = match &error {
+            StoreError::Address(_) | StoreError::Demand(_) => FailureCode::BadInput,
+            _ => FailureCode::HostUnfit,
+        };
+        Self::from_error(code, &error, error.remedy())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_is_left_is_told_when_it_can_be() {
+        let of =
+            |bytes| progress_of(&LoadProgress::Rows { bytes, bytes_expected: 1_000 }, Duration::from_secs(1));
+        assert_eq!((of(0).is_some(), of(5).is_some()), (false, false), "hours would be shown");
+        let left = of(500).map(|progress| progress.seconds_expected - progress.seconds_done);
+        assert!(left.is_some_and(|left| (1.0..2.0).contains(&left)), "{left:?}");
+    }
+
+    #[test]
+    fn nonsense_is_bad_input_and_a_missing_server_is_not() {
+        assert_eq!(address("mysql://db").unwrap_err().code, FailureCode::BadInput);
+        let down = StoreError::Down { address: "x".into(), source: "refused".into() };
+        assert_eq!(Failure::from(down).code, FailureCode::HostUnfit);
+        assert_eq!(Failure::from(StoreError::from(StoreDataError::Stopped)).code, FailureCode::Interrupted);
+    }
+}
