@@ -6,7 +6,7 @@ use crate::number::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_plan::plan::{Backend, Hardware, SideName};
 use tilemark_record::{
-    result::{LimitResource, PointResult, VerdictStatus},
+    result::{LimitResource, PointResult, VerdictStatus, Voided},
     summary::RepeatSummary,
 };
 
@@ -247,13 +247,8 @@ impl<'a> View<'a> {
             return reason.clone();
         }
         if point.repeats_kept == 0 {
-            return match point.repeats_voided.first() {
-                Some(first) => {
-                    let count = point.repeats_voided.len();
-                    format!("all {} were discarded: {}", counted(count as u64, "repeat"), first.reason)
-                }
-                None => "no repeat was finished".to_owned(),
-            };
+            let discarded = Voided::every_one(&point.repeats_voided);
+            return discarded.unwrap_or_else(|| "no repeat was finished".to_owned());
         }
         if self.headline().is_empty() && !matches!(figure, "processor" | "pss_mib_per_guest" | "ready_s") {
             return "this scenario sends no load".to_owned();
