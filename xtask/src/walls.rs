@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Each crate with all of Tilemark's crates that it may depend on (tests aside).
-const ALLOWED: [(&str, &[&str]); 21] = [
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("tilemark", &["tilemark-record", "tilemark-report", "tilemark-run", "tilemark-units"]),
     ("tilemark-sys", &[]),
     ("tilemark-units", &[]),
@@ -76,6 +76,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
             "tilemark-units",
         ],
     ),
+    ("tilemark-fixtures", &["tilemark-plan", "tilemark-units"]),
     (
         "tilemark-fuzz",
         &[
@@ -83,6 +84,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
             "tilemark-amqp",
             "tilemark-amqp-load",
             "tilemark-broker",
+            "tilemark-fixtures",
             "tilemark-host",
             "tilemark-image",
             "tilemark-load",

@@ -189,7 +189,7 @@ fn vmlinuz(payload: &[u8]) -> Vec<u8> {
 
 fn elf_header() -> Vec<u8> {
     let mut header = vec![0; 64];
-    header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     header
 }
 

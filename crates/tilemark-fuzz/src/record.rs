@@ -196,7 +196,7 @@ pub(crate) fn memory_folder() -> PathBuf {
 }
 
 fn records() -> Vec<Vec<u8>> {
-    let plan = scenario::plan_of(TILE);
+    let plan = scenario::plan_of(&format!("{}{MEASURE}", tilemark_fixtures::TILE));
     let provenance = serde_json::json!({
         "tilemark": "0.1.0", "host": "rack7", "processor": "a processor", "threads": 8, "memory_bytes": 1,
         "kernel": "6.12", "qemu": null, "image": null, "guest_kernel": null, "began": "2026-01-15T09:30:12Z",
@@ -240,25 +240,7 @@ const EVENTS: &[u8] = br#"{"event":"began","unix_ms":1,"run":"r"}
 {"event":"interrupted"}
 {"event":"ended","unix_ms":3}"#;
 
-const TILE: &str = r#"
-schema = 1
-name = "t"
-about = "a test"
-headline = "web"
-[[guest]]
-name = "web"
-role = "web"
-[[load]]
-name = "web"
-guest = "web"
-rate = "10/s"
-[load.web]
-[ladder]
-tiles = [1, 2]
-[measure]
-repeats = 2
-length = "3s"
-"#;
+const MEASURE: &str = "[measure]\nrepeats = 2\nlength = \"3s\"\n";
 
 /// A repeat in figures, from the smallest document that reads.
 fn repeat(point: usize, repeat: u32) -> RepeatSummary {

@@ -2,10 +2,11 @@
 
 use crate::{Target, edit::edit};
 use std::collections::BTreeMap;
+use tilemark_fixtures as fixtures;
 use tilemark_plan::{
     builtin::BUILTINS,
     parse::Draft,
-    plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan},
+    plan::{Backend, HostSummary, Plan},
     resolve::{HOST_PRESET, Request, Sides, resolve},
 };
 use tilemark_units::{Bytes, Span};
@@ -17,38 +18,17 @@ pub(crate) const SCENARIO: Target = Target {
     seeds: scenarios,
 };
 
-fn host(threads: u32) -> HostSummary {
-    HostSummary {
-        name: "testhost".to_owned(),
-        kernel: "6.1".to_owned(),
-        processor: "a processor".to_owned(),
-        threads: (0..threads).collect(),
-        memory_total: Bytes::from_gib(512),
-        memory_available: Bytes::from_gib(500),
-        kvm: AcceleratorVerdict::Usable,
-        hardware: Hardware::Real,
-        counts_energy: false,
-    }
+fn host() -> HostSummary {
+    fixtures::host(8, Bytes::from_gib(512))
 }
 
 fn asked() -> Request {
-    Request {
-        preset: None,
-        settings: BTreeMap::new(),
-        backends: vec![Backend::Kvm, Backend::Native],
-        tiles: None,
-        sides: None,
-        search: false,
-        within: None,
-        demonstrate: None,
-        seed: 1,
-    }
+    fixtures::request(&[Backend::Kvm, Backend::Native])
 }
 
 /// The plan of a scenario that is right.
 pub(crate) fn plan_of(text: &str) -> Plan {
-    let draft = Draft::from_toml(text, "a test's").unwrap_or_else(|problems| panic!("{problems}"));
-    resolve(&draft, &asked(), &host(8)).unwrap_or_else(|problems| panic!("{problems}"))
+    fixtures::plan(text, &asked(), &host())
 }
 
 /// Begins edits of the built-in scenarios instead of a text; no UTF-8 has it.
@@ -79,7 +59,7 @@ fn take_text(text: &str) {
     let Ok(draft) = Draft::from_toml(text, "fuzz.toml") else { return };
     let presets = draft.finish().map(|scenario| scenario.preset.into_keys().collect()).unwrap_or_default();
     for request in requests(presets) {
-        match resolve(&draft, &request, &host(8)) {
+        match resolve(&draft, &request, &host()) {
             Ok(plan) => {
                 // As a record keeps it: what is written is read.
                 let written = serde_json::to_string(&plan).expect("a plan is JSON");

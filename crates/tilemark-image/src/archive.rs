@@ -6,10 +6,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use tar::{Archive, Builder, Entry, EntryType, Header};
+use tilemark_units::{HashingWriter, Sha256Hash};
 
 use crate::bootstrap::EPOCH;
 use crate::files::write_whole;
-use crate::hash::{HashingWriter, Sha256Hash};
 use crate::image::{FileName, Image, LOCK_FILE, SPEC_FILE};
 use crate::lock::{ImageLock, LockedFile};
 use crate::spec::ImageSpec;

@@ -1,15 +1,15 @@
 //! Builds an image in a folder aside: packages, kernel, modules, root file system, lock.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use tilemark_sys::files::{OPEN_FOLDER, make_folder};
+use tilemark_units::Sha256Hash;
 
 use crate::bootstrap::{Bootstrapped, EPOCH, bootstrap};
 use crate::command::Tool;
 use crate::extra_files::add_extra_files;
 use crate::files::{free_bytes, write_whole};
-use crate::hash::Sha256Hash;
 use crate::image::{FileName, LOCK_FILE, SPEC_FILE};
 use crate::initramfs::modules_initramfs;
 use crate::kernel::extract_vmlinux;
@@ -149,8 +149,12 @@ fn write_lock(
 ) -> Result<ImageLock> {
     let locked = |file: FileName| {
         let path = folder.join(file.as_str());
-        let read =
-            || Ok(LockedFile { sha256: Sha256Hash::of_file(&path)?, bytes: fs::metadata(&path)?.len() });
+        let read = || {
+            Ok(LockedFile {
+                sha256: Sha256Hash::of_reader(File::open(&path)?)?,
+                bytes: fs::metadata(&path)?.len(),
+            })
+        };
         read().map_err(ImageError::io("read", &path))
     };
     let path = folder.join(LOCK_FILE);

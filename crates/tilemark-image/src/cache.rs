@@ -16,11 +16,11 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 use tilemark_sys::files::{OPEN_FOLDER, make_folder, open_private};
+use tilemark_units::Sha256Hash;
 
 use crate::archive;
 use crate::build::{Built, build_image, check_host};
 use crate::files::{keep_folder, remove_unmounted, write_whole};
-use crate::hash::Sha256Hash;
 use crate::image::{Image, SPEC_FILE};
 use crate::progress::{Progress, Step};
 use crate::spec::{BUILT_IN_NAMES, ImageSpec};

@@ -1,88 +1,44 @@
-//! As much of 64-bit little-endian ELF as is needed to look into a kernel and its modules.
+//! What is looked at in a kernel and its modules: a section, and whether there is a note.
 
-/// An ELF file of which the header was seen to be right.
+use object::{
+    LittleEndian,
+    elf::FileHeader64,
+    read::elf::{FileHeader, ProgramHeader, SectionHeader},
+};
+
+/// A 64-bit little-endian ELF file. Its bytes may come from anybody: what is damaged is absent.
 #[derive(Debug)]
 pub struct Elf<'b> {
     bytes: &'b [u8],
+    header: &'b FileHeader64<LittleEndian>,
 }
 
 impl<'b> Elf<'b> {
     /// `None` when it is no 64-bit little-endian ELF file.
     pub fn new(bytes: &'b [u8]) -> Option<Self> {
-        (bytes.get(..6)? == b"\x7fELF\x02\x01").then_some(Self { bytes })
+        let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
+        header.is_little_endian().then_some(Self { bytes, header })
     }
 
     /// The content of the section of this name.
     pub fn section(&self, name: &str) -> Option<&'b [u8]> {
-        let names = self.section_at(self.u16(62)?)?;
-        let names = self.slice(self.u64(names + 24)?, self.u64(names + 32)?)?;
-        (0..self.u16(60)?).find_map(|index| {
-            let header = self.section_at(index)?;
-            let start = usize::try_from(self.u32(header)?).ok()?;
-            let found = names.get(start..)?.split(|byte| *byte == 0).next()?;
-            (found == name.as_bytes()).then(|| self.slice(self.u64(header + 24)?, self.u64(header + 32)?))?
-        })
+        let sections = self.header.sections(LittleEndian, self.bytes).ok()?;
+        let (_, section) = sections.section_by_name(LittleEndian, name.as_bytes())?;
+        section.data(LittleEndian, self.bytes).ok()
     }
 
-    /// Whether a note of this owner and kind stands in one of the program's note segments.
+    /// Whether a note of this owner and kind is in one of the program's note segments.
     pub fn has_note(&self, owner: &str, kind: u32) -> bool {
-        const NOTE_SEGMENT: u32 = 4;
-        let Some(segments) = self.u16(56) else { return false };
-        (0..segments).any(|index| {
-            let found = (|| {
-                let header = self.entry_at(self.u64(32)?, self.u16(54)?, index)?;
-                let notes = self.slice(self.u64(header + 8)?, self.u64(header + 32)?)?;
-                Some(self.u32(header)? == NOTE_SEGMENT && notes_have(notes, owner, kind))
-            })();
-            found == Some(true)
+        let segments = self.header.program_headers(LittleEndian, self.bytes).unwrap_or_default();
+        segments.iter().any(|segment| {
+            let Ok(Some(mut notes)) = segment.notes(LittleEndian, self.bytes) else { return false };
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == owner.as_bytes() && note.n_type(LittleEndian) == kind {
+                    return true;
+                }
+            }
+            false
         })
-    }
-
-    fn section_at(&self, index: u16) -> Option<usize> {
-        self.entry_at(self.u64(40)?, self.u16(58)?, index)
-    }
-
-    fn entry_at(&self, table: u64, entry_bytes: u16, index: u16) -> Option<usize> {
-        let offset = table.checked_add(u64::from(entry_bytes) * u64::from(index))?;
-        // Within the file, so that a field of it has a place that is a number.
-        usize::try_from(offset).ok().filter(|offset| *offset < self.bytes.len())
-    }
-
-    fn slice(&self, offset: u64, length: u64) -> Option<&'b [u8]> {
-        let start = usize::try_from(offset).ok()?;
-        self.bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
-    }
-
-    fn u16(&self, offset: usize) -> Option<u16> {
-        Some(u16::from_le_bytes(self.bytes.get(offset..offset.checked_add(2)?)?.try_into().ok()?))
-    }
-
-    fn u32(&self, offset: usize) -> Option<u32> {
-        u32_at(self.bytes, offset)
-    }
-
-    fn u64(&self, offset: usize) -> Option<u64> {
-        Some(u64::from_le_bytes(self.bytes.get(offset..offset.checked_add(8)?)?.try_into().ok()?))
-    }
-}
-
-/// The little-endian number at `offset`.
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(offset..offset.checked_add(4)?)?.try_into().ok()?))
-}
-
-fn notes_have(mut notes: &[u8], owner: &str, kind: u32) -> bool {
-    loop {
-        let header = (u32_at(notes, 0), u32_at(notes, 4), u32_at(notes, 8));
-        let (Some(name_bytes), Some(content_bytes), Some(found_kind)) = header else { return false };
-        let name_end = (name_bytes as usize).saturating_add(12);
-        let Some(name) = notes.get(12..name_end) else { return false };
-        if found_kind == kind && name.strip_suffix(b"\0") == Some(owner.as_bytes()) {
-            return true;
-        }
-        let next = name_end.next_multiple_of(4).saturating_add((content_bytes as usize).next_multiple_of(4));
-        let Some(rest) = notes.get(next..) else { return false };
-        notes = rest;
     }
 }
 
@@ -142,7 +98,7 @@ pub(crate) mod sample {
 
     fn header() -> Vec<u8> {
         let mut header = vec![0; 64];
-        header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         header
     }
 }

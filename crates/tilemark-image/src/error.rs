@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use crate::hash::Sha256Hash;
+use tilemark_units::Sha256Hash;
 
 /// Why an image or a disk is not to be had.
 #[derive(Debug, thiserror::Error)]

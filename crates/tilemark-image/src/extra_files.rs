@@ -1,7 +1,7 @@
 //! Fetches the extra files of a specification, by the helper that comes with apt: it knows the host's proxies and
 //! certificates, and refuses a file of another hash.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use crate::command::Tool;
@@ -44,7 +44,8 @@ fn fetch(file: &ExtraFile, target: &Path, progress: &mut dyn Progress) -> Result
         .run(progress)?;
     ended.map_err(|failure| ImageError::ExtraFile { url: file.url.clone(), output: failure.output })?;
     // Not left to a program whose behaviour we do not test.
-    let found = crate::Sha256Hash::of_file(target).map_err(ImageError::io("read", target))?;
+    let found =
+        File::open(target).and_then(crate::Sha256Hash::of_reader).map_err(ImageError::io("read", target))?;
     if found == file.sha256 {
         return Ok(());
     }

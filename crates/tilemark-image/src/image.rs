@@ -1,13 +1,13 @@
 //! An image in the cache.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use tilemark_sys::file_mark::file_mark;
+use tilemark_units::Sha256Hash;
 
-use crate::hash::Sha256Hash;
 use crate::lock::{ImageLock, LockedFile};
 use crate::spec::ImageSpec;
 use crate::{ImageError, Result};
@@ -148,7 +148,8 @@ impl Image {
     pub fn verify(&self) -> Result<()> {
         FileName::ALL.into_iter().try_for_each(|file| {
             let path = self.path(file);
-            let found = Sha256Hash::of_file(&path).map_err(ImageError::io("read", &path))?;
+            let found =
+                File::open(&path).and_then(Sha256Hash::of_reader).map_err(ImageError::io("read", &path))?;
             let expected = self.locked(file).sha256;
             if found == expected { Ok(()) } else { Err(ImageError::HashMismatch { path, expected, found }) }
         })

@@ -4,7 +4,7 @@
 //! it by PVH, and no guest spends its first second unpacking.
 
 use crate::command::Tool;
-use crate::elf::{Elf, u32_at};
+use crate::elf::Elf;
 use crate::{ImageError, Result};
 
 /// The Linux boot protocol (Documentation/arch/x86/boot.rst): where these fields of the header stand.
@@ -84,6 +84,11 @@ pub(crate) fn unpack_module(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
             reason: "it is no kernel module of a known form".into(),
         }),
     }
+}
+
+/// The little-endian number at `offset`.
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(offset..offset.checked_add(4)?)?.try_into().ok()?))
 }
 
 fn payload(vmlinuz: &[u8]) -> Option<&[u8]> {

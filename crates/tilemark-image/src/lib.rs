@@ -20,7 +20,6 @@ mod elf;
 mod error;
 mod extra_files;
 mod files;
-mod hash;
 mod image;
 mod initramfs;
 mod kernel;
@@ -41,12 +40,12 @@ pub mod foreign {
 
 pub use cache::{CachedImage, ImageCache, Network, Standing};
 pub use error::ImageError;
-pub use hash::Sha256Hash;
 pub use image::{FileName, Image};
 pub use initramfs::{MODULES_LIST, agent_initramfs};
 pub use lock::{ImageLock, LockedFile, LockedFiles, LockedPackage};
 pub use progress::{Progress, Silent, Step};
 pub use spec::{BUILT_IN_NAMES, ExtraFile, ImageSpec};
+pub use tilemark_units::Sha256Hash;
 
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, ImageError>;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use crate::hash::Sha256Hash;
+use tilemark_units::Sha256Hash;
 
 /// The form of the file; a reader of another form refuses it.
 pub(crate) const FORMAT: u32 = 1;

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use tilemark_sys::text_file::read_text;
+use tilemark_units::Sha256Hash;
 use toml::{Table, Value};
 
-use crate::hash::Sha256Hash;
 use crate::{ImageError, Result};
 
 /// Changes whenever the same specification would give another image, so that a new version builds anew.

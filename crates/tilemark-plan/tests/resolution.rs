@@ -4,11 +4,12 @@
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use tilemark_fixtures::{self as fixtures, host};
 use tilemark_plan::{
     builtin::builtin,
     expect,
     parse::Draft,
-    plan::{AcceleratorVerdict, Backend, Demand, Hardware, HostSummary, Plan, Point, SideName},
+    plan::{Backend, Demand, HostSummary, Plan, Point, SideName},
     problem::Problems,
     resolve::{Request, Sides, resolve},
     scenario::Load,
@@ -40,32 +41,8 @@ repeats = 3
 "measure.length" = "60s"
 "#;
 
-fn host(threads: u32, memory: Bytes) -> HostSummary {
-    HostSummary {
-        name: "testhost".to_owned(),
-        kernel: "6.1".to_owned(),
-        processor: "a processor".to_owned(),
-        threads: (0..threads).collect(),
-        memory_total: memory,
-        memory_available: memory,
-        kvm: AcceleratorVerdict::Absent,
-        hardware: Hardware::Real,
-        counts_energy: false,
-    }
-}
-
 fn asked() -> Request {
-    Request {
-        preset: None,
-        settings: BTreeMap::new(),
-        backends: vec![Backend::Native],
-        tiles: None,
-        sides: None,
-        search: false,
-        within: None,
-        demonstrate: None,
-        seed: 1,
-    }
+    fixtures::request(&[Backend::Native])
 }
 
 fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
 use std::collections::BTreeMap;
+use tilemark_fixtures as fixtures;
 use tilemark_plan::{
     builtin::BUILTINS,
     parse::Draft,
-    plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan},
-    resolve::{Request, Sides, resolve},
+    plan::{Backend, Plan},
+    resolve::{Request, Sides},
     trust::{HostUseKind, host_uses, not_typed},
 };
 use tilemark_units::Bytes;
@@ -23,32 +24,11 @@ fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 fn asked() -> Request {
-    Request {
-        preset: None,
-        settings: BTreeMap::new(),
-        backends: vec![Backend::Emulated],
-        tiles: None,
-        sides: None,
-        search: false,
-        within: None,
-        demonstrate: None,
-        seed: 1,
-    }
+    fixtures::request(&[Backend::Emulated])
 }
 
 fn plan(text: &str, request: &Request) -> Plan {
-    let host = HostSummary {
-        name: "testhost".to_owned(),
-        kernel: "6.1".to_owned(),
-        processor: "a processor".to_owned(),
-        threads: (0..64).collect(),
-        memory_total: Bytes::from_gib(1024),
-        memory_available: Bytes::from_gib(1024),
-        kvm: AcceleratorVerdict::Usable,
-        hardware: Hardware::Real,
-        counts_energy: false,
-    };
-    resolve(&Draft::from_toml(text, "t.toml").unwrap(), request, &host).unwrap()
+    fixtures::plan(text, request, &fixtures::host(64, Bytes::from_gib(1024)))
 }
 
 /// `key=value` of all that the plan uses, and of what of it no flag gave.

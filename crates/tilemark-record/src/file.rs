@@ -2,13 +2,13 @@
 
 use crate::{error::RecordError, faults};
 use rustix::fs::OFlags;
-use sha2::{Digest, Sha256};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
+use tilemark_units::Sha256Hash;
 
 /// Everybody may read a record, and only its owner write it, whatever the umask.
 const FILE_MODE: u32 = 0o644;
@@ -82,16 +82,8 @@ pub fn sha256_of(path: &Path) -> Result<String, RecordError> {
     File::open(path).and_then(sha256).map_err(|source| RecordError::Read { path: path.to_owned(), source })
 }
 
-fn sha256(mut file: File) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            count => hash.update(&buffer[..count]),
-        }
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+fn sha256(file: File) -> io::Result<String> {
+    Sha256Hash::of_reader(file).map(|hash| hash.to_string())
 }
 
 /// Opens a file of a record to read. A record may come from anybody: a link in it would lead to another file of the host, and a pipe or

@@ -490,6 +490,18 @@ pub struct Voided {
     pub reason: String,
 }
 
+impl Voided {
+    /// Why a point has no figures, where none of its repeats counts: `all 3 repeats were discarded: foreign load`. `None` where it has no
+    /// repeat.
+    pub fn every_one(voided: &[Self]) -> Option<String> {
+        let which = match voided.len() {
+            1 => "the only repeat was".to_owned(),
+            count => format!("all {count} repeats were"),
+        };
+        voided.first().map(|first| format!("{which} discarded: {}", first.reason))
+    }
+}
+
 /// A rate with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
@@ -676,6 +688,16 @@ const fn one_session() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeat_that_is_the_only_one_is_not_called_all_of_them() {
+        let voided = |repeat| Voided { repeat, reason: "foreign load".to_owned() };
+        assert_eq!(Voided::every_one(&[]), None);
+        let of_one = Voided::every_one(&[voided(1)]);
+        assert_eq!(of_one.as_deref(), Some("the only repeat was discarded: foreign load"));
+        let of_two = Voided::every_one(&[voided(1), voided(2)]);
+        assert_eq!(of_two.as_deref(), Some("all 2 repeats were discarded: foreign load"));
+    }
 
     #[test]
     fn a_record_from_before_left_things_were_named_is_read_and_one_that_left_nothing_is_written_so() {

@@ -2,13 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
-use std::{collections::BTreeMap, fs, path::Path};
-use tilemark_plan::{
-    builtin::builtin,
-    parse::Draft,
-    plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan},
-    resolve::{Request, resolve},
-};
+use std::{fs, path::Path};
+use tilemark_fixtures as fixtures;
+use tilemark_plan::plan::{Backend, Plan};
 use tilemark_record::{
     RecordError, RunDirectory,
     rows::{GuestRow, TelemetryRow},
@@ -17,29 +13,8 @@ use tilemark_record::{
 use tilemark_units::Bytes;
 
 fn plan() -> Plan {
-    let host = HostSummary {
-        name: "testhost".to_owned(),
-        kernel: "6.1".to_owned(),
-        processor: "a processor".to_owned(),
-        threads: vec![0, 1],
-        memory_total: Bytes::from_gib(64),
-        memory_available: Bytes::from_gib(64),
-        kvm: AcceleratorVerdict::Absent,
-        hardware: Hardware::Real,
-        counts_energy: false,
-    };
-    let request = Request {
-        preset: None,
-        settings: BTreeMap::new(),
-        backends: vec![Backend::Native],
-        tiles: None,
-        sides: None,
-        search: false,
-        within: None,
-        demonstrate: None,
-        seed: 1,
-    };
-    resolve(&Draft::from_toml(builtin("web").unwrap().text, "web").unwrap(), &request, &host).unwrap()
+    let host = fixtures::host(2, Bytes::from_gib(64));
+    fixtures::plan(fixtures::TILE, &fixtures::request(&[Backend::Native]), &host)
 }
 
 fn closed_record(folder: &Path) -> RunDirectory {

@@ -229,78 +229,41 @@
     };
   }
 
-  // --- A broker's figures by message size, beside what was published ------------------------------------------
+  // --- The charts of sections: lines over named places, what a run measured beside what was published -------------
   const ourInks = ["accent", "line-a", "line-b", "line-c"];
-  const sizeName = (size) => `${three(size)} B`;
+  const publishedInks = ["faint", "twin"];
+  const strokes = {
+    main: { z: 5, size: 7, width: 2, type: "solid", legend: "" }, dashed: { z: 4, size: 4, width: 1.5, type: [6, 4], legend: "5 3" }, dotted: { z: 4, size: 4, width: 1.5, type: [2, 3], legend: "2 3" },
+    published: { z: 2, size: 4, width: 1.4, type: "solid", legend: "" }, "published-dashed": { z: 2, size: 3, width: 1.2, type: [6, 4], legend: "5 3" },
+  };
   const crossed = "path://M-5 -5 L5 5 M5 -5 L-5 5";
-  const sizeLabels = () => data.messaging.sizes.map((size) => (size >= 1024 && size % 1024 === 0 ? `${size / 1024}K` : String(size)));
-  const place = (size) => data.messaging.sizes.indexOf(size);
-  const bySize = () => category(sizeLabels(), { name: "bytes of a message", nameLocation: "middle", nameGap: 26, axisLine: { onZero: false, lineStyle: { color: colour("faint") } }, axisLabel: { ...textStyle("ink"), hideOverlap: true } });
-  const drawnLine = (name, ink, points, more) => ({
-    type: "line", name, animation: false, showAllSymbol: true, symbolSize: 7, lineStyle: { color: ink, width: 2 }, itemStyle: { color: ink }, emphasis: { scale: 1.3 },
-    data: points.map(([size, value, told, struck]) => ({ value: [place(size), value], told, ...(struck ? { symbol: crossed, symbolSize: 9, itemStyle: { color: "none", borderColor: colour("bad"), borderWidth: 1.6 } } : { symbol: "circle" }) })), ...more,
-  });
-  function sizeThroughput() {
-    const { throughput, paper } = data.messaging;
-    const transfers = scaleOf([...throughput.flatMap((line) => line.points.flatMap((point) => [point.transfers, point.low, point.high])), ...paper.throughput.flatMap((point) => [point.bridged, point.passthrough])]);
-    const bytes = scaleOf([...throughput.flatMap((line) => line.points.map((point) => point.megabytes)), ...paper.throughput.flatMap((point) => [point.bridged_megabytes, point.passthrough_megabytes])]);
+  const thousands = (value) => (value >= 1e6 ? `${brief(value / 1e6)} M` : value >= 1e3 ? `${brief(value / 1e3)} k` : brief(value));
+  const ofSection = (chart) => () => {
+    const scales = [false, true].map((right) => scaleOf(chart.series.filter((one) => one.right === right).flatMap((one) => one.points.flatMap((point) => [point.value, ...(point.bar || [])]))));
     const series = [], entries = [];
-    throughput.forEach((line, index) => {
-      const ink = colour(ourInks[index % ourInks.length]);
-      const told = (point) => lines([`${line.name}, ${sizeName(point.size)}`, `${three(point.transfers)} transfers/s` + (point.low === null ? "" : ` [${three(point.low)}, ${three(point.high)}]`), `${three(point.megabytes)} MB/s in and out`, `median of sums ${three(point.median_of_sums)}/s, ${point.repeats} repeats`, point.struck ? "not trusted" : ""]);
-      series.push(drawnLine(line.name, ink, line.points.map((point) => [point.size, transfers.to(point.transfers), told(point), point.struck]), { z: 5 }));
-      series.push(drawnLine(`${line.name}, MB/s`, ink, line.points.map((point) => [point.size, bytes.to(point.megabytes), told(point), point.struck]), { z: 4, yAxisIndex: 1, symbolSize: 4, lineStyle: { color: ink, width: 1.5, type: [6, 4] } }));
-      const spans = line.points.filter((point) => point.low > 0 && point.high !== null);
-      if (spans.length > 0) series.push({ type: "custom", silent: true, z: 6, animation: false, renderItem: whisker(ink), clip: true, data: spans.map((point) => [place(point.size), transfers.to(point.low), transfers.to(point.high)]), encode: { x: 0, y: [1, 2] } });
-      entries.push({ name: line.name, draw: [stroke(ink), dot(ink)] }, { name: "MB/s", draw: [stroke(ink, "5 3")] });
-    });
-    for (const [key, name, ink] of [["bridged", "2009: two guests, bridged", colour("faint")], ["passthrough", "passed through", colour("twin")]]) {
-      const told = (point) => lines([`published 2009, two guests, ${key === "bridged" ? "bridged" : "network card passed through"}, ${sizeName(point.size)}`, `${three(point[key])} transfers/s`, `${three(point[key + "_megabytes"])} MB/s`, "other hardware, another broker: see below"]);
-      series.push(drawnLine(name, ink, paper.throughput.map((point) => [point.size, transfers.to(point[key]), told(point)]), { z: 2, symbolSize: 4, lineStyle: { color: ink, width: 1.4, type: "solid" } }));
-      series.push(drawnLine(`${name}, MB/s`, ink, paper.throughput.map((point) => [point.size, bytes.to(point[key + "_megabytes"]), told(point)]), { z: 2, yAxisIndex: 1, symbolSize: 3, lineStyle: { color: ink, width: 1.2, type: [6, 4] } }));
-      entries.push({ name, draw: [stroke(ink)] });
+    for (const one of chart.series) {
+      const look = strokes[one.stroke], scale = scales[one.right ? 1 : 0];
+      const inks = one.stroke.startsWith("published") ? publishedInks : ourInks;
+      const ink = colour(inks[one.colour % inks.length]);
+      series.push({
+        type: "line", name: one.name, animation: false, showAllSymbol: true, z: look.z, yAxisIndex: one.right ? 1 : 0, symbolSize: look.size, lineStyle: { color: ink, width: look.width, type: look.type }, itemStyle: { color: ink }, emphasis: { scale: 1.3 },
+        data: one.points.filter((point) => point.value > 0).map((point) => ({ value: [point.place, scale.to(point.value)], told: lines(point.lines), ...(point.struck ? { symbol: crossed, symbolSize: 9, itemStyle: { color: "none", borderColor: colour("bad"), borderWidth: 1.6 } } : { symbol: "circle" }) })),
+      });
+      const bars = one.points.filter((point) => point.bar && point.bar[0] > 0);
+      if (bars.length > 0) series.push({ type: "custom", silent: true, z: 6, animation: false, yAxisIndex: one.right ? 1 : 0, renderItem: whisker(ink), clip: true, data: bars.map((point) => [point.place, ...point.bar.map(scale.to)]), encode: { x: 0, y: [1, 2] } });
+      if (one.legend) entries.push({ name: one.legend, draw: [stroke(ink, look.legend), ...(one.stroke === "main" ? [dot(ink)] : [])] });
     }
-    legend("legend-size-throughput", entries);
-    const million = (value) => (value >= 1e6 ? `${brief(value / 1e6)} M` : value >= 1e3 ? `${brief(value / 1e3)} k` : brief(value));
+    legend(`legend-${chart.id}`, entries);
+    const axis = (scale, label, more) => values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => label(scale.from(value)) }, ...more });
+    const right = { position: "right", splitLine: { show: false }, name: chart.right, nameLocation: "middle", nameGap: 46, nameRotate: 90, nameMoveOverlap: false };
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || ""),
-      grid: { outerBoundsMode: "none", left: 58, right: 62, top: 12, bottom: 42 }, xAxis: bySize(),
-      yAxis: [
-        values({ ...transfers.axis, axisLabel: { ...(transfers.axis.axisLabel || {}), formatter: (value) => million(transfers.from(value)) } }),
-        values({ ...bytes.axis, position: "right", axisLabel: { ...(bytes.axis.axisLabel || {}), formatter: (value) => brief(bytes.from(value)) }, splitLine: { show: false }, name: "MB/s", nameLocation: "middle", nameGap: 46, nameRotate: 90, nameMoveOverlap: false }),
-      ],
+      grid: { outerBoundsMode: "none", left: 58, right: chart.right ? 62 : 14, top: 12, bottom: 42 },
+      xAxis: category(chart.places, { name: chart.across, nameLocation: "middle", nameGap: 26, axisLine: { onZero: false, lineStyle: { color: colour("faint") } }, axisLabel: { ...textStyle("ink"), hideOverlap: true } }),
+      yAxis: [axis(scales[0], thousands), ...(chart.right ? [axis(scales[1], brief, right)] : [])],
       series,
     };
-  }
-  function sizeLatency() {
-    const { latency, paper } = data.messaging;
-    const ours = latency.flatMap((line) => line.points);
-    const scale = scaleOf([...ours.flatMap((point) => [point.mean, point.p99]), ...paper.latency.flatMap((point) => [point.one_mean, point.two_mean])]);
-    const to = (value) => (value === null || value <= 0 ? null : scale.to(value));
-    const series = [], entries = [];
-    latency.forEach((line, index) => {
-      const ink = colour(ourInks[index % ourInks.length]);
-      const told = (point) => lines([`${line.name}, ${sizeName(point.size)}`, `mean ${three(point.mean)} ms, deviation of messages ${three(point.deviation)} ms`, `p99 ${three(point.p99)} ms`,
-        point.median_run ? `median run (repeat ${point.median_run.repeat}): ${three(point.median_run.mean)} ± ${three(point.median_run.deviation_of_seconds)} ms of seconds` : "", point.struck ? "not trusted" : ""]);
-      series.push(drawnLine(`${line.name}, mean`, ink, line.points.map((point) => [point.size, to(point.mean), told(point), point.struck]), { z: 5 }));
-      series.push(drawnLine(`${line.name}, p99`, ink, line.points.filter((point) => point.p99 !== null).map((point) => [point.size, to(point.p99), told(point), point.struck]), { z: 4, symbolSize: 4, lineStyle: { color: ink, width: 1.5, type: [2, 3] } }));
-      const spans = line.points.filter((point) => point.median_run && point.mean > point.median_run.deviation_of_seconds);
-      series.push({ type: "custom", silent: true, z: 6, animation: false, renderItem: whisker(ink), clip: true, data: spans.map((point) => [place(point.size), to(point.mean - point.median_run.deviation_of_seconds), to(point.mean + point.median_run.deviation_of_seconds)]), encode: { x: 0, y: [1, 2] } });
-      entries.push({ name: `${line.name}, mean`, draw: [stroke(ink), dot(ink)] }, { name: "p99", draw: [stroke(ink, "2 3")] });
-    });
-    for (const [key, name, ink] of [["one", "2009: one guest, passed through", colour("faint")], ["two", "two guests", colour("twin")]]) {
-      const told = (point) => lines([`published 2009, ${key} guest${key === "one" ? "" : "s"}, network card passed through, ${sizeName(point.size)}`, `mean ${three(point[key + "_mean"])} ± ${three(point[key + "_deviation"])} ms`, "other hardware, another broker: see below"]);
-      series.push(drawnLine(name, ink, paper.latency.map((point) => [point.size, to(point[key + "_mean"]), told(point)]), { z: 2, symbolSize: 4, lineStyle: { color: ink, width: 1.4 } }));
-      entries.push({ name, draw: [stroke(ink)] });
-    }
-    legend("legend-size-latency", entries);
-    return {
-      animation: false, tooltip: tooltip((item) => item.data.told || ""),
-      grid: { outerBoundsMode: "none", left: 52, right: 14, top: 12, bottom: 42 }, xAxis: bySize(),
-      yAxis: values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
-      series,
-    };
-  }
+  };
 
   // --- Where the processor went ---------------------------------------------------------------------------
   const parts = [
@@ -562,7 +525,7 @@
   const charts = [
     ["chart-latency", latency], ["chart-processors", processors], ["chart-forest", forest], ["chart-timeline", timeline], ["chart-bands", bands],
     ["chart-percentiles", percentiles], ["chart-fairness", fairness],
-    ["chart-size-throughput", sizeThroughput], ["chart-size-latency", sizeLatency],
+    ...(data.sections || []).map((chart) => [`chart-${chart.id}`, ofSection(chart)]),
     ["chart-pss", memory("chart-pss", (detail) => detail.pss_mib, "MiB")],
     ["chart-left", memory("chart-left", (detail) => (detail.memory_available_min === null ? null : detail.memory_available_min / 2 ** 30), "GiB")],
   ];

@@ -131,7 +131,6 @@ fn head_words(key: &str) -> String {
 }
 
 /// What the messaging paper published, for charts. Rates are transfers: a message in is one, a message out another.
-#[derive(serde::Serialize)]
 pub(crate) struct MessagingPaper {
     /// Who published it.
     pub(crate) publisher: String,
@@ -148,7 +147,6 @@ pub(crate) struct MessagingPaper {
 }
 
 /// Throughput at one size.
-#[derive(serde::Serialize)]
 pub(crate) struct PublishedThroughput {
     /// Bytes of a message.
     pub(crate) size: u64,
@@ -163,7 +161,6 @@ pub(crate) struct PublishedThroughput {
 }
 
 /// Latency at one size, milliseconds.
-#[derive(serde::Serialize)]
 pub(crate) struct PublishedLatency {
     /// Bytes of a message.
     pub(crate) size: u64,
@@ -178,16 +175,6 @@ pub(crate) struct PublishedLatency {
 }
 
 impl MessagingPaper {
-    /// What was published of throughput with messages of so many bytes.
-    pub(crate) fn throughput_at(&self, size: u64) -> Option<&PublishedThroughput> {
-        self.throughput.iter().find(|point| point.size == size)
-    }
-
-    /// What was published of latency with messages of so many bytes.
-    pub(crate) fn latency_at(&self, size: u64) -> Option<&PublishedLatency> {
-        self.latency.iter().find(|point| point.size == size)
-    }
-
     /// All sizes that it has.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = u64> {
         self.throughput.iter().map(|point| point.size).chain(self.latency.iter().map(|point| point.size))

@@ -32,7 +32,7 @@ pub use figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
 pub use fisher::fisher_exact;
 pub use holm::holm;
 pub use interval::{BOOTSTRAP_REPEATS_MIN, INTERVAL_REPEATS_MIN, estimate, student_quantile};
-pub use moments::{geometric_mean, mean, sample_deviation, sample_variance};
+pub use moments::{geometric_mean, mean, median, sample_deviation, sample_variance};
 pub use percentile::{REQUESTS_BEYOND_MIN, percentile_admissible, percentile_name};
 pub use permutation::{
     Arrangement, Block, BlockSize, DRAWN_RELABELINGS, Design, EXACT_RELABELINGS_MAX, PermutationTest,

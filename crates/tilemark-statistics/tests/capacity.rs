@@ -13,9 +13,9 @@ use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use tilemark_plan::parse::Draft;
-use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan, Point};
-use tilemark_plan::resolve::{Request, resolve};
+use tilemark_fixtures as fixtures;
+use tilemark_plan::plan::{Backend, Plan, Point};
+use tilemark_plan::resolve::Request;
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{LatencyMs, LatenessUs, Measured, VerdictStatus};
 use tilemark_record::summary::{
@@ -23,24 +23,6 @@ use tilemark_record::summary::{
 };
 use tilemark_statistics::judge::{CapacitySearch, Ended, Judgement, Known, Next, judge};
 use tilemark_units::Bytes;
-
-const SCENARIO: &str = r#"
-schema = 1
-name = "simulated"
-about = "web guests"
-headline = "web"
-[[guest]]
-name = "web"
-role = "web"
-[[load]]
-name = "web"
-guest = "web"
-rate = "200/s"
-[load.web]
-[ladder]
-tiles = [1]
-search_limit = 1000
-"#;
 
 /// The gate of the default scenario, in milliseconds.
 const GATE_MS: f64 = 50.0;
@@ -128,33 +110,14 @@ struct World {
     repeats: Vec<RepeatSummary>,
 }
 
-fn host_summary() -> HostSummary {
-    HostSummary {
-        name: "host".to_owned(),
-        kernel: "6.1".to_owned(),
-        processor: "a processor".to_owned(),
-        threads: (0..8).collect(),
-        memory_total: Bytes::from_gib(1024),
-        memory_available: Bytes::from_gib(1000),
-        kvm: AcceleratorVerdict::Usable,
-        hardware: Hardware::Real,
-        counts_energy: false,
-    }
-}
-
 fn plan(repeats: u32) -> Plan {
     let request = Request {
-        preset: None,
         settings: BTreeMap::from([("measure.repeats".to_owned(), repeats.to_string())]),
-        backends: vec![Backend::Kvm],
-        tiles: None,
-        sides: None,
         search: true,
-        within: None,
-        demonstrate: None,
-        seed: 1,
+        ..fixtures::request(&[Backend::Kvm])
     };
-    resolve(&Draft::from_toml(SCENARIO, "test").unwrap(), &request, &host_summary()).unwrap()
+    let scenario = format!("{}search_limit = 1000\n", fixtures::TILE);
+    fixtures::plan(&scenario, &request, &fixtures::host(8, Bytes::from_gib(1024)))
 }
 
 /// A histogram of so many latencies with this p99: exponential, by its quantiles, so that it costs no draws.

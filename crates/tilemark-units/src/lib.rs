@@ -1,11 +1,12 @@
 //! Bytes, rates, lengths of time and fractions as types that know their unit.
-//! And text: what may be printed on a terminal.
+//! And text: what may be printed on a terminal. And hashes.
 //!
 //! A scenario writes them as text (`"256MiB"`, `"200/s"`, `"50ms"`, `"0.1%"`); the same text is what
 //! a plan prints. Nothing here reads or writes anything outside memory.
 
 mod bytes;
 mod fraction;
+mod hash;
 mod printable;
 mod rate;
 mod span;
@@ -13,6 +14,7 @@ mod text;
 
 pub use bytes::Bytes;
 pub use fraction::Fraction;
+pub use hash::{HashingWriter, NotAHash, Sha256Hash};
 pub use printable::{is_unprintable, printable, printable_json, printable_line, printable_painted};
 pub use rate::Rate;
 pub use span::Span;

@@ -7,23 +7,7 @@ mod common;
 
 use common::{Home, Said, TILEMARK, is_root, record::record_of, skipped};
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
-
-const SCENARIO: &str = r#"
-schema = 1
-name = "t"
-about = "a test"
-headline = "web"
-[[guest]]
-name = "web"
-role = "web"
-[[load]]
-name = "web"
-guest = "web"
-rate = "10/s"
-[load.web]
-[ladder]
-tiles = [1, 2]
-"#;
+use tilemark_fixtures::TILE as SCENARIO;
 
 /// What is refused, and how.
 struct Refused<'a> {

@@ -156,8 +156,8 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 
 /// The smallest value that so large a part of all values does not pass (nearest rank).
 fn quantile(sorted: &[f64], part: f64) -> f64 {
-    if part == 0.5 && sorted.len().is_multiple_of(2) && !sorted.is_empty() {
-        return (sorted[sorted.len() / 2 - 1] + sorted[sorted.len() / 2]) / 2.0;
+    if part == 0.5 {
+        return median(sorted);
     }
     let place = (part * sorted.len() as f64).ceil() as usize;
     sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
@@ -165,7 +165,7 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
 
 /// The middle one.
 pub(crate) fn median(values: &[f64]) -> f64 {
-    quantile(&sorted(values), 0.5)
+    tilemark_statistics::median(values.to_vec()).unwrap_or(f64::NAN)
 }
 
 /// Three to four digits that count.

@@ -6,16 +6,16 @@ use super::{
     settings::{QemuSettings, QemuVersion},
 };
 use crate::error::{GuestError, file};
-use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
-    io::{self, Read},
+    io,
     path::Path,
     time::SystemTime,
 };
 use tilemark_agent_protocol::Service;
 use tilemark_plan::plan::GuestPlan;
 use tilemark_sys::file_mark::file_mark;
+use tilemark_units::Sha256Hash;
 
 /// The key of a template for guests such as this one, at the time `now`.
 pub(super) fn template_key(
@@ -27,21 +27,20 @@ pub(super) fn template_key(
 ) -> Result<String, GuestError> {
     // A template serves guests of any name: the name on the command line is none of its business.
     let like = GuestPlan { name: "template".to_owned(), ..plan.clone() };
-    let mut hash = Sha256::new();
-    hash.update(version.to_string());
-    hash.update(arguments(settings, &like, &[], Birth::Template).join("\0"));
+    let mut key = version.to_string().into_bytes();
+    key.extend(arguments(settings, &like, &[], Birth::Template).join("\0").into_bytes());
     // A path may come to hold something else while a run goes on: a kernel that is built anew, a QEMU installed over
     // the old one.
     for path in [&settings.binary, &settings.vmlinux, &settings.root_erofs] {
-        hash.update(path.as_os_str().as_encoded_bytes());
-        hash.update(content_mark(path, now)?);
+        key.extend(path.as_os_str().as_encoded_bytes());
+        key.extend(content_mark(path, now)?.into_bytes());
     }
     for disk in &plan.disks {
-        hash.update(disk.size.get().to_be_bytes());
+        key.extend(disk.size.get().to_be_bytes());
     }
-    hash.update(&settings.initramfs);
-    hash.update(serde_json::to_vec(service).expect("a service is plain data"));
-    Ok(hex(hash))
+    key.extend(&settings.initramfs);
+    key.extend(serde_json::to_vec(service).expect("a service is plain data"));
+    Ok(Sha256Hash::of(&key).to_string())
 }
 
 /// Stands for the content of a file, mostly without reading hundreds of megabytes: a template lives no longer than its
@@ -55,18 +54,7 @@ fn content_mark(path: &Path, now: SystemTime) -> Result<String, GuestError> {
 }
 
 fn content_hash(path: &Path) -> io::Result<String> {
-    let (mut content, mut hash) = (File::open(path)?, Sha256::new());
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match content.read(&mut buffer)? {
-            0 => return Ok(hex(hash)),
-            read => hash.update(&buffer[..read]),
-        }
-    }
-}
-
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    File::open(path).and_then(Sha256Hash::of_reader).map(|hash| hash.to_string())
 }
 
 #[cfg(test)]

@@ -1,14 +1,22 @@
 //! What stands below the first screen: time line, bands, fairness, memory, percentiles.
 
-use super::{markup::Markup, messaging, scaling, term};
-use crate::number::{percent, three, whole};
-use crate::view::{self, Charts, Kind, View};
-use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{LoadResult, Measured};
+use super::{
+    first_screen::processors,
+    markup::Markup,
+    section::{begin, section, table},
+    term,
+};
+use crate::view::{self, Charts, Section, View};
 
-pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts) {
-    if let Some(figures) = charts.messaging().filter(|_| view.report.result.comparison.is_none()) {
-        messaging::tables(page, view, charts, figures);
+pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts, sections: &[Section]) {
+    for one in sections {
+        section(page, one);
+    }
+    // Two charts of sections leave no room for it on the first screen.
+    if charts.of_sections().len() > 1 {
+        page.raw("<div class=\"charts even\">\n");
+        processors(page, view, charts);
+        page.raw("</div>\n");
     }
     timeline(page, charts);
     if view.groups.is_empty() {
@@ -22,10 +30,14 @@ pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts) {
     chart(page, "Served by tile", "one band a tile; even bands are fair", "chart-bands");
     chart(page, "Percentiles", "milliseconds, one line a step", "chart-percentiles");
     page.raw("</div>\n");
-    scaling::scaling(page, view);
+    if let Some(scaling) = view::scaling(view) {
+        section(page, &scaling);
+    }
     fairness(page, view);
     memory(page, view);
-    loads(page, view);
+    begin(page, "loads", "Every load");
+    table(page, &view::loads(view));
+    page.raw("<p class=\"about\">\u{2013}: not measured, or fewer than 20 requests lie beyond that percentile.</p></section>\n");
 }
 
 fn chart(page: &mut Markup, title: &'static str, unit: &'static str, id: &'static str) {
@@ -61,35 +73,7 @@ fn fairness(page: &mut Markup, view: &View) {
     page.raw("<section class=\"part\"><h2>");
     term(page, "fairness", "Fairness");
     page.raw("</h2><div class=\"charts fair\"><div class=\"chart\" id=\"chart-fairness\" role=\"img\" aria-label=\"What each guest was served over the mean, at each step\"></div>");
-    page.raw("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Step</th><th scope=\"col\">Jain's index</th><th scope=\"col\" class=\"left\">Least served</th><th scope=\"col\">of mean</th><th scope=\"col\" class=\"left\">Most served</th><th scope=\"col\">of mean</th></tr></thead><tbody>");
-    for (group, point) in
-        view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)))
-    {
-        let class = row_class(view, group.kind, point);
-        page.raw("<tr")
-            .attribute("class", &class)
-            .raw("><th scope=\"row\">")
-            .text(&view.label(group, point))
-            .raw("</th>");
-        match &point.fairness {
-            Some(fair) => {
-                page.element("td", "measured", &format!("{:.4}", fair.jain));
-                page.element("td", "name", &fair.least_served.guest);
-                page.element("td", "measured", &percent(fair.least_served.of_mean));
-                page.element("td", "name", &fair.most_served.guest);
-                page.element("td", "measured", &percent(fair.most_served.of_mean));
-            }
-            None => {
-                let reason = match point.loads.iter().map(|load| load.guests.len()).max() {
-                    Some(1) => "one guest has nobody to be unfair to".to_owned(),
-                    _ => view.missing(point, "fairness"),
-                };
-                page.raw("<td colspan=\"5\" class=\"reason\">").text(&reason).raw("</td>");
-            }
-        }
-        page.raw("</tr>");
-    }
-    page.raw("</tbody></table></div></div>");
+    table(page, &view::fairness(view)).raw("</div>");
     let shown = view::shares_shown(view);
     if view.report.result.points.iter().flat_map(|point| &point.loads).any(|load| load.guests.len() > shown) {
         let text = format!(
@@ -133,64 +117,4 @@ pub(super) fn guest_memory(page: &mut Markup, view: &View) {
         page.raw("</p></div>");
     }
     page.raw("</figure>");
-}
-
-fn loads(page: &mut Markup, view: &View) {
-    page.raw("<section class=\"part\"><h2>Every load</h2><div class=\"scroll\"><table><thead><tr><th scope=\"col\">Step</th><th scope=\"col\" class=\"left\">Load</th><th scope=\"col\" class=\"left\">Measured</th><th scope=\"col\">Offered<small>per s</small></th><th scope=\"col\">Served<small>per s</small></th><th scope=\"col\">Achieved</th><th scope=\"col\">Mean<small>ms</small></th><th scope=\"col\">p50</th><th scope=\"col\">p90</th><th scope=\"col\">p99</th><th scope=\"col\">p99.9</th><th scope=\"col\">Max<small>ms</small></th><th scope=\"col\">Errors</th><th scope=\"col\">Requests</th><th scope=\"col\">");
-    term(page, "lateness", "Lateness");
-    page.raw("<small>p99, \u{b5}s</small></th></tr></thead><tbody>");
-    for (group, point) in
-        view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)))
-    {
-        for (place, load) in point.loads.iter().enumerate() {
-            let class = row_class(view, group.kind, point);
-            page.raw("<tr").attribute("class", &class).raw(">");
-            if place == 0 {
-                page.raw("<th scope=\"rowgroup\"")
-                    .attribute("rowspan", &point.loads.len().to_string())
-                    .raw(">");
-                page.text(&view.label(group, point)).raw("</th>");
-            }
-            load_cells(page, load);
-            page.raw("</tr>\n");
-        }
-    }
-    page.raw("</tbody></table></div><p class=\"about\">\u{2013}: not measured, or fewer than 20 requests lie beyond that percentile.</p></section>\n");
-}
-
-fn load_cells(page: &mut Markup, load: &LoadResult) {
-    let how = match (load.measured, load.loop_kind) {
-        (Measured::Outside, LoopKind::Open) => "outside, open loop",
-        (Measured::Outside, LoopKind::Closed) => "outside, closed loop",
-        (Measured::Inside, LoopKind::Open) => "inside, open loop",
-        (Measured::Inside, LoopKind::Closed) => "inside, closed loop",
-    };
-    let figure = |value: Option<f64>| value.map_or_else(|| "\u{2013}".to_owned(), three);
-    let share = |value: Option<f64>| value.map_or_else(|| "\u{2013}".to_owned(), percent);
-    let latency = load.latency_ms;
-    let p99 = view::load_p99(load).map(|figure| figure.value);
-    page.element("td", "name", &load.name).element("td", "name", how);
-    page.element("td", "measured", &figure(load.offered));
-    page.element(
-        "td",
-        "measured",
-        &figure(load.throughput.as_ref().map(|throughput| throughput.figure.value)),
-    );
-    page.element("td", "measured", &share(load.achieved_fraction));
-    for value in [latency.mean, latency.p50, latency.p90, p99, latency.p999, latency.max] {
-        page.element("td", "measured", &figure(value));
-    }
-    let errors = load.errors.map(|errors| if errors == 0.0 { "0".to_owned() } else { percent(errors) });
-    page.element("td", "measured", errors.as_deref().unwrap_or("\u{2013}")).element(
-        "td",
-        "measured",
-        &whole(latency.n),
-    );
-    page.element("td", "measured", &figure(load.send_lateness_us.p99));
-}
-
-fn row_class(view: &View, kind: Kind, point: &tilemark_record::result::PointResult) -> String {
-    let struck = if view.struck(point) { "struck" } else { "" };
-    let hatched = if kind == Kind::Emulated { " hatched" } else { "" };
-    format!("{struck}{hatched}")
 }

@@ -1,9 +1,9 @@
 //! Full disclosure: everything that somebody needs to doubt the figures, or to get them again.
 
-use super::markup::Markup;
+use super::{markup::Markup, section::table};
 use crate::number::{bytes, counted, seconds, three};
 use crate::published;
-use crate::view::{Group, View, limit_word};
+use crate::view::{self, Group, View, limit_word};
 use tilemark_plan::plan::Demand;
 
 pub(super) fn disclosure(page: &mut Markup, view: &View) {
@@ -258,19 +258,8 @@ fn published(page: &mut Markup, view: &View) {
     page.raw(if emulated { "; an emulated run never is.</p>" } else { ".</p>" });
     for paper in published::papers(&view.report.plan.scenario) {
         page.raw("<section>").element("h3", "", &paper.title);
-        page.element("p", "about", &paper.about).raw("<div class=\"scroll\"><table><thead><tr>");
-        for head in &paper.heads {
-            page.raw("<th scope=\"col\">").text(head).raw("</th>");
-        }
-        page.raw("</tr></thead><tbody>");
-        for row in &paper.rows {
-            page.raw("<tr>");
-            for cell in row {
-                page.element("td", "", cell);
-            }
-            page.raw("</tr>");
-        }
-        page.raw("</tbody></table></div></section>");
+        page.element("p", "about", &paper.about);
+        table(page, &view::published(&paper)).raw("</section>");
     }
     page.raw("</details>\n");
 }

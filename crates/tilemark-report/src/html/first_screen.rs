@@ -1,6 +1,6 @@
 //! What is read in ten seconds: chip, answer, cost, trust, and two charts.
 
-use super::{below, markup::Markup, messaging, term};
+use super::{below, markup::Markup, section, term};
 use crate::number::{bytes, counted};
 use crate::view::{self, Axis, Charts, Kind, View};
 use tilemark_record::result::{LeftOver, Provenance};
@@ -20,18 +20,19 @@ pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts) {
     cost(page, view);
     trust(page, view);
     page.raw("</div>\n<div class=\"charts\">\n");
+    let of_sections = charts.of_sections();
     if view.report.result.comparison.is_some() {
         forest(page);
     } else if view.headline().is_empty() {
         below::guest_memory(page, view);
-    } else if charts.messaging().is_none() {
+    } else if of_sections.is_empty() {
         latency(page, view, charts);
     }
-    match charts.messaging() {
-        Some(figures) if view.report.result.comparison.is_none() => {
-            messaging::charts(page, view, charts, figures);
-        }
-        _ => processors(page, view, charts),
+    for chart in of_sections {
+        section::chart(page, chart);
+    }
+    if of_sections.len() < 2 {
+        processors(page, view, charts);
     }
     page.raw("</div>\n<noscript><p class=\"reason\">Charts need JavaScript. The tables have every figure.</p></noscript>\n");
 }

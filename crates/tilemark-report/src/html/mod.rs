@@ -7,11 +7,8 @@ mod below;
 mod disclosure;
 mod first_screen;
 mod markup;
-mod messaging;
-mod power;
-mod scaling;
+mod section;
 mod steps;
-mod store;
 
 use crate::{Report, echarts::ECHARTS, view, words};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -24,15 +21,14 @@ const SCRIPT: &str = include_str!("../../assets/report.js");
 /// The whole report as one HTML file.
 pub fn html(report: &Report) -> String {
     let view = view::View::of(report);
-    let charts = view::charts(&view);
+    let sections = view::sections(&view);
+    let charts = view::charts(&view, &sections);
     let mut page = Markup::default();
     head(&mut page, report);
     page.raw("<body>\n<main>\n");
     first_screen::first_screen(&mut page, &view, &charts);
     steps::steps(&mut page, &view);
-    store::store(&mut page, &view);
-    power::power(&mut page, &view);
-    below::below(&mut page, &view, &charts);
+    below::below(&mut page, &view, &charts, &sections);
     disclosure::disclosure(&mut page, &view);
     glossary(&mut page);
     page.raw("</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n");

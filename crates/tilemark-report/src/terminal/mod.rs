@@ -1,12 +1,8 @@
 //! The report in the terminal: chip, answer, cost, trust, a small chart, one row a step.
 
-mod below;
 mod chart;
-mod messaging;
 mod paint;
-mod power;
-mod store;
-mod table;
+mod section;
 
 use crate::Report;
 use crate::view::{self, Chip, View};
@@ -37,18 +33,29 @@ pub fn terminal(report: &Report, style: Style) -> String {
     let view = View::of(report);
     let paint = Paint(style.colour);
     let width = style.width.max(40);
+    let sections = view::sections(&view);
+    let (lead, others): (Vec<_>, Vec<_>) =
+        sections.into_iter().partition(|section| !section.charts.is_empty());
     let mut out = head(&view, &paint, width);
     if report.result.comparison.is_some() {
         out.push_str(&chart::forest(&view, &paint, width));
-    } else if let Some(figures) = view::messaging(&view) {
-        out.push_str(&messaging::messaging(&figures, &paint, width));
-    } else {
+    } else if lead.is_empty() {
         out.push_str(&chart::latency(&view, &paint, width));
     }
-    out.push_str(&table::steps(&view, &paint, width));
-    out.push_str(&store::store(&view, &paint, width));
-    out.push_str(&power::power(&view, &paint, width));
-    out.push_str(&below::below(&view, &paint, width));
+    for one in &lead {
+        out.push_str(&format!("{}\n", section::section(one, &paint, width)));
+    }
+    match view.groups.is_empty() {
+        true => out.push_str("No step was measured.\n"),
+        false => out.push_str(&section::table(&view::steps(&view), &paint, width)),
+    }
+    for one in others.into_iter().chain(view::scaling(&view)) {
+        out.push_str(&format!("\n{}", section::section(&one, &paint, width)));
+    }
+    for (place, note) in view.notes().iter().enumerate() {
+        out.push_str(if place == 0 { "\n" } else { "" });
+        labelled(&mut out, &paint, width, "Note", note);
+    }
     let command = clean(&report.result.provenance.command);
     if !command.is_empty() {
         out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "Again:")));

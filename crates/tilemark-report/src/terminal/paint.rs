@@ -26,7 +26,7 @@ pub(super) enum Ink {
 pub(super) struct Paint(pub(super) Colour);
 
 impl Paint {
-    /// `text` in the colour of `ink`. Without colours struck text stands between tildes, as Markdown has it.
+    /// `text` in the colour of `ink`. Without colours, what is struck says so in words.
     pub(super) fn ink(&self, ink: Ink, text: &str) -> String {
         if text.trim().is_empty() {
             return text.to_owned();

@@ -1,8 +1,8 @@
 //! The data of the charts, as the page's script reads it.
 
 use super::groups::{Group, Kind, View, side_words, vary_words};
-use super::messaging::{Messaging, messaging};
 use super::rows::{Outcome, limit_word, load_p99, p99};
+use super::section::{Chart, Section};
 use super::timeline::{Timeline, timeline};
 use crate::number::change;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use tilemark_record::{
 
 /// All charts.
 #[derive(Serialize)]
-pub(crate) struct Charts {
+pub(crate) struct Charts<'a> {
     axis: String,
     steps: Vec<String>,
     headline: String,
@@ -26,19 +26,20 @@ pub(crate) struct Charts {
     forest: Vec<ForestRow>,
     details: Vec<Detail>,
     timeline: Timeline,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    messaging: Option<Messaging>,
+    /// Those of the sections.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sections: Vec<&'a Chart>,
 }
 
-impl Charts {
+impl Charts<'_> {
     /// Whether there is a p99 to draw.
     pub(crate) fn has_latency(&self) -> bool {
         self.lines.iter().any(|line| line.points.iter().any(|point| point.value.is_some()))
     }
 
-    /// A broker's figures by message size.
-    pub(crate) fn messaging(&self) -> Option<&Messaging> {
-        self.messaging.as_ref()
+    /// The charts of the sections.
+    pub(crate) fn of_sections(&self) -> &[&Chart] {
+        &self.sections
     }
 
     /// Whether it is known where processors went.
@@ -168,7 +169,7 @@ fn shares(mut shares: Vec<GuestShare>, shown: usize) -> Vec<GuestShare> {
 }
 
 /// The data of all charts.
-pub(crate) fn charts(view: &View) -> Charts {
+pub(crate) fn charts<'a>(view: &View, sections: &'a [Section]) -> Charts<'a> {
     let steps = view.steps();
     let headline = view.headline().to_owned();
     let drawn = view.drawn();
@@ -184,7 +185,7 @@ pub(crate) fn charts(view: &View) -> Charts {
         forest: forest(view),
         details: details(view),
         timeline: timeline(view),
-        messaging: messaging(view),
+        sections: sections.iter().flat_map(|section| &section.charts).collect(),
         steps,
         headline,
     }
@@ -348,8 +349,7 @@ fn forest(view: &View) -> Vec<ForestRow> {
 }
 
 fn details(view: &View) -> Vec<Detail> {
-    let pairs = view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)));
-    pairs.map(|(group, point)| detail(view, group, point)).collect()
+    view.points().map(|(group, point)| detail(view, group, point)).collect()
 }
 
 fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {

@@ -1,10 +1,14 @@
 //! Points in groups that may be drawn as one line: same backend, same side, same values of what varies.
 
+use super::Cell;
 use crate::Report;
 use crate::number::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_plan::plan::{Backend, Hardware, SideName};
-use tilemark_record::result::{LimitResource, PointResult, VerdictStatus};
+use tilemark_record::{
+    result::{LimitResource, PointResult, VerdictStatus, Voided},
+    summary::RepeatSummary,
+};
 
 /// Repeats that an interval needs.
 const REPEATS_FOR_INTERVAL: u32 = 3;
@@ -148,15 +152,32 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The head of a point's row, with its group; it names a point that is not trusted.
+    pub(crate) fn head(&self, group: &Group, point: &PointResult) -> Cell {
+        let step = self.step(point);
+        let step = if group.name.is_empty() { step } else { format!("{step}, {}", group.name) };
+        Cell::from(step).beside(self.struck(point).then(|| "(not trusted)".to_owned()))
+    }
+
+    /// All points with their groups.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (&Group<'a>, &'a PointResult)> {
+        self.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)))
+    }
+
+    /// The repeats of `point` that count.
+    pub(crate) fn kept_repeats(&self, point: &'a PointResult) -> impl Iterator<Item = &'a RepeatSummary> {
+        let is_kept =
+            |repeat: &RepeatSummary| point.repeats_voided.iter().all(|void| void.repeat != repeat.repeat);
+        self.report.repeats.iter().filter(move |repeat| repeat.point == point.index && is_kept(repeat))
+    }
+
     /// What is worth knowing of points, most of all that two ways of counting memory do not agree.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let points =
-            self.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)));
-        let of_point = |(group, point): (&Group, &PointResult)| -> Vec<String> {
+        let of_point = |(group, point): (&Group, &'a PointResult)| -> Vec<String> {
             let place = format!("{} {}", self.axis_words(), self.label(group, point));
             point.notes.iter().map(|note| format!("{place}: {note}.")).collect()
         };
-        points.flat_map(of_point).collect()
+        self.points().flat_map(of_point).collect()
     }
 
     /// The name of the axis.
@@ -226,13 +247,8 @@ impl<'a> View<'a> {
             return reason.clone();
         }
         if point.repeats_kept == 0 {
-            return match point.repeats_voided.first() {
-                Some(first) => {
-                    let count = point.repeats_voided.len();
-                    format!("all {} were discarded: {}", counted(count as u64, "repeat"), first.reason)
-                }
-                None => "no repeat was finished".to_owned(),
-            };
+            let discarded = Voided::every_one(&point.repeats_voided);
+            return discarded.unwrap_or_else(|| "no repeat was finished".to_owned());
         }
         if self.headline().is_empty() && !matches!(figure, "processor" | "pss_mib_per_guest" | "ready_s") {
             return "this scenario sends no load".to_owned();

@@ -7,20 +7,36 @@ mod messaging;
 mod power;
 mod rows;
 mod scaling;
+mod section;
 mod store;
+mod tables;
 mod timeline;
 mod trust;
 
 pub(crate) use charts::{Charts, charts, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
-pub(crate) use messaging::{LatencyPoint, Messaging, messaging};
-pub(crate) use power::{POWER_ABOUT, power};
-pub(crate) use rows::{COLUMNS, Cell, Outcome, Row, Table, limit_word, load_p99, measure_words, p99, table};
-pub(crate) use scaling::{ScalingRow, scaling, scaling_doubt, scaling_missing};
-pub(crate) use store::{StoreRow, store};
+#[cfg(test)]
+pub(crate) use rows::columns;
+pub(crate) use rows::{Outcome, limit_word, load_p99, measure_words, p99, percent_or_none, steps};
+pub(crate) use scaling::scaling;
+pub(crate) use section::{
+    Cell, Chart, Column, GroupHead, Holds, Part, Row, Section, Table, given, measured, words,
+};
+pub(crate) use tables::{differences, failures, fairness, loads, measures, published};
 pub(crate) use trust::{Chip, capacity, chips, cost, gate_words, older_rule, proof, sentence, trust};
 
 use tilemark_record::result::Provenance;
+
+/// Builds a workload's part of the report, where the record has it.
+type Build = fn(&View) -> Option<Section>;
+
+/// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
+const SECTIONS: [Build; 3] = [store::store, power::power, messaging::messaging];
+
+/// All sections of a report.
+pub(crate) fn sections(view: &View) -> Vec<Section> {
+    SECTIONS.iter().filter_map(|build| build(view)).collect()
+}
 
 /// How long a run took: one session, or with `--more` several.
 pub(crate) fn took(provenance: &Provenance) -> String {

@@ -1,62 +1,45 @@
 //! The table of steps.
 
-use super::{Group, Kind, View};
+use super::section::{Cell, Column, GroupHead, Holds, Row, RowGroup, Table, given, measured};
+use super::{Group, Kind, View, proof};
 use crate::number::{percent, three, whole};
+use tilemark_plan::plan::Backend;
 use tilemark_record::result::{Figure, GateMeasure, GuestResult, LimitResource, LoadResult, PointResult};
 
-/// A column of the table.
-pub(crate) struct Column {
-    /// Its head.
-    pub(crate) head: &'static str,
-    /// Its unit, under the head.
-    pub(crate) unit: &'static str,
-    /// The word of the glossary that explains it.
-    pub(crate) word: &'static str,
-    /// In a narrow terminal, columns with the largest number go first.
-    pub(crate) dispensable: u8,
-}
-
-const fn column(head: &'static str, unit: &'static str, word: &'static str, dispensable: u8) -> Column {
-    Column { head, unit, word, dispensable }
-}
+/// Places of cells in a row, the head not counted.
+const P99: usize = 6;
+const WORST_GUEST: usize = 8;
+const READY: usize = 10;
+const OUTCOME: usize = 13;
 
 /// All columns, in order.
-pub(crate) const COLUMNS: [Column; 15] = [
-    column("Tiles", "", "tile", 0),
-    column("Guests", "", "guest", 6),
-    column("vCPUs", "per thread", "vcpus-per-thread", 5),
-    column("Offered", "per s", "offered", 3),
-    column("Served", "per s", "throughput", 7),
-    column("Achieved", "", "achieved", 2),
-    column("p50", "ms", "p50", 4),
-    column("p99", "ms, 95 % interval", "p99", 0),
-    column("Errors", "", "errors", 2),
-    column("Worst guest", "its p99, ms", "worst-guest", 9),
-    column("Memory", "MiB per guest", "pss", 8),
-    column("Ready", "s, slowest [p50, p99]", "ready", 10),
-    column("Repeats", "kept of all", "repeat", 6),
-    column("Within", "of kept", "within", 5),
-    column("Gate", "", "gate", 0),
-];
-
-/// What one cell says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Cell {
-    /// Its figure or word.
-    pub(crate) text: String,
-    /// Its interval.
-    pub(crate) interval: Option<String>,
-    /// The note that says why there is no figure or no interval, or why it is undecided, counted from 1.
-    pub(crate) note: Option<usize>,
-}
-
-impl Cell {
-    const NONE: &str = "\u{2013}";
-
-    /// Whether it has no figure.
-    pub(crate) fn is_missing(&self) -> bool {
-        self.text == Self::NONE
-    }
+pub(crate) fn columns() -> Vec<Column> {
+    let named = |head, holds| Column { holds, ..measured(head) };
+    vec![
+        given("Tiles").unit("").word("tile"),
+        given("Guests").unit("").word("guest").dispensable(6),
+        given("vCPUs").unit("per thread").short_unit("/thread").word("vcpus-per-thread").dispensable(5),
+        measured("Offered").unit("per s").word("offered").dispensable(3),
+        measured("Served").unit("per s").word("throughput").dispensable(7),
+        measured("Achieved").unit("").word("achieved").dispensable(2),
+        measured("p50").unit("ms").word("p50").dispensable(4),
+        measured("p99").unit("ms, 95 % interval").short_unit("ms [95 %]").word("p99"),
+        measured("Errors").unit("").word("errors").dispensable(2),
+        named("Worst guest", Holds::MeasuredName)
+            .unit("its p99, ms")
+            .short_unit("p99, ms")
+            .word("worst-guest")
+            .dispensable(9),
+        measured("Memory").unit("MiB per guest").short_unit("MiB/guest").word("pss").dispensable(8),
+        measured("Ready")
+            .unit("s, slowest [p50, p99]")
+            .short_unit("s [p50, p99]")
+            .word("ready")
+            .dispensable(10),
+        given("Repeats").unit("kept of all").short_unit("kept").word("repeat").dispensable(6),
+        given("Within").unit("of kept").word("within").dispensable(5),
+        named("Gate", Holds::Outcome).unit("").word("gate"),
+    ]
 }
 
 /// What the gate said of a step.
@@ -83,6 +66,14 @@ impl Outcome {
         }
     }
 
+    /// Its name in the style sheet.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            known => known.word(),
+        }
+    }
+
     /// Of a point. The gate is no measure of what is emulated.
     pub(crate) fn of(view: &View, point: &PointResult) -> Self {
         if view.report.plan.host.emulates(point.backend) {
@@ -97,64 +88,65 @@ impl Outcome {
     }
 }
 
-/// One step.
-pub(crate) struct Row {
-    /// Its cells in the order of [`COLUMNS`].
-    pub(crate) cells: Vec<Cell>,
-    /// What the gate said.
-    pub(crate) outcome: Outcome,
-    /// Whether its figures are struck through.
-    pub(crate) struck: bool,
-    /// Whether it proves function only.
-    pub(crate) emulated: bool,
-}
-
-/// The table of steps.
-pub(crate) struct Table<'a> {
-    /// The rows of each group.
-    pub(crate) groups: Vec<(&'a Group<'a>, Vec<Row>)>,
-    /// The columns that hold anything, by their place in [`COLUMNS`].
-    pub(crate) columns: Vec<usize>,
-    /// Columns that hold nothing at all, with the reason.
-    pub(crate) absent: Vec<String>,
-    /// The reasons that cells refer to, the first one is number 1.
-    pub(crate) notes: Vec<String>,
-}
-
 /// The table of steps: what has no figure anywhere leaves it and is named below.
-pub(crate) fn table<'a>(view: &'a View) -> Table<'a> {
+pub(crate) fn steps(view: &View) -> Table {
     let mut notes = Notes::default();
-    let mut groups: Vec<(&Group, Vec<Row>)> = view
-        .groups
-        .iter()
-        .map(|group| {
-            (group, group.points.iter().map(|point| row(view, group.kind, point, &mut notes)).collect())
-        })
-        .collect();
-    let empty = |place: usize| {
-        let mut rows = groups.iter().flat_map(|(_, rows)| rows).peekable();
-        let first = rows.peek().and_then(|row| row.cells[place].note);
-        let is_absent = |cell: &Cell, note| cell.is_missing() && cell.note == Some(note);
-        first.filter(|note| rows.all(|row| is_absent(&row.cells[place], *note)))
-    };
-    let absent: Vec<Option<usize>> = (0..COLUMNS.len()).map(empty).collect();
-    let columns: Vec<usize> = (0..COLUMNS.len()).filter(|place| absent[*place].is_none()).collect();
-    let mut kept = Notes::default();
-    for cell in groups.iter_mut().flat_map(|(_, rows)| rows).flat_map(|row| &mut row.cells) {
-        // Numbers are given again: reasons of whole columns stand below the table without one.
-        cell.note = cell
-            .note
-            .filter(|note| !absent.contains(&Some(*note)))
-            .map(|note| kept.number(notes.0[note - 1].clone()));
-    }
-    let words = notes.0.iter().enumerate().filter_map(|(place, reason)| {
-        let heads: Vec<&str> = (0..COLUMNS.len())
-            .filter(|column| absent[*column] == Some(place + 1))
-            .map(|column| COLUMNS[column].head)
-            .collect();
-        (!heads.is_empty()).then(|| format!("{}: {reason}", heads.join(", ")))
+    let several = view.groups.len() > 1;
+    let groups = view.groups.iter().map(|group| RowGroup {
+        head: group_head(view, group, several),
+        rows: group.points.iter().map(|point| row(view, group.kind, point, &mut notes)).collect(),
     });
-    Table { columns, absent: words.collect(), notes: kept.0, groups }
+    let groups: Vec<RowGroup> = groups.collect();
+    let table = Table { columns: columns(), groups, notes: notes.0, ..Table::default() };
+    without_empty_columns(table)
+}
+
+fn group_head(view: &View, group: &Group, several: bool) -> Option<GroupHead> {
+    match group.kind {
+        Kind::Emulated => {
+            let name = (group.backend != Backend::Emulated).then(|| group.name.clone());
+            Some(GroupHead::Emulated { name, proof: proof(view, group.backend) })
+        }
+        _ => several.then(|| GroupHead::Named(group.name.clone())),
+    }
+}
+
+/// Takes columns away that have no figure at all, for one reason.
+fn without_empty_columns(mut table: Table) -> Table {
+    let reason_of = |place: usize| {
+        let mut cells = table.rows().flat_map(|row| &row.lines).map(|line| &line[place]).peekable();
+        let first = cells.peek().and_then(|cell| cell.note);
+        first.filter(|note| cells.all(|cell| cell.is_missing() && cell.note == Some(*note)))
+    };
+    let reasons: Vec<Option<usize>> = (0..table.columns.len() - 1).map(reason_of).collect();
+    let is_kept = |place: usize| place == 0 || reasons[place - 1].is_none();
+    let mut kept = Notes::default();
+    for line in table.groups.iter_mut().flat_map(|group| &mut group.rows).flat_map(|row| &mut row.lines) {
+        let mut place = 0;
+        line.retain_mut(|cell| {
+            place += 1;
+            // Numbers are given again: reasons of whole columns are below the table without one.
+            cell.note = cell
+                .note
+                .filter(|note| !reasons.contains(&Some(*note)))
+                .map(|note| kept.number(table.notes[note - 1].clone()));
+            is_kept(place)
+        });
+    }
+    for (note, reason) in (1..).zip(&table.notes) {
+        let heads = (1..table.columns.len()).filter(|place| reasons[place - 1] == Some(note));
+        let heads: Vec<&str> = heads.map(|place| &*table.columns[place].head).collect();
+        if !heads.is_empty() {
+            table.absent.push(format!("{}: {reason}", heads.join(", ")));
+        }
+    }
+    let mut place = 0;
+    table.columns.retain(|_| {
+        place += 1;
+        is_kept(place - 1)
+    });
+    table.notes = kept.0;
+    table
 }
 
 /// Reasons for missing figures, each named once.
@@ -172,23 +164,20 @@ impl Notes {
 }
 
 fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
-    let mut cell = |text: Option<String>, figure: &str| match text {
-        Some(text) => Cell { text, ..Cell::default() },
-        None => {
-            let note = Some(notes.number(view.missing(point, figure)));
-            Cell { text: Cell::NONE.to_owned(), interval: None, note }
-        }
+    let mut cell = |text: Option<String>, figure: &str| {
+        let note = text.is_none().then(|| notes.number(view.missing(point, figure)));
+        Cell { note, ..Cell::figure(text) }
     };
     let p50 = point.latency_ms.and_then(|latency| latency.p50);
     let p99 = p99(point);
     let worst = worst_guest(view, point);
     let ready = point.seconds_to_ready;
     let kept = point.repeats_kept;
+    let outcome = Outcome::of(view, point);
     let not_trusted = if view.struck(point) { ", not trusted" } else { "" };
     let mut cells = vec![
-        cell(Some(step(view, point)), ""),
-        cell(Some(whole(point.guests.into())), ""),
-        cell(Some(three(point.vcpus_per_thread)), ""),
+        whole(point.guests.into()).into(),
+        three(point.vcpus_per_thread).into(),
         cell(point.offered.map(three), "offered"),
         cell(point.throughput.as_ref().map(|throughput| three(throughput.figure.value)), "throughput"),
         cell(point.achieved_fraction.map(percent), "achieved_fraction"),
@@ -198,35 +187,31 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         cell(worst.map(|worst| worst.name.clone()), "loads"),
         cell(point.pss_mib_per_guest.map(three), "pss_mib_per_guest"),
         cell(ready.map(|ready| ready.max).or(point.ready_s).map(three), "ready_s"),
-        cell(Some(format!("{kept} of {}", kept as usize + point.repeats_voided.len())), ""),
+        format!("{kept} of {}", kept as usize + point.repeats_voided.len()).into(),
         match point.repeats_within {
-            _ if kind == Kind::Emulated => cell(Some(Cell::NONE.to_owned()), ""),
+            _ if kind == Kind::Emulated => Cell::figure(None),
             within => cell(within.map(|within| format!("{within} of {kept}")), "repeats_within"),
         },
-        match Outcome::of(view, point) {
-            Outcome::Unknown if kind == Kind::Emulated => cell(Some("not judged".to_owned()), ""),
+        match outcome {
+            Outcome::Unknown if kind == Kind::Emulated => "not judged".into(),
             Outcome::Unknown => cell(None, "holds"),
-            known => cell(Some(gate_words(known, point) + not_trusted), ""),
+            known => (gate_words(known, point) + not_trusted).into(),
         },
     ];
-    cells[7].interval = p99.as_ref().and_then(interval);
-    if p99.is_some() && cells[7].interval.is_none() {
-        cells[7].note = Some(notes.number(view.missing(point, "p99_ms.low")));
+    cells[P99].aside = p99.as_ref().and_then(interval);
+    if p99.is_some() && cells[P99].aside.is_none() {
+        cells[P99].note = Some(notes.number(view.missing(point, "p99_ms.low")));
     }
-    if Outcome::of(view, point) == Outcome::Undecided {
-        cells[14].note = Some(notes.number(view.missing(point, "holds")));
+    if outcome == Outcome::Undecided {
+        cells[OUTCOME].note = Some(notes.number(view.missing(point, "holds")));
     }
-    cells[9].interval = worst.and_then(|worst| worst.latency_ms.p99).map(three);
-    cells[11].interval = ready.map(|ready| format!("[{}, {}]", three(ready.p50), three(ready.p99)));
-    Row {
-        cells,
-        outcome: Outcome::of(view, point),
-        struck: view.struck(point),
-        emulated: kind == Kind::Emulated,
-    }
+    cells[WORST_GUEST].aside = worst.and_then(|worst| worst.latency_ms.p99).map(three);
+    cells[READY].aside = ready.map(|ready| format!("[{}, {}]", three(ready.p50), three(ready.p99)));
+    Row { outcome: Some(outcome), ..Row::of(view, point, step(view, point), vec![cells]) }
 }
 
-fn percent_or_none(fraction: f64) -> String {
+/// A part of all requests.
+pub(crate) fn percent_or_none(fraction: f64) -> String {
     if fraction == 0.0 { "0".to_owned() } else { percent(fraction) }
 }
 

@@ -1,6 +1,6 @@
 //! How throughput grows with tiles, as a law, where enough steps were measured.
 
-use super::{Group, View, backend_words};
+use super::{Cell, Group, Part, Row, Section, Table, View, given, measured};
 use crate::number::{percent, three};
 use std::collections::BTreeSet;
 use tilemark_record::result::{Figure, ScalingFit};
@@ -8,34 +8,37 @@ use tilemark_record::result::{Figure, ScalingFit};
 /// Beyond this part a step lies too far off the curve for its parameters to say anything.
 const DEVIATION_MAX: f64 = 0.1;
 
-/// One fit, in words.
-pub(crate) struct ScalingRow {
-    /// Of which points.
-    pub(crate) name: String,
-    /// The tiles that it was fitted to.
-    pub(crate) tiles: String,
-    /// One tile's throughput by the fit, with interval and unit.
-    pub(crate) one_tile: String,
-    /// What waits in line.
-    pub(crate) contention: String,
-    /// What must be agreed on between all.
-    pub(crate) coherence: String,
-    /// Tiles at which throughput turns.
-    pub(crate) turns: String,
-    /// How far the farthest step lies off the curve.
-    pub(crate) deviation: String,
-    /// Whether its parameters are not to be believed.
-    pub(crate) struck: bool,
+const ABOUT: &str = "The Universal Scalability Law, fitted to what the headline load was served at every step. Contention is \
+    the part that waits in line, coherence what each must agree on with all others; both are 0 where twice the tiles serve \
+    twice as much.";
+
+/// Every fit, or why there is none; nothing where too few steps were measured.
+pub(crate) fn scaling(view: &View) -> Option<Section> {
+    let result = &view.report.result;
+    let parts = match (result.scaling.as_slice(), result.missing.get("scaling")) {
+        ([], None) => return None,
+        ([], Some(why)) => vec![Part::Text(format!("No scaling law was fitted: {why}."))],
+        (fits, _) => {
+            let columns = vec![
+                measured("Steps"),
+                measured("One tile").unit("95 % interval").short_unit(""),
+                measured("Contention"),
+                measured("Coherence"),
+                measured("Turns at").unit("tiles"),
+                given("Farthest step").unit("off the curve"),
+            ];
+            let rows = fits.iter().map(|fit| row(view, fit)).collect();
+            let mut parts = vec![Part::Text(ABOUT.to_owned()), Part::Table(Table::new(columns, rows))];
+            parts.extend(doubt(fits).map(Part::Text));
+            parts
+        }
+    };
+    Some(Section { id: "scaling", title: "How throughput grows", parts, charts: Vec::new() })
 }
 
-/// Every fit.
-pub(crate) fn scaling(view: &View) -> Vec<ScalingRow> {
-    view.report.result.scaling.iter().map(|fit| row(view, fit)).collect()
-}
-
-/// What is to be said where the law does not hold; `None` where it holds everywhere.
-pub(crate) fn scaling_doubt(view: &View) -> Option<String> {
-    let is_off = view.report.result.scaling.iter().any(|fit| fit.worst_deviation > DEVIATION_MAX);
+/// What a reader must know where the law does not hold.
+fn doubt(fits: &[ScalingFit]) -> Option<String> {
+    let is_off = fits.iter().any(|fit| fit.worst_deviation > DEVIATION_MAX);
     is_off.then(|| {
         format!(
             "Where a step lies over {} off the curve, the law does not hold and its parameters mean nothing.",
@@ -44,7 +47,7 @@ pub(crate) fn scaling_doubt(view: &View) -> Option<String> {
     })
 }
 
-fn row(view: &View, fit: &ScalingFit) -> ScalingRow {
+fn row(view: &View, fit: &ScalingFit) -> Row {
     let of_fit = |group: &&Group| {
         let first = group.points.first();
         first.is_some_and(|point| {
@@ -54,22 +57,23 @@ fn row(view: &View, fit: &ScalingFit) -> ScalingRow {
     let group = view.groups.iter().find(of_fit);
     let mut fitted =
         group.into_iter().flat_map(|group| &group.points).filter(|point| fit.tiles.contains(&point.tiles));
-    let in_doubt = fitted.any(|point| view.struck(point));
+    let struck = fitted.any(|point| view.struck(point)) || fit.worst_deviation > DEVIATION_MAX;
     let name = group.map(|group| group.name.as_str()).filter(|name| !name.is_empty());
     // A search tries them in no order.
     let tiles: BTreeSet<u32> = fit.tiles.iter().copied().collect();
     let most = tiles.last().copied().unwrap_or_default();
     let tiles: Vec<String> = tiles.iter().map(ToString::to_string).collect();
-    ScalingRow {
-        name: name.map_or_else(|| backend_words(fit.backend).to_owned(), str::to_owned),
-        tiles: format!("{} tiles", tiles.join(", ")),
-        one_tile: format!("{} {}", with_interval(fit.one_tile.figure), fit.one_tile.unit),
-        contention: with_interval(fit.contention),
-        coherence: with_interval(fit.coherence),
-        turns: turns(fit, most),
-        deviation: percent(fit.worst_deviation),
-        struck: in_doubt || fit.worst_deviation > DEVIATION_MAX,
-    }
+    let not_trusted = if struck { ", not trusted" } else { "" };
+    let head = Cell::from(name.unwrap_or(super::backend_words(fit.backend)))
+        .beside(Some(format!("{} tiles{not_trusted}", tiles.join(", "))));
+    let cells = vec![
+        format!("{} {}", with_interval(fit.one_tile.figure), fit.one_tile.unit).into(),
+        with_interval(fit.contention).into(),
+        with_interval(fit.coherence).into(),
+        turns(fit, most).into(),
+        percent(fit.worst_deviation).into(),
+    ];
+    Row { struck, ..Row::new(head, cells) }
 }
 
 /// Where throughput turns, with its interval where there is one.
@@ -80,11 +84,6 @@ fn turns(fit: &ScalingFit, most: u32) -> String {
         (Some(peak), Some(low), Some(high)) => format!("{} [{}, {}]", three(peak), three(low), three(high)),
         (Some(peak), Some(low), None) => format!("{} [{}, beyond {}]", three(peak), three(low), 2 * most),
     }
-}
-
-/// Why there is no law where steps enough were measured.
-pub(crate) fn scaling_missing<'a>(view: &View<'a>) -> Option<&'a str> {
-    view.report.result.missing.get("scaling").map(String::as_str)
 }
 
 fn with_interval(figure: Figure) -> String {

@@ -1,6 +1,6 @@
 //! The online store: orders a minute, against one tile and the paper; what a commit promised; time by step.
 
-use super::{Group, Kind, View};
+use super::{Cell, Group, Kind, Part, Row, Section, Table, View, given, measured, words};
 use crate::number::{percent, three, whole};
 use crate::published;
 use std::collections::BTreeSet;
@@ -10,97 +10,59 @@ use tilemark_record::{
     store::{ServerSetting, SteadyWindow, StepLatency, StoreFigures},
 };
 
-/// All that the report says of a store; nothing where the record has none.
-pub(crate) struct StoreView {
-    /// One row a step.
-    pub(crate) rows: Vec<StoreRow>,
-    /// What a commit promised, with the settings that say so.
-    pub(crate) durability: Vec<String>,
-    /// The servers.
-    pub(crate) servers: Vec<String>,
-    /// What stands beside the paper's figures; nothing where they may not stand beside these.
-    pub(crate) difference: Option<String>,
-    /// What a missing steady window means; nothing where every kept repeat has one.
-    pub(crate) unsettled: Option<&'static str>,
-}
-
-/// One step of it.
-pub(crate) struct StoreRow {
-    /// The step with its group.
-    pub(crate) step: String,
-    /// Whether its figures are no measure of hardware.
-    pub(crate) kind: Kind,
-    /// Whether they are not trusted.
-    pub(crate) struck: bool,
-    /// Committed orders a minute of all databases, with the interval where one load sends all orders.
-    pub(crate) orders_per_minute: String,
-    /// The part of the measured time in which the rate had settled, and the orders a minute of all databases in it.
-    pub(crate) steady: Steady,
-    /// The same against one tile.
-    pub(crate) against_one: String,
-    /// What the paper had against one guest.
-    pub(crate) published: String,
-    /// Orders undone for want of stock.
-    pub(crate) rolled_back: String,
-    /// Steps that were done again.
-    pub(crate) retries: String,
-    /// Processor time of the clients for an order.
-    pub(crate) client_us: String,
-    /// What the audits said.
-    pub(crate) audit: String,
-    /// Each step of an order.
-    pub(crate) times: Vec<StepTimes>,
-}
-
-/// The steady windows of a step's kept repeats.
-pub(crate) struct Steady {
-    /// Orders a minute of all databases in their windows, as the mean of the repeats that have one; or that none has.
-    pub(crate) orders_per_minute: String,
-    /// Where the windows lie and how many repeats have one; empty where none has.
-    pub(crate) where_and_how_many: String,
-    /// Whether a kept repeat has none.
-    lacks: bool,
-}
-
-/// How long a step of an order took.
-pub(crate) struct StepTimes {
-    /// Its name.
-    pub(crate) name: String,
-    /// Arithmetic mean over all guests and kept repeats.
-    pub(crate) mean: String,
-    /// The largest p99 of any guest in any kept repeat: percentiles are not averaged.
-    pub(crate) p99_worst: String,
-    /// How many.
-    pub(crate) count: String,
-}
-
-const NONE: &str = "\u{2013}";
 const UNSETTLED: &str = "No steady window: the measured time was shorter than 20 s or than the `window` that was asked for, or the \
     rate never settled. Orders per minute are those of the whole measured time in every row.";
 /// A step in the order in which a customer takes it.
 const STEPS: [&str; 6] = ["login", "new_customer", "browse", "purchase", "restock", "order"];
 
-/// The store's part of a report.
-pub(crate) fn store(view: &View) -> Option<StoreView> {
+/// The store's part of a report; nothing where the record has none.
+pub(crate) fn store(view: &View) -> Option<Section> {
     let all: Vec<&StoreFigures> =
         view.report.repeats.iter().flat_map(|repeat| &repeat.loads).flat_map(|load| &load.store).collect();
     if all.is_empty() {
         return None;
     }
-    let mut rows = Vec::new();
-    for (group, point) in
-        view.groups.iter().flat_map(|group| group.points.iter().map(move |point| (group, *point)))
-    {
-        rows.push(row(view, group, point));
-    }
-    let real = rows.iter().any(|row| row.kind != Kind::Emulated);
-    Some(StoreView {
-        durability: distinct(all.iter().map(|store| promise(&store.store.settings))),
-        servers: distinct(all.iter().map(|store| store.store.server.clone())),
-        unsettled: rows.iter().any(|row| row.steady.lacks).then_some(UNSETTLED),
-        difference: (real && rows.iter().any(|row| row.published != NONE)).then(|| difference(view)),
-        rows,
-    })
+    let steps: Vec<Step> = view.points().map(|(group, point)| Step::of(view, group, point)).collect();
+    let has_unsettled = steps.iter().any(Step::has_unsettled);
+    let is_beside_paper = steps.iter().any(|step| step.paper.is_some());
+    let times: Vec<Row> = steps.iter().filter_map(|step| step.times(view)).collect();
+    let promises = distinct(all.iter().map(|store| promise(&store.store.settings)));
+    let servers = distinct(all.iter().map(|store| store.store.server.clone()));
+    let mut parts: Vec<Part> =
+        promises.iter().map(|promise| Part::Text(format!("With {promise}."))).collect();
+    parts.push(Part::Table(orders(view, &steps)));
+    parts.extend(has_unsettled.then(|| Part::Text(UNSETTLED.to_owned())));
+    parts.extend(is_beside_paper.then(|| Part::Text(difference(view))));
+    parts.extend((!times.is_empty()).then(|| Part::Table(times_table(times))));
+    parts.push(Part::Text(format!("Server: {}.", servers.join("; "))));
+    Some(Section { id: "store", title: "Orders", parts, charts: Vec::new() })
+}
+
+fn orders(view: &View, steps: &[Step]) -> Table {
+    let columns = vec![
+        measured("Step"),
+        measured("Orders").unit("per minute, committed").short_unit("/min"),
+        measured("Steady window").unit("orders per minute; where, repeats").short_unit("/min"),
+        measured("Against one tile"),
+        // What others measured is not in doubt.
+        given("Published 2009").unit("against one").dispensable(1),
+        measured("Undone").unit("no stock").dispensable(2),
+        measured("Done again").unit("deadlocks").dispensable(3),
+        measured("Client").unit("\u{b5}s of processor an order").short_unit("\u{b5}s/order").dispensable(4),
+        words("Audit"),
+    ];
+    Table::new(columns, steps.iter().map(|step| step.row(view)).collect())
+}
+
+fn times_table(rows: Vec<Row>) -> Table {
+    let columns = vec![
+        measured("Step"),
+        words("What"),
+        measured("Mean").unit("ms"),
+        measured("Worst p99").unit("ms, any guest and repeat").short_unit("ms"),
+        measured("Times"),
+    ];
+    Table { title: "Time by step of an order", ..Table::new(columns, rows) }
 }
 
 fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
@@ -126,9 +88,9 @@ fn promise(settings: &[ServerSetting]) -> String {
     } else {
         "relaxed durability (a crash may lose what was confirmed)"
     };
-    let told: Vec<String> =
+    let all: Vec<String> =
         settings.iter().map(|setting| format!("{} = {}", setting.name, readable(&setting.value))).collect();
-    format!("{word}: {}", told.join(", "))
+    format!("{word}: {}", all.join(", "))
 }
 
 /// MariaDB prints sizes in bytes.
@@ -160,58 +122,73 @@ fn difference(view: &View) -> String {
     )
 }
 
-fn row(view: &View, group: &Group, point: &PointResult) -> StoreRow {
-    let voided: Vec<u32> = point.repeats_voided.iter().map(|void| void.repeat).collect();
-    let of_point = |repeat: &&tilemark_record::summary::RepeatSummary| {
-        repeat.point == point.index && !voided.contains(&repeat.repeat)
-    };
-    let repeats: Vec<Vec<&StoreFigures>> = view
-        .report
-        .repeats
-        .iter()
-        .filter(of_point)
-        .map(|repeat| repeat.loads.iter().flat_map(|load| &load.store).collect())
-        .filter(|stores: &Vec<_>| !stores.is_empty())
-        .collect();
-    let kept: Vec<&StoreFigures> = repeats.iter().flatten().copied().collect();
+/// One step, and its kept repeats with the figures of each database.
+struct Step<'a> {
+    group: &'a Group<'a>,
+    point: &'a PointResult,
+    repeats: Vec<Vec<&'a StoreFigures>>,
+    /// What the paper had against one guest.
+    paper: Option<f64>,
+}
+
+impl<'a> Step<'a> {
+    fn of(view: &'a View, group: &'a Group<'a>, point: &'a PointResult) -> Self {
+        let kept = view.kept_repeats(point);
+        let repeats = kept.map(|repeat| repeat.loads.iter().flat_map(|load| &load.store).collect::<Vec<_>>());
+        let paper = (group.kind != Kind::Emulated).then(|| paper_had(view, point)).flatten();
+        Self { group, point, repeats: repeats.filter(|stores| !stores.is_empty()).collect(), paper }
+    }
+
+    fn row(&self, view: &View) -> Row {
+        let kept: Vec<&StoreFigures> = self.stores().collect();
+        let own = orders_a_second(view, self.point);
+        let against = |value: f64| format!("{value:.2}\u{d7}");
+        let retries = (!kept.is_empty()).then(|| whole(kept.iter().map(|store| store.retries).sum()));
+        let undone = mean(kept.iter().filter_map(|store| store.rollback_fraction));
+        let client_us = mean(kept.iter().filter_map(|store| store.client_cpu_us_per_order));
+        let cells = vec![
+            Cell::figure(own.map(per_minute)),
+            steady(&self.repeats),
+            Cell::figure(against_one_tile(view, self.point, own).map(against)),
+            Cell::figure(self.paper.map(against)),
+            Cell::figure(undone.map(percent)),
+            Cell::figure(retries),
+            Cell::figure(client_us.map(three)),
+            audit(&kept).into(),
+        ];
+        Row::of(view, self.point, view.head(self.group, self.point), vec![cells])
+    }
+
+    /// How long each step of an order took.
+    fn times(&self, view: &View) -> Option<Row> {
+        let kept: Vec<&StoreFigures> = self.stores().collect();
+        let lines: Vec<Vec<Cell>> = STEPS.iter().filter_map(|name| times(name, &kept)).collect();
+        let head = view.head(self.group, self.point);
+        (!lines.is_empty()).then(|| Row::of(view, self.point, head, lines))
+    }
+
+    fn stores(&self) -> impl Iterator<Item = &'a StoreFigures> {
+        self.repeats.iter().flatten().copied()
+    }
+
+    fn has_unsettled(&self) -> bool {
+        self.stores().any(|store| store.steady.is_none())
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Orders a minute, with the interval where one load sends all orders.
+fn per_minute(figure: Figure) -> String {
     let per_minute = |value: f64| whole((value * 60.0).round() as u64);
-    let orders_a_second = orders_a_second(view, point);
-    let orders_per_minute = orders_a_second.map_or_else(
-        || NONE.to_owned(),
-        |figure| match (figure.low, figure.high) {
-            (Some(low), Some(high)) => {
-                format!("{} [{}, {}]", per_minute(figure.value), per_minute(low), per_minute(high))
-            }
-            _ => per_minute(figure.value),
-        },
-    );
-    let paper = (group.kind != Kind::Emulated).then(|| paper_had(view, point)).flatten();
-    let mean =
-        |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let told = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(|| NONE.to_owned(), write);
-    StoreRow {
-        step: if group.name.is_empty() {
-            view.step(point)
-        } else {
-            format!("{}, {}", view.step(point), group.name)
-        },
-        kind: group.kind,
-        struck: view.struck(point),
-        orders_per_minute,
-        steady: steady(&repeats),
-        against_one: told(against_one_tile(view, point, orders_a_second), |value| {
-            format!("{value:.2}\u{d7}")
-        }),
-        published: told(paper, |value| format!("{value:.2}\u{d7}")),
-        rolled_back: told(mean(kept.iter().filter_map(|store| store.rollback_fraction).collect()), percent),
-        retries: if kept.is_empty() {
-            NONE.to_owned()
-        } else {
-            whole(kept.iter().map(|store| store.retries).sum())
-        },
-        client_us: told(mean(kept.iter().filter_map(|store| store.client_cpu_us_per_order).collect()), three),
-        audit: audit(&kept),
-        times: STEPS.iter().filter_map(|name| times(name, &kept)).collect(),
+    match (figure.low, figure.high) {
+        (Some(low), Some(high)) => {
+            format!("{} [{}, {}]", per_minute(figure.value), per_minute(low), per_minute(high))
+        }
+        _ => per_minute(figure.value),
     }
 }
 
@@ -255,22 +232,18 @@ fn paper_had(view: &View, point: &PointResult) -> Option<f64> {
     Some(published::oltp_relative(all)? / published::oltp_relative(of_one_tile)?)
 }
 
-/// A repeat has a steady window where all of its databases have one.
-fn steady(repeats: &[Vec<&StoreFigures>]) -> Steady {
+/// Orders a minute of all databases in their steady windows, as the mean of the repeats that have one; where the windows lie
+/// and how many repeats have one. A repeat has one where all of its databases have.
+fn steady(repeats: &[Vec<&StoreFigures>]) -> Cell {
     let windows: Vec<Vec<SteadyWindow>> =
         repeats.iter().filter_map(|stores| stores.iter().map(|store| store.steady).collect()).collect();
     let all = || windows.iter().flatten();
     let (Some(from), Some(to)) = (all().map(|one| one.from_s).min(), all().map(|one| one.to_s).max()) else {
-        let orders_per_minute = if repeats.is_empty() { NONE } else { "not found" }.to_owned();
-        let lacks = !repeats.is_empty();
-        return Steady { orders_per_minute, where_and_how_many: String::new(), lacks };
+        return Cell::figure((!repeats.is_empty()).then(|| "not found".to_owned()));
     };
     let mean = all().map(|one| one.orders_per_minute).sum::<f64>() / windows.len() as f64;
-    Steady {
-        orders_per_minute: whole(mean.round() as u64),
-        where_and_how_many: format!("second {from} to {to}, {} of {}", windows.len(), repeats.len()),
-        lacks: windows.len() < repeats.len(),
-    }
+    let where_and_how_many = format!("(second {from} to {to}, {} of {})", windows.len(), repeats.len());
+    Cell::from(whole(mean.round() as u64)).beside(Some(where_and_how_many))
 }
 
 fn audit(kept: &[&StoreFigures]) -> String {
@@ -286,15 +259,19 @@ fn audit(kept: &[&StoreFigures]) -> String {
     }
 }
 
-fn times(name: &str, kept: &[&StoreFigures]) -> Option<StepTimes> {
+/// A step of an order: its mean over all guests and kept repeats, and the largest p99 of any guest in any kept repeat, because
+/// percentiles are not averaged.
+fn times(name: &str, kept: &[&StoreFigures]) -> Option<Vec<Cell>> {
     let all: Vec<&StepLatency> = kept.iter().filter_map(|store| store.latency_ms.get(name)).collect();
     let count: u64 = all.iter().map(|step| step.count).sum();
     let sum: f64 = all.iter().map(|step| step.mean * step.count as f64).sum();
     let worst = all.iter().filter_map(|step| step.p99).reduce(f64::max);
-    (count > 0).then(|| StepTimes {
-        name: name.replace('_', " "),
-        mean: three(sum / count as f64),
-        p99_worst: worst.map_or_else(|| NONE.to_owned(), three),
-        count: whole(count),
+    (count > 0).then(|| {
+        vec![
+            name.replace('_', " ").into(),
+            three(sum / count as f64).into(),
+            Cell::figure(worst.map(three)),
+            whole(count).into(),
+        ]
     })
 }

@@ -78,11 +78,8 @@ pub(crate) fn gate(
     if !kept.is_empty() {
         return over(point, kept);
     }
-    let reason = match voided.first() {
-        None => return GateFinding::Unknown("it was not measured".to_owned()),
-        Some(first) => {
-            format!("all {} were discarded: {}", counted(voided.len() as u64, "repeat"), first.reason)
-        }
+    let Some(reason) = Voided::every_one(voided) else {
+        return GateFinding::Unknown("it was not measured".to_owned());
     };
     if !saturated.is_empty() && over(point, saturated) == GateFinding::Holds {
         return GateFinding::Holds;

@@ -16,12 +16,12 @@ use super::law::Seen;
 use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
 use super::survey::{Standing, Survey};
-use super::tail::{RepeatLatency, median, merged_latency, merged_p99};
+use super::tail::{RepeatLatency, merged_latency, merged_p99};
 use super::{kernel, steady};
 use crate::fairness::{Demanded, fairness_by_demand};
 use crate::figure::{Missing, Scale};
 use crate::interval::estimate;
-use crate::moments::mean;
+use crate::moments::{mean, median};
 use crate::sentence;
 
 impl From<crate::figure::Figure> for Figure {

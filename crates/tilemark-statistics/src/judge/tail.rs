@@ -6,7 +6,7 @@ use tilemark_record::summary::EncodedHistogram;
 
 use crate::figure::{Figure, Interval, Missing, Scale};
 use crate::interval::{INTERVAL_REPEATS_MIN, estimate, student_factor};
-use crate::moments::{mean, sample_deviation};
+use crate::moments::{mean, median, sample_deviation};
 use crate::percentile::percentile_admissible;
 
 /// The percentile of the gate.
@@ -107,12 +107,6 @@ pub(crate) fn merged_latency(repeats: &[RepeatLatency]) -> LatencyMs {
         p999: at(0.999),
         ..of_repeats
     }
-}
-
-/// The value in the middle; of nothing, nothing.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    (!values.is_empty()).then(|| crate::bootstrap::quantile(&values, 0.5))
 }
 
 fn mean_of_p99s(repeats: &[RepeatLatency]) -> Result<Figure, Missing> {

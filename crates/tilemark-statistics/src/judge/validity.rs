@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tilemark_plan::plan::Point;
 use tilemark_record::summary::{HostFigures, IncidentKind, LoadFigures, RepeatSummary};
 
-use crate::bootstrap::quantile;
+use crate::moments::median;
 use crate::percentile::percentile_admissible;
 
 /// Most processor use outside the run, as a part of the host (decision 0016).
@@ -57,10 +57,6 @@ impl TypicalP99 {
             let p99 = p99.filter(|_| percentile_admissible(load.latency_ms.n, 0.99).is_ok());
             values.entry(load.name.clone()).or_default().extend(p99.or(load.latency_ms.max));
         }
-        let median = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            (!values.is_empty()).then(|| quantile(&values, 0.5))
-        };
         Self(values.into_iter().filter_map(|(name, values)| Some((name, median(values)?))).collect())
     }
 

@@ -1,11 +1,9 @@
 //! Synthetic runs: a plan by the real resolution, and repeats that are undisturbed and well within the gate until a
 //! test says otherwise.
 
-use std::collections::BTreeMap;
-
-use tilemark_plan::parse::Draft;
-use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan, Point, SideName};
-use tilemark_plan::resolve::{Request, Sides, resolve};
+use tilemark_fixtures as fixtures;
+use tilemark_plan::plan::{Backend, Plan, Point, SideName};
+use tilemark_plan::resolve::{Request, Sides};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{LatencyMs, LatenessUs, Measured};
 use tilemark_record::summary::{
@@ -73,32 +71,11 @@ pub(crate) struct Run {
 }
 
 fn request(backends: &[Backend], tiles: &[u32]) -> Request {
-    Request {
-        preset: None,
-        settings: BTreeMap::new(),
-        backends: backends.to_vec(),
-        tiles: Some(tiles.to_vec()),
-        sides: None,
-        search: false,
-        within: None,
-        demonstrate: None,
-        seed: 7,
-    }
+    Request { tiles: Some(tiles.to_vec()), seed: 7, ..fixtures::request(backends) }
 }
 
 fn resolved(text: &str, request: &Request) -> Run {
-    let host = HostSummary {
-        name: "host".to_owned(),
-        kernel: "6.1".to_owned(),
-        processor: "a processor".to_owned(),
-        threads: (0..8).collect(),
-        memory_total: Bytes::from_gib(64),
-        memory_available: Bytes::from_gib(60),
-        kvm: AcceleratorVerdict::Usable,
-        hardware: Hardware::Real,
-        counts_energy: false,
-    };
-    let plan = resolve(&Draft::from_toml(text, "test").unwrap(), request, &host).unwrap();
+    let plan = fixtures::plan(text, request, &fixtures::host(8, Bytes::from_gib(64)));
     let repeats =
         plan.passes.iter().map(|pass| quiet(&plan.points[pass.point], pass.repeat, pass.block)).collect();
     Run { plan, repeats }

@@ -1,9 +1,7 @@
 //! SHA-256, as a type that is written as 64 hexadecimal digits.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::{self, Read, Write};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -20,10 +18,13 @@ impl Sha256Hash {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The hash of a file's content.
-    pub fn of_file(path: &Path) -> io::Result<Self> {
+    /// The hash of all that is left to read, such as of a file.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn of_reader(mut content: impl Read) -> io::Result<Self> {
         let mut writer = HashingWriter::new(io::sink());
-        io::copy(&mut File::open(path)?, &mut writer)?;
+        io::copy(&mut content, &mut writer)?;
         Ok(writer.finish())
     }
 
@@ -81,17 +82,20 @@ impl From<Sha256Hash> for String {
 }
 
 /// Passes on what is written and hashes it on the way.
-pub(crate) struct HashingWriter<W> {
+#[derive(Debug)]
+pub struct HashingWriter<W> {
     below: W,
     state: Sha256,
 }
 
 impl<W: Write> HashingWriter<W> {
-    pub(crate) fn new(below: W) -> Self {
+    /// Writes to `below`.
+    pub fn new(below: W) -> Self {
         Self { below, state: Sha256::new() }
     }
 
-    pub(crate) fn finish(self) -> Sha256Hash {
+    /// The hash of all that was written.
+    pub fn finish(self) -> Sha256Hash {
         Sha256Hash(self.state.finalize().into())
     }
 }

@@ -1,0 +1,66 @@
+//! The tile, the host and the request that tests of many crates plan with. No program that ships knows this crate.
+
+use std::collections::BTreeMap;
+use tilemark_plan::{
+    parse::Draft,
+    plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan},
+    resolve::{Request, resolve},
+};
+use tilemark_units::Bytes;
+
+/// One web guest, asked for ten files a second, in a ladder of one and two tiles. A test may append `[measure]` and what varies.
+pub const TILE: &str = r#"
+schema = 1
+name = "t"
+about = "a test"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[load]]
+name = "web"
+guest = "web"
+rate = "10/s"
+[load.web]
+[ladder]
+tiles = [1, 2]
+"#;
+
+/// A host with KVM and all of its memory free.
+pub fn host(threads: u32, memory: Bytes) -> HostSummary {
+    HostSummary {
+        name: "testhost".to_owned(),
+        kernel: "6.1".to_owned(),
+        processor: "a processor".to_owned(),
+        threads: (0..threads).collect(),
+        memory_total: memory,
+        memory_available: memory,
+        kvm: AcceleratorVerdict::Usable,
+        hardware: Hardware::Real,
+        counts_energy: false,
+    }
+}
+
+/// A scenario's own ladder on these backends, with nothing set.
+pub fn request(backends: &[Backend]) -> Request {
+    Request {
+        preset: None,
+        settings: BTreeMap::new(),
+        backends: backends.to_vec(),
+        tiles: None,
+        sides: None,
+        search: false,
+        within: None,
+        demonstrate: None,
+        seed: 1,
+    }
+}
+
+/// The plan of a scenario that is right.
+///
+/// # Panics
+/// When it is wrong, or does not fit the host.
+pub fn plan(scenario: &str, request: &Request, host: &HostSummary) -> Plan {
+    let draft = Draft::from_toml(scenario, "test").unwrap_or_else(|problems| panic!("{problems}"));
+    resolve(&draft, request, host).unwrap_or_else(|problems| panic!("{problems}"))
+}

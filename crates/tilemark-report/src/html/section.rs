@@ -1,0 +1,159 @@
+//! The one drawing of sections, tables and their charts' places.
+
+use super::{markup::Markup, term};
+use crate::view::{Cell, Chart, Column, GroupHead, Holds, Part, Row, Section, Table};
+
+/// Writes a section with its texts and tables.
+pub(super) fn section(page: &mut Markup, section: &Section) {
+    begin(page, section.id, section.title);
+    for part in &section.parts {
+        match part {
+            Part::Text(text) => page.element("p", "about", text),
+            Part::Table(table) => self::table(page, table),
+        };
+    }
+    page.raw("</section>\n");
+}
+
+/// Begins a section with its head.
+pub(super) fn begin(page: &mut Markup, id: &'static str, title: &'static str) {
+    page.raw("<section class=\"part\"").attribute("id", id).raw("><h2>").raw(title).raw("</h2>");
+}
+
+/// Writes the place where the page's script draws `chart`.
+pub(super) fn chart(page: &mut Markup, chart: &Chart) {
+    page.raw("<figure class=\"latency\"><figcaption><h2>").raw(chart.title).raw("</h2><span class=\"unit\">");
+    page.raw(chart.unit).raw("</span><div class=\"legend\"").attribute("id", &format!("legend-{}", chart.id));
+    page.raw("></div></figcaption><div class=\"chart\"").attribute("id", &format!("chart-{}", chart.id));
+    page.raw(" role=\"img\"").attribute("aria-label", chart.about).raw("></div></figure>\n");
+}
+
+/// Writes a table, and below it what its marks and missing columns mean.
+pub(super) fn table<'page>(page: &'page mut Markup, table: &Table) -> &'page mut Markup {
+    if !table.title.is_empty() {
+        page.element("h3", "", table.title);
+    }
+    page.raw("<div class=\"scroll\"><table><thead><tr>");
+    for column in &table.columns {
+        head(page, column);
+    }
+    page.raw("</tr></thead>");
+    for group in &table.groups {
+        let emulated = matches!(group.head, Some(GroupHead::Emulated { .. }));
+        page.raw(if emulated { "<tbody class=\"emulated\">" } else { "<tbody>" });
+        if let Some(head) = &group.head {
+            group_head(page, table, head);
+        }
+        for one in &group.rows {
+            row(page, table, one);
+        }
+        page.raw("</tbody>\n");
+    }
+    page.raw("</table></div>");
+    notes(page, table)
+}
+
+fn head(page: &mut Markup, column: &Column) {
+    page.raw("<th scope=\"col\"").raw(if column.is_left() { " class=\"left\">" } else { ">" });
+    term(page, column.word, &column.head);
+    if let Some(unit) = column.unit {
+        page.element("small", "", unit);
+    }
+    page.raw("</th>");
+}
+
+fn group_head(page: &mut Markup, table: &Table, head: &GroupHead) {
+    page.raw("<tr class=\"group\"><th scope=\"rowgroup\"")
+        .attribute("colspan", &table.columns.len().to_string())
+        .raw(">");
+    match head {
+        GroupHead::Named(name) => page.text(name),
+        GroupHead::Emulated { name, proof } => {
+            page.raw("<span class=\"chip emulated\">EMULATED</span> ");
+            if let Some(name) = name {
+                page.text(name).raw(": ");
+            }
+            page.text(proof)
+        }
+    };
+    page.raw("</th></tr>");
+}
+
+fn row(page: &mut Markup, table: &Table, row: &Row) {
+    let outcome = row.outcome.map_or("", |outcome| outcome.class());
+    let struck = if row.struck { "struck" } else { "" };
+    let hatched = if row.emulated { "hatched" } else { "" };
+    let class: Vec<&str> = [outcome, struck, hatched].into_iter().filter(|word| !word.is_empty()).collect();
+    for (place, line) in row.lines.iter().enumerate() {
+        page.raw("<tr").attribute("class", &class.join(" ")).raw(">");
+        match (place, row.lines.len()) {
+            (0, 1) => row_head(page.raw("<th scope=\"row\">"), &row.head),
+            (0, lines) => {
+                page.raw("<th scope=\"rowgroup\"").attribute("rowspan", &lines.to_string()).raw(">");
+                row_head(page, &row.head);
+            }
+            _ => {}
+        }
+        for (place, (cell, column)) in line.iter().zip(&table.columns[1..]).enumerate() {
+            let left = table.columns.len() - 1 - place;
+            match place + 1 == line.len() && left > 1 {
+                true => {
+                    page.raw("<td").attribute("colspan", &left.to_string());
+                    page.raw(" class=\"reason\">").text(&cell.text).raw("</td>");
+                }
+                false => self::cell(page, table, column, cell),
+            }
+        }
+        page.raw("</tr>\n");
+    }
+}
+
+fn row_head(page: &mut Markup, head: &Cell) {
+    page.text(&head.text);
+    if let Some(aside) = &head.aside {
+        page.raw(" ").element("small", "", aside);
+    }
+    page.raw("</th>");
+}
+
+fn cell(page: &mut Markup, table: &Table, column: &Column, cell: &Cell) {
+    let class = match column.holds {
+        Holds::Measured if cell.is_missing() => "",
+        Holds::Measured if cell.struck => "measured struck",
+        Holds::Measured => "measured",
+        Holds::MeasuredName if cell.is_missing() => "name",
+        Holds::MeasuredName => "name measured",
+        Holds::Given => "",
+        Holds::Words => "name",
+        Holds::Outcome => "gate",
+    };
+    page.raw("<td");
+    if !class.is_empty() {
+        page.attribute("class", class);
+    }
+    page.raw(">").text(&cell.text);
+    if let Some(aside) = &cell.aside {
+        page.raw(" ").element("span", "interval", aside);
+    }
+    if let Some(note) = cell.note {
+        let number = note.to_string();
+        let reason = table.notes.get(note - 1).map_or("", String::as_str);
+        page.raw("<sup><a").attribute("href", &format!("#note-{number}")).attribute("data-tip", reason);
+        page.raw(">").text(&number).raw("</a></sup>");
+    }
+    page.raw("</td>");
+}
+
+fn notes<'page>(page: &'page mut Markup, table: &Table) -> &'page mut Markup {
+    if !table.notes.is_empty() {
+        page.raw("<ol class=\"notes\">");
+        for (number, reason) in (1..).zip(&table.notes) {
+            page.raw("<li").attribute("id", &format!("note-{number}")).raw(">").text(reason).raw("</li>");
+        }
+        page.raw("</ol>");
+    }
+    for absent in &table.absent {
+        page.raw("<p class=\"about\">Not in the table \u{2013} ").text(absent).raw(".</p>");
+    }
+    page
+}
