@@ -105,7 +105,10 @@ fn what_fio_says_of_a_missing_disk_is_told() {
     let stop = Stop::new().unwrap();
     let nowhere = Target { path: "/dev/null/disk".to_owned(), size: Some(Bytes::from_mib(1)) };
     let error = run_on(&flat_out(Span::from_seconds(1)), &[nowhere], &stop, &mut |_| ()).unwrap_err();
-    assert!(matches!(error, WorkloadError::FioFailed { .. } | WorkloadError::BadReport { .. }), "{error:?}");
+    assert!(
+        matches!(error, WorkloadError::ProgramFailed { .. } | WorkloadError::BadReport { .. }),
+        "{error:?}"
+    );
 }
 
 #[test]
