@@ -17,8 +17,6 @@ pub struct LoadJob {
     pub warmup: Span,
     /// The measurement.
     pub length: Span,
-    /// At most so many requests in all; 0: no limit.
-    pub requests_max: u64,
 }
 
 /// One load on one guest.
@@ -128,8 +126,8 @@ pub struct Counts {
     pub bytes: u64,
 }
 
-/// The whole measurement of one stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The whole measurement of one stream. Its latencies are those of its seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamTotal {
     /// Which stream.
     pub id: u32,
@@ -142,10 +140,6 @@ pub struct StreamTotal {
     pub seconds: f64,
     /// Processor time that the load process used for it, in seconds; shared time is split evenly.
     pub client_cpu_s: f64,
-    /// Latencies in nanoseconds: an HdrHistogram in its compressed V2 form.
-    pub latency: Vec<u8>,
-    /// Latenesses in nanoseconds, in the same form.
-    pub lateness: Vec<u8>,
     /// The first errors in words, at most five.
     pub errors: Vec<String>,
     /// What the load's own account found lost, doubled or damaged, in words.

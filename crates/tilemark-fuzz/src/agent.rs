@@ -190,8 +190,6 @@ fn load_events() -> Vec<Reply> {
         completed_in_time: 29,
         seconds: 3.0,
         client_cpu_s: 0.1,
-        latency: Vec::new(),
-        lateness: Vec::new(),
         errors: vec!["connection reset".to_owned()],
         wrong_answers: vec!["one order is lost".to_owned()],
         tool_output,

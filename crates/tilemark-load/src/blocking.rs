@@ -275,7 +275,7 @@ impl Line<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Gathered, decode};
+    use crate::figures::Gathered;
     use std::{cell::Cell, net::SocketAddr, sync::Arc, time::Duration};
     use tilemark_plan::{
         plan::Demand,
@@ -319,7 +319,6 @@ mod tests {
             processors: Vec::new(),
             warmup: Span::from_milliseconds(50),
             length,
-            requests_max: 0,
         }
     }
 
@@ -363,7 +362,7 @@ mod tests {
         let seconds: Vec<(u32, u64)> =
             gathered.seconds.iter().map(|second| (second.second, second.counts.offered)).collect();
         assert_eq!(seconds, [(0, 1000), (1, 200)]);
-        assert_eq!(decode(&gathered.totals[0].latency).unwrap().len(), 1200);
+        assert_eq!(gathered.latency(|_| true).unwrap().len(), 1200);
         assert_eq!(gathered.totals[0].errors[0], "broken");
     }
 
@@ -385,11 +384,7 @@ mod tests {
         assert_eq!((counts.offered, counts.completed + counts.failed), (1_000, 1_000));
         // 1 s of schedule and 2 s after it, at ten a second: all of them would take 100 s.
         assert!((1..=31).contains(&counts.completed), "{counts:?}");
-        assert_eq!(
-            decode(&gathered.totals[0].latency).unwrap().len(),
-            1_000,
-            "each waited for as long as it did"
-        );
+        assert_eq!(gathered.latency(|_| true).unwrap().len(), 1_000, "each waited for as long as it did");
     }
 
     #[test]

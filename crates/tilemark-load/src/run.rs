@@ -11,11 +11,7 @@ use crate::{
     sender::{Got, Scheduling, pin},
     worker::{Links, Thread, Timing, Worker},
 };
-use std::{
-    sync::{atomic::AtomicU64, mpsc},
-    thread,
-    time::Duration,
-};
+use std::{sync::mpsc, thread, time::Duration};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, StreamTotal};
 
 /// How long a load waits for others.
@@ -76,8 +72,6 @@ struct Load<'a> {
     stop: &'a Stop,
     schedules: Vec<Option<Schedule>>,
     workers: usize,
-    /// Requests that may still be sent.
-    budget: AtomicU64,
 }
 
 /// The account's ends of its channels to one worker.
@@ -97,8 +91,7 @@ impl<'a> Load<'a> {
             job.streams.iter().map(|stream| Schedule::new(&stream.demand, stream.seed, stream.id)).collect();
         let connections: usize = job.streams.iter().map(|stream| stream.connections as usize).sum();
         let workers = job.processors.len().clamp(1, connections);
-        let budget = if job.requests_max == 0 { u64::MAX } else { job.requests_max };
-        Ok(Self { job, limits, stop, schedules: schedules?, workers, budget: AtomicU64::new(budget) })
+        Ok(Self { job, limits, stop, schedules: schedules?, workers })
     }
 
     /// How many workers share a stream: several only where there are fewer streams than workers.
@@ -134,7 +127,7 @@ impl<'a> Load<'a> {
     }
 
     /// One worker with its lanes and connections.
-    fn worker(&self, index: usize, factory: &dyn Factory) -> Worker<'_> {
+    fn worker(&self, index: usize, factory: &dyn Factory) -> Worker {
         let mut lanes = Vec::new();
         let mut connections = Vec::new();
         for (place, stream) in self.job.streams.iter().enumerate() {
@@ -162,7 +155,7 @@ impl<'a> Load<'a> {
             drain_ns: nanoseconds(self.limits.drain),
         };
         let processor = self.job.processors.get(index).copied();
-        Worker::new(lanes, connections, timing, Thread { processor, scheduling }, &self.budget)
+        Worker::new(lanes, connections, timing, Thread { processor, scheduling })
     }
 
     /// Makes events of what the workers say.

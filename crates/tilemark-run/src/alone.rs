@@ -104,7 +104,6 @@ pub fn web(program: &Program, asked: &WebAlone) -> Result<AloneResult, Failure> 
         processors: Vec::new(),
         warmup: Span::from_milliseconds(500),
         length: Span::from_seconds(asked.seconds),
-        requests_max: 0,
     };
     let mut process = AgentProcess::start(program.agent).map_err(crate::world::load_failed)?;
     process.prepare(&job)?;

@@ -172,8 +172,7 @@ impl Hearing {
 
     fn totals(&mut self, totals: &mut [StreamTotal]) -> Result<(), Nonsense> {
         self.need_ready("its totals")?;
-        let (seconds, longest) = (self.seconds, self.longest);
-        let (reporter, seconds_max) = (self.reporter, longest.as_secs_f64());
+        let (seconds, reporter, seconds_max) = (self.seconds, self.reporter, self.longest.as_secs_f64());
         for total in totals {
             let heard = self.stream(total.id)?;
             if std::mem::replace(&mut heard.has_total, true) {
@@ -190,8 +189,6 @@ impl Hearing {
                 heard.check_answers(total.counts.completed.max(total.completed_in_time))?;
             }
             within("seconds of processor time", total.client_cpu_s, seconds_max * THREADS_MAX)?;
-            heard.histogram(&total.latency, seconds, longest)?;
-            heard.histogram(&total.lateness, seconds, longest)?;
             shorten_all(&mut total.errors, ERRORS_MAX);
             shorten_all(&mut total.wrong_answers, FINDINGS_MAX);
             // It comes as an event of its own.

@@ -68,8 +68,6 @@ fn total() -> StreamTotal {
         completed_in_time: 1,
         seconds: 1.0,
         client_cpu_s: 0.0,
-        latency: Vec::new(),
-        lateness: Vec::new(),
         errors: Vec::new(),
         wrong_answers: Vec::new(),
         tool_output: None,

@@ -88,7 +88,6 @@ mod tests {
             processors: Vec::new(),
             warmup: Span::from_milliseconds(10),
             length: Span::from_seconds(1),
-            requests_max: 0,
         };
         let mut gathered = Gathered::default();
         run_job(&job, &Stop::new().unwrap(), &mut |event| gathered.take(event)).unwrap();

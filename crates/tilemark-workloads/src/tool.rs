@@ -47,8 +47,8 @@ pub(crate) struct Counted {
 pub(crate) struct Last {
     /// The seconds that no line reported.
     pub(crate) seconds: Vec<Counted>,
-    /// The whole measurement.
-    pub(crate) all: Counted,
+    /// All that was counted in the measurement.
+    pub(crate) counts: Counts,
     /// How long the measurement was, in seconds.
     pub(crate) length_s: f64,
     /// What failed, in words.
@@ -84,16 +84,13 @@ pub(crate) fn run<T: Tool>(
     last.seconds.into_iter().for_each(second);
     events(LoadEvent::Done(vec![StreamTotal {
         id,
-        counts: last.all.counts,
+        counts: last.counts,
         // A program counts what ends in its time.
-        completed_in_time: last.all.counts.completed,
+        completed_in_time: last.counts.completed,
         seconds: last.length_s,
-        client_cpu_s: 0.0,
-        latency: encode(&last.all.latency),
-        lateness: Vec::new(),
         errors: last.error.into_iter().collect(),
-        wrong_answers: Vec::new(),
         tool_output: Some(last.output),
+        ..StreamTotal::default()
     }]));
     Ok(())
 }
@@ -211,7 +208,7 @@ fn send(id: u32, signal: Signal) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_load::figures::{Gathered, decode};
+    use tilemark_load::figures::Gathered;
     use tilemark_plan::{
         plan::Demand,
         workload::{SysbenchParameters, Work},
@@ -237,7 +234,8 @@ mod tests {
             Ok(count.map(counted).inspect(|_| text.clear()))
         }
         fn last(self, text: String) -> Result<Last, WorkloadError> {
-            Ok(Last { seconds: vec![counted(7)], all: counted(42), length_s: 2.5, error: None, output: text })
+            let Counted { counts, .. } = counted(42);
+            Ok(Last { seconds: vec![counted(7)], counts, length_s: 2.5, error: None, output: text })
         }
     }
 
@@ -254,7 +252,6 @@ mod tests {
             processors: Vec::new(),
             warmup: Span::default(),
             length: Span::from_seconds(seconds),
-            requests_max: 0,
         };
         let mut gathered = Gathered::default();
         let mut take = |event| gathered.take(event);
@@ -279,7 +276,7 @@ mod tests {
             (total.id, total.counts.completed, total.completed_in_time, total.seconds),
             (4, 42, 42, 2.5)
         );
-        assert_eq!(decode(&total.latency).unwrap().len(), 42);
+        assert_eq!(gathered.latency(|id| id == 4).unwrap().len(), 15);
         assert_eq!(total.tool_output.as_deref(), Some("end\n"));
         assert_eq!(done("echo 3; echo 5; echo 8", 2).seconds.len(), 2, "no more seconds than were planned");
     }

@@ -9,7 +9,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
-use tilemark_agent_protocol::{FRAME_BYTES_MAX, LoadEvent, LoadJob, StreamTotal};
+use tilemark_agent_protocol::{FRAME_BYTES_MAX, LoadEvent, LoadJob};
 use tilemark_load::Stop;
 
 /// A load that runs beside a conversation. Dropping it ends the load and waits for its end.
@@ -75,8 +75,7 @@ impl Drop for RunningLoad {
     }
 }
 
-/// The same in events that fit a frame: outputs of tools go before the totals, and the totals' histograms, which
-/// all seconds hold too, are left away where they are long.
+/// The same in events that fit a frame: outputs of tools go before the totals.
 fn fitted(event: LoadEvent) -> Vec<LoadEvent> {
     let LoadEvent::Done(mut totals) = event else { return vec![event] };
     let mut events = Vec::new();
@@ -88,13 +87,6 @@ fn fitted(event: LoadEvent) -> Vec<LoadEvent> {
         }
     }
     // What is left are counts and a few errors, below 2 KiB for each stream.
-    let histograms = |total: &StreamTotal| total.latency.len() + total.lateness.len();
-    if totals.iter().map(histograms).sum::<usize>() > FRAME_BYTES_MAX / 4 {
-        for total in &mut totals {
-            total.latency = Vec::new();
-            total.lateness = Vec::new();
-        }
-    }
     events.push(LoadEvent::Done(totals));
     events
 }
@@ -105,24 +97,19 @@ const OUTPUT_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_agent_protocol::{Counts, Reply, write_frame};
+    use tilemark_agent_protocol::{Reply, StreamTotal, write_frame};
 
     #[test]
     fn totals_of_many_streams_fit_a_frame() {
         let total = StreamTotal {
-            id: 0,
-            counts: Counts::default(),
-            completed_in_time: 0,
             seconds: 10.0,
             client_cpu_s: 0.1,
-            latency: vec![1; 5_000],
-            lateness: vec![1; 2_000],
             errors: vec!["an error of a usual length, as they come".to_owned(); 5],
             wrong_answers: vec!["messages duplicated: 1234567".to_owned(); 3],
-            tool_output: None,
+            ..StreamTotal::default()
         };
         let done = LoadEvent::Done(vec![total.clone(); 10]);
-        assert_eq!(fitted(done.clone()), [done], "what fits stays whole");
+        assert_eq!(fitted(done.clone()), [done]);
         for event in fitted(LoadEvent::Done(vec![total.clone(); 1_000])) {
             write_frame(&mut Vec::new(), &Reply::Load(event)).unwrap();
         }

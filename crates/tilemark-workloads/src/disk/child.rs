@@ -119,7 +119,8 @@ impl Tool for Fio {
             errors => Some(format!("{errors} of fio's jobs ended with an error")),
         };
         let length_s = measured.runtime_ms as f64 / 1e3;
-        Ok(Last { seconds: Vec::new(), all: counted(&measured), length_s, error, output: self.report })
+        let Counted { counts, .. } = counted(&measured);
+        Ok(Last { seconds: Vec::new(), counts, length_s, error, output: self.report })
     }
 }
 

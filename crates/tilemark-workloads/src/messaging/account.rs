@@ -85,8 +85,6 @@ impl FlatOut {
             completed_in_time: counts.completed,
             seconds: length_s,
             client_cpu_s: (span[1].cpu_ns - span[0].cpu_ns) as f64 / 1e9,
-            latency: Vec::new(),
-            lateness: Vec::new(),
             errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
             wrong_answers: wrong_answers(report.lost, report.duplicated, report.damaged),
             tool_output: None,
@@ -137,8 +135,6 @@ pub(super) fn by_schedule(
         // What a schedule asks is measured by the schedule's time: an early end ends it too.
         seconds: counts.offered as f64 / rate.max(1) as f64,
         client_cpu_s,
-        latency: Vec::new(),
-        lateness: Vec::new(),
         errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
         wrong_answers: wrong_answers(report.lost, report.duplicated, report.damaged),
         tool_output: None,

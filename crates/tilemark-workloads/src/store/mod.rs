@@ -248,17 +248,14 @@ impl<'a> StoreStream<'a> {
 
     fn run(&self, job: &LoadJob, seconds: &Seconds<'_>, end: &AtomicBool) -> Result<StreamTotal, StoreError> {
         let result = run_observed_load(&self.address(), &self.demand(job), seconds, end)?;
-        let all = seconds.finish();
         Ok(StreamTotal {
             id: self.stream.id,
-            counts: all.counts,
+            counts: seconds.finish(),
             // The store counts an order in the second in which it was committed.
             completed_in_time: result.orders,
             // Clients that gave up early served nothing in what was left.
             seconds: job.length.as_seconds(),
             client_cpu_s: result.client_cpu_s,
-            latency: all.latency,
-            lateness: all.lateness,
             errors: told_errors(&result),
             // What the audit found is in the output.
             wrong_answers: Vec::new(),
@@ -284,7 +281,6 @@ mod tests {
             processors: (0..8).collect(),
             warmup: Span::from_seconds(3),
             length: Span::from_seconds(2),
-            requests_max: 0,
         };
         let mut busy = BusySeconds::beginning(&job, start);
         let mut look = |after_ms: u64, used_ms: &[u64]| {

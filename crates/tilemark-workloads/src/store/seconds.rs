@@ -23,19 +23,11 @@ pub(super) struct Seconds<'a> {
     state: Mutex<State>,
 }
 
-/// A stream's whole measurement.
-pub(super) struct All {
-    pub(super) counts: Counts,
-    pub(super) latency: Vec<u8>,
-    pub(super) lateness: Vec<u8>,
-}
-
+#[derive(Default)]
 struct State {
     open: BTreeMap<u32, Open>,
     latest: u32,
     counts: Counts,
-    latency: Histogram<u64>,
-    lateness: Histogram<u64>,
 }
 
 #[derive(Default)]
@@ -46,9 +38,11 @@ struct Open {
     lateness_ns: Vec<u64>,
 }
 
-/// Nanoseconds with three significant digits; it grows with its values.
-fn histogram() -> Histogram<u64> {
-    Histogram::new(3).expect("three digits are allowed")
+/// Nanoseconds as a histogram with three significant digits.
+fn encode_all(values: &[u64]) -> Vec<u8> {
+    let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
+    values.iter().for_each(|value| histogram.record(*value).expect("it grows with its values"));
+    encode(&histogram)
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -57,40 +51,24 @@ fn nanoseconds(time: Duration) -> u64 {
 
 impl<'a> Seconds<'a> {
     pub(super) fn new(id: u32, teller: Sender<Told>, signals: &'a Signals) -> Self {
-        let state = State {
-            open: BTreeMap::new(),
-            latest: 0,
-            counts: Counts::default(),
-            latency: histogram(),
-            lateness: histogram(),
-        };
-        Self { id, teller, signals, state: Mutex::new(state) }
+        Self { id, teller, signals, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells what is still open, and the totals.
-    pub(super) fn finish(&self) -> All {
+    /// Reports what is still open, and counts the whole measurement.
+    pub(super) fn finish(&self) -> Counts {
         let mut state = self.state();
         let left: Vec<u32> = state.open.keys().copied().collect();
         left.into_iter().for_each(|second| self.close(&mut state, second));
-        All { counts: state.counts, latency: encode(&state.latency), lateness: encode(&state.lateness) }
+        state.counts
     }
 
     fn close(&self, state: &mut State, second: u32) {
         let Some(open) = state.open.remove(&second) else { return };
-        let pack = |values: &[u64], all: &mut Histogram<u64>| {
-            let mut packed = histogram();
-            for value in values {
-                packed.record(*value).expect("it grows with its values");
-                all.record(*value).expect("it grows with its values");
-            }
-            encode(&packed)
-        };
-        let latency = pack(&open.latency_ns, &mut state.latency);
-        let lateness = pack(&open.lateness_ns, &mut state.lateness);
+        let (latency, lateness) = (encode_all(&open.latency_ns), encode_all(&open.lateness_ns));
         state.counts.offered += open.counts.offered;
         state.counts.completed += open.counts.completed;
         state.counts.failed += open.counts.failed;
@@ -181,7 +159,7 @@ mod tests {
         assert_eq!(seconds(&told), [(0, 2), (1, 1)]);
         observer.ended(ended(2_100, Outcome::Failed));
         let all = observer.finish();
-        assert_eq!((all.counts.offered, all.counts.completed, all.counts.failed), (4, 3, 1));
+        assert_eq!((all.offered, all.completed, all.failed), (4, 3, 1));
     }
 
     #[test]
@@ -191,6 +169,6 @@ mod tests {
         let observer = Seconds::new(1, teller, &signals);
         observer.begun(Duration::ZERO);
         observer.ended(ended(0, Outcome::RolledBack));
-        assert_eq!(observer.finish().counts, Counts::default());
+        assert_eq!(observer.finish(), Counts::default());
     }
 }

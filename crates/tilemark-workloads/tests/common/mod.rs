@@ -97,7 +97,6 @@ pub fn job(target: SocketAddr, demand: Demand, connections: u32) -> LoadJob {
         processors: Vec::new(),
         warmup: Span::from_milliseconds(0),
         length: Span::from_seconds(3600),
-        requests_max: 0,
     }
 }
 
@@ -109,6 +108,14 @@ pub fn open(rate: f64, arrival: Arrival) -> Demand {
         burst_every: Span::from_seconds(5),
         burst_length: Span::from_seconds(1),
     }
+}
+
+/// Requests in the schedule of the only stream.
+pub fn intended(job: &LoadJob) -> u64 {
+    let stream = &job.streams[0];
+    let schedule = tilemark_load::Schedule::new(&stream.demand, stream.seed, stream.id).unwrap().unwrap();
+    let end = job.length.get().as_nanos() as u64;
+    schedule.take_while(|time| *time < end).count() as u64
 }
 
 /// Runs a job to its end.
