@@ -3,7 +3,10 @@
 use crate::message::Credentials;
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, time::Duration};
-use tilemark_plan::{plan::Demand, workload::Work};
+use tilemark_plan::{
+    plan::Demand,
+    workload::{Details, Finding, Work},
+};
 use tilemark_units::Span;
 
 /// All that one load process does: every load of every guest of a point, at the same time.
@@ -71,6 +74,13 @@ pub enum LoadEvent {
         id: u32,
         /// Its words, at most as many as fit a frame.
         text: String,
+    },
+    /// What only loads of a stream's workload find, before `Done`.
+    Details {
+        /// Which stream.
+        id: u32,
+        /// What it found.
+        details: Box<Details>,
     },
     /// It ended: the totals of every stream.
     Done(Vec<StreamTotal>),
@@ -142,9 +152,6 @@ pub struct StreamTotal {
     pub client_cpu_s: f64,
     /// The first errors in words, at most five.
     pub errors: Vec<String>,
-    /// What the load's own account found lost, doubled or damaged, in words.
-    #[serde(default)]
-    pub wrong_answers: Vec<String>,
-    /// The output of the tool that did the work, where it was one (fio's JSON).
-    pub tool_output: Option<String>,
+    /// What the load's own account found beside failed requests.
+    pub findings: Vec<Finding>,
 }

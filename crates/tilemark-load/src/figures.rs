@@ -7,6 +7,7 @@ use hdrhistogram::{
 };
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
+use tilemark_plan::workload::Details;
 
 /// The compressed V2 form of a histogram.
 pub fn encode(histogram: &Histogram<u64>) -> Vec<u8> {
@@ -49,8 +50,10 @@ pub struct Gathered {
     pub busy: Vec<f64>,
     /// The totals.
     pub totals: Vec<StreamTotal>,
-    /// The outputs of tools and engines that did a stream's work, by the stream's id, where they came apart.
+    /// The outputs of tools and engines that did a stream's work, by the stream's id.
     pub outputs: BTreeMap<u32, String>,
+    /// What only loads of a stream's workload find, by the stream's id.
+    pub details: BTreeMap<u32, Details>,
     /// Why it failed, and the remedy.
     pub failed: Option<Failure>,
 }
@@ -72,6 +75,7 @@ impl Gathered {
             LoadEvent::Second(second) => self.seconds.push(second),
             LoadEvent::Busy { second: _, fraction } => self.busy.push(fraction),
             LoadEvent::Output { id, text } => drop(self.outputs.insert(id, text)),
+            LoadEvent::Details { id, details } => drop(self.details.insert(id, *details)),
             LoadEvent::Done(totals) => self.totals = totals,
             LoadEvent::Failed { message, remedy } => self.failed = Some(Failure { message, remedy }),
         }

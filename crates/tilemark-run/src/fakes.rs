@@ -423,8 +423,7 @@ fn total(id: u32, seconds: u32) -> StreamTotal {
         seconds: seconds.into(),
         client_cpu_s: 0.1,
         errors: Vec::new(),
-        wrong_answers: Vec::new(),
-        tool_output: None,
+        findings: Vec::new(),
     }
 }
 

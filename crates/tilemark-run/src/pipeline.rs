@@ -42,7 +42,6 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     Event, Events, RunDirectory,
-    store::StoreFigures,
     summary::{Incident, IncidentKind, Levels, MemoryFigures, RepeatSummary, SecondsToReady},
 };
 use tilemark_statistics::judge::{self, CapacitySearch, Ended, Known, Next};
@@ -589,8 +588,7 @@ impl<W: World> Pipeline<'_, W> {
             })?;
         incidents.extend(disk_check::overstatements(point, &driven.told, &driven.disks));
         incidents.extend(driven.told.unaudited(point));
-        incidents.extend(driven.told.wrong_answers(point));
-        incidents.extend(loads.iter().flat_map(|load| &load.store).flat_map(StoreFigures::incidents));
+        incidents.extend(driven.told.findings(point));
         let summary = RepeatSummary {
             point: point.index,
             repeat: pass.repeat,

@@ -48,7 +48,7 @@ pub fn figures_of_frames(
     for place in 0..point.loads.len() as u32 {
         let _ = told.completed_by_second(place, seconds);
     }
-    let incidents = told.unaudited(point).chain(told.wrong_answers(point)).collect();
+    let incidents = told.unaudited(point).chain(told.findings(point)).collect();
     Ok((figures.loads, incidents))
 }
 

@@ -49,7 +49,9 @@ impl Mix {
                 self.failed.get_or_insert(failed);
                 self.ended(engine)
             }
-            told @ (LoadEvent::Second(_) | LoadEvent::Output { .. }) => vec![told],
+            told @ (LoadEvent::Second(_) | LoadEvent::Output { .. } | LoadEvent::Details { .. }) => {
+                vec![told]
+            }
         }
     }
 

@@ -82,6 +82,7 @@ pub(crate) fn run<T: Tool>(
     })?;
     let last = tool.last(text)?;
     last.seconds.into_iter().for_each(second);
+    events(LoadEvent::Output { id, text: last.output });
     events(LoadEvent::Done(vec![StreamTotal {
         id,
         counts: last.counts,
@@ -89,7 +90,6 @@ pub(crate) fn run<T: Tool>(
         completed_in_time: last.counts.completed,
         seconds: last.length_s,
         errors: last.error.into_iter().collect(),
-        tool_output: Some(last.output),
         ..StreamTotal::default()
     }]));
     Ok(())
@@ -277,7 +277,7 @@ mod tests {
             (4, 42, 42, 2.5)
         );
         assert_eq!(gathered.latency(|id| id == 4).unwrap().len(), 15);
-        assert_eq!(total.tool_output.as_deref(), Some("end\n"));
+        assert_eq!(gathered.outputs[&4], "end\n");
         assert_eq!(done("echo 3; echo 5; echo 8", 2).seconds.len(), 2, "no more seconds than were planned");
     }
 

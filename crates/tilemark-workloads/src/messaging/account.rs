@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use tilemark_agent_protocol::{Counts, StreamSecond, StreamTotal};
 use tilemark_amqp_load::{LatencyReport, ThroughputLoad, ThroughputReport};
 use tilemark_load::figures::encode;
+use tilemark_plan::workload::{Finding, IncidentKind};
 
 /// Errors that are told in words.
 const TOLD: usize = 5;
@@ -86,8 +87,7 @@ impl FlatOut {
             seconds: length_s,
             client_cpu_s: (span[1].cpu_ns - span[0].cpu_ns) as f64 / 1e9,
             errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
-            wrong_answers: wrong_answers(report.lost, report.duplicated, report.damaged),
-            tool_output: None,
+            findings: findings(report.lost, report.duplicated, report.damaged),
         };
         Told { seconds, total }
     }
@@ -136,15 +136,15 @@ pub(super) fn by_schedule(
         seconds: counts.offered as f64 / rate.max(1) as f64,
         client_cpu_s,
         errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
-        wrong_answers: wrong_answers(report.lost, report.duplicated, report.damaged),
-        tool_output: None,
+        findings: findings(report.lost, report.duplicated, report.damaged),
     };
     Told { seconds, total }
 }
 
 /// What no broker may do with what it took, in the warm-up either. Order is no promise of it where subscribers compete.
-fn wrong_answers(lost: u64, duplicated: u64, damaged: u64) -> Vec<String> {
-    in_words(&[(lost, LOST), (duplicated, DUPLICATED), (damaged, DAMAGED)], &[])
+fn findings(lost: u64, duplicated: u64, damaged: u64) -> Vec<Finding> {
+    let what = in_words(&[(lost, LOST), (duplicated, DUPLICATED), (damaged, DAMAGED)], &[]);
+    what.into_iter().map(|what| Finding { kind: IncidentKind::WrongAnswers, what }).collect()
 }
 
 fn sum(counts: &[(u64, &str)]) -> u64 {
@@ -243,7 +243,8 @@ mod tests {
         assert_eq!(told.seconds.iter().map(|second| second.counts).collect::<Vec<_>>(), [first, second]);
         assert_eq!(told.total.counts.failed, 1, "eight were lost in the warm-up");
         assert_eq!(told.total.errors[0], "messages lost: 9", "and are told all the same");
-        assert_eq!(told.total.wrong_answers, ["messages lost: 9"]);
+        let lost = Finding { kind: IncidentKind::WrongAnswers, what: "messages lost: 9".to_owned() };
+        assert_eq!(told.total.findings, [lost]);
         assert_eq!(told.total.completed_in_time, 4, "as the load counted it");
     }
 

@@ -1,6 +1,7 @@
 //! The store's customers as a load: each stream is a run of `tilemark-store` on its own database. All begin together,
 //! when the last one's connections stand; each is told second by second and audited at its end.
 
+mod found;
 mod seconds;
 
 use crate::{
@@ -17,12 +18,12 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{Credentials, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal};
+use tilemark_agent_protocol::{Credentials, LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 use tilemark_load::{Stop, pin};
 use tilemark_plan::{
     plan,
     scenario::Arrival,
-    workload::{StoreDatabase, StoreParameters, Work},
+    workload::{Details, StoreDatabase, StoreParameters, Work},
 };
 use tilemark_store::{
     Arrivals, DatabaseAddress, Demand, Endpoint, Engine, LoadResult, Pace, Secret, StoreError,
@@ -51,8 +52,8 @@ pub const fn engine_of(parameters: &StoreParameters) -> Engine {
 enum Told {
     /// Its connections stand.
     Stands,
-    /// A second of it is over.
-    Second(StreamSecond),
+    /// A second of it is over, or what it found besides is known.
+    Event(LoadEvent),
     /// It ended.
     Ended(Result<StreamTotal, StoreError>),
 }
@@ -90,7 +91,7 @@ fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<
             let (teller, signals) = (teller.clone(), &signals);
             scope.spawn(move || {
                 let seconds = Seconds::new(stream.stream.id, teller.clone(), signals);
-                let total = stream.run(job, &seconds, &signals.end);
+                let total = stream.run(job, &seconds, &signals.end, &teller);
                 // Whoever listens does so until every stream has ended.
                 let _ = teller.send(Told::Ended(total));
             });
@@ -130,7 +131,7 @@ impl Course<'_> {
                         self.signals.go.store(true, Ordering::Release);
                     }
                 }
-                Ok(Told::Second(second)) => events(LoadEvent::Second(second)),
+                Ok(Told::Event(event)) => events(event),
                 Ok(Told::Ended(Ok(total))) => {
                     ended += 1;
                     totals.push(total);
@@ -246,20 +247,34 @@ impl<'a> StoreStream<'a> {
         }
     }
 
-    fn run(&self, job: &LoadJob, seconds: &Seconds<'_>, end: &AtomicBool) -> Result<StreamTotal, StoreError> {
+    fn run(
+        &self,
+        job: &LoadJob,
+        seconds: &Seconds<'_>,
+        end: &AtomicBool,
+        teller: &mpsc::Sender<Told>,
+    ) -> Result<StreamTotal, StoreError> {
         let result = run_observed_load(&self.address(), &self.demand(job), seconds, end)?;
+        let (id, counts, figures) = (self.stream.id, seconds.finish(), found::figures(&result));
+        let findings = figures.verdict.findings.clone();
+        let text = serde_json::to_string(&result).expect("all its keys are texts");
+        for event in [
+            LoadEvent::Details { id, details: Box::new(Details::Store(figures)) },
+            LoadEvent::Output { id, text },
+        ] {
+            // Whoever listens does so until the stream has ended.
+            let _ = teller.send(Told::Event(event));
+        }
         Ok(StreamTotal {
-            id: self.stream.id,
-            counts: seconds.finish(),
+            id,
+            counts,
             // The store counts an order in the second in which it was committed.
             completed_in_time: result.orders,
             // Clients that gave up early served nothing in what was left.
             seconds: job.length.as_seconds(),
             client_cpu_s: result.client_cpu_s,
             errors: told_errors(&result),
-            // What the audit found is in the output.
-            wrong_answers: Vec::new(),
-            tool_output: serde_json::to_string(&result).ok(),
+            findings,
         })
     }
 }

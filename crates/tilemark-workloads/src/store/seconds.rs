@@ -8,7 +8,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tilemark_agent_protocol::{Counts, StreamSecond};
+use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond};
 use tilemark_load::figures::encode;
 use tilemark_store::{Observer, OrderEnded, Outcome};
 
@@ -74,7 +74,7 @@ impl<'a> Seconds<'a> {
         state.counts.failed += open.counts.failed;
         let told = StreamSecond { id: self.id, second, counts: open.counts, latency, lateness };
         // Whoever listens does so until the stream has ended.
-        let _ = self.teller.send(Told::Second(told));
+        let _ = self.teller.send(Told::Event(LoadEvent::Second(told)));
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
 
     fn seconds(told: &Receiver<Told>) -> Vec<(u32, u64)> {
         let second = |told| match told {
-            Told::Second(second) => {
+            Told::Event(LoadEvent::Second(second)) => {
                 let latency = decode(&second.latency).unwrap();
                 assert!((4_990_000..5_010_000).contains(&latency.max()), "5 ms: {}", latency.max());
                 Some((second.second, latency.len()))
