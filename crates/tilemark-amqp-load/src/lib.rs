@@ -30,6 +30,7 @@ pub use report::{
     LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles, ThroughputReport,
 };
 pub use session::Session;
-pub use settings::{LatencyLoad, Mode, ThroughputLoad};
+pub use settings::{LatencyLoad, ThroughputLoad};
 pub use stamp::{STAMP_BYTES, Stamp};
 pub use throughput::{throughput, throughput_under};
+pub use tilemark_plan::workload::{MessagingMode, MessagingParameters};

@@ -18,13 +18,13 @@ use std::{
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream};
 use tilemark_amqp_load::{
-    BrokerAddress, Cue, Director, LatencyLoad, LatencyReport, LoadError, Mode, ThroughputLoad,
-    ThroughputReport, latency_under, throughput_under,
+    BrokerAddress, Cue, Director, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
+    latency_under, throughput_under,
 };
 use tilemark_load::{Scheduling, Stop, pin};
 use tilemark_plan::{
     plan::Demand,
-    workload::{MessagingMeasure, MessagingMode, MessagingParameters, Work},
+    workload::{MessagingMeasure, Work},
 };
 
 /// A throughput load is ended when its last second was read; this much later it ends by itself.
@@ -261,7 +261,7 @@ impl Course<'_> {
                     [first, .., last] => last.cpu_ns - first.cpu_ns,
                     _ => 0,
                 };
-                account::by_schedule(id, load.rate, load.size_bytes as u64, cpu_ns as f64 / 1e9, report)
+                account::by_schedule(id, load, cpu_ns as f64 / 1e9, report)
             }
             (Load::Throughput(load), Report::Throughput(report)) => flat_out.told(id, load, report),
             _ => unreachable!("a load gives a report of its own kind"),
@@ -274,24 +274,23 @@ impl Load {
         let (Work::Messaging(parameters), Some(credentials)) = (&stream.work, &stream.credentials) else {
             return Err(MessagingError::NoMessaging(stream.id));
         };
-        let patience = stream.patience;
+        let patience = stream.patience.get();
         let broker =
             BrokerAddress::guest(stream.target).with_user(&*credentials.user, &*credentials.password);
         match (parameters.measure, &stream.demand) {
             (MessagingMeasure::Throughput, _) => Ok(Self::Throughput(ThroughputLoad {
-                patience: patience.get(),
-                ..throughput(job, parameters, broker)
+                broker,
+                messages: parameters.clone(),
+                seconds: job.warmup.get() + job.length.get() + ENDS_BY_ITSELF,
+                patience,
             })),
             (MessagingMeasure::Latency, Demand::Open { rate, .. }) => Ok(Self::Latency(LatencyLoad {
-                size_bytes: size_of(parameters),
+                broker,
+                messages: parameters.clone(),
                 rate: (rate.get().round() as u64).max(1),
                 warmup: job.warmup.get(),
-                durable: parameters.durable,
-                ack: parameters.acknowledge,
-                prefetch: narrowed(parameters.prefetch),
                 seconds: job.length.get(),
-                patience: patience.get(),
-                ..LatencyLoad::new(broker)
+                patience,
             })),
             (MessagingMeasure::Latency, Demand::Closed) => Err(MessagingError::NoMessaging(stream.id)),
         }
@@ -310,35 +309,4 @@ impl Load {
             Self::Latency(load) => latency_under(load, director).map(Report::Latency),
         }
     }
-}
-
-fn throughput(job: &LoadJob, parameters: &MessagingParameters, broker: BrokerAddress) -> ThroughputLoad {
-    ThroughputLoad {
-        size_bytes: size_of(parameters),
-        queues: narrowed(parameters.queues),
-        publishers: narrowed(parameters.publishers),
-        subscribers: narrowed(parameters.subscribers),
-        mode: match parameters.mode {
-            MessagingMode::Shared => Mode::Shared,
-            MessagingMode::Fanout => Mode::Fanout,
-            MessagingMode::Topic => Mode::Topic,
-        },
-        durable: parameters.durable,
-        confirms: parameters.confirms,
-        ack: parameters.acknowledge,
-        prefetch: narrowed(parameters.prefetch),
-        transactions: parameters.transactions,
-        count: (parameters.count > 0).then_some(parameters.count),
-        seconds: job.warmup.get() + job.length.get() + ENDS_BY_ITSELF,
-        ..ThroughputLoad::new(broker)
-    }
-}
-
-fn size_of(parameters: &MessagingParameters) -> usize {
-    usize::try_from(parameters.size.get()).unwrap_or(usize::MAX)
-}
-
-/// What is beyond 16 bits is beyond what the protocol or a host can do, and the load refuses it.
-fn narrowed(count: u32) -> u16 {
-    u16::try_from(count).unwrap_or(u16::MAX)
 }
