@@ -2,7 +2,7 @@
 
 use crate::message::Credentials;
 use serde::{Deserialize, Serialize};
-use std::{net::SocketAddr, time::Duration};
+use std::{iter::Sum, net::SocketAddr, time::Duration};
 use tilemark_plan::{
     plan::Demand,
     workload::{Details, Finding, Work},
@@ -134,6 +134,18 @@ pub struct Counts {
     pub wrong: u64,
     /// Bytes of the answers' bodies.
     pub bytes: u64,
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, counts| Self {
+            offered: sum.offered + counts.offered,
+            completed: sum.completed + counts.completed,
+            failed: sum.failed + counts.failed,
+            wrong: sum.wrong + counts.wrong,
+            bytes: sum.bytes + counts.bytes,
+        })
+    }
 }
 
 /// The whole measurement of one stream. Its latencies are those of its seconds.

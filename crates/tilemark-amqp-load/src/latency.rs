@@ -143,8 +143,9 @@ fn drive<'s>(
         shared.wait_for_start();
         observe(started.ok()?, load, shared, *schedule.get()?).map_err(|error| shared.fail(error)).ok()
     });
-    shared.start(|| {
-        let start_ns = now_ns() + u64::try_from(LEAD.as_nanos()).expect("20 ms");
+    shared.start(|origin| {
+        let since = u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let start_ns = now_ns().saturating_sub(since) + u64::try_from(LEAD.as_nanos()).expect("20 ms");
         let _ = schedule.set(Schedule { start_ns, rate: load.rate, warmup: load.warmup_count() });
     });
     let sent = publisher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

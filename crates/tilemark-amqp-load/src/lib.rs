@@ -22,7 +22,7 @@ mod throughput;
 mod topology;
 
 pub use address::BrokerAddress;
-pub use director::{Cue, Director, Gauge};
+pub use director::{Director, Gauge};
 pub use error::LoadError;
 pub use latency::{latency, latency_under};
 pub use ledger::{Ledger, Missing, Receipt};

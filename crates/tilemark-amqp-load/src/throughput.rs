@@ -5,7 +5,7 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::director::{Alone, Cue, Director};
+use crate::director::{Alone, Director};
 use crate::publisher::{Published, Publisher};
 use crate::report::ThroughputReport;
 use crate::settings::{acknowledging, size_bytes};
@@ -64,13 +64,15 @@ impl<'d> Shared<'d> {
     }
 
     /// For the thread that leads: waits until all are connected, then until the director lets them begin. `prepare` is
-    /// called between the two, while all others wait.
-    pub(crate) fn start(&self, prepare: impl FnOnce()) {
+    /// called between the two, while all others wait, with the moment at which the load begins.
+    pub(crate) fn start(&self, prepare: impl FnOnce(Instant)) {
         self.start.wait();
-        if !self.aborted.load(Ordering::Relaxed) && self.director.ready() == Cue::CalledOff {
-            self.fail(LoadError::Aborted);
+        if !self.aborted.load(Ordering::Relaxed) {
+            match self.director.ready() {
+                Some(origin) => prepare(origin),
+                None => self.fail(LoadError::Aborted),
+            }
         }
-        prepare();
         self.start.wait();
     }
 
@@ -184,7 +186,7 @@ fn drive<'s>(
         }
     }
     let mut started = Instant::now();
-    shared.start(|| started = Instant::now());
+    shared.start(|origin| started = origin);
     let published: Vec<Published> = publishers.into_iter().filter_map(join).collect();
     for (queue, name) in topology.queues.iter().enumerate() {
         shared.expect(queue, expected_in(load, name, &published));

@@ -156,7 +156,7 @@ impl Account {
         let latency = pack(&mut open.latency);
         let lateness = pack(&mut open.lateness);
         self.spare.extend([open.latency, open.lateness]);
-        add(&mut account.counts, &open.counts);
+        account.counts = [account.counts, open.counts].into_iter().sum();
         StreamSecond { id: account.id, second, counts: open.counts, latency, lateness }
     }
 
@@ -186,14 +186,6 @@ impl Account {
         };
         self.streams.iter_mut().map(total).collect()
     }
-}
-
-fn add(sum: &mut Counts, counts: &Counts) {
-    sum.offered += counts.offered;
-    sum.completed += counts.completed;
-    sum.failed += counts.failed;
-    sum.wrong += counts.wrong;
-    sum.bytes += counts.bytes;
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Histograms as bytes and back, merged and read: for both ends of a load.
 
-use crate::LoadError;
+use crate::{LoadError, Start};
 use hdrhistogram::{
     Histogram,
     serialization::{Deserializer, Serializer, V2DeflateSerializer},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
 use tilemark_plan::workload::Details;
 
@@ -68,6 +68,18 @@ pub struct Failure {
 }
 
 impl Gathered {
+    /// All that a load reports which begins as soon as it can.
+    pub fn of<E>(
+        run: impl FnOnce(Start<'_>, &mut dyn FnMut(LoadEvent)) -> Result<Vec<StreamTotal>, E>,
+    ) -> Result<Self, E> {
+        let (mut gathered, mut sender) = (Self::default(), None);
+        let mut start = |got| {
+            sender = Some(got);
+            Some(Instant::now())
+        };
+        let totals = run(&mut start, &mut |event| gathered.take(event))?;
+        Ok(Self { sender, totals, ..gathered })
+    }
     /// Takes the next event.
     pub fn take(&mut self, event: LoadEvent) {
         match event {
@@ -94,14 +106,7 @@ impl Gathered {
     }
     /// Counts of all streams that `wanted` picks by their id.
     pub fn counts(&self, wanted: impl Fn(u32) -> bool) -> Counts {
-        let zero = Counts::default();
-        self.totals.iter().filter(|total| wanted(total.id)).fold(zero, |sum, total| Counts {
-            offered: sum.offered + total.counts.offered,
-            completed: sum.completed + total.counts.completed,
-            failed: sum.failed + total.counts.failed,
-            wrong: sum.wrong + total.counts.wrong,
-            bytes: sum.bytes + total.counts.bytes,
-        })
+        self.totals.iter().filter(|total| wanted(total.id)).map(|total| total.counts).sum()
     }
 }
 

@@ -7,10 +7,14 @@ use crate::{
     wire::{Failure, FailureCode},
 };
 use serde::Serialize;
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 use tilemark_amqp_load::{
-    BrokerAddress, Cue, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad,
-    ThroughputReport, latency_under, throughput_under,
+    BrokerAddress, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
+    latency_under, throughput_under,
 };
 use tilemark_broker::{BrokerError, Config, serve};
 use tilemark_record::result::{Verdict, VerdictStatus};
@@ -58,9 +62,9 @@ struct UntilInterrupted(Gauge);
 impl Director for UntilInterrupted {
     fn thread_begins(&self) {}
 
-    fn ready(&self) -> Cue {
+    fn ready(&self) -> Option<Instant> {
         // One that was interrupted before sends nothing, and says so like any other.
-        Cue::Begin
+        Some(Instant::now())
     }
 
     fn is_over(&self) -> bool {

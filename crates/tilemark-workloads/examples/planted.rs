@@ -100,8 +100,8 @@ fn load(
     };
     let factory = WebFactory::new(&job).expect("a good mix");
     let stop = Stop::new().expect("an eventfd");
-    let mut gathered = Gathered::default();
-    tilemark_load::run(&job, &factory, &stop, &mut |event| gathered.take(event)).expect("a load");
+    let gathered = Gathered::of(|start, events| tilemark_load::run(&job, &factory, &stop, start, events))
+        .expect("a load");
     eprintln!("{:?} {:?}", gathered.sender, gathered.totals[0].counts);
     gathered
 }

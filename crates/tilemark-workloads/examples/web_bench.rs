@@ -89,8 +89,8 @@ fn serve(port: &str, folder: &Path, size: &[&str]) {
 fn load(job: &LoadJob) {
     let factory = WebFactory::new(job).expect("a good mix");
     let stop = Stop::new().expect("an eventfd");
-    let mut gathered = Gathered::default();
-    tilemark_load::run(job, &factory, &stop, &mut |event| gathered.take(event)).expect("a load");
+    let gathered = Gathered::of(|start, events| tilemark_load::run(job, &factory, &stop, start, events))
+        .expect("a load");
     let totals = &gathered.totals;
     let completed: u64 = totals.iter().map(|total| total.counts.completed).sum();
     let bad: u64 = totals.iter().map(|total| total.counts.failed + total.counts.wrong).sum();

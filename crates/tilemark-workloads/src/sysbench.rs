@@ -11,8 +11,8 @@ use crate::{
 };
 use hdrhistogram::Histogram;
 use std::process::Command;
-use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Stream};
-use tilemark_load::Stop;
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Stream, StreamTotal};
+use tilemark_load::{Start, Stop};
 use tilemark_plan::{
     plan::Demand,
     workload::{SysbenchParameters, Work},
@@ -22,14 +22,15 @@ use tilemark_plan::{
 pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadFailure> {
+) -> Result<Vec<StreamTotal>, LoadFailure> {
     let stream = only_stream(job)?;
     let Work::Sysbench(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
     let times = Times { warmup: job.warmup.get().as_secs(), length: job.length.get().as_secs() };
     let bench = Sysbench { stream, parameters, times };
     tool::run_program("sysbench prepare", &mut bench.verb("prepare"), stop, &mut |_| Ok(()))
-        .and_then(|_| tool::run(bench, job, stream, stop, events))
+        .and_then(|_| tool::run(bench, job, stream, stop, start, events))
         .map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal};
-use tilemark_load::{Stop, figures::encode};
+use tilemark_load::{Start, Stop, figures::encode};
 
 /// Bytes of output that an engine may leave untaken. The longest report is fio's, with the bins of 25 disks: 3 MB.
 const TEXT_BYTES_MAX: usize = 16 << 20;
@@ -57,16 +57,19 @@ pub(crate) struct Last {
     pub(crate) output: String,
 }
 
-/// Does a stream with a program. The last event is `Done`; an error is returned and not reported as an event.
+/// Does a stream with a program when `start` lets it begin. The time that the program counts begins with its process.
 pub(crate) fn run<T: Tool>(
     mut tool: T,
     job: &LoadJob,
     stream: &Stream,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), WorkloadError> {
-    // The time that a program counts begins with its process.
-    events(LoadEvent::Started(Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false }));
+) -> Result<Vec<StreamTotal>, WorkloadError> {
+    let sender = Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false };
+    if start(sender).is_none() {
+        return Ok(Vec::new());
+    }
     let (id, seconds) = (stream.id, job.length.as_seconds().ceil() as u32);
     let mut numbers = 0..seconds;
     // What ends after the measurement's last second is in the total only.
@@ -83,7 +86,7 @@ pub(crate) fn run<T: Tool>(
     let last = tool.last(text)?;
     last.seconds.into_iter().for_each(second);
     events(LoadEvent::Output { id, text: last.output });
-    events(LoadEvent::Done(vec![StreamTotal {
+    Ok(vec![StreamTotal {
         id,
         counts: last.counts,
         // A program counts what ends in its time.
@@ -91,8 +94,7 @@ pub(crate) fn run<T: Tool>(
         seconds: last.length_s,
         errors: last.error.into_iter().collect(),
         ..StreamTotal::default()
-    }]));
-    Ok(())
+    }])
 }
 
 /// Runs a program to its end and returns what `line` left of its output. A stop ends it sooner, which is no failure.
@@ -253,10 +255,8 @@ mod tests {
             warmup: Span::default(),
             length: Span::from_seconds(seconds),
         };
-        let mut gathered = Gathered::default();
-        let mut take = |event| gathered.take(event);
-        run(Shell(script), &job, &job.streams[0], &Stop::new().unwrap(), &mut take).unwrap();
-        gathered
+        let stop = Stop::new().unwrap();
+        Gathered::of(|start, events| run(Shell(script), &job, &job.streams[0], &stop, start, events)).unwrap()
     }
 
     fn run_shell(script: &str, stop: &Stop) -> Result<String, WorkloadError> {

@@ -7,7 +7,7 @@ use common::{
     Act, SIZE, answer_with, intended, job, open, right_answer, right_body, run, run_within, server,
 };
 use std::time::Duration;
-use tilemark_agent_protocol::{Counts, LoadJob};
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob};
 use tilemark_load::{Limits, LoadError, Stop, figures::Gathered};
 use tilemark_plan::{plan::Demand, scenario::Arrival};
 use tilemark_units::Span;
@@ -115,7 +115,9 @@ fn nobody_there_is_an_error_with_the_address() {
     let factory = WebFactory::new(&job).unwrap();
     let limits = Limits { connect: Duration::from_secs(1), ..Limits::default() };
     let stop = Stop::new().unwrap();
-    let error = tilemark_load::run_within(&job, &factory, limits, &stop, &mut |_| ()).unwrap_err();
+    let run =
+        Gathered::of(|start, events| tilemark_load::run_within(&job, &factory, limits, &stop, start, events));
+    let error = run.unwrap_err();
     assert!(matches!(error, LoadError::Unreachable { .. }));
     assert!(error.to_string().contains(&address.to_string()) && error.to_string().contains("refused"));
 }
@@ -126,13 +128,14 @@ fn a_stop_ends_the_load_and_keeps_what_was_measured() {
     let job = job(address, open(1000.0, Arrival::Poisson), 4);
     let factory = WebFactory::new(&job).unwrap();
     let stop = Stop::new().unwrap();
-    let mut gathered = Gathered::default();
     // The job would last an hour; it is stopped when its first second is told.
-    tilemark_load::run(&job, &factory, &stop, &mut |event| {
-        gathered.take(event);
-        if !gathered.seconds.is_empty() {
-            stop.ask();
-        }
+    let gathered = Gathered::of(|start, events| {
+        tilemark_load::run(&job, &factory, &stop, start, &mut |event| {
+            if matches!(event, LoadEvent::Second(_)) {
+                stop.ask();
+            }
+            events(event);
+        })
     })
     .unwrap();
     let counts = counts(&gathered);

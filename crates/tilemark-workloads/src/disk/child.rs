@@ -11,22 +11,23 @@ use std::{
     process::Command,
     sync::atomic::{AtomicU64, Ordering},
 };
-use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Stream};
-use tilemark_load::Stop;
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Stream, StreamTotal};
+use tilemark_load::{Start, Stop};
 use tilemark_plan::workload::DiskParameters;
 
-/// Does a disk stream flat out. The last event is `Done`; an error is returned and not reported as an event.
+/// Does a disk stream flat out.
 pub(super) fn run(
     job: &LoadJob,
     stream: &Stream,
     parameters: &DiskParameters,
     targets: &[Target],
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), WorkloadError> {
+) -> Result<Vec<StreamTotal>, WorkloadError> {
     let seconds = job.warmup.as_seconds() + job.length.as_seconds();
     let text = job_file(parameters, targets, seconds, stream.seed)?;
-    tool::run(Fio::of(job, JobFile::write(&text)?), job, stream, stop, events)
+    tool::run(Fio::of(job, JobFile::write(&text)?), job, stream, stop, start, events)
 }
 
 /// The job file; it goes away with this.

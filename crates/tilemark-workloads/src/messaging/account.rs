@@ -69,7 +69,7 @@ impl FlatOut {
             [first, .., last] => [first, last],
             _ => [Reading::default(); 2],
         };
-        let mut counts = all(&seconds);
+        let mut counts: Counts = seconds.iter().map(|second| second.counts).sum();
         let mut length_s = span[1].at_s - span[0].at_s;
         if load.count().is_some() {
             counts.offered = report.published;
@@ -122,7 +122,7 @@ pub(super) fn by_schedule(id: u32, load: &LatencyLoad, client_cpu_s: f64, report
         .collect();
     let wrong = [(report.duplicated, DUPLICATED), (report.reordered, REORDERED), (report.damaged, DAMAGED)];
     let failed = [(report.lost, LOST)];
-    let counts = all(&seconds);
+    let counts: Counts = seconds.iter().map(|second| second.counts).sum();
     let total = StreamTotal {
         id,
         counts,
@@ -144,16 +144,6 @@ fn findings(lost: u64, duplicated: u64, damaged: u64) -> Vec<Finding> {
 
 fn sum(counts: &[(u64, &str)]) -> u64 {
     counts.iter().map(|(count, _)| count).sum()
-}
-
-fn all(seconds: &[StreamSecond]) -> Counts {
-    seconds.iter().fold(Counts::default(), |sum, second| Counts {
-        offered: sum.offered + second.counts.offered,
-        completed: sum.completed + second.counts.completed,
-        failed: sum.failed + second.counts.failed,
-        wrong: sum.wrong + second.counts.wrong,
-        bytes: sum.bytes + second.counts.bytes,
-    })
 }
 
 fn in_words(counts: &[(u64, &str)], named: &[String]) -> Vec<String> {

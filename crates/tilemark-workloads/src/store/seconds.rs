@@ -1,25 +1,23 @@
 //! Orders of one stream become seconds and totals. A second is told when all that began in it has ended.
 
 use super::{Signals, Told};
+use crate::start_line::Starter;
 use hdrhistogram::Histogram;
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering, mpsc::Sender},
-    thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond};
 use tilemark_load::figures::encode;
 use tilemark_store::{Observer, OrderEnded, Outcome};
-
-/// Time between two looks at whether the other streams stand.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The observer of a stream.
 pub(super) struct Seconds<'a> {
     id: u32,
     teller: Sender<Told>,
     signals: &'a Signals,
+    starter: Starter<'a>,
     state: Mutex<State>,
 }
 
@@ -50,8 +48,8 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 impl<'a> Seconds<'a> {
-    pub(super) fn new(id: u32, teller: Sender<Told>, signals: &'a Signals) -> Self {
-        Self { id, teller, signals, state: Mutex::default() }
+    pub(super) fn new(id: u32, teller: Sender<Told>, signals: &'a Signals, starter: Starter<'a>) -> Self {
+        Self { id, teller, signals, starter, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,9 +67,7 @@ impl<'a> Seconds<'a> {
     fn close(&self, state: &mut State, second: u32) {
         let Some(open) = state.open.remove(&second) else { return };
         let (latency, lateness) = (encode_all(&open.latency_ns), encode_all(&open.lateness_ns));
-        state.counts.offered += open.counts.offered;
-        state.counts.completed += open.counts.completed;
-        state.counts.failed += open.counts.failed;
+        state.counts = [state.counts, open.counts].into_iter().sum();
         let told = StreamSecond { id: self.id, second, counts: open.counts, latency, lateness };
         // Whoever listens does so until the stream has ended.
         let _ = self.teller.send(Told::Event(LoadEvent::Second(told)));
@@ -79,11 +75,13 @@ impl<'a> Seconds<'a> {
 }
 
 impl Observer for Seconds<'_> {
-    fn started(&self) {
-        let _ = self.teller.send(Told::Stands);
-        while !self.signals.go.load(Ordering::Acquire) && !self.signals.end.load(Ordering::Relaxed) {
-            thread::sleep(LOOK_EVERY);
-        }
+    fn ready(&self) -> Instant {
+        let _ = self.teller.send(Told::Ready);
+        self.starter.wait().unwrap_or_else(|| {
+            // It does not begin: from its end on no order is sent.
+            self.signals.end.store(true, Ordering::Relaxed);
+            Instant::now()
+        })
     }
 
     fn client_begins(&self) {
@@ -122,6 +120,7 @@ impl Observer for Seconds<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::start_line::StartLine;
     use std::sync::mpsc::{Receiver, channel};
     use tilemark_load::figures::decode;
 
@@ -146,7 +145,8 @@ mod tests {
     fn a_second_is_told_when_all_that_began_in_it_has_ended() {
         let (teller, told) = channel();
         let signals = Signals::default();
-        let observer = Seconds::new(7, teller, &signals);
+        let line = StartLine::default();
+        let observer = Seconds::new(7, teller, &signals, Starter(&line));
         for at in [100, 200, 1_100, 2_100] {
             observer.begun(Duration::from_millis(at));
         }
@@ -166,7 +166,8 @@ mod tests {
     fn what_was_rolled_back_is_neither_an_order_nor_an_error() {
         let (teller, _told) = channel();
         let signals = Signals::default();
-        let observer = Seconds::new(1, teller, &signals);
+        let line = StartLine::default();
+        let observer = Seconds::new(1, teller, &signals, Starter(&line));
         observer.begun(Duration::ZERO);
         observer.ended(ended(0, Outcome::RolledBack));
         assert_eq!(observer.finish(), Counts::default());

@@ -126,8 +126,7 @@ pub fn run(job: &LoadJob) -> Gathered {
 /// Runs a job to its end, with limits.
 pub fn run_within(job: &LoadJob, limits: tilemark_load::Limits) -> Gathered {
     let factory = WebFactory::new(job).unwrap();
-    let mut gathered = Gathered::default();
     let stop = Stop::new().unwrap();
-    tilemark_load::run_within(job, &factory, limits, &stop, &mut |event| gathered.take(event)).unwrap();
-    gathered
+    Gathered::of(|start, events| tilemark_load::run_within(job, &factory, limits, &stop, start, events))
+        .unwrap()
 }
