@@ -99,7 +99,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
         ],
     ),
     ("tilemark-amqp", &[]),
-    ("tilemark-amqp-load", &["tilemark-amqp"]),
+    ("tilemark-amqp-load", &["tilemark-amqp", "tilemark-plan"]),
     ("tilemark-broker", &["tilemark-amqp"]),
     ("tilemark-store", &["tilemark-store-data", "tilemark-sys"]),
 ];

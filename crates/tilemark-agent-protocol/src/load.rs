@@ -2,8 +2,11 @@
 
 use crate::message::Credentials;
 use serde::{Deserialize, Serialize};
-use std::{net::SocketAddr, time::Duration};
-use tilemark_plan::{plan::Demand, workload::Work};
+use std::{iter::Sum, net::SocketAddr, time::Duration};
+use tilemark_plan::{
+    plan::Demand,
+    workload::{Details, Finding, Work},
+};
 use tilemark_units::Span;
 
 /// All that one load process does: every load of every guest of a point, at the same time.
@@ -17,8 +20,6 @@ pub struct LoadJob {
     pub warmup: Span,
     /// The measurement.
     pub length: Span,
-    /// At most so many requests in all; 0: no limit.
-    pub requests_max: u64,
 }
 
 /// One load on one guest.
@@ -74,6 +75,13 @@ pub enum LoadEvent {
         /// Its words, at most as many as fit a frame.
         text: String,
     },
+    /// What only loads of a stream's workload find, before `Done`.
+    Details {
+        /// Which stream.
+        id: u32,
+        /// What it found.
+        details: Box<Details>,
+    },
     /// It ended: the totals of every stream.
     Done(Vec<StreamTotal>),
     /// It could not be done, or broke off.
@@ -128,8 +136,20 @@ pub struct Counts {
     pub bytes: u64,
 }
 
-/// The whole measurement of one stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, counts| Self {
+            offered: sum.offered + counts.offered,
+            completed: sum.completed + counts.completed,
+            failed: sum.failed + counts.failed,
+            wrong: sum.wrong + counts.wrong,
+            bytes: sum.bytes + counts.bytes,
+        })
+    }
+}
+
+/// The whole measurement of one stream. Its latencies are those of its seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamTotal {
     /// Which stream.
     pub id: u32,
@@ -142,15 +162,8 @@ pub struct StreamTotal {
     pub seconds: f64,
     /// Processor time that the load process used for it, in seconds; shared time is split evenly.
     pub client_cpu_s: f64,
-    /// Latencies in nanoseconds: an HdrHistogram in its compressed V2 form.
-    pub latency: Vec<u8>,
-    /// Latenesses in nanoseconds, in the same form.
-    pub lateness: Vec<u8>,
     /// The first errors in words, at most five.
     pub errors: Vec<String>,
-    /// What the load's own account found lost, doubled or damaged, in words.
-    #[serde(default)]
-    pub wrong_answers: Vec<String>,
-    /// The output of the tool that did the work, where it was one (fio's JSON).
-    pub tool_output: Option<String>,
+    /// What the load's own account found beside failed requests.
+    pub findings: Vec<Finding>,
 }

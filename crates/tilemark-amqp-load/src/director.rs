@@ -1,6 +1,7 @@
 //! Who leads several loads that are one: they begin together, are counted as they go, and may be ended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Messages up to now, counted as batches of them go through.
 #[derive(Debug, Default)]
@@ -49,21 +50,13 @@ impl Gauge {
     }
 }
 
-/// Whether a load that stands ready may begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cue {
-    /// Now.
-    Begin,
-    /// Not at all: another load failed, or the user wanted it to end.
-    CalledOff,
-}
-
 /// Leads loads; their threads ask it.
 pub trait Director: Sync {
     /// A publisher or subscriber begins: called on its own thread, before it connects.
     fn thread_begins(&self);
-    /// All threads of a load are connected. May wait, so that several loads begin together.
-    fn ready(&self) -> Cue;
+    /// All threads of a load are connected. May wait, so that several loads begin together, at the moment that it returns. `None`: it does
+    /// not begin, because another load failed or the user wanted it to end.
+    fn ready(&self) -> Option<Instant>;
     /// Whether to end early. What was done up to then is accounted for.
     fn is_over(&self) -> bool;
     /// Where messages are counted.
@@ -76,8 +69,8 @@ pub(crate) struct Alone(Gauge);
 
 impl Director for Alone {
     fn thread_begins(&self) {}
-    fn ready(&self) -> Cue {
-        Cue::Begin
+    fn ready(&self) -> Option<Instant> {
+        Some(Instant::now())
     }
     fn is_over(&self) -> bool {
         false

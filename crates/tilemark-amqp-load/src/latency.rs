@@ -16,11 +16,12 @@ use crate::input::interpret;
 use crate::publisher::Sample;
 use crate::report::{LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles};
 use crate::session::Moved;
-use crate::settings::Mode;
-use crate::subscriber::{Acknowledging, Finished, Subscriber};
+use crate::settings::{acknowledging, size_bytes};
+use crate::subscriber::{Finished, Subscriber};
 use crate::throughput::{Shared, cpu_time, random_run};
 use crate::topology::{Shape, Topology};
 use crate::{LatencyLoad, Ledger, LoadError, Missing, Receipt, Session, Stamp};
+use tilemark_plan::workload::MessagingMode as Mode;
 
 /// Time between the barrier and the first message, so that nobody is late for it.
 const LEAD: Duration = Duration::from_millis(20);
@@ -88,7 +89,7 @@ pub fn latency(load: &LatencyLoad) -> Result<LatencyReport, LoadError> {
 pub fn latency_under(load: &LatencyLoad, director: &dyn Director) -> Result<LatencyReport, LoadError> {
     load.check()?;
     let (name, run) = random_run();
-    let shape = Shape { mode: Mode::Shared, groups: 1, subscribers: 1, durable: load.durable };
+    let shape = Shape { mode: Mode::Shared, groups: 1, subscribers: 1, durable: load.messages.durable };
     let topology = Topology::declare(&load.broker, load.patience, &name, shape)?;
     let shared = Shared::new(run, director, 1, 3);
     let schedule = OnceLock::new();
@@ -142,8 +143,9 @@ fn drive<'s>(
         shared.wait_for_start();
         observe(started.ok()?, load, shared, *schedule.get()?).map_err(|error| shared.fail(error)).ok()
     });
-    shared.start(|| {
-        let start_ns = now_ns() + u64::try_from(LEAD.as_nanos()).expect("20 ms");
+    shared.start(|origin| {
+        let since = u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let start_ns = now_ns().saturating_sub(since) + u64::try_from(LEAD.as_nanos()).expect("20 ms");
         let _ = schedule.set(Schedule { start_ns, rate: load.rate, warmup: load.warmup_count() });
     });
     let sent = publisher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -170,7 +172,8 @@ impl<'a> Sender<'a> {
     ) -> Result<Self, LoadError> {
         let session = Session::open(&load.broker, load.patience)?;
         let destination = &topology.destinations[0];
-        let message = Sample { destination, durable: load.durable, size_bytes: load.size_bytes };
+        let message =
+            Sample { destination, durable: load.messages.durable, size_bytes: size_bytes(&load.messages) };
         let batch = message.batch(session.frame_max, |stride| (BATCH_BYTES / stride).min(BATCH));
         Ok(Self { load, shared, session, batch, lateness: by_second(load) })
     }
@@ -255,14 +258,13 @@ fn sleep_until(time_ns: u64) {
 
 fn subscribe(load: &LatencyLoad, shared: &Shared<'_>, topology: &Topology) -> Result<Subscriber, LoadError> {
     let session = Session::open(&load.broker, load.patience)?;
-    let acknowledging = Acknowledging { every: load.ack, prefetch: load.prefetch };
     Subscriber::start(
         session,
         &topology.queues[0].name,
-        acknowledging,
+        acknowledging(&load.messages),
         shared.run,
         Ledger::new(1),
-        load.size_bytes,
+        size_bytes(&load.messages),
     )
 }
 
@@ -373,7 +375,7 @@ fn report(load: &LatencyLoad, schedule: Schedule, sent: Sent, seen: Seen) -> Lat
         offered_per_s: load.rate as f64,
         messages_per_s,
         transfers_per_s: 2.0 * messages_per_s,
-        megabytes_per_s: 2.0 * messages_per_s * load.size_bytes as f64 / 1e6,
+        megabytes_per_s: 2.0 * messages_per_s * size_bytes(&load.messages) as f64 / 1e6,
         latency_ms: LatencyFigures::of(&whole),
         send_lateness_us: LatenessFigures::of(&merged(&sent.lateness)),
         seconds,

@@ -22,7 +22,7 @@ mod throughput;
 mod topology;
 
 pub use address::BrokerAddress;
-pub use director::{Cue, Director, Gauge};
+pub use director::{Director, Gauge};
 pub use error::LoadError;
 pub use latency::{latency, latency_under};
 pub use ledger::{Ledger, Missing, Receipt};
@@ -30,6 +30,7 @@ pub use report::{
     LatencyFigures, LatencyReport, LatenessFigures, SecondFigures, SecondTroubles, ThroughputReport,
 };
 pub use session::Session;
-pub use settings::{LatencyLoad, Mode, ThroughputLoad};
+pub use settings::{LatencyLoad, ThroughputLoad};
 pub use stamp::{STAMP_BYTES, Stamp};
 pub use throughput::{throughput, throughput_under};
+pub use tilemark_plan::workload::{MessagingMode, MessagingParameters};

@@ -7,6 +7,7 @@ use tilemark_amqp::{ConfirmWindow, Confirmation, Method, Properties, PublishBatc
 
 use crate::input::{Notice, interpret};
 use crate::session::{CHANNEL, Moved};
+use crate::settings::size_bytes;
 use crate::throughput::{Shared, cpu_time};
 use crate::topology::Destination;
 use crate::{LoadError, Session, Stamp, ThroughputLoad};
@@ -80,19 +81,20 @@ impl<'a> Publisher<'a> {
         destination: &Destination,
     ) -> Result<Self, LoadError> {
         let mut session = Session::open(&load.broker, load.patience)?;
-        if load.confirms > 0 {
+        if load.messages.confirms > 0 {
             let select = Method::ConfirmSelect { no_wait: false };
             session.call(&select, "select confirms", |method| {
                 matches!(method, Method::ConfirmSelectOk {}).then_some(())
             })?;
         }
-        if load.transactions > 0 {
+        if load.messages.transactions > 0 {
             let select = Method::TxSelect {};
             session.call(&select, "select transactions", |method| {
                 matches!(method, Method::TxSelectOk {}).then_some(())
             })?;
         }
-        let message = Sample { destination, durable: load.durable, size_bytes: load.size_bytes };
+        let message =
+            Sample { destination, durable: load.messages.durable, size_bytes: size_bytes(&load.messages) };
         let batch = message.batch(session.frame_max, |stride| BATCH_BYTES / stride);
         Ok(Self {
             load,
@@ -138,7 +140,7 @@ impl<'a> Publisher<'a> {
     }
 
     fn is_finished(&self, end: Instant) -> bool {
-        self.load.count.is_some_and(|count| self.sent >= count)
+        self.load.count().is_some_and(|count| self.sent >= count)
             || Instant::now() >= end
             || self.shared.director.is_over()
     }
@@ -150,17 +152,17 @@ impl<'a> Publisher<'a> {
             return Ok(0);
         }
         let mut wanted = self.batch.capacity() as u64;
-        if let Some(count) = self.load.count {
+        if let Some(count) = self.load.count() {
             wanted = wanted.min(count - self.sent);
         }
-        if self.load.confirms > 0 {
-            let free = u64::from(self.load.confirms) - self.window.open();
+        if self.load.messages.confirms > 0 {
+            let free = u64::from(self.load.messages.confirms) - self.window.open();
             // Small windows are filled again when half is free, so that neither side works message by message.
-            let worthwhile = wanted.min(u64::from(self.load.confirms).div_ceil(2));
+            let worthwhile = wanted.min(u64::from(self.load.messages.confirms).div_ceil(2));
             wanted = if free >= worthwhile { wanted.min(free) } else { 0 };
         }
-        if self.load.transactions > 0 {
-            wanted = wanted.min(u64::from(self.load.transactions) - self.uncommitted);
+        if self.load.messages.transactions > 0 {
+            wanted = wanted.min(u64::from(self.load.messages.transactions) - self.uncommitted);
         }
         Ok(usize::try_from(wanted).unwrap_or(usize::MAX))
     }
@@ -174,12 +176,12 @@ impl<'a> Publisher<'a> {
         self.send_whole(count)?;
         self.sent += count as u64;
         self.shared.director.gauge().count_published(count as u64);
-        if self.load.confirms > 0 {
+        if self.load.messages.confirms > 0 {
             self.window.issue(count as u64);
         }
-        if self.load.transactions > 0 {
+        if self.load.messages.transactions > 0 {
             self.uncommitted += count as u64;
-            if self.uncommitted >= u64::from(self.load.transactions) {
+            if self.uncommitted >= u64::from(self.load.messages.transactions) {
                 self.commit()?;
             }
         }

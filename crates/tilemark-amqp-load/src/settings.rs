@@ -2,47 +2,18 @@
 
 use std::time::Duration;
 
-use crate::{BrokerAddress, LoadError, STAMP_BYTES};
+use tilemark_plan::workload::{MessagingMode as Mode, MessagingParameters};
 
-/// How messages find their subscribers; the three shapes of qpid-perftest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Subscribers of a queue share its messages.
-    Shared,
-    /// Every subscriber gets every message; there is one exchange whatever `queues` says.
-    Fanout,
-    /// Every subscriber of a topic gets each of its messages; `queues` is the number of topics.
-    Topic,
-}
+use crate::subscriber::Acknowledging;
+use crate::{BrokerAddress, LoadError, STAMP_BYTES};
 
 /// As many messages as the broker takes.
 #[derive(Clone, Debug)]
 pub struct ThroughputLoad {
     /// The broker.
     pub broker: BrokerAddress,
-    /// Body, bytes; at least [`STAMP_BYTES`].
-    pub size_bytes: usize,
-    /// Queues or topics.
-    pub queues: u16,
-    /// Publishers for each of them.
-    pub publishers: u16,
-    /// Subscribers for each of them.
-    pub subscribers: u16,
-    /// How messages find their subscribers.
-    pub mode: Mode,
-    /// Durable queues and persistent messages.
-    pub durable: bool,
-    /// Most publishes without a confirm; 0 asks for none.
-    pub confirms: u32,
-    /// One acknowledgement for so many deliveries; 0 is automatic acknowledgement.
-    pub ack: u32,
-    /// Most deliveries without an acknowledgement; 0 is no limit.
-    pub prefetch: u16,
-    /// Publishes in a transaction; 0 uses none.
-    pub transactions: u32,
-    /// Messages of each publisher; `None` goes by time alone.
-    pub count: Option<u64>,
+    /// What is sent, and how it is taken. There is one exchange for fan-out, however many `queues` are asked for.
+    pub messages: MessagingParameters,
     /// For how long to publish.
     pub seconds: Duration,
     /// For how long nothing may move before the load gives up.
@@ -52,55 +23,51 @@ pub struct ThroughputLoad {
 impl ThroughputLoad {
     /// The standard run: 16 bytes, one queue, publisher and subscriber, transient, automatic acknowledgement, 10 s.
     pub fn new(broker: BrokerAddress) -> Self {
-        Self {
-            broker,
-            size_bytes: STAMP_BYTES,
-            queues: 1,
-            publishers: 1,
-            subscribers: 1,
-            mode: Mode::Shared,
-            durable: false,
-            confirms: 0,
-            ack: 0,
-            prefetch: 0,
-            transactions: 0,
-            count: None,
-            seconds: Duration::from_secs(10),
-            patience: Duration::from_secs(15),
-        }
+        let (seconds, patience) = (Duration::from_secs(10), Duration::from_secs(15));
+        Self { broker, messages: MessagingParameters::default(), seconds, patience }
+    }
+
+    /// Messages of each publisher; `None` goes by time alone.
+    pub fn count(&self) -> Option<u64> {
+        (self.messages.count > 0).then_some(self.messages.count)
     }
 
     /// Queues or topics as they are used: fan-out has one.
-    pub(crate) const fn groups(&self) -> u16 {
-        match self.mode {
+    pub(crate) fn groups(&self) -> u16 {
+        match self.messages.mode {
             Mode::Fanout => 1,
-            Mode::Shared | Mode::Topic => self.queues,
+            Mode::Shared | Mode::Topic => narrowed(self.messages.queues),
         }
     }
 
+    /// Publishers of each of them.
+    pub(crate) fn publishers(&self) -> u16 {
+        narrowed(self.messages.publishers)
+    }
+
+    /// Subscribers of each of them.
+    pub(crate) fn subscribers(&self) -> u16 {
+        narrowed(self.messages.subscribers)
+    }
+
     pub(crate) fn check(&self) -> Result<(), LoadError> {
-        check_size(self.size_bytes)?;
-        let counts =
-            [("queues", self.queues), ("publishers", self.publishers), ("subscribers", self.subscribers)];
-        for (setting, value) in counts {
+        let MessagingParameters { mode, queues, publishers, subscribers, confirms, transactions, .. } =
+            self.messages;
+        for (setting, value) in [("queues", queues), ("publishers", publishers), ("subscribers", subscribers)]
+        {
             at_least_one(setting, u64::from(value))?;
         }
-        let groups = u64::from(self.groups());
+        let groups = if mode == Mode::Fanout { 1 } else { u64::from(queues) };
         let threads = "it must be at most 4096: each is a thread with a connection";
-        at_most("publishers x queues", groups * u64::from(self.publishers), MAX_THREADS, threads)?;
-        at_most("subscribers x queues", groups * u64::from(self.subscribers), MAX_THREADS, threads)?;
+        at_most("publishers x queues", groups * u64::from(publishers), MAX_THREADS, threads)?;
+        at_most("subscribers x queues", groups * u64::from(subscribers), MAX_THREADS, threads)?;
         check_time(self.seconds)?;
         at_least_one("seconds", u64::from(!self.seconds.is_zero()))?;
-        at_least_one("count", self.count.unwrap_or(1))?;
-        if self.confirms > 0 && self.transactions > 0 {
+        if confirms > 0 && transactions > 0 {
             let rule = "a channel has confirms or transactions, not both: set one of them to 0";
-            return Err(LoadError::Setting {
-                setting: "transactions",
-                value: u64::from(self.transactions),
-                rule,
-            });
+            return Err(LoadError::Setting { setting: "transactions", value: transactions.into(), rule });
         }
-        check_acknowledging(self.ack, self.prefetch)
+        check_messages(&self.messages)
     }
 }
 
@@ -109,18 +76,12 @@ impl ThroughputLoad {
 pub struct LatencyLoad {
     /// The broker.
     pub broker: BrokerAddress,
-    /// Body, bytes; at least [`STAMP_BYTES`].
-    pub size_bytes: usize,
+    /// What is sent, and how it is taken, from one publisher through one queue to one subscriber.
+    pub messages: MessagingParameters,
     /// Messages a second, evenly spaced.
     pub rate: u64,
     /// Sent like all others and not in the figures: what is intended in the first so much time.
     pub warmup: Duration,
-    /// Durable queue and persistent messages.
-    pub durable: bool,
-    /// One acknowledgement for so many deliveries; 0 is automatic acknowledgement.
-    pub ack: u32,
-    /// Most deliveries without an acknowledgement; 0 is no limit.
-    pub prefetch: u16,
     /// For how long to publish after the warm-up.
     pub seconds: Duration,
     /// For how long nothing may move before the load gives up.
@@ -130,17 +91,9 @@ pub struct LatencyLoad {
 impl LatencyLoad {
     /// 1,000 messages of 16 bytes a second for 10 s, transient, automatic acknowledgement.
     pub fn new(broker: BrokerAddress) -> Self {
-        Self {
-            broker,
-            size_bytes: STAMP_BYTES,
-            rate: 1000,
-            warmup: Duration::ZERO,
-            durable: false,
-            ack: 0,
-            prefetch: 0,
-            seconds: Duration::from_secs(10),
-            patience: Duration::from_secs(15),
-        }
+        let (seconds, patience) = (Duration::from_secs(10), Duration::from_secs(15));
+        let messages = MessagingParameters::default();
+        Self { broker, messages, rate: 1000, warmup: Duration::ZERO, seconds, patience }
     }
 
     /// Messages in the whole schedule, those of the warm-up too.
@@ -159,38 +112,51 @@ impl LatencyLoad {
     }
 
     pub(crate) fn check(&self) -> Result<(), LoadError> {
-        check_size(self.size_bytes)?;
         at_least_one("rate", self.rate)?;
         at_most("rate", self.rate, MAX_RATE, "it must be at most 10000000 messages a second")?;
         check_time(self.warmup.saturating_add(self.seconds))?;
         at_least_one("rate x seconds", self.intended_before(self.seconds))?;
-        check_acknowledging(self.ack, self.prefetch)
+        check_messages(&self.messages)
     }
+}
+
+/// Bytes of a message's body.
+pub(crate) fn size_bytes(messages: &MessagingParameters) -> usize {
+    usize::try_from(messages.size.get()).unwrap_or(usize::MAX)
+}
+
+/// When subscribers acknowledge.
+pub(crate) fn acknowledging(messages: &MessagingParameters) -> Acknowledging {
+    Acknowledging { every: messages.acknowledge, prefetch: narrowed(messages.prefetch) }
+}
+
+/// What is beyond 16 bits is beyond what the protocol or a host can do, and was refused.
+fn narrowed(count: u32) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
 }
 
 /// Each is a thread with a connection.
 const MAX_THREADS: u64 = 4096;
 /// A body of this size still fits the limits of common brokers (16 MiB in RabbitMQ 4).
-const MAX_SIZE_BYTES: usize = 16 << 20;
+const MAX_SIZE_BYTES: u64 = 16 << 20;
 const MAX_RATE: u64 = 10_000_000;
 /// A histogram is kept for each second of a schedule.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
-
-fn check_size(size_bytes: usize) -> Result<(), LoadError> {
-    if size_bytes < STAMP_BYTES {
-        let rule =
-            "it must be at least 16: a message carries run, publisher, sequence number and check in 16 bytes";
-        return Err(LoadError::Setting { setting: "size", value: size_bytes as u64, rule });
-    }
-    at_most("size", size_bytes as u64, MAX_SIZE_BYTES as u64, "it must be at most 16777216: 16 MiB")
-}
 
 fn check_time(time: Duration) -> Result<(), LoadError> {
     at_most("seconds", time.as_secs(), MAX_TIME.as_secs(), "it must be at most 86400: a day")
 }
 
-fn check_acknowledging(ack: u32, prefetch: u16) -> Result<(), LoadError> {
-    if prefetch > 0 && ack > u32::from(prefetch) {
+fn check_messages(messages: &MessagingParameters) -> Result<(), LoadError> {
+    let (size, ack, prefetch) = (messages.size.get(), messages.acknowledge, messages.prefetch);
+    if size < STAMP_BYTES as u64 {
+        let rule =
+            "it must be at least 16: a message carries run, publisher, sequence number and check in 16 bytes";
+        return Err(LoadError::Setting { setting: "size", value: size, rule });
+    }
+    at_most("size", size, MAX_SIZE_BYTES, "it must be at most 16777216: 16 MiB")?;
+    at_most("prefetch", prefetch.into(), u16::MAX.into(), "it must be at most 65535")?;
+    if prefetch > 0 && ack > prefetch {
         let rule =
             "it must not be more than prefetch, or the broker waits for an acknowledgement that never comes";
         return Err(LoadError::Setting { setting: "ack", value: u64::from(ack), rule });
@@ -221,6 +187,7 @@ mod tests {
     fn what_a_load_cannot_do_is_named_with_its_limit() {
         let broker = BrokerAddress::guest("127.0.0.1:1".parse().unwrap());
         let (flat_out, scheduled) = (ThroughputLoad::new(broker.clone()), LatencyLoad::new(broker));
+        let sent = MessagingParameters::default;
         let forever = Duration::from_secs(u64::MAX);
         for (checked, told) in [
             (
@@ -236,15 +203,27 @@ mod tests {
                 "seconds is 0; it must be at least 1",
             ),
             (
-                ThroughputLoad { count: Some(0), ..flat_out.clone() }.check(),
-                "count is 0; it must be at least 1",
-            ),
-            (
-                ThroughputLoad { queues: 5000, ..flat_out.clone() }.check(),
+                ThroughputLoad {
+                    messages: MessagingParameters { queues: 5000, ..sent() },
+                    ..flat_out.clone()
+                }
+                .check(),
                 "publishers x queues is 5000; it must be at most 4096: each is a thread with a connection",
             ),
             (
-                LatencyLoad { ack: 11, prefetch: 10, ..scheduled.clone() }.check(),
+                ThroughputLoad {
+                    messages: MessagingParameters { prefetch: 1 << 16, ..sent() },
+                    ..flat_out.clone()
+                }
+                .check(),
+                "prefetch is 65536; it must be at most 65535",
+            ),
+            (
+                LatencyLoad {
+                    messages: MessagingParameters { acknowledge: 11, prefetch: 10, ..sent() },
+                    ..scheduled.clone()
+                }
+                .check(),
                 "ack is 11; it must not be more than prefetch, or the broker waits for an acknowledgement that never comes",
             ),
         ] {

@@ -5,13 +5,14 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::director::{Alone, Cue, Director};
+use crate::director::{Alone, Director};
 use crate::publisher::{Published, Publisher};
 use crate::report::ThroughputReport;
-use crate::settings::Mode;
-use crate::subscriber::{Acknowledging, Finished, Fresh, Subscriber};
+use crate::settings::{acknowledging, size_bytes};
+use crate::subscriber::{Finished, Fresh, Subscriber};
 use crate::topology::{QueueName, Shape, Topology};
 use crate::{Ledger, LoadError, Session, ThroughputLoad};
+use tilemark_plan::workload::MessagingMode as Mode;
 
 /// Lost messages that are named in a report.
 const NAMED: usize = 5;
@@ -63,13 +64,15 @@ impl<'d> Shared<'d> {
     }
 
     /// For the thread that leads: waits until all are connected, then until the director lets them begin. `prepare` is
-    /// called between the two, while all others wait.
-    pub(crate) fn start(&self, prepare: impl FnOnce()) {
+    /// called between the two, while all others wait, with the moment at which the load begins.
+    pub(crate) fn start(&self, prepare: impl FnOnce(Instant)) {
         self.start.wait();
-        if !self.aborted.load(Ordering::Relaxed) && self.director.ready() == Cue::CalledOff {
-            self.fail(LoadError::Aborted);
+        if !self.aborted.load(Ordering::Relaxed) {
+            match self.director.ready() {
+                Some(origin) => prepare(origin),
+                None => self.fail(LoadError::Aborted),
+            }
         }
-        prepare();
         self.start.wait();
     }
 
@@ -122,14 +125,14 @@ pub fn throughput_under(
     load.check()?;
     let (name, run) = random_run();
     let shape = Shape {
-        mode: load.mode,
+        mode: load.messages.mode,
         groups: load.groups(),
-        subscribers: load.subscribers,
-        durable: load.durable,
+        subscribers: load.subscribers(),
+        durable: load.messages.durable,
     };
     let topology = Topology::declare(&load.broker, load.patience, &name, shape)?;
     let consumers: usize = topology.queues.iter().map(|queue| usize::from(queue.subscribers)).sum();
-    let publishers = load.groups() * load.publishers;
+    let publishers = load.groups() * load.publishers();
     let shared = Shared::new(run, director, topology.queues.len(), usize::from(publishers) + consumers + 1);
     let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared));
     match shared.into_error() {
@@ -163,9 +166,9 @@ fn drive<'s>(
     topology: &'s Topology,
     shared: &'s Shared<'_>,
 ) -> Outcome {
-    let publishers: Vec<ScopedJoinHandle<'_, Option<Published>>> = (0..load.groups() * load.publishers)
+    let publishers: Vec<ScopedJoinHandle<'_, Option<Published>>> = (0..load.groups() * load.publishers())
         .map(|number| {
-            let destination = &topology.destinations[usize::from(number / load.publishers)];
+            let destination = &topology.destinations[usize::from(number / load.publishers())];
             scope.spawn(move || {
                 shared.director.thread_begins();
                 let prepared =
@@ -175,7 +178,7 @@ fn drive<'s>(
             })
         })
         .collect();
-    let all_publishers = load.groups() * load.publishers;
+    let all_publishers = load.groups() * load.publishers();
     let mut subscribers = Vec::new();
     for (queue, name) in topology.queues.iter().enumerate() {
         for _ in 0..name.subscribers {
@@ -183,7 +186,7 @@ fn drive<'s>(
         }
     }
     let mut started = Instant::now();
-    shared.start(|| started = Instant::now());
+    shared.start(|origin| started = origin);
     let published: Vec<Published> = publishers.into_iter().filter_map(join).collect();
     for (queue, name) in topology.queues.iter().enumerate() {
         shared.expect(queue, expected_in(load, name, &published));
@@ -199,7 +202,7 @@ fn join<T>(handle: ScopedJoinHandle<'_, Option<T>>) -> Option<T> {
 
 /// Says it when fewer messages were published than were asked for.
 fn told_short(load: &ThroughputLoad, published: u64, is_ended: bool) -> Option<String> {
-    let asked = load.count?.saturating_mul(u64::from(load.groups()) * u64::from(load.publishers));
+    let asked = load.count()?.saturating_mul(u64::from(load.groups()) * u64::from(load.publishers()));
     let why = if is_ended { "the load was ended" } else { "its time was over: give it more `seconds`" };
     (published < asked).then(|| format!("only {published} of {asked} messages were published when {why}"))
 }
@@ -214,7 +217,7 @@ fn senders_to<'p>(
     queue: &QueueName,
     published: &'p [Published],
 ) -> impl Iterator<Item = &'p Published> {
-    let (group, publishers, everybody) = (queue.group, load.publishers, load.mode == Mode::Fanout);
+    let (group, publishers, everybody) = (queue.group, load.publishers(), load.messages.mode == Mode::Fanout);
     published.iter().filter(move |found| everybody || found.publisher / publishers == group)
 }
 
@@ -226,9 +229,9 @@ fn consume(
     publishers: u16,
 ) -> Option<Consumed> {
     shared.director.thread_begins();
-    let acknowledging = Acknowledging { every: load.ack, prefetch: load.prefetch };
+    let (acknowledging, size_bytes) = (acknowledging(&load.messages), size_bytes(&load.messages));
     let started = Session::open(&load.broker, load.patience).and_then(|session| {
-        Subscriber::start(session, name, acknowledging, shared.run, Ledger::new(publishers), load.size_bytes)
+        Subscriber::start(session, name, acknowledging, shared.run, Ledger::new(publishers), size_bytes)
     });
     let started = started.map_err(|error| shared.fail(error));
     shared.wait_for_start();
@@ -295,7 +298,7 @@ impl Outcome {
             let transfers = (report.published + report.received) as f64;
             report.messages_per_s = report.published as f64 / elapsed_s;
             report.transfers_per_s = transfers / elapsed_s;
-            report.megabytes_per_s = transfers * load.size_bytes as f64 / 1e6 / elapsed_s;
+            report.megabytes_per_s = transfers * size_bytes(&load.messages) as f64 / 1e6 / elapsed_s;
         }
         report
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tilemark_amqp::{Method, ShortStr, Table, TableBuilder};
 
-use crate::settings::Mode;
 use crate::{BrokerAddress, LoadError, Session};
+use tilemark_plan::workload::MessagingMode as Mode;
 
 /// A queue that nobody uses goes after this and twice our patience: nobody may be slower to start a consumer.
 const UNUSED: Duration = Duration::from_secs(60);

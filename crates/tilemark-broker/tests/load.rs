@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tilemark_amqp::{FrameKind, Inbox, Method, PROTOCOL_HEADER, PublishArguments, put_frame};
 use tilemark_amqp_load::{
-    BrokerAddress, LatencyLoad, LoadError, Mode, Session, ThroughputLoad, ThroughputReport, latency,
-    throughput,
+    BrokerAddress, LatencyLoad, LoadError, MessagingMode, MessagingParameters, Session, ThroughputLoad,
+    ThroughputReport, latency, throughput,
 };
 use tilemark_broker::{Broker, Config, Reach, User, serve};
+use tilemark_units::Bytes;
 
 fn broker() -> Broker {
     serve(Config::new("127.0.0.1:0".parse().expect("an address"))).expect("a free port")
@@ -20,11 +21,18 @@ fn broker() -> Broker {
 /// A run of so many messages, however long it takes.
 fn load(address: SocketAddr, count: u64) -> ThroughputLoad {
     ThroughputLoad {
-        count: Some(count),
+        messages: MessagingParameters { count, ..MessagingParameters::default() },
         seconds: Duration::from_secs(600),
         patience: Duration::from_secs(30),
         ..ThroughputLoad::new(BrokerAddress::guest(address))
     }
+}
+
+/// The same with other messages.
+fn with(base: &ThroughputLoad, change: impl FnOnce(&mut MessagingParameters)) -> ThroughputLoad {
+    let mut load = base.clone();
+    change(&mut load.messages);
+    load
 }
 
 fn assert_complete(report: &ThroughputReport, published: u64, received: u64) {
@@ -48,22 +56,28 @@ fn every_mode_and_every_way_to_acknowledge_accounts_for_all() {
     let broker = broker();
     let base = load(broker.address(), 3000);
     let runs = [
-        (ThroughputLoad { queues: 3, publishers: 2, subscribers: 2, ..base.clone() }, 18_000, 18_000),
+        (with(&base, |all| (all.queues, all.publishers, all.subscribers) = (3, 2, 2)), 18_000, 18_000),
         (
-            ThroughputLoad { mode: Mode::Fanout, publishers: 2, subscribers: 3, queues: 9, ..base.clone() },
+            with(&base, |all| {
+                all.mode = MessagingMode::Fanout;
+                (all.queues, all.publishers, all.subscribers) = (9, 2, 3);
+            }),
             6_000,
             18_000,
         ),
         (
-            ThroughputLoad { mode: Mode::Topic, queues: 2, publishers: 2, subscribers: 2, ..base.clone() },
+            with(&base, |all| {
+                all.mode = MessagingMode::Topic;
+                (all.queues, all.publishers, all.subscribers) = (2, 2, 2);
+            }),
             12_000,
             24_000,
         ),
-        (ThroughputLoad { confirms: 100, ack: 50, prefetch: 100, ..base.clone() }, 3000, 3000),
-        (ThroughputLoad { confirms: 1, ack: 1, prefetch: 1, ..base.clone() }, 3000, 3000),
-        (ThroughputLoad { transactions: 70, ack: 10, ..base.clone() }, 3000, 3000),
-        (ThroughputLoad { size_bytes: 300_000, count: Some(100), ..base.clone() }, 100, 100),
-        (ThroughputLoad { size_bytes: 131_064, count: Some(100), ..base }, 100, 100),
+        (with(&base, |all| (all.confirms, all.acknowledge, all.prefetch) = (100, 50, 100)), 3000, 3000),
+        (with(&base, |all| (all.confirms, all.acknowledge, all.prefetch) = (1, 1, 1)), 3000, 3000),
+        (with(&base, |all| (all.transactions, all.acknowledge) = (70, 10)), 3000, 3000),
+        (with(&base, |all| (all.size, all.count) = (Bytes::new(300_000), 100)), 100, 100),
+        (with(&base, |all| (all.size, all.count) = (Bytes::new(131_064), 100)), 100, 100),
     ];
     for (load, published, received) in runs {
         let report = throughput(&load).unwrap_or_else(|error| panic!("{load:?}: {error}"));
@@ -81,8 +95,10 @@ fn durable_runs_are_stored_and_leave_nothing() {
     };
     let broker = serve(config.clone()).expect("a free port");
     for (confirms, transactions) in [(100, 0), (0, 50), (0, 0)] {
-        let base = load(broker.address(), 2000);
-        let run = ThroughputLoad { durable: true, confirms, transactions, ack: 20, size_bytes: 1000, ..base };
+        let run = with(&load(broker.address(), 2000), |all| {
+            (all.durable, all.acknowledge, all.size) = (true, 20, Bytes::new(1000));
+            (all.confirms, all.transactions) = (confirms, transactions);
+        });
         assert_complete(&throughput(&run).expect("a run"), 2000, 2000);
     }
     assert!(broker.stop().expect("a good end").journal_flushes > 0);
@@ -134,8 +150,8 @@ fn a_message_lost_by_schedule_is_named_and_stands_in_its_second() {
 fn nothing_is_skipped_while_the_broker_stalls_and_the_latency_tells_of_it() {
     let broker = broker();
     // Large enough that the stall reaches back to the sender.
-    let settings =
-        LatencyLoad { size_bytes: 16_384, ..schedule(harmful(broker.address(), Harm::Stall(600)), 2000) };
+    let mut settings = schedule(harmful(broker.address(), Harm::Stall(600)), 2000);
+    settings.messages.size = Bytes::new(16_384);
     let report = latency(&settings).expect("a run");
     assert_eq!((report.scheduled, report.published, report.received), (2000, 2000, 2000));
     assert_eq!((report.lost, report.duplicated, report.reordered, report.damaged), (0, 0, 0, 0));
@@ -149,11 +165,8 @@ fn nothing_is_skipped_while_the_broker_stalls_and_the_latency_tells_of_it() {
 #[test]
 fn fewer_messages_than_were_asked_for_are_told() {
     let broker = broker();
-    let asked = ThroughputLoad {
-        seconds: Duration::from_millis(50),
-        publishers: 2,
-        ..load(broker.address(), 1_000_000_000)
-    };
+    let two = with(&load(broker.address(), 1_000_000_000), |all| all.publishers = 2);
+    let asked = ThroughputLoad { seconds: Duration::from_millis(50), ..two };
     let report = throughput(&asked).expect("a run");
     let expected = format!(
         "only {} of 2000000000 messages were published when its time was over: give it more `seconds`",
@@ -257,10 +270,9 @@ fn a_doubled_and_a_damaged_message_are_noticed() {
     let broker = broker();
     let report = throughput(&load(harmful(broker.address(), Harm::Double(500)), 1000)).expect("a run");
     assert_eq!((report.lost, report.duplicated, report.damaged), (0, 1, 0));
-    let settings = |harm| ThroughputLoad {
-        patience: Duration::from_secs(5),
-        size_bytes: 64,
-        ..load(harmful(broker.address(), harm), 1000)
+    let settings = |harm| {
+        let few = load(harmful(broker.address(), harm), 1000);
+        ThroughputLoad { patience: Duration::from_secs(5), ..with(&few, |all| all.size = Bytes::new(64)) }
     };
     let report = throughput(&settings(Harm::Damage(500))).expect("a run");
     assert_eq!((report.lost, report.duplicated, report.damaged), (1, 0, 1));
@@ -271,8 +283,8 @@ fn a_doubled_and_a_damaged_message_are_noticed() {
 fn a_copy_of_the_very_last_message_is_noticed_too() {
     let broker = broker();
     for (ack, prefetch) in [(0, 0), (1, 1), (7, 10)] {
-        let settings =
-            ThroughputLoad { ack, prefetch, ..load(harmful(broker.address(), Harm::Double(1000)), 1000) };
+        let all = load(harmful(broker.address(), Harm::Double(1000)), 1000);
+        let settings = with(&all, |all| (all.acknowledge, all.prefetch) = (ack, prefetch));
         let report = throughput(&settings).expect("a run");
         assert_eq!((report.lost, report.duplicated), (0, 1), "{ack} {prefetch}");
     }
@@ -282,12 +294,12 @@ fn a_copy_of_the_very_last_message_is_noticed_too() {
 fn what_users_do_wrong_is_named_with_its_remedy() {
     let broker = broker();
     let quick = ThroughputLoad { patience: Duration::from_secs(5), ..load(broker.address(), 10) };
-    let small = throughput(&ThroughputLoad { size_bytes: 15, ..quick.clone() }).unwrap_err();
+    let small = throughput(&with(&quick, |all| all.size = Bytes::new(15))).unwrap_err();
     assert_eq!(small.to_string().split(';').next(), Some("size is 15"));
     let address = BrokerAddress::guest(broker.address()).with_user("guest", "wrong");
     let wrong = throughput(&ThroughputLoad { broker: address, ..quick.clone() }).unwrap_err();
     assert!(matches!(wrong, LoadError::WrongPassword { .. }), "{wrong}");
-    let durable = throughput(&ThroughputLoad { durable: true, ..quick.clone() }).unwrap_err();
+    let durable = throughput(&with(&quick, |all| all.durable = true)).unwrap_err();
     assert!(
         matches!(&durable, LoadError::Closed { code: 540, text } if text.contains("journal")),
         "{durable}"
@@ -305,25 +317,19 @@ fn a_broker_that_ends_or_blocks_is_named_and_nothing_is_left() {
     config.memory_limit_bytes = 1 << 20;
     let blocking = serve(config).expect("a free port");
     // Nobody acknowledges: with this prefetch the broker fills up, blocks the publisher and stays so.
-    let stuck = ThroughputLoad {
-        ack: 60_000,
-        prefetch: 60_000,
-        size_bytes: 1000,
-        patience: Duration::from_secs(1),
-        ..load(blocking.address(), 50_000)
+    let unacknowledged = |all: &mut MessagingParameters| {
+        (all.acknowledge, all.prefetch, all.size) = (60_000, 60_000, Bytes::new(1000));
     };
+    let many = ThroughputLoad { patience: Duration::from_secs(1), ..load(blocking.address(), 50_000) };
+    let stuck = with(&many, unacknowledged);
     let error = throughput(&stuck).unwrap_err();
     assert!(matches!(&error, LoadError::Blocked { reason, .. } if reason.contains("memory")), "{error}");
     // So few that all of them are on their way when the broker blocks: only its goodbye waits.
-    let error = throughput(&ThroughputLoad { count: Some(1400), ..stuck }).unwrap_err();
+    let error = throughput(&with(&stuck, |all| all.count = 1400)).unwrap_err();
     assert!(matches!(&error, LoadError::Blocked { .. }), "{error}");
-    let by_schedule = LatencyLoad {
-        ack: 60_000,
-        prefetch: 60_000,
-        size_bytes: 1000,
-        patience: Duration::from_secs(1),
-        ..schedule(blocking.address(), 2000)
-    };
+    let mut by_schedule =
+        LatencyLoad { patience: Duration::from_secs(1), ..schedule(blocking.address(), 2000) };
+    unacknowledged(&mut by_schedule.messages);
     let error = latency(&by_schedule).unwrap_err();
     assert!(matches!(&error, LoadError::Blocked { reason, .. } if reason.contains("memory")), "{error}");
     assert_eq!(blocking.stop().expect("a good end").queues, 0);

@@ -9,7 +9,10 @@ use tilemark_agent_protocol::{
     Counts, Description, Hello, LoadEvent, PROTOCOL_VERSION, Reply, Request, Sender, Session, StreamSecond,
     StreamTotal, write_frame,
 };
-use tilemark_plan::plan::{MacAddress, Plan};
+use tilemark_plan::{
+    plan::{MacAddress, Plan},
+    workload::{Details, Finding, IncidentKind, StoreFigures},
+};
 use tilemark_run::pass::load_frames::{LoadPlace, figures_of_frames};
 use tilemark_units::Bytes;
 
@@ -184,21 +187,17 @@ fn load_events() -> Vec<Reply> {
             lateness: histogram(&[1_000]),
         })
     };
-    let total = |id, tool_output| StreamTotal {
+    let total = |id| StreamTotal {
         id,
         counts,
         completed_in_time: 29,
         seconds: 3.0,
         client_cpu_s: 0.1,
-        latency: Vec::new(),
-        lateness: Vec::new(),
         errors: vec!["connection reset".to_owned()],
-        wrong_answers: vec!["one order is lost".to_owned()],
-        tool_output,
+        findings: vec![Finding { kind: IncidentKind::WrongAnswers, what: "one order is lost".to_owned() }],
     };
     let sender = Sender { workers: 1, real_time: true, timer_slack_ns: 1, pinned: true };
-    let store = tilemark_record::store::StoreFigures::default();
-    let text = serde_json::to_string(&store).expect("it has only text keys");
+    let details = Box::new(Details::Store(StoreFigures::default()));
     let events = [
         LoadEvent::Started(sender),
         second(0, 0),
@@ -206,8 +205,9 @@ fn load_events() -> Vec<Reply> {
         second(0, 2),
         second(2, 0),
         LoadEvent::Busy { second: 0, fraction: 0.5 },
-        LoadEvent::Output { id: 2, text },
-        LoadEvent::Done(vec![total(0, None), total(2, Some("{}".to_owned()))]),
+        LoadEvent::Output { id: 2, text: "{}".to_owned() },
+        LoadEvent::Details { id: 2, details },
+        LoadEvent::Done(vec![total(0), total(2)]),
     ];
     events.into_iter().map(Reply::Load).collect()
 }

@@ -29,7 +29,6 @@ pub fn take_answers(bytes: &[u8]) {
         processors: Vec::new(),
         warmup: Span::from_seconds(0),
         length: Span::from_seconds(1),
-        requests_max: 0,
     };
     let factory = WebFactory::new(&job).expect("it is a job with one small file");
     let mut conversation = factory.conversation(&stream, 0);

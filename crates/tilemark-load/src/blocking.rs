@@ -9,9 +9,9 @@
 use crate::{
     LoadError, Stop,
     account::Account,
-    clock::{self, SECOND_NS},
+    clock::{self, SECOND_NS, nanoseconds},
     conversation::Verdict,
-    run::nanoseconds,
+    run::Start,
     sample::{Ended, InTime, NO_LATENESS, Sample},
     schedule::Schedule,
     sender::{Scheduling, prepare_thread},
@@ -21,7 +21,7 @@ use std::{
     sync::{Mutex, PoisonError, mpsc},
     thread,
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 
 /// Something that is done again and again, each time to its end.
 pub trait Operation: Send {
@@ -40,8 +40,8 @@ pub struct Performed {
     pub trouble: Option<String>,
 }
 
-/// Does the `stream` of a job, as many operations at the same time as there are, and reports to
-/// `events`. The last event is [`LoadEvent::Done`]; an error is returned and not reported as an event.
+/// Does the `stream` of a job when `start` lets it begin, as many operations at the same time as there are, and reports each second to
+/// `events`. Returns its totals; none where it did not begin.
 ///
 /// Latency counts from the intended start. There is no lateness: a thread that wakes late on a busy
 /// processor is what the users of that processor feel, since these threads run where the work belongs.
@@ -50,9 +50,10 @@ pub fn run_blocking(
     stream: &Stream,
     operations: Vec<Box<dyn Operation>>,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadError> {
-    run_on(&thread::Builder::new, job, stream, operations, stop, events)
+) -> Result<Vec<StreamTotal>, LoadError> {
+    run_on(&thread::Builder::new, job, stream, operations, stop, start, events)
 }
 
 /// The same on threads of these builders.
@@ -62,8 +63,9 @@ fn run_on(
     stream: &Stream,
     operations: Vec<Box<dyn Operation>>,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadError> {
+) -> Result<Vec<StreamTotal>, LoadError> {
     let schedule = Schedule::new(&stream.demand, stream.seed, stream.id)?;
     if operations.is_empty() {
         return Err(LoadError::Nothing);
@@ -73,10 +75,10 @@ fn run_on(
     let threads = operations.len();
     let sender = Sender { workers: threads as u32, real_time: false, timer_slack_ns: 1, pinned: false };
     let mut account = Account::new([(stream.id, 1)].into_iter(), 0);
-    events(LoadEvent::Started(sender));
+    let Some(origin) = start(sender) else { return Ok(Vec::new()) };
     let queue = Mutex::new(Queue::new(schedule, warmup_ns, length_ns));
     let end_ns = warmup_ns + length_ns;
-    let line = Line { queue: &queue, origin_ns: clock::now(), warmup_ns, end_ns, stop };
+    let line = Line { queue: &queue, origin_ns: clock::at(origin), warmup_ns, end_ns, stop };
     let last = thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
         for (index, mut operation) in operations.into_iter().enumerate() {
@@ -94,9 +96,7 @@ fn run_on(
     })?;
     let in_time = vec![InTime { stream: 0, completed: last.in_time }];
     let ended = Ended { schedule_ns: length_ns, in_time, cpu_ns: last.cpu_ns };
-    let totals = account.totals(&[ended], last.cpu_ns, events);
-    events(LoadEvent::Done(totals));
-    Ok(())
+    Ok(account.totals(&[ended], last.cpu_ns, events))
 }
 
 /// What was done in time, and the processor time of all.
@@ -275,7 +275,7 @@ impl Line<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Gathered, decode};
+    use crate::figures::Gathered;
     use std::{cell::Cell, net::SocketAddr, sync::Arc, time::Duration};
     use tilemark_plan::{
         plan::Demand,
@@ -319,14 +319,12 @@ mod tests {
             processors: Vec::new(),
             warmup: Span::from_milliseconds(50),
             length,
-            requests_max: 0,
         }
     }
 
     fn gather(job: &LoadJob, operations: Vec<Box<dyn Operation>>, stop: &Stop) -> Gathered {
-        let mut gathered = Gathered::default();
-        run_blocking(job, &job.streams[0], operations, stop, &mut |event| gathered.take(event)).unwrap();
-        gathered
+        Gathered::of(|start, events| run_blocking(job, &job.streams[0], operations, stop, start, events))
+            .unwrap()
     }
 
     /// Is right after a while.
@@ -363,7 +361,7 @@ mod tests {
         let seconds: Vec<(u32, u64)> =
             gathered.seconds.iter().map(|second| (second.second, second.counts.offered)).collect();
         assert_eq!(seconds, [(0, 1000), (1, 200)]);
-        assert_eq!(decode(&gathered.totals[0].latency).unwrap().len(), 1200);
+        assert_eq!(gathered.latency(|_| true).unwrap().len(), 1200);
         assert_eq!(gathered.totals[0].errors[0], "broken");
     }
 
@@ -385,11 +383,7 @@ mod tests {
         assert_eq!((counts.offered, counts.completed + counts.failed), (1_000, 1_000));
         // 1 s of schedule and 2 s after it, at ten a second: all of them would take 100 s.
         assert!((1..=31).contains(&counts.completed), "{counts:?}");
-        assert_eq!(
-            decode(&gathered.totals[0].latency).unwrap().len(),
-            1_000,
-            "each waited for as long as it did"
-        );
+        assert_eq!(gathered.latency(|_| true).unwrap().len(), 1_000, "each waited for as long as it did");
     }
 
     #[test]
@@ -415,7 +409,9 @@ mod tests {
                 thread::Builder::new().stack_size(stack_bytes)
             };
             let operations = vec![operation(), operation(), operation()];
-            let result = run_on(&builder, &job, &job.streams[0], operations, &stop, &mut |_| ());
+            let result = Gathered::of(|start, events| {
+                run_on(&builder, &job, &job.streams[0], operations, &stop, start, events)
+            });
             done.send((result, started.get())).unwrap();
         });
         let (result, started) = is_done.recv_timeout(Duration::from_secs(60)).expect("it ends at once");
@@ -432,7 +428,10 @@ mod tests {
     #[test]
     fn a_load_without_an_operation_is_refused() {
         let job = job(Span::from_seconds(1));
-        let result = run_blocking(&job, &job.streams[0], Vec::new(), &Stop::new().unwrap(), &mut |_| {});
+        let stop = Stop::new().unwrap();
+        let result = Gathered::of(|start, events| {
+            run_blocking(&job, &job.streams[0], Vec::new(), &stop, start, events)
+        });
         assert!(matches!(result, Err(LoadError::Nothing)));
     }
 }

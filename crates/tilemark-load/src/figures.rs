@@ -1,15 +1,16 @@
 //! Histograms as bytes and back, merged and read: for both ends of a load.
 
-use crate::LoadError;
+use crate::{LoadError, Start};
 use hdrhistogram::{
     Histogram,
     serialization::{Deserializer, Serializer, V2DeflateSerializer},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 use tilemark_agent_protocol::{Counts, LoadEvent, Sender, StreamSecond, StreamTotal};
+use tilemark_plan::workload::Details;
 
 /// The compressed V2 form of a histogram.
-pub fn encode<C: hdrhistogram::Counter>(histogram: &Histogram<C>) -> Vec<u8> {
+pub fn encode(histogram: &Histogram<u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
         .serialize(histogram, &mut bytes)
@@ -29,47 +30,13 @@ pub fn decode(bytes: &[u8]) -> Result<Histogram<u64>, LoadError> {
 
 /// All of several histograms in one: merged, never averaged.
 pub fn merge<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Histogram<u64>, LoadError> {
-    let mut whole: Histogram<u64> = crate::account::histogram();
+    let mut whole = crate::account::histogram();
     for bytes in parts {
         whole
             .add(decode(bytes)?)
             .map_err(|error| LoadError::BadHistogram { bytes: bytes.len(), reason: error.to_string() })?;
     }
     Ok(whole)
-}
-
-/// A distribution of times, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Percentiles {
-    /// How many values.
-    pub count: u64,
-    /// Their mean.
-    pub mean: f64,
-    /// Half are at most this.
-    pub p50: f64,
-    /// 90 of 100 are at most this.
-    pub p90: f64,
-    /// 99 of 100 are at most this.
-    pub p99: f64,
-    /// 999 of 1,000 are at most this.
-    pub p999: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-/// Reads a histogram of nanoseconds. `None`: it is empty, and there is nothing to tell.
-pub fn percentiles_ms(histogram: &Histogram<u64>) -> Option<Percentiles> {
-    let ms = |ns: u64| ns as f64 / 1e6;
-    let at = |quantile| ms(histogram.value_at_quantile(quantile));
-    (!histogram.is_empty()).then(|| Percentiles {
-        count: histogram.len(),
-        mean: histogram.mean() / 1e6,
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        p999: at(0.999),
-        max: ms(histogram.max()),
-    })
 }
 
 /// What one load process told, put together.
@@ -81,11 +48,12 @@ pub struct Gathered {
     pub seconds: Vec<StreamSecond>,
     /// The busiest worker's part of a processor, for each second told.
     pub busy: Vec<f64>,
-    /// The totals. An agent leaves their histograms away where they would not fit a frame: `latency` and
-    /// `lateness` of this type always give them.
+    /// The totals.
     pub totals: Vec<StreamTotal>,
-    /// The outputs of tools and engines that did a stream's work, by the stream's id, where they came apart.
+    /// The outputs of tools and engines that did a stream's work, by the stream's id.
     pub outputs: BTreeMap<u32, String>,
+    /// What only loads of a stream's workload find, by the stream's id.
+    pub details: BTreeMap<u32, Details>,
     /// Why it failed, and the remedy.
     pub failed: Option<Failure>,
 }
@@ -100,6 +68,18 @@ pub struct Failure {
 }
 
 impl Gathered {
+    /// All that a load reports which begins as soon as it can.
+    pub fn of<E>(
+        run: impl FnOnce(Start<'_>, &mut dyn FnMut(LoadEvent)) -> Result<Vec<StreamTotal>, E>,
+    ) -> Result<Self, E> {
+        let (mut gathered, mut sender) = (Self::default(), None);
+        let mut start = |got| {
+            sender = Some(got);
+            Some(Instant::now())
+        };
+        let totals = run(&mut start, &mut |event| gathered.take(event))?;
+        Ok(Self { sender, totals, ..gathered })
+    }
     /// Takes the next event.
     pub fn take(&mut self, event: LoadEvent) {
         match event {
@@ -107,6 +87,7 @@ impl Gathered {
             LoadEvent::Second(second) => self.seconds.push(second),
             LoadEvent::Busy { second: _, fraction } => self.busy.push(fraction),
             LoadEvent::Output { id, text } => drop(self.outputs.insert(id, text)),
+            LoadEvent::Details { id, details } => drop(self.details.insert(id, *details)),
             LoadEvent::Done(totals) => self.totals = totals,
             LoadEvent::Failed { message, remedy } => self.failed = Some(Failure { message, remedy }),
         }
@@ -125,14 +106,7 @@ impl Gathered {
     }
     /// Counts of all streams that `wanted` picks by their id.
     pub fn counts(&self, wanted: impl Fn(u32) -> bool) -> Counts {
-        let zero = Counts::default();
-        self.totals.iter().filter(|total| wanted(total.id)).fold(zero, |sum, total| Counts {
-            offered: sum.offered + total.counts.offered,
-            completed: sum.completed + total.counts.completed,
-            failed: sum.failed + total.counts.failed,
-            wrong: sum.wrong + total.counts.wrong,
-            bytes: sum.bytes + total.counts.bytes,
-        })
+        self.totals.iter().filter(|total| wanted(total.id)).map(|total| total.counts).sum()
     }
 }
 
@@ -158,17 +132,6 @@ mod tests {
             let merged = merge(parts.iter().map(|part| &part[..])).unwrap();
             prop_assert_eq!(merged, of(&both));
         }
-    }
-
-    #[test]
-    fn percentiles_are_in_milliseconds_and_an_empty_histogram_has_none() {
-        let values: Vec<u64> = (1..=1000).map(|value| value * 1_000_000).collect();
-        let figures = percentiles_ms(&of(&values)).unwrap();
-        assert_eq!(figures.count, 1000);
-        for (figure, true_value) in [(figures.p50, 500.0), (figures.p99, 990.0), (figures.max, 1000.0)] {
-            assert!((figure / true_value - 1.0).abs() < 0.001, "{figure} is not {true_value}");
-        }
-        assert_eq!(percentiles_ms(&of(&[])), None);
     }
 
     #[test]

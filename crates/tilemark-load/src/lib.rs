@@ -30,7 +30,7 @@ mod worker;
 pub use blocking::{Operation, Performed, run_blocking};
 pub use conversation::{Answer, Conversation, Factory, Progress, Verdict};
 pub use error::LoadError;
-pub use run::{Limits, run, run_within};
+pub use run::{Limits, Start, run, run_within};
 pub use schedule::Schedule;
 pub use sender::{Got, Scheduling, pin, prepare_thread};
 pub use stop::Stop;

@@ -3,7 +3,7 @@
 use crate::{
     Factory, LoadError, Stop,
     account::Account,
-    clock,
+    clock::{self, nanoseconds},
     connection::Connection,
     lane::{Lane, Part},
     sample::{Ended, Message, Sample},
@@ -12,9 +12,9 @@ use crate::{
     worker::{Links, Thread, Timing, Worker},
 };
 use std::{
-    sync::{atomic::AtomicU64, mpsc},
+    sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, StreamTotal};
 
@@ -34,8 +34,12 @@ impl Default for Limits {
     }
 }
 
-/// Does a job and tells `events` of it, on the calling thread, which sleeps in between. The last event is
-/// [`LoadEvent::Done`]; an error is returned and not told.
+/// Decides when a load begins that has all it needs. It gets what the load's threads got, and returns the moment from which all
+/// times count; `None`: the load does not begin.
+pub type Start<'a> = &'a mut dyn FnMut(Sender) -> Option<Instant>;
+
+/// Does a job on the calling thread, which sleeps in between: makes all connections, waits for `start`, sends, and reports
+/// each second to `events`. Returns the totals of all streams; none where it did not begin.
 ///
 /// Every counted request is in the histograms once. One that failed stands there with the time until it
 /// was given up, which is the least that its user waited; one that was not answered [`Limits::drain`]
@@ -44,9 +48,10 @@ pub fn run(
     job: &LoadJob,
     factory: &dyn Factory,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadError> {
-    run_within(job, factory, Limits::default(), stop, events)
+    run_within(job, factory, Limits::default(), stop, start, events)
 }
 
 /// [`run`] with other limits.
@@ -55,6 +60,7 @@ pub fn run_within(
     factory: &dyn Factory,
     limits: Limits,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadError> {
     let before = rustix::thread::sched_getaffinity(None).ok();
@@ -62,7 +68,7 @@ pub fn run_within(
         // The account shares the load's processors: the guests' are never touched.
         pin(&job.processors);
     }
-    let result = Load::new(job, limits, stop)?.drive(factory, events);
+    let result = Load::new(job, limits, stop)?.drive(factory, start, events);
     if let Some(before) = before {
         let _ = rustix::thread::sched_setaffinity(None, &before);
     }
@@ -76,8 +82,6 @@ struct Load<'a> {
     stop: &'a Stop,
     schedules: Vec<Option<Schedule>>,
     workers: usize,
-    /// Requests that may still be sent.
-    budget: AtomicU64,
 }
 
 /// The account's ends of its channels to one worker.
@@ -97,8 +101,7 @@ impl<'a> Load<'a> {
             job.streams.iter().map(|stream| Schedule::new(&stream.demand, stream.seed, stream.id)).collect();
         let connections: usize = job.streams.iter().map(|stream| stream.connections as usize).sum();
         let workers = job.processors.len().clamp(1, connections);
-        let budget = if job.requests_max == 0 { u64::MAX } else { job.requests_max };
-        Ok(Self { job, limits, stop, schedules: schedules?, workers, budget: AtomicU64::new(budget) })
+        Ok(Self { job, limits, stop, schedules: schedules?, workers })
     }
 
     /// How many workers share a stream: several only where there are fewer streams than workers.
@@ -112,6 +115,7 @@ impl<'a> Load<'a> {
     fn drive(
         &self,
         factory: &dyn Factory,
+        start: Start<'_>,
         events: &mut dyn FnMut(LoadEvent),
     ) -> Result<Vec<StreamTotal>, LoadError> {
         let (tell, told) = mpsc::channel();
@@ -129,12 +133,12 @@ impl<'a> Load<'a> {
                     .map_err(LoadError::NoThread)?;
             }
             drop(tell);
-            self.listen(&told, &to_workers, events)
+            self.listen(&told, &to_workers, start, events)
         })
     }
 
     /// One worker with its lanes and connections.
-    fn worker(&self, index: usize, factory: &dyn Factory) -> Worker<'_> {
+    fn worker(&self, index: usize, factory: &dyn Factory) -> Worker {
         let mut lanes = Vec::new();
         let mut connections = Vec::new();
         for (place, stream) in self.job.streams.iter().enumerate() {
@@ -162,7 +166,7 @@ impl<'a> Load<'a> {
             drain_ns: nanoseconds(self.limits.drain),
         };
         let processor = self.job.processors.get(index).copied();
-        Worker::new(lanes, connections, timing, Thread { processor, scheduling }, &self.budget)
+        Worker::new(lanes, connections, timing, Thread { processor, scheduling })
     }
 
     /// Makes events of what the workers say.
@@ -170,15 +174,16 @@ impl<'a> Load<'a> {
         &self,
         told: &mpsc::Receiver<Message>,
         to_workers: &[ToWorker],
+        start: Start<'_>,
         events: &mut dyn FnMut(LoadEvent),
     ) -> Result<Vec<StreamTotal>, LoadError> {
         let parts = |(place, stream): (usize, &tilemark_agent_protocol::Stream)| {
             (stream.id, if stream.connections == 0 { 0 } else { self.parts(place) })
         };
         let mut account = Account::new(self.job.streams.iter().enumerate().map(parts), self.workers);
-        events(LoadEvent::Started(self.wait_until_ready(told, &mut account)?));
+        let Some(origin) = start(self.wait_until_ready(told, &mut account)?) else { return Ok(Vec::new()) };
         // Time for every thread to wake: none begins late.
-        let origin = clock::now() + 2_000_000;
+        let origin = clock::at(origin) + 2_000_000;
         for worker in to_workers {
             worker.go.send(origin).map_err(|_| LoadError::SenderLost)?;
         }
@@ -214,9 +219,7 @@ impl<'a> Load<'a> {
         account.close_ready(events);
         let own = clock::thread_cpu() - own_cpu_before;
         let cpu_ns = own + ended.iter().map(|ended| ended.cpu_ns).sum::<u64>();
-        let totals = account.totals(&ended, cpu_ns, events);
-        events(LoadEvent::Done(totals.clone()));
-        Ok(totals)
+        Ok(account.totals(&ended, cpu_ns, events))
     }
 
     /// Waits until all connections of all workers stand.
@@ -241,8 +244,4 @@ impl<'a> Load<'a> {
             pinned: got.iter().all(|got| got.pinned),
         })
     }
-}
-
-pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).expect("a load shorter than 584 years")
 }

@@ -20,16 +20,7 @@ use crate::{
 };
 use buffers::Buffers;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    os::fd::OwnedFd,
-    sync::{
-        atomic::{AtomicU64, Ordering},
-        mpsc,
-    },
-    time::Duration,
-};
+use std::{cmp::Reverse, collections::BinaryHeap, os::fd::OwnedFd, sync::mpsc, time::Duration};
 
 /// The token of the stop's descriptor; connections have their place.
 const STOP_TOKEN: u64 = u64::MAX;
@@ -71,13 +62,12 @@ struct Tally {
 type Agenda = BinaryHeap<Reverse<(u64, usize)>>;
 
 /// One sender.
-pub(crate) struct Worker<'a> {
+pub(crate) struct Worker {
     lanes: Vec<Lane>,
     tallies: Vec<Tally>,
     connections: Vec<Connection>,
     timing: Timing,
     thread: Thread,
-    budget: &'a AtomicU64,
     /// Next intended time of each open loop that still has one.
     due: Agenda,
     /// When each broken connection is made anew.
@@ -96,13 +86,12 @@ pub(crate) struct Worker<'a> {
     samples: Vec<Sample>,
 }
 
-impl<'a> Worker<'a> {
+impl Worker {
     pub(crate) fn new(
         lanes: Vec<Lane>,
         connections: Vec<Connection>,
         timing: Timing,
         thread: Thread,
-        budget: &'a AtomicU64,
     ) -> Self {
         Self {
             tallies: vec![Tally::default(); lanes.len()],
@@ -112,7 +101,6 @@ impl<'a> Worker<'a> {
             connections,
             timing,
             thread,
-            budget,
             asking: 0,
             origin: 0,
             end: u64::MAX,
@@ -269,9 +257,6 @@ impl<'a> Worker<'a> {
                 return;
             }
             self.due.pop();
-            if !self.is_within_budget(now) {
-                return;
-            }
             self.note_next_due(lane);
             self.count_offered(lane, intended, links);
             if let Some(place) = self.lanes[lane].take_up(intended, now) {
@@ -280,20 +265,6 @@ impl<'a> Worker<'a> {
                 self.ask(place as usize, Due { intended, lateness: now - intended }, now, epoll, links);
             }
         }
-    }
-
-    /// Takes one request from the budget of all workers. At its end the schedule ends.
-    fn is_within_budget(&mut self, now: u64) -> bool {
-        // Without a limit the budget lasts for centuries: no need to touch what other workers touch.
-        if self.budget.load(Ordering::Relaxed) > u64::MAX / 2 {
-            return true;
-        }
-        let take = |left: u64| left.checked_sub(1);
-        let is_left = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
-        if !is_left {
-            self.end_schedule(now);
-        }
-        is_left
     }
 
     fn end_schedule(&mut self, now: u64) {

@@ -16,7 +16,6 @@ pub mod places;
 pub mod result;
 pub mod rows;
 mod runs;
-pub mod store;
 pub mod summary;
 
 pub use baselines::Baselines;
@@ -25,3 +24,10 @@ pub use error::RecordError;
 pub use events::{Event, Events};
 pub use file::{sha256_of, write_whole};
 pub use runs::{Listed, Runs};
+
+/// What a store load on one guest found: part of a repeat's summary.
+pub mod store {
+    pub use tilemark_plan::workload::{
+        Finding, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer, StoreVerdict,
+    };
+}

@@ -17,6 +17,8 @@ use tilemark_plan::{
     scenario::{LoopKind, Role},
 };
 
+pub use tilemark_plan::workload::IncidentKind;
+
 /// One repeat of one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RepeatSummary {
@@ -312,25 +314,6 @@ pub struct Incident {
     pub what: String,
     /// The guest that it touches; `None`: all.
     pub guest: Option<String>,
-}
-
-/// What an incident says of a repeat.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum IncidentKind {
-    /// A guest ended while it was measured: a finding.
-    GuestEnded,
-    /// A service lost or invented what it had confirmed, by its audit: a finding.
-    WrongAnswers,
-    /// A service answered with errors, or its clients gave up: a finding.
-    ServiceErrors,
-    /// A load inside a guest reported what cannot be, or did not end in time; or a guest sent frames under foreign addresses or
-    /// flooded the run network. The repeat says nothing, and is not retried: the guest would do it again.
-    Refused,
-    /// Whether the answers were right could not be checked, or the guests were not what the plan wants. The repeat says
-    /// nothing.
-    #[default]
-    Unproven,
 }
 
 /// Memory of guests after the measurement.

@@ -425,11 +425,8 @@ fn total(id: u32, seconds: u32) -> StreamTotal {
         completed_in_time: requests,
         seconds: seconds.into(),
         client_cpu_s: 0.1,
-        latency: Vec::new(),
-        lateness: Vec::new(),
         errors: Vec::new(),
-        wrong_answers: Vec::new(),
-        tool_output: None,
+        findings: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Orders as they happen, for somebody who tells a run second by second.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How an order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub struct OrderEnded {
 
 /// Is told of orders by the clients' own threads, so it must be quick.
 pub trait Observer: Sync {
-    /// All connections stand; the first order begins now.
-    fn started(&self);
+    /// All connections are open. Returns the moment at which the first order begins, from which all times count.
+    fn ready(&self) -> Instant;
     /// The calling thread is a client's, before its first order. Nobody need care.
     fn client_begins(&self) {}
     /// An order with this intended start, counted from the beginning of the measured time, was begun.
@@ -42,7 +42,9 @@ pub trait Observer: Sync {
 pub struct Unobserved;
 
 impl Observer for Unobserved {
-    fn started(&self) {}
+    fn ready(&self) -> Instant {
+        Instant::now()
+    }
     fn begun(&self, _: Duration) {}
     fn ended(&self, _: OrderEnded) {}
 }

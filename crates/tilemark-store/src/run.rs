@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::address::{DatabaseAddress, Engine};
 use crate::audit::audit;
@@ -81,9 +81,8 @@ fn run_with(
     demand.check()?;
     let before = books.snapshot()?;
     let sessions = (0..demand.clients).map(&mut open).collect::<Result<Vec<_>, _>>()?;
-    observer.started();
     let clock =
-        Clock { start: Instant::now(), warmup: demand.warmup, measure: whole_seconds(demand.measure) };
+        Clock { start: observer.ready(), warmup: demand.warmup, measure: whole_seconds(demand.measure) };
     let (schedule, pieces) = (Schedule::of(demand), Pieces::none(store.products));
     let shared = Shared { clock, demand, schedule, pieces, observer, stop };
     let done = run_clients(&store, &shared, sessions);

@@ -18,10 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{LoadJob, Stream};
-use tilemark_load::{
-    Schedule, Stop,
-    figures::{Gathered, percentiles_ms},
-};
+use tilemark_load::{Schedule, Stop, figures::Gathered};
 use tilemark_plan::{
     plan::Demand,
     scenario::Arrival,
@@ -100,12 +97,11 @@ fn load(
         processors,
         warmup: Span::default(),
         length: Span::from_seconds(seconds),
-        requests_max: 0,
     };
     let factory = WebFactory::new(&job).expect("a good mix");
     let stop = Stop::new().expect("an eventfd");
-    let mut gathered = Gathered::default();
-    tilemark_load::run(&job, &factory, &stop, &mut |event| gathered.take(event)).expect("a load");
+    let gathered = Gathered::of(|start, events| tilemark_load::run(&job, &factory, &stop, start, events))
+        .expect("a load");
     eprintln!("{:?} {:?}", gathered.sender, gathered.totals[0].counts);
     gathered
 }
@@ -128,7 +124,8 @@ fn law(seconds: u64, demand: Demand, count: usize, processors: Vec<u32>) {
         let got = latency.value_at_quantile(part) as f64 / 1e6;
         compare(&format!("p{}", part * 100.0), truth, got);
     }
-    eprintln!("lateness {:?}", percentiles_ms(&gathered.lateness(|_| true).expect("ours")));
+    let lateness = gathered.lateness(|_| true).expect("ours");
+    eprintln!("lateness {} ns at p99, at most {} ns", lateness.value_at_quantile(0.99), lateness.max());
 }
 
 fn stall(seconds: u64, demand: Demand, intended: &[u64], processors: Vec<u32>) {

@@ -6,12 +6,10 @@
 //! ```
 //! The second prints one JSON line: requests/s, processor time for each, latency and lateness.
 
+use hdrhistogram::Histogram;
 use std::{os::unix::process::CommandExt, path::Path, process::Command};
 use tilemark_agent_protocol::{LoadJob, Stream};
-use tilemark_load::{
-    Stop,
-    figures::{Gathered, Percentiles, percentiles_ms},
-};
+use tilemark_load::{Stop, figures::Gathered};
 use tilemark_plan::{
     plan::Demand,
     scenario::Arrival,
@@ -30,7 +28,6 @@ fn main() {
                 processors: vec![number(processor)],
                 warmup: Span::from_seconds(1),
                 length: Span::from_seconds(u64::from(number(seconds))),
-                requests_max: 0,
             };
             load(&job);
         }
@@ -92,17 +89,18 @@ fn serve(port: &str, folder: &Path, size: &[&str]) {
 fn load(job: &LoadJob) {
     let factory = WebFactory::new(job).expect("a good mix");
     let stop = Stop::new().expect("an eventfd");
-    let mut gathered = Gathered::default();
-    tilemark_load::run(job, &factory, &stop, &mut |event| gathered.take(event)).expect("a load");
+    let gathered = Gathered::of(|start, events| tilemark_load::run(job, &factory, &stop, start, events))
+        .expect("a load");
     let totals = &gathered.totals;
     let completed: u64 = totals.iter().map(|total| total.counts.completed).sum();
     let bad: u64 = totals.iter().map(|total| total.counts.failed + total.counts.wrong).sum();
     let processor_s: f64 = totals.iter().map(|total| total.client_cpu_s).sum();
-    let in_ms = |of: Option<Percentiles>| {
-        of.map(|at| serde_json::json!({ "p50": at.p50, "p99": at.p99, "p999": at.p999 }))
+    let in_ms = |times: Histogram<u64>| {
+        let at = |quantile| times.value_at_quantile(quantile) as f64 / 1e6;
+        (!times.is_empty()).then(|| serde_json::json!({ "p50": at(0.5), "p99": at(0.99), "p999": at(0.999) }))
     };
-    let latency = in_ms(percentiles_ms(&gathered.latency(|_| true).expect("ours")));
-    let lateness = in_ms(percentiles_ms(&gathered.lateness(|_| true).expect("ours")));
+    let latency = in_ms(gathered.latency(|_| true).expect("ours"));
+    let lateness = in_ms(gathered.lateness(|_| true).expect("ours"));
     let document = serde_json::json!({
         "requests_per_s": totals.iter().map(|total| total.counts.completed as f64 / total.seconds).sum::<f64>(),
         "completed": completed,

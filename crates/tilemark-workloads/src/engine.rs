@@ -1,13 +1,19 @@
 //! Which engine does which workload. A job with several workloads is done by several engines at the same time.
 
-use crate::{ENGINES, mix::Mix, start_line::StartLine, web};
-use std::{error::Error, sync::mpsc, thread};
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
-use tilemark_load::Stop;
+use crate::{
+    ENGINES,
+    mix::{Mix, together},
+    start_line::{StartLine, Starter},
+    web,
+};
+use std::{error::Error, sync::mpsc, thread, time::Instant};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
+use tilemark_load::{Start, Stop};
 
-/// Does all streams of a job, which are of one workload. It reports `Started` when it has all that it needs, begins when that
-/// was heard, and reports `Done` last.
-pub(crate) type Engine = fn(&LoadJob, &Stop, &mut dyn FnMut(LoadEvent)) -> Result<(), LoadFailure>;
+/// Does all streams of a job, which are of one workload, in two steps: it prepares all that it needs, then calls [`Start`] once, and
+/// runs from the moment that this returns. It reports each second, and returns the totals.
+pub(crate) type Engine =
+    fn(&LoadJob, &Stop, Start<'_>, &mut dyn FnMut(LoadEvent)) -> Result<Vec<StreamTotal>, LoadFailure>;
 
 /// Why a load could not be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,74 +59,132 @@ fn part(job: &LoadJob, name: &str) -> Option<LoadJob> {
     (!part.streams.is_empty()).then_some(part)
 }
 
-/// What an engine reports, and its failure if there is one.
-fn perform(engine: Engine, job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
-    if let Err(failure) = engine(job, stop, events) {
-        events(failure.event());
-    }
+/// What an engine says to the thread that leads.
+enum Said {
+    /// It is ready, and its threads got this.
+    Ready(Sender),
+    /// It works.
+    Event(LoadEvent),
+    /// It has ended.
+    Ended(Result<Vec<StreamTotal>, LoadFailure>),
 }
 
-/// Does a job to its end. The last event is `Done` or `Failed`.
+/// Does a job to its end. All engines begin together, so that their schedules, warm-ups and seconds do; `events` may have the load wait
+/// with its `Started`. The last event is `Done` or `Failed`.
 pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
-    let parts: Vec<(Engine, LoadJob)> =
+    let mut parts: Vec<(Engine, LoadJob)> =
         ENGINES.iter().filter_map(|(name, engine)| Some((*engine, part(job, name)?))).collect();
-    match &parts[..] {
+    if parts.is_empty() {
         // A job without streams is an engine's to refuse.
-        [] => perform(web::run_job, job, stop, events),
-        [(engine, part)] => perform(*engine, part, stop, events),
-        parts => run_mix(parts, stop, events),
+        parts.push((web::run_job, job.clone()));
     }
-}
-
-/// Every engine waits with its start until all others are ready too, so that their schedules, warm-ups and seconds begin
-/// together.
-fn run_mix(parts: &[(Engine, LoadJob)], stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
-    let (sender, told) = mpsc::channel();
-    let line = StartLine::of(parts.len() + 1, stop);
+    let (sender, said) = mpsc::channel();
+    let line = StartLine::default();
     thread::scope(|scope| {
         for (number, (engine, part)) in parts.iter().enumerate() {
-            let (sender, line) = (sender.clone(), &line);
+            let (sender, starter) = (sender.clone(), Starter(&line));
             scope.spawn(move || {
-                let starter = line.starter(number);
-                let mut send = |event| {
-                    let starts = matches!(event, LoadEvent::Started(_));
-                    // The other end listens until every engine has ended.
-                    let _ = sender.send((number, event));
-                    if starts {
-                        starter.wait_for_all();
-                    }
+                // The leader listens until every engine has ended.
+                let say = |what| drop(sender.send((number, what)));
+                let mut start = |got| {
+                    say(Said::Ready(got));
+                    starter.wait()
                 };
-                perform(*engine, part, stop, &mut send);
+                let ended = engine(part, stop, &mut start, &mut |event| say(Said::Event(event)));
+                say(Said::Ended(ended));
             });
         }
         drop(sender);
-        // Whoever listens may have the load wait, and all engines wait with it.
-        let mut listener = Some(line.starter(parts.len()));
-        let mut mix = Mix::of(parts.len());
-        for (number, event) in told {
-            if matches!(event, LoadEvent::Failed { .. }) {
-                stop.ask();
-            }
-            for event in mix.take(number, event) {
-                let all_stand = matches!(event, LoadEvent::Started(_));
-                events(event);
-                if all_stand {
-                    drop(listener.take());
-                }
-            }
-        }
-        events(mix.end());
+        let last = lead(parts.len(), &line, &said, stop, events);
+        events(last.map_or_else(LoadFailure::event, LoadEvent::Done));
     });
+}
+
+/// Has all engines begin when the last one is ready, and reports what they say, until all have ended.
+fn lead(
+    engines: usize,
+    line: &StartLine,
+    said: &mpsc::Receiver<(usize, Said)>,
+    stop: &Stop,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<Vec<StreamTotal>, LoadFailure> {
+    let (mut mix, mut ready, mut ended) = (Mix::of(engines), Vec::new(), Vec::new());
+    for (number, what) in said {
+        let reported = match what {
+            Said::Ready(got) => {
+                ready.push(got);
+                if ready.len() == engines {
+                    events(LoadEvent::Started(together(&ready)));
+                    line.give(Some(Instant::now()));
+                }
+                Vec::new()
+            }
+            Said::Event(event) => mix.take(number, event),
+            Said::Ended(totals) => {
+                if totals.is_err() {
+                    stop.ask();
+                }
+                ended.push(totals);
+                mix.ended(number)
+            }
+        };
+        reported.into_iter().for_each(&mut *events);
+    }
+    if ended.len() < engines {
+        ended.push(Err(LoadFailure {
+            message: "an engine of the load ended by a bug".to_owned(),
+            remedy: "report it, with the console of the guest or the output of the load process".to_owned(),
+        }));
+    }
+    // The first failure is the one to report: others follow from it.
+    ended.into_iter().collect::<Result<Vec<_>, _>>().map(|totals| totals.concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_plan::workload::Work;
+    use tilemark_plan::{
+        plan::Demand,
+        workload::{MemoryParameters, WebParameters, Work},
+    };
+    use tilemark_units::Span;
 
     #[test]
     fn every_workload_has_an_engine() {
         let engines: Vec<&str> = ENGINES.iter().map(|(name, _)| *name).collect();
         assert_eq!(engines, Work::NAMES);
+    }
+    fn job(works: Vec<Work>) -> LoadJob {
+        let target = ([127, 0, 0, 1], 1).into();
+        let stream = |(id, work)| Stream { connections: 0, ..Stream::new(id, target, Demand::Closed, work) };
+        LoadJob {
+            streams: (0..).zip(works).map(stream).collect(),
+            processors: Vec::new(),
+            warmup: Span::default(),
+            length: Span::from_seconds(1),
+        }
+    }
+
+    fn events(job: &LoadJob) -> Vec<LoadEvent> {
+        let mut events = Vec::new();
+        run(job, &Stop::new().unwrap(), &mut |event| events.push(event));
+        events
+    }
+
+    #[test]
+    fn an_engine_that_fails_before_the_start_ends_all_and_is_the_one_to_report() {
+        // The memory engine is ready at once; the web engine has no connection to make.
+        let (memory, web) = (MemoryParameters::default(), WebParameters::default());
+        let failed = events(&job(vec![Work::Memory(memory.clone()), Work::Web(web)]));
+        assert!(
+            matches!(&failed[..], [LoadEvent::Failed { message, .. }] if message.contains("no stream")),
+            "{failed:?}"
+        );
+        let nothing = events(&job(Vec::new()));
+        assert!(matches!(&nothing[..], [LoadEvent::Failed { .. }]), "{nothing:?}");
+        let alone = events(&job(vec![Work::Memory(memory)]));
+        assert!(
+            matches!(&alone[..], [LoadEvent::Started(_), .., LoadEvent::Done(totals)] if totals.len() == 1)
+        );
     }
 }

@@ -51,20 +51,24 @@ pub enum WorkloadError {
         #[source]
         source: io::Error,
     },
-    /// fio ended with an error.
-    #[error("fio ended with {code}: {said}")]
-    FioFailed {
+    /// A program that does a load ended with an error.
+    #[error("{program} ended with {how}: {said}")]
+    ProgramFailed {
+        /// Its name.
+        program: &'static str,
         /// Its exit code or signal.
-        code: String,
+        how: String,
         /// The last lines that it said.
         said: String,
     },
     /// The load at a rate could not go on.
     #[error("the disk load at a rate failed")]
     Load(#[source] tilemark_load::LoadError),
-    /// fio's report could not be understood.
-    #[error("fio's report has no usable {what}")]
+    /// A program's report could not be understood.
+    #[error("{program}'s report has no usable {what}")]
     BadReport {
+        /// Its name.
+        program: &'static str,
         /// What was looked for.
         what: &'static str,
     },
@@ -83,16 +87,18 @@ impl WorkloadError {
             Self::BadDisk { .. } => {
                 "use a `block_size` from 512B to 16MiB and a `depth` from 1 to 4096, at a rate at most 1024 over all disks"
             }
-            Self::Program { .. } => "install it in the guest image, or on this host for a native run",
+            Self::Program { .. } => {
+                "install it on this host for a native run, or use an image that has it (`image = \"database\"` has sysbench)"
+            }
             Self::File { .. } => {
                 "see that the path exists, that it may be used, and that there is space left"
             }
-            Self::FioFailed { .. } => {
-                "read what fio said; the usual causes are a missing disk and lack of memory"
+            Self::ProgramFailed { .. } => {
+                "read what it said, and the guest's console; the usual causes are a missing disk and lack of memory"
             }
             Self::Load(error) => error.remedy(),
             Self::BadReport { .. } => {
-                "use fio 3.x as Debian ships it; another version may report differently"
+                "use fio 3.x or sysbench 1.x as Debian ships it; another version may report differently"
             }
         }
     }

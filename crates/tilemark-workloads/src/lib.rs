@@ -21,6 +21,7 @@ mod mix;
 mod start_line;
 pub mod store;
 mod sysbench;
+mod tool;
 pub mod web;
 
 pub use engine::run;

@@ -2,8 +2,8 @@
 
 use crate::engine::{LoadFailure, only_stream};
 use std::hint::black_box;
-use tilemark_agent_protocol::{LoadEvent, LoadJob};
-use tilemark_load::{Operation, Performed, Stop, Verdict, run_blocking};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamTotal};
+use tilemark_load::{Operation, Performed, Start, Stop, Verdict, run_blocking};
 use tilemark_plan::workload::{MemoryParameters, Work};
 
 const PAGE: usize = 4096;
@@ -13,12 +13,14 @@ const STAMP: usize = size_of::<u64>();
 pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadFailure> {
+) -> Result<Vec<StreamTotal>, LoadFailure> {
     let stream = only_stream(job)?;
     let Work::Memory(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
     let copies = (0..parameters.threads).map(|_| Copy::boxed(parameters)).collect();
-    run_blocking(job, stream, copies, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+    run_blocking(job, stream, copies, stop, start, events)
+        .map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
 /// The two arrays of a thread.
@@ -88,16 +90,14 @@ mod tests {
             processors: Vec::new(),
             warmup: Span::from_milliseconds(10),
             length: Span::from_seconds(1),
-            requests_max: 0,
         };
-        let mut gathered = Gathered::default();
-        run_job(&job, &Stop::new().unwrap(), &mut |event| gathered.take(event)).unwrap();
+        let stop = Stop::new().unwrap();
+        let gathered = Gathered::of(|start, events| run_job(&job, &stop, start, events)).unwrap();
         let counts = gathered.totals[0].counts;
         assert!(counts.completed > 2 && counts.failed + counts.wrong == 0, "{counts:?}");
         assert_eq!(counts.bytes, counts.completed * 16 * 1024);
-        assert!(
-            run_job(&LoadJob { streams: Vec::new(), ..job }, &Stop::new().unwrap(), &mut |_| {}).is_err()
-        );
+        let nothing = LoadJob { streams: Vec::new(), ..job };
+        assert!(Gathered::of(|start, events| run_job(&nothing, &stop, start, events)).is_err());
     }
 
     #[test]

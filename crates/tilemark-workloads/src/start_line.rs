@@ -1,115 +1,75 @@
-//! Where the engines of a mix wait until all of them are ready.
+//! Where all that begin together wait for the word of the thread that leads them.
 
 use std::{
-    collections::BTreeSet,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Condvar, Mutex, PoisonError},
+    time::Instant,
 };
-use tilemark_load::Stop;
 
-/// Time between two looks at whether the load shall end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Opens when the last engine is ready, or has ended before.
-pub(crate) struct StartLine<'a> {
-    stop: &'a Stop,
-    /// Engines that are neither ready nor ended.
-    awaited: Mutex<BTreeSet<usize>>,
+/// Opens once: with the origin of everybody's time, or never.
+#[derive(Default)]
+pub(crate) struct StartLine {
+    word: Mutex<Option<Option<Instant>>>,
     changed: Condvar,
 }
 
-/// One engine on its way to the line. Dropped, nobody waits for that engine any more.
-pub(crate) struct Starter<'a> {
-    line: &'a StartLine<'a>,
-    engine: usize,
-}
-
-impl<'a> StartLine<'a> {
-    pub(crate) fn of(engines: usize, stop: &'a Stop) -> Self {
-        Self { stop, awaited: Mutex::new((0..engines).collect()), changed: Condvar::new() }
-    }
-
-    pub(crate) const fn starter(&'a self, engine: usize) -> Starter<'a> {
-        Starter { line: self, engine }
-    }
-
-    fn awaited(&self) -> MutexGuard<'_, BTreeSet<usize>> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn arrived(&self, engine: usize) {
-        self.awaited().remove(&engine);
+impl StartLine {
+    /// Lets all begin at this moment; `None`: not at all. The first word counts.
+    pub(crate) fn give(&self, word: Option<Instant>) {
+        self.word.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(word);
         self.changed.notify_all();
     }
 }
 
+/// One that is to begin. If it is dropped before the word is given, nobody begins.
+pub(crate) struct Starter<'a>(pub(crate) &'a StartLine);
+
 impl Starter<'_> {
-    /// This engine is ready. Returns when all are, or the load is to end.
-    pub(crate) fn wait_for_all(&self) {
-        self.line.arrived(self.engine);
-        let mut awaited = self.line.awaited();
-        while !awaited.is_empty() && !self.line.stop.is_asked() {
-            let waited = self.line.changed.wait_timeout(awaited, LOOK_EVERY);
-            awaited = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+    /// Waits for the word.
+    pub(crate) fn wait(&self) -> Option<Instant> {
+        let word = self.0.word.lock().unwrap_or_else(PoisonError::into_inner);
+        let word = self.0.changed.wait_while(word, |word| word.is_none());
+        word.unwrap_or_else(PoisonError::into_inner).flatten()
     }
 }
 
 impl Drop for Starter<'_> {
     fn drop(&mut self) {
-        self.line.arrived(self.engine);
+        self.0.give(None);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{sync::mpsc, thread};
+    use std::thread;
 
-    /// Two engines that are ready, and a third that does what it is told to do.
-    fn with_a_third(third: impl FnOnce(Starter<'_>)) {
-        let stop = Stop::new().unwrap();
-        let line = StartLine::of(3, &stop);
-        let (begin, begun) = mpsc::channel();
+    /// What two get that wait while this is done.
+    fn waited(word: impl FnOnce(&StartLine)) -> [Option<Instant>; 2] {
+        let line = StartLine::default();
+        let starters = [Starter(&line), Starter(&line)];
         thread::scope(|scope| {
-            for engine in 0..2 {
-                let (begin, line) = (begin.clone(), &line);
-                scope.spawn(move || {
-                    line.starter(engine).wait_for_all();
-                    begin.send(engine).unwrap();
-                });
-            }
-            while line.awaited().len() > 1 {
-                thread::yield_now();
-            }
-            assert_eq!(
-                begun.try_recv(),
-                Err(mpsc::TryRecvError::Empty),
-                "none begins before the last is ready"
-            );
-            third(line.starter(2));
-            let mut both = [begun.recv().unwrap(), begun.recv().unwrap()];
-            both.sort_unstable();
-            assert_eq!(both, [0, 1]);
+            let waiting = starters.each_ref().map(|starter| scope.spawn(|| starter.wait()));
+            word(&line);
+            waiting.map(|waiting| waiting.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn all_begin_at_the_same_moment_and_the_first_word_counts() {
+        let origin = Some(Instant::now());
+        let given = waited(|line| {
+            line.give(origin);
+            line.give(None);
         });
+        assert_eq!(given, [origin; 2]);
     }
 
     #[test]
-    fn all_begin_when_the_last_is_ready() {
-        with_a_third(|starter| starter.wait_for_all());
-    }
-
-    #[test]
-    fn nobody_waits_for_one_that_ended() {
-        with_a_third(|_ended| {});
-    }
-
-    #[test]
-    fn a_stop_ends_the_wait() {
-        let stop = Stop::new().unwrap();
-        let line = StartLine::of(2, &stop);
-        stop.ask();
-        line.starter(0).wait_for_all();
-        assert_eq!(line.awaited().len(), 1, "the other never came");
+    fn none_begins_when_one_has_gone_before() {
+        let given = waited(|line| {
+            drop(Starter(line));
+            line.give(Some(Instant::now()));
+        });
+        assert_eq!(given, [None; 2]);
     }
 }

@@ -4,124 +4,34 @@
 //! second, since nothing says which second they belong to. The whole output stays in the record.
 
 use crate::{
+    WorkloadError,
     engine::{LoadFailure, only_stream},
     store::MARIADB_SOCKET,
+    tool::{self, Counted, Last, Tool},
 };
 use hdrhistogram::Histogram;
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Child, Command, ExitStatus, Stdio},
-    thread,
-    time::Duration,
-};
-use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal};
-use tilemark_load::{Stop, figures::encode};
+use std::process::Command;
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Stream, StreamTotal};
+use tilemark_load::{Start, Stop};
 use tilemark_plan::{
     plan::Demand,
     workload::{SysbenchParameters, Work},
 };
 
-const PROGRAM: &str = "/usr/bin/sysbench";
-/// Time between two looks at whether the load shall end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Why sysbench gave no figures.
-#[derive(Debug, thiserror::Error)]
-enum SysbenchError {
-    /// It did not start or could not be read.
-    #[error("sysbench cannot be run")]
-    Run(#[from] std::io::Error),
-    /// It failed.
-    #[error("sysbench {what} ended with {how}: {said}")]
-    Failed { what: &'static str, how: String, said: String },
-    /// Its report lacks something.
-    #[error("sysbench's report has no {0}")]
-    Report(&'static str),
-}
-
-impl SysbenchError {
-    fn remedy(&self) -> &'static str {
-        match self {
-            Self::Run(_) => "use an image that has sysbench, such as `image = \"database\"`",
-            Self::Failed { .. } | Self::Report(_) => "read what it said, and the guest's console",
-        }
-    }
-}
-
 /// The engine of `sysbench`.
 pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadFailure> {
+) -> Result<Vec<StreamTotal>, LoadFailure> {
     let stream = only_stream(job)?;
     let Work::Sysbench(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
-    let bench = Bench { stream, parameters };
-    run(&bench, job, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
-}
-
-/// The last event is `Done`.
-fn run(
-    bench: &Bench<'_>,
-    job: &LoadJob,
-    stop: &Stop,
-    events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), SysbenchError> {
-    bench.to_end("prepare", stop)?;
-    events(LoadEvent::Started(Sender { workers: 0, real_time: false, timer_slack_ns: 0, pinned: false }));
     let times = Times { warmup: job.warmup.get().as_secs(), length: job.length.get().as_secs() };
-    let mut child = bench.command("run", Some(times)).spawn()?;
-    let output = child.stdout.take().expect("it was piped");
-    let text = thread::scope(|scope| {
-        let read = scope.spawn(|| told(output));
-        let ended = await_end(&mut child, stop);
-        let text = read.join().unwrap_or_default();
-        let status = ended?;
-        if status.success() || stop.is_asked() { Ok(text) } else { Err(failed("run", status, &text)) }
-    })?;
-    let report = Report::parse(&text, times)?;
-    report.seconds(bench.stream.id).into_iter().for_each(|second| events(LoadEvent::Second(second)));
-    let errors = if report.errors == 0 {
-        Vec::new()
-    } else {
-        vec![format!("{} errors of the database", report.errors)]
-    };
-    events(LoadEvent::Done(vec![StreamTotal {
-        id: bench.stream.id,
-        counts: report.counts(),
-        // It tells no ends: at most one transaction of each thread came after the last second.
-        completed_in_time: report.transactions,
-        seconds: report.seconds_measured,
-        client_cpu_s: 0.0,
-        latency: encode(&report.latency),
-        lateness: Vec::new(),
-        errors,
-        wrong_answers: Vec::new(),
-        tool_output: Some(text),
-    }]));
-    Ok(())
-}
-
-fn told(output: impl Read) -> String {
-    let mut text = String::new();
-    for line in BufReader::new(output).lines().map_while(Result::ok) {
-        text += &line;
-        text.push('\n');
-    }
-    text
-}
-
-/// Waits for its end; a stop ends it at once.
-fn await_end(child: &mut Child, stop: &Stop) -> Result<ExitStatus, SysbenchError> {
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if stop.is_asked() {
-            let _ = child.kill();
-        }
-        thread::sleep(LOOK_EVERY);
-    }
+    let bench = Sysbench { stream, parameters, times };
+    tool::run_program("sysbench prepare", &mut bench.verb("prepare"), stop, &mut |_| Ok(()))
+        .and_then(|_| tool::run(bench, job, stream, stop, start, events))
+        .map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
 /// Seconds of a run.
@@ -131,19 +41,20 @@ struct Times {
     length: u64,
 }
 
-struct Bench<'a> {
+struct Sysbench<'a> {
     stream: &'a Stream,
     parameters: &'a SysbenchParameters,
+    times: Times,
 }
 
-impl Bench<'_> {
-    fn command(&self, verb: &str, times: Option<Times>) -> Command {
+impl Sysbench<'_> {
+    fn verb(&self, verb: &str) -> Command {
         let SysbenchParameters { tables, rows, threads } = self.parameters;
         let rate = match &self.stream.demand {
             Demand::Open { rate, .. } => rate.get().round() as u64,
             Demand::Closed => 0,
         };
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new("/usr/bin/sysbench");
         command
             .args(["oltp_read_write", "--db-driver=mysql", "--mysql-user=root", "--mysql-db=store"])
             .arg(format!("--mysql-socket={MARIADB_SOCKET}"))
@@ -153,37 +64,36 @@ impl Bench<'_> {
                 format!("--threads={threads}"),
             ])
             .args([format!("--rate={rate}"), format!("--rand-seed={}", self.stream.seed % 0x7fff_ffff)])
-            .args(["--report-interval=1", "--histogram=on", "--percentile=99", verb])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit());
-        if let Some(Times { warmup, length }) = times {
-            command.arg(format!("--time={}", warmup + length));
-            // One process from the warm-up on, whose counters begin again with the measurement.
-            if warmup > 0 {
-                command.arg(format!("--report-checkpoints={warmup}"));
-            }
+            .args(["--report-interval=1", "--histogram=on", "--percentile=99", verb]);
+        command
+    }
+}
+
+impl Tool for Sysbench<'_> {
+    const NAME: &'static str = "sysbench";
+
+    fn command(&self) -> Command {
+        let Times { warmup, length } = self.times;
+        let mut command = self.verb("run");
+        command.arg(format!("--time={}", warmup + length));
+        // One process from the warm-up on, whose counters begin again with the measurement.
+        if warmup > 0 {
+            command.arg(format!("--report-checkpoints={warmup}"));
         }
         command
     }
 
-    /// A verb of which only success matters.
-    fn to_end(&self, verb: &'static str, stop: &Stop) -> Result<(), SysbenchError> {
-        let mut child = self.command(verb, None).spawn()?;
-        let output = child.stdout.take().expect("it was piped");
-        let read = thread::spawn(move || told(output));
-        let status = await_end(&mut child, stop)?;
-        let text = read.join().unwrap_or_default();
-        if status.success() || stop.is_asked() {
-            return Ok(());
-        }
-        Err(failed(verb, status, &text))
+    /// How many transactions its seconds had is certain at its end only.
+    fn line(&mut self, _text: &mut String) -> Result<Option<Counted>, WorkloadError> {
+        Ok(None)
     }
-}
 
-fn failed(what: &'static str, status: ExitStatus, text: &str) -> SysbenchError {
-    let said: Vec<&str> = text.lines().rev().take(3).collect();
-    SysbenchError::Failed { what, how: status.to_string(), said: said.join("; ") }
+    fn last(self, text: String) -> Result<Last, WorkloadError> {
+        let report = Report::parse(&text, self.times)?;
+        let error = (report.errors > 0).then(|| format!("{} errors of the database", report.errors));
+        let (counts, length_s) = (report.counts(), self.times.length as f64);
+        Ok(Last { seconds: report.seconds(), counts, length_s, error, output: text })
+    }
 }
 
 /// What sysbench reports.
@@ -192,12 +102,12 @@ struct Report {
     by_second: Vec<f64>,
     transactions: u64,
     errors: u64,
-    seconds_measured: f64,
     latency: Histogram<u64>,
 }
 
 impl Report {
-    fn parse(text: &str, times: Times) -> Result<Self, SysbenchError> {
+    fn parse(text: &str, times: Times) -> Result<Self, WorkloadError> {
+        let missing = |what| WorkloadError::BadReport { program: "sysbench", what };
         let number = |head: &'static str| {
             let line = text.lines().rev().find_map(|line| line.trim().strip_prefix(head))?;
             line.split_whitespace().next()?.trim_end_matches('s').parse::<f64>().ok()
@@ -222,10 +132,8 @@ impl Report {
         Ok(Self {
             // It goes on counting while its last transactions end: what they are is in its total.
             by_second: by_second.take(times.length as usize).collect(),
-            transactions: number("transactions:").ok_or(SysbenchError::Report("number of transactions"))?
-                as u64,
-            errors: number("ignored errors:").ok_or(SysbenchError::Report("number of errors"))? as u64,
-            seconds_measured: times.length as f64,
+            transactions: number("transactions:").ok_or(missing("number of transactions"))? as u64,
+            errors: number("ignored errors:").ok_or(missing("number of errors"))? as u64,
             latency,
         })
     }
@@ -240,25 +148,19 @@ impl Report {
     }
 
     /// The seconds; what rounding and the start left over belongs to the last one, which has the latencies too.
-    fn seconds(&self, id: u32) -> Vec<StreamSecond> {
-        let last = self.by_second.len().saturating_sub(1);
+    fn seconds(self) -> Vec<Counted> {
         let mut left = self.counts();
+        let (_, before) = self.by_second.split_last().unwrap_or((&0.0, &[]));
+        let none = Histogram::new(3).expect("three digits are allowed");
         let mut seconds = Vec::new();
-        for (second, tps) in self.by_second.iter().enumerate().take(last) {
+        for tps in before {
             let completed = (tps.round() as u64).min(left.completed);
             left.completed -= completed;
             left.offered -= completed;
             let counts = Counts { offered: completed, completed, ..Counts::default() };
-            seconds.push(StreamSecond {
-                id,
-                second: second as u32,
-                counts,
-                latency: Vec::new(),
-                lateness: Vec::new(),
-            });
+            seconds.push(Counted { counts, latency: none.clone() });
         }
-        let latency = encode(&self.latency);
-        seconds.push(StreamSecond { id, second: last as u32, counts: left, latency, lateness: Vec::new() });
+        seconds.push(Counted { counts: left, latency: self.latency });
         seconds
     }
 }
@@ -300,11 +202,10 @@ General statistics:
     fn its_report_is_read_whole() {
         let report = Report::parse(SAID, Times { warmup: 3, length: 2 }).unwrap();
         assert_eq!((report.transactions, report.errors, report.latency.len()), (223, 1, 223));
-        assert!((report.seconds_measured - 2.0).abs() < 1e-9);
-        let seconds = report.seconds(5);
+        let seconds = report.seconds();
         let completed: Vec<u64> = seconds.iter().map(|second| second.counts.completed).collect();
         assert_eq!(completed, [101, 122], "all of them are told");
-        assert_eq!((seconds[1].counts.failed, seconds[1].id), (1, 5));
+        assert_eq!((seconds[1].counts.failed, seconds[1].latency.len()), (1, 223));
         assert!(Report::parse("FATAL: unable to connect", Times { warmup: 0, length: 1 }).is_err());
     }
 }

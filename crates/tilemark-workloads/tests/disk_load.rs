@@ -50,7 +50,6 @@ fn job(demand: Demand, length: Span) -> LoadJob {
         processors: Vec::new(),
         warmup: Span::from_seconds(1),
         length,
-        requests_max: 0,
     }
 }
 
@@ -59,24 +58,26 @@ fn target(folder: &tempfile::TempDir) -> Target {
     Target { path, size: Some(Bytes::from_mib(16)) }
 }
 
+fn run(job: &LoadJob, target: Target) -> Result<Gathered, WorkloadError> {
+    let stop = Stop::new().unwrap();
+    Gathered::of(|start, events| run_on(job, &[target], &stop, start, events))
+}
+
 #[test]
 fn fio_is_measured_second_by_second_without_its_warmup() {
     if !is_possible() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut gathered = Gathered::default();
-    let stop = Stop::new().unwrap();
-    run_on(&flat_out(Span::from_seconds(2)), &[target(&folder)], &stop, &mut |event| gathered.take(event))
-        .unwrap();
+    let gathered = run(&flat_out(Span::from_seconds(2)), target(&folder)).unwrap();
     let total = &gathered.totals[0];
     assert_eq!(total.id, 5);
     assert!(total.counts.completed > 0 && total.counts.bytes > 0, "{:?}", total.counts);
-    assert_eq!(tilemark_load::figures::decode(&total.latency).unwrap().len(), total.counts.completed);
     assert!(!gathered.seconds.is_empty());
     let told: u64 = gathered.seconds.iter().map(|second| second.counts.completed).sum();
+    assert_eq!(gathered.latency(|id| id == 5).unwrap().len(), told);
     assert!(told <= total.counts.completed);
-    assert!(total.tool_output.as_ref().is_some_and(|text| text.contains("\"jobs\"")));
+    assert!(gathered.outputs[&5].contains("\"jobs\""));
 }
 
 #[test]
@@ -86,12 +87,14 @@ fn a_stop_ends_fio_and_keeps_what_it_measured() {
     }
     let folder = tempfile::tempdir().unwrap();
     let stop = Stop::new().unwrap();
-    let mut gathered = Gathered::default();
-    run_on(&flat_out(Span::from_seconds(3600)), &[target(&folder)], &stop, &mut |event| {
-        if matches!(event, LoadEvent::Second(_)) {
-            stop.ask();
-        }
-        gathered.take(event);
+    let job = flat_out(Span::from_seconds(3600));
+    let gathered = Gathered::of(|start, events| {
+        run_on(&job, &[target(&folder)], &stop, start, &mut |event| {
+            if matches!(event, LoadEvent::Second(_)) {
+                stop.ask();
+            }
+            events(event);
+        })
     })
     .unwrap();
     assert!(gathered.totals[0].counts.completed > 0);
@@ -102,20 +105,19 @@ fn what_fio_says_of_a_missing_disk_is_told() {
     if !is_possible() {
         return;
     }
-    let stop = Stop::new().unwrap();
     let nowhere = Target { path: "/dev/null/disk".to_owned(), size: Some(Bytes::from_mib(1)) };
-    let error = run_on(&flat_out(Span::from_seconds(1)), &[nowhere], &stop, &mut |_| ()).unwrap_err();
-    assert!(matches!(error, WorkloadError::FioFailed { .. } | WorkloadError::BadReport { .. }), "{error:?}");
+    let error = run(&flat_out(Span::from_seconds(1)), nowhere).unwrap_err();
+    assert!(
+        matches!(error, WorkloadError::ProgramFailed { .. } | WorkloadError::BadReport { .. }),
+        "{error:?}"
+    );
 }
 
 #[test]
 fn a_rate_is_kept_and_every_request_of_it_counted() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::File::create(folder.path().join("disk")).unwrap().set_len(16 << 20).unwrap();
-    let mut gathered = Gathered::default();
-    let stop = Stop::new().unwrap();
-    run_on(&at_a_rate(Span::from_seconds(2)), &[target(&folder)], &stop, &mut |event| gathered.take(event))
-        .unwrap();
+    let gathered = run(&at_a_rate(Span::from_seconds(2)), target(&folder)).unwrap();
     let counts = gathered.totals[0].counts;
     assert_eq!(
         (counts.offered, counts.completed, counts.failed),
@@ -135,8 +137,7 @@ fn a_disk_that_ends_early_fails_its_requests_in_words() {
     if let Work::Disk(parameters) = &mut job.streams[0].work {
         parameters.reads = Fraction::new(1.0).unwrap();
     }
-    let mut gathered = Gathered::default();
-    run_on(&job, &[target(&folder)], &Stop::new().unwrap(), &mut |event| gathered.take(event)).unwrap();
+    let gathered = run(&job, target(&folder)).unwrap();
     let total = &gathered.totals[0];
     assert!(total.counts.failed > 0, "{:?}", total.counts);
     assert!(total.errors[0].contains("fill whole buffer"), "{:?}", total.errors);
@@ -145,7 +146,6 @@ fn a_disk_that_ends_early_fails_its_requests_in_words() {
 #[test]
 fn a_disk_that_is_not_there_is_named() {
     let nowhere = Target { path: "/dev/null/disk".to_owned(), size: Some(Bytes::from_mib(1)) };
-    let stop = Stop::new().unwrap();
-    let error = run_on(&at_a_rate(Span::from_seconds(1)), &[nowhere], &stop, &mut |_| ()).unwrap_err();
+    let error = run(&at_a_rate(Span::from_seconds(1)), nowhere).unwrap_err();
     assert!(matches!(&error, WorkloadError::File { path, .. } if path == "/dev/null/disk"), "{error:?}");
 }

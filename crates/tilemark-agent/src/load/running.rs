@@ -9,7 +9,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
-use tilemark_agent_protocol::{FRAME_BYTES_MAX, LoadEvent, LoadJob, StreamTotal};
+use tilemark_agent_protocol::{FRAME_BYTES_MAX, LoadEvent, LoadJob};
 use tilemark_load::Stop;
 
 /// A load that runs beside a conversation. Dropping it ends the load and waits for its end.
@@ -39,7 +39,7 @@ impl RunningLoad {
                     its_over.store(true, Ordering::Release);
                 }
                 let stands = matches!(event, LoadEvent::Started(_));
-                fitted(event).into_iter().for_each(&mut send);
+                send(fitted(event));
                 if stands {
                     // An engine's schedule begins when this returns. Whoever could tell lives until this thread ends.
                     let _ = begun.recv();
@@ -75,28 +75,13 @@ impl Drop for RunningLoad {
     }
 }
 
-/// The same in events that fit a frame: outputs of tools go before the totals, and the totals' histograms, which
-/// all seconds hold too, are left away where they are long.
-fn fitted(event: LoadEvent) -> Vec<LoadEvent> {
-    let LoadEvent::Done(mut totals) = event else { return vec![event] };
-    let mut events = Vec::new();
-    for total in &mut totals {
-        if let Some(mut text) = total.tool_output.take() {
-            let most = OUTPUT_BYTES_MAX.min(text.len());
-            text.truncate((0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0));
-            events.push(LoadEvent::Output { id: total.id, text });
-        }
+/// The same, fit for a frame: an output is cut. Totals are counts and a few errors, below 2 KiB for each stream.
+fn fitted(mut event: LoadEvent) -> LoadEvent {
+    if let LoadEvent::Output { text, .. } = &mut event {
+        let most = OUTPUT_BYTES_MAX.min(text.len());
+        text.truncate((0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0));
     }
-    // What is left are counts and a few errors, below 2 KiB for each stream.
-    let histograms = |total: &StreamTotal| total.latency.len() + total.lateness.len();
-    if totals.iter().map(histograms).sum::<usize>() > FRAME_BYTES_MAX / 4 {
-        for total in &mut totals {
-            total.latency = Vec::new();
-            total.lateness = Vec::new();
-        }
-    }
-    events.push(LoadEvent::Done(totals));
-    events
+    event
 }
 
 /// Of one tool's output: with its length and the stream's number it fits a frame.
@@ -105,33 +90,25 @@ const OUTPUT_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_agent_protocol::{Counts, Reply, write_frame};
+    use tilemark_agent_protocol::{Reply, StreamTotal, write_frame};
+    use tilemark_plan::workload::Finding;
 
     #[test]
-    fn totals_of_many_streams_fit_a_frame() {
+    fn what_many_streams_report_fits_frames() {
         let total = StreamTotal {
-            id: 0,
-            counts: Counts::default(),
-            completed_in_time: 0,
             seconds: 10.0,
             client_cpu_s: 0.1,
-            latency: vec![1; 5_000],
-            lateness: vec![1; 2_000],
             errors: vec!["an error of a usual length, as they come".to_owned(); 5],
-            wrong_answers: vec!["messages duplicated: 1234567".to_owned(); 3],
-            tool_output: None,
+            findings: vec![
+                Finding { what: "messages duplicated: 1234567".to_owned(), ..Finding::default() };
+                3
+            ],
+            ..StreamTotal::default()
         };
-        let done = LoadEvent::Done(vec![total.clone(); 10]);
-        assert_eq!(fitted(done.clone()), [done], "what fits stays whole");
-        for event in fitted(LoadEvent::Done(vec![total.clone(); 1_000])) {
-            write_frame(&mut Vec::new(), &Reply::Load(event)).unwrap();
-        }
-        let spoken = StreamTotal { tool_output: Some("\u{e9}".repeat(FRAME_BYTES_MAX)), ..total.clone() };
-        let events = fitted(LoadEvent::Done(vec![spoken; 3]));
-        assert_eq!(events.last(), Some(&LoadEvent::Done(vec![total; 3])));
-        assert_eq!(events.len(), 4, "each output goes by itself");
-        for event in events {
-            write_frame(&mut Vec::new(), &Reply::Load(event)).unwrap();
+        let done = LoadEvent::Done(vec![total; 1_000]);
+        let output = LoadEvent::Output { id: u32::MAX, text: "\u{e9}".repeat(FRAME_BYTES_MAX) };
+        for event in [done, output] {
+            write_frame(&mut Vec::new(), &Reply::Load(fitted(event))).unwrap();
         }
     }
 }

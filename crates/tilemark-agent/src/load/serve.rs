@@ -93,17 +93,21 @@ mod tests {
         io::Cursor,
         net::{SocketAddr, TcpListener},
         os::unix::net::UnixStream,
+        time::Duration,
     };
     use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Session, Stream};
     use tilemark_load::figures::Gathered;
     use tilemark_plan::{
         plan::Demand,
+        scenario::Arrival,
         workload::{WebFile, WebParameters, Work},
     };
-    use tilemark_units::{Bytes, Span};
+    use tilemark_units::{Bytes, Rate, Span};
     use tilemark_workloads::web::fill_body;
 
     const SIZE: usize = 100;
+    /// Until it is stopped.
+    const FOREVER: Span = Span::new(Duration::from_secs(3600));
 
     /// Answers rightly for as long as the test's process lives.
     fn web_server() -> SocketAddr {
@@ -125,15 +129,21 @@ mod tests {
         address
     }
 
-    fn job(target: SocketAddr, requests_max: u64) -> LoadJob {
+    /// A request each millisecond.
+    fn job(target: SocketAddr, length: Span) -> LoadJob {
         let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
         let work = Work::Web(WebParameters { files, path: None });
+        let demand = Demand::Open {
+            rate: Rate::per_second(1_000.0).unwrap(),
+            arrival: Arrival::Even,
+            burst_every: Span::from_seconds(1),
+            burst_length: Span::from_seconds(1),
+        };
         LoadJob {
-            streams: vec![Stream { connections: 2, ..Stream::new(3, target, Demand::Closed, work) }],
+            streams: vec![Stream { connections: 2, ..Stream::new(3, target, demand, work) }],
             processors: Vec::new(),
             warmup: Span::default(),
-            length: Span::from_seconds(3600),
-            requests_max,
+            length,
         }
     }
 
@@ -164,7 +174,7 @@ mod tests {
         let address = web_server();
         let mut session = session();
         for requests in [10, 20] {
-            start(&mut session, job(address, requests));
+            start(&mut session, job(address, Span::from_milliseconds(requests)));
             let gathered = gather(&mut session);
             let bytes = requests * SIZE as u64;
             let expected = Counts { offered: requests, completed: requests, bytes, ..Counts::default() };
@@ -177,7 +187,7 @@ mod tests {
     #[test]
     fn a_stop_is_heard_while_the_load_runs_and_its_totals_still_come() {
         let mut session = session();
-        start(&mut session, job(web_server(), 0));
+        start(&mut session, job(web_server(), FOREVER));
         assert!(matches!(session.receive().unwrap(), Reply::Load(LoadEvent::Started(_))));
         session.send(&Request::StopLoad).unwrap();
         let gathered = gather(&mut session);
@@ -188,10 +198,12 @@ mod tests {
     #[test]
     fn a_load_that_was_prepared_stands_and_sends_nothing_before_it_is_told_to_begin() {
         let mut session = session();
-        session.send(&Request::PrepareLoad(Box::new(job(web_server(), 10)))).unwrap();
+        session
+            .send(&Request::PrepareLoad(Box::new(job(web_server(), Span::from_milliseconds(10)))))
+            .unwrap();
         assert!(matches!(session.receive().unwrap(), Reply::Load(LoadEvent::Started(_))));
         // Ten requests take some milliseconds: one that did not wait would have ended by now.
-        thread::sleep(std::time::Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
         assert_eq!(session.ask(&Request::Ping(6)).unwrap(), Reply::Pong(6), "and no event before it");
         session.send(&Request::BeginLoad).unwrap();
         assert_eq!(gather(&mut session).counts(|id| id == 3).completed, 10);
@@ -200,7 +212,7 @@ mod tests {
     #[test]
     fn a_load_that_waits_for_its_beginning_can_be_stopped() {
         let mut session = session();
-        session.send(&Request::PrepareLoad(Box::new(job(web_server(), 0)))).unwrap();
+        session.send(&Request::PrepareLoad(Box::new(job(web_server(), FOREVER)))).unwrap();
         assert!(matches!(session.receive().unwrap(), Reply::Load(LoadEvent::Started(_))));
         session.send(&Request::StopLoad).unwrap();
         assert_eq!(gather(&mut session).totals.len(), 1);
@@ -209,7 +221,7 @@ mod tests {
     #[test]
     fn a_job_that_cannot_be_done_fails_with_a_remedy() {
         let mut session = session();
-        let mut job = job(web_server(), 1);
+        let mut job = job(web_server(), FOREVER);
         job.streams[0].connections = 0;
         start(&mut session, job);
         let failed = gather(&mut session).failed.unwrap();

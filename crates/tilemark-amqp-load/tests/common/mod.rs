@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tilemark_amqp_load::{
-    BrokerAddress, LatencyLoad, LoadError, Mode, Session, ThroughputLoad, latency, throughput,
+    BrokerAddress, LatencyLoad, LoadError, MessagingMode, MessagingParameters, Session, ThroughputLoad,
+    latency, throughput,
 };
+use tilemark_units::Bytes;
 
 /// A process with all that it starts. Dropping it ends them.
 pub struct Group(pub Child);
@@ -44,25 +46,37 @@ pub fn wait_until_it_serves(address: SocketAddr) {
     panic!("the broker did not serve within ten minutes: {refusals:#?}");
 }
 
+/// The same with other messages.
+fn with(base: &ThroughputLoad, change: impl FnOnce(&mut MessagingParameters)) -> ThroughputLoad {
+    let mut load = base.clone();
+    change(&mut load.messages);
+    load
+}
+
 /// Every mode, and every way to acknowledge; `keeps_messages`: durable ones, too.
 pub fn accounts_for_everything(address: SocketAddr, keeps_messages: bool) {
     let base = ThroughputLoad {
-        count: Some(2000),
+        messages: MessagingParameters { count: 2000, ..MessagingParameters::default() },
         seconds: Duration::from_secs(600),
         patience: Duration::from_secs(60),
         ..ThroughputLoad::new(BrokerAddress::guest(address))
     };
     let mut runs = vec![
-        (ThroughputLoad { queues: 2, publishers: 2, subscribers: 2, ..base.clone() }, 8000, 8000),
-        (ThroughputLoad { mode: Mode::Fanout, subscribers: 3, ..base.clone() }, 2000, 6000),
-        (ThroughputLoad { mode: Mode::Topic, queues: 2, subscribers: 2, ..base.clone() }, 4000, 8000),
-        (ThroughputLoad { confirms: 200, ack: 50, prefetch: 200, ..base.clone() }, 2000, 2000),
-        (ThroughputLoad { transactions: 70, ack: 10, ..base.clone() }, 2000, 2000),
-        (ThroughputLoad { size_bytes: 300_000, count: Some(50), ..base.clone() }, 50, 50),
+        (with(&base, |all| (all.queues, all.publishers, all.subscribers) = (2, 2, 2)), 8000, 8000),
+        (with(&base, |all| (all.mode, all.subscribers) = (MessagingMode::Fanout, 3)), 2000, 6000),
+        (
+            with(&base, |all| (all.mode, all.queues, all.subscribers) = (MessagingMode::Topic, 2, 2)),
+            4000,
+            8000,
+        ),
+        (with(&base, |all| (all.confirms, all.acknowledge, all.prefetch) = (200, 50, 200)), 2000, 2000),
+        (with(&base, |all| (all.transactions, all.acknowledge) = (70, 10)), 2000, 2000),
+        (with(&base, |all| (all.size, all.count) = (Bytes::new(300_000), 50)), 50, 50),
     ];
     if keeps_messages {
-        let durable =
-            ThroughputLoad { durable: true, confirms: 200, ack: 50, size_bytes: 1000, ..base.clone() };
+        let durable = with(&base, |all| {
+            (all.durable, all.confirms, all.acknowledge, all.size) = (true, 200, 50, Bytes::new(1000));
+        });
         runs.push((durable, 2000, 2000));
     }
     for (load, published, received) in runs {

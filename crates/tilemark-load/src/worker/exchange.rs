@@ -14,7 +14,7 @@ use rustix::{
 };
 use std::{cmp::Reverse, os::fd::OwnedFd};
 
-impl Worker<'_> {
+impl Worker {
     /// Works on one event. The time after it.
     pub(super) fn handle(&mut self, event: Event, epoll: &OwnedFd, links: &Links, buffer: &mut [u8]) -> u64 {
         let token = event.data.u64();
@@ -151,7 +151,7 @@ impl Worker<'_> {
         self.connections[place].doing = Doing::Resting;
         let lane = self.connections[place].lane;
         let may_ask = self.is_started && self.lanes[lane].is_closed_loop() && now < self.end;
-        if may_ask && self.is_within_budget(now) {
+        if may_ask {
             self.count_offered(lane, now, links);
             self.ask(place, closed_loop_due(now), now, epoll, links);
         } else if let Some(due) = self.lanes[lane].freed(place as u32, self.seen, now) {

@@ -9,7 +9,7 @@ use crate::{
     sample::{Ended, InTime, Message, SAMPLES_PER_CHUNK, Sample},
 };
 
-impl Worker<'_> {
+impl Worker {
     /// The second of the measurement to which `intended` belongs; `None` in the warm-up.
     pub(super) fn second_of(&self, intended: u64) -> Option<u32> {
         let start = self.origin + self.timing.warmup_ns;

@@ -5,6 +5,7 @@
 
 mod database;
 mod disk;
+mod found;
 mod memory;
 mod messaging;
 mod store;
@@ -13,6 +14,10 @@ mod web;
 
 pub use database::{StoreDatabase, StoreDurability, database_log};
 pub use disk::DiskParameters;
+pub use found::{
+    Details, Finding, IncidentKind, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer,
+    StoreVerdict,
+};
 pub use memory::MemoryParameters;
 pub use messaging::{BrokerService, MessagingMeasure, MessagingMode, MessagingParameters};
 pub use store::StoreParameters;

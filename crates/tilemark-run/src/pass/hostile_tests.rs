@@ -19,6 +19,7 @@ use tilemark_guests::fake::{FakeBackend, Fault};
 use tilemark_plan::{
     plan::{Backend, Plan},
     resolve::Request,
+    workload::{Details, StoreFigures},
 };
 use tilemark_record::summary::IncidentKind;
 
@@ -71,11 +72,8 @@ fn total() -> StreamTotal {
         completed_in_time: 1,
         seconds: 1.0,
         client_cpu_s: 0.0,
-        latency: Vec::new(),
-        lateness: Vec::new(),
         errors: Vec::new(),
-        wrong_answers: Vec::new(),
-        tool_output: None,
+        findings: Vec::new(),
     }
 }
 
@@ -131,6 +129,8 @@ fn forms() -> Vec<(&'static str, Pieces, &'static str)> {
     let counts = |counts| event(LoadEvent::Second(StreamSecond { counts, ..second(0) }));
     let of_total = |total: StreamTotal| at_once(&[ready(), done(vec![total])]);
     let busy = |fraction| event(LoadEvent::Busy { second: 0, fraction });
+    let details =
+        event(LoadEvent::Details { id: 0, details: Box::new(Details::Store(StoreFigures::default())) });
     let output = || event(LoadEvent::Output { id: 0, text: "x".repeat(1 << 19) });
     let most = [0xff_u8; 9];
     let even = [0xfe_u8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
@@ -252,6 +252,7 @@ fn forms() -> Vec<(&'static str, Pieces, &'static str)> {
         ("a second too early", at_once(&[event(LoadEvent::Second(second(0)))]), "before it was ready"),
         ("totals too early", at_once(&[done(vec![total()])]), "before it was ready"),
         ("ready twice", at_once(&[ready(), ready()]), "twice that it was ready"),
+        ("details of a disk", at_once(&[ready(), details]), "details of stream 0, which has none"),
         (
             "outputs without end",
             at_once(&[ready(), (0..200).flat_map(|_| output()).collect()]),
@@ -270,7 +271,7 @@ fn whatever_an_agent_sends_costs_its_own_repeat_and_nothing_more() {
             .collect();
         all.into_iter().map(|(name, said, ran)| (name, said, ran.join().unwrap())).collect()
     });
-    assert_eq!(ran.len(), 41);
+    assert_eq!(ran.len(), 42);
     for (name, said, ran) in ran {
         ran.outcome.as_ref().unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
         let repeats = ran.repeats();

@@ -12,7 +12,7 @@ use tilemark_agent_protocol::{Counts, LoadEvent};
 use tilemark_plan::{
     plan::{LoadPlan, Point},
     scenario::LoopKind,
-    workload::{Place, Work},
+    workload::{Details, Place, Work},
 };
 use tilemark_record::{
     TaggedSecond,
@@ -54,6 +54,9 @@ impl LoadReports {
             }
             LoadEvent::Output { id, text } => {
                 self.streams.entry(place(id)).or_default().output = Some(text);
+            }
+            LoadEvent::Details { id, details } => {
+                self.streams.entry(place(id)).or_default().details = Some(*details);
             }
             LoadEvent::Done(totals) => {
                 for total in totals {
@@ -154,11 +157,9 @@ impl LoadReports {
 
     /// What store loads of this name found, guest by guest.
     fn stores(&self, point: &Point, name: &str) -> Vec<StoreFigures> {
-        let output = |place: usize| self.streams.get(&u32::try_from(place).ok()?)?.output.as_ref();
-        let loads = point.loads.iter().enumerate().filter(|(_, load)| load.name == name);
-        let of = |(place, load): (usize, &LoadPlan)| {
-            load.work.facts().store()?;
-            let found: StoreFigures = serde_json::from_str(output(place)?).ok()?;
+        let loads = (0..).zip(&point.loads).filter(|(_, load)| load.name == name);
+        let of = |(place, load): (u32, &LoadPlan)| {
+            let Details::Store(found) = self.streams.get(&place)?.details.clone()?;
             Some(StoreFigures { guest: point.guests[load.guest as usize].name.clone(), ..found })
         };
         loads.filter_map(of).collect()
@@ -180,14 +181,14 @@ impl LoadReports {
         })
     }
 
-    /// What loads found lost, doubled or damaged by their own account.
-    pub(crate) fn wrong_answers<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = Incident> + 'a {
+    /// What loads found by their own account.
+    pub(crate) fn findings<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = Incident> + 'a {
         self.streams.iter().flat_map(move |(place, reports)| {
             let guest = || Some(point.guests[point.loads.get(*place as usize)?.guest as usize].name.clone());
-            let total = reports.total.iter().flat_map(|total| &total.wrong_answers);
-            total.map(move |what| Incident {
-                kind: IncidentKind::WrongAnswers,
-                what: what.clone(),
+            let findings = reports.total.iter().flat_map(|total| &total.findings);
+            findings.map(move |finding| Incident {
+                kind: finding.kind,
+                what: finding.what.clone(),
                 guest: guest(),
             })
         })
@@ -299,34 +300,62 @@ fn fairness_of(guests: &[GuestFigures], loop_kind: LoopKind) -> Option<Fairness>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_store::{Finding, FindingKind, Status, Verdict};
+    use crate::{
+        fakes::{TILE, ladder, plan_of},
+        pass::load_jobs::outside_job,
+        pass::report_check::{RefusedReport, ReportCheck, Reporter},
+    };
+    use std::time::Duration;
+    use tilemark_agent_protocol::Sender;
+    use tilemark_plan::{plan::Plan, resolve::Request};
+
+    fn details(orders_per_minute: f64) -> LoadEvent {
+        let found = StoreFigures {
+            orders_per_minute: Some(orders_per_minute),
+            audit: "a".repeat(2_000),
+            ..StoreFigures::default()
+        };
+        LoadEvent::Details { id: 1, details: Box::new(Details::Store(found)) }
+    }
+
+    fn plan() -> Plan {
+        let database = "[[guest]]\nname = \"db\"\nrole = \"database\"\nmemory = \"1GiB\"\n[[guest.disk]]\n\
+                        size = \"8GiB\"\n[[load]]\nname = \"shop\"\nguest = \"db\"\nloop = \"closed\"\n[load.store]\n[ladder]";
+        plan_of(&TILE.replace("[ladder]", database), &Request { tiles: Some(vec![1]), ..ladder() })
+    }
+
+    /// What the outside load process of the plan may report, when it is ready.
+    fn check(plan: &Plan) -> ReportCheck {
+        let job = outside_job(plan, &plan.points[0], 1, &[1; 8]).unwrap();
+        let mut check = ReportCheck::of(&job, Reporter::Ours, Duration::from_secs(60));
+        let sender = Sender { workers: 1, real_time: false, timer_slack_ns: 1, pinned: false };
+        check.take(LoadEvent::Started(sender)).unwrap();
+        check
+    }
 
     #[test]
-    fn what_a_store_load_found_becomes_incidents_of_their_kind() {
-        let finding = |kind, what: &str| Finding { kind, what: what.to_owned() };
-        let verdict = Verdict {
-            status: Status::NotTrusted,
-            reasons: vec!["7 errors: broken".to_owned()],
-            findings: vec![
-                finding(FindingKind::WrongAnswers, "orders are gone"),
-                finding(FindingKind::ServiceErrors, "clients gave up"),
-                finding(FindingKind::Unproven, "it was stopped"),
-            ],
-        };
-        let verdict = serde_json::from_value(serde_json::to_value(verdict).unwrap()).unwrap();
-        let store = StoreFigures { guest: "tile-001-db".to_owned(), verdict, ..StoreFigures::default() };
-        let incidents: Vec<Incident> = store.incidents().collect();
-        assert!(incidents.iter().all(|incident| incident.guest.as_deref() == Some("tile-001-db")));
-        let kinds: Vec<_> =
-            incidents.iter().map(|incident| (incident.kind, incident.what.as_str())).collect();
-        assert_eq!(
-            kinds,
-            [
-                (IncidentKind::WrongAnswers, "orders are gone"),
-                (IncidentKind::ServiceErrors, "clients gave up"),
-                (IncidentKind::Unproven, "it was stopped"),
-            ],
-            "failed orders are counted as failed requests and are no incident"
-        );
+    fn what_a_store_found_is_in_its_figures_and_without_it_nobody_audited_it() {
+        let plan = plan();
+        let (mut reports, point) = (LoadReports::default(), &plan.points[0]);
+        assert_eq!(reports.unaudited(point).count(), 1);
+        reports.outside(check(&plan).take(details(240.0)).unwrap());
+        assert_eq!(reports.unaudited(point).count(), 0);
+        let loads = reports.figures(point, 1).unwrap().loads;
+        let stores = &loads.iter().find(|load| load.name == "shop").unwrap().store;
+        assert_eq!((stores[0].guest.as_str(), stores[0].orders_per_minute), ("tile-001-db", Some(240.0)));
+        assert!(stores[0].audit.len() < 1_100, "words are cut");
+        assert!(loads[0].store.is_empty());
+    }
+
+    #[test]
+    fn details_come_once_and_their_figures_are_numbers() {
+        let plan = plan();
+        let mut check = check(&plan);
+        check.take(details(1.0)).unwrap();
+        assert!(matches!(check.take(details(1.0)), Err(RefusedReport::NoDetails(1))));
+        for no_number in [f64::NAN, f64::INFINITY, -1.0] {
+            let refused = self::check(&plan).take(details(no_number));
+            assert!(matches!(refused, Err(RefusedReport::Figure { .. })), "{no_number}: {refused:?}");
+        }
     }
 }

@@ -48,7 +48,7 @@ pub fn figures_of_frames(
     for place in 0..point.loads.len() as u32 {
         let _ = reports.completed_by_second(place, seconds);
     }
-    let incidents = reports.unaudited(point).chain(reports.wrong_answers(point)).collect();
+    let incidents = reports.unaudited(point).chain(reports.findings(point)).collect();
     Ok((figures.loads, incidents))
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan) -> Option<L
 
 fn job(point: &Point, streams: Vec<Stream>, processors: Vec<u32>) -> LoadJob {
     let (warmup, length) = (point.measure.warmup, point.measure.length);
-    LoadJob { streams, processors, warmup, length, requests_max: 0 }
+    LoadJob { streams, processors, warmup, length }
 }
 
 fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, port: u16) -> Stream {

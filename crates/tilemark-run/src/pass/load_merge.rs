@@ -4,7 +4,7 @@ use crate::pass::histograms::{add, histogram, latency_ms, ms_at};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, StreamSecond, StreamTotal};
-use tilemark_plan::plan::GuestPlan;
+use tilemark_plan::{plan::GuestPlan, workload::Details};
 use tilemark_record::{
     TaggedSecond,
     histogram::{BadHistogram, decode},
@@ -17,6 +17,7 @@ use tilemark_record::{
 pub(crate) struct StreamReports {
     pub(crate) seconds: Vec<StreamSecond>,
     pub(crate) output: Option<String>,
+    pub(crate) details: Option<Details>,
     pub(crate) total: Option<StreamTotal>,
 }
 

@@ -25,7 +25,6 @@ use tilemark_guests::{Backend, ReadyGuest, write_working_sets};
 use tilemark_plan::plan::{Pass, Plan, Point};
 use tilemark_record::{
     Event, Events, RepeatFiles, RunDirectory,
-    store::StoreFigures,
     summary::{HostFigures, Incident, Levels, RepeatSummary, SecondsToReady},
 };
 use tilemark_units::counted;
@@ -203,8 +202,7 @@ impl<W: World> OnePass<'_, W> {
         let incidents = &mut summary.incidents;
         incidents.extend(disk_check::overstatements(point, reports, &measured.disks));
         incidents.extend(reports.unaudited(point));
-        incidents.extend(reports.wrong_answers(point));
-        incidents.extend(loads.iter().flat_map(|load| &load.store).flat_map(StoreFigures::incidents));
+        incidents.extend(reports.findings(point));
         summary.loads = loads;
         let telemetry = host_watch::rows(point.index, repeat, &measured.host.seconds);
         let guests = host_watch::guest_rows(point, repeat, &measured.host.seconds);

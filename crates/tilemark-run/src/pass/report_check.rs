@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, StreamSecond, StreamTotal};
+use tilemark_plan::workload::{Details, Finding, StepLatency, StoreFigures, StoreServer, StoreVerdict};
 use tilemark_record::histogram::{self, BadHistogram};
 
 /// Why a report is refused: it cannot be.
@@ -23,6 +24,8 @@ pub(crate) enum RefusedReport {
     TotalsTwice(u32),
     #[error("its load reported the output of stream {0} twice")]
     OutputTwice(u32),
+    #[error("its load reported details of stream {0}, which has none")]
+    NoDetails(u32),
     #[error("its load reported {value} {what}, which cannot be")]
     Count { what: &'static str, value: u64 },
     #[error("its load reported {value} as {what}, which cannot be")]
@@ -88,6 +91,7 @@ struct StreamSoFar {
     parts: u32,
     bytes: u64,
     has_output: bool,
+    has_details: bool,
     has_total: bool,
 }
 
@@ -112,6 +116,7 @@ impl ReportCheck {
             LoadEvent::Second(second) => self.second(second)?,
             LoadEvent::Busy { fraction, .. } => self.busy(*fraction)?,
             LoadEvent::Output { id, .. } => self.output(*id)?,
+            LoadEvent::Details { id, details } => self.details(*id, details)?,
             LoadEvent::Done(totals) => self.totals(totals)?,
             LoadEvent::Failed { message, remedy } => {
                 shorten(message);
@@ -170,10 +175,21 @@ impl ReportCheck {
         Ok(())
     }
 
+    /// Of work from outside: no workload from inside has any.
+    fn details(&mut self, id: u32, details: &mut Details) -> Result<(), RefusedReport> {
+        self.need_ready("details")?;
+        let is_guest = self.reporter == Reporter::Guest;
+        let has_had = std::mem::replace(&mut self.stream(id)?.has_details, true);
+        if is_guest || has_had {
+            return Err(RefusedReport::NoDetails(id));
+        }
+        let Details::Store(store) = details;
+        check_store(store)
+    }
+
     fn totals(&mut self, totals: &mut [StreamTotal]) -> Result<(), RefusedReport> {
         self.need_ready("its totals")?;
-        let (seconds, longest) = (self.seconds, self.longest);
-        let (reporter, seconds_max) = (self.reporter, longest.as_secs_f64());
+        let (seconds, reporter, seconds_max) = (self.seconds, self.reporter, self.longest.as_secs_f64());
         for total in totals {
             let stream = self.stream(total.id)?;
             if std::mem::replace(&mut stream.has_total, true) {
@@ -190,12 +206,8 @@ impl ReportCheck {
                 stream.check_answers(total.counts.completed.max(total.completed_in_time))?;
             }
             within("seconds of processor time", total.client_cpu_s, seconds_max * THREADS_MAX)?;
-            stream.histogram(&total.latency, seconds, longest)?;
-            stream.histogram(&total.lateness, seconds, longest)?;
             shorten_all(&mut total.errors, ERRORS_MAX);
-            shorten_all(&mut total.wrong_answers, FINDINGS_MAX);
-            // It comes as an event of its own.
-            total.tool_output = None;
+            shorten_findings(&mut total.findings);
         }
         Ok(())
     }
@@ -277,6 +289,34 @@ fn within(what: &'static str, value: f64, most: f64) -> Result<(), RefusedReport
 
 fn whole_seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX / 64).min(u32::MAX / 64)
+}
+
+/// Figures that a record can hold, and words that are not too long.
+fn check_store(store: &mut StoreFigures) -> Result<(), RefusedReport> {
+    let StoreFigures { orders_per_minute, rollback_fraction, client_cpu_us_per_order, .. } = *store;
+    let of_step = |at: &StepLatency| [Some(at.mean), at.p50, at.p90, at.p99, at.p999, Some(at.max)];
+    let steady = store.steady.map(|steady| steady.orders_per_minute);
+    let figures = [orders_per_minute, rollback_fraction, client_cpu_us_per_order, steady];
+    for figure in figures.into_iter().chain(store.latency_ms.values().flat_map(of_step)).flatten() {
+        within("a figure of its store", figure, f64::MAX)?;
+    }
+    if store.latency_ms.len() > FINDINGS_MAX {
+        return Err(RefusedReport::Count { what: "steps of an order", value: store.latency_ms.len() as u64 });
+    }
+    let StoreFigures { audit, store: StoreServer { server, settings, .. }, verdict, .. } = store;
+    let StoreVerdict { status, reasons, findings } = verdict;
+    [audit, server, status].into_iter().for_each(shorten);
+    settings.truncate(FINDINGS_MAX);
+    settings.iter_mut().flat_map(|setting| [&mut setting.name, &mut setting.value]).for_each(shorten);
+    shorten_all(reasons, FINDINGS_MAX);
+    shorten_findings(findings);
+    Ok(())
+}
+
+fn shorten_findings(findings: &mut Vec<Finding>) {
+    findings.truncate(FINDINGS_MAX);
+    findings.shrink_to_fit();
+    findings.iter_mut().for_each(|finding| shorten(&mut finding.what));
 }
 
 fn shorten_all(texts: &mut Vec<String>, most: usize) {

@@ -26,6 +26,7 @@ use tilemark_plan::{
     expect,
     plan::{Backend, Pass, Plan},
     resolve::{Request, Sides},
+    workload::Finding,
 };
 use tilemark_record::{
     Event, RunDirectory,
@@ -118,7 +119,8 @@ fn what_a_load_found_lost_is_a_wrong_answer_of_its_guest() {
     let world = FakeWorld::new(|job, pass| {
         let mut acts = answered(job, 5);
         if let (0, Some(Act::Tell(LoadEvent::Done(totals)))) = (pass, acts.last_mut()) {
-            totals[0].wrong_answers = vec!["messages lost: 3".to_owned()];
+            totals[0].findings =
+                vec![Finding { kind: IncidentKind::WrongAnswers, what: "messages lost: 3".to_owned() }];
             totals[0].completed_in_time -= 500;
         }
         acts

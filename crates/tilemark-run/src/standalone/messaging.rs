@@ -9,10 +9,14 @@ use crate::{
     stop::interrupted,
 };
 use serde::Serialize;
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 use tilemark_amqp_load::{
-    BrokerAddress, Cue, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad,
-    ThroughputReport, latency_under, throughput_under,
+    BrokerAddress, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
+    latency_under, throughput_under,
 };
 use tilemark_broker::{BrokerError, Config, serve};
 use tilemark_record::result::{Verdict, VerdictStatus};
@@ -21,7 +25,7 @@ use tilemark_sys::{
     limits::raise_open_files,
 };
 
-pub use tilemark_amqp_load::Mode;
+pub use tilemark_amqp_load::{MessagingMode, MessagingParameters};
 
 /// Runs the reference broker until it fails or Ctrl-C or SIGTERM ends it: then its peers are warned, and what it has taken is
 /// stored. `listening` is called with its address once.
@@ -56,9 +60,9 @@ struct UntilInterrupted(Gauge);
 impl Director for UntilInterrupted {
     fn thread_begins(&self) {}
 
-    fn ready(&self) -> Cue {
+    fn ready(&self) -> Option<Instant> {
         // One that was interrupted before sends nothing, and says so like any other.
-        Cue::Begin
+        Some(Instant::now())
     }
 
     fn is_over(&self) -> bool {
@@ -84,37 +88,6 @@ fn send<R: Send + 'static>(
     until_interrupted_again(listener, &ON_INTERRUPT, |_| {}, load)
 }
 
-/// A throughput load that was asked for.
-#[derive(Debug, Clone)]
-pub struct ThroughputRequest {
-    /// Such as `amqp://guest:guest@127.0.0.1:5672`; a user without a password has that of [`password::BROKER`].
-    pub broker: String,
-    /// Bytes of a message.
-    pub size: usize,
-    /// Queues or topics.
-    pub queues: u16,
-    /// Publishers of each.
-    pub publishers: u16,
-    /// Subscribers of each.
-    pub subscribers: u16,
-    /// How messages find their subscribers.
-    pub mode: Mode,
-    /// Messages survive a restart of the broker.
-    pub durable: bool,
-    /// Publishes that may wait for their confirm; 0: none are asked for.
-    pub confirms: u32,
-    /// Acknowledge every so many; 0: automatically.
-    pub ack: u32,
-    /// Messages a subscriber may hold unacknowledged; 0: no limit.
-    pub prefetch: u16,
-    /// Publishes in a transaction; 0: none.
-    pub transactions: u32,
-    /// Messages of each publisher; nothing: by time alone.
-    pub count: Option<u64>,
-    /// How long to publish.
-    pub seconds: u64,
-}
-
 /// A report with its verdict.
 #[derive(Debug, Clone, Serialize)]
 pub struct Judged<R> {
@@ -124,31 +97,21 @@ pub struct Judged<R> {
     pub verdict: Verdict,
 }
 
-/// As many messages as the broker takes.
+/// As many messages as the broker takes, published for so many seconds. The broker is such as
+/// `amqp://guest:guest@127.0.0.1:5672`; a user without a password has that of [`password::BROKER`].
 pub fn throughput(
-    asked: ThroughputRequest,
+    broker: &str,
+    messages: MessagingParameters,
+    seconds: u64,
     listener: &mut dyn Listener,
 ) -> Result<Judged<ThroughputReport>, Failure> {
-    send(listener, move || send_throughput(&asked))
+    let seconds = Duration::from_secs(seconds);
+    let load = ThroughputLoad { messages, seconds, ..ThroughputLoad::new(address(broker)?) };
+    send(listener, move || send_throughput(&load))
 }
 
-fn send_throughput(asked: &ThroughputRequest) -> Result<Judged<ThroughputReport>, Failure> {
-    let load = ThroughputLoad {
-        size_bytes: asked.size,
-        queues: asked.queues,
-        publishers: asked.publishers,
-        subscribers: asked.subscribers,
-        mode: asked.mode,
-        durable: asked.durable,
-        confirms: asked.confirms,
-        ack: asked.ack,
-        prefetch: asked.prefetch,
-        transactions: asked.transactions,
-        count: asked.count,
-        seconds: Duration::from_secs(asked.seconds),
-        ..ThroughputLoad::new(address(&asked.broker)?)
-    };
-    let figures = throughput_under(&load, &UntilInterrupted::default())?;
+fn send_throughput(load: &ThroughputLoad) -> Result<Judged<ThroughputReport>, Failure> {
+    let figures = throughput_under(load, &UntilInterrupted::default())?;
     let verdict = verdict(
         &[
             ("lost", figures.lost),
@@ -162,35 +125,21 @@ fn send_throughput(asked: &ThroughputRequest) -> Result<Judged<ThroughputReport>
     Ok(Judged { figures, verdict })
 }
 
-/// A latency load that was asked for.
-#[derive(Debug, Clone)]
-pub struct LatencyRequest {
-    /// Such as `amqp://guest:guest@127.0.0.1:5672`; a user without a password has that of [`password::BROKER`].
-    pub broker: String,
-    /// Bytes of a message.
-    pub size: usize,
-    /// Messages a second.
-    pub rate: u64,
-    /// Messages survive a restart of the broker.
-    pub durable: bool,
-    /// How long to publish.
-    pub seconds: u64,
+/// How long messages take at so many a second, published for so many seconds.
+pub fn latency(
+    broker: &str,
+    messages: MessagingParameters,
+    rate: u64,
+    seconds: u64,
+    listener: &mut dyn Listener,
+) -> Result<Judged<LatencyReport>, Failure> {
+    let seconds = Duration::from_secs(seconds);
+    let load = LatencyLoad { messages, rate, seconds, ..LatencyLoad::new(address(broker)?) };
+    send(listener, move || send_latency(&load))
 }
 
-/// How long messages take at a rate.
-pub fn latency(asked: LatencyRequest, listener: &mut dyn Listener) -> Result<Judged<LatencyReport>, Failure> {
-    send(listener, move || send_latency(&asked))
-}
-
-fn send_latency(asked: &LatencyRequest) -> Result<Judged<LatencyReport>, Failure> {
-    let load = LatencyLoad {
-        size_bytes: asked.size,
-        rate: asked.rate,
-        durable: asked.durable,
-        seconds: Duration::from_secs(asked.seconds),
-        ..LatencyLoad::new(address(&asked.broker)?)
-    };
-    let figures = latency_under(&load, &UntilInterrupted::default())?;
+fn send_latency(load: &LatencyLoad) -> Result<Judged<LatencyReport>, Failure> {
+    let figures = latency_under(load, &UntilInterrupted::default())?;
     let verdict = verdict(
         &[
             ("lost", figures.lost),

@@ -17,42 +17,11 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tilemark_store::{Demand, LoadProgress, LoadedTable, Pace, Secret, StoreError, load_database, run_load};
+use tilemark_store::{LoadProgress, LoadedTable, Secret, StoreError, load_database, run_load};
 use tilemark_store_data::StoreDataError;
 use tilemark_sys::limits::raise_open_files;
 
-pub use tilemark_store::{Arrivals, DatabaseAddress, Latency, LoadResult, Status};
-
-/// A store load that was asked for.
-#[derive(Debug, Clone)]
-pub struct StoreLoadRequest {
-    /// Where the database is; printing it shows no password.
-    pub database: DatabaseAddress,
-    /// Clients, each with a connection.
-    pub clients: u32,
-    /// Seconds before measuring.
-    pub warmup: u64,
-    /// Seconds measured.
-    pub seconds: u64,
-    /// Seconds of the steady window that is reported; nothing: all that had settled.
-    pub window: Option<u64>,
-    /// Orders a second by all clients together; nothing: each orders again when it was served.
-    pub rate: Option<f64>,
-    /// How orders of a rate are spread.
-    pub arrivals: Arrivals,
-    /// Mean pause of a client after an order, without a rate.
-    pub think_time: f64,
-    /// Orders of new customers, of 100.
-    pub new_customer_percent: u32,
-    /// Looks at the catalogue before an order, mean.
-    pub searches: u32,
-    /// Rows asked for at each look, mean.
-    pub search_rows: u32,
-    /// Lines of an order, mean.
-    pub items: u32,
-    /// Seed of all draws.
-    pub seed: u64,
-}
+pub use tilemark_store::{Arrivals, DatabaseAddress, Demand, Latency, LoadResult, Pace, Status};
 
 /// Understands an address; the password may be in the environment instead.
 pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {
@@ -64,27 +33,15 @@ pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {
 }
 
 /// Sends the store's customers to a database that holds a store, and audits it.
-pub fn load(asked: &StoreLoadRequest, listener: &mut dyn Listener) -> Result<LoadResult, Failure> {
-    let pace = match asked.rate {
-        Some(orders_per_second) => Pace::Open { orders_per_second, arrivals: asked.arrivals },
-        None => Pace::Closed { think_time: seconds(asked.think_time)? },
-    };
-    let demand = Demand {
-        clients: asked.clients,
-        pace,
-        warmup: Duration::from_secs(asked.warmup),
-        measure: Duration::from_secs(asked.seconds),
-        window: asked.window.map(Duration::from_secs),
-        new_customer_percent: asked.new_customer_percent,
-        searches_mean: asked.searches,
-        search_rows_mean: asked.search_rows,
-        items_mean: asked.items,
-        seed: asked.seed,
-    };
+pub fn load(
+    database: DatabaseAddress,
+    demand: Demand,
+    listener: &mut dyn Listener,
+) -> Result<LoadResult, Failure> {
     // Before its time is shown.
     demand.check()?;
     raise_open_files();
-    let expected = (asked.warmup + asked.seconds) as f64;
+    let expected = (demand.warmup + demand.measure).as_secs_f64();
     let stop = Arc::new(AtomicBool::new(false));
     let began = Instant::now();
     let look = |listener: &mut dyn Listener| {
@@ -94,7 +51,7 @@ pub fn load(asked: &StoreLoadRequest, listener: &mut dyn Listener) -> Result<Loa
         let doing = doing.to_owned();
         listener.progress(&Progress { doing, seconds_done, seconds_expected: expected });
     };
-    let (database, stopped) = (asked.database.clone(), Arc::clone(&stop));
+    let stopped = Arc::clone(&stop);
     let sent = until_interrupted_again(listener, &ON_INTERRUPT, look, move || {
         Ok(run_load(&database, &demand, &stopped)?)
     });
@@ -115,7 +72,8 @@ fn on_this_host(mut result: LoadResult) -> LoadResult {
     result
 }
 
-fn seconds(time: f64) -> Result<Duration, Failure> {
+/// The mean pause of a client after an order.
+pub fn think_time(time: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(time).map_err(|_| {
         Failure::new(FailureCode::BadInput, format!("`--think-time {time}` is no time"), "say 0 or more")
     })

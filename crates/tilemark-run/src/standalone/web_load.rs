@@ -105,7 +105,6 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
         processors: Vec::new(),
         warmup: Span::from_milliseconds(500),
         length: Span::from_seconds(asked.seconds),
-        requests_max: 0,
     };
     let mut process = AgentProcess::start(program.agent).map_err(load_failed)?;
     process.prepare(&job)?;

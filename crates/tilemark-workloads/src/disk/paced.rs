@@ -17,8 +17,8 @@ use std::{
     os::unix::fs::FileExt,
     sync::Arc,
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
-use tilemark_load::{Operation, Performed, Stop, Verdict, run_blocking};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
+use tilemark_load::{Operation, Performed, Start, Stop, Verdict, run_blocking};
 use tilemark_plan::workload::DiskParameters;
 
 /// What direct input and output needs of an address in memory, on any disk.
@@ -26,15 +26,16 @@ const ALIGNMENT: usize = 4096;
 /// Each request under way has a thread: more than a guest's disks can do at once, and little memory.
 const UNDER_WAY_MAX: u64 = 1024;
 
-/// Does an open loop on the targets. The last event is `Done`; an error is not told.
+/// Does an open loop on the targets.
 pub(super) fn run(
     job: &LoadJob,
     stream: &Stream,
     parameters: &DiskParameters,
     targets: &[Target],
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), WorkloadError> {
+) -> Result<Vec<StreamTotal>, WorkloadError> {
     let block = block_size(parameters)?;
     let disks: Vec<Disk> =
         targets.iter().map(|target| Disk::open(target, block)).collect::<Result<_, _>>()?;
@@ -53,7 +54,7 @@ pub(super) fn run(
         })
     };
     let requests = (1..=depth).map(request).collect();
-    run_blocking(job, stream, requests, stop, events).map_err(WorkloadError::Load)
+    run_blocking(job, stream, requests, stop, start, events).map_err(WorkloadError::Load)
 }
 
 /// An open data disk.

@@ -49,7 +49,7 @@ impl Snapshot {
 
 /// Reads one JSON document of `--output-format=json+`.
 pub fn parse_snapshot(text: &str) -> Result<Snapshot, WorkloadError> {
-    let bad = |what| WorkloadError::BadReport { what };
+    let bad = |what| WorkloadError::BadReport { program: "fio", what };
     let report: Value = serde_json::from_str(text).map_err(|_| bad("JSON"))?;
     let jobs = report["jobs"].as_array().ok_or(bad("list of jobs"))?;
     let mut snapshot = Snapshot::default();

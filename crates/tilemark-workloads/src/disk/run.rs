@@ -5,36 +5,40 @@ use crate::{
     WorkloadError,
     engine::{LoadFailure, only_stream},
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
-use tilemark_load::Stop;
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
+use tilemark_load::{Start, Stop};
 use tilemark_plan::{plan::Demand, workload::Work};
 
 /// The engine of `disk`.
 pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadFailure> {
+) -> Result<Vec<StreamTotal>, LoadFailure> {
     data_disks(only_stream(job)?.disks)
-        .and_then(|targets| run_on(job, &targets, stop, events))
+        .and_then(|targets| run_on(job, &targets, stop, start, events))
         .map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
-/// Does the job's only stream on these targets. The last event is `Done`; an error is returned and not reported as an event.
+/// Does the job's only stream on these targets.
 pub fn run_on(
     job: &LoadJob,
     targets: &[Target],
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), WorkloadError> {
+) -> Result<Vec<StreamTotal>, WorkloadError> {
     let (stream, parameters) = match &job.streams[..] {
         [stream @ Stream { work: Work::Disk(parameters), .. }] => (stream, parameters),
         _ => return Err(WorkloadError::NoDisk),
     };
     match stream.demand {
         Demand::Open { .. } if !parameters.saturate => {
-            paced::run(job, stream, parameters, targets, stop, events)
+            paced::run(job, stream, parameters, targets, stop, start, events)
         }
-        Demand::Open { .. } | Demand::Closed => child::run(job, stream, parameters, targets, stop, events),
+        Demand::Open { .. } | Demand::Closed => {
+            child::run(job, stream, parameters, targets, stop, start, events)
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use hdrhistogram::Histogram;
 use tilemark_agent_protocol::{Counts, StreamSecond, StreamTotal};
-use tilemark_amqp_load::{LatencyReport, ThroughputLoad, ThroughputReport};
+use tilemark_amqp_load::{LatencyLoad, LatencyReport, ThroughputLoad, ThroughputReport};
 use tilemark_load::figures::encode;
+use tilemark_plan::workload::{Finding, IncidentKind};
 
 /// Errors that are told in words.
 const TOLD: usize = 5;
@@ -41,7 +42,7 @@ impl FlatOut {
     /// what came after that second, and what two competing subscribers both got.
     /// A load of so many messages is told as a whole: from its beginning to the last receipt.
     pub(super) fn told(&self, id: u32, load: &ThroughputLoad, report: &ThroughputReport) -> Told {
-        let size_bytes = load.size_bytes as u64;
+        let size_bytes = load.messages.size.get();
         let mut seconds: Vec<StreamSecond> = (0..)
             .zip(self.readings.windows(2))
             .map(|(second, pair)| {
@@ -68,9 +69,9 @@ impl FlatOut {
             [first, .., last] => [first, last],
             _ => [Reading::default(); 2],
         };
-        let mut counts = all(&seconds);
+        let mut counts: Counts = seconds.iter().map(|second| second.counts).sum();
         let mut length_s = span[1].at_s - span[0].at_s;
-        if load.count.is_some() {
+        if load.count().is_some() {
             counts.offered = report.published;
             counts.completed = report.received.saturating_sub(report.reordered);
             counts.bytes = counts.completed * size_bytes;
@@ -85,11 +86,8 @@ impl FlatOut {
             completed_in_time: counts.completed,
             seconds: length_s,
             client_cpu_s: (span[1].cpu_ns - span[0].cpu_ns) as f64 / 1e9,
-            latency: Vec::new(),
-            lateness: Vec::new(),
             errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
-            wrong_answers: wrong_answers(report.lost, report.duplicated, report.damaged),
-            tool_output: None,
+            findings: findings(report.lost, report.duplicated, report.damaged),
         };
         Told { seconds, total }
     }
@@ -103,13 +101,8 @@ pub(super) struct Told {
 
 /// A stream that goes by a schedule of so many messages a second. What went wrong stands in the second in which the
 /// message was to be sent; in the warm-up, in none.
-pub(super) fn by_schedule(
-    id: u32,
-    rate: u64,
-    size_bytes: u64,
-    client_cpu_s: f64,
-    report: &LatencyReport,
-) -> Told {
+pub(super) fn by_schedule(id: u32, load: &LatencyLoad, client_cpu_s: f64, report: &LatencyReport) -> Told {
+    let size_bytes = load.messages.size.get();
     let lateness = |second: usize| report.lateness_histograms.get(second);
     let seconds: Vec<StreamSecond> = (0..)
         .zip(report.histograms.iter().enumerate())
@@ -129,40 +122,28 @@ pub(super) fn by_schedule(
         .collect();
     let wrong = [(report.duplicated, DUPLICATED), (report.reordered, REORDERED), (report.damaged, DAMAGED)];
     let failed = [(report.lost, LOST)];
-    let counts = all(&seconds);
+    let counts: Counts = seconds.iter().map(|second| second.counts).sum();
     let total = StreamTotal {
         id,
         counts,
         completed_in_time: report.received_in_time,
         // What a schedule asks is measured by the schedule's time: an early end ends it too.
-        seconds: counts.offered as f64 / rate.max(1) as f64,
+        seconds: counts.offered as f64 / load.rate as f64,
         client_cpu_s,
-        latency: Vec::new(),
-        lateness: Vec::new(),
         errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
-        wrong_answers: wrong_answers(report.lost, report.duplicated, report.damaged),
-        tool_output: None,
+        findings: findings(report.lost, report.duplicated, report.damaged),
     };
     Told { seconds, total }
 }
 
 /// What no broker may do with what it took, in the warm-up either. Order is no promise of it where subscribers compete.
-fn wrong_answers(lost: u64, duplicated: u64, damaged: u64) -> Vec<String> {
-    in_words(&[(lost, LOST), (duplicated, DUPLICATED), (damaged, DAMAGED)], &[])
+fn findings(lost: u64, duplicated: u64, damaged: u64) -> Vec<Finding> {
+    let what = in_words(&[(lost, LOST), (duplicated, DUPLICATED), (damaged, DAMAGED)], &[]);
+    what.into_iter().map(|what| Finding { kind: IncidentKind::WrongAnswers, what }).collect()
 }
 
 fn sum(counts: &[(u64, &str)]) -> u64 {
     counts.iter().map(|(count, _)| count).sum()
-}
-
-fn all(seconds: &[StreamSecond]) -> Counts {
-    seconds.iter().fold(Counts::default(), |sum, second| Counts {
-        offered: sum.offered + second.counts.offered,
-        completed: sum.completed + second.counts.completed,
-        failed: sum.failed + second.counts.failed,
-        wrong: sum.wrong + second.counts.wrong,
-        bytes: sum.bytes + second.counts.bytes,
-    })
 }
 
 fn in_words(counts: &[(u64, &str)], named: &[String]) -> Vec<String> {
@@ -174,11 +155,15 @@ fn in_words(counts: &[(u64, &str)], named: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_amqp_load::{BrokerAddress, SecondTroubles};
+    use tilemark_amqp_load::{BrokerAddress, MessagingParameters, SecondTroubles};
 
-    fn load(count: Option<u64>) -> ThroughputLoad {
-        let broker = BrokerAddress::guest("127.0.0.1:1".parse().unwrap());
-        ThroughputLoad { count, ..ThroughputLoad::new(broker) }
+    fn broker() -> BrokerAddress {
+        BrokerAddress::guest("127.0.0.1:1".parse().unwrap())
+    }
+
+    fn load(count: u64) -> ThroughputLoad {
+        let messages = MessagingParameters { count, ..MessagingParameters::default() };
+        ThroughputLoad { messages, ..ThroughputLoad::new(broker()) }
     }
 
     fn reading(messages: u64, at_s: f64) -> Reading {
@@ -190,7 +175,7 @@ mod tests {
     fn what_went_through_in_the_warm_up_does_not_count() {
         let flat_out =
             FlatOut { readings: vec![reading(1_000, 3.0), reading(1_500, 4.0), reading(2_100, 5.0)] };
-        let told = flat_out.told(4, &load(None), &ThroughputReport::default());
+        let told = flat_out.told(4, &load(0), &ThroughputReport::default());
         assert_eq!(told.seconds.iter().map(|second| second.counts.completed).collect::<Vec<_>>(), [500, 600]);
         let counts = Counts { offered: 1_100, completed: 1_100, bytes: 17_600, ..Counts::default() };
         assert_eq!(told.total.counts, counts);
@@ -201,7 +186,7 @@ mod tests {
     fn one_lost_message_is_a_failure_and_one_that_came_twice_is_wrong() {
         let flat_out = FlatOut { readings: vec![reading(0, 0.0), reading(10, 1.0)] };
         let report = ThroughputReport { lost: 1, duplicated: 2, reordered: 3, ..ThroughputReport::default() };
-        let told = flat_out.told(0, &load(None), &report);
+        let told = flat_out.told(0, &load(0), &report);
         assert_eq!((told.total.counts.failed, told.total.counts.wrong), (1, 5));
         assert_eq!(told.total.errors[0], "messages lost: 1");
     }
@@ -215,7 +200,7 @@ mod tests {
         // One loss, and one double that only two subscribers together could tell.
         let report =
             ThroughputReport { lost: 1, duplicated: 7, reordered: 2, refused: 4, ..Default::default() };
-        let told = flat_out.told(0, &load(None), &report);
+        let told = flat_out.told(0, &load(0), &report);
         let of =
             |count: fn(&Counts) -> u64| told.seconds.iter().map(|second| count(&second.counts)).collect();
         let (wrong, failed, completed): (Vec<u64>, Vec<u64>, Vec<u64>) =
@@ -241,13 +226,14 @@ mod tests {
             received_in_time: 4,
             ..LatencyReport::default()
         };
-        let told = by_schedule(0, 3, 16, 0.0, &report);
+        let told = by_schedule(0, &LatencyLoad { rate: 3, ..LatencyLoad::new(broker()) }, 0.0, &report);
         let first = Counts { offered: 3, completed: 2, failed: 1, wrong: 4, bytes: 32 };
         let second = Counts { offered: 3, completed: 3, bytes: 48, ..Counts::default() };
         assert_eq!(told.seconds.iter().map(|second| second.counts).collect::<Vec<_>>(), [first, second]);
         assert_eq!(told.total.counts.failed, 1, "eight were lost in the warm-up");
         assert_eq!(told.total.errors[0], "messages lost: 9", "and are told all the same");
-        assert_eq!(told.total.wrong_answers, ["messages lost: 9"]);
+        let lost = Finding { kind: IncidentKind::WrongAnswers, what: "messages lost: 9".to_owned() };
+        assert_eq!(told.total.findings, [lost]);
         assert_eq!(told.total.completed_in_time, 4, "as the load counted it");
     }
 
@@ -260,7 +246,7 @@ mod tests {
             elapsed_s: 1.1,
             ..ThroughputReport::default()
         };
-        let told = flat_out.told(0, &load(Some(1_000)), &report);
+        let told = flat_out.told(0, &load(1_000), &report);
         assert_eq!((told.total.counts.completed, told.total.seconds), (1_000, 1.1));
     }
 }

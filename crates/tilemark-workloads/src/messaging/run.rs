@@ -6,25 +6,29 @@
 
 use super::{
     account::{self, FlatOut, Reading, Told},
-    stage::{Actor, Said, Stage},
+    stage::{Actor, Part, Said},
 };
-use crate::{clocks::busy, engine::LoadFailure};
+use crate::{
+    clocks::busy,
+    engine::LoadFailure,
+    start_line::{StartLine, Starter},
+};
 use std::{
     collections::BTreeMap,
     io,
-    sync::{PoisonError, mpsc},
+    sync::{Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 use tilemark_amqp_load::{
-    BrokerAddress, Cue, Director, LatencyLoad, LatencyReport, LoadError, Mode, ThroughputLoad,
-    ThroughputReport, latency_under, throughput_under,
+    BrokerAddress, Director, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
+    latency_under, throughput_under,
 };
-use tilemark_load::{Scheduling, Stop, pin};
+use tilemark_load::{Scheduling, Start, Stop, pin};
 use tilemark_plan::{
     plan::Demand,
-    workload::{MessagingMeasure, MessagingMode, MessagingParameters, Work},
+    workload::{MessagingMeasure, Work},
 };
 
 /// A throughput load is ended when its last second was read; this much later it ends by itself.
@@ -75,13 +79,19 @@ enum Load {
 pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadFailure> {
-    run(job, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+) -> Result<Vec<StreamTotal>, LoadFailure> {
+    run(job, stop, start, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
-/// Does the job's messaging streams. The last event is `Done`; an error is returned and not reported as an event.
-fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<(), MessagingError> {
+/// Does the job's messaging streams.
+fn run(
+    job: &LoadJob,
+    stop: &Stop,
+    start: Start<'_>,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<Vec<StreamTotal>, MessagingError> {
     let loads: BTreeMap<u32, Load> = job
         .streams
         .iter()
@@ -90,7 +100,7 @@ fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<
     let before = rustix::thread::sched_getaffinity(None).ok();
     // All threads of the loads inherit it: the guests' processors are never touched.
     let pinned = !job.processors.is_empty() && pin(&job.processors);
-    let result = run_all(job, &loads, pinned, stop, events);
+    let result = run_all(job, &loads, pinned, stop, start, events);
     if let Some(before) = before {
         let _ = rustix::thread::sched_setaffinity(None, &before);
     }
@@ -102,29 +112,29 @@ fn run_all(
     loads: &BTreeMap<u32, Load>,
     pinned: bool,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), MessagingError> {
-    let stage = Stage::new(stop);
+) -> Result<Vec<StreamTotal>, MessagingError> {
+    let line = StartLine::default();
     let (say, said) = mpsc::channel();
-    let actors: BTreeMap<u32, Actor<'_, Report>> =
-        loads.iter().map(|(id, load)| (*id, Actor::new(&stage, load.scheduling(), say.clone()))).collect();
+    let actors: BTreeMap<u32, Actor<'_>> =
+        loads.iter().map(|(id, load)| (*id, Actor::new(stop, load.scheduling()))).collect();
     thread::scope(|scope| {
         for (id, load) in loads {
-            let (actor, say) = (&actors[id], say.clone());
-            let work = move || drop(say.send(Said::Ended(*id, load.run(actor))));
+            let part = Part { actor: &actors[id], starter: Starter(&line), say: Mutex::new(say.clone()) };
+            let say = say.clone();
+            let work = move || drop(say.send(Said::Ended(*id, load.run(&part))));
             if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
-                stage.give(Cue::CalledOff);
                 return Err(MessagingError::Thread(error));
             }
         }
         drop(say);
-        let mut course = Course { job, loads, actors: &actors, stage: &stage, said, ended: BTreeMap::new() };
-        let told = course.conduct(pinned, events);
+        let mut course = Course { job, loads, actors: &actors, said, ended: BTreeMap::new() };
+        let totals = course.conduct(&line, pinned, start, events);
         // Whatever happened, nobody is left waiting or at work.
-        stage.give(Cue::CalledOff);
-        stage.end();
-        events(LoadEvent::Done(told?));
-        Ok(())
+        line.give(None);
+        actors.values().for_each(Actor::end);
+        totals
     })
 }
 
@@ -132,8 +142,7 @@ fn run_all(
 struct Course<'a> {
     job: &'a LoadJob,
     loads: &'a BTreeMap<u32, Load>,
-    actors: &'a BTreeMap<u32, Actor<'a, Report>>,
-    stage: &'a Stage<'a>,
+    actors: &'a BTreeMap<u32, Actor<'a>>,
     said: mpsc::Receiver<Said<Report>>,
     ended: BTreeMap<u32, Report>,
 }
@@ -141,18 +150,19 @@ struct Course<'a> {
 impl Course<'_> {
     fn conduct(
         &mut self,
+        line: &StartLine,
         pinned: bool,
+        start: Start<'_>,
         events: &mut dyn FnMut(LoadEvent),
-    ) -> Result<Vec<tilemark_agent_protocol::StreamTotal>, MessagingError> {
+    ) -> Result<Vec<StreamTotal>, MessagingError> {
         for _ in 0..self.loads.len() {
             if let Said::Ended(_, ended) = self.said.recv().map_err(|_| MessagingError::Lost)? {
                 ended?;
                 return Err(MessagingError::Lost);
             }
         }
-        events(LoadEvent::Started(self.sender(pinned)));
-        let origin = Instant::now();
-        self.stage.give(Cue::Begin);
+        let Some(origin) = start(self.sender(pinned)) else { return Ok(Vec::new()) };
+        line.give(Some(origin));
         let readings = self.read_each_second(origin, events)?;
         self.end_flat_out();
         while self.ended.len() < self.loads.len() {
@@ -199,7 +209,7 @@ impl Course<'_> {
             let used: BTreeMap<u32, Vec<u64>> =
                 self.actors.iter().map(|(id, actor)| (*id, actor.clocks.read())).collect();
             for (id, actor) in self.actors {
-                let gauge = actor.gauge();
+                let gauge = &actor.gauge;
                 // Before the receipts that it is a part of.
                 let wrong = gauge.wrong();
                 readings.entry(*id).or_default().readings.push(Reading {
@@ -261,7 +271,7 @@ impl Course<'_> {
                     [first, .., last] => last.cpu_ns - first.cpu_ns,
                     _ => 0,
                 };
-                account::by_schedule(id, load.rate, load.size_bytes as u64, cpu_ns as f64 / 1e9, report)
+                account::by_schedule(id, load, cpu_ns as f64 / 1e9, report)
             }
             (Load::Throughput(load), Report::Throughput(report)) => flat_out.told(id, load, report),
             _ => unreachable!("a load gives a report of its own kind"),
@@ -274,24 +284,23 @@ impl Load {
         let (Work::Messaging(parameters), Some(credentials)) = (&stream.work, &stream.credentials) else {
             return Err(MessagingError::NoMessaging(stream.id));
         };
-        let patience = stream.patience;
+        let patience = stream.patience.get();
         let broker =
             BrokerAddress::guest(stream.target).with_user(&*credentials.user, &*credentials.password);
         match (parameters.measure, &stream.demand) {
             (MessagingMeasure::Throughput, _) => Ok(Self::Throughput(ThroughputLoad {
-                patience: patience.get(),
-                ..throughput(job, parameters, broker)
+                broker,
+                messages: parameters.clone(),
+                seconds: job.warmup.get() + job.length.get() + ENDS_BY_ITSELF,
+                patience,
             })),
             (MessagingMeasure::Latency, Demand::Open { rate, .. }) => Ok(Self::Latency(LatencyLoad {
-                size_bytes: size_of(parameters),
+                broker,
+                messages: parameters.clone(),
                 rate: (rate.get().round() as u64).max(1),
                 warmup: job.warmup.get(),
-                durable: parameters.durable,
-                ack: parameters.acknowledge,
-                prefetch: narrowed(parameters.prefetch),
                 seconds: job.length.get(),
-                patience: patience.get(),
-                ..LatencyLoad::new(broker)
+                patience,
             })),
             (MessagingMeasure::Latency, Demand::Closed) => Err(MessagingError::NoMessaging(stream.id)),
         }
@@ -310,35 +319,4 @@ impl Load {
             Self::Latency(load) => latency_under(load, director).map(Report::Latency),
         }
     }
-}
-
-fn throughput(job: &LoadJob, parameters: &MessagingParameters, broker: BrokerAddress) -> ThroughputLoad {
-    ThroughputLoad {
-        size_bytes: size_of(parameters),
-        queues: narrowed(parameters.queues),
-        publishers: narrowed(parameters.publishers),
-        subscribers: narrowed(parameters.subscribers),
-        mode: match parameters.mode {
-            MessagingMode::Shared => Mode::Shared,
-            MessagingMode::Fanout => Mode::Fanout,
-            MessagingMode::Topic => Mode::Topic,
-        },
-        durable: parameters.durable,
-        confirms: parameters.confirms,
-        ack: parameters.acknowledge,
-        prefetch: narrowed(parameters.prefetch),
-        transactions: parameters.transactions,
-        count: (parameters.count > 0).then_some(parameters.count),
-        seconds: job.warmup.get() + job.length.get() + ENDS_BY_ITSELF,
-        ..ThroughputLoad::new(broker)
-    }
-}
-
-fn size_of(parameters: &MessagingParameters) -> usize {
-    usize::try_from(parameters.size.get()).unwrap_or(usize::MAX)
-}
-
-/// What is beyond 16 bits is beyond what the protocol or a host can do, and the load refuses it.
-fn narrowed(count: u32) -> u16 {
-    u16::try_from(count).unwrap_or(u16::MAX)
 }

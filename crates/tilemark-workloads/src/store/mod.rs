@@ -1,11 +1,13 @@
 //! The store's customers as a load: each stream is a run of `tilemark-store` on its own database. All begin together,
 //! when the last one's connections stand; each is told second by second and audited at its end.
 
+mod found;
 mod seconds;
 
 use crate::{
     clocks::{ThreadClocks, busy},
     engine::LoadFailure,
+    start_line::{StartLine, Starter},
 };
 use seconds::Seconds;
 use std::{
@@ -17,12 +19,12 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{Credentials, LoadEvent, LoadJob, Sender, Stream, StreamSecond, StreamTotal};
-use tilemark_load::{Stop, pin};
+use tilemark_agent_protocol::{Credentials, LoadEvent, LoadJob, Sender, Stream, StreamTotal};
+use tilemark_load::{Start, Stop, pin};
 use tilemark_plan::{
     plan,
     scenario::Arrival,
-    workload::{StoreDatabase, StoreParameters, Work},
+    workload::{Details, StoreDatabase, StoreParameters, Work},
 };
 use tilemark_store::{
     Arrivals, DatabaseAddress, Demand, Endpoint, Engine, LoadResult, Pace, Secret, StoreError,
@@ -49,18 +51,17 @@ pub const fn engine_of(parameters: &StoreParameters) -> Engine {
 
 /// What a stream's thread tells.
 enum Told {
-    /// Its connections stand.
-    Stands,
-    /// A second of it is over.
-    Second(StreamSecond),
+    /// Its connections are open.
+    Ready,
+    /// A second of it is over, or what it found besides is known.
+    Event(LoadEvent),
     /// It ended.
     Ended(Result<StreamTotal, StoreError>),
 }
 
-/// When all streams begin, whether they shall end, and what their clients use meanwhile.
+/// Whether all streams shall end, and what their clients use meanwhile.
 #[derive(Default)]
 struct Signals {
-    go: AtomicBool,
     end: AtomicBool,
     /// Of the clients of all streams.
     clocks: ThreadClocks,
@@ -70,13 +71,19 @@ struct Signals {
 pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadFailure> {
-    run(job, stop, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+) -> Result<Vec<StreamTotal>, LoadFailure> {
+    run(job, stop, start, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
-/// Does all streams of a job; the last event is `Done`.
-fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<(), StoreError> {
+/// Does all streams of a job.
+fn run(
+    job: &LoadJob,
+    stop: &Stop,
+    start: Start<'_>,
+    events: &mut dyn FnMut(LoadEvent),
+) -> Result<Vec<StreamTotal>, StoreError> {
     // All that this thread starts inherits it.
     let pinned = !job.processors.is_empty() && pin(&job.processors);
     let streams: Vec<StoreStream<'_>> = job.streams.iter().filter_map(StoreStream::of).collect();
@@ -85,20 +92,24 @@ fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) -> Result<
     let sender = Sender { workers, real_time: false, timer_slack_ns, pinned };
     let signals = Signals::default();
     let (teller, told) = mpsc::channel();
-    let totals = thread::scope(|scope| {
+    let line = StartLine::default();
+    thread::scope(|scope| {
         for stream in &streams {
-            let (teller, signals) = (teller.clone(), &signals);
+            let (teller, signals, starter) = (teller.clone(), &signals, Starter(&line));
             scope.spawn(move || {
-                let seconds = Seconds::new(stream.stream.id, teller.clone(), signals);
-                let total = stream.run(job, &seconds, &signals.end);
+                let seconds = Seconds::new(stream.stream.id, teller.clone(), signals, starter);
+                let total = stream.run(job, &seconds, &signals.end, &teller);
                 // Whoever listens does so until every stream has ended.
                 let _ = teller.send(Told::Ended(total));
             });
         }
-        Course { job, stop, signals: &signals, sender, streams: streams.len() }.follow(&told, events)
-    })?;
-    events(LoadEvent::Done(totals));
-    Ok(())
+        let mut start = || {
+            let origin = start(sender.clone());
+            line.give(origin);
+            origin
+        };
+        Course { job, stop, signals: &signals, streams: streams.len() }.follow(&mut start, &told, events)
+    })
 }
 
 /// All streams on their way.
@@ -106,7 +117,6 @@ struct Course<'a> {
     job: &'a LoadJob,
     stop: &'a Stop,
     signals: &'a Signals,
-    sender: Sender,
     streams: usize,
 }
 
@@ -114,23 +124,21 @@ impl Course<'_> {
     /// Follows them until all have ended. One that fails ends the others.
     fn follow(
         self,
+        start: &mut dyn FnMut() -> Option<Instant>,
         told: &Receiver<Told>,
         events: &mut dyn FnMut(LoadEvent),
     ) -> Result<Vec<StreamTotal>, StoreError> {
-        let (mut stand, mut totals, mut failed) = (0, Vec::new(), None);
-        let mut ended = 0;
+        let (mut ready, mut ended, mut totals, mut failed) = (0, 0, Vec::new(), None);
         let mut busy: Option<BusySeconds> = None;
         while ended < self.streams {
             match told.recv_timeout(LOOK_EVERY) {
-                Ok(Told::Stands) => {
-                    stand += 1;
-                    if stand == self.streams {
-                        events(LoadEvent::Started(self.sender.clone()));
-                        busy = Some(BusySeconds::beginning(self.job, Instant::now()));
-                        self.signals.go.store(true, Ordering::Release);
+                Ok(Told::Ready) => {
+                    ready += 1;
+                    if ready == self.streams {
+                        busy = start().map(|origin| BusySeconds::beginning(self.job, origin));
                     }
                 }
-                Ok(Told::Second(second)) => events(LoadEvent::Second(second)),
+                Ok(Told::Event(event)) => events(event),
                 Ok(Told::Ended(Ok(total))) => {
                     ended += 1;
                     totals.push(total);
@@ -246,23 +254,34 @@ impl<'a> StoreStream<'a> {
         }
     }
 
-    fn run(&self, job: &LoadJob, seconds: &Seconds<'_>, end: &AtomicBool) -> Result<StreamTotal, StoreError> {
+    fn run(
+        &self,
+        job: &LoadJob,
+        seconds: &Seconds<'_>,
+        end: &AtomicBool,
+        teller: &mpsc::Sender<Told>,
+    ) -> Result<StreamTotal, StoreError> {
         let result = run_observed_load(&self.address(), &self.demand(job), seconds, end)?;
-        let all = seconds.finish();
+        let (id, counts, figures) = (self.stream.id, seconds.finish(), found::figures(&result));
+        let findings = figures.verdict.findings.clone();
+        let text = serde_json::to_string(&result).expect("all its keys are texts");
+        for event in [
+            LoadEvent::Details { id, details: Box::new(Details::Store(figures)) },
+            LoadEvent::Output { id, text },
+        ] {
+            // Whoever listens does so until the stream has ended.
+            let _ = teller.send(Told::Event(event));
+        }
         Ok(StreamTotal {
-            id: self.stream.id,
-            counts: all.counts,
+            id,
+            counts,
             // The store counts an order in the second in which it was committed.
             completed_in_time: result.orders,
             // Clients that gave up early served nothing in what was left.
             seconds: job.length.as_seconds(),
             client_cpu_s: result.client_cpu_s,
-            latency: all.latency,
-            lateness: all.lateness,
             errors: told_errors(&result),
-            // What the audit found is in the output.
-            wrong_answers: Vec::new(),
-            tool_output: serde_json::to_string(&result).ok(),
+            findings,
         })
     }
 }
@@ -284,7 +303,6 @@ mod tests {
             processors: (0..8).collect(),
             warmup: Span::from_seconds(3),
             length: Span::from_seconds(2),
-            requests_max: 0,
         };
         let mut busy = BusySeconds::beginning(&job, start);
         let mut look = |after_ms: u64, used_ms: &[u64]| {

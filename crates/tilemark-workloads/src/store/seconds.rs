@@ -1,41 +1,31 @@
 //! Orders of one stream become seconds and totals. A second is told when all that began in it has ended.
 
 use super::{Signals, Told};
+use crate::start_line::Starter;
 use hdrhistogram::Histogram;
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering, mpsc::Sender},
-    thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
-use tilemark_agent_protocol::{Counts, StreamSecond};
+use tilemark_agent_protocol::{Counts, LoadEvent, StreamSecond};
 use tilemark_load::figures::encode;
 use tilemark_store::{Observer, OrderEnded, Outcome};
-
-/// Time between two looks at whether the other streams stand.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The observer of a stream.
 pub(super) struct Seconds<'a> {
     id: u32,
     teller: Sender<Told>,
     signals: &'a Signals,
+    starter: Starter<'a>,
     state: Mutex<State>,
 }
 
-/// A stream's whole measurement.
-pub(super) struct All {
-    pub(super) counts: Counts,
-    pub(super) latency: Vec<u8>,
-    pub(super) lateness: Vec<u8>,
-}
-
+#[derive(Default)]
 struct State {
     open: BTreeMap<u32, Open>,
     latest: u32,
     counts: Counts,
-    latency: Histogram<u64>,
-    lateness: Histogram<u64>,
 }
 
 #[derive(Default)]
@@ -46,9 +36,11 @@ struct Open {
     lateness_ns: Vec<u64>,
 }
 
-/// Nanoseconds with three significant digits; it grows with its values.
-fn histogram() -> Histogram<u64> {
-    Histogram::new(3).expect("three digits are allowed")
+/// Nanoseconds as a histogram with three significant digits.
+fn encode_all(values: &[u64]) -> Vec<u8> {
+    let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
+    values.iter().for_each(|value| histogram.record(*value).expect("it grows with its values"));
+    encode(&histogram)
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -56,56 +48,40 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 impl<'a> Seconds<'a> {
-    pub(super) fn new(id: u32, teller: Sender<Told>, signals: &'a Signals) -> Self {
-        let state = State {
-            open: BTreeMap::new(),
-            latest: 0,
-            counts: Counts::default(),
-            latency: histogram(),
-            lateness: histogram(),
-        };
-        Self { id, teller, signals, state: Mutex::new(state) }
+    pub(super) fn new(id: u32, teller: Sender<Told>, signals: &'a Signals, starter: Starter<'a>) -> Self {
+        Self { id, teller, signals, starter, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells what is still open, and the totals.
-    pub(super) fn finish(&self) -> All {
+    /// Reports what is still open, and counts the whole measurement.
+    pub(super) fn finish(&self) -> Counts {
         let mut state = self.state();
         let left: Vec<u32> = state.open.keys().copied().collect();
         left.into_iter().for_each(|second| self.close(&mut state, second));
-        All { counts: state.counts, latency: encode(&state.latency), lateness: encode(&state.lateness) }
+        state.counts
     }
 
     fn close(&self, state: &mut State, second: u32) {
         let Some(open) = state.open.remove(&second) else { return };
-        let pack = |values: &[u64], all: &mut Histogram<u64>| {
-            let mut packed = histogram();
-            for value in values {
-                packed.record(*value).expect("it grows with its values");
-                all.record(*value).expect("it grows with its values");
-            }
-            encode(&packed)
-        };
-        let latency = pack(&open.latency_ns, &mut state.latency);
-        let lateness = pack(&open.lateness_ns, &mut state.lateness);
-        state.counts.offered += open.counts.offered;
-        state.counts.completed += open.counts.completed;
-        state.counts.failed += open.counts.failed;
+        let (latency, lateness) = (encode_all(&open.latency_ns), encode_all(&open.lateness_ns));
+        state.counts = [state.counts, open.counts].into_iter().sum();
         let told = StreamSecond { id: self.id, second, counts: open.counts, latency, lateness };
         // Whoever listens does so until the stream has ended.
-        let _ = self.teller.send(Told::Second(told));
+        let _ = self.teller.send(Told::Event(LoadEvent::Second(told)));
     }
 }
 
 impl Observer for Seconds<'_> {
-    fn started(&self) {
-        let _ = self.teller.send(Told::Stands);
-        while !self.signals.go.load(Ordering::Acquire) && !self.signals.end.load(Ordering::Relaxed) {
-            thread::sleep(LOOK_EVERY);
-        }
+    fn ready(&self) -> Instant {
+        let _ = self.teller.send(Told::Ready);
+        self.starter.wait().unwrap_or_else(|| {
+            // It does not begin: from its end on no order is sent.
+            self.signals.end.store(true, Ordering::Relaxed);
+            Instant::now()
+        })
     }
 
     fn client_begins(&self) {
@@ -144,6 +120,7 @@ impl Observer for Seconds<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::start_line::StartLine;
     use std::sync::mpsc::{Receiver, channel};
     use tilemark_load::figures::decode;
 
@@ -154,7 +131,7 @@ mod tests {
 
     fn seconds(told: &Receiver<Told>) -> Vec<(u32, u64)> {
         let second = |told| match told {
-            Told::Second(second) => {
+            Told::Event(LoadEvent::Second(second)) => {
                 let latency = decode(&second.latency).unwrap();
                 assert!((4_990_000..5_010_000).contains(&latency.max()), "5 ms: {}", latency.max());
                 Some((second.second, latency.len()))
@@ -168,7 +145,8 @@ mod tests {
     fn a_second_is_told_when_all_that_began_in_it_has_ended() {
         let (teller, told) = channel();
         let signals = Signals::default();
-        let observer = Seconds::new(7, teller, &signals);
+        let line = StartLine::default();
+        let observer = Seconds::new(7, teller, &signals, Starter(&line));
         for at in [100, 200, 1_100, 2_100] {
             observer.begun(Duration::from_millis(at));
         }
@@ -181,16 +159,17 @@ mod tests {
         assert_eq!(seconds(&told), [(0, 2), (1, 1)]);
         observer.ended(ended(2_100, Outcome::Failed));
         let all = observer.finish();
-        assert_eq!((all.counts.offered, all.counts.completed, all.counts.failed), (4, 3, 1));
+        assert_eq!((all.offered, all.completed, all.failed), (4, 3, 1));
     }
 
     #[test]
     fn what_was_rolled_back_is_neither_an_order_nor_an_error() {
         let (teller, _told) = channel();
         let signals = Signals::default();
-        let observer = Seconds::new(1, teller, &signals);
+        let line = StartLine::default();
+        let observer = Seconds::new(1, teller, &signals, Starter(&line));
         observer.begun(Duration::ZERO);
         observer.ended(ended(0, Outcome::RolledBack));
-        assert_eq!(observer.finish().counts, Counts::default());
+        assert_eq!(observer.finish(), Counts::default());
     }
 }

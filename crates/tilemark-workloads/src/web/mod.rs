@@ -7,8 +7,8 @@ mod response;
 mod service;
 
 use crate::engine::LoadFailure;
-use tilemark_agent_protocol::{LoadEvent, LoadJob};
-use tilemark_load::Stop;
+use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamTotal};
+use tilemark_load::{Start, Stop};
 
 pub use body::fill_body;
 pub use factory::WebFactory;
@@ -20,9 +20,10 @@ pub use service::{
 pub(crate) fn run_job(
     job: &LoadJob,
     stop: &Stop,
+    start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
-) -> Result<(), LoadFailure> {
+) -> Result<Vec<StreamTotal>, LoadFailure> {
     let factory = WebFactory::new(job).map_err(|error| LoadFailure::new(&error, error.remedy()))?;
-    let ended = tilemark_load::run(job, &factory, stop, events);
-    ended.map(drop).map_err(|error| LoadFailure::new(&error, error.remedy()))
+    tilemark_load::run(job, &factory, stop, start, events)
+        .map_err(|error| LoadFailure::new(&error, error.remedy()))
 }

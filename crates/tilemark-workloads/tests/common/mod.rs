@@ -97,7 +97,6 @@ pub fn job(target: SocketAddr, demand: Demand, connections: u32) -> LoadJob {
         processors: Vec::new(),
         warmup: Span::from_milliseconds(0),
         length: Span::from_seconds(3600),
-        requests_max: 0,
     }
 }
 
@@ -111,6 +110,14 @@ pub fn open(rate: f64, arrival: Arrival) -> Demand {
     }
 }
 
+/// Requests in the schedule of the only stream.
+pub fn intended(job: &LoadJob) -> u64 {
+    let stream = &job.streams[0];
+    let schedule = tilemark_load::Schedule::new(&stream.demand, stream.seed, stream.id).unwrap().unwrap();
+    let end = job.length.get().as_nanos() as u64;
+    schedule.take_while(|time| *time < end).count() as u64
+}
+
 /// Runs a job to its end.
 pub fn run(job: &LoadJob) -> Gathered {
     run_within(job, tilemark_load::Limits::default())
@@ -119,8 +126,7 @@ pub fn run(job: &LoadJob) -> Gathered {
 /// Runs a job to its end, with limits.
 pub fn run_within(job: &LoadJob, limits: tilemark_load::Limits) -> Gathered {
     let factory = WebFactory::new(job).unwrap();
-    let mut gathered = Gathered::default();
     let stop = Stop::new().unwrap();
-    tilemark_load::run_within(job, &factory, limits, &stop, &mut |event| gathered.take(event)).unwrap();
-    gathered
+    Gathered::of(|start, events| tilemark_load::run_within(job, &factory, limits, &stop, start, events))
+        .unwrap()
 }

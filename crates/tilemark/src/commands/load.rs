@@ -11,10 +11,11 @@ use tilemark_run::{
     failure::Failure,
     plan_words::Arrival,
     progress::Listener,
-    standalone::messaging::{self, Judged, LatencyRequest, Mode, ThroughputRequest},
+    standalone::messaging::{self, Judged, MessagingMode, MessagingParameters},
     standalone::password,
     standalone::web_load::{self, WebLoadRequest, WebLoadResult},
 };
+use tilemark_units::Bytes;
 
 /// Sends a load alone.
 pub(crate) fn load(command: LoadCommand) -> ExitCode {
@@ -72,28 +73,28 @@ fn described(result: &WebLoadResult) -> String {
 }
 
 fn throughput(arguments: &ThroughputArguments) -> ExitCode {
-    let asked = ThroughputRequest {
-        broker: arguments.broker.clone(),
-        size: arguments.size,
-        queues: arguments.queues,
-        publishers: arguments.publishers,
-        subscribers: arguments.subscribers,
+    let messages = MessagingParameters {
+        size: Bytes::new(arguments.size as u64),
+        queues: arguments.queues.into(),
+        publishers: arguments.publishers.into(),
+        subscribers: arguments.subscribers.into(),
         mode: match arguments.mode.as_str() {
-            "fanout" => Mode::Fanout,
-            "topic" => Mode::Topic,
-            _ => Mode::Shared,
+            "fanout" => MessagingMode::Fanout,
+            "topic" => MessagingMode::Topic,
+            _ => MessagingMode::Shared,
         },
         durable: arguments.durable,
         confirms: arguments.confirms,
-        ack: arguments.ack,
-        prefetch: arguments.prefetch,
+        acknowledge: arguments.ack,
+        prefetch: arguments.prefetch.into(),
         transactions: arguments.transactions,
-        count: arguments.count,
-        seconds: arguments.seconds,
+        count: arguments.count.unwrap_or(0),
+        ..MessagingParameters::default()
     };
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
-    show_judged(messaging::throughput(asked, &mut watcher), Form::of(arguments.json), |figures| {
+    let sent = messaging::throughput(&arguments.broker, messages, arguments.seconds, &mut watcher);
+    show_judged(sent, Form::of(arguments.json), |figures| {
         format!(
             "{:.0} messages/s ({:.0} transfers/s), {:.1} MB/s in and out\nlost {}, duplicated {}, reordered {}\n\
              processor time of the load: {:.2} s",
@@ -109,16 +110,13 @@ fn throughput(arguments: &ThroughputArguments) -> ExitCode {
 }
 
 fn latency(arguments: &LatencyArguments) -> ExitCode {
-    let asked = LatencyRequest {
-        broker: arguments.broker.clone(),
-        size: arguments.size,
-        rate: arguments.rate,
-        durable: arguments.durable,
-        seconds: arguments.seconds,
-    };
+    let (size, durable) = (Bytes::new(arguments.size as u64), arguments.durable);
+    let messages = MessagingParameters { size, durable, ..MessagingParameters::default() };
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
-    show_judged(messaging::latency(asked, &mut watcher), Form::of(arguments.json), |figures| {
+    let LatencyArguments { broker, rate, seconds, .. } = arguments;
+    let sent = messaging::latency(broker, messages, *rate, *seconds, &mut watcher);
+    show_judged(sent, Form::of(arguments.json), |figures| {
         let latency = figures.latency_ms.map_or_else(
             || "none, for no message came".to_owned(),
             |latency| {

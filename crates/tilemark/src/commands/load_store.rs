@@ -4,12 +4,12 @@ use crate::{
     arguments::LoadStoreArguments,
     screen::{self, Form, Watcher},
 };
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 use tilemark_run::{
     failure::Failure,
     progress::Listener,
     standalone::password,
-    standalone::store_load::{self, Arrivals, Latency, LoadResult, Status, StoreLoadRequest},
+    standalone::store_load::{self, Arrivals, Demand, Latency, LoadResult, Pace, Status},
 };
 
 /// Sends a store's customers to a database.
@@ -21,26 +21,28 @@ pub(crate) fn store(arguments: &LoadStoreArguments) -> ExitCode {
 }
 
 fn send(arguments: &LoadStoreArguments) -> Result<LoadResult, Failure> {
-    let asked = StoreLoadRequest {
-        database: store_load::address(&arguments.database)?,
+    let database = store_load::address(&arguments.database)?;
+    let arrivals = if arguments.arrival == "even" { Arrivals::Even } else { Arrivals::Poisson };
+    let demand = Demand {
         clients: arguments.clients,
-        warmup: arguments.warmup,
-        seconds: arguments.seconds,
-        window: arguments.window,
-        rate: arguments.rate,
-        arrivals: if arguments.arrival == "even" { Arrivals::Even } else { Arrivals::Poisson },
-        think_time: arguments.think_time,
+        pace: match arguments.rate {
+            Some(orders_per_second) => Pace::Open { orders_per_second, arrivals },
+            None => Pace::Closed { think_time: store_load::think_time(arguments.think_time)? },
+        },
+        warmup: Duration::from_secs(arguments.warmup),
+        measure: Duration::from_secs(arguments.seconds),
+        window: arguments.window.map(Duration::from_secs),
         new_customer_percent: arguments.new_customers,
-        searches: arguments.searches,
-        search_rows: arguments.search_rows,
-        items: arguments.items,
+        searches_mean: arguments.searches,
+        search_rows_mean: arguments.search_rows,
+        items_mean: arguments.items,
         seed: arguments.seed,
     };
     let mut watcher = Watcher::new();
     if let Some(advice) = password::advice(&arguments.database, password::DATABASE) {
         watcher.note(&advice);
     }
-    store_load::load(&asked, &mut watcher)
+    store_load::load(database, demand, &mut watcher)
 }
 
 fn described(result: &LoadResult) -> String {

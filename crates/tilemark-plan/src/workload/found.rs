@@ -1,11 +1,45 @@
-//! What a store load on one guest found beside what every load has: part of a repeat's summary.
+//! What a load found beside what every load counts: it travels from the load and is part of a repeat's summary.
 
-use crate::summary::{Incident, IncidentKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A store load on one guest. The load writes it as JSON; what it tells besides stays in the guest's `store.json`.
+/// What only loads of one workload find.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Details {
+    /// An online store's.
+    Store(StoreFigures),
+}
+
+/// Something that a load found, with what it says of the repeat.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// What it says of the repeat.
+    pub kind: IncidentKind,
+    /// In words.
+    pub what: String,
+}
+
+/// What an incident says of a repeat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IncidentKind {
+    /// A guest ended while it was measured: a finding.
+    GuestEnded,
+    /// A service lost or invented what it had confirmed, by its audit: a finding.
+    WrongAnswers,
+    /// A service answered with errors, or its clients gave up: a finding.
+    ServiceErrors,
+    /// A load inside a guest reported what cannot be, or did not end in time; or a guest sent frames under foreign addresses or
+    /// flooded the run network. The repeat says nothing, and is not retried: the guest would do it again.
+    Refused,
+    /// Whether the answers were right could not be checked, or the guests were not what the plan wants. The repeat says
+    /// nothing.
+    #[default]
+    Unproven,
+}
+
+/// A store load on one guest. What the load reports besides is in the guest's `store.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreFigures {
     /// The guest.
@@ -96,25 +130,5 @@ pub struct StoreVerdict {
     pub reasons: Vec<String>,
     /// Those of them that are more than failed orders, which are counted among the failed requests. Absent in older records.
     #[serde(default)]
-    pub findings: Vec<StoreFinding>,
-}
-
-/// Something that a store load found, with what it says of the repeat.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct StoreFinding {
-    /// What it says of the repeat.
-    pub kind: IncidentKind,
-    /// In words.
-    pub what: String,
-}
-
-impl StoreFigures {
-    /// What happened at this guest's database, as incidents of its repeat.
-    pub fn incidents(&self) -> impl Iterator<Item = Incident> + '_ {
-        self.verdict.findings.iter().map(|finding| Incident {
-            kind: finding.kind,
-            what: finding.what.clone(),
-            guest: Some(self.guest.clone()),
-        })
-    }
+    pub findings: Vec<Finding>,
 }
