@@ -24,7 +24,7 @@ help:
 quick: tools build
 	@echo $(SUDO) target/release/tilemark quick
 	@$(SUDO) env TILEMARK_HOME="$$TILEMARK_HOME" target/release/tilemark quick || { code=$$?; \
-		[ $$code = 5 ] && echo "Finished, but not trusted: the reasons stand above." || exit $$code; }
+		[ $$code = 5 ] && echo "Finished; the verdict is NOT TRUSTED or CANNOT TELL. The reasons are above." || exit $$code; }
 
 build: rust
 	cargo build --release --locked --package tilemark

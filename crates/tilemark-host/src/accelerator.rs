@@ -171,9 +171,9 @@ fn weigh(figures: &ProbeFigures) -> Weighed {
         Fact::Missing(reason) => return Weighed::Unknown(format!("plain guest work stopped: {reason}")),
     };
     if plain > PLAIN_RATIO_MAX {
-        let and = figures.exchange_guest_ns.why_missing().map(|reason| format!("; at cmpxchg16b {reason}"));
+        let and = figures.exchange_guest_ns.why_missing().map(|reason| format!("; cmpxchg16b: {reason}"));
         return Weighed::TooSlow(format!(
-            "guest kernel mode runs plain instructions {} times slower than the host, at most {PLAIN_RATIO_MAX:.0} is usable{}",
+            "plain instructions in a guest's kernel mode are {} times slower than on the host (limit: {PLAIN_RATIO_MAX:.0}){}",
             round(plain),
             and.as_deref().unwrap_or("")
         ));
@@ -184,14 +184,14 @@ fn weigh(figures: &ProbeFigures) -> Weighed {
     };
     if tables > TABLES_RATIO_MAX {
         return Weighed::TooSlow(format!(
-            "a page-table write in a guest takes {} times as long as the host's own, at most {TABLES_RATIO_MAX:.0} is usable",
+            "a page-table write in a guest takes {} times as long as on the host (limit: {TABLES_RATIO_MAX:.0})",
             round(tables)
         ));
     }
     match &figures.exchange_guest_ns {
         Fact::Missing(reason) => Weighed::Unknown(format!("cmpxchg16b stopped: {reason}")),
         Fact::Value(_) => Weighed::Usable(format!(
-            "guest kernel mode takes {} times as long as the host for plain instructions, {} times for page-table work",
+            "a guest's kernel mode takes {} times as long as the host for plain instructions, and {} times as long for page-table work",
             round(plain),
             round(tables)
         )),
@@ -266,7 +266,7 @@ mod tests {
     fn an_interpreting_host_is_too_slow_and_the_missing_instruction_is_named() {
         let readings = Readings {
             plain_guest: timed(5025.0),
-            exchange_guest: Part::Stopped("the host's KVM could not go on".into()),
+            exchange_guest: Part::Stopped("KVM stopped with an internal error".into()),
             ..hardware()
         };
         let found = judge(&Ok(readings));

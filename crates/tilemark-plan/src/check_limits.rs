@@ -122,7 +122,10 @@ fn check_names(scenario: &Scenario, say: &mut Say<'_>) {
         guests.chain(loads).chain(vary).filter(|(_, name)| !is_name(name)).collect();
     for (what, name) in wrong {
         // As Rust would write it: a name may hold anything, and this goes to a terminal.
-        say(format!("{name:?} is no name of a {what}"), "use 1 to 40 of `a` to `z`, `0` to `9` and `-`");
+        say(
+            format!("{name:?} is not a valid name of a {what}"),
+            "use 1 to 40 of `a` to `z`, `0` to `9` and `-`",
+        );
     }
 }
 
@@ -226,10 +229,10 @@ mod tests {
         assert_eq!(said(&"a".repeat(40), LOAD, LADDER), "");
         for name in ["", "x/../../etc", "..", "Web", "a b", "a_b", "w\u{f6}b", &"a".repeat(41)] {
             let said = said(name, LOAD, LADDER);
-            assert!(said.contains("is no name of a guest"), "{name:?}: {said}");
+            assert!(said.contains("is not a valid name of a guest"), "{name:?}: {said}");
         }
         let vary = format!("{LADDER}\n[vary.\"a/b\"]\nkey = \"load.l.rate\"\nvalues = [\"1/s\"]");
-        assert!(said("web", LOAD, &vary).contains("\"a/b\" is no name of a vary"));
+        assert!(said("web", LOAD, &vary).contains("\"a/b\" is not a valid name of a vary"));
     }
 
     #[test]

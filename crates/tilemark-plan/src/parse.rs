@@ -110,7 +110,10 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
         || scenario.name.len() > 40
         || scenario.name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-')
     {
-        say(format!("`name = {:?}` is no name", scenario.name), "use at most 40 letters, digits and `-`");
+        say(
+            format!("`name = {:?}` is not a valid name", scenario.name),
+            "use at most 40 letters, digits and `-`",
+        );
     }
     if scenario.guest.is_empty() {
         say("the tile has no guest".to_owned(), "add a `[[guest]]`");
@@ -162,7 +165,7 @@ fn check_ladder(scenario: &Scenario, say: &mut Say<'_>) {
     let rising = tiles.windows(2).all(|pair| pair[0] < pair[1]);
     if tiles.is_empty() || tiles[0] == 0 || !rising {
         say(
-            format!("`ladder.tiles = {tiles:?}` is no ladder"),
+            format!("`ladder.tiles = {tiles:?}` is not a valid ladder"),
             "write rising counts from 1, such as [1, 2, 4, 8]",
         );
     }
@@ -188,8 +191,8 @@ fn check_measure(scenario: &Scenario, say: &mut Say<'_>) {
     let length = measure.length.get();
     if length.as_secs() == 0 || length.subsec_nanos() != 0 {
         say(
-            format!("`measure.length = \"{}\"` is no whole number of seconds", measure.length),
-            "write `10s`, say",
+            format!("`measure.length = \"{}\"` is not a whole number of seconds", measure.length),
+            "write whole seconds, such as `10s`",
         );
     }
 }
@@ -200,7 +203,7 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
     let wanted = facts.role();
     match scenario.guest.iter().find(|guest| guest.name == load.guest) {
         None => say(
-            format!("load `{name}` is for guest `{}`, which the tile has not", load.guest),
+            format!("load `{name}` is for guest `{}`, which the tile does not have", load.guest),
             "name a guest",
         ),
         Some(guest) if guest.role != wanted => {

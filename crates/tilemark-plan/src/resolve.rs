@@ -13,7 +13,7 @@ use crate::{
     workload::BrokerService,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_units::{Bytes, Span};
+use tilemark_units::{Bytes, Span, counted};
 
 pub use crate::order::passes;
 
@@ -402,7 +402,9 @@ fn memory_remedy(points: &[Point], free: Bytes) -> String {
     let steps: Vec<String> = fitting.iter().map(u32::to_string).collect();
     match steps.as_slice() {
         [] => "lower `ladder.tiles` (--tiles) or the guests' `memory`".to_owned(),
-        steps => format!("say `--tiles {}`, which fit, or lower the guests' `memory`", steps.join(",")),
+        steps => {
+            format!("give `--tiles {}`: these steps fit; or lower the guests' `memory`", steps.join(","))
+        }
     }
 }
 
@@ -414,8 +416,8 @@ fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem
         let needed = expect::memory_of(point);
         if needed > free {
             let message = format!(
-                "{} tiles on {} need {} of memory and this host has {} free, less {} that is kept free",
-                point.tiles,
+                "{} on {} need {} of memory; this host has {} available, and {} of it must stay available",
+                counted(point.tiles, "tile"),
                 point.backend.name(),
                 needed.rounded(),
                 host.memory_available.rounded(),

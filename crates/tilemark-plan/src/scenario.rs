@@ -202,7 +202,7 @@ pub enum LoopKind {
     /// At their intended times, whatever the answers do.
     #[default]
     Open,
-    /// On each connection, the next one when the last one is answered. It takes no `rate`.
+    /// On each connection, the next one when the previous one is answered. It takes no `rate`.
     Closed,
 }
 
@@ -275,7 +275,7 @@ pub enum Start {
     /// Each is cloned copy-on-write from a booted, warmed and frozen template of its role.
     #[default]
     Clone,
-    /// Each boots by itself.
+    /// Each is booted.
     Boot,
 }
 
@@ -327,20 +327,20 @@ pub struct QemuWishes {
     pub machine: Option<String>,
     /// Another kernel for the guests: the path of an ELF `vmlinux`. Default: the image's.
     pub kernel: Option<String>,
-    /// Whether QEMU runs behind walls: as a user of its own without capabilities, with a filter of system calls, in an
+    /// Whether QEMU runs in a sandbox: as a user of its own without capabilities, with a filter of system calls, in an
     /// empty root. Default: `"on"`.
     #[serde(skip_serializing_if = "QemuWalls::are_on")]
     pub walls: QemuWalls,
 }
 
-/// Whether QEMU runs behind walls.
+/// Whether QEMU runs in a sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QemuWalls {
-    /// QEMU runs behind walls.
+    /// QEMU runs in the sandbox.
     #[default]
     On,
-    /// QEMU runs as root without walls, to measure what they cost. A guest that breaks out of QEMU then has the host.
+    /// QEMU runs as root without the sandbox, to measure what it costs. A guest that breaks out of QEMU then has the host.
     Off,
 }
 

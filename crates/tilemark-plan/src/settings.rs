@@ -44,7 +44,7 @@ pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), S
             _ => return Err(format!("`{key}`: `{part}` leads nowhere")),
         };
     }
-    Err(format!("`{key}` is no key"))
+    Err(format!("`{key}` is not a valid key"))
 }
 
 /// The name of a guest or load.

@@ -27,7 +27,7 @@ pub enum HostUseKind {
     File,
     /// It holds options of QEMU's command line beside the one that is asked for; those can name files.
     Options,
-    /// QEMU runs as root without walls.
+    /// QEMU runs as root without its sandbox.
     Walls,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for HostUse {
             HostUseKind::Program => "starts the program",
             HostUseKind::File => "opens the file",
             HostUseKind::Options => "gives QEMU the options",
-            HostUseKind::Walls => "runs QEMU as root, with its walls",
+            HostUseKind::Walls => "runs QEMU as root, with its sandbox",
         };
         // As Rust would write it: a file from elsewhere may hold anything, and this goes to a terminal.
         write!(formatter, "{what} {value:?} (`{key}`)")

@@ -437,12 +437,12 @@ fn a_clone_count_that_does_not_fit_is_refused_with_its_figures() {
     let problems = |request: &Request| resolve(&draft, request, &host(4, Bytes::from_gib(8))).unwrap_err();
     let error = problems(&request).to_string();
     assert!(
-        error.starts_with("400 tiles on emulated need 110.9 GiB of memory and this host has 8 GiB free"),
+        error.starts_with("400 tiles on emulated need 110.9 GiB of memory; this host has 8 GiB available"),
         "{error}"
     );
     assert_eq!(problems(&request).remedy(), "lower `ladder.tiles` (--tiles) or the guests' `memory`");
     let remedy = problems(&Request { tiles: Some(vec![1, 2, 400]), ..request }).remedy();
-    assert_eq!(remedy, "say `--tiles 1,2`, which fit, or lower the guests' `memory`");
+    assert_eq!(remedy, "give `--tiles 1,2`: these steps fit; or lower the guests' `memory`");
 }
 
 #[test]
@@ -492,13 +492,21 @@ fn bad_scenarios_are_named_with_what_is_wrong() {
     let cases = [
         ("an unknown key", TILE.replace("rate =", "rte ="), "unknown field `rte`"),
         ("an unknown unit", TILE.replace("10/s", "10/day"), "`10/day` is not a rate such as `200/s`"),
-        ("a load for nobody", TILE.replace("guest = \"web\"", "guest = \"wob\""), "which the tile has not"),
+        (
+            "a load for nobody",
+            TILE.replace("guest = \"web\"", "guest = \"wob\""),
+            "which the tile does not have",
+        ),
         (
             "a load on the wrong role",
             TILE.replace("guest = \"web\"", "guest = \"idle\""),
             "needs a guest with role `web`",
         ),
-        ("a ladder that falls", TILE.replace("[1, 2, 4]", "[4, 2]"), "`ladder.tiles = [4, 2]` is no ladder"),
+        (
+            "a ladder that falls",
+            TILE.replace("[1, 2, 4]", "[4, 2]"),
+            "`ladder.tiles = [4, 2]` is not a valid ladder",
+        ),
         ("no repeats", TILE.replace("repeats = 3", "repeats = 0"), "`measure.repeats = 0` measures nothing"),
         (
             "a headline that is no load",

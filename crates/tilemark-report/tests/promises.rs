@@ -156,7 +156,7 @@ fn emulated_figures_are_marked_and_stay_out_of_the_charts_of_real_ones() {
 #[test]
 fn what_is_not_trusted_is_struck_and_not_hidden() {
     let page = html(&fixture::not_trusted());
-    assert!(page.contains("class=\"sentence longer struck\"") && page.contains("This host carries"));
+    assert!(page.contains("class=\"sentence long struck\"") && page.contains("This host carries"));
     assert!(page.contains("<tr class=\"undecided struck\">"), "the doubtful step is struck");
     assert!(page.contains("<tr class=\"holds\">"), "a step that nothing spoiled is not struck");
 }

@@ -66,7 +66,7 @@ pub fn fairness_by_demand(guests: &[Demanded], loop_kind: LoopKind) -> Result<re
     let served: Vec<Served> =
         asked.map(|guest| Served { guest: guest.guest.clone(), amount: amount(guest) }).collect();
     if served.len() == 1 {
-        return Err(Missing::because("one guest shares with nobody"));
+        return Err(Missing::because("fairness needs at least two guests"));
     }
     let found = fairness(&served)?;
     let mean = served.iter().map(|guest| guest.amount).sum::<f64>() / served.len() as f64;

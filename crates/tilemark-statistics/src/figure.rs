@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::interval::INTERVAL_REPEATS_MIN;
+
 /// Share of intervals that are to cover the truth. Every interval of Tilemark has this one level, so that two
 /// intervals on one page can be compared.
 pub const CONFIDENCE: f64 = 0.95;
@@ -38,6 +40,12 @@ impl Missing {
     /// States a reason.
     pub fn because(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
+    }
+
+    /// Fewer repeats than an interval needs.
+    pub(crate) fn too_few(repeats: usize) -> Self {
+        let plural = if repeats == 1 { "" } else { "s" };
+        Self::because(format!("only {repeats} repeat{plural}, and an interval needs {INTERVAL_REPEATS_MIN}"))
     }
 }
 

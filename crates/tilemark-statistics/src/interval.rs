@@ -52,9 +52,7 @@ fn linear(values: &[f64], seed: u64) -> Figure {
     let n_repeats = values.len();
     let value = mean(values).expect("the caller refused an empty list");
     let interval = if n_repeats < INTERVAL_REPEATS_MIN {
-        Err(Missing::because(format!(
-            "{n_repeats} of the {INTERVAL_REPEATS_MIN} repeats that an interval needs"
-        )))
+        Err(Missing::too_few(n_repeats))
     } else if n_repeats < BOOTSTRAP_REPEATS_MIN {
         Ok(student_interval(values, value))
     } else {
@@ -107,7 +105,7 @@ mod tests {
     fn below_three_repeats_there_is_a_value_and_no_interval() {
         let figure = estimate(&[10.0, 12.0], Scale::Linear, 0).unwrap();
         assert_eq!(figure.value, 11.0);
-        assert_eq!(figure.interval.unwrap_err().reason, "2 of the 3 repeats that an interval needs");
+        assert_eq!(figure.interval.unwrap_err().reason, "only 2 repeats, and an interval needs 3");
     }
 
     #[test]

@@ -31,9 +31,7 @@ pub fn ratio(blocks: &[Block], seed: u64) -> Result<Figure, Missing> {
     let n_repeats = of_a.min(of_b);
     let value = difference(&logs);
     let interval = if n_repeats < INTERVAL_REPEATS_MIN {
-        Err(Missing::because(format!(
-            "{n_repeats} of the {INTERVAL_REPEATS_MIN} repeats that an interval needs"
-        )))
+        Err(Missing::too_few(n_repeats))
     } else if let [only] = logs.as_slice() {
         Ok(of_one_block(only, value, n_repeats, seed))
     } else {

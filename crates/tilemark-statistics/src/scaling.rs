@@ -137,9 +137,7 @@ fn points(steps: &[ScalingStep]) -> Result<Vec<Point>, Missing> {
     counts.dedup();
     if counts.len() < FIT_STEPS_MIN {
         let steps = counts.len();
-        return Err(Missing::because(format!(
-            "{steps} of the {FIT_STEPS_MIN} steps that a scaling law needs"
-        )));
+        return Err(Missing::because(format!("only {steps} steps, and a scaling law needs {FIT_STEPS_MIN}")));
     }
     if counts.iter().any(|count| !(*count >= 1.0 && count.is_finite())) {
         return Err(Missing::because("a step with fewer than one tile has no place in a scaling law"));
@@ -358,10 +356,7 @@ mod tests {
     #[test]
     fn six_steps_are_no_law() {
         let steps = &measured(0.0, 0, |n| 200.0 * n)[..6];
-        assert_eq!(
-            fit_scaling_law(steps, 1).unwrap_err().reason,
-            "6 of the 7 steps that a scaling law needs"
-        );
+        assert_eq!(fit_scaling_law(steps, 1).unwrap_err().reason, "only 6 steps, and a scaling law needs 7");
     }
 
     #[test]

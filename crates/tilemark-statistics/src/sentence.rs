@@ -33,8 +33,8 @@ pub fn answer(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Ve
     sentences.join(" ")
 }
 
-/// `This host carries 6 tiles: 24 guests, 1.5 vCPUs per thread, 200 requests/s each. Their p99 was 32 ms [29, 36], within the limit
-/// of 50 ms in 5 of 5 repeats.`
+/// `This host carries 6 tiles: 24 guests, 1.5 vCPUs per hardware thread, 200 requests/s each. Their p99 was 32 ms [29, 36], within
+/// the limit of 50 ms in 5 of 5 repeats.`
 fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdict, count: u32) -> String {
     let is_native = answer.backend == Some(Backend::Native);
     let planned =
@@ -56,9 +56,9 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
         counted(guests, "guest")
     };
     let mut text = format!("This host carries {at_least}{}{last}: {what}", tiles(count));
-    if let Some(share) = answer.vcpus_per_thread {
+    if let Some(share) = answer.vcpus_per_thread.filter(|_| !is_native) {
         let noun = if share == 1.0 { "vCPU" } else { "vCPUs" };
-        text += &format!(", {} {noun} per thread", short(share));
+        text += &format!(", {} {noun} per hardware thread", short(share));
     }
     let Some(planned) = planned else { return format!("{text}.") };
     text += &demand(plan, planned);
@@ -73,7 +73,7 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
                 match within == point.repeats_kept {
                     true => format!("within the limit of {limit} ms in {within} of {repeats}"),
                     false => {
-                        format!("the limit is {limit} ms; all was within the gate in {within} of {repeats}")
+                        format!("the limit is {limit} ms; {within} of {repeats} were within every limit")
                     }
                 }
             },
@@ -84,7 +84,7 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
     if let Some(point) = point.filter(|point| !point.repeats_voided.is_empty()) {
         let discarded = counted(point.repeats_voided.len() as u64, "more repeat");
         text += &format!(
-            " {discarded} there {} discarded.",
+            " {discarded} at this count {} discarded.",
             if point.repeats_voided.len() == 1 { "was" } else { "were" }
         );
     }
@@ -95,7 +95,7 @@ fn measured<'a>(points: &'a [PointResult], answer: &Answer, count: u32) -> Optio
     points.iter().find(|point| point.tiles == count && Some(point.backend) == answer.backend)
 }
 
-/// `17 to 18 tiles are undecided: at 17, the p99 of web in tile 3 was 47 ms [41, 55].`
+/// `17 to 18 tiles are undecided: at 17 tiles the p99 of web in tile 3 was 47 ms [41, 55].`
 fn undecided_counts(counts: Counts, points: &[PointResult], answer: &Answer) -> String {
     let Counts { from, to } = counts;
     let which = if from == to {
@@ -107,30 +107,33 @@ fn undecided_counts(counts: Counts, points: &[PointResult], answer: &Answer) -> 
         .iter()
         .filter(|point| Some(point.backend) == answer.backend && (from..=to).contains(&point.tiles));
     let shown = inside.find_map(|point| Some((point.tiles, point.across.first()?)));
-    let shown = shown.map_or(String::new(), |(tiles, limit)| format!(": at {tiles}, {}", what_broke(limit)));
+    let shown =
+        shown.map_or(String::new(), |(count, limit)| format!(": at {} {}", tiles(count), what_broke(limit)));
     format!("{which} undecided{shown}.")
 }
 
-/// `At 7, the p99 of web in tile 5 was 81 ms [74, 90].`
+/// `7 tiles do not hold: the p99 of web in tile 5 was 81 ms [74, 90] in 5 repeats.`
 fn breaks(broke: &Break, held: Option<u32>, points: &[PointResult], answer: &Answer) -> String {
     let repeats = measured(points, answer, broke.tiles).map_or(0, |point| point.repeats_kept);
     let what = what_broke(broke);
-    let over = if broke.measure.is_failure() || broke.low.is_none() {
+    let measured_in = if broke.measure.is_failure() || broke.low.is_none() {
         String::new()
     } else {
-        format!(" over {}", counted(u64::from(repeats), "repeat"))
+        format!(" in {}", counted(u64::from(repeats), "repeat"))
     };
     match held {
-        Some(_) => format!("At {}, {what}{over}.", broke.tiles),
-        None => format!("This host does not carry {}: {what}{over}.", tiles(broke.tiles)),
+        Some(_) => format!("{} do not hold: {what}{measured_in}.", tiles(broke.tiles)),
+        None => format!("This host does not carry {}: {what}{measured_in}.", tiles(broke.tiles)),
     }
 }
 
-/// `About 6 more minutes may decide: repeat the command with --more.`
+/// `About 6 more minutes may be enough to decide: run the same command again with --more.`
 fn further_minutes(more: &More) -> String {
     let minutes = more.minutes.ceil().max(1.0);
     let plural = if minutes > 1.0 { "s" } else { "" };
-    format!("About {minutes:.0} more minute{plural} may decide: give the same command and --more.")
+    format!(
+        "About {minutes:.0} more minute{plural} may be enough to decide: run the same command again with --more."
+    )
 }
 
 /// Why a limit leaves a point undecided: `the p99 of web in tile 5 was 48 ms [40, 58], across the limit`.
@@ -138,8 +141,8 @@ pub(crate) fn across(limit: &Break) -> String {
     format!("{}: its interval lies across the limit", what_broke(limit))
 }
 
-/// `256 idle guests were ready in 14.2 s and take 16.1 MiB and 0.4 % of a processor each. A density, no capacity.` Of the
-/// most that were measured; nothing where none was.
+/// `256 idle guests were ready in 14.2 s and take 16.1 MiB and 0.4 % of a processor each. This is a density, not
+/// a capacity.` Of the most that were measured; nothing where none was.
 pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
     let most = points.iter().filter(|point| point.repeats_kept > 0).max_by_key(|point| point.guests)?;
     let (one, noun) = (most.guests == 1, if most.backend == Backend::Native { "twin" } else { "guest" });
@@ -157,24 +160,24 @@ pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
     let emulated = plan.host.emulates(most.backend);
     let marked = if emulated { " Emulated: its times say nothing about hardware." } else { "" };
     let (take, each) = if one { ("takes", "") } else { ("take", " each") };
-    Some(format!("{text} {take} {}{each}. A density, no capacity.{marked}", takes.join(" and ")))
+    Some(format!("{text} {take} {}{each}. This is a density, not a capacity.{marked}", takes.join(" and ")))
 }
 
-/// `Emulated guests live and serve: 412 of 412 requests were answered rightly.`
+/// `Emulated guests work: 412 of 412 requests were answered correctly.`
 pub fn function(function: &Function) -> String {
     let Function { proven, asked, right, failed, why_not, .. } = function;
-    let counts = format!("{right} of {} were answered rightly", counted(*asked, "request"));
+    let counts = format!("{right} of {} were answered correctly", counted(*asked, "request"));
     match why_not.as_ref().filter(|_| !proven) {
-        Some(why) if *asked == 0 => format!("Whether emulated guests live and serve is not known: {why}."),
-        Some(why) => format!("It is not proven that emulated guests live and serve: {counts}; {why}."),
-        None if *failed > 0 => format!("Emulated guests live and serve: {counts}, {failed} failed."),
-        None => format!("Emulated guests live and serve: {counts}."),
+        Some(why) if *asked == 0 => format!("It is not known whether emulated guests work: {why}."),
+        Some(why) => format!("It is not proven that emulated guests work: {counts}; {why}."),
+        None if *failed > 0 => format!("Emulated guests work: {counts}, {failed} failed."),
+        None => format!("Emulated guests work: {counts}."),
     }
 }
 
-/// `Carries 5.9 million messages/s of 16 B and 295 thousand of 4096 B natively at 1 tile. At 1000/s one of 16 B takes 0.108 ms,
-/// p99 0.479 ms. Curves, no capacity.` The ends of both curves at the smallest step; nothing where anything but messages is
-/// loaded, something else than measure and size varies, or nothing can be told.
+/// `Carries 5.9 million messages/s of 16 B and 295 thousand of 4096 B natively at 1 tile. At 1000 messages/s a message
+/// of 16 B takes 0.108 ms on average, p99 0.479 ms. These are curves, not a capacity.` The ends of both curves at
+/// the smallest step; nothing where anything but messages is loaded, something else than measure and size varies, or nothing can be told.
 pub fn messages(plan: &Plan, points: &[PointResult], answer: &Answer, verdict: &Verdict) -> Option<String> {
     let mut own: Vec<(&LoadPlan, &MessagingParameters, &PointResult)> = Vec::new();
     for point in points.iter().filter(|point| Some(point.backend) == answer.backend) {
@@ -219,12 +222,15 @@ pub fn messages(plan: &Plan, points: &[PointResult], answer: &Answer, verdict: &
     {
         let tail = latency.p99.map_or_else(String::new, |p99| format!(", p99 {p99:.3} ms"));
         let rate = short(rate.get());
-        sentences.push(format!("At {rate}/s one of {} B takes {mean:.3} ms{tail}.", work.size.get()));
+        sentences.push(format!(
+            "At {rate} messages/s a message of {} B takes {mean:.3} ms on average{tail}.",
+            work.size.get()
+        ));
     }
     if sentences.is_empty() {
         return None;
     }
-    sentences.push("Curves, no capacity.".to_owned());
+    sentences.push("These are curves, not a capacity.".to_owned());
     sentences.extend(doubt(verdict));
     Some(sentences.join(" "))
 }
@@ -302,25 +308,30 @@ fn range(low: Option<f64>, high: Option<f64>, text: impl Fn(f64) -> String) -> S
 
 fn ran_out(answer: &Answer) -> Option<String> {
     let what = match answer.limit.resource {
-        LimitResource::Processor => "Processor",
+        LimitResource::Processor => "The CPU",
         LimitResource::Memory => "Memory",
-        LimitResource::Disk => "Disk",
-        LimitResource::Network => "Network",
+        LimitResource::Disk => "The disk",
+        LimitResource::Network => "The network",
         LimitResource::LoadGenerator => {
-            return Some("Beyond, the load generator ran out, which is no limit of the host.".to_owned());
+            let the = answer.holds.map_or("The".to_owned(), |held| format!("Above {} the", tiles(held)));
+            return Some(format!("{the} load generator was saturated. This is not a limit of the host."));
         }
         LimitResource::Unknown => return None,
     };
-    Some(format!("{what} ran out first."))
+    Some(format!("{what} was the first bottleneck."))
 }
 
-/// `5 to 7 not tried: tilemark capacity first-look`
+/// "5 to 7 tiles were not tried. To try them: `tilemark capacity first-look`."
 fn untried(plan: &Plan, answer: &Answer) -> Option<String> {
     let gap = answer.untried?;
     let (from, to) = (gap.from, gap.to);
-    let counts = if from == to { from.to_string() } else { format!("{from} to {to}") };
+    let (counts, them) = match (from == to, from) {
+        (true, 1) => ("1 tile was".to_owned(), "it"),
+        (true, _) => (format!("{from} tiles were"), "them"),
+        (false, _) => (format!("{from} to {to} tiles were"), "them"),
+    };
     let on = answer.backend.filter(|backend| *backend == Backend::Native).map_or("", |_| " --on native");
-    Some(format!("{counts} not tried: {}{on}", plan.command("capacity")))
+    Some(format!("{counts} not tried. To try {them}: `{}{on}`.", plan.command("capacity")))
 }
 
 fn doubt(verdict: &Verdict) -> Option<String> {
@@ -328,16 +339,16 @@ fn doubt(verdict: &Verdict) -> Option<String> {
     match verdict.status {
         VerdictStatus::Trusted => None,
         VerdictStatus::NotTrusted => Some(format!("Not trusted: {first}.")),
-        VerdictStatus::CannotTell => Some(format!("Not certain: {first}.")),
+        VerdictStatus::CannotTell => Some(format!("Cannot tell: {first}.")),
     }
 }
 
 /// What virtualization costs. `at_capacity`: the guests are at the largest count that they hold.
 pub fn cost(cost: &Cost, at_capacity: bool) -> String {
     let parts = [
-        cost.processor.map(|figure| format!("{} of processor time for the same work", factor(&figure))),
-        cost.p99.map(|figure| format!("{} of p99", factor(&figure))),
-        cost.throughput.map(|figure| format!("{} of throughput", factor(&figure))),
+        cost.processor.map(|figure| format!("guests use {} the CPU time for the same work", factor(&figure))),
+        cost.p99.map(|figure| format!("their p99 is {} as long", factor(&figure))),
+        cost.throughput.map(|figure| format!("their throughput is {} as high", factor(&figure))),
     ];
     let told: Vec<String> = parts.into_iter().flatten().collect();
     if told.is_empty() {
@@ -345,11 +356,12 @@ pub fn cost(cost: &Cost, at_capacity: bool) -> String {
     }
     let edge = match cost.p99 {
         Some(_) if at_capacity => {
-            " The guests are at their capacity here and the twins are not, so this p99 ratio is no fixed cost of virtualization."
+            " Here the guests are at their capacity and the twins are not. The p99 ratio therefore depends on the load: it is not a fixed \
+             cost of virtualization."
         }
         _ => "",
     };
-    format!("At {}, guests against their native twins: {}.{edge}", tiles(cost.tiles), told.join(", "))
+    format!("At {}, compared with their native twins: {}.{edge}", tiles(cost.tiles), told.join("; "))
 }
 
 fn factor(figure: &Figure) -> String {

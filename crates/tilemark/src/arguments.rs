@@ -4,13 +4,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
 use std::path::PathBuf;
 use tilemark_run::plan_words::Span;
 
-/// Measures how many guests a Linux/KVM host carries before they get slow, what runs out first, what virtualization
+/// Measures how many guests a Linux/KVM host carries before they get slow, the first bottleneck, what virtualization
 /// costs, and which change makes a difference.
 #[derive(Debug, Parser)]
 #[command(name = "tilemark", version, propagate_version = true, max_term_width = 100)]
 #[command(
     after_help = "Begin with `tilemark doctor`, then `tilemark quick`. Exit codes: 0 done and trusted, 1 a bug \
-in Tilemark, 2 bad scenario or flag, 3 host unfit, 4 a guest failed, 5 finished but not trusted, 6 host not restored."
+in Tilemark, 2 bad scenario or flag, 3 host unfit, 4 a guest failed, 5 finished with verdict NOT TRUSTED or CANNOT TELL, 6 host not restored."
 )]
 pub(crate) struct Arguments {
     /// What to do.
@@ -78,7 +78,7 @@ pub(crate) struct JsonOnly {
 /// Where guests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum On {
-    /// kvm; where KVM is not usable, stop and say why
+    /// kvm; where KVM is not usable, stop and print the reason
     Auto,
     /// QEMU with hardware virtualization
     Kvm,
@@ -101,7 +101,7 @@ pub(crate) struct Resolution {
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// Allow the scenario's file to name programs and files of this host, which are then used as root, and to run QEMU without
-    /// walls (`qemu.walls = "off"`); `plan` lists all of them
+    /// its sandbox (`qemu.walls = "off"`); `plan` lists all of them
     #[arg(long)]
     pub(crate) trust: bool,
     /// Seed of the order, the schedules and all random choices. Default: a new one, which is printed
@@ -150,7 +150,7 @@ pub(crate) struct Measuring {
 /// Further repeats for a record.
 #[derive(Debug, Args)]
 pub(crate) struct Continuing {
-    /// Add repeats to a record, and judge all its repeats together. RUN is an id, a unique start of an id, `last` or a path.
+    /// Add repeats to a record, and judge all its repeats together. RUN is an id, a unique prefix of an id, `last` or a path.
     /// Default: the newest record of this scenario on this host
     #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with = "output")]
     pub(crate) more: Option<Option<String>>,
@@ -228,7 +228,7 @@ pub(crate) struct AbArguments {
     /// Tile counts to use instead of the first of the scenario's ladder
     #[arg(long, value_delimiter = ',')]
     pub(crate) tiles: Option<Vec<u32>>,
-    /// End within this time, such as 20m, after a whole pair; with fewer pairs only larger differences show
+    /// End within this time, such as 20m, after a whole pair; with fewer pairs only larger differences can be shown
     #[arg(long)]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
@@ -240,13 +240,14 @@ pub(crate) struct AbArguments {
 /// Exit codes for `git bisect run`.
 #[derive(Debug, Args)]
 pub(crate) struct ExitVerdict {
-    /// For `git bisect run`: exit 0 when B is worse than A by at most the tolerance, 1 when by more, 125 for anything else
+    /// For `git bisect run`: exit 0 when B cannot be worse than A by more than the tolerance (also when B is better), 1 when B is
+    /// worse by more or fails where A does not, 125 for anything else
     #[arg(long)]
     pub(crate) exit_verdict: bool,
-    /// Largest slowdown that still counts as no worse, for each measure that decides
+    /// Largest slowdown of a primary measure that is accepted
     #[arg(long, default_value = "0%")]
     pub(crate) tolerance: String,
-    /// The same for p99, which scatters more [default: --tolerance]
+    /// The same for p99, which varies more [default: --tolerance]
     #[arg(long, value_name = "TOLERANCE")]
     pub(crate) tolerance_p99: Option<String>,
 }
@@ -254,7 +255,7 @@ pub(crate) struct ExitVerdict {
 /// `tilemark compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The first side: a run (an id, a unique start of an id, `last` or a path), or the name of a baseline
+    /// The first side: a run (an id, a unique prefix of an id, `last` or a path), or the name of a baseline
     pub(crate) a: String,
     /// The second side. A verdict needs at least 3 runs on each side
     pub(crate) b: String,
@@ -282,7 +283,7 @@ pub(crate) enum RunsCommand {
     Baseline {
         /// Name of the set. Without a name, all sets are listed
         name: Option<String>,
-        /// Runs to add: ids, unique starts of ids, `last` or paths
+        /// Runs to add: ids, unique prefixes of ids, `last` or paths
         #[arg(value_name = "RUN")]
         runs: Vec<String>,
         /// Take these runs out of the set, or remove the whole set when no run is given; records are kept
@@ -296,7 +297,7 @@ pub(crate) enum RunsCommand {
 /// `tilemark report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// The run: an id, a unique start of an id, `last` or a path
+    /// The run: an id, a unique prefix of an id, `last` or a path
     #[arg(default_value = "last")]
     pub(crate) run: String,
     /// Write the HTML page into this file instead of into the record
@@ -357,13 +358,13 @@ pub(crate) struct GuestsUpArguments {
     /// Clone them from a template; this is the default
     #[arg(long, conflicts_with = "boot")]
     pub(crate) clone: bool,
-    /// Boot each guest by itself
+    /// Boot each guest instead of cloning it
     #[arg(long)]
     pub(crate) boot: bool,
     /// Memory of each guest
     #[arg(long, default_value = "96MiB")]
     pub(crate) memory: String,
-    /// Do not wait for ten idle seconds to read their memory use
+    /// Do not measure their memory use; this saves a wait of ten seconds
     #[arg(long)]
     pub(crate) no_memory: bool,
     /// Download nothing: the image must be in the cache
@@ -383,15 +384,15 @@ pub(crate) enum LoadCommand {
     MessagingThroughput(ThroughputArguments),
     /// Send messages through an AMQP 0-9-1 broker at a rate, and measure how long they take
     MessagingLatency(LatencyArguments),
-    /// Send the customers of an online store to a database that `data store --into` has filled
+    /// Run an online-store workload (log in, search, order) on a database that `data store --into` filled
     Store(LoadStoreArguments),
 }
 
 /// `tilemark load messaging-throughput`; the defaults are the standard run.
 #[derive(Debug, Args)]
 pub(crate) struct ThroughputArguments {
-    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Better give the password
-    /// in TILEMARK_BROKER_PASSWORD
+    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Set the password in
+    /// TILEMARK_BROKER_PASSWORD instead: other users can see a password in the address
     #[arg(long)]
     pub(crate) broker: String,
     /// Size of a message in bytes
@@ -412,7 +413,7 @@ pub(crate) struct ThroughputArguments {
     /// Use durable queues and persistent messages
     #[arg(long)]
     pub(crate) durable: bool,
-    /// Publishes that may wait for their confirm; 0: no confirms
+    /// Maximum number of unconfirmed publishes; 0: publisher confirms are off
     #[arg(long, default_value_t = 0)]
     pub(crate) confirms: u32,
     /// Acknowledge after this many messages; 0: automatic acknowledgement
@@ -438,8 +439,8 @@ pub(crate) struct ThroughputArguments {
 /// `tilemark load messaging-latency`.
 #[derive(Debug, Args)]
 pub(crate) struct LatencyArguments {
-    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Better give the password
-    /// in TILEMARK_BROKER_PASSWORD
+    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Set the password in
+    /// TILEMARK_BROKER_PASSWORD instead: other users can see a password in the address
     #[arg(long)]
     pub(crate) broker: String,
     /// Size of a message in bytes
@@ -489,8 +490,8 @@ pub(crate) struct DataStoreArguments {
     /// Format of the files
     #[arg(long, value_parser = ["csv"], default_value = "csv")]
     pub(crate) format: String,
-    /// Make as many rows as another kit: DVD Store 2
-    #[arg(long = "as", value_parser = ["ds2"], value_name = "KIT")]
+    /// Use the row counts of another benchmark: DVD Store 2
+    #[arg(long = "as", value_parser = ["ds2"], value_name = "BENCHMARK")]
     pub(crate) like: Option<String>,
     /// Threads that make rows. Default: as many as the host has processors
     #[arg(long)]
@@ -499,7 +500,7 @@ pub(crate) struct DataStoreArguments {
     #[arg(long, value_name = "DIR", required_unless_present = "into")]
     pub(crate) out: Option<PathBuf>,
     /// Load the data into this empty database instead: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a
-    /// socket. Better give the password in TILEMARK_DATABASE_PASSWORD
+    /// socket. Set the password in TILEMARK_DATABASE_PASSWORD instead: other users can see a password in the address
     #[arg(long, value_name = "URL", conflicts_with = "out")]
     pub(crate) into: Option<String>,
     /// Print one JSON document on standard output
@@ -510,8 +511,8 @@ pub(crate) struct DataStoreArguments {
 /// `tilemark load store`; the defaults are those of the classic driver.
 #[derive(Debug, Args)]
 pub(crate) struct LoadStoreArguments {
-    /// The database: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a socket. Better give the password in
-    /// TILEMARK_DATABASE_PASSWORD
+    /// The database: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a socket. Set the password in
+    /// TILEMARK_DATABASE_PASSWORD instead: other users can see a password in the address
     #[arg(long, value_name = "URL")]
     pub(crate) database: String,
     /// Number of clients, each with one connection
@@ -526,7 +527,8 @@ pub(crate) struct LoadStoreArguments {
     /// Length of the steady window in the result: the last seconds of the run. Default: all seconds after the load had settled
     #[arg(long)]
     pub(crate) window: Option<u64>,
-    /// Orders per second of all clients, at intended times. Default: each client orders again when its last order is served
+    /// Orders per second of all clients, at intended times. Default (closed loop): each client sends its next order
+    /// when its previous order is served
     #[arg(long)]
     pub(crate) rate: Option<f64>,
     /// How the orders of a rate are spread in time
@@ -566,7 +568,8 @@ pub(crate) struct LoadWebArguments {
     /// How long to measure, in seconds
     #[arg(long, default_value_t = 10, value_parser = seconds())]
     pub(crate) seconds: u64,
-    /// Requests per second, at intended times. Default: each connection sends its next request when the last one is answered
+    /// Requests per second, at intended times. Default (closed loop): each connection sends its next
+    /// request when the previous one is answered
     #[arg(long)]
     pub(crate) rate: Option<f64>,
     /// How the requests of a rate are spread in time
@@ -601,7 +604,7 @@ pub(crate) enum ImageCommand {
     List(JsonOnly),
     /// Write an image into a file
     Export {
-        /// The image: its name, a unique start of it, or its specification's name
+        /// The image: its name, a unique prefix of its name, or its specification's name
         name: String,
         /// The file to write
         file: PathBuf,
@@ -611,7 +614,7 @@ pub(crate) enum ImageCommand {
     /// Remove images, or the prepared disks of databases, while nothing runs
     #[command(group = clap::ArgGroup::new("unwanted").required(true).multiple(true))]
     Remove {
-        /// The image: its name, a unique start of it, or its specification's name
+        /// The image: its name, a unique prefix of its name, or its specification's name
         #[arg(group = "unwanted", conflicts_with_all = ["unused", "disks"])]
         name: Option<String>,
         /// All images that newer ones have replaced, or that another version of this program built

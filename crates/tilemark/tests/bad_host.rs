@@ -308,7 +308,10 @@ fn a_setting_that_somebody_else_changed_in_a_run_is_left_alone_and_named_with_it
     assert_eq!((provenance.as_it_was, provenance.left), (Some(true), Vec::new()));
     let changed = &provenance.changed_by_others;
     assert!(!changed.is_empty(), "no processor was kept awake");
-    assert!(changed.iter().all(|one| one.ends_with("found 20, set to n/a, now 50")), "{changed:?}");
+    assert!(
+        changed.iter().all(|one| one.ends_with("it was 20, Tilemark set n/a, and it is 50 now")),
+        "{changed:?}"
+    );
     let limits = lines_of(&real, "limits");
     assert!(limits.contains("50") && !limits.contains("n/a"), "{limits:?}");
     real.all_gone(&BTreeSet::new(), &[]);
@@ -325,9 +328,9 @@ fn a_setting_that_cannot_be_restored_is_named_with_the_reason_and_recover_restor
     let left = &result.provenance.left;
     assert!(!left.is_empty());
     for left in left {
-        assert!(left.what.starts_with("wake limit of processor "), "{left:?}");
+        assert!(left.what.starts_with("wake-up latency limit (PM QoS) of CPU "), "{left:?}");
         assert!(
-            left.what.contains("found 20, set to n/a, now still n/a; cannot write the wake limit"),
+            left.what.contains("it was 20, Tilemark set n/a, and it is still n/a; cannot write the wake-up"),
             "{left:?}"
         );
         assert!(left.what.ends_with("Read-only file system (os error 30)"), "{left:?}");
@@ -335,7 +338,10 @@ fn a_setting_that_cannot_be_restored_is_named_with_the_reason_and_recover_restor
             left.remedy.starts_with("`tilemark recover` tries it again; by hand, write \"20\" into /sys/")
         );
     }
-    assert!(said.error.contains("this machine was not restored: wake limit of processor "), "{said:?}");
+    assert!(
+        said.error.contains("this machine was not restored: wake-up latency limit (PM QoS) of CPU "),
+        "{said:?}"
+    );
     assert!(lines_of(&real, "limits").contains("n/a"));
     let recovered = fs::read_to_string(real.home.path().join("recovered")).unwrap();
     assert!(recovered.contains(&result.run), "{recovered}");

@@ -180,7 +180,7 @@ fn scenarios_that_cannot_be_resolved() {
         ),
         (
             &["plan", "web", "--on", "native", "--tiles", "0"],
-            "`ladder.tiles = [0]` is no ladder",
+            "`ladder.tiles = [0]` is not a valid ladder",
             "rising counts",
         ),
         (
@@ -190,7 +190,7 @@ fn scenarios_that_cannot_be_resolved() {
         ),
         (
             &["plan", "web", "--on", "emulated", "--set", "guest.web.memory=2TiB"],
-            "of memory and this host has",
+            "of memory; this host has",
             "",
         ),
         (&["capacity", "web", "--within", "soon"], "`soon` is not a length of time such as `50ms`", "--help"),
@@ -220,7 +220,7 @@ fn scenario_files_with_mistakes_name_the_key_or_the_line() {
     let file = home.file("scenario.toml", &text);
     let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native"]);
     assert!(
-        said.error.contains("open loop without a rate") && said.error.contains("is no ladder"),
+        said.error.contains("open loop without a rate") && said.error.contains("is not a valid ladder"),
         "{said:?}"
     );
 }

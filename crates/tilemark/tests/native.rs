@@ -220,9 +220,9 @@ fn idle_guests_are_watched_and_counted_as_a_density() {
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     let point = &result.points[0];
     assert_eq!(point.guests, 3);
-    // The machine may be busy with something else; that it was not watched must not be the reason.
+    // The machine may be busy with something else; that it was not monitored must not be the reason.
     let reasons: Vec<&str> = point.repeats_voided.iter().map(|voided| voided.reason.as_str()).collect();
-    assert!(reasons.iter().all(|reason| !reason.contains("watched")), "{reasons:?}");
+    assert!(reasons.iter().all(|reason| !reason.contains("monitored")), "{reasons:?}");
     let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
     let repeats = record.repeats().unwrap();
     let summary = repeats[0].summary().unwrap();

@@ -66,7 +66,7 @@ fn blocking(key: &str, blocks: &[Backend], words: Words<'_>) -> Finding {
 fn accelerator(facts: &HostFacts) -> Vec<Finding> {
     let kvm = &facts.accelerators.kvm;
     let cost = "no guest at hardware speed: no capacity answer for guests and no cost of virtualization. Native figures \
-                and emulated guests, which prove function only, remain";
+                remain, and emulated guests, which only show that things work";
     let what = |what: &str| format!("{what}: {}", kvm.reason);
     let inside = matches!(facts.virtualisation, Fact::Value(Virtualisation::Guest { .. }));
     let blocked = |key, text: &str, remedy| blocking(key, &[Kvm], Words { what: what(text), cost, remedy });
@@ -75,8 +75,8 @@ fn accelerator(facts: &HostFacts) -> Vec<Finding> {
         AcceleratorVerdict::TooSlow => vec![blocked(
             "kvm-too-slow",
             "KVM answers and runs guests far too slowly",
-            "use a host whose processor's own virtualization reaches it: bare metal, or a machine that offers hardware \
-             nesting; see docs/decisions/0013 for what was timed",
+            "use a host with hardware virtualization (VT-x or AMD-V): bare metal, or a VM with nested virtualization; see \
+             docs/decisions/0013 for what was timed",
         )],
         AcceleratorVerdict::Absent if inside => vec![blocked(
             "kvm-absent",
@@ -91,7 +91,7 @@ fn accelerator(facts: &HostFacts) -> Vec<Finding> {
         AcceleratorVerdict::Unknown => vec![blocked(
             "kvm-unknown",
             "whether KVM can be used could not be found out",
-            "ask as root, or join the group `kvm`: sudo usermod -aG kvm $USER; then see the kernel's log",
+            "run it as root, or join the group `kvm`: sudo usermod -aG kvm $USER; then see the kernel's log",
         )],
     }
 }
@@ -119,9 +119,9 @@ fn root(facts: &HostFacts) -> Vec<Finding> {
             "not-root",
             &[Kvm, Emulated, Native],
             Words {
-                what: "asked as an ordinary user".into(),
+                what: "run as an ordinary user".into(),
                 cost: "run, guests, image build and recover need root; plan, report and load do not",
-                remedy: "run the same with sudo",
+                remedy: "run the same command with sudo",
             },
         )],
         Fact::Value(AskedBy::Root) | Fact::Missing(_) => Vec::new(),
@@ -216,7 +216,7 @@ fn devices(facts: &HostFacts) -> Vec<Finding> {
             Words {
                 what: format!("no taps: {reason}"),
                 cost: "guests cannot be reached over a bridge",
-                remedy: "modprobe tun; as a user, ask as root",
+                remedy: "modprobe tun; or run doctor as root",
             },
         ));
     }
@@ -238,7 +238,7 @@ fn devices(facts: &HostFacts) -> Vec<Finding> {
             Words {
                 what: format!("no loop devices: {reason}"),
                 cost: "no native twin (it mounts the image) and no disk store",
-                remedy: "modprobe loop; as a user, ask as root",
+                remedy: "modprobe loop; or run doctor as root",
             },
         ));
     }
@@ -284,7 +284,7 @@ fn control_groups(facts: &HostFacts) -> Vec<Finding> {
             Severity::Limits,
             Words {
                 what: format!("no pressure figures: {reason}"),
-                cost: "there is less evidence for what ran out first",
+                cost: "there is less evidence for the first bottleneck",
                 remedy: "boot with psi=1",
             },
         ));
@@ -314,7 +314,7 @@ fn memory(facts: &HostFacts) -> Vec<Finding> {
             Severity::Distorts,
             Words {
                 what: format!("{} MiB of swap are in use", (bytes >> 20).max(1)),
-                cost: "memory that comes back from disk makes some seconds slow; such figures are discarded",
+                cost: "pages that are swapped in make some seconds slow, and swapping during a repeat breaks its tile count",
                 remedy: "swapoff -a && swapon -a, when memory allows",
             },
         ));
@@ -433,7 +433,7 @@ fn itself_a_guest(facts: &HostFacts) -> Option<Finding> {
             Words {
                 what: "this host is itself emulated, by QEMU's translator".into(),
                 cost: "what happens is real, how long it takes is not: no figure enters an answer",
-                remedy: "measure on hardware; here only that things work can be seen",
+                remedy: "measure on real hardware; this host can only show that things work",
             },
         ),
         Hardware::Virtual | Hardware::Real => finding(
@@ -457,8 +457,8 @@ fn neighbours(facts: &HostFacts) -> Vec<Finding> {
             "steal",
             Severity::Distorts,
             Words {
-                what: format!("{:.1} % of processor time since boot was given to others", fraction * 100.0),
-                cost: "seconds with steal are discarded",
+                what: format!("{:.1} % of CPU time since boot was stolen (steal time)", fraction * 100.0),
+                cost: "repeats with more than 2 % steal are discarded",
                 remedy: "use a host with processors of its own",
             },
         ));
@@ -473,7 +473,7 @@ fn neighbours(facts: &HostFacts) -> Vec<Finding> {
             Severity::Distorts,
             Words {
                 what: format!("{} guests already run (process {}{more})", guests.len(), pids.join(", ")),
-                cost: "what they use is missing from every figure; above 5 % of the host they are discarded",
+                cost: "what they use is not available to the run; repeats in which they use more than 5 % of the host are discarded",
                 remedy: "stop them for the time of the measurement",
             },
         ));
@@ -501,7 +501,7 @@ fn extras(facts: &HostFacts) -> Vec<Finding> {
             Words {
                 what: format!("no energy counters: {reason}"),
                 cost: "no idle power, and nothing per joule",
-                remedy: "ask as root on bare metal; guests never see them",
+                remedy: "run doctor as root on bare metal; VMs have no energy counters",
             },
         ));
     }

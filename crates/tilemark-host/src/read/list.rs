@@ -44,7 +44,7 @@ pub(super) fn number<T: FromStr>(host: &dyn HostView, path: &str) -> Fact<T> {
     match text(host, path) {
         Fact::Missing(reason) => Fact::Missing(reason),
         Fact::Value(text) => {
-            text.parse().map_or_else(|_| missing(path, format!("`{text}` is no number")), Fact::Value)
+            text.parse().map_or_else(|_| missing(path, format!("`{text}` is not a number")), Fact::Value)
         }
     }
 }

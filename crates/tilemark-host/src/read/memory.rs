@@ -73,7 +73,7 @@ pub(super) fn numa_nodes(host: &dyn HostView) -> Fact<Vec<NumaNode>> {
         Err(error) => return missing(&path, error),
         Ok(text) => match parse_list(&text) {
             Some(ids) => ids,
-            None => return missing(&path, format!("`{}` is no list of nodes", text.trim())),
+            None => return missing(&path, format!("`{}` is not a valid list of nodes", text.trim())),
         },
     };
     Fact::Value(ids.into_iter().map(|id| node(host, id)).collect())

@@ -65,7 +65,7 @@ fn threads(host: &dyn HostView) -> Fact<Vec<Thread>> {
         Err(error) => missing(&path, error),
         Ok(text) => match parse_list(&text) {
             Some(ids) if !ids.is_empty() => Fact::Value(ids.into_iter().map(|id| thread(host, id)).collect()),
-            _ => missing(&path, format!("`{}` is no list of processors", text.trim())),
+            _ => missing(&path, format!("`{}` is not a valid list of processors", text.trim())),
         },
     }
 }

@@ -95,17 +95,17 @@ impl Outcome {
     }
 }
 
-/// `wake limit of processor 3 (PATH): found 0, set to n/a, now 50`.
+/// `wake-up latency limit (PM QoS) of CPU 3 (PATH): it was 0, Tilemark set n/a, and it is 50 now`.
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Setting { name, path, value, .. } = &self.held.setting;
         let found = self.held.found_value();
         let shown = |value: &str| if value.is_empty() { "off".to_owned() } else { value.to_owned() };
-        write!(out, "{name} ({}): found {}, set to {}", path.display(), shown(&found), shown(value))?;
+        write!(out, "{name} ({}): it was {}, Tilemark set {}", path.display(), shown(&found), shown(value))?;
         match &self.now {
-            Now::AsFound => write!(out, ", now {} again", shown(&found))?,
-            Now::Ours => write!(out, ", now still {}", shown(value))?,
-            Now::Other(other) => write!(out, ", now {}", shown(other))?,
+            Now::AsFound => write!(out, ", and it is {} again", shown(&found))?,
+            Now::Ours => write!(out, ", and it is still {}", shown(value))?,
+            Now::Other(other) => write!(out, ", and it is {} now", shown(other))?,
             Now::Unread(why) => write!(out, "; {why}")?,
         }
         self.refused.as_ref().map_or(Ok(()), |why| write!(out, "; {why}"))
@@ -338,7 +338,10 @@ mod tests {
         assert_eq!(nows(&outcomes), [Now::AsFound, Now::Other("50".to_owned())], "the newest first");
         assert_eq!(host.limits(), ["50\n", "0\n"]);
         let path = host.awake(0).path;
-        let named = format!("wake limit of processor 0 ({}): found 20, set to n/a, now 50", path.display());
+        let named = format!(
+            "wake-up latency limit (PM QoS) of CPU 0 ({}): it was 20, Tilemark set n/a, and it is 50 now",
+            path.display()
+        );
         assert_eq!(outcomes[1].to_string(), named);
         assert!(outcomes[1].is_settled());
         assert!(!host.journal().path.exists());
@@ -355,7 +358,10 @@ mod tests {
         let outcomes = host.journal().restore().unwrap();
         assert!(!outcomes[1].is_settled() && outcomes[0].is_settled(), "{outcomes:?}");
         let named = outcomes[1].to_string();
-        assert!(named.contains("wake limit of processor 0") && named.contains("Is a directory"), "{named}");
+        assert!(
+            named.contains("wake-up latency limit (PM QoS) of CPU 0") && named.contains("Is a directory"),
+            "{named}"
+        );
         assert_eq!(host.journal().held().unwrap(), [outcomes[1].held.clone()]);
         // When it can be written again, the next who tries restores it.
         fs::remove_dir(&path).unwrap();
@@ -374,7 +380,7 @@ mod tests {
             form: Form::Whole,
             value: "1".to_owned(),
         };
-        for (bad, what) in [(absent, "processor 7"), (ignored, "the kernel ignores")] {
+        for (bad, what) in [(absent, "CPU 7"), (ignored, "the kernel ignores")] {
             let [first, second] = host.both_awake();
             let error = host.journal().hold(&[first, second, bad]).unwrap_err();
             assert!(error.to_string().contains(what), "{error}");

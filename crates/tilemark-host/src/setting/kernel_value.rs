@@ -11,7 +11,7 @@ use crate::error::HostError;
 /// A setting of the host, and the value it is to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// What it is, as a reader is shown it: `wake limit of processor 3`.
+    /// What it is, as a reader is shown it: `wake-up latency limit (PM QoS) of CPU 3`.
     pub name: String,
     /// Its file.
     pub path: PathBuf,

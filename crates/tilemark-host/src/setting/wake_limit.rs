@@ -18,7 +18,7 @@ pub fn awake(processors: &[u32]) -> Vec<Setting> {
 /// One processor kept awake, whose folder is in this one.
 pub fn awake_below(folder: &Path, processor: u32) -> Setting {
     Setting {
-        name: format!("wake limit of processor {processor}"),
+        name: format!("wake-up latency limit (PM QoS) of CPU {processor}"),
         path: folder.join(format!("cpu{processor}/power/pm_qos_resume_latency_us")),
         form: Form::Whole,
         value: AWAKE.to_owned(),

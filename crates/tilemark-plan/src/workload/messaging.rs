@@ -49,7 +49,7 @@ pub struct MessagingParameters {
     /// Whether messages survive a restart of the broker. The reference broker needs a guest with a disk for it (`[[guest.disk]]`);
     /// `qpid-broker-j` refuses it.
     pub durable: bool,
-    /// Publishes that may wait for their confirm; 0: no confirms.
+    /// Maximum number of unconfirmed publishes; 0: publisher confirms are off.
     pub confirms: u32,
     /// A subscriber acknowledges after this many messages; 0: automatic acknowledgement.
     pub acknowledge: u32,

@@ -86,7 +86,7 @@ impl Facts for StoreParameters {
         }
         if load.loop_kind == LoopKind::Open && !self.think_time.get().is_zero() {
             let message = format!("load `{name}` has a rate and a `think_time` of {}", self.think_time);
-            say(message, "leave one out: customers who come at a rate do not wait for their last order");
+            say(message, "leave one out: customers who come at a rate do not wait for their previous order");
         }
         if let Some(window) = self.window {
             let time = window.get();

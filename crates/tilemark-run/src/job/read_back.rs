@@ -593,7 +593,9 @@ mod tests {
             );
             if keeper == Some(Now::Ours) && left == 1 {
                 assert!(
-                    found.left[0].what.contains("found 20, set to n/a, now still n/a; Permission denied")
+                    found.left[0]
+                        .what
+                        .contains("it was 20, Tilemark set n/a, and it is still n/a; Permission denied")
                 );
                 assert!(found.left[0].remedy.contains("write \"20\" into "), "{found:?}");
             }

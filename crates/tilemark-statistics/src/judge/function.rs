@@ -1,4 +1,4 @@
-//! Whether emulated guests live and serve. Right answers prove it; times do not, and what spoils times is no matter.
+//! Whether emulated guests work. Right answers prove it; times do not, and what spoils times is no matter.
 
 use tilemark_plan::plan::Backend;
 use tilemark_record::result::Function;
@@ -7,7 +7,7 @@ use tilemark_record::summary::RepeatSummary;
 use super::failures;
 use super::measured::MeasuredPoint;
 
-/// So much of what was asked must be answered rightly. Asked what it can serve, a guest answers all of it: the rest is for what the
+/// So much of what was asked must be answered correctly. Asked what it can serve, a guest answers all of it: the rest is for what the
 /// end of a load cuts off on a host that is busy with other work.
 const RIGHT_MIN: f64 = 0.9;
 
@@ -44,7 +44,7 @@ fn why_not(repeats: &[&RepeatSummary], counts: &Function) -> Option<String> {
     }
     let guests = || repeats.iter().flat_map(|repeat| &repeat.loads).flat_map(|load| &load.guests);
     if counts.wrong > 0 {
-        return Some(format!("{} were answered wrongly", counts.wrong));
+        return Some(format!("wrong answers: {}", counts.wrong));
     }
     if let Some(silent) = guests().find(|guest| guest.offered > 0 && guest.completed == 0) {
         return Some(format!("{} answered none of {}", silent.name, silent.offered));
@@ -52,7 +52,7 @@ fn why_not(repeats: &[&RepeatSummary], counts: &Function) -> Option<String> {
     let is_enough = counts.right > 0 && counts.right as f64 >= RIGHT_MIN * counts.asked as f64;
     let error = || repeats.iter().flat_map(|repeat| &repeat.loads).find_map(|load| load.errors.first());
     (!is_enough).then(|| match error() {
-        Some(error) => format!("{} % were to be; the first error: {error}", 100.0 * RIGHT_MIN),
-        None => format!("{} % were to be", 100.0 * RIGHT_MIN),
+        Some(error) => format!("it must be at least {} %; the first error: {error}", 100.0 * RIGHT_MIN),
+        None => format!("it must be at least {} %", 100.0 * RIGHT_MIN),
     })
 }

@@ -20,7 +20,7 @@ use super::guests::slower_than_others;
 use super::law::Seen;
 use super::measured::{load, load_names};
 use super::tail::{RepeatLatency, merged_p99};
-use crate::figure::{Figure, Scale};
+use crate::figure::{Figure, Missing, Scale};
 use crate::interval::{INTERVAL_REPEATS_MIN, estimate};
 use crate::percentile::percentile_admissible;
 
@@ -89,10 +89,7 @@ pub(crate) fn gate(
 
 fn over(point: &Point, repeats: &[&RepeatSummary]) -> GateFinding {
     if repeats.len() < INTERVAL_REPEATS_MIN {
-        return GateFinding::Unknown(format!(
-            "{} of the {INTERVAL_REPEATS_MIN} repeats that an interval needs",
-            repeats.len()
-        ));
+        return GateFinding::Unknown(Missing::too_few(repeats.len()).reason);
     }
     let (mut beyond, mut across, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for name in load_names(point) {

@@ -31,16 +31,18 @@ impl NoAnswer {
     fn reason(&self) -> String {
         match self {
             Self::NothingPlanned => "nothing was planned".to_owned(),
-            Self::Emulated => "figures of emulated guests are no measure of this host".to_owned(),
+            Self::Emulated => {
+                "all guests were emulated, and emulated guests do not show how fast this host is".to_owned()
+            }
             Self::EmulatedHost => {
-                "this host is itself emulated, and no time that it takes is a measure of anything".to_owned()
+                "this host is itself emulated, so times measured on it mean nothing".to_owned()
             }
             Self::Sides => "two sides were compared, each with a ladder of its own".to_owned(),
             Self::Varies(names) => {
                 let verb = if names.len() == 1 { "varies" } else { "vary" };
                 format!("{} {verb}, and each value has a ladder of its own", names.join(" and "))
             }
-            Self::NoLoad => "this scenario has no load, so it counts a density and no capacity".to_owned(),
+            Self::NoLoad => "this scenario has no load, so it measures a density, not a capacity".to_owned(),
             Self::NotMeasured => "no repeat was measured".to_owned(),
             Self::FirstStepUnknown { tiles, reason, .. } => {
                 format!("at {} there is no answer: {reason}", counted(*tiles, "tile"))
@@ -53,11 +55,11 @@ impl NoAnswer {
         match self {
             Self::NothingPlanned => "give the ladder a step",
             Self::Emulated => "measure on a host with usable KVM, or natively with `--on native`",
-            Self::EmulatedHost => "measure on hardware; here only that things work can be seen",
+            Self::EmulatedHost => "measure on real hardware; this host can only show that things work",
             Self::Sides => "read the comparison",
             Self::Varies(_) => "read each point, or fix one value with `--set`",
             Self::NoLoad => "read the points: they have memory and time to ready",
-            Self::NotMeasured => "run it again and let one pass over the ladder end",
+            Self::NotMeasured => "run it again and let it finish one block of repeats",
             Self::FirstStepUnknown { limit: LimitResource::LoadGenerator, .. } => {
                 "give the load more processors, or send it from another machine"
             }
@@ -182,7 +184,9 @@ fn broke_by(step: &MeasuredPoint, survey: &Survey) -> Option<Break> {
         load: step.load_names().first().map(|name| (*name).to_owned()).unwrap_or_default(),
         guest: None,
         second: None,
-        detail: Some("all repeats together say with over 97 % probability that it breaks".to_owned()),
+        detail: Some(
+            "all repeats together give a probability of over 97 % that this count breaks".to_owned(),
+        ),
     })
 }
 

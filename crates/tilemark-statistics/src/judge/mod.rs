@@ -65,7 +65,7 @@ pub struct Judgement {
     pub comparison: Option<Comparison>,
     /// The arithmetic behind `comparison`.
     pub sides: Option<SideComparison>,
-    /// Whether emulated guests live and serve, where some were loaded.
+    /// Whether emulated guests work, where some were loaded.
     pub function: Option<Function>,
     /// How throughput grows with tiles, where enough steps were measured to say.
     pub scaling: Vec<ScalingFit>,

@@ -57,7 +57,7 @@ pub(crate) fn merged_p99(repeats: &[RepeatLatency]) -> Result<Figure, Missing> {
     percentile_admissible(all.len(), TAIL)?;
     let value = quantile_ms(&all);
     let interval = if repeats.len() < INTERVAL_REPEATS_MIN {
-        Err(too_few(repeats.len()))
+        Err(Missing::too_few(repeats.len()))
     } else {
         Ok(interval(value, &mut all, &histograms))
     };
@@ -116,10 +116,6 @@ fn mean_of_p99s(repeats: &[RepeatLatency]) -> Result<Figure, Missing> {
     }
     let values: Vec<f64> = repeats.iter().filter_map(|repeat| repeat.figures.p99).collect();
     estimate(&values, Scale::Logarithmic, 0)
-}
-
-fn too_few(repeats: usize) -> Missing {
-    Missing::because(format!("{repeats} of the {INTERVAL_REPEATS_MIN} repeats that an interval needs"))
 }
 
 fn merged(histograms: &[Histogram<u64>]) -> Histogram<u64> {

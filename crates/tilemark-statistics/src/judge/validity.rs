@@ -101,7 +101,7 @@ fn spoiled(point: &Point, repeat: &RepeatSummary) -> Vec<String> {
 
 fn by_host(host: &HostFigures) -> Vec<String> {
     if host.seconds == 0 {
-        return vec!["the host was not watched, so nothing says that it was undisturbed".to_owned()];
+        return vec!["the host was not monitored, so disturbances cannot be excluded".to_owned()];
     }
     let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
     let mut reasons = Vec::new();

@@ -44,7 +44,12 @@ impl Doubts {
             self.spoiled
                 .push(format!("{discarded} of {} repeats {at} were discarded: {why}", kept + discarded));
         } else if kept < wanted {
-            self.unknown.push(format!("{kept} of the {wanted} repeats {at} that a figure needs"));
+            let repeats = match kept {
+                0 => "no repeat was".to_owned(),
+                1 => "only 1 repeat was".to_owned(),
+                _ => format!("only {kept} repeats were"),
+            };
+            self.unknown.push(format!("{repeats} kept {at}, and a figure needs {wanted}"));
         }
     }
 
@@ -62,7 +67,7 @@ impl Doubts {
         if repeats > 0 && of_these * DISCARDED_PART_MAX <= repeats {
             let why = point.voided.first().map_or("", |voided| voided.reason.as_str());
             self.unknown.push(format!(
-                "{discarded} of {} repeats {} were discarded and {of_these} of {repeats} below: the load itself may be the cause ({why})",
+                "{discarded} of {} repeats {} were discarded, but {of_these} of {repeats} at smaller counts: the load itself may be the cause ({why})",
                 kept + discarded,
                 place(point),
             ));
@@ -74,7 +79,11 @@ impl Doubts {
         let is = |standing: Standing| move |(_, step): &(&u32, &Step)| step.standing == standing;
         let Some((lower, _)) = survey.steps.iter().find(is(Standing::Breaks)) else { return };
         if let Some((above, _)) = survey.steps.range(lower..).find(is(Standing::Holds)) {
-            self.unknown.push(format!("{} broke and {above} held", counted(*lower, "tile")));
+            self.unknown.push(format!(
+                "{} broke although {} held",
+                counted(*lower, "tile"),
+                counted(*above, "tile")
+            ));
         }
     }
 
@@ -180,7 +189,7 @@ fn between<'m, 'a: 'm>(
         if point.voided.is_empty() { doubts.unknown.push(text) } else { doubts.spoiled.push(text) }
     }
     if answer.breaks.is_some() && answer.limit.resource == LimitResource::LoadGenerator {
-        doubts.spoiled.push("the load generator ran out before the host did".to_owned());
+        doubts.spoiled.push("the load generator was saturated before the host was".to_owned());
     }
 }
 

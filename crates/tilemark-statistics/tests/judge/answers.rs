@@ -35,9 +35,9 @@ fn the_largest_step_held_with_all_below_it_held_and_the_smallest_that_broke_are_
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
     assert_eq!(
         judged.sentence,
-        "This host carries 2 tiles: 4 guests, 0.67 vCPUs per thread, 200 requests/s each. \
+        "This host carries 2 tiles: 4 guests, 0.67 vCPUs per hardware thread, 200 requests/s each. \
          Their p99 was 20 ms [20, 20], within the limit of 50 ms in 5 of 5 repeats. \
-         At 3, the p99 of web in tile 1 was 80 ms [77, 83] over 5 repeats. Processor ran out first."
+         3 tiles do not hold: the p99 of web in tile 1 was 80 ms [77, 83] in 5 repeats. The CPU was the first bottleneck."
     );
 }
 
@@ -46,11 +46,13 @@ fn counts_between_the_two_that_were_not_tried_are_told_with_the_command() {
     let judged = broken_at(&[1, 4, 8], 8).judged();
     assert_eq!(judged.answer.untried, Some(Counts { from: 5, to: 7 }));
     assert!(
-        judged.sentence.ends_with("Processor ran out first. 5 to 7 not tried: tilemark capacity test"),
+        judged.sentence.ends_with(
+            "The CPU was the first bottleneck. 5 to 7 tiles were not tried. To try them: `tilemark capacity test`."
+        ),
         "{}",
         judged.sentence
     );
-    assert!(judged.sentence.contains("At 8, the p99 of web in tile 1 was 80 ms"));
+    assert!(judged.sentence.contains("8 tiles do not hold: the p99 of web in tile 1 was 80 ms"));
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn nothing_broke_is_at_least() {
     assert_eq!(judged.answer.limit.evidence, ["nothing broke up to 8 tiles"]);
     assert_eq!(
         judged.sentence,
-        "This host carries at least 8 tiles, the most tried: 16 guests, 2.7 vCPUs per thread, 200 requests/s each. \
+        "This host carries at least 8 tiles, the most tried: 16 guests, 2.7 vCPUs per hardware thread, 200 requests/s each. \
          Their p99 was 20 ms [20, 20], within the limit of 50 ms in 5 of 5 repeats."
     );
 }
@@ -73,7 +75,7 @@ fn where_the_first_step_breaks_nothing_holds() {
     assert_eq!(judged.answer.breaks.as_ref().unwrap().tiles, 1);
     assert_eq!(
         judged.sentence,
-        "This host does not carry 1 tile: the p99 of web in tile 1 was 80 ms [77, 83] over 5 repeats. Processor ran out first."
+        "This host does not carry 1 tile: the p99 of web in tile 1 was 80 ms [77, 83] in 5 repeats. The CPU was the first bottleneck."
     );
 }
 
@@ -83,7 +85,11 @@ fn a_higher_step_held_above_a_broken_one_cannot_tell() {
     assert_eq!((judged.answer.holds, judged.answer.breaks.clone()), (Some(1), None));
     assert_eq!(judged.answer.undecided, Some(Counts { from: 2, to: 4 }), "all from what broke to what held");
     assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
-    assert!(judged.sentence.contains("Not certain: 2 tiles broke and 4 held"), "{}", judged.sentence);
+    assert!(
+        judged.sentence.contains("Cannot tell: 2 tiles broke although 4 tiles held"),
+        "{}",
+        judged.sentence
+    );
 }
 
 #[test]
@@ -100,7 +106,9 @@ fn a_saturated_load_is_never_called_the_hosts_limit() {
     assert_eq!(judged.points[2].holds, None);
     assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
     assert!(
-        judged.sentence.contains("the load generator ran out, which is no limit of the host"),
+        judged
+            .sentence
+            .contains("Above 2 tiles the load generator was saturated. This is not a limit of the host."),
         "{}",
         judged.sentence
     );
@@ -158,11 +166,7 @@ fn emulated_figures_enter_no_answer_and_no_cost() {
         (None, None, None)
     );
     assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
-    assert!(
-        judged.sentence.contains(" No answer: figures of emulated guests are no measure"),
-        "{}",
-        judged.sentence
-    );
+    assert!(judged.sentence.contains(" No answer: all guests were emulated, and"), "{}", judged.sentence);
     assert!(judged.points[0].throughput.is_some(), "they are shown");
     let judged = ladder(&[Emulated, Native], &[1, 2]).backend(Emulated, all_slow(900.0)).judged();
     assert_eq!((judged.answer.backend, judged.answer.holds), (Some(Native), Some(2)));
@@ -171,7 +175,7 @@ fn emulated_figures_enter_no_answer_and_no_cost() {
     assert!(judged.missing.contains_key("cost"));
 }
 
-/// The first load of a repeat answered so many rightly; the rest failed.
+/// The first load of a repeat answered so many correctly; the rest failed.
 fn right(answered: u64) -> impl Fn(&mut RepeatSummary) {
     move |repeat| {
         let load = &mut repeat.loads[0];
@@ -187,14 +191,13 @@ fn emulated_guests_live_and_serve_only_where_their_right_answers_prove_it() {
     let all = emulated().judged();
     let proof = all.function.unwrap();
     assert!(proof.proven, "{proof:?}");
-    let counted =
-        format!("Emulated guests live and serve: {0} of {0} requests were answered rightly.", proof.asked);
+    let counted = format!("Emulated guests work: {0} of {0} requests were answered correctly.", proof.asked);
     assert!(all.sentence.starts_with(&counted), "{}", all.sentence);
 
     // Two in a hundred: what a run at the full rate once called living and serving.
     let few = emulated().at(1, right(80)).judged();
     assert!(!few.function.unwrap().proven);
-    let start = "It is not proven that emulated guests live and serve: ";
+    let start = "It is not proven that emulated guests work: ";
     assert!(few.sentence.starts_with(start), "{}", few.sentence);
     assert!(
         few.sentence.contains("the first error: no answer until the end of the load"),
@@ -203,7 +206,7 @@ fn emulated_guests_live_and_serve_only_where_their_right_answers_prove_it() {
     );
 
     let wrong = emulated().first(1, 1, |repeat| repeat.loads[0].wrong = 1).judged().function.unwrap();
-    assert_eq!(wrong.why_not.as_deref(), Some("1 were answered wrongly"));
+    assert_eq!(wrong.why_not.as_deref(), Some("wrong answers: 1"));
     let silent = |repeat: &mut RepeatSummary| repeat.loads[0].guests[0].completed = 0;
     let silent = emulated().first(1, 1, silent).judged().function.unwrap();
     assert!(silent.why_not.unwrap().ends_with(" answered none of 4000"));
@@ -217,11 +220,7 @@ fn emulated_guests_live_and_serve_only_where_their_right_answers_prove_it() {
     let ended = emulated().first(1, 1, ended).judged().function.unwrap();
     assert_eq!((ended.proven, ended.why_not.as_deref()), (false, Some("tile-001-web: it ended")));
     let none = emulated().without(|_, _| true).judged();
-    assert!(
-        none.sentence.starts_with("Whether emulated guests live and serve is not known"),
-        "{}",
-        none.sentence
-    );
+    assert!(none.sentence.starts_with("It is not known whether emulated guests work"), "{}", none.sentence);
 }
 
 #[test]
@@ -231,7 +230,7 @@ fn what_spoils_times_is_no_matter_for_what_emulated_guests_prove() {
     assert!(judged.points.iter().any(|point| !point.repeats_voided.is_empty()), "they are discarded");
     assert!(judged.function.unwrap().proven);
     assert!(judged.sentence.starts_with("This host carries"), "{}", judged.sentence);
-    assert!(judged.sentence.contains(" Emulated guests live and serve: "), "{}", judged.sentence);
+    assert!(judged.sentence.contains(" Emulated guests work: "), "{}", judged.sentence);
     assert_eq!(ladder(&[Native], &[1]).judged().function, None);
 }
 
@@ -369,7 +368,9 @@ fn the_sentence_says_errors_and_demand_in_percent() {
     };
     let sentence = ladder(&[Kvm], &[1, 2]).at(2, failing).judged().sentence;
     assert!(
-        sentence.contains("At 2, web in tile 1 failed 9.1 % of its requests [9.1, 9.1] over 5 repeats."),
+        sentence.contains(
+            "2 tiles do not hold: web in tile 1 failed 9.1 % of its requests [9.1, 9.1] in 5 repeats."
+        ),
         "{sentence}"
     );
     let starved: Change = |r| {
@@ -378,7 +379,9 @@ fn the_sentence_says_errors_and_demand_in_percent() {
     };
     let sentence = ladder(&[Kvm], &[1, 2]).at(2, starved).judged().sentence;
     assert!(
-        sentence.contains("At 2, burst in tile 2 was served 90 % of its demand [90, 90] over 5 repeats."),
+        sentence.contains(
+            "2 tiles do not hold: burst in tile 2 was served 90 % of its demand [90, 90] in 5 repeats."
+        ),
         "{sentence}"
     );
 }
@@ -427,7 +430,7 @@ fn one_starved_guest_of_a_load_is_named() {
     let fairness = judged.points[1].fairness.as_ref().unwrap();
     assert_eq!(fairness.least_served.guest, "tile-006-web");
     assert!(fairness.least_served.of_mean < 0.2 && fairness.jain < 0.95);
-    assert_eq!(judged.points[0].fairness, None, "one guest shares with nobody");
+    assert_eq!(judged.points[0].fairness, None, "fairness needs at least two guests");
 }
 
 #[test]
@@ -474,7 +477,7 @@ fn a_step_at_which_the_host_swaps_breaks_and_memory_ran_out() {
     assert!(
         judged
             .sentence
-            .contains("At 2, the host swapped 90000 pages (5 of 5 repeats). Memory ran out first."),
+            .contains("2 tiles do not hold: the host swapped 90000 pages (5 of 5 repeats). Memory was the first bottleneck."),
         "{}",
         judged.sentence
     );
@@ -529,7 +532,8 @@ fn messages_are_told_by_the_ends_of_their_curves() {
     let said = &judged.sentence;
     assert!(said.starts_with("Carries 200 messages/s of 16 B and 200 of 4096 B at 1 tile. "), "{said}");
     assert!(
-        said.contains(" At 1000/s one of 16 B takes ") && said.ends_with(" ms. Curves, no capacity."),
+        said.contains(" At 1000 messages/s a message of 16 B takes ")
+            && said.ends_with(" ms. These are curves, not a capacity."),
         "{said}"
     );
     assert!(judged.answer.none_because.unwrap().contains("measure and size vary"));
@@ -550,13 +554,13 @@ fn a_scenario_without_load_is_a_density_and_no_capacity() {
     let text = "schema = 1\nname = \"density\"\nabout = \"idle\"\n[[guest]]\nname = \"idle\"\nrole = \"idle\"\n\
                 [ladder]\ntiles = [1]\n[measure]\nrepeats = 1\n";
     let judged = of_scenario(text, &[16]).judged();
-    assert!(judged.answer.none_because.as_ref().unwrap().contains("density and no capacity"));
+    assert!(judged.answer.none_because.as_ref().unwrap().contains("a density, not a capacity"));
     assert_eq!((judged.points[0].pss_mib_per_guest, judged.points[0].ready_s), (Some(90.0), Some(2.0)));
     assert_eq!(judged.points[0].seconds_to_ready.map(|ready| (ready.p50, ready.max)), Some((1.0, 2.0)));
     let sentence = "16 idle guests were ready in 2.0 s and take 90.0 MiB and ";
     assert!(judged.sentence.starts_with(sentence), "{}", judged.sentence);
     assert!(
-        judged.sentence.ends_with("% of a processor each. A density, no capacity."),
+        judged.sentence.ends_with("% of a processor each. This is a density, not a capacity."),
         "{}",
         judged.sentence
     );
@@ -603,7 +607,7 @@ fn the_cost_is_the_ratio_of_guests_to_their_twin_at_the_largest_common_step() {
     assert!(!cost.unequal.is_empty());
     assert!(
         cost.sentence.starts_with(
-            "At 2 tiles, guests against their native twins: 1.25 times [1.25, 1.25] of processor"
+            "At 2 tiles, compared with their native twins: guests use 1.25 times [1.25, 1.25] the CPU time"
         ),
         "{}",
         cost.sentence

@@ -203,7 +203,7 @@ fn repeats_that_are_discarded_only_under_load_may_be_discarded_because_of_it() {
         "{:?}",
         judged.verdict.reasons
     );
-    assert!(judged.sentence.contains("2 more repeats there were discarded"), "{}", judged.sentence);
+    assert!(judged.sentence.contains("2 more repeats at this count were discarded"), "{}", judged.sentence);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn where_nothing_is_known_to_break_nothing_is_said_to_have_run_out() {
     let busy = |repeat: &mut RepeatSummary| repeat.host.guest_processors_busy = Some(0.99);
     let undecided = p99s(ladder(&[Kvm], &[1, 2]), 2, across).at(2, busy).judged();
     assert_eq!(undecided.answer.limit.resource, LimitResource::Unknown, "{}", undecided.sentence);
-    assert!(!undecided.sentence.contains("ran out first"), "{}", undecided.sentence);
+    assert!(!undecided.sentence.contains("first bottleneck"), "{}", undecided.sentence);
     let broke = ladder(&[Kvm], &[1, 2]).at(2, all_slow(90.0)).at(2, busy).judged();
     assert_eq!(broke.answer.limit.resource, LimitResource::Processor, "{}", broke.sentence);
 }

@@ -25,7 +25,7 @@ fn each_disturbance_voids_its_repeat_with_its_reason_and_a_little_less_does_not(
             "stepped by 40 ms",
             |r| r.host.clock_step_ms_max = 9.0,
         ),
-        ("no telemetry", |r| r.host.seconds = 0, "not watched", |r| r.host.seconds = 1),
+        ("no telemetry", |r| r.host.seconds = 0, "not monitored", |r| r.host.seconds = 1),
         ("incident", |r| r.incidents.push(incident(None)), "the guest's clock jumped", |_| ()),
         (
             "guest's incident",
@@ -157,7 +157,10 @@ fn two_repeats_have_figures_without_interval_and_cannot_tell() {
     let judged = ladder(&[Backend::Kvm], &[1]).without(|repeat, _| repeat.repeat > 2).judged();
     let p99 = judged.points[0].p99_ms.unwrap();
     assert_eq!((p99.low, p99.high, p99.n_repeats), (None, None, 2));
-    assert!(judged.missing["points.0.loads.steady.p99_ms.low"].contains("2 of the 3"));
+    assert!(
+        judged.missing["points.0.loads.steady.p99_ms.low"]
+            .contains("only 2 repeats, and an interval needs 3")
+    );
     assert_eq!(judged.verdict.status, VerdictStatus::CannotTell);
 }
 

@@ -190,9 +190,7 @@ impl<'k> Guest<'k> {
             }
             (Ok(registers), end) => {
                 let end = match end {
-                    End::Stopped(what) => {
-                        End::Stopped(format!("{what} at {}", self.instruction(registers.rip)))
-                    }
+                    End::Stopped(what) => End::Stopped(format!("{what} {}", self.instruction(registers.rip))),
                     other => other,
                 };
                 Stretch { end, turns: turns.saturating_sub(registers.rsi), elapsed, used }
@@ -204,8 +202,8 @@ impl<'k> Guest<'k> {
     fn instruction(&self, address: u64) -> String {
         let mut bytes = [0; 8];
         match self.memory.read_slice(&mut bytes, GuestAddress(address)) {
-            Ok(()) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" "),
-            Err(_) => format!("{address:#x}"),
+            Ok(()) => format!("(bytes {})", bytes.map(|byte| format!("{byte:02x}")).join(" ")),
+            Err(_) => format!("(address {address:#x})"),
         }
     }
 
@@ -234,7 +232,7 @@ fn next_exit(vcpu: &mut VcpuFd) -> Exit {
         }
         Ok(VcpuExit::Hlt) => Exit::Halt,
         Ok(VcpuExit::Intr) => Exit::Interrupted,
-        Ok(VcpuExit::InternalError) => Exit::Other("the host's KVM could not go on".into()),
+        Ok(VcpuExit::InternalError) => Exit::Other("KVM stopped with an internal error".into()),
         Ok(VcpuExit::Shutdown) => Exit::Other("the guest met a fault that it has no handler for".into()),
         Ok(other) => Exit::Other(format!("the vCPU left with {other:?}")),
         Err(error) if error.errno() == libc::EINTR || error.errno() == libc::EAGAIN => Exit::Interrupted,

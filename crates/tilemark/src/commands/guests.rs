@@ -63,7 +63,7 @@ fn described(ready: &GuestsReady) -> String {
         format!("  {:<20} {:<15} {}  {how}", guest.name, guest.address, guest.mac)
     }));
     if ready.is_on_emulated_host() {
-        lines.push("This host is itself emulated: these times are no measure of anything.".to_owned());
+        lines.push("This host is itself emulated: these times mean nothing.".to_owned());
     }
     lines.push("End them with `tilemark guests down`.".to_owned());
     lines.join("\n")

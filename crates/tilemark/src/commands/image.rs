@@ -45,7 +45,7 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
 }
 
 /// What an imported image may do.
-const TRUST: &str = "Its kernel and programs will run as root in guests, and behind walls on this host in native twins. \
+const TRUST: &str = "Its kernel and programs will run as root in guests, and in a sandbox on this host in native twins. \
     They are as trustworthy as whoever gave you the file.";
 
 fn described(image: &ImageReady) -> String {

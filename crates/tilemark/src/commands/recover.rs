@@ -23,7 +23,11 @@ fn described(recovered: &Recovered) -> String {
         lines.push(format!("Removed from the disk store what a killed run had left: {disks}."));
     }
     let changed = recovered.changed_by_others.iter();
-    lines.extend(changed.map(|setting| format!("Left alone, since somebody else changed it: {setting}.")));
-    lines.extend(recovered.under_way.iter().map(|name| format!("{name} is under way and was left alone.")));
+    lines.extend(
+        changed.map(|setting| format!("Not restored, because another program changed it: {setting}.")),
+    );
+    lines.extend(
+        recovered.under_way.iter().map(|name| format!("{name} is still running and was not changed.")),
+    );
     lines.join("\n")
 }

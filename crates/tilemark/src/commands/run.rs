@@ -47,13 +47,13 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
 }
 
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of
-/// emulated guests to see whether they live and serve.
+/// emulated guests to see whether they work.
 pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
     let shown = demonstration();
     if let Some(why) = &shown.why_not_kvm {
         screen::note(&format!("No capacity answer for guests on this host: {why}"));
         screen::note(
-            "Measured natively instead; one tile of emulated guests shows whether guests live and serve.",
+            "Measuring natively instead. One tile of emulated guests then shows whether guests work.",
         );
     }
     let asked = Asked {
@@ -199,7 +199,6 @@ fn restored(provenance: &Provenance) -> Vec<String> {
     if changed.is_empty() {
         return vec!["Your machine was restored.".to_owned()];
     }
-    let first =
-        "Your machine was restored, except what somebody else changed meanwhile; that was left alone:";
+    let first = "Your machine was restored, except settings that another program has changed; those were not restored:";
     std::iter::once(first.to_owned()).chain(changed.iter().map(|setting| format!("  {setting}"))).collect()
 }
