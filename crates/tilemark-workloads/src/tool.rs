@@ -21,7 +21,7 @@ use tilemark_load::{Start, Stop, figures::encode};
 const TEXT_BYTES_MAX: usize = 16 << 20;
 /// What is kept of a program's last words.
 const WORDS_BYTES_MAX: usize = 4096;
-/// A program that was interrupted may need this long for its last report; then it is killed.
+/// A program that was asked to end may need this long for its last report; then it is killed.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// How a program does a load.
@@ -179,7 +179,7 @@ fn last_words(mut errors: impl Read) -> String {
     String::from_utf8_lossy(&kept).trim().to_owned()
 }
 
-/// Waits for the stop and then interrupts the program, so that it ends with a last report; kills it if it has not ended `within`.
+/// Waits for the stop, then asks the program to end with a last report, and kills it if it has not ended `within`.
 /// It was not waited for yet: the number is still its own.
 fn end_when_asked(id: u32, within: Duration, stop: &Stop, is_over: &AtomicBool) {
     // Its own end is looked for ten times a second; a stop wakes at once.
@@ -194,7 +194,8 @@ fn end_when_asked(id: u32, within: Duration, stop: &Stop, is_over: &AtomicBool) 
             continue;
         }
         match asked {
-            None => send(id, Signal::INT),
+            // A program that a script started in the background may be deaf to an interrupt.
+            None => send(id, Signal::TERM),
             Some(at) if at.elapsed() > within => send(id, Signal::KILL),
             Some(_) => {}
         }
@@ -308,14 +309,14 @@ mod tests {
     #[test]
     fn a_stop_lets_it_report_and_kills_it_if_it_does_not_end() {
         let stop = Stop::new().unwrap();
-        let script = "trap 'echo last; exit 1' INT; echo first; while :; do sleep 0.01; done";
+        let script = "trap 'echo last; exit 1' TERM; echo first; while :; do sleep 0.01; done";
         let text = run_program("shell", &mut shell(script), &stop, &mut |text| {
             stop.ask();
             assert!(text.starts_with("first"));
             Ok(())
         });
         assert_eq!(text.unwrap(), "first\nlast\n");
-        let mut stubborn = Running::start(&mut shell("trap '' INT; while :; do sleep 0.01; done")).unwrap();
+        let mut stubborn = Running::start(&mut shell("trap '' TERM; while :; do sleep 0.01; done")).unwrap();
         let (id, is_over) = (stubborn.0.id(), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| end_when_asked(id, Duration::ZERO, &stop, &is_over));

@@ -289,13 +289,13 @@ fn a_second_ctrl_c_ends_a_load_whose_broker_never_answers() {
         let (_connection, _) = hung.accept().unwrap();
         load.signal(Signal::INT);
         let mut said = BufReader::new(load.0.stderr.take().unwrap()).lines();
-        assert!(said.any(|line| line.unwrap().contains("Ctrl-C again ends it at once")), "{what}");
+        assert!(said.any(|line| line.unwrap().contains("Ctrl-C again stops it immediately")), "{what}");
         load.signal(Signal::INT);
         let mut out = String::new();
         load.0.stdout.as_mut().unwrap().read_to_string(&mut out).unwrap();
         // A load that waited for the broker to the end says that it did not answer, and ends with 3.
         assert_eq!(load.0.wait().unwrap().code(), Some(5), "{what}: {out}");
-        assert!(out.contains("ended at once by a second Ctrl-C"), "{what}: {out}");
+        assert!(out.contains("stopped by a second Ctrl-C"), "{what}: {out}");
     }
 }
 
@@ -358,7 +358,7 @@ fn the_reference_broker_keeps_durable_messages_on_the_disk_of_its_guest() {
     let file = real.home.path().join("durable.toml");
     let built_in = real.home.says(&["scenarios", "show", "messaging"]).out;
     let with_disk = built_in
-        .replace("role = \"broker\"", "role = \"broker\"\n[[guest.disk]]\nsize = \"64MiB\"")
+        .replace("role = \"broker\"", "role = \"broker\"\n[[guest.disk]]\nsize = \"2GiB\"")
         .replace("[load.messaging]", "[load.messaging]\ndurable = true\nconfirms = 100");
     fs::write(&file, with_disk).unwrap();
     let scenario = file.to_str().unwrap();

@@ -317,7 +317,10 @@ impl StateFolder {
     /// that is left.
     fn remove(&self, under_way: Option<&UnderWay>) -> io::Result<()> {
         let aside = self.aside(under_way.and_then(|under_way| under_way.keeper));
-        let removed = fs::rename(&self.path, &aside).and_then(|()| fs::remove_dir_all(&aside));
+        let removed = fs::rename(&self.path, &aside).and_then(|()| {
+            // What cannot be removed is left where it is looked for.
+            fs::remove_dir_all(&aside).inspect_err(|_| drop(fs::rename(&aside, &self.path)))
+        });
         // Another command has removed it meanwhile.
         removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
     }
