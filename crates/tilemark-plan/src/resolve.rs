@@ -37,7 +37,7 @@ pub struct Request {
     pub search: bool,
     /// End within this.
     pub within: Option<Span>,
-    /// One tile more on this backend, once, to show whether its guests live and serve.
+    /// One tile more on this backend, once, to show whether its guests work.
     pub demonstrate: Option<Backend>,
     /// Seeds order, schedules and choices.
     pub seed: u64,

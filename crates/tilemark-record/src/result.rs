@@ -45,7 +45,7 @@ pub struct RunResult {
     pub cost: Option<Cost>,
     /// For two sides: how they differ.
     pub comparison: Option<Comparison>,
-    /// Whether emulated guests live and serve, where some were loaded. Absent in older records.
+    /// Whether emulated guests work, where some were loaded. Absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<Function>,
     /// How throughput grows with tiles, where seven steps or more were measured.
@@ -63,7 +63,7 @@ pub struct RunResult {
     pub missing: BTreeMap<String, String>,
 }
 
-/// Whether emulated guests live and serve, by what they answered; their times are no measure of anything.
+/// Whether emulated guests work, by what they answered; their times are no measure of anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Function {
     /// Nine of ten requests were answered rightly, none wrongly, some by every guest, and no guest or service failed.

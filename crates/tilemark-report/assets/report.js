@@ -148,7 +148,7 @@
         `p99 ${three(point.value)} ms` + (point.low === null ? ", no interval" : ` [${three(point.low)}, ${three(point.high)}]`) + (point.n ? `, ${point.n} repeats` : ""),
         point.offered === null ? "" : `asked ${three(point.offered)}/s`,
         point.achieved === null ? "" : `achieved ${percent(point.achieved)}`,
-        point.broke, point.outcome === "undecided" ? "undecided" : "", point.struck ? "not trusted" : "", line.kind === "emulated" ? "emulated: no measure of this host" : "",
+        point.broke, point.outcome === "undecided" ? "undecided" : "", point.struck ? "not trusted" : "", line.kind === "emulated" ? "emulated: says nothing about this host" : "",
       ]);
       const measured = line.points.filter((point) => to(point.value) !== null).sort((a, b) => a.step - b.step);
       series.push({
@@ -265,7 +265,7 @@
     };
   };
 
-  // --- Where the processor went ---------------------------------------------------------------------------
+  // --- CPU time by use ---------------------------------------------------------------------------
   const parts = [
     ["guest_work", "guest work", "guest", "Processor time spent inside guests, doing what they are for."],
     ["guest_overhead", "QEMU & host kernel", "overhead", "Processor time that the host spends on behalf of guests: devices, network, exits."],
@@ -273,7 +273,7 @@
     ["tilemark", "Tilemark", "tilemark", "Telemetry, keeper and pipeline."],
     ["other", "other", "other", "Everything on this host that is not part of the run."],
     ["steal", "steal", "steal", "Taken away by the hypervisor under this host."],
-    ["idle", "idle", "idle", "Time that nobody wanted."],
+    ["idle", "idle", "idle", "Time that was not used."],
   ];
   function processors() {
     const bars = data.processors;
@@ -403,7 +403,7 @@
       ...names.map((name) => ({ name, draw: [stroke(ink(name))] })), { name: "asked", draw: [stroke(colour("faint"), "4 3")] }, { name: `gate ${brief(data.gate.p99_ms)} ms`, draw: [stroke(colour("bad"))] },
       ...parts.filter(([key]) => key !== "idle").map(([, name, paint]) => ({ name, draw: [box(colour(paint))] })),
       ...(discarded.length ? [{ name: "discarded repeat", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("bad-wash"), stroke: colour("bad"), "stroke-width": 0.7 }]] }] : []),
-      ...(emulated ? [{ name: "EMULATED: no measure of this host", draw: [cross(colour("warn"))] }] : []),
+      ...(emulated ? [{ name: "EMULATED: says nothing about this host", draw: [cross(colour("warn"))] }] : []),
     ]);
     byId("timeline").classList.toggle("hatched", emulated);
     const x = (index) => values({ gridIndex: index, min: 0, max: Math.max(offset - gap - 1, 1), splitLine: { show: false }, axisLabel: { show: false }, axisLine: { show: true, lineStyle: { color: colour("faint") } } });

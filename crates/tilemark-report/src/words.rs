@@ -16,7 +16,11 @@ const fn word(key: &'static str, word: &'static str, meaning: &'static str) -> W
 
 /// All of them, by the alphabet of the words.
 pub(crate) const WORDS: [Word; 33] = [
-    word("achieved", "achieved", "The part of the demand that was answered rightly in time to count."),
+    word(
+        "achieved",
+        "achieved",
+        "The share of the demand that was answered correctly before the load ended.",
+    ),
     word(
         "backend",
         "backend",
@@ -30,7 +34,7 @@ pub(crate) const WORDS: [Word; 33] = [
     word(
         "emulated",
         "emulated",
-        "QEMU translated every instruction. Right answers then show that guests live and serve; their times say nothing about how fast this host is.",
+        "QEMU translated every instruction. Correct answers then show that guests work; their times say nothing about how fast this host is.",
     ),
     word("errors", "errors", "The part of the requests that failed or were answered with the wrong bytes."),
     word(
@@ -49,11 +53,11 @@ pub(crate) const WORDS: [Word; 33] = [
         "One virtual machine, or its native twin: the same service in namespaces, without a virtual machine.",
     ),
     word("guest-work", "guest work", "Processor time spent inside guests, doing what they are for."),
-    word("idle", "idle", "Processor time that nobody wanted."),
+    word("idle", "idle", "CPU time that was not used."),
     word(
         "interval",
         "interval",
-        "A 95 % confidence interval over repeats: repeated often, 95 of 100 such intervals would hold the true value. Below three repeats there is none.",
+        "A 95 % confidence interval over repeats: if the whole measurement were made 100 times, about 95 of the intervals would contain the true value. It needs at least three repeats.",
     ),
     word(
         "latency",
@@ -65,7 +69,7 @@ pub(crate) const WORDS: [Word; 33] = [
         "lateness",
         "How long after its intended time a request was sent. That is the load generator's fault; it is kept apart from latency and never hidden.",
     ),
-    word("limit", "limit", "What ran out first. The figures are listed under Evidence."),
+    word("limit", "bottleneck", "The resource that ran out first. The figures are listed under Evidence."),
     word(
         "load",
         "load",
@@ -101,7 +105,7 @@ pub(crate) const WORDS: [Word; 33] = [
     word(
         "ready",
         "ready",
-        "A guest is ready when it has its own identity, returned a number that the host chose, serves, and answered over the network. Counted from the first start; templates were ready before.",
+        "A guest is ready when it has its own identity, returned a number that the host chose, serves, and answered over the network. Counted from the start of the first guest. The time to make templates is not included.",
     ),
     word(
         "repeat",
@@ -111,10 +115,10 @@ pub(crate) const WORDS: [Word; 33] = [
     word(
         "resolution",
         "smallest change visible",
-        "A change of this size is seen in 95 of 100 comparisons of two sides whose repeats scatter like these. A smaller one can be missed. Between two runs the runs' own levels add to it.",
+        "A change of this size is seen in 95 of 100 comparisons of two sides whose repeats scatter like these. A smaller one can be missed. When two separate runs are compared, the difference from run to run is added to it.",
     ),
     word("steal", "steal", "Processor time that the hypervisor under this host took away."),
-    word("throughput", "served", "Requests answered rightly in a second, all guests together."),
+    word("throughput", "served", "Requests answered correctly in a second, all guests together."),
     word("tile", "tile", "The smallest set of guests that is repeated, with its loads."),
     word("trusted", "trusted", "No check found anything that spoils the figures."),
     word(

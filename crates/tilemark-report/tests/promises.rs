@@ -67,7 +67,7 @@ fn without_colours_no_escape_is_written_and_every_line_fits() {
             let text = terminal(&report, Style { colour: Colour::Plain, width });
             assert!(!text.contains('\u{1b}'), "{name} holds an escape");
             // The command may be longer than a line: broken, it could not be copied.
-            for line in text.lines().filter(|line| !line.starts_with("Again:")) {
+            for line in text.lines().filter(|line| !line.starts_with("To repeat this run:")) {
                 assert!(
                     line.chars().count() <= width,
                     "{name}: {} columns in {width}: {line}",
@@ -104,7 +104,7 @@ fn what_a_run_left_and_what_others_changed_is_on_page_and_terminal_with_what_to_
     let plain = terminal(&report, Style { colour: Colour::Plain, width: 400 });
     assert!(plain.contains(&format!("Left   {}. To fix: {}", left.what, left.remedy)), "{plain}");
     assert!(
-        plain.contains(&format!("Others somebody else changed the {changed}; it was left alone")),
+        plain.contains(&format!("Others somebody else changed the {changed}; it was not restored")),
         "{plain}"
     );
 }
@@ -139,15 +139,15 @@ fn emulated_figures_are_marked_and_stay_out_of_the_charts_of_real_ones() {
     let report = fixture::no_kvm();
     let page = html(&report);
     assert!(page.contains("PART EMULATED") && page.contains("its speed says nothing about this host"));
-    assert!(!page.contains("live and serve ("), "nothing in this record proves it");
+    assert!(!page.contains("guests work ("), "nothing in this record proves it");
     let page_of = |proven| {
         let mut report = fixture::no_kvm();
         let function = Function { proven, asked: 412, right: 400, wrong: 0, failed: 12, why_not: None };
         report.result.function = Some(function);
         html(&report)
     };
-    assert!(page_of(true).contains("</span> guests live and serve (400 of 412 requests answered rightly)"));
-    assert!(page_of(false).contains("</span> not proven that guests live and serve (400 of 412 requests"));
+    assert!(page_of(true).contains("</span> guests work (400 of 412 requests answered correctly)"));
+    assert!(page_of(false).contains("</span> not proven that guests work (400 of 412 requests"));
     let charts = &page[page.find("id=\"data\">").expect("a page has data")..];
     let lines = &charts[charts.find("\"lines\":").expect("lines")..charts.find("\"raw\":").expect("raw")];
     assert!(!lines.contains("emulated"), "an emulated line stands beside a native one");
@@ -308,7 +308,7 @@ fn what_is_undecided_is_neither_drawn_as_holding_nor_as_breaking() {
     assert!(page.contains("\"outcome\":\"undecided\"") && text.contains("\u{25d0} is undecided"));
     assert!(text.contains("its interval lies across the limit"), "{text}");
     assert!(csv(&report).lines().any(|line| line.ends_with(",undecided")));
-    let capacity = "Capacity by all repeats together: 17.3 tiles [16.4, 18.2], 97 % sure that it is";
+    let capacity = "Capacity estimated from all repeats: 17.3 tiles [16.4, 18.2]; the probability that it is 16 to 18 is 97";
     assert!(text.contains(capacity) && page.replace('\u{202f}', " ").contains(capacity), "{text}");
 }
 

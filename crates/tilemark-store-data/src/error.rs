@@ -17,8 +17,8 @@ pub enum StoreDataError {
         /// What was asked.
         bytes: u64,
     },
-    /// The old kit would not accept this size.
-    #[error("`{0}` is not a size of the old kit")]
+    /// DVD Store 2 would not accept this size.
+    #[error("`{0}` is not a size of DVD Store 2")]
     Ds2SizeUnknown(String),
     /// No thread at all was asked for, or more than a system may give.
     #[error("{0} threads cannot generate anything")]

@@ -10,7 +10,7 @@ use crate::words;
 /// The year of the generated orders: that of the kit which the 2009 figures were measured with.
 pub const FIRST_ORDER_YEAR: u64 = 2009;
 
-/// Customers for each order of the year: 20,000 customers place 12,000 orders, at every label of the old kit.
+/// Customers for each order of the year: 20,000 customers place 12,000 orders, at every label of DVD Store 2.
 const ORDERS_PER_CUSTOMER: f64 = 0.6;
 
 /// Every so many products one is hot: bought ten times as often, stocked ten times as high.
@@ -25,9 +25,9 @@ pub fn is_hot(prod_id: u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// Ours: bytes of CSV as asked; products grow with the square root of the size, through the old kit's three labels.
+    /// Ours: bytes of CSV as asked; products grow with the square root of the size, through DVD Store 2's three labels.
     Smooth,
-    /// The row counts of the old kit, its jump around 1 GB included.
+    /// The row counts of DVD Store 2, its jump around 1 GB included.
     Ds2,
 }
 
@@ -50,7 +50,7 @@ pub struct Store {
 impl Store {
     /// The store whose CSV has `size` bytes, within 1 %.
     ///
-    /// Products follow 10,000 × √(size / 10 MB), the curve through the old kit's 10,000 at 10 MB, 100,000 at 1 GB and
+    /// Products follow 10,000 × √(size / 10 MB), the curve through DVD Store 2's 10,000 at 10 MB, 100,000 at 1 GB and
     /// 1,000,000 at 100 GB, so there is no jump anywhere. Customers and orders take what is left, as 5 to 3.
     pub fn of_size(size: DataSize, seed: u64) -> Self {
         let ratio = size.bytes() as f64 / DataSize::MIN.bytes() as f64;
@@ -75,7 +75,7 @@ impl Store {
         with_customers(low)
     }
 
-    /// The store with the row counts of the old kit.
+    /// The store with the row counts of DVD Store 2.
     pub fn ds2(size: Ds2Size, seed: u64) -> Self {
         let counts = |customers, orders_per_month: u64, products| Store {
             rule: Rule::Ds2,
@@ -114,7 +114,7 @@ impl Store {
         }
     }
 
-    /// One product in how many is on special offer. The old kit changes this above 100,000 products; we do not.
+    /// One product in how many is on special offer. DVD Store 2 changes this above 100,000 products; we do not.
     pub(crate) fn special_one_in(&self) -> u64 {
         match self.rule {
             Rule::Ds2 if self.products > 100_000 => 10_000,

@@ -140,7 +140,7 @@ fn customers(store: &Store, block: u64, ids: Range<u64>, out: &mut Vec<u8>) {
     }
 }
 
-/// One order, without its lines. The net amount is drawn by itself, as in the old kit, not summed over the lines.
+/// One order, without its lines. The net amount is drawn by itself, as in DVD Store 2, not summed over the lines.
 struct Order {
     id: u64,
     customer: u64,

@@ -1,4 +1,4 @@
-//! Sizes as a user writes them: ours, and those of the old kit.
+//! Sizes as a user writes them: ours, and those of DVD Store 2.
 
 use std::fmt;
 use std::str::FromStr;
@@ -82,7 +82,7 @@ fn split_unit(text: &str) -> Option<(&str, Unit)> {
     Some((number.trim_end(), unit))
 }
 
-/// A size as the old kit knew it. Its label is a name for row counts, not a number of bytes.
+/// A size as DVD Store 2 knew it. Its label is a name for row counts, not a number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ds2Size {
     /// `S`: labelled 10 MB.

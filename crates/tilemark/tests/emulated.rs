@@ -121,7 +121,7 @@ fn a_second_ctrl_c_ends_everything_at_once() {
     let mut running = real.start(&[&RUN[..], &["--json"]].concat());
     Moment::Template.wait(&mut running);
     let (under_way, processes) = (keeper_of(&real).unwrap(), Process::descendants(running.child.id() as i32));
-    for said in ["Ctrl-C again ends everything at once", "ending everything"] {
+    for said in ["Ctrl-C again stops everything immediately", "ending everything"] {
         running.signal(Signal::INT);
         running.until(said, |real| {
             fs::read_to_string(real.home.path().join("error"))
@@ -133,7 +133,7 @@ fn a_second_ctrl_c_ends_everything_at_once() {
     assert_eq!(said.code, Some(5), "{said:?}");
     let error = &said.json()["error"];
     assert_eq!(error["code"], "interrupted", "{said:?}");
-    assert!(error["message"].as_str().unwrap().contains("ended at once by a second Ctrl-C"), "{said:?}");
+    assert!(error["message"].as_str().unwrap().contains("stopped by a second Ctrl-C"), "{said:?}");
     assert!(real.home.says(&["runs"]).out.contains("unfinished"));
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }

@@ -129,7 +129,7 @@ fn a_second_run_is_told_of_the_first_which_ends_whole_when_interrupted() {
     assert_eq!(said.code, Some(5), "{said:?}");
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     assert_eq!(result.answer.holds, None, "a repeat that is not whole does not count");
-    assert!(said.error.contains("ending the load"), "{said:?}");
+    assert!(said.error.contains("stopping the load"), "{said:?}");
     RunDirectory::at(&real.home.path().join("runs").join(&under_way.id)).verify().unwrap();
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
@@ -259,7 +259,7 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     let said = running.said();
     assert_eq!(said.code, Some(6), "{said:?}");
     let error = &said.json()["error"];
-    let keeper = format!("the keeper of {} was ended from outside by signal 9", under_way.id);
+    let keeper = format!("the keeper of {} was killed by signal 9", under_way.id);
     assert!(error["message"].as_str().unwrap().starts_with(&keeper), "{said:?}");
     assert!(error["remedy"].as_str().unwrap().contains("tilemark recover"), "{said:?}");
     soon("the end of all processes", || (!processes.iter().any(Process::lives)).then_some(()));
@@ -324,7 +324,7 @@ fn a_killed_engine_is_named_and_leaves_nothing() {
     kill_process(Pid::from_raw(engine.pid).unwrap(), Signal::KILL).unwrap();
     let said = running.said();
     assert_eq!(said.code, Some(3), "{said:?}");
-    let wanted = format!("the engine of {} was ended from outside by signal 9", under_way.id);
+    let wanted = format!("the engine of {} was killed by signal 9", under_way.id);
     assert!(said.json()["error"]["message"].as_str().unwrap().starts_with(&wanted), "{said:?}");
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
@@ -587,7 +587,7 @@ fn a_run_keeps_its_time_by_leaving_out_whole_repeats() {
     let said = real.home.says(&[&RUN[..], &settings, &["15s"]].concat());
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
     assert!(said.error.contains("for all 50 repeats (15s is enough for about"), "{said:?}");
-    assert!(said.error.contains("whole repeats, to keep the time"), "{said:?}");
+    assert!(said.error.contains("whole repeats: too little time was left"), "{said:?}");
     let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
     record.verify().unwrap();
     let repeats = record.repeats().unwrap().len();

@@ -44,7 +44,7 @@ fn list(page: &mut Markup, title: &str, lines: &[Said]) {
 fn evidence(page: &mut Markup, view: &View) {
     let result = &view.report.result;
     page.raw("<section class=\"part\" id=\"evidence\"><h2>Evidence</h2><div class=\"columns\">");
-    let limit = format!("What ran out first: {}", limit_word(result.answer.limit.resource));
+    let limit = format!("First bottleneck: {}", limit_word(result.answer.limit.resource));
     bullets(page, &limit, &result.answer.limit.evidence, "no figure points at one resource");
     bullets(page, "Verdict", &result.verdict.reasons, "no check found anything that spoils the figures");
     let voided: Vec<String> = result
@@ -183,10 +183,10 @@ fn plan(view: &View) -> Vec<Said> {
             ),
         ),
         said(
-            "Guests come by",
+            "Guests are created by",
             match scenario.measure.start {
                 tilemark_plan::scenario::Start::Clone => "cloning a warmed template of their role",
-                tilemark_plan::scenario::Start::Boot => "booting each by itself",
+                tilemark_plan::scenario::Start::Boot => "booting each one",
             },
         ),
     ];
@@ -254,8 +254,12 @@ fn missing(page: &mut Markup, view: &View) {
 
 fn published(page: &mut Markup, view: &View) {
     let emulated = view.all_emulated();
-    page.raw("<details class=\"part\" id=\"published\"><summary>Published figures</summary><p class=\"about\">From the papers that this tool comes from, on the machines of their time. They are here for scale, not for comparison");
-    page.raw(if emulated { "; an emulated run never is.</p>" } else { ".</p>" });
+    page.raw("<details class=\"part\" id=\"published\"><summary>Published figures</summary><p class=\"about\">From the papers that this tool comes from, on the machines of their time. They show the order of magnitude");
+    page.raw(if emulated {
+        "; figures of emulated guests cannot be compared with them.</p>"
+    } else {
+        ".</p>"
+    });
     for paper in published::papers(&view.report.plan.scenario) {
         page.raw("<section>").element("h3", "", &paper.title);
         page.element("p", "about", &paper.about);

@@ -52,7 +52,7 @@ fn identity(page: &mut Markup, view: &View) {
     match as_it_was {
         Some(true) => page.raw("<li class=\"good\">your machine was restored</li>"),
         Some(false) if left.is_empty() => {
-            page.raw("<li class=\"bad\">your machine was NOT restored: <code>tilemark recover</code></li>")
+            page.raw("<li class=\"bad\">your machine was NOT restored. To restore it: <code>sudo tilemark recover</code></li>")
         }
         Some(false) => page.raw("<li class=\"bad\">your machine was NOT restored</li>"),
         None => page.raw("<li>not checked whether your machine was restored</li>"),
@@ -71,7 +71,7 @@ fn not_as_before(page: &mut Markup, left: &[LeftOver], changed_by_others: &[Stri
         page.raw("<li>Left on the machine: ").text(what).raw(". To fix: ").text(remedy).raw("</li>");
     }
     for setting in changed_by_others {
-        page.raw("<li>Somebody else changed the ").text(setting).raw("; it was left alone</li>");
+        page.raw("<li>Somebody else changed the ").text(setting).raw("; it was not restored</li>");
     }
     page.raw("</ul>\n");
 }
@@ -208,8 +208,8 @@ fn cost(page: &mut Markup, view: &View) {
             page.raw("</ul></details>");
         }
     }
-    if let Some(command) = &cost.command {
-        page.raw("<p class=\"aside\">To know: <code>");
+    if let Some((label, command)) = &cost.command {
+        page.raw("<p class=\"aside\">").text(label).raw(": <code>");
         with_whole_options(page, command);
         page.raw("</code></p>");
     }
@@ -219,7 +219,7 @@ fn cost(page: &mut Markup, view: &View) {
 fn trust(page: &mut Markup, view: &View) {
     let trust = view::trust(view);
     page.raw("<section class=\"fact\"><h2>Trust</h2><p>");
-    term(page, "resolution", "Smallest change visible");
+    term(page, "resolution", "Smallest change that this run can show");
     page.raw(": ").text(&trust.resolution).raw(". ");
     term(page, "repeat", "Repeats");
     page.raw(": ").text(&trust.repeats).raw(".</p>");
@@ -266,7 +266,7 @@ fn forest(page: &mut Markup) {
 pub(super) fn processors(page: &mut Markup, view: &View, charts: &Charts) {
     let emulated = if view.all_emulated() { " hatched" } else { "" };
     page.raw("<figure").attribute("class", &format!("processors{emulated}"));
-    page.raw("><figcaption><h2>Where the processor went</h2><span class=\"unit\">% of all threads, and what limits</span><div class=\"legend\" id=\"legend-processors\"></div></figcaption>");
+    page.raw("><figcaption><h2>CPU time by use</h2><span class=\"unit\">% of all hardware threads, and the bottleneck</span><div class=\"legend\" id=\"legend-processors\"></div></figcaption>");
     if charts.has_processors() {
         page.raw("<div class=\"chart\" id=\"chart-processors\" role=\"img\" aria-label=\"Parts of the processor at each step\"></div>");
     } else {

@@ -36,7 +36,7 @@ fn sides(page: &mut Markup, view: &View) {
     table(page, &view::differences(comparison)).raw("</section>\n");
     if !comparison.failures.is_empty() {
         begin(page, "failures", "Failures");
-        page.raw("<p class=\"about\">They decide before any measure.</p>");
+        page.raw("<p class=\"about\">Failures are compared first, then the measures.</p>");
         table(page, &view::failures(comparison)).raw("</section>\n");
     }
     begin(page, "measures", "Measures");

@@ -138,8 +138,8 @@ fn band_of(measure: &MeasureComparison) -> Option<f64> {
 
 fn band_words(margins: bool) -> &'static str {
     match margins {
-        true => "B against A; ░ is the margin of no difference",
-        false => "B against A; ░ is what could not have been seen",
+        true => "Change from A to B; inside ░ counts as no difference",
+        false => "Change from A to B; ░ is too small for this run to show",
     }
 }
 

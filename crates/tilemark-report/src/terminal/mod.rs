@@ -58,7 +58,7 @@ pub fn terminal(report: &Report, style: Style) -> String {
     }
     let command = clean(&report.result.provenance.command);
     if !command.is_empty() {
-        out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "Again:")));
+        out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "To repeat this run:")));
     }
     out
 }
@@ -81,7 +81,7 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
             paint,
             width,
             "Others",
-            &format!("somebody else changed the {setting}; it was left alone"),
+            &format!("somebody else changed the {setting}; it was not restored"),
         );
     }
     out.push('\n');
@@ -103,10 +103,11 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
     if !cost.unequal.is_empty() {
         text.push_str(&format!(" Not equal: {}.", cost.unequal.join("; ")));
     }
-    text.extend(cost.command.map(|command| format!(" To know: {command}")));
+    text.extend(cost.command.map(|(label, command)| format!(" {label}: {command}")));
     labelled(&mut out, paint, width, "Cost", &text);
     let trust = view::trust(view);
-    let first = format!("Smallest change visible: {}. Repeats: {}.", trust.resolution, trust.repeats);
+    let first =
+        format!("Smallest change that this run can show: {}. Repeats: {}.", trust.resolution, trust.repeats);
     labelled(&mut out, paint, width, "Trust", &first);
     for reason in &trust.reasons {
         labelled(&mut out, paint, width, "", &format!("- {reason}"));
@@ -144,7 +145,9 @@ fn facts(view: &View) -> String {
     facts.push(view::took(provenance));
     facts.extend(provenance.as_it_was.map(|same| match same {
         true => "your machine was restored".to_owned(),
-        false if provenance.left.is_empty() => "your machine was NOT restored: tilemark recover".to_owned(),
+        false if provenance.left.is_empty() => {
+            "your machine was NOT restored. To restore it: sudo tilemark recover".to_owned()
+        }
         false => "your machine was NOT restored".to_owned(),
     }));
     facts.retain(|fact| !fact.is_empty());

@@ -258,7 +258,7 @@ impl<'a> View<'a> {
                 "closed loop: no request is sent before the last answer".to_owned()
             }
             "pss_mib_per_guest" if point.backend == Backend::Native => {
-                "native: there is no guest to weigh".to_owned()
+                "native: no guest, so no memory per guest".to_owned()
             }
             "pss_mib_per_guest" => "memory of guests was not read".to_owned(),
             "ready_s" => "the record does not say how soon guests were ready".to_owned(),
@@ -269,7 +269,7 @@ impl<'a> View<'a> {
                 "no interval: {} kept, it needs {REPEATS_FOR_INTERVAL}",
                 counted(point.repeats_kept.into(), "repeat")
             ),
-            "p99_ms.low" => "the record holds no interval".to_owned(),
+            "p99_ms.low" => "the record has no interval".to_owned(),
             "repeats_within" => "this record does not have it".to_owned(),
             "holds" if point.repeats_kept < REPEATS_FOR_INTERVAL => format!(
                 "{} kept, an interval needs {REPEATS_FOR_INTERVAL}",

@@ -33,7 +33,7 @@ pub(crate) fn columns() -> Vec<Column> {
         measured("Memory").unit("MiB per guest").short_unit("MiB/guest").word("pss").dispensable(8),
         measured("Ready")
             .unit("s, slowest [p50, p99]")
-            .short_unit("s [p50, p99]")
+            .short_unit("s (p50, p99)")
             .word("ready")
             .dispensable(10),
         given("Repeats").unit("kept of all").short_unit("kept").word("repeat").dispensable(6),

@@ -9,8 +9,8 @@ use tilemark_record::result::{Figure, ScalingFit};
 const DEVIATION_MAX: f64 = 0.1;
 
 const ABOUT: &str = "The Universal Scalability Law, fitted to what the headline load was served at every step. Contention is \
-    the part that waits in line, coherence what each must agree on with all others; both are 0 where twice the tiles serve \
-    twice as much.";
+    the share of work that is serialized, coherence the cost of keeping tiles consistent with each other; both are 0 where \
+    twice the tiles serve twice as much.";
 
 /// Every fit, or why there is none; nothing where too few steps were measured.
 pub(crate) fn scaling(view: &View) -> Option<Section> {
@@ -24,7 +24,7 @@ pub(crate) fn scaling(view: &View) -> Option<Section> {
                 measured("One tile").unit("95 % interval").short_unit(""),
                 measured("Contention"),
                 measured("Coherence"),
-                measured("Turns at").unit("tiles"),
+                measured("Peak at").unit("tiles"),
                 given("Farthest step").unit("off the curve"),
             ];
             let rows = fits.iter().map(|fit| row(view, fit)).collect();
@@ -79,7 +79,7 @@ fn row(view: &View, fit: &ScalingFit) -> Row {
 /// Where throughput turns, with its interval where there is one.
 fn turns(fit: &ScalingFit, most: u32) -> String {
     match (fit.peak_tiles, fit.peak_low, fit.peak_high) {
-        (None, ..) => format!("not up to {}", 2 * most),
+        (None, ..) => format!("none up to {}", 2 * most),
         (Some(peak), None, _) => three(peak),
         (Some(peak), Some(low), Some(high)) => format!("{} [{}, {}]", three(peak), three(low), three(high)),
         (Some(peak), Some(low), None) => format!("{} [{}, beyond {}]", three(peak), three(low), 2 * most),

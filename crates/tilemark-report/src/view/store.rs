@@ -43,12 +43,12 @@ fn orders(view: &View, steps: &[Step]) -> Table {
         measured("Step"),
         measured("Orders").unit("per minute, committed").short_unit("/min"),
         measured("Steady window").unit("orders per minute; where, repeats").short_unit("/min"),
-        measured("Against one tile"),
+        measured("Relative to one tile"),
         // What others measured is not in doubt.
-        given("Published 2009").unit("against one").dispensable(1),
-        measured("Undone").unit("no stock").dispensable(2),
-        measured("Done again").unit("deadlocks").dispensable(3),
-        measured("Client").unit("\u{b5}s of processor an order").short_unit("\u{b5}s/order").dispensable(4),
+        given("Published 2009").unit("relative to one tile").dispensable(1),
+        measured("Rolled back").unit("no stock").dispensable(2),
+        measured("Retried").unit("deadlocks").dispensable(3),
+        measured("Client").unit("\u{b5}s of CPU per order").short_unit("\u{b5}s/order").dispensable(4),
         words("Audit"),
     ];
     Table::new(columns, steps.iter().map(|step| step.row(view)).collect())

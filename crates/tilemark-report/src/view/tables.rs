@@ -26,7 +26,7 @@ pub(crate) fn fairness(view: &View) -> Table {
 fn fairness_cells(view: &View, point: &PointResult) -> Vec<Cell> {
     let Some(fair) = &point.fairness else {
         let reason = match point.loads.iter().map(|load| load.guests.len()).max() {
-            Some(1) => "one guest has nobody to be unfair to".to_owned(),
+            Some(1) => "fairness needs at least two guests".to_owned(),
             _ => view.missing(point, "fairness"),
         };
         return vec![reason.into()];

@@ -60,7 +60,7 @@ pub(crate) fn chips(view: &View) -> Vec<Chip> {
 }
 
 /// The largest number of tiles within the gate by the law through all repeats, and how sure the answer's range is:
-/// `Capacity by all repeats together: 17.3 tiles [16.4, 18.2], 97 % sure that it is 16 to 18.`
+/// `Capacity estimated from all repeats: 17.3 tiles [16.4, 18.2]; the probability that it is 16 to 18 is 97 %.`
 pub(crate) fn capacity(view: &View) -> Option<String> {
     let answer = &view.report.result.answer;
     let (figure, confidence) = (answer.capacity.as_ref()?, answer.confidence?);
@@ -72,7 +72,7 @@ pub(crate) fn capacity(view: &View) -> Option<String> {
         (from, Some(to)) => format!("{from} to {to}"),
     };
     Some(format!(
-        "Capacity by all repeats together: {:.1} tiles{}, {} sure that it is {range}.",
+        "Capacity estimated from all repeats: {:.1} tiles{}; the probability that it is {range} is {}.",
         figure.value,
         interval.unwrap_or_default(),
         sureness(confidence)
@@ -92,9 +92,8 @@ pub(crate) fn proof(view: &View, backend: Backend) -> String {
     let function = view.report.result.function.as_ref().filter(|_| backend == Backend::Emulated);
     let proof = function.map(|function| {
         let (right, asked) = (function.right, counted(function.asked, "request"));
-        let word =
-            if function.proven { "guests live and serve" } else { "not proven that guests live and serve" };
-        format!("{word} ({right} of {asked} answered rightly); ")
+        let word = if function.proven { "guests work" } else { "not proven that guests work" };
+        format!("{word} ({right} of {asked} answered correctly); ")
     });
     format!("{}its speed says nothing about this host", proof.unwrap_or_default())
 }
@@ -118,7 +117,7 @@ pub(crate) fn sentence(view: &View) -> String {
         .into_iter()
         .flatten()
         .find(|sentence| !sentence.trim().is_empty())
-        .unwrap_or_else(|| "No answer: the record holds none.".to_owned())
+        .unwrap_or_else(|| "No answer: the record has none.".to_owned())
 }
 
 /// What virtualization costs, or why that is not known and how to know it.
@@ -127,8 +126,8 @@ pub(crate) struct CostView {
     pub(crate) sentence: String,
     /// What could not be made equal.
     pub(crate) unequal: Vec<String>,
-    /// The command that measures it.
-    pub(crate) command: Option<String>,
+    /// The command that measures it, or says why that cannot be done here, after a word for which.
+    pub(crate) command: Option<(&'static str, String)>,
 }
 
 /// What virtualization costs.
@@ -138,8 +137,8 @@ pub(crate) fn cost(view: &View) -> CostView {
         return CostView { sentence: cost.sentence.clone(), unequal: cost.unequal.clone(), command: None };
     }
     let verb = if view.report.plan.search.is_some() { "capacity" } else { "run" };
-    let twin = Some(format!("{} --twin", view.report.plan.command(verb)));
-    let doctor = Some("tilemark doctor".to_owned());
+    let twin = Some(("To measure it", format!("{} --twin", view.report.plan.command(verb))));
+    let doctor = Some(("Details", "tilemark doctor".to_owned()));
     let kvm_points = result.points.iter().any(|point| point.backend == Backend::Kvm);
     let twins = view.groups.iter().any(|group| group.kind == Kind::Twin);
     let (why, command) = match view.report.plan.host.kvm {
@@ -148,7 +147,7 @@ pub(crate) fn cost(view: &View) -> CostView {
         }
         _ if kvm_points && twins => {
             let reason =
-                result.missing.get("cost").map_or("the record holds no ratio of guests and twin", |why| why);
+                result.missing.get("cost").map_or("the record has no ratio of guests to twins", |why| why);
             return CostView {
                 sentence: format!("Not known: {}", sentence_of(reason)),
                 unequal: Vec::new(),
@@ -261,7 +260,7 @@ fn resolution(view: &View) -> String {
         .zip(LEAST_CHANGES)
         .filter_map(|((name, half), least)| half.map(|half| (name, half, least)))
         .map(|(name, half, least)| match kept < REPEATS_FOR_SIGNIFICANCE {
-            true => format!("{name} known to \u{b1}{}", percent(half)),
+            true => format!("\u{b1}{} for {name}", percent(half)),
             false => format!("{} in {name}", percent(change_found(half, kept, least))),
         })
         .collect();
@@ -271,14 +270,14 @@ fn resolution(view: &View) -> String {
                 "none: {} {step}, an interval needs three",
                 counted(point.repeats_kept.into(), "repeat")
             ),
-            _ => "not known: the record holds no interval".to_owned(),
+            _ => "not known: the record has no interval".to_owned(),
         };
     }
     if point.repeats_kept < REPEATS_FOR_SIGNIFICANCE {
         return format!(
-            "none at p < 0.01 with {} ({REPEATS_FOR_SIGNIFICANCE} needed); {step} {}",
+            "none with {} (at p < 0.01, {REPEATS_FOR_SIGNIFICANCE} are needed); {step} the 95 % interval is {}",
             counted(kept.into(), "repeat"),
-            named.join(", ")
+            named.join(" and ")
         );
     }
     format!("{} {step}", named.join(", "))

@@ -184,7 +184,7 @@ fn ended_early(by: &str) -> Failure {
     Failure::new(
         FailureCode::Interrupted,
         format!("{by} ended the guests before they were ready"),
-        "nothing is to be done: everything of them was taken away",
+        "nothing to do: everything that they started was removed",
     )
 }
 

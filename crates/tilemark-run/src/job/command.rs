@@ -160,7 +160,7 @@ fn ended_from_outside(keeper: Ended, state: &StateFolder) -> Option<Failure> {
         Ended::Signalled(signal) if outside(signal) => Some(Failure::new(
             FailureCode::NotRestored,
             format!(
-                "the keeper of {id} was ended from outside by signal {signal}; what it keeper went with it, its folder {} is left",
+                "the keeper of {id} was killed by signal {signal}; its guests ended with it; its folder {} is left",
                 state.path().display()
             ),
             "`tilemark recover` removes what is left; then run it again",
@@ -168,7 +168,7 @@ fn ended_from_outside(keeper: Ended, state: &StateFolder) -> Option<Failure> {
         Ended::Exited(code) if outside(code - 128) => Some(Failure::new(
             FailureCode::HostUnfit,
             format!(
-                "the engine of {id} was ended from outside by signal {}; everything of it was taken away",
+                "the engine of {id} was killed by signal {}; everything that it started was removed",
                 code - 128
             ),
             "look with `dmesg` whether memory ran out, then run it again",
@@ -180,7 +180,7 @@ fn ended_from_outside(keeper: Ended, state: &StateFolder) -> Option<Failure> {
 fn engine_is_gone(log: &str) -> Failure {
     // Rust's own words, when an allocation is refused.
     if let Some(line) = log.lines().find(|line| line.starts_with("memory allocation of")) {
-        let message = "the engine reached the limit of its memory; everything of it was taken away";
+        let message = "the engine reached the limit of its memory; everything that it started was removed";
         let remedy = "measure fewer guests or shorter, or look for a guest that reports too much";
         return Failure::caused_by(&line, FailureCode::HostUnfit, message, remedy);
     }
@@ -188,7 +188,7 @@ fn engine_is_gone(log: &str) -> Failure {
     let last: Vec<String> = last.into_iter().rev().map(str::to_owned).collect();
     Failure {
         code: FailureCode::Bug,
-        message: "the engine ended before it was done; everything of it was taken away".to_owned(),
+        message: "the engine ended before it was done; everything that it started was removed".to_owned(),
         causes: last,
         remedy: "run it again; if it happens twice, report it with these lines".to_owned(),
     }
@@ -200,8 +200,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 fn ended_at_once() -> Failure {
     Failure::new(
         FailureCode::Interrupted,
-        "ended at once by a second Ctrl-C; everything of it was taken away",
-        "nothing is to be done; the record of a run stays unfinished, as `tilemark runs` says",
+        "stopped by a second Ctrl-C; everything that it started was removed",
+        "nothing to do; the record of a run stays unfinished (`tilemark runs` shows it)",
     )
 }
 
@@ -233,7 +233,9 @@ fn converse(
             passed_on += 1;
             let message = if passed_on == 1 { ToEngine::Interrupt } else { ToEngine::Quit };
             listener.note(match passed_on {
-                1 => "ending the load and keeping what is whole; Ctrl-C again ends everything at once",
+                1 => {
+                    "stopping the load; finished repeats are kept. Ctrl-C again stops everything immediately"
+                }
                 _ => "ending everything",
             });
             if passed_on == 2 {

@@ -107,7 +107,7 @@ fn busy(file: &mut File, when_busy: WhenBusy) -> Failure {
         WhenBusy::Wait => Failure::new(
             FailureCode::Interrupted,
             format!("ended while it waited: {under_way}"),
-            "nothing is to be done: nothing was begun",
+            "nothing to do: nothing was begun",
         ),
     }
 }

@@ -37,7 +37,7 @@ pub fn choose(on: Option<Backend>, facts: &HostFacts) -> Result<Backend, Failure
         Some(Backend::Kvm) | None if kvm.verdict != AcceleratorVerdict::Usable => Err(Failure::new(
             FailureCode::HostUnfit,
             format!("kvm is not usable on this host: {}", kvm.reason),
-            "measure natively with `--on native`, prove function with `--on emulated`; `tilemark doctor` shows more",
+            "use `--on native` to measure without guests, or `--on emulated` only to check that guests work; `tilemark doctor` explains why",
         )),
         Some(backend) => Ok(backend),
         None => Ok(Backend::Kvm),

@@ -43,7 +43,7 @@ pub struct Asked {
     pub sides: Option<Sides>,
     /// Programs and files of the host that the scenario's file names may be used.
     pub trust: bool,
-    /// Show besides whether guests live and serve on this backend.
+    /// Show also whether guests work on this backend.
     pub demonstrate: Option<Backend>,
     /// What is known of the accelerator already; `None`: it is timed if anything asked needs it.
     pub kvm: Option<Accelerator>,

@@ -31,8 +31,9 @@ pub fn of(prepared: &Prepared) -> String {
             plan.scenario.gate.p99, plan.scenario.gate.errors, plan.scenario.gate.achieved
         ),
         format!(
-            "Root      needed to run it: namespaces, mounts, network devices; {} of the host is changed",
-            if awake.is_empty() { "no setting" } else { "no other setting" }
+            "Root      needed, for namespaces, mounts and network devices. Host settings that are changed and restored: {}cgroup2's memory \
+             controller where it is off",
+            if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " }
         ),
     ];
     lines.extend(lowered(plan));
@@ -80,7 +81,7 @@ pub(crate) fn time(plan: &Plan) -> String {
         let wanted = plan.passes.last().map_or(0, |pass| pass.block);
         let enough = blocks_within(plan, within);
         text += &format!(
-            " for all {wanted} repeats ({within} is enough for about {enough}, and fewer show less)"
+            " for all {wanted} repeats ({within} is enough for about {enough}; with fewer repeats only larger differences can be shown)"
         );
     }
     let templates = time_of_database_templates(&plan.points);
@@ -155,7 +156,7 @@ mod tests {
         let said = text(Some(shorter));
         assert!(
             said.contains(&format!(
-                "{} for all 3 repeats ({shorter} is enough for about 2, and fewer show less)",
+                "{} for all 3 repeats ({shorter} is enough for about 2; with fewer repeats only larger differences can be shown)",
                 all.rounded()
             )),
             "{said}"

@@ -54,7 +54,7 @@ fn wait_idle(length: Duration, listener: &mut dyn Listener) -> Result<(), Failur
             return Err(Failure::new(
                 FailureCode::Interrupted,
                 "ended before the first guest was started",
-                "nothing is to be done: nothing was begun",
+                "nothing to do: nothing was begun",
             ));
         }
         thread::sleep(left.min(LOOKS_AGAIN_AFTER));

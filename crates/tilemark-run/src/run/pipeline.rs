@@ -107,7 +107,10 @@ impl<'a, W: World> Pipeline<'a, W> {
         let searched = self.plan.search.map(|_| self.plan.points[0].backend);
         for block in planned.chunk_by(|one, next| one.block == next.block) {
             if searched.is_none() && !self.time_allows_block(block) {
-                self.note(format!("stopped after {} whole repeats, to keep the time", block[0].block - 1))?;
+                self.note(format!(
+                    "stopped after {} whole repeats: too little time was left",
+                    block[0].block - 1
+                ))?;
                 return Ok(false);
             }
             for pass in block {
@@ -137,7 +140,7 @@ impl<'a, W: World> Pipeline<'a, W> {
                 return Ok(());
             }
             if !self.time_allows_block(&again) {
-                return self.note("discarded repeats are not retried, to keep the time".to_owned());
+                return self.note("discarded repeats are not retried: too little time was left".to_owned());
             }
             self.note("repeats that were discarded are retried".to_owned())?;
             self.expect_more(&again);

@@ -839,5 +839,5 @@ fn a_ladder_begins_no_block_of_repeats_that_would_end_too_late() {
     let ran = run(&plan, &quick(), &no_stop());
     ran.outcome.as_ref().unwrap();
     assert_eq!(ran.began(), []);
-    assert_eq!(ran.notes, ["stopped after 0 whole repeats, to keep the time"]);
+    assert_eq!(ran.notes, ["stopped after 0 whole repeats: too little time was left"]);
 }

@@ -92,10 +92,10 @@ impl<W: World> Pipeline<'_, W> {
         }
         let needed = expect::time_of(guests) + expect::time_of(twin);
         (!self.time_allows_more(needed))
-            .then(|| "no further repeat beside the native twin, to keep the time".to_owned())
+            .then(|| "no further repeat beside the native twin: too little time was left".to_owned())
     }
 
-    /// Goes on with a search until it is sure of its answer or its time is over; says which.
+    /// Goes on with a search until its answer is certain or its time is over; says which.
     fn search_on(
         &mut self,
         search: &mut CapacitySearch,
@@ -115,7 +115,7 @@ impl<W: World> Pipeline<'_, W> {
             if !self.time_allows(like, search, &known, tiles, within) {
                 if search.settle() {
                     if known.repeats(tiles) == 0 {
-                        self.note(format!("{} not tried, to keep the time", counted(tiles, "tile")))?;
+                        self.note(format!("{} not tried: too little time was left", counted(tiles, "tile")))?;
                     }
                     continue;
                 }
@@ -159,9 +159,10 @@ impl<W: World> Pipeline<'_, W> {
 
     fn note_end(&mut self, why: Ended) -> Result<(), Failure> {
         match why {
-            Ended::Sure => self.note("the search is sure of its answer".to_owned()),
-            Ended::NotSure => self
-                .note("the search took as many repeats as it may and is not sure of its answer".to_owned()),
+            Ended::Sure => self.note("the search found a certain answer".to_owned()),
+            Ended::NotSure => self.note(
+                "the search used all repeats that it is allowed, and its answer is not certain".to_owned(),
+            ),
             Ended::NothingKnown => Ok(()),
         }
     }

@@ -60,7 +60,7 @@ fn the_planted_boundary_lies_in_the_range_and_both_its_ends_have_three_repeats()
         let (held, broke) = range_around(&ran, capacity);
         assert!(repeats_at(&ran, held) >= 3 && repeats_at(&ran, broke) >= 3, "{capacity}");
         assert_eq!(ran.ended(), ran.began());
-        assert_eq!(ran.notes.last().unwrap(), "the search is sure of its answer");
+        assert_eq!(ran.notes.last().unwrap(), "the search found a certain answer");
     }
 }
 
@@ -123,7 +123,11 @@ fn a_search_keeps_its_time_by_what_a_step_will_take() {
     let ran = run(&plan_within(Some(within)), &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert_eq!(counts_tried(&ran), [1, 2, 4, 8]);
-    assert!(ran.notes.contains(&"16 tiles not tried, to keep the time".to_owned()), "{:?}", ran.notes);
+    assert!(
+        ran.notes.contains(&"16 tiles not tried: too little time was left".to_owned()),
+        "{:?}",
+        ran.notes
+    );
     assert_eq!(repeats_at(&ran, 8), 3, "the time that was kept back confirms what was found");
     // No time at all: nothing is begun.
     let ran = run(&plan_within(Some(Span::from_seconds(1))), &world, &StopSignal::default());
@@ -310,7 +314,10 @@ fn a_twin_for_which_there_is_no_time_is_left_out_and_said_so() {
     let ran = run(&plan, &world, &StopSignal::default());
     ran.outcome.as_ref().unwrap();
     assert!(ran.plan().points.iter().all(|point| point.backend == Backend::Kvm));
-    assert_eq!(ran.notes.last().unwrap(), "no further repeat beside the native twin, to keep the time");
+    assert_eq!(
+        ran.notes.last().unwrap(),
+        "no further repeat beside the native twin: too little time was left"
+    );
     assert_eq!(answer(&ran).holds, Some(5));
 }
 
@@ -379,7 +386,7 @@ fn a_search_that_took_all_its_repeats_takes_as_many_again() {
         })
     };
     let ran = searched(&by_turns());
-    let spent = "the search took as many repeats as it may and is not sure of its answer";
+    let spent = "the search used all repeats that it is allowed, and its answer is not certain";
     assert_eq!(ran.notes.last().unwrap(), spent);
     let before = ran.repeats().len();
     let ran = continued(ran, &by_turns());

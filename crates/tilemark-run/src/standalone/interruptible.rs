@@ -40,7 +40,7 @@ pub(crate) fn until_interrupted_again<R: Send + 'static>(
     // Ends at once when the work drops its end.
     while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(BETWEEN_LOOKS) {
         if interrupts() > 1 {
-            let message = "ended at once by a second Ctrl-C";
+            let message = "stopped by a second Ctrl-C";
             return Err(Failure::new(FailureCode::Interrupted, message, on_interrupt.remedy));
         }
         if interrupts() > 0 && !is_noted {

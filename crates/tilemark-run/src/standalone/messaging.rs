@@ -75,7 +75,7 @@ impl Director for UntilInterrupted {
 }
 
 const ON_INTERRUPT: OnInterrupt = OnInterrupt {
-    first: "ending the load and telling its figures; Ctrl-C again ends it at once",
+    first: "stopping the load and printing its figures; Ctrl-C again stops it immediately",
     remedy: "delete queues whose names begin with `tilemark-` from the broker if they are still there after two minutes: most brokers do so themselves",
 };
 

@@ -15,7 +15,7 @@ use tilemark_sys::files::{OPEN_FOLDER, Place};
 pub struct StoreDataRequest {
     /// Such as `4GB`.
     pub size: String,
-    /// Row counts and labels of the old kit.
+    /// Row counts and labels of DVD Store 2.
     pub as_ds2: bool,
     /// The same seed gives the same bytes, whatever the threads.
     pub seed: u64,

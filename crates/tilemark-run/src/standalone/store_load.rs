@@ -59,8 +59,8 @@ pub fn load(
 }
 
 const ON_INTERRUPT: OnInterrupt = OnInterrupt {
-    first: "ending the load, then auditing the database and telling the figures; Ctrl-C again ends it at once",
-    remedy: "nothing is to be done: the database takes back what was not committed, and nothing was audited",
+    first: "stopping the load, then auditing the database and printing the figures; Ctrl-C again stops it immediately",
+    remedy: "nothing to do: the database takes back what was not committed, and nothing was audited",
 };
 
 /// No figure of a host that is itself emulated is trusted.
@@ -123,7 +123,7 @@ pub fn load_into(
 }
 
 const ON_INTERRUPTED_LOADING: OnInterrupt = OnInterrupt {
-    first: "ending it and removing the tables that were made; Ctrl-C again ends it at once",
+    first: "ending it and removing the tables that were made; Ctrl-C again stops it immediately",
     remedy: "the store may be half loaded: drop its tables and load_state (or the whole database, if it holds nothing else) before it is loaded once more",
 };
 

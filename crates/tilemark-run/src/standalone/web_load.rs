@@ -85,7 +85,7 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
             rate: Rate::per_second(rate).filter(|rate| rate.get() > 0.0).ok_or_else(|| {
                 Failure::new(
                     FailureCode::BadInput,
-                    format!("`--rate {rate}` is no rate"),
+                    format!("`--rate {rate}` is not a valid rate"),
                     "say a number above 0",
                 )
             })?,
@@ -122,11 +122,7 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
         (Err(failure), End::Whole) => Err(failure),
         (Err(failure), End::Interrupted) => Err(Failure {
             causes: vec![failure.message],
-            ..Failure::new(
-                FailureCode::Interrupted,
-                "ended before anything was measured",
-                "nothing is to be done",
-            )
+            ..Failure::new(FailureCode::Interrupted, "ended before anything was measured", "nothing to do")
         }),
     }
 }
@@ -211,7 +207,7 @@ fn result(
     }
     let offered = figures.counts.offered;
     if figures.counts.completed == 0 {
-        reasons.push("nothing was answered rightly".to_owned());
+        reasons.push("nothing was answered correctly".to_owned());
     } else if errors as f64 > Gate::default().errors.get() * offered as f64 {
         // As much as a point's gate lets pass by default.
         reasons.push(format!(
