@@ -1,7 +1,7 @@
 //! Chip, answer, cost and trust: what the first screen says in words.
 
 use super::{Kind, View};
-use crate::number::{brief, counted, percent};
+use crate::number::{brief, counted, percent, whole};
 use std::collections::BTreeMap;
 use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware};
 use tilemark_record::result::{Figure, JUDGED_BY, PointResult, VerdictStatus};
@@ -91,7 +91,7 @@ fn sureness(probability: f64) -> String {
 pub(crate) fn proof(view: &View, backend: Backend) -> String {
     let function = view.report.result.function.as_ref().filter(|_| backend == Backend::Emulated);
     let proof = function.map(|function| {
-        let (right, asked) = (function.right, counted(function.asked, "request"));
+        let (right, asked) = (whole(function.right), counted(function.asked, "request"));
         let word = if function.proven { "guests work" } else { "not proven that guests work" };
         format!("{word} ({right} of {asked} answered correctly); ")
     });
