@@ -16,6 +16,7 @@ mod publisher;
 mod report;
 mod session;
 mod settings;
+mod shared;
 mod stamp;
 mod subscriber;
 mod throughput;

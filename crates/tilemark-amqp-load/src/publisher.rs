@@ -8,7 +8,7 @@ use tilemark_amqp::{ConfirmWindow, Confirmation, Method, Properties, PublishBatc
 use crate::input::{Notice, interpret};
 use crate::session::{CHANNEL, Moved};
 use crate::settings::size_bytes;
-use crate::throughput::{Shared, cpu_time};
+use crate::shared::{Shared, cpu_time};
 use crate::topology::Destination;
 use crate::{LoadError, Session, Stamp, ThroughputLoad};
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tilemark_plan::workload::{MessagingMode as Mode, MessagingParameters};
 
-use crate::subscriber::Acknowledging;
 use crate::{BrokerAddress, LoadError, STAMP_BYTES};
 
 /// As many messages as the broker takes.
@@ -177,6 +176,15 @@ fn at_most(setting: &'static str, value: u64, limit: u64, rule: &'static str) ->
         return Err(LoadError::Setting { setting, value, rule });
     }
     Ok(())
+}
+
+/// How a subscriber acknowledges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledging {
+    /// One acknowledgement for so many deliveries; 0 is automatic acknowledgement.
+    pub(crate) every: u32,
+    /// 0 is no limit.
+    pub(crate) prefetch: u16,
 }
 
 #[cfg(test)]

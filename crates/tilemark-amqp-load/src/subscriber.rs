@@ -7,6 +7,7 @@ use tilemark_amqp::{Frame, FrameKind, Method, ShortStr, Table};
 use crate::input::{Notice, interpret};
 use crate::publisher::filling;
 use crate::session::Moved;
+use crate::settings::Acknowledging;
 use crate::{Ledger, LoadError, Receipt, STAMP_BYTES, Session, Stamp};
 
 /// How often a subscriber that waits looks whether the load is over.
@@ -15,15 +16,6 @@ const GLANCE: Duration = Duration::from_millis(20);
 const CONSUMER: &str = "t";
 /// The payload of `basic.deliver` starts with class 60, method 60.
 const DELIVER: [u8; 4] = [0, 60, 0, 60];
-
-/// How a subscriber acknowledges.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Acknowledging {
-    /// One acknowledgement for so many deliveries; 0 is automatic acknowledgement.
-    pub(crate) every: u32,
-    /// 0 is no limit.
-    pub(crate) prefetch: u16,
-}
 
 /// A consumer on a queue, checking every message.
 #[derive(Debug)]

@@ -1,7 +1,5 @@
 //! The throughput load as a whole.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -9,108 +7,14 @@ use crate::director::{Alone, Director};
 use crate::publisher::{Published, Publisher};
 use crate::report::ThroughputReport;
 use crate::settings::{acknowledging, size_bytes};
-use crate::subscriber::{Finished, Fresh, Subscriber};
+use crate::shared::{Shared, cpu_time, random_run};
+use crate::subscriber::{Finished, Subscriber};
 use crate::topology::{QueueName, Shape, Topology};
 use crate::{Ledger, LoadError, Session, ThroughputLoad};
 use tilemark_plan::workload::MessagingMode as Mode;
 
 /// Lost messages that are named in a report.
 const NAMED: usize = 5;
-
-/// What the threads of a load share.
-pub(crate) struct Shared<'d> {
-    pub(crate) run: u16,
-    pub(crate) director: &'d dyn Director,
-    aborted: AtomicBool,
-    first_error: Mutex<Option<LoadError>>,
-    start: Barrier,
-    /// By queue: messages that have come out.
-    received: Vec<AtomicU64>,
-    /// By queue: messages that are to come out; `u64::MAX` while publishers are at work.
-    expected: Vec<AtomicU64>,
-}
-
-impl<'d> Shared<'d> {
-    pub(crate) fn new(run: u16, director: &'d dyn Director, queues: usize, threads: usize) -> Self {
-        Self {
-            run,
-            director,
-            aborted: AtomicBool::new(false),
-            first_error: Mutex::new(None),
-            start: Barrier::new(threads),
-            received: (0..queues).map(|_| AtomicU64::new(0)).collect(),
-            expected: (0..queues).map(|_| AtomicU64::new(u64::MAX)).collect(),
-        }
-    }
-
-    pub(crate) fn check_running(&self) -> Result<(), LoadError> {
-        if self.aborted.load(Ordering::Relaxed) { Err(LoadError::Aborted) } else { Ok(()) }
-    }
-
-    /// Ends the load; the first error is the one to report.
-    pub(crate) fn fail(&self, error: LoadError) {
-        self.first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.aborted.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn into_error(self) -> Option<LoadError> {
-        self.first_error.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// For a publisher or subscriber: all are connected, or somebody has failed; and the load may begin.
-    pub(crate) fn wait_for_start(&self) {
-        self.start.wait();
-        self.start.wait();
-    }
-
-    /// For the thread that leads: waits until all are connected, then until the director lets them begin. `prepare` is
-    /// called between the two, while all others wait, with the moment at which the load begins.
-    pub(crate) fn start(&self, prepare: impl FnOnce(Instant)) {
-        self.start.wait();
-        if !self.aborted.load(Ordering::Relaxed) {
-            match self.director.ready() {
-                Some(origin) => prepare(origin),
-                None => self.fail(LoadError::Aborted),
-            }
-        }
-        self.start.wait();
-    }
-
-    pub(crate) fn count_received(&self, queue: usize, fresh: Fresh) {
-        // One that came twice stands for no other: else the last message would not be waited for.
-        self.received[queue].fetch_add(fresh.deliveries - fresh.duplicated, Ordering::Relaxed);
-        self.director.gauge().count_received(fresh.deliveries, fresh.wrong());
-    }
-
-    pub(crate) fn expect(&self, queue: usize, count: u64) {
-        self.expected[queue].store(count, Ordering::Release);
-    }
-
-    /// Whether all that was published has come out of a queue.
-    pub(crate) fn is_drained(&self, queue: usize) -> bool {
-        self.received[queue].load(Ordering::Relaxed) >= self.expected[queue].load(Ordering::Acquire)
-    }
-
-    pub(crate) fn is_published(&self, queue: usize) -> bool {
-        self.expected[queue].load(Ordering::Acquire) != u64::MAX
-    }
-}
-
-/// Processor time of the calling thread, s.
-#[allow(clippy::cast_precision_loss, reason = "2^53 s")]
-pub(crate) fn cpu_time() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// A name for what a run declares, and a number for its stamps.
-pub(crate) fn random_run() -> (String, u16) {
-    let mut random = [0_u8; 8];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .expect("the kernel gives 8 random bytes at once");
-    let name = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    (name, u16::from_be_bytes([random[0], random[1]]))
-}
 
 /// Runs the load. All threads connect first; then all start together.
 pub fn throughput(load: &ThroughputLoad) -> Result<ThroughputReport, LoadError> {

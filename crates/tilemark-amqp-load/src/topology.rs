@@ -298,7 +298,8 @@ fn bind(session: &mut Session, queue: &str, exchange: &str, routing_key: &str) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subscriber::{Acknowledging, Subscriber};
+    use crate::settings::Acknowledging;
+    use crate::subscriber::Subscriber;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc::{Receiver, Sender, channel};

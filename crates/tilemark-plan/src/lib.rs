@@ -14,6 +14,7 @@ pub mod problem;
 pub mod resolve;
 pub mod scenario;
 pub mod search;
+mod seed;
 mod settings;
 pub mod trust;
 mod unreadable;

@@ -290,7 +290,7 @@ impl LoadPlan {
     /// The seed of its schedule and choices in one block. Repeats of a point are in different blocks, so each is a draw of its
     /// own; sides and native twin of one block get the same requests at the same times.
     pub fn seed_of_block(&self, block: u32) -> u64 {
-        crate::resolve::mixed(self.seed, &["block", &block.to_string()])
+        crate::seed::mixed(self.seed, &["block", &block.to_string()])
     }
 }
 

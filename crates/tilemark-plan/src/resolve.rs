@@ -10,6 +10,7 @@ use crate::{
     },
     problem::{Problem, Problems},
     scenario::{Guest, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
+    seed::mixed,
     workload::BrokerService,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -366,15 +367,6 @@ fn ladder_of_host(
     let doublings = std::iter::successors(Some(first), |tiles| Some(tiles.saturating_mul(2)));
     // One that does not fit is refused later, with its figures.
     doublings.take_while(|&tiles| tiles == first || (tiles <= most && fits(tiles))).collect()
-}
-
-/// A seed of its own for each use, from the run's seed and the use's name (64-bit FNV-1a). It does not
-/// depend on the point, so that sides and backends get the very same schedule.
-pub fn mixed(seed: u64, parts: &[&str]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-    seed.to_le_bytes().into_iter().chain(bytes).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 /// A quarter of the threads for the load, at least one; all for both where there is only one, or where

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::interval::INTERVAL_REPEATS_MIN;
+/// Fewest repeats that give an interval. With two, t has one degree of freedom and the interval is 12.7
+/// deviations wide: a number that nobody should read.
+pub const INTERVAL_REPEATS_MIN: usize = 3;
 
 /// Share of intervals that are to cover the truth. Every interval of Tilemark has this one level, so that two
 /// intervals on one page can be compared.

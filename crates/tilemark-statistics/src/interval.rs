@@ -3,12 +3,8 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::bootstrap::bootstrap_interval;
-use crate::figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
+use crate::figure::{CONFIDENCE, Figure, INTERVAL_REPEATS_MIN, Interval, Missing, Scale};
 use crate::moments::{logarithms, mean, sample_deviation};
-
-/// Fewest repeats that give an interval. With two, t has one degree of freedom and the interval is 12.7
-/// deviations wide: a number that nobody should read.
-pub const INTERVAL_REPEATS_MIN: usize = 3;
 
 /// Fewest repeats for the bootstrap. Below, resampling repeats sees too few different samples to know the tails.
 pub const BOOTSTRAP_REPEATS_MIN: usize = 15;

@@ -28,10 +28,11 @@ pub use compare::{
 };
 pub use failures::{FailureChange, Failures, compare_failures};
 pub use fairness::{Demanded, Fairness, Served, fairness, fairness_by_demand};
+pub use figure::INTERVAL_REPEATS_MIN;
 pub use figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
 pub use fisher::fisher_exact;
 pub use holm::holm;
-pub use interval::{BOOTSTRAP_REPEATS_MIN, INTERVAL_REPEATS_MIN, estimate, student_quantile};
+pub use interval::{BOOTSTRAP_REPEATS_MIN, estimate, student_quantile};
 pub use moments::{geometric_mean, mean, median, sample_deviation, sample_variance};
 pub use percentile::{REQUESTS_BEYOND_MIN, percentile_admissible, percentile_name};
 pub use permutation::{

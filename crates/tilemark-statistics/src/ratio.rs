@@ -1,8 +1,9 @@
 //! The ratio of two sides, or of guests to their native twin, with its interval.
 
 use crate::bootstrap::bootstrap_interval;
+use crate::figure::INTERVAL_REPEATS_MIN;
 use crate::figure::{Figure, Interval, Missing, Scale};
-use crate::interval::{BOOTSTRAP_REPEATS_MIN, INTERVAL_REPEATS_MIN, estimate, student_factor};
+use crate::interval::{BOOTSTRAP_REPEATS_MIN, estimate, student_factor};
 use crate::moments::{logarithms, mean, sample_variance};
 use crate::permutation::{Block, Design, difference, total_weight};
 use crate::resolution::{degrees_of_freedom, repeat_deviation};

@@ -5,7 +5,7 @@
 //! whatever the size of the store, and the receiver of the rows need not be shared between threads.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -17,6 +17,7 @@ use crate::checksum::{Summing, TableSum};
 use crate::error::StoreDataError;
 use crate::plan::Store;
 use crate::rows;
+use crate::sales::Sales;
 use crate::table::Table;
 
 /// Finished blocks that may wait for each worker before it stops to let the receiver catch up.
@@ -44,24 +45,6 @@ impl Progress {
     pub fn time_left(elapsed: Duration, done: u64, expected: u64) -> Option<Duration> {
         let left = expected.saturating_sub(done) as f64;
         (done > 0).then(|| elapsed.mul_f64(left / done as f64))
-    }
-}
-
-/// Quantities sold of each product, added up by all threads.
-pub(crate) struct Sales(Vec<AtomicU32>);
-
-impl Sales {
-    fn none(products: u64) -> Self {
-        Self((0..products).map(|_| AtomicU32::new(0)).collect())
-    }
-
-    pub(crate) fn add(&self, product: u64, quantity: u64) {
-        // Only the sum counts and it is read after the threads were joined, so no ordering is needed.
-        self.0[product as usize - 1].fetch_add(quantity as u32, Ordering::Relaxed);
-    }
-
-    pub(crate) fn of(&self, product: u64) -> u64 {
-        u64::from(self.0[product as usize - 1].load(Ordering::Relaxed))
     }
 }
 

@@ -15,6 +15,7 @@ mod measure;
 mod plan;
 mod random;
 mod rows;
+mod sales;
 mod size;
 mod table;
 mod text;

@@ -4,9 +4,9 @@
 
 use std::ops::Range;
 
-use crate::generate::Sales;
 use crate::plan::{FIRST_ORDER_YEAR, Store, is_hot};
 use crate::random::{Purpose, Stream};
+use crate::sales::Sales;
 use crate::table::Table;
 use crate::text::{Row, letters};
 use crate::words;

@@ -20,8 +20,9 @@ use super::guests::slower_than_others;
 use super::law::Seen;
 use super::measured::{load, load_names};
 use super::tail::{RepeatLatency, merged_p99};
+use crate::figure::INTERVAL_REPEATS_MIN;
 use crate::figure::{Figure, Missing, Scale};
-use crate::interval::{INTERVAL_REPEATS_MIN, estimate};
+use crate::interval::estimate;
 use crate::percentile::percentile_admissible;
 
 /// Probability that errors of any guest are called too many where none has more than the gate allows.

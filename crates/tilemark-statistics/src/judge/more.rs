@@ -9,7 +9,7 @@ use super::law::RUN_TO_RUN;
 use super::measured::MeasuredPoint;
 use super::survey::{SURE, Survey, is_narrow};
 use crate::figure::Figure;
-use crate::interval::INTERVAL_REPEATS_MIN;
+use crate::figure::INTERVAL_REPEATS_MIN;
 
 /// More repeats than this nobody measures for one answer: the scenario or the host needs a change.
 const REPEATS_MAX: f64 = 200.0;

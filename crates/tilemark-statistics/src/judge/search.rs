@@ -17,7 +17,7 @@ use tilemark_record::summary::RepeatSummary;
 
 use super::measured::MeasuredPoint;
 use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey};
-use crate::interval::INTERVAL_REPEATS_MIN;
+use crate::figure::INTERVAL_REPEATS_MIN;
 
 /// Repeats beyond the first of each count, for each repeat that the plan wants of a point: after so many a search ends unsure. A
 /// boundary that is flat beside its noise would take hundreds.

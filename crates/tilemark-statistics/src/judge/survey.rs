@@ -12,7 +12,8 @@ use super::law::{Law, Observation, Seen};
 use super::measured::MeasuredPoint;
 use super::tail::upper_half;
 use crate::figure::Figure;
-use crate::interval::{INTERVAL_REPEATS_MIN, student_factor};
+use crate::figure::INTERVAL_REPEATS_MIN;
+use crate::interval::student_factor;
 use crate::moments::mean;
 
 /// Probability from which on the law alone decides of a count that has too few repeats for an interval of its own.

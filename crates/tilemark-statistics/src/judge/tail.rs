@@ -4,8 +4,9 @@ use hdrhistogram::Histogram;
 use tilemark_record::result::LatencyMs;
 use tilemark_record::summary::EncodedHistogram;
 
+use crate::figure::INTERVAL_REPEATS_MIN;
 use crate::figure::{Figure, Interval, Missing, Scale};
-use crate::interval::{INTERVAL_REPEATS_MIN, estimate, student_factor};
+use crate::interval::{estimate, student_factor};
 use crate::moments::{mean, median, sample_deviation};
 use crate::percentile::percentile_admissible;
 

@@ -8,7 +8,7 @@ use super::measured::MeasuredPoint;
 use super::sides::JudgedSides;
 use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey, is_narrow};
 use crate::compare::{ExitVerdict, Rank, SideComparison, SideVerdict, Tolerance};
-use crate::interval::INTERVAL_REPEATS_MIN;
+use crate::figure::INTERVAL_REPEATS_MIN;
 use tilemark_units::counted;
 
 /// Not more than one repeat of so many may be discarded at a decisive count, where none are below it.

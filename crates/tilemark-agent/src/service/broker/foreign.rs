@@ -1,7 +1,7 @@
 //! A broker that others wrote, as a process of the guest. Its user's password stands in a file that only root reads:
 //! never in arguments or environment, which every process of a guest can see.
 
-use super::start::PORT;
+use super::PORT;
 use crate::{
     error::{AgentError, step},
     service::{

@@ -7,3 +7,6 @@ mod reference;
 mod start;
 
 pub(super) use start::start;
+
+/// Where AMQP brokers listen.
+const PORT: u16 = 5672;

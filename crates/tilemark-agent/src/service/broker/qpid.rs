@@ -1,8 +1,8 @@
 //! Apache Qpid Broker-J: the living relative of the broker that the 2009 paper measured.
 
 use super::{
+    PORT,
     foreign::{Foreign, STATE, Settings},
-    start::PORT,
 };
 use std::{path::Path, process::Command};
 use tilemark_agent_protocol::{Credentials, Service};

@@ -1,8 +1,8 @@
 //! RabbitMQ as Debian ships it.
 
 use super::{
+    PORT,
     foreign::{Foreign, STATE, Settings},
-    start::PORT,
 };
 use std::{path::Path, process::Command};
 use tilemark_agent_protocol::{Credentials, Service};

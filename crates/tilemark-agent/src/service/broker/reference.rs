@@ -1,6 +1,6 @@
 //! Tilemark's own broker.
 
-use super::start::PORT;
+use super::PORT;
 use crate::{data_disk::DataDisk, error::AgentError, power::Power, service::running::Started};
 use std::{error::Error, net::Ipv4Addr};
 use tilemark_agent_protocol::{Credentials, Service};

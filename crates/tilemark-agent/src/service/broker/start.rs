@@ -5,9 +5,6 @@ use crate::{error::AgentError, power::Power, service::running::Started};
 use tilemark_agent_protocol::Service;
 use tilemark_plan::workload::BrokerService;
 
-/// Where AMQP brokers listen.
-pub(super) const PORT: u16 = 5672;
-
 /// Starts the broker that the service names, for one user, and waits until it answers.
 pub(in crate::service) fn start(service: &Service, power: &mut Power) -> Result<Started, AgentError> {
     let Some(credentials) = &service.credentials else {
