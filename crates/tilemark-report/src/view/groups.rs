@@ -255,7 +255,7 @@ impl<'a> View<'a> {
         }
         match figure {
             "offered" | "achieved_fraction" => {
-                "closed loop: no request is sent before the last answer".to_owned()
+                "closed loop: no request is sent before the previous answer".to_owned()
             }
             "pss_mib_per_guest" if point.backend == Backend::Native => {
                 "native: no guest, so no memory per guest".to_owned()

@@ -521,7 +521,7 @@ mod tests {
             let Some((host, controller)) =
                 host.and_then(|host| Some((host.clone(), host.controllers().ok()?.into_iter().next()?)))
             else {
-                println!("skipped: no version 2 tree here has a controller to give");
+                crate::skipped("no version 2 tree here has a controller to give");
                 return None;
             };
             let lock = locked(&host).unwrap();

@@ -52,8 +52,7 @@ pub(crate) fn hardware() -> Hardware {
 /// Why no time of this host is to be trusted, where it is emulated.
 pub(crate) fn emulated_reason() -> Option<String> {
     let emulated = hardware() == Hardware::Emulated;
-    emulated
-        .then(|| "this host is itself emulated: no time that it takes is a measure of anything".to_owned())
+    emulated.then(|| "this host is itself emulated: times measured on it mean nothing".to_owned())
 }
 
 /// Whether the energy of the processors' packages can be read.

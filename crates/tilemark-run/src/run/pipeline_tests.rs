@@ -106,6 +106,7 @@ fn a_guest_that_sends_under_foreign_addresses_is_named_in_the_record() {
         let world = FakeWorld::new(|job, _| answered(job, 5)).with(of_guests(spoofed));
         let ran = run(&plan_of(TILE, &Request { tiles: Some(vec![1]), ..ladder() }), &world, &no_stop());
         ran.outcome.as_ref().unwrap();
+        assert_eq!(ran.repeats().len(), 3);
         for repeat in ran.repeats() {
             let found = repeat.incidents.first().map(|incident| (incident.kind, incident.guest.as_deref()));
             assert_eq!(found, expected.map(|_| (IncidentKind::Refused, Some("tile-001-web"))));
@@ -481,6 +482,7 @@ fn a_guest_that_was_to_be_cloned_and_was_booted_is_an_incident_of_its_repeat() {
         let request = Request { backends: vec![Backend::Emulated], ..ladder() };
         let ran = run(&plan_of(TILE, &request), &quick().with(guests), &no_stop());
         ran.outcome.as_ref().unwrap();
+        assert_eq!(ran.repeats().len(), ran.plan().passes.len());
         for repeat in ran.repeats() {
             let guests = ran.plan().points[repeat.point].guests.len();
             assert_eq!(repeat.incidents.len(), if boots_all { guests } else { 0 });

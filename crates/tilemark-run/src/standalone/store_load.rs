@@ -75,7 +75,11 @@ fn on_this_host(mut result: LoadResult) -> LoadResult {
 /// The mean pause of a client after an order.
 pub fn think_time(time: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(time).map_err(|_| {
-        Failure::new(FailureCode::BadInput, format!("`--think-time {time}` is no time"), "say 0 or more")
+        Failure::new(
+            FailureCode::BadInput,
+            format!("`--think-time {time}` is not a valid time"),
+            "give 0 or more",
+        )
     })
 }
 

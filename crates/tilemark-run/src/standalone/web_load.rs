@@ -86,7 +86,7 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
                 Failure::new(
                     FailureCode::BadInput,
                     format!("`--rate {rate}` is not a valid rate"),
-                    "say a number above 0",
+                    "give a number above 0",
                 )
             })?,
             arrival: asked.arrival,

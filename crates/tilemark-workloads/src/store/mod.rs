@@ -74,19 +74,24 @@ pub(crate) fn run_job(
     start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
-    run(job, stop, start, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
+    let streams: Vec<StoreStream<'_>> = job
+        .streams
+        .iter()
+        .map(|stream| StoreStream::of(stream).ok_or_else(|| LoadFailure::stray(stream)))
+        .collect::<Result<_, _>>()?;
+    run(job, &streams, stop, start, events).map_err(|error| LoadFailure::new(&error, error.remedy()))
 }
 
 /// Does all streams of a job.
 fn run(
     job: &LoadJob,
+    streams: &[StoreStream<'_>],
     stop: &Stop,
     start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, StoreError> {
     // All that this thread starts inherits it.
     let pinned = !job.processors.is_empty() && pin(&job.processors);
-    let streams: Vec<StoreStream<'_>> = job.streams.iter().filter_map(StoreStream::of).collect();
     let workers = streams.iter().map(|stream| stream.parameters.clients).sum();
     let timer_slack_ns = rustix::thread::current_timer_slack().unwrap_or(50_000);
     let sender = Sender { workers, real_time: false, timer_slack_ns, pinned };
@@ -94,7 +99,7 @@ fn run(
     let (teller, told) = mpsc::channel();
     let line = StartLine::default();
     thread::scope(|scope| {
-        for stream in &streams {
+        for stream in streams {
             let (teller, signals, starter) = (teller.clone(), &signals, Starter(&line));
             scope.spawn(move || {
                 let seconds = Seconds::new(stream.stream.id, teller.clone(), signals, starter);
@@ -204,7 +209,7 @@ impl BusySeconds {
     }
 }
 
-/// A stream whose work is the store's.
+/// A stream whose work is the store's, with the user of its database.
 struct StoreStream<'a> {
     stream: &'a Stream,
     parameters: &'a StoreParameters,
