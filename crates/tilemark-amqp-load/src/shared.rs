@@ -67,7 +67,7 @@ impl<'d> Shared<'d> {
     }
 
     pub(crate) fn count_received(&self, queue: usize, fresh: Fresh) {
-        // One that came twice stands for no other: else the last message would not be waited for.
+        // A second copy does not count as another message, or the wait would end before the last one.
         self.received[queue].fetch_add(fresh.deliveries - fresh.duplicated, Ordering::Relaxed);
         self.director.gauge().count_received(fresh.deliveries, fresh.wrong());
     }

@@ -13,7 +13,7 @@ use tilemark_plan::{
     plan::{MacAddress, Plan},
     workload::{Details, Finding, IncidentKind, StoreFigures},
 };
-use tilemark_run::pass::load_frames::{LoadPlace, figures_of_frames};
+use tilemark_run::pass::load_frames::{LoadSource, figures_of_frames};
 use tilemark_units::Bytes;
 
 pub(crate) const FRAMES: Target = Target {
@@ -115,7 +115,7 @@ fn frames() -> Vec<Vec<u8>> {
 /// Takes events of a load. The first byte says whether the load ran outside or inside of a guest.
 pub fn take_events(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
-    let place = if first % 2 == 0 { LoadPlace::Outside } else { LoadPlace::Inside(1) };
+    let place = if first % 2 == 0 { LoadSource::Outside } else { LoadSource::Inside(1) };
     let plan = plan();
     let _ = figures_of_frames(&plan, &plan.points[0], place, &mut &rest[..]);
 }

@@ -80,6 +80,7 @@ impl Gathered {
         let totals = run(&mut start, &mut |event| gathered.take(event))?;
         Ok(Self { sender, totals, ..gathered })
     }
+
     /// Takes the next event.
     pub fn take(&mut self, event: LoadEvent) {
         match event {

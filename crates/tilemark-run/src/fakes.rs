@@ -38,9 +38,8 @@ use tilemark_host::telemetry::{
     MemorySecond, PressureSecond, ProcessorSplit, Pss, Second, Watched, WatchedKind, WatchedSecond,
 };
 use tilemark_plan::{
-    parse::Draft,
-    plan::{self, AcceleratorVerdict, GuestPlan, Hardware, HostSummary, Pass, Plan, Point},
-    resolve::{Request, resolve},
+    plan::{self, AcceleratorVerdict, GuestPlan, HostSummary, Pass, Plan, Point},
+    resolve::Request,
 };
 use tilemark_record::{Event, Events, RunDirectory, places::Places, summary::RepeatSummary};
 use tilemark_units::{Bytes, Span};
@@ -302,7 +301,7 @@ impl World for FakeWorld {
         }
     }
 
-    fn load_process(&self, _: &Plan) -> Result<Box<dyn LoadProcess>, Failure> {
+    fn load_process(&self) -> Result<Box<dyn LoadProcess>, Failure> {
         let pass = self.load_processes.get();
         if self.no_load_process == Some(pass) {
             return Err(unusable());
@@ -471,17 +470,7 @@ repeats = 3
 
 /// What is asked of a scenario: its ladder, natively.
 pub(crate) fn ladder() -> Request {
-    Request {
-        preset: None,
-        settings: BTreeMap::new(),
-        backends: vec![plan::Backend::Native],
-        tiles: None,
-        sides: None,
-        search: false,
-        within: None,
-        demonstrate: None,
-        seed: 1,
-    }
+    tilemark_fixtures::request(&[plan::Backend::Native])
 }
 
 /// A search for the largest count that holds.
@@ -491,18 +480,9 @@ pub(crate) fn search(within: Option<Span>) -> Request {
 
 /// The plan of a scenario on a host of four threads and 64 GiB.
 pub(crate) fn plan_of(scenario: &str, request: &Request) -> Plan {
-    let host = HostSummary {
-        name: "testhost".to_owned(),
-        kernel: "6.1".to_owned(),
-        processor: "a processor".to_owned(),
-        threads: (0..4).collect(),
-        memory_total: Bytes::from_gib(64),
-        memory_available: Bytes::from_gib(64),
-        kvm: AcceleratorVerdict::Absent,
-        hardware: Hardware::Real,
-        counts_energy: false,
-    };
-    resolve(&Draft::from_toml(scenario, "test").unwrap(), request, &host).unwrap()
+    let host =
+        HostSummary { kvm: AcceleratorVerdict::Absent, ..tilemark_fixtures::host(4, Bytes::from_gib(64)) };
+    tilemark_fixtures::plan(scenario, request, &host)
 }
 
 /// A run that is over.

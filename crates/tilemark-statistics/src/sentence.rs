@@ -177,7 +177,7 @@ pub fn function(function: &Function) -> String {
 
 /// `Carries 5.9 million messages/s of 16 B and 295 thousand of 4096 B natively at 1 tile. At 1000 messages/s a message
 /// of 16 B takes 0.108 ms on average, p99 0.479 ms. These are curves, not a capacity.` The ends of both curves at
-/// the smallest step; nothing where anything but messages is loaded, something else than measure and size varies, or nothing can be told.
+/// the smallest step; nothing where anything but messages is loaded, something else than measure and size varies, or nothing can be said.
 pub fn messages(plan: &Plan, points: &[PointResult], answer: &Answer, verdict: &Verdict) -> Option<String> {
     let mut own: Vec<(&LoadPlan, &MessagingParameters, &PointResult)> = Vec::new();
     for point in points.iter().filter(|point| Some(point.backend) == answer.backend) {

@@ -4,7 +4,6 @@ use crate::{
     ENGINES,
     mix::{Mix, together},
     start_line::{StartLine, Starter},
-    web,
 };
 use std::{error::Error, sync::mpsc, thread, time::Instant};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
@@ -34,6 +33,11 @@ impl LoadFailure {
     pub(crate) fn stray(stream: &Stream) -> Self {
         let message = format!("stream {} is not of the workload that it came to", stream.id);
         Self { message, remedy: "use the agent that belongs to this tilemark".to_owned() }
+    }
+
+    fn nothing() -> Self {
+        let remedy = "report it, with the scenario".to_owned();
+        Self { message: "the job of the load has no stream".to_owned(), remedy }
     }
 
     fn event(self) -> LoadEvent {
@@ -72,11 +76,10 @@ enum Said {
 /// Does a job to its end. All engines begin together, so that their schedules, warm-ups and seconds do; `events` may have the load wait
 /// with its `Started`. The last event is `Done` or `Failed`.
 pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
-    let mut parts: Vec<(Engine, LoadJob)> =
+    let parts: Vec<(Engine, LoadJob)> =
         ENGINES.iter().filter_map(|(name, engine)| Some((*engine, part(job, name)?))).collect();
     if parts.is_empty() {
-        // A job without streams is an engine's to refuse.
-        parts.push((web::run_job, job.clone()));
+        return events(LoadFailure::nothing().event());
     }
     let (sender, said) = mpsc::channel();
     let line = StartLine::default();
@@ -154,6 +157,7 @@ mod tests {
         let engines: Vec<&str> = ENGINES.iter().map(|(name, _)| *name).collect();
         assert_eq!(engines, Work::NAMES);
     }
+
     fn job(works: Vec<Work>) -> LoadJob {
         let target = ([127, 0, 0, 1], 1).into();
         let stream = |(id, work)| Stream { connections: 0, ..Stream::new(id, target, Demand::Closed, work) };
@@ -181,7 +185,10 @@ mod tests {
             "{failed:?}"
         );
         let nothing = events(&job(Vec::new()));
-        assert!(matches!(&nothing[..], [LoadEvent::Failed { .. }]), "{nothing:?}");
+        assert!(
+            matches!(&nothing[..], [LoadEvent::Failed { message, .. }] if message.contains("has no stream")),
+            "{nothing:?}"
+        );
         let alone = events(&job(vec![Work::Memory(memory)]));
         assert!(
             matches!(&alone[..], [LoadEvent::Started(_), .., LoadEvent::Done(totals)] if totals.len() == 1)

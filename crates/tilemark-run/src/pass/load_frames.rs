@@ -1,5 +1,6 @@
-//! What a load process's frames come to, without the process: the way of its bytes to the figures of a repeat.
+//! What a load process's frames come to, without the process: the way of its bytes to the figures of a repeat. Only fuzzing uses it.
 
+pub use crate::pass::load_listener::LoadSource;
 use crate::{
     pass::load_figures::LoadReports,
     pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
@@ -10,15 +11,6 @@ use tilemark_agent_protocol::{LoadEvent, Reply, read_frame};
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_record::summary::{Incident, LoadFigures};
 
-/// Where a load process runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoadPlace {
-    /// On the host: its events name loads by their places in the point's list.
-    Outside,
-    /// Inside of the guest of the load at this place.
-    Inside(u32),
-}
-
 /// Reads frames until the last event, the first that is broken or refused, or the end, and makes figures of what was heard.
 ///
 /// # Errors
@@ -26,7 +18,7 @@ pub enum LoadPlace {
 pub fn figures_of_frames(
     plan: &Plan,
     point: &Point,
-    from: LoadPlace,
+    from: LoadSource,
     frames: &mut impl Read,
 ) -> Result<(Vec<LoadFigures>, Vec<Incident>), String> {
     let mut check = report_check(plan, point, from).ok_or("the point has no load there")?;
@@ -36,8 +28,8 @@ pub fn figures_of_frames(
         let Ok(event) = check.take(event) else { break };
         let is_last = matches!(event, LoadEvent::Done(_) | LoadEvent::Failed { .. });
         match from {
-            LoadPlace::Outside => reports.outside(event),
-            LoadPlace::Inside(place) => reports.inside(place, event),
+            LoadSource::Outside => reports.outside(event),
+            LoadSource::Inside(place) => reports.inside(place, event),
         }
         if is_last {
             break;
@@ -45,6 +37,7 @@ pub fn figures_of_frames(
     }
     let figures = reports.figures(point, 1).map_err(|error| error.to_string())?;
     let seconds = u32::try_from(point.measure.length.get().as_secs()).unwrap_or(u32::MAX);
+    // A search reads these.
     for place in 0..point.loads.len() as u32 {
         let _ = reports.completed_by_second(place, seconds);
     }
@@ -53,14 +46,14 @@ pub fn figures_of_frames(
 }
 
 /// As the engine listens to it; `None` where the point has no load there.
-fn report_check(plan: &Plan, point: &Point, from: LoadPlace) -> Option<ReportCheck> {
+fn report_check(plan: &Plan, point: &Point, from: LoadSource) -> Option<ReportCheck> {
     Some(match from {
-        LoadPlace::Outside => {
+        LoadSource::Outside => {
             let ports = vec![1; point.guests.len()];
             let job = outside_job(plan, point, 1, &ports)?;
             ReportCheck::of(&job, Reporter::Ours, times_outside(point).measured)
         }
-        LoadPlace::Inside(place) => {
+        LoadSource::Inside(place) => {
             let load = point.loads.get(place as usize)?;
             ReportCheck::of(&inside_job(point, 1, load)?, Reporter::Guest, times_inside(point, load).measured)
         }

@@ -16,10 +16,10 @@ use tilemark_guests::{AgentSession, GuestError};
 
 /// Which load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LoadSource {
-    /// All that is sent from outside.
+pub enum LoadSource {
+    /// All that is sent from outside: its events name loads by their places in the point's list.
     Outside,
-    /// The one inside that has this place in the point's list.
+    /// The one inside the guest of the load at this place in the point's list.
     Inside(u32),
 }
 

@@ -80,7 +80,7 @@ impl<W: World> OnePass<'_, W> {
         let (mut guests, ready_s, seconds_to_ready) = self.start(&mut started, &templates)?;
 
         self.progress(format!("{what}: under load"));
-        let load = world.load_process(self.plan)?;
+        let load = world.load_process()?;
         let began_unix_ms = unix_ms();
         let Some((mut measured, ports)) = self.under_load(backend, &mut guests, load)? else {
             started.stop()?;

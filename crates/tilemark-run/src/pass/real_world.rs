@@ -27,7 +27,7 @@ use tilemark_host::{
 };
 use tilemark_image::FileName;
 use tilemark_plan::{
-    plan::{self, Plan, Point},
+    plan::{self, Point},
     scenario::{QemuWishes, Role},
 };
 use tilemark_record::sha256_of;
@@ -205,7 +205,7 @@ impl World for RealWorld<'_> {
         }
     }
 
-    fn load_process(&self, _: &Plan) -> Result<Box<dyn LoadProcess>, Failure> {
+    fn load_process(&self) -> Result<Box<dyn LoadProcess>, Failure> {
         let process = AgentProcess::start(self.program.agent).map_err(load_failed)?;
         Ok(Box::new(process))
     }

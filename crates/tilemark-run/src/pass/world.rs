@@ -8,7 +8,7 @@ use crate::{
 use std::time::Duration;
 use tilemark_guests::Backend;
 use tilemark_host::telemetry::Pss;
-use tilemark_plan::plan::{Plan, Point};
+use tilemark_plan::plan::Point;
 use tilemark_units::Bytes;
 
 /// All that a run needs of the world.
@@ -16,7 +16,7 @@ pub(crate) trait World {
     /// The way for the guests of a point to exist.
     fn backend(&self, point: &Point) -> Result<&dyn Backend, Failure>;
     /// A fresh load process.
-    fn load_process(&self, plan: &Plan) -> Result<Box<dyn LoadProcess>, Failure>;
+    fn load_process(&self) -> Result<Box<dyn LoadProcess>, Failure>;
     /// Memory that could be had now.
     fn memory_available(&self) -> Option<Bytes>;
     /// Free space where data disks and the record are.

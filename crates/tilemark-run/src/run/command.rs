@@ -44,7 +44,7 @@ pub struct RunRequest {
     pub when_busy: Option<WhenBusy>,
     /// The record to continue instead of making a new one.
     pub continues: Option<RecordToContinue>,
-    /// The command, as it was typed.
+    /// The command line of the user.
     pub command: String,
 }
 

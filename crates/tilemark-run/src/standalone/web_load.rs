@@ -197,6 +197,7 @@ fn result(
     if busy > SENDER_BUSY_MAX && asked.rate.is_some() {
         reasons.push(format!("the load used {:.0} % of its processor", busy * 100.0));
     }
+    // A run forgives lateness that is little beside its gate; here the latency itself is the answer.
     if let (Some(_), Some(lateness), Some(p99)) =
         (asked.rate, figures.lateness_us.p99, figures.latency_ms.p99)
         && lateness / 1e3 > LATENESS_OF_P99_MAX * p99

@@ -97,30 +97,14 @@ fn run(
         .iter()
         .map(|stream| Ok((stream.id, Load::of(job, stream)?)))
         .collect::<Result<_, MessagingError>>()?;
-    let before = rustix::thread::sched_getaffinity(None).ok();
     // All threads of the loads inherit it: the guests' processors are never touched.
     let pinned = !job.processors.is_empty() && pin(&job.processors);
-    let result = run_all(job, &loads, pinned, stop, start, events);
-    if let Some(before) = before {
-        let _ = rustix::thread::sched_setaffinity(None, &before);
-    }
-    result
-}
-
-fn run_all(
-    job: &LoadJob,
-    loads: &BTreeMap<u32, Load>,
-    pinned: bool,
-    stop: &Stop,
-    start: Start<'_>,
-    events: &mut dyn FnMut(LoadEvent),
-) -> Result<Vec<StreamTotal>, MessagingError> {
     let line = StartLine::default();
     let (say, said) = mpsc::channel();
     let actors: BTreeMap<u32, Actor<'_>> =
         loads.iter().map(|(id, load)| (*id, Actor::new(stop, load.scheduling()))).collect();
     thread::scope(|scope| {
-        for (id, load) in loads {
+        for (id, load) in &loads {
             let part = Part { actor: &actors[id], starter: Starter(&line), say: Mutex::new(say.clone()) };
             let say = say.clone();
             let work = move || drop(say.send(Said::Ended(*id, load.run(&part))));
@@ -129,7 +113,7 @@ fn run_all(
             }
         }
         drop(say);
-        let mut course = Course { job, loads, actors: &actors, said, ended: BTreeMap::new() };
+        let mut course = Course { job, loads: &loads, actors: &actors, said, ended: BTreeMap::new() };
         let totals = course.conduct(&line, pinned, start, events);
         // Whatever happened, nobody is left waiting or at work.
         line.give(None);
