@@ -24,15 +24,16 @@ const MARK: &str = "TILEMARK_LAB_TEST";
 /// Far above what the end of a killed process takes.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// A lab that says nothing for so long is hung, however slow the machine is: its script says every few seconds that it is
-/// alive, and before that a lab has three times 180 s to boot.
-const HUNG_AFTER: Duration = Duration::from_secs(600);
+/// A lab that says nothing for so long is hung, however slow the machine is: before its first sign of life it has three times 180 s to
+/// boot, and then its script gives one every few seconds.
+const HUNG_BEFORE_SIGN: Duration = Duration::from_secs(600);
+const HUNG_AFTER_SIGN: Duration = Duration::from_secs(150);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// What every script begins with: a sign of life every few seconds on its standard error, and the last messages of the
 /// lab's kernel where the script fails. No process that outlives the script holds its output open.
 const ALIVE: &str =
-    "(exec >/dev/null; while sleep 5 2>/dev/null; do echo 'the lab is alive' >&2; done) & alive=$!
+    "(exec >/dev/null; while echo 'the lab is alive' >&2 && sleep 5 2>/dev/null; do :; done) & alive=$!
     trap 'code=$?; kill $alive; [ $code = 0 ] || dmesg | tail -n 40 >&2; exit $code' EXIT
     ";
 
@@ -122,13 +123,13 @@ fn ended(lab: impl Fn() -> Command) -> Output {
     for _ in 0..2 {
         let mut child = lab().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let process = descriptor_of(child.id()).unwrap();
-        let heard = Arc::new(Mutex::new(Instant::now()));
+        let heard = Arc::new(Mutex::new(Heard { last: Instant::now(), hung_after: HUNG_BEFORE_SIGN }));
         let (out, error) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let [out_heard, error_heard] = [Arc::clone(&heard), Arc::clone(&heard)];
         let killer = thread::spawn(move || {
             loop {
                 let ended = ends_within(process.as_fd(), BETWEEN_LOOKS).unwrap();
-                let is_hung = heard.lock().unwrap().elapsed() > HUNG_AFTER;
+                let is_hung = heard.lock().unwrap().is_hung();
                 if ended == HasEnded::No && is_hung {
                     pidfd_send_signal(&process, Signal::KILL).unwrap();
                 }
@@ -144,21 +145,35 @@ fn ended(lab: impl Fn() -> Command) -> Output {
             return Output { status, stdout, stderr };
         }
         let told = [text(&stdout), text(&stderr)].concat();
-        let _ =
-            writeln!(std::io::stderr(), "a lab gave no sign of life for {HUNG_AFTER:?}; it had said: {told}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "a lab was killed, since it gave no sign of life; it had said: {told}"
+        );
     }
     panic!("two labs hung, one after the other");
 }
 
+/// When something last came from a lab, and after how much silence it is hung.
+struct Heard {
+    last: Instant,
+    hung_after: Duration,
+}
+
+impl Heard {
+    fn is_hung(&self) -> bool {
+        self.last.elapsed() > self.hung_after
+    }
+}
+
 /// Reads a stream to its end and notes when something last came.
-fn read_whole(mut stream: impl Read, heard: &Mutex<Instant>) -> Vec<u8> {
+fn read_whole(mut stream: impl Read, heard: &Mutex<Heard>) -> Vec<u8> {
     let (mut all, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     loop {
         let length = stream.read(&mut buffer).unwrap();
         if length == 0 {
             return all;
         }
-        *heard.lock().unwrap() = Instant::now();
+        *heard.lock().unwrap() = Heard { last: Instant::now(), hung_after: HUNG_AFTER_SIGN };
         all.extend_from_slice(&buffer[..length]);
     }
 }

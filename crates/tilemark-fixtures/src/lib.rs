@@ -26,6 +26,36 @@ rate = "10/s"
 tiles = [1, 2]
 "#;
 
+/// A web server, asked by another guest of its tile, and one that is asked from outside.
+pub const TILE_WITH_CLIENT: &str = r#"
+schema = 1
+name = "t"
+about = "a test"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[guest]]
+name = "web-inside"
+role = "web"
+[[guest]]
+name = "client"
+role = "client"
+[[load]]
+name = "web"
+guest = "web"
+rate = "10/s"
+[load.web]
+[[load]]
+name = "inside"
+guest = "web-inside"
+from = "client"
+rate = "10/s"
+[load.web]
+[ladder]
+tiles = [2]
+"#;
+
 /// A host with KVM and all of its memory free.
 pub fn host(threads: u32, memory: Bytes) -> HostSummary {
     HostSummary {
@@ -50,6 +80,7 @@ pub fn request(backends: &[Backend]) -> Request {
         tiles: None,
         sides: None,
         search: false,
+        interference: false,
         within: None,
         demonstrate: None,
         seed: 1,

@@ -440,6 +440,7 @@ mod tests {
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
             processors: Vec::new(),
+            reaches: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The run network: one bridge in the network namespace of the run, one port for each guest.
 //!
-//! Loads talk to guests, and no scenario has guests that talk to each other: a port reaches the host and no other port. A guest
-//! is let in under its own addresses only.
+//! Loads talk to guests: a port reaches the host. It reaches another port only where one of the two guests sends the other a load. A
+//! guest is let in under its own addresses only.
 
 use crate::error::{GuestError, file};
 use std::{
@@ -125,10 +125,13 @@ impl RunNetwork {
         let port = netlink.link(name)?;
         let neighbour = Neighbour { address: guest.address, mac: guest.mac.0 };
         if self.unchecked.is_none() {
-            netlink.let_in_only(name, &port, neighbour)?;
+            let others = guest.reaches.iter().map(|&index| MacAddress::of_guest(index).0);
+            let reaches: Vec<[u8; 6]> = [BRIDGE_MAC.0].into_iter().chain(others).collect();
+            netlink.let_in_only(name, &port, neighbour, &reaches)?;
         }
         netlink.join_bridge(name, &port, &self.bridge)?;
-        netlink.isolate_port(name, &port, guest.mac.0)?;
+        // A port that is not isolated hears all others too: that each sends to its own receivers only is up to the filter.
+        netlink.guard_port(name, &port, guest.mac.0, guest.reaches.is_empty())?;
         // The host never asks who has an address: its table of learned neighbours ends at some hundreds.
         Ok(netlink.add_neighbour(&self.bridge, neighbour)?)
     }
@@ -149,7 +152,7 @@ pub fn missing_wall() -> Option<String> {
 fn why_unchecked(netlink: &mut Netlink, loopback: &Link) -> Option<String> {
     let error = netlink.try_filter("lo", loopback).err()?;
     Some(format!(
-        "addresses of senders on the run network are not checked: this kernel has no filter for it ({})",
+        "addresses of senders and receivers on the run network are not checked: this kernel has no filter for it ({})",
         error.source
     ))
 }

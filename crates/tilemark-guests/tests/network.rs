@@ -134,7 +134,41 @@ fn a_guest_reaches_the_host_and_no_other_guest() {
         socket.send_to(b"text: the host", (b.ip, 9)).unwrap();
         assert!(next_text(&other).starts_with("text: the host"));
         let counts = network.port_counts(&plans[0]).unwrap();
-        assert_eq!((counts.sent, counts.dropped), (6, 0), "{counts:?}");
+        assert_eq!((counts.sent, counts.dropped), (6, 1), "{counts:?}");
+    });
+}
+
+#[test]
+fn guests_of_one_load_reach_each_other_and_nobody_else() {
+    in_namespaces("guests_of_one_load_reach_each_other_and_nobody_else", |_| {
+        let network = RunNetwork::create().unwrap();
+        let plans = [
+            GuestPlan { reaches: vec![1], ..guest(0, Role::Client) },
+            GuestPlan { reaches: vec![0], ..guest(1, Role::Web) },
+            GuestPlan { reaches: vec![3], ..guest(2, Role::Client) },
+            guest(4, Role::Idle),
+        ];
+        let [client, web, stranger, idle] =
+            plans.each_ref().map(|plan| File::from(network.tap(plan).unwrap()));
+        let [a, b, c, d] = plans.each_ref().map(of);
+        for (from, tap) in [(c, &stranger), (d, &idle)] {
+            for to in [a, b] {
+                send(tap, &frame(from, to, 9, "text: attack"));
+            }
+        }
+        send(&client, &frame(a, d, 9, "text: attack"));
+        send(&client, &frame(a, b, 9, "text: a request"));
+        assert!(next_text(&web).starts_with("text: a request"));
+        send(&web, &frame(b, a, 9, "text: an answer"));
+        assert!(next_text(&client).starts_with("text: an answer"));
+        // Nothing of the attacks came first, and all were counted.
+        let (socket, port) = host_socket();
+        send(&client, &frame(a, host(), port, "text: to the host"));
+        assert_eq!(heard(&socket), "text: to the host");
+        socket.send_to(b"text: the host", (d.ip, 9)).unwrap();
+        assert!(next_text(&idle).starts_with("text: the host"));
+        let dropped = plans.each_ref().map(|plan| network.port_counts(plan).unwrap().dropped);
+        assert_eq!(dropped, [1, 0, 2, 2]);
     });
 }
 

@@ -25,6 +25,9 @@ const DIRECT: u32 = 1;
 const PASS: u32 = 0;
 const DROP: u32 = 2;
 
+/// Receivers that one sender may have: a jump of the program goes 255 steps at most.
+pub const REACHED_MAX: usize = 32;
+
 /// What came and went by a port of the bridge, as the host counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortCounts {
@@ -32,19 +35,26 @@ pub struct PortCounts {
     pub sent: u64,
     /// Frames that went to the guest, counted the same way.
     pub received: u64,
-    /// Frames of the guest that were dropped, since they had another's address or were of no known kind. 0 where they are not
-    /// looked at.
+    /// Frames of the guest that were dropped: they had the address of another sender, were for a guest that it may not reach, or were of
+    /// no known kind. 0 where they are not looked at.
     pub dropped: u64,
 }
 
 impl Netlink {
     /// Lets only frames of one sender in by a device: with its hardware address, and its IPv4 address in IPv4 and ARP. Frames
-    /// of IPv6 pass, which the run network does not speak; what is of no other kind is dropped, tags of VLANs too.
+    /// of IPv6 pass, which the run network does not speak; what is of no other kind is dropped, tags of VLANs too. So is what is
+    /// for one receiver that has none of the hardware addresses `reaches`, of which at most [`REACHED_MAX`] count.
     ///
     /// # Errors
     /// Where the kernel has no such filter.
-    pub fn let_in_only(&mut self, name: &str, port: &Link, sender: Neighbour) -> Result<(), NetlinkError> {
-        self.filter(name, port, &only_from(sender))
+    pub fn let_in_only(
+        &mut self,
+        name: &str,
+        port: &Link,
+        sender: Neighbour,
+        reaches: &[[u8; 6]],
+    ) -> Result<(), NetlinkError> {
+        self.filter(name, port, &only_from(sender, reaches))
     }
 
     /// Whether this kernel has such filters: puts one before a device that lets everything in, and takes it away.
@@ -114,6 +124,7 @@ type Instruction = [u8; 8];
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_BITS: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
 /// Where a test leads.
@@ -125,12 +136,13 @@ enum To {
     Drop,
 }
 
-/// A step of the program: loads from the frame, or compares what was loaded.
+/// A step of the program: loads from the frame, or compares what was loaded: with a number, or with bits of which one must be set.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Word(u32),
     Half(u32),
     Test(u32, To, To),
+    Bits(u32, To, To),
 }
 
 /// Steps as a program, with the two ends behind them.
@@ -138,7 +150,8 @@ fn assembled(steps: &[Step]) -> Vec<Instruction> {
     let of = |(place, step): (usize, &Step)| match *step {
         Step::Word(offset) => instruction(LOAD_WORD, [0, 0], offset),
         Step::Half(offset) => instruction(LOAD_HALF, [0, 0], offset),
-        Step::Test(operand, equal, other) => {
+        Step::Test(operand, so, other) | Step::Bits(operand, so, other) => {
+            let jump = if matches!(step, Step::Bits(..)) { JUMP_IF_BITS } else { JUMP_IF_EQUAL };
             let over = |to| {
                 let target = match to {
                     To::Next => place + 1,
@@ -148,7 +161,7 @@ fn assembled(steps: &[Step]) -> Vec<Instruction> {
                 };
                 u8::try_from(target - place - 1).expect("programs here are short and go forward")
             };
-            instruction(JUMP_IF_EQUAL, [over(equal), over(other)], operand)
+            instruction(jump, [over(so), over(other)], operand)
         }
     };
     steps.iter().enumerate().map(of).chain([ends(PASS), ends(DROP)]).collect()
@@ -166,14 +179,15 @@ fn ends(with: u32) -> Instruction {
 
 /// The program. A frame that is too short for what is read passes: nobody takes it for an address. So does the address 0.0.0.0,
 /// which is nobody's.
-fn only_from(sender: Neighbour) -> Vec<Instruction> {
+fn only_from(sender: Neighbour, reaches: &[[u8; 6]]) -> Vec<Instruction> {
     use Step::{Half, Test, Word};
     use To::{Drop, Next, Pass};
-    const OTHER_KINDS: usize = 9;
+    let receivers = only_to(&reaches[..reaches.len().min(REACHED_MAX)]);
+    let other_kinds = receivers.len() + 9;
     let [m0, m1, m2, m3, m4, m5] = sender.mac;
     let (mac, mac_rest) = (u32::from_be_bytes([m0, m1, m2, m3]), u16::from_be_bytes([m4, m5]).into());
     let address = u32::from(sender.address);
-    assembled(&[
+    let senders = [
         // Ethernet: sender's hardware address at 6, kind at 12.
         Word(6),
         Test(mac, Next, Drop),
@@ -181,7 +195,7 @@ fn only_from(sender: Neighbour) -> Vec<Instruction> {
         Test(mac_rest, Next, Drop),
         Half(12),
         // Nearly all are of this kind.
-        Test(KIND_IPV4, Next, To::Step(OTHER_KINDS)),
+        Test(KIND_IPV4, Next, To::Step(other_kinds)),
         // IPv4: sender's address at 12.
         Word(14 + 12),
         Test(address, Pass, Next),
@@ -196,7 +210,32 @@ fn only_from(sender: Neighbour) -> Vec<Instruction> {
         Word(14 + 14),
         Test(address, Pass, Next),
         Test(0, Pass, Drop),
-    ])
+    ];
+    assembled(&[receivers, senders.to_vec()].concat())
+}
+
+/// The first steps: go on behind them with a frame for many receivers, or for one of these.
+fn only_to(reaches: &[[u8; 6]]) -> Vec<Step> {
+    use Step::{Bits, Half, Test, Word};
+    use To::{Drop, Next};
+    /// Steps for each receiver.
+    const EACH: usize = 4;
+    /// The bit of a hardware address that many receive, in the first four bytes of it.
+    const MANY: u32 = 0x0100_0000;
+    let end = 2 + EACH * reaches.len() + 1;
+    let mut steps = vec![Word(0), Bits(MANY, To::Step(end), Next)];
+    for (number, [m0, m1, m2, m3, m4, m5]) in reaches.iter().copied().enumerate() {
+        let next = To::Step(2 + EACH * (number + 1));
+        steps.extend([
+            Word(0),
+            Test(u32::from_be_bytes([m0, m1, m2, m3]), Next, next),
+            Half(4),
+            Test(u16::from_be_bytes([m4, m5]).into(), To::Step(end), next),
+        ]);
+    }
+    // It was none of them.
+    steps.push(Bits(0, Next, Drop));
+    steps
 }
 
 /// Kinds of Ethernet frames.
@@ -226,6 +265,7 @@ mod tests {
                     None => return PASS,
                 },
                 JUMP_IF_EQUAL => place += usize::from(if loaded == operand { equal } else { other }),
+                JUMP_IF_BITS => place += usize::from(if loaded & operand != 0 { equal } else { other }),
                 RETURN => return operand,
                 code => panic!("no instruction {code}"),
             }
@@ -235,8 +275,12 @@ mod tests {
     const OWN: Neighbour =
         Neighbour { address: std::net::Ipv4Addr::new(10, 77, 1, 3), mac: [0x52, 0x54, 0, 0, 1, 3] };
 
+    const HOST: [u8; 6] = [0x52, 0x54, 0, 0xff, 0xff, 0xff];
+    const PEER: [u8; 6] = [0x52, 0x54, 0, 0, 1, 4];
+
     fn frame(mac: [u8; 6], kind: u32, at: usize, address: [u8; 4]) -> Vec<u8> {
         let mut frame = vec![0; 64];
+        frame[..6].copy_from_slice(&HOST);
         frame[6..12].copy_from_slice(&mac);
         frame[12..14].copy_from_slice(&u16::try_from(kind).unwrap().to_be_bytes());
         frame[at..at + 4].copy_from_slice(&address);
@@ -248,7 +292,7 @@ mod tests {
 
     #[test]
     fn each_bit_of_a_senders_addresses_counts() {
-        let program = only_from(OWN);
+        let program = only_from(OWN, &[HOST]);
         for (kind, at) in [(KIND_IPV4, 26), (KIND_ARP, 28)] {
             let own = frame(OWN.mac, kind, at, OWN.address.octets());
             assert_eq!(runs(&program, &own), PASS);
@@ -262,8 +306,30 @@ mod tests {
     }
 
     #[test]
+    fn each_bit_of_the_receivers_address_counts_unless_many_receive_it() {
+        let own = frame(OWN.mac, KIND_IPV4, 26, OWN.address.octets());
+        let to = |reaches: &[[u8; 6]], receiver: [u8; 6]| {
+            let mut frame = own.clone();
+            frame[..6].copy_from_slice(&receiver);
+            runs(&only_from(OWN, reaches), &frame)
+        };
+        assert_eq!([HOST, PEER].map(|receiver| to(&[HOST, PEER], receiver)), [PASS, PASS]);
+        assert_eq!(to(&[HOST], PEER), DROP);
+        assert_eq!(to(&[], HOST), DROP);
+        for (byte, bit) in (0..6).flat_map(|byte| (0..8).map(move |bit| (byte, bit))) {
+            let mut other = PEER;
+            other[byte] ^= 1 << bit;
+            let wanted = if (byte, bit) == (0, 0) { PASS } else { DROP };
+            assert_eq!(to(&[HOST, PEER], other), wanted, "byte {byte}, bit {bit}");
+        }
+        let many: Vec<[u8; 6]> = (0..=REACHED_MAX as u8).map(|last| [0x52, 0x54, 0, 0, 2, last]).collect();
+        assert_eq!(to(&many, many[REACHED_MAX - 1]), PASS);
+        assert_eq!(to(&many, many[REACHED_MAX]), DROP, "more than a program can hold");
+    }
+
+    #[test]
     fn of_all_kinds_of_frames_three_pass() {
-        let program = only_from(OWN);
+        let program = only_from(OWN, &[HOST]);
         let passes = |kind: &u32| runs(&program, &frame(OWN.mac, *kind, 40, [0; 4])) == PASS;
         let all: Vec<u32> = (0..=0xffff).filter(passes).collect();
         assert_eq!(all, [KIND_IPV4, KIND_ARP, KIND_IPV6], "IPv4 and ARP from 0.0.0.0");

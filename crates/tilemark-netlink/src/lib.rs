@@ -8,6 +8,6 @@ mod message;
 mod ping;
 mod socket;
 
-pub use filter::PortCounts;
+pub use filter::{PortCounts, REACHED_MAX};
 pub use ping::{Ping, PingError};
 pub use socket::{Link, Neighbour, Netlink, NetlinkError};

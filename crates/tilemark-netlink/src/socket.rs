@@ -142,9 +142,16 @@ impl Netlink {
         self.change("join the bridge with", name, message)
     }
 
-    /// Makes a port of a bridge deaf to everything that is not sent to its one hardware address, and to all other such ports.
+    /// Makes a port of a bridge deaf to everything that is not sent to its one hardware address, and to all other such ports where it
+    /// is `isolated`.
     /// The bridge answers for its neighbours' addresses: hundreds of guests would otherwise be woken by each other's broadcasts.
-    pub fn isolate_port(&mut self, name: &str, port: &Link, mac: [u8; 6]) -> Result<(), NetlinkError> {
+    pub fn guard_port(
+        &mut self,
+        name: &str,
+        port: &Link,
+        mac: [u8; 6],
+        isolated: bool,
+    ) -> Result<(), NetlinkError> {
         let switches = [
             (attribute::PORT_LEARNING, 0),
             (attribute::PORT_UNICAST_FLOOD, 0),
@@ -152,7 +159,7 @@ impl Netlink {
             (attribute::PORT_BROADCAST_FLOOD, 0),
             (attribute::PORT_PROXY_ARP, 1),
             // From one such port to another nothing is forwarded; the bridge itself, which is the host, is none.
-            (attribute::PORT_ISOLATED, 1),
+            (attribute::PORT_ISOLATED, isolated.into()),
         ];
         let message =
             Message::link(kind::NEW_LINK, 0, port.index).nested(attribute::INFORMATION, |information| {
@@ -163,7 +170,7 @@ impl Netlink {
                     },
                 )
             });
-        self.change("isolate the bridge's port", name, message)?;
+        self.change("guard the bridge's port", name, message)?;
         // struct ndmsg: family and padding, index, state, flags, type. NDA_LLADDR 2.
         let message = Message::new(kind::NEW_NEIGHBOUR, flag::CREATE | flag::REPLACE)
             .raw(&[FAMILY_BRIDGE, 0, 0, 0])

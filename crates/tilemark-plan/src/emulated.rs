@@ -19,6 +19,8 @@ pub(crate) fn lower(loads: &mut [LoadPlan], threads: usize, is_chosen: impl Fn(&
     let share = (threads as f64 / loads.len().max(1) as f64).min(1.0);
     for load in loads.iter_mut().filter(|load| !is_chosen(load)) {
         if let Some(seconds) = load.work.facts().emulated_seconds() {
+            // A guest that sends a load works about as long for a request as the one that answers it.
+            let seconds = if load.from.is_some() { 2.0 * seconds } else { seconds };
             lower_one(load, PART * share / seconds);
         }
     }
@@ -53,6 +55,7 @@ mod tests {
             name: "a".to_owned(),
             tile: 1,
             guest: 0,
+            from: None,
             demand: Demand::Open {
                 rate: Rate::per_second(rate).unwrap(),
                 arrival,
@@ -102,6 +105,14 @@ mod tests {
         let among_four = rate(&lowered(vec![small(), small(), small(), small()], 2)[0]);
         assert!((among_four * 2.0 - alone).abs() < alone / 10.0, "{among_four} {alone}");
         assert_eq!(rate(&lowered(vec![small(), small()], 2)[0]), alone);
+    }
+
+    #[test]
+    fn a_load_that_an_emulated_guest_sends_is_lowered_further() {
+        let sent = || load(web(Bytes::from_kib(1)), 900.0, Arrival::Poisson);
+        let from_outside = rate(&lowered(vec![sent()], 1)[0]);
+        let from_guest = rate(&lowered(vec![LoadPlan { from: Some(1), ..sent() }], 1)[0]);
+        assert!((from_guest * 2.0 - from_outside).abs() < from_outside / 10.0, "{from_guest} {from_outside}");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use crate::{
     check_limits::{check_document, check_limits, check_text},
     problem::{Problem, Problems},
-    scenario::{Arrival, Load, LoopKind, SCENARIO_SCHEMA, Scenario},
+    scenario::{Arrival, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
     settings, unreadable,
-    workload::{self, Say},
+    workload::{self, Alone, Place, Say},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +153,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     for load in &scenario.load {
         check_load(scenario, load, &mut say);
     }
-    let alone = |load: &Load| Some((load.work.facts().alone_on()?, load.guest.clone()));
+    let alone = |load: &Load| Some((alone_on(load)?, load.from.as_ref().unwrap_or(&load.guest).clone()));
     for (what, guest) in repeated(scenario.load.iter().filter_map(alone)) {
         say(format!("guest `{guest}` has two {}", what.loads()), what.remedy());
     }
@@ -215,6 +215,9 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
         }
         Some(guest) => facts.check(load, guest, &scenario.measure, say),
     }
+    if let Some(from) = &load.from {
+        check_sender(scenario, load, from, say);
+    }
     let rate = load.rate.map_or(0.0, |rate| rate.get());
     if load.loop_kind == LoopKind::Open && rate <= 0.0 && facts.needs_rate() {
         say(
@@ -234,6 +237,36 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
             format!("load `{name}`: a burst of {} every {}", load.burst_length, load.burst_every),
             "make it shorter",
         );
+    }
+}
+
+/// What a guest can serve one of only: the one that sends the load, or the one that is loaded.
+fn alone_on(load: &Load) -> Option<Alone> {
+    if load.from.is_some() { Some(Alone::Inside) } else { load.work.facts().alone_on() }
+}
+
+/// Whether the guest that sends a load can.
+fn check_sender(scenario: &Scenario, load: &Load, from: &str, say: &mut Say<'_>) {
+    let name = &load.name;
+    if load.work.facts().place() == Place::Inside {
+        let work = load.work.name();
+        let message =
+            format!("load `{name}` is sent from `{from}`, and `{work}` runs inside the guest that it loads");
+        say(message, "leave out `from`");
+    }
+    match scenario.guest.iter().find(|guest| guest.name == from) {
+        None => say(
+            format!("load `{name}` is sent from guest `{from}`, which the tile does not have"),
+            "name a guest with role `client`",
+        ),
+        Some(guest) if guest.role != Role::Client => {
+            let role = guest.role.name();
+            say(
+                format!("load `{name}` is sent from guest `{from}`, whose role is `{role}`"),
+                "name a guest with role `client`: it serves nobody, so what it sends is all that it does",
+            );
+        }
+        Some(_) => {}
     }
 }
 

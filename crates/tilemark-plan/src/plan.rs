@@ -5,8 +5,9 @@ pub use crate::{
     facts::{AcceleratorVerdict, Hardware},
 };
 use crate::{
+    interference::Together,
     scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
-    workload::{At, BrokerService, UnderWay, Work},
+    workload::{At, BrokerService, Place, UnderWay, Work},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -131,6 +132,10 @@ pub struct Point {
     pub side: Option<SideName>,
     /// The values of what varies, by name.
     pub vary: BTreeMap<String, String>,
+    /// The roles of the tile that are measured together, where roles are measured alone and in pairs. Its guests and loads are those of these
+    /// roles only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
     /// QEMU's part of the configuration.
     pub qemu: QemuWishes,
     /// Its limits.
@@ -181,6 +186,10 @@ pub struct GuestPlan {
     pub address: Ipv4Addr,
     /// Host threads that it may use.
     pub processors: Vec<u32>,
+    /// Guests of the point that it exchanges frames with, by their indices: those that it sends a load to, and those that send it one.
+    /// All others are out of its reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reaches: Vec<u32>,
 }
 
 fn is_nothing(size: &Bytes) -> bool {
@@ -259,6 +268,10 @@ pub struct LoadPlan {
     pub tile: u32,
     /// The guest that it loads, by its place in the point's list.
     pub guest: u32,
+    /// The guest that sends it, by its place in the point's list. Nothing where it is sent from outside or runs inside the guest that it
+    /// loads, and in older plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u32>,
     /// When requests are sent.
     pub demand: Demand,
     /// The scenario's rate, where an emulated guest is asked less than that, since it could not serve it.
@@ -276,6 +289,14 @@ impl LoadPlan {
     /// How much is under way at the guest, which is one of the point's.
     pub fn under_way(&self, guest: &GuestPlan) -> UnderWay {
         self.work.facts().under_way(self.at(guest))
+    }
+
+    /// The guest in which it runs and is measured, by its place in the point's list; `None`: in the load process, outside.
+    pub fn runs_in(&self) -> Option<u32> {
+        match self.work.facts().place() {
+            Place::Inside => Some(self.guest),
+            Place::Outside => self.from,
+        }
     }
 
     /// Connections that the load process has to the guest.

@@ -3,6 +3,7 @@
 
 use crate::{
     emulated, expect,
+    interference::{self, Together},
     parse::Draft,
     plan::{
         Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Plan, Point,
@@ -36,6 +37,8 @@ pub struct Request {
     pub sides: Option<Sides>,
     /// Search for the largest tile count that holds.
     pub search: bool,
+    /// Each role of the tile alone and beside every other one, in place of a ladder.
+    pub interference: bool,
     /// End within this.
     pub within: Option<Span>,
     /// One tile more on this backend, once, to show whether its guests work.
@@ -87,7 +90,11 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         draft.set("ladder.tiles", serde_json::json!(tiles))?;
         scenario = draft.finish()?;
     }
-    let variants = variants(&draft, &scenario, request)?;
+    let variants = if request.interference {
+        roles_together(&scenario, request)?
+    } else {
+        variants(&draft, &scenario, request)?
+    };
 
     // Sides are compared at one step unless more are asked for: each repeat of each costs as much as a step.
     let is_one_step = request.search || (request.sides.is_some() && request.tiles.is_none());
@@ -105,7 +112,8 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         if request.search { request.backends.get(..1).unwrap_or_default() } else { &request.backends[..] };
     for variant in &variants {
         for &backend in backends {
-            for &tiles in tiles {
+            let of_roles = variant.together.as_ref().map(|together| [together.tiles()]);
+            for &tiles in of_roles.as_ref().map_or(tiles, |tiles| &tiles[..]) {
                 points.push(variant.point(points.len(), tiles, backend, &processors, request.seed));
             }
         }
@@ -158,6 +166,7 @@ impl Plan {
             scenario: self.scenario.clone(),
             side: like.side,
             vary: like.vary.clone(),
+            together: None,
             chosen: self.settings.keys().cloned().collect(),
         };
         variant.point(index, tiles, like.backend, &self.processors, self.seed)
@@ -169,6 +178,8 @@ struct Variant {
     scenario: Scenario,
     side: Option<SideName>,
     vary: BTreeMap<String, String>,
+    /// The roles that it is a part of the scenario for.
+    together: Option<Together>,
     /// Dotted keys that the user set, or that vary.
     chosen: BTreeSet<String>,
 }
@@ -196,10 +207,34 @@ fn variants(draft: &Draft, scenario: &Scenario, request: &Request) -> Result<Vec
             draft.apply_settings(settings)?;
             // There may be a thousand: what no point needs is left out.
             let scenario = Scenario { preset: BTreeMap::new(), vary: BTreeMap::new(), ..draft.finish()? };
-            variants.push(Variant { scenario, side: *side, vary, chosen });
+            variants.push(Variant { scenario, side: *side, vary, together: None, chosen });
         }
     }
     Ok(variants)
+}
+
+/// The parts of the scenario whose roles are measured alone and together.
+fn roles_together(scenario: &Scenario, request: &Request) -> Result<Vec<Variant>, Problems> {
+    let roles = interference::roles(scenario);
+    if roles.len() < 2 || scenario.load.is_empty() {
+        let message =
+            format!("scenario `{}` has no two roles that could slow each other down", scenario.name);
+        return Err(Problem::new(message, "use a scenario with a load and two guests or more").into());
+    }
+    if !scenario.vary.is_empty() {
+        let remedy = "leave out `vary` in a copy of the scenario";
+        return Err(
+            Problem::new("roles are measured in pairs, and this scenario varies something", remedy).into()
+        );
+    }
+    let variant = |together: Together| Variant {
+        scenario: interference::part(scenario, &together),
+        side: None,
+        vary: [(interference::ROLES.to_owned(), together.to_string())].into(),
+        together: Some(together),
+        chosen: request.settings.keys().cloned().collect(),
+    };
+    Ok(interference::all(scenario).into_iter().map(variant).collect())
 }
 
 type Setting = (String, String, serde_json::Value);
@@ -235,12 +270,16 @@ impl Variant {
                 // Too many are refused later, with their guest's name.
                 vcpus = guest.vcpus.saturating_add(vcpus);
             }
+            let place_of = |name: &str| {
+                let place = scenario.guest.iter().position(|guest| guest.name == name);
+                first + place.expect("checked when the scenario was read") as u32
+            };
             for load in &scenario.load {
-                let place = scenario.guest.iter().position(|guest| guest.name == load.guest);
-                let guest = first + place.expect("checked when the scenario was read") as u32;
-                loads.push(load_plan(load, tile, guest, seed));
+                let plan = load_plan(load, tile, place_of(&load.guest), seed);
+                loads.push(LoadPlan { from: load.from.as_deref().map(place_of), ..plan });
             }
         }
+        connect(&mut guests, &loads);
         if backend == Backend::Emulated {
             let is_chosen = |load: &LoadPlan| self.chosen.contains(&format!("load.{}.rate", load.name));
             emulated::lower(&mut loads, processors.guests.len(), is_chosen);
@@ -251,6 +290,7 @@ impl Variant {
             backend,
             side: self.side,
             vary: self.vary.clone(),
+            together: self.together.clone(),
             qemu: scenario.qemu.clone(),
             gate: scenario.gate.clone(),
             measure: scenario.measure.clone(),
@@ -296,6 +336,18 @@ impl Processors {
     }
 }
 
+/// Lets guests that send a load and those that they load reach each other.
+fn connect(guests: &mut [GuestPlan], loads: &[LoadPlan]) {
+    for (from, to) in loads.iter().filter_map(|load| Some((load.from?, load.guest))) {
+        for (one, other) in [(from, to), (to, from)] {
+            let reaches = &mut guests[one as usize].reaches;
+            if !reaches.contains(&other) {
+                reaches.push(other);
+            }
+        }
+    }
+}
+
 fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> GuestPlan {
     GuestPlan {
         name: format!("tile-{tile:03}-{}", guest.name),
@@ -310,6 +362,7 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> Gue
         mac: MacAddress::of_guest(index),
         address: guest_address(index),
         processors,
+        reaches: Vec::new(),
     }
 }
 
@@ -330,6 +383,7 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
         name: load.name.clone(),
         tile,
         guest,
+        from: None,
         demand,
         lowered_from: None,
         connections: load.connections,
@@ -351,8 +405,13 @@ fn ladder_of_host(
     host: &HostSummary,
     processors: &Processors,
 ) -> Vec<u32> {
-    let variant =
-        Variant { scenario: scenario.clone(), side: None, vary: BTreeMap::new(), chosen: BTreeSet::new() };
+    let variant = Variant {
+        scenario: scenario.clone(),
+        side: None,
+        vary: BTreeMap::new(),
+        together: None,
+        chosen: BTreeSet::new(),
+    };
     let free = host.memory_available.saturating_sub(expect::memory_reserve(host.memory_total));
     let guests_max = processors.guests.len() * VCPUS_PER_THREAD_MAX;
     let fits = |tiles: u32| {

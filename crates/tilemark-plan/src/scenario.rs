@@ -115,6 +115,8 @@ pub enum Role {
     Database,
     /// A guest whose processors and memory work from inside.
     Compute,
+    /// A guest that sends a load to another one of its tile.
+    Client,
 }
 
 impl Role {
@@ -127,6 +129,7 @@ impl Role {
             Self::Broker => "broker",
             Self::Database => "database",
             Self::Compute => "compute",
+            Self::Client => "client",
         }
     }
 }
@@ -161,6 +164,11 @@ pub struct Load {
     pub name: String,
     /// The guest of the tile that it loads.
     pub guest: String,
+    /// The guest of the tile that sends it, with role `client`. Default: it is sent from outside of the guests, by the load
+    /// process, or runs inside the guest that it loads, as its workload is made. The two guests can then reach each other on the run
+    /// network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// When requests are sent.
     #[serde(default, rename = "loop")]
     pub loop_kind: LoopKind,

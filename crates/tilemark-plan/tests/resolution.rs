@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_fixtures::{self as fixtures, host};
+use tilemark_fixtures::{self as fixtures, TILE_WITH_CLIENT as FROM_A_GUEST, host};
 use tilemark_plan::{
     builtin::builtin,
     expect,
@@ -752,4 +752,86 @@ fn numbers_at_the_ends_of_their_types_are_refused_and_no_panic() {
             }
         }
     }
+}
+
+#[test]
+fn a_load_that_a_guest_sends_runs_in_it_and_only_the_two_reach_each_other() {
+    let plan = plan(FROM_A_GUEST, &asked()).unwrap();
+    let point = &plan.points[0];
+    let reaches: Vec<&[u32]> = point.guests.iter().map(|guest| guest.reaches.as_slice()).collect();
+    assert_eq!(reaches, [&[][..], &[2], &[1], &[], &[5], &[4]]);
+    let places: Vec<_> = point.loads.iter().map(|load| (load.guest, load.from, load.runs_in())).collect();
+    assert_eq!(places[..2], [(0, None, None), (1, Some(2), Some(2))]);
+    assert_eq!(places[2..], [(3, None, None), (4, Some(5), Some(5))]);
+}
+
+#[test]
+fn a_sender_that_cannot_send_is_refused_by_name() {
+    for (from, to, wanted) in [
+        ("from = \"client\"", "from = \"clients\"", "guest `clients`, which the tile does not have"),
+        ("from = \"client\"", "from = \"web\"", "sent from guest `web`, whose role is `web`"),
+        ("from = \"client\"", "from = \"web-inside\"", "whose role is `web`"),
+        (
+            "guest = \"web-inside\"",
+            "guest = \"client\"",
+            "needs a guest with role `web`, `client` is `client`",
+        ),
+        (
+            "guest = \"web\"\nrate",
+            "guest = \"web\"\nfrom = \"client\"\nrate",
+            "guest `client` has two loads that run inside it",
+        ),
+    ] {
+        let text = FROM_A_GUEST.replace(from, to);
+        assert_ne!(text, FROM_A_GUEST, "{from}");
+        assert!(problem(&text, &asked()).contains(wanted), "{wanted}: {}", problem(&text, &asked()));
+    }
+    let disk = FROM_A_GUEST.replace("[load.web]\n[ladder]", "[load.memory]\n[ladder]");
+    let said = problem(&disk, &asked());
+    assert!(said.contains("`memory` runs inside the guest that it loads"), "{said}");
+}
+
+/// The points of a scenario whose roles are measured alone and together: the roles, the tiles and the names of the guests.
+fn together(text: &str) -> Vec<(String, u32, Vec<String>)> {
+    let plan = plan(text, &Request { interference: true, ..asked() }).unwrap();
+    let of = |point: &Point| {
+        let guests = point.guests.iter().map(|guest| guest.name.clone()).collect();
+        (point.together.as_ref().unwrap().to_string(), point.tiles, guests)
+    };
+    plan.points.iter().map(of).collect()
+}
+
+#[test]
+fn each_role_is_measured_alone_with_itself_and_beside_every_other_one() {
+    let points = together(FROM_A_GUEST);
+    let names: Vec<&str> = points.iter().map(|(roles, ..)| roles.as_str()).collect();
+    assert_eq!(
+        names,
+        ["web alone", "web-inside alone", "web + web", "web + web-inside", "web-inside + web-inside"],
+        "a client is no role of its own"
+    );
+    assert_eq!(points[0].2, ["tile-001-web"]);
+    assert_eq!(points[1].2, ["tile-001-web-inside", "tile-001-client"], "it goes with what it loads");
+    assert_eq!(
+        (points[2].1, &points[2].2[..]),
+        (2, &["tile-001-web".to_owned(), "tile-002-web".to_owned()][..])
+    );
+    assert_eq!(points[3].2.len(), 3);
+    let alone = plan(FROM_A_GUEST, &Request { interference: true, ..asked() }).unwrap();
+    assert_eq!(alone.points[1].loads.len(), 1);
+    assert_eq!(alone.points[1].loads[0].runs_in(), Some(1));
+    assert_eq!(together(TILE).len(), 5, "a guest without a load is beside the others");
+}
+
+#[test]
+fn one_role_and_what_varies_cannot_be_measured_in_pairs() {
+    let interference = Request { interference: true, ..asked() };
+    let one = TILE.replace("[[guest]]\nname = \"idle\"\nrole = \"idle\"\n", "");
+    assert!(problem(&one, &interference).contains("no two roles"), "{}", problem(&one, &interference));
+    let varies = format!("{TILE}[vary.rate]\nkey = \"load.web.rate\"\nvalues = [\"10/s\", \"20/s\"]\n");
+    assert!(
+        problem(&varies, &interference).contains("varies something"),
+        "{}",
+        problem(&varies, &interference)
+    );
 }

@@ -51,6 +51,9 @@ pub struct RunResult {
     /// How throughput grows with tiles, where seven steps or more were measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling: Vec<ScalingFit>,
+    /// How much roles of the tile slow each other down, where they were measured alone and in pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interference: Option<Interference>,
     /// Every point that was measured.
     pub points: Vec<PointResult>,
     /// Mean power of the processors' packages before the first guest, in watts; absent where the host counts no energy.
@@ -79,6 +82,40 @@ pub struct Function {
     /// What keeps it from being proven, the first found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
+}
+
+/// How much roles of a tile slow each other down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interference {
+    /// Every loaded role beside every role, itself too.
+    pub slowdowns: Vec<Slowdown>,
+    /// The largest slowdown whose whole interval is above 1; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst: Option<Slowdown>,
+}
+
+/// How many times as long a request of one role takes beside another role.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slowdown {
+    /// The guest of the tile whose requests take longer.
+    pub role: String,
+    /// The guest of the tile beside it; its own name for a second one of its kind.
+    pub beside: String,
+    /// Time of a request beside it, divided by the time alone, in pairs of one block: of its mean latency in an open loop, of the inverse
+    /// of its throughput in a closed one. Missing where it was not measured.
+    pub slowdown: Option<Figure>,
+}
+
+impl Slowdown {
+    /// The slowdown; 0 where there is none.
+    pub fn value(&self) -> f64 {
+        self.slowdown.map_or(0.0, |figure| figure.value)
+    }
+
+    /// Whether its whole interval is above 1.
+    pub fn is_certain(&self) -> bool {
+        self.slowdown.and_then(|figure| figure.low).is_some_and(|low| low > 1.0)
+    }
 }
 
 /// Whether figures can be trusted.

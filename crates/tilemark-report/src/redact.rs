@@ -80,6 +80,7 @@ impl Scrub {
             comparison,
             function,
             scaling,
+            interference: _,
             points,
             idle_power_w: _,
             provenance,

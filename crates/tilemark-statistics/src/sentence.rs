@@ -4,7 +4,8 @@ use tilemark_plan::plan::{Backend, Demand, Hardware, LoadPlan, Plan, Point};
 use tilemark_plan::workload::{MessagingMeasure, MessagingParameters, Work};
 use tilemark_record::result::{
     Answer, Break, Comparison, ComparisonOutcome, Cost, Counts, Difference, FailureComparison, Figure,
-    Function, GateMeasure, LimitResource, MeasureComparison, More, PointResult, Verdict, VerdictStatus,
+    Function, GateMeasure, Interference, LimitResource, MeasureComparison, More, PointResult, Slowdown,
+    Verdict, VerdictStatus,
 };
 use tilemark_units::counted;
 
@@ -161,6 +162,29 @@ pub fn density(plan: &Plan, points: &[PointResult]) -> Option<String> {
     let marked = if emulated { " Emulated: its times say nothing about hardware." } else { "" };
     let (take, each) = if one { ("takes", "") } else { ("take", " each") };
     Some(format!("{text} {take} {}{each}. This is a density, not a capacity.{marked}", takes.join(" and ")))
+}
+
+/// `A request of db takes 1.8 times [1.6, 2.1] as long beside files as alone: the largest effect of 12.`
+pub fn interference(found: &Interference, verdict: &Verdict) -> String {
+    let known = found.slowdowns.iter().filter(|one| one.slowdown.is_some()).count();
+    let effects = found.slowdowns.iter().filter(|one| one.is_certain()).count();
+    let mut sentences = vec![match found.worst.as_ref().and_then(|worst| Some((worst, worst.slowdown?))) {
+        Some((Slowdown { role, beside, .. }, figure)) => {
+            let beside = if role == beside { "a second one of its kind" } else { beside };
+            let interval = range(figure.low, figure.high, short);
+            format!(
+                "Worst pair: a request of {role} takes {} times{interval} as long beside {beside} as alone. {effects} of {} are certain.",
+                short(figure.value),
+                counted(known as u64, "slowdown")
+            )
+        }
+        None => format!(
+            "No pair of roles is known to slow each other down: of {} none is certain.",
+            counted(known as u64, "ratio")
+        ),
+    }];
+    sentences.extend(doubt(verdict));
+    sentences.join(" ")
 }
 
 /// `Emulated guests work: 412 of 412 requests were answered correctly.`

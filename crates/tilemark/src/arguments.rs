@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Search for the largest tile count that holds, and confirm both ends of the answer
     Capacity(CapacityArguments),
+    /// Measure each role of a tile alone and beside every other role: who slows whom?
+    Interference(InterferenceArguments),
     /// Measure two configurations in turn, and report whether they differ
     Ab(AbArguments),
     /// Compare two runs, or two sets of runs
@@ -193,6 +195,17 @@ pub(crate) struct CapacityArguments {
     pub(crate) within: Option<Span>,
     #[command(flatten)]
     pub(crate) continuing: Continuing,
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
+}
+
+/// `tilemark interference`.
+#[derive(Debug, Args)]
+pub(crate) struct InterferenceArguments {
+    /// A scenario inside the program by its name, or a file by its path. Its ladder is not used
+    pub(crate) scenario: String,
+    #[command(flatten)]
+    pub(crate) resolution: Resolution,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
 }

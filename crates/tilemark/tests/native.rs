@@ -29,7 +29,7 @@ use std::{
 };
 use tilemark_record::{
     RunDirectory,
-    result::{ComparisonOutcome, RunResult},
+    result::{ComparisonOutcome, Measured, RunResult},
 };
 
 /// A one-tile web run of three seconds.
@@ -593,4 +593,52 @@ fn a_run_keeps_its_time_by_leaving_out_whole_repeats() {
     let repeats = record.repeats().unwrap().len();
     assert!((1..50).contains(&repeats), "{repeats} repeats");
     real.all_gone(&BTreeSet::new(), &[]);
+}
+
+/// In each tile a web server that another guest asks.
+const FROM_A_GUEST: &str = r#"
+schema = 1
+name = "from-a-guest"
+about = "A web server that another guest of its tile asks."
+headline = "inside"
+[[guest]]
+name = "web"
+role = "web"
+[[guest]]
+name = "client"
+role = "client"
+[[load]]
+name = "inside"
+guest = "web"
+from = "client"
+rate = "50/s"
+[load.web]
+[ladder]
+tiles = [2]
+[measure]
+warmup = "1s"
+length = "2s"
+repeats = 1
+"#;
+
+#[test]
+fn a_guest_sends_a_load_to_another_one_of_its_tile() {
+    let Some(real) = Real::new() else { return };
+    let file = real.home.file("from-a-guest.toml", FROM_A_GUEST);
+    let mut running =
+        real.start(&["run", file.to_str().unwrap(), "--on", "native", "--offline", "--not-alone", "--json"]);
+    let under_way = running.until("a keeper", keeper_of);
+    let said = running.said();
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
+    let summary = record.repeats().unwrap()[0].summary().unwrap();
+    let load = &summary.loads[0];
+    assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
+    let guests: Vec<_> =
+        load.guests.iter().map(|guest| (guest.name.as_str(), guest.completed > 50)).collect();
+    assert_eq!(guests, [("tile-001-web", true), ("tile-002-web", true)], "{load:?}");
+    assert_eq!(load.measured, Measured::Inside);
+    assert!(load.sender_busy.max_fraction > 0.0, "each client reports how busy it is: {load:?}");
+    assert!(load.send_lateness_us.p99.is_some(), "{load:?}");
+    assert!(summary.incidents.is_empty(), "{:?}", summary.incidents);
 }

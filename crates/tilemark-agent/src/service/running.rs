@@ -65,7 +65,7 @@ impl Services {
         let started = match service.role {
             Role::Web => web::start(service)?,
             // Their work is started by a load, or there is none.
-            Role::Idle | Role::Disk | Role::Compute => Started::nothing(),
+            Role::Idle | Role::Disk | Role::Compute | Role::Client => Started::nothing(),
             Role::Broker => broker::start(service, power)?,
             Role::Database => database::start(service, power)?,
         };

@@ -642,6 +642,7 @@ mod tests {
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
             processors: Vec::new(),
+            reaches: Vec::new(),
         };
         let guest = Guest {
             monitor: Mutex::new(Monitor::new(&plan.name, ours).unwrap()),

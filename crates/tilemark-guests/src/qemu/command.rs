@@ -197,6 +197,7 @@ mod tests {
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
             processors: Vec::new(),
+            reaches: Vec::new(),
         };
         let all = arguments(&settings, &plan, &[], Birth::Boot);
         let flag = all.iter().position(|argument| argument == "-accel").unwrap();

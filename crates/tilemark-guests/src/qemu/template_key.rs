@@ -101,6 +101,7 @@ mod tests {
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
             processors: Vec::new(),
+            reaches: Vec::new(),
         };
         let service = Service {
             role: Role::Idle,

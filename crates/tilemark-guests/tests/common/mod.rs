@@ -154,6 +154,7 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
         mac: MacAddress::of_guest(index),
         address: guest_address(index),
         processors: Vec::new(),
+        reaches: Vec::new(),
     }
 }
 

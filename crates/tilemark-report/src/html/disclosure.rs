@@ -230,7 +230,9 @@ fn loads(view: &View) -> Vec<Said> {
             }
             Demand::Closed => format!("closed loop, {}", under_way.in_closed_loop()),
         };
-        Some(said(&load.name, format!("{}: {demand}", load.work.name())))
+        let sender = load.from.and_then(|from| point.guests.get(from as usize));
+        let sender = sender.map(|guest| format!(", sent from {}", guest.name)).unwrap_or_default();
+        Some(said(&load.name, format!("{}: {demand}{sender}", load.work.name())))
     });
     loads.collect()
 }

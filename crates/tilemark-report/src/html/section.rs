@@ -131,6 +131,9 @@ fn cell(page: &mut Markup, table: &Table, column: &Column, cell: &Cell) {
     if !class.is_empty() {
         page.attribute("class", class);
     }
+    if let Some(heat) = cell.heat {
+        page.attribute("style", &format!("--heat:{heat}%"));
+    }
     page.raw(">").text(&cell.text);
     if let Some(aside) = &cell.aside {
         page.raw(" ").element("span", "interval", aside);

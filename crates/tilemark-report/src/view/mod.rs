@@ -3,6 +3,7 @@
 
 mod charts;
 mod groups;
+mod interference;
 mod messaging;
 mod power;
 mod rows;
@@ -31,7 +32,7 @@ use tilemark_record::result::Provenance;
 type Build = fn(&View) -> Option<Section>;
 
 /// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 3] = [store::store, power::power, messaging::messaging];
+const SECTIONS: [Build; 4] = [interference::interference, store::store, power::power, messaging::messaging];
 
 /// All sections of a report.
 pub(crate) fn sections(view: &View) -> Vec<Section> {

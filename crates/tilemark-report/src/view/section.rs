@@ -197,6 +197,8 @@ pub(crate) struct Cell {
     pub(crate) note: Option<usize>,
     /// Whether it alone is struck through.
     pub(crate) struck: bool,
+    /// How strong the colour behind it is, in percent, where a table shows sizes by colour.
+    pub(crate) heat: Option<u8>,
 }
 
 impl Cell {

@@ -215,6 +215,7 @@ fn maker_of(like: &GuestPlan) -> GuestPlan {
         index,
         mac: MacAddress::of_guest(index),
         address: guest_address(index),
+        reaches: Vec::new(),
         ..like.clone()
     }
 }

@@ -96,6 +96,7 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
         tiles: None,
         sides: None,
         search: false,
+        interference: false,
         within: None,
         demonstrate: None,
         seed: 1,

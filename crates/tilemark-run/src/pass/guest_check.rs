@@ -4,8 +4,8 @@ use crate::{
     guests::services,
     guests::start::{origin_name, wanted_origin},
 };
-use std::time::{Duration, Instant};
-use tilemark_agent_protocol::Request;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tilemark_agent_protocol::{Reply, Request};
 use tilemark_guests::{Backend, GuestError, ReadyGuest};
 use tilemark_plan::plan::Point;
 use tilemark_record::summary::{Incident, IncidentKind};
@@ -31,6 +31,73 @@ pub(crate) fn origins_and_ends(backend: &dyn Backend, guests: &[ReadyGuest], poi
     incidents
 }
 
+/// What the clock of a guest showed, and when that was by the host's: the answer came between two readings.
+#[derive(Debug, Clone, Copy)]
+struct ClockReading {
+    guest_ns: u64,
+    asked_ns: u64,
+    answered_ns: u64,
+}
+
+/// The clocks of the guests in which loads run, at one moment: nothing for the others, and for one that gives no answer.
+pub(crate) struct Clocks(Vec<Option<ClockReading>>);
+
+impl Clocks {
+    /// Reads them: a load in a guest is measured by that guest's clock. Guests with an incident are asked nothing more.
+    pub(crate) fn read(point: &Point, guests: &mut [ReadyGuest], known: &[Incident]) -> Self {
+        let runs_load = |index: u32| point.loads.iter().any(|load| load.runs_in() == Some(index));
+        let is_known = |name: &str| known.iter().any(|incident| incident.guest.as_deref() == Some(name));
+        let until = Instant::now() + ASK_WITHIN;
+        let read = (0..).zip(guests).zip(&point.guests).map(|((index, guest), plan)| {
+            let left = until.saturating_duration_since(Instant::now()).min(ASK_EACH_MIN);
+            if left.is_zero() || !runs_load(index) || is_known(&plan.name) {
+                return None;
+            }
+            let asked_ns = realtime_ns();
+            let Ok(Reply::Clock { realtime_ns: guest_ns }) =
+                guest.session.ask(&Request::Clock { adjust_ns: 0 }, left)
+            else {
+                return None;
+            };
+            Some(ClockReading { guest_ns, asked_ns, answered_ns: realtime_ns() })
+        });
+        Self(read.collect())
+    }
+
+    /// Guests whose clocks went wrong from `before` to now.
+    pub(crate) fn wrong_since(&self, before: &Self, point: &Point) -> Vec<Incident> {
+        let pairs = before.0.iter().zip(&self.0).zip(&point.guests);
+        let wrong = pairs.filter_map(|((before, after), plan)| {
+            let off = off_by(before.as_ref()?, after.as_ref()?)?;
+            let what = format!(
+                "its clock went {:.1} % {} than the host's while its load ran, so its times are wrong",
+                100.0 * off.abs(),
+                if off > 0.0 { "faster" } else { "slower" }
+            );
+            Some(Incident { kind: IncidentKind::Unproven, what, guest: Some(plan.name.clone()) })
+        });
+        wrong.collect()
+    }
+}
+
+/// A clock that is set in small steps by a time service may go so much faster or slower: Linux slews by 500 ppm at most.
+const CLOCK_RATE_MAX: f64 = 0.001;
+
+/// By which part a guest's clock certainly went faster than the host's, or slower if negative; `None` within what is right.
+fn off_by(before: &ClockReading, after: &ClockReading) -> Option<f64> {
+    let passed = |from: u64, to: u64| to as f64 - from as f64;
+    let guest = passed(before.guest_ns, after.guest_ns);
+    let least = passed(before.answered_ns, after.asked_ns);
+    let most = passed(before.asked_ns, after.answered_ns);
+    let off = if guest > most { guest / most - 1.0 } else { (guest / least - 1.0).min(0.0) };
+    (off.abs() > CLOCK_RATE_MAX).then_some(off)
+}
+
+fn realtime_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// All guests of a point answer within this, or are not asked further: what they would say is known by their figures then.
 const ASK_WITHIN: Duration = Duration::from_secs(10);
 /// Each has at least this, however many there are.
@@ -54,4 +121,31 @@ pub(crate) fn services_ended(point: &Point, guests: &mut [ReadyGuest], known: &[
         }
     }
     ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest's clock at the end of ten seconds of the host's, each answer within a millisecond.
+    fn after_ten_seconds(guest_ms: i64) -> Option<f64> {
+        let reading = |host_ms: u64, guest_ms: u64| ClockReading {
+            guest_ns: guest_ms * 1_000_000,
+            asked_ns: host_ms * 1_000_000,
+            answered_ns: (host_ms + 1) * 1_000_000,
+        };
+        off_by(&reading(50_000, 70_000), &reading(60_000, 70_000_u64.saturating_add_signed(guest_ms)))
+    }
+
+    #[test]
+    fn a_clock_that_goes_wrong_is_found_beyond_what_the_answers_leave_open() {
+        for right in [9_999, 10_000, 10_001, 10_010, 9_990] {
+            assert_eq!(after_ten_seconds(right), None, "{right}");
+        }
+        let faster = after_ten_seconds(10_100).unwrap();
+        assert!((0.009..0.011).contains(&faster), "{faster}");
+        let slower = after_ten_seconds(9_900).unwrap();
+        assert!((-0.011..-0.009).contains(&slower), "{slower}");
+        assert_eq!(after_ten_seconds(0), Some(-1.0), "it stands still");
+    }
 }

@@ -12,7 +12,7 @@ use tilemark_agent_protocol::{Counts, LoadEvent};
 use tilemark_plan::{
     plan::{LoadPlan, Point},
     scenario::LoopKind,
-    workload::{Details, Place, Work},
+    workload::Details,
 };
 use tilemark_record::{
     TaggedSecond,
@@ -31,6 +31,8 @@ pub(crate) struct LoadReports {
     streams: BTreeMap<u32, StreamReports>,
     /// How busy the outside sender was, second by second.
     busy: Vec<f64>,
+    /// The same of loads that run inside guests, by the load's place.
+    busy_inside: BTreeMap<u32, Vec<f64>>,
 }
 
 impl LoadReports {
@@ -44,7 +46,10 @@ impl LoadReports {
 
     /// Takes an event of the load that runs inside a guest, which is the point's load `place`.
     pub(crate) fn inside(&mut self, place: u32, event: LoadEvent) {
-        self.stream_event(event, |_| place);
+        match event {
+            LoadEvent::Busy { fraction, .. } => self.busy_inside.entry(place).or_default().push(fraction),
+            other => self.stream_event(other, |_| place),
+        }
     }
 
     fn stream_event(&mut self, event: LoadEvent, place: impl Fn(u32) -> u32) {
@@ -71,6 +76,7 @@ impl LoadReports {
     /// Nothing of a load counts that reported what cannot be.
     pub(crate) fn forget(&mut self, place: u32) {
         self.streams.remove(&place);
+        self.busy_inside.remove(&place);
     }
 
     /// What a load reported as completed in each of so many seconds, by its place in the point's list.
@@ -125,7 +131,7 @@ impl LoadReports {
             name: name.to_owned(),
             role: point.guests[load.guest as usize].role,
             loop_kind: load.demand.loop_kind(),
-            measured: measured(&load.work),
+            measured: measured(load),
             unit: load.work.facts().unit().to_owned(),
             seconds: merged.seconds,
             offered: merged.counts.offered,
@@ -141,11 +147,7 @@ impl LoadReports {
             latency_histogram: Some(EncodedHistogram::of(&merged.latency)),
             send_lateness_us: lateness_us(&merged.lateness),
             client_cpu_s: merged.client_cpu_s,
-            sender_busy: if measured(&load.work) == Measured::Outside {
-                self.sender_busy()
-            } else {
-                Busy::default()
-            },
+            sender_busy: self.sender_busy_of(point, name),
             fairness: fairness_of(&guests, load.demand.loop_kind()),
             guests,
             errors: merged.errors,
@@ -222,9 +224,19 @@ impl LoadReports {
 
     /// How busy the outside sender was.
     pub(crate) fn sender_busy(&self) -> Busy {
-        let count = self.busy.len().max(1) as f64;
-        let mean_fraction = self.busy.iter().sum::<f64>() / count;
-        Busy { mean_fraction, max_fraction: self.busy.iter().copied().fold(0.0, f64::max) }
+        busy_of(&self.busy)
+    }
+
+    /// How busy the senders of the loads of this name were: of those in guests the busiest. What works in the guest that it loads is not a
+    /// sender: it may use all of its processors.
+    fn sender_busy_of(&self, point: &Point, name: &str) -> Busy {
+        let loads = (0..).zip(&point.loads).filter(|(_, load)| load.name == name);
+        let each = loads.map(|(place, load)| match (load.runs_in(), load.from) {
+            (None, _) => self.sender_busy(),
+            (Some(_), Some(_)) => self.busy_inside.get(&place).map(|busy| busy_of(busy)).unwrap_or_default(),
+            (Some(_), None) => Busy::default(),
+        });
+        each.max_by(|one, other| one.max_fraction.total_cmp(&other.max_fraction)).unwrap_or_default()
     }
 }
 
@@ -251,12 +263,14 @@ pub(crate) struct Figures<'a> {
     pub(crate) latency: Vec<TaggedSecond<'a>>,
 }
 
-/// From where a workload is measured.
-pub(crate) fn measured(work: &Work) -> Measured {
-    match work.facts().place() {
-        Place::Inside => Measured::Inside,
-        Place::Outside => Measured::Outside,
-    }
+/// From where a load is measured.
+fn measured(load: &LoadPlan) -> Measured {
+    if load.runs_in().is_some() { Measured::Inside } else { Measured::Outside }
+}
+
+fn busy_of(seconds: &[f64]) -> Busy {
+    let mean_fraction = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
+    Busy { mean_fraction, max_fraction: seconds.iter().copied().fold(0.0, f64::max) }
 }
 
 /// How far the means of seconds lie apart, in milliseconds: sample deviation.
@@ -345,6 +359,26 @@ mod tests {
         assert_eq!((stores[0].guest.as_str(), stores[0].orders_per_minute), ("tile-001-db", Some(240.0)));
         assert!(stores[0].audit.len() < 1_100, "words are cut");
         assert!(loads[0].store.is_empty());
+    }
+
+    #[test]
+    fn a_load_in_a_guest_is_as_busy_as_the_busiest_of_its_senders() {
+        let plan = plan_of(tilemark_fixtures::TILE_WITH_CLIENT, &ladder());
+        let (mut reports, busy) =
+            (LoadReports::default(), |fraction| LoadEvent::Busy { second: 0, fraction });
+        reports.outside(busy(0.2));
+        for (place, fraction) in [(1, 0.1), (3, 0.4), (3, 0.8)] {
+            reports.inside(place, busy(fraction));
+        }
+        let busy_of = |reports: &LoadReports, name| {
+            let Busy { mean_fraction, max_fraction } = reports.sender_busy_of(&plan.points[0], name);
+            (mean_fraction, max_fraction)
+        };
+        assert_eq!(busy_of(&reports, "web"), (0.2, 0.2));
+        assert!((busy_of(&reports, "inside").0 - 0.6).abs() < 1e-9);
+        assert_eq!(busy_of(&reports, "inside").1, 0.8);
+        reports.forget(3);
+        assert_eq!(busy_of(&reports, "inside"), (0.1, 0.1));
     }
 
     #[test]

@@ -47,15 +47,19 @@ pub fn figures_of_frames(
 
 /// As the engine listens to it; `None` where the point has no load there.
 fn report_check(plan: &Plan, point: &Point, from: LoadSource) -> Option<ReportCheck> {
+    let ports = vec![1; point.guests.len()];
     Some(match from {
         LoadSource::Outside => {
-            let ports = vec![1; point.guests.len()];
             let job = outside_job(plan, point, 1, &ports)?;
             ReportCheck::of(&job, Reporter::Ours, times_outside(point).measured)
         }
         LoadSource::Inside(place) => {
             let load = point.loads.get(place as usize)?;
-            ReportCheck::of(&inside_job(point, 1, load)?, Reporter::Guest, times_inside(point, load).measured)
+            ReportCheck::of(
+                &inside_job(point, 1, load, &ports)?,
+                Reporter::Guest,
+                times_inside(point, load).measured,
+            )
         }
     })
 }

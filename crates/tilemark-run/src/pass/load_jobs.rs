@@ -9,7 +9,6 @@ use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_plan::{
     facts::Hardware,
     plan::{Backend, LoadPlan, Plan, Point},
-    workload::Place,
 };
 use tilemark_units::Span;
 
@@ -49,24 +48,27 @@ pub(crate) fn times_outside(point: &Point) -> LoadTimes {
 
 /// How long a load inside a guest may take.
 pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
-    let measured = planned(point) + afterwards_inside(point);
+    // One that is sent to another guest may have to wait for that one's service.
+    let service = load.from.map_or(Duration::ZERO, |_| point.backend.costs().afterwards);
+    let measured = planned(point) + afterwards_inside(point).max(service);
     LoadTimes { ready: afterwards_inside(point) + load.work.facts().prepares_within(), measured }
 }
 
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
 /// nothing is sent from outside.
 pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[u16]) -> Option<LoadJob> {
-    let outside = |(_, load): &(u32, &LoadPlan)| load.work.facts().place() == Place::Outside;
+    let outside = |(_, load): &(u32, &LoadPlan)| load.runs_in().is_none();
     let loads = (0..).zip(&point.loads).filter(outside);
     let streams: Vec<Stream> =
         loads.map(|(id, load)| stream(point, block, id, load, ports[load.guest as usize])).collect();
     (!streams.is_empty()).then(|| job(point, streams, plan.processors.load.clone()))
 }
 
-/// The job of a load that runs inside its guest, in one block; `None` for one that is sent from outside.
-pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan) -> Option<LoadJob> {
-    let is_inside = load.work.facts().place() == Place::Inside;
-    is_inside.then(|| job(point, vec![stream(point, block, 0, load, 0)], Vec::new()))
+/// The job of a load that runs inside a guest, in one block; `None` for one that is sent from outside.
+pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan, ports: &[u16]) -> Option<LoadJob> {
+    load.runs_in()?;
+    let port = ports[load.guest as usize];
+    Some(job(point, vec![stream(point, block, 0, load, port)], Vec::new()))
 }
 
 fn job(point: &Point, streams: Vec<Stream>, processors: Vec<u32>) -> LoadJob {

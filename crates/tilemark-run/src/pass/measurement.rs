@@ -77,7 +77,7 @@ impl Measurement<'_> {
         let measured = thread::scope(|scope| {
             let mut line = StartLine::default();
             self.outside_load(scope, load, &ports, &mut line, &sender);
-            self.inside_loads(scope, guests, &mut line, &sender);
+            self.inside_loads(scope, guests, &ports, &mut line, &sender);
             let (ids, disks) = (&ids, &disks);
             let watch_from_now = move || {
                 let times = self.times_from(Instant::now());
@@ -113,19 +113,21 @@ impl Measurement<'_> {
         });
     }
 
-    /// Prepares the loads that run inside their guests.
+    /// Prepares the loads that run inside guests.
     fn inside_loads<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         guests: &'scope mut [ReadyGuest],
+        ports: &[u16],
         line: &mut StartLine,
         sender: &Sender<LoadMessage>,
     ) {
         let mut sessions: Vec<Option<&mut AgentSession>> =
             guests.iter_mut().map(|guest| Some(&mut guest.session)).collect();
         for (place, load) in (0..).zip(&self.point.loads) {
-            let Some(job) = inside_job(self.point, self.block, load) else { continue };
-            let Some(session) = sessions[load.guest as usize].take() else { continue };
+            let Some(job) = inside_job(self.point, self.block, load, ports) else { continue };
+            let Some(guest) = load.runs_in() else { continue };
+            let Some(session) = sessions[guest as usize].take() else { continue };
             let source = LoadSource::Inside(place);
             let listener = LoadListener::new(source, line.add(source), sender);
             let times = times_inside(self.point, load);
@@ -328,7 +330,8 @@ impl<W: FnOnce()> Running<W> {
                 }
                 LoadSource::Inside(place) => {
                     self.measured.reports.forget(place);
-                    let guest = point.loads[place as usize].guest;
+                    let load = &point.loads[place as usize];
+                    let guest = load.runs_in().unwrap_or(load.guest);
                     Some(point.guests[guest as usize].name.clone())
                 }
             };

@@ -5,10 +5,7 @@
 use crate::pass::load_figures::LoadReports;
 use std::time::{Duration, Instant};
 use tilemark_guests::{Backend, PortCounts, ReadyGuest};
-use tilemark_plan::{
-    plan::{LoadPlan, Point},
-    workload::Place,
-};
+use tilemark_plan::plan::{LoadPlan, Point};
 use tilemark_record::summary::{Incident, IncidentKind};
 use tilemark_units::counted;
 
@@ -63,14 +60,13 @@ fn asked_of(guest: u32, point: &Point, reports: &LoadReports, took: Duration) ->
     let of = |(place, load): (u32, &LoadPlan)| {
         let counts = reports.counts(place);
         let facts = load.work.facts();
-        if facts.place() == Place::Inside {
-            // Nothing of it is on the network.
-            return 0;
-        }
         counts.offered.saturating_mul(facts.frames_each()).saturating_add(counts.bytes / BYTES_OF_A_FRAME)
     };
-    let asked =
-        (0..).zip(&point.loads).filter(|(_, load)| load.guest == guest).map(of).fold(0, u64::saturating_add);
+    // One that runs in the guest that it loads puts nothing on the network.
+    let is_on_network = |load: &LoadPlan| load.runs_in() != Some(load.guest);
+    let is_of_guest = |load: &LoadPlan| load.guest == guest || load.from == Some(guest);
+    let loads = (0..).zip(&point.loads).filter(|(_, load)| is_on_network(load) && is_of_guest(load));
+    let asked = loads.map(of).fold(0, u64::saturating_add);
     (asked as f64 * (took.as_secs_f64() / measured).max(1.0)) as u64
 }
 
@@ -79,7 +75,7 @@ fn offences_of(passed: PortCounts, asked: u64, took: Duration) -> Vec<String> {
     let mut all = Vec::new();
     if passed.dropped > 0 {
         all.push(format!(
-            "it sent {} under addresses that are not its own, or of an unknown kind; all were dropped",
+            "it sent {} under addresses that are not its own, to guests that it may not reach, or of an unknown kind; all were dropped",
             counted(passed.dropped, "frame")
         ));
     }
@@ -99,10 +95,23 @@ fn offences_of(passed: PortCounts, asked: u64, took: Duration) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fakes::{ladder, plan_of};
+    use tilemark_agent_protocol::{Counts, LoadEvent, StreamTotal};
 
     /// Frames for a request to a web server.
     const OF_A_REQUEST: u64 = 64;
     const TEN: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_guest_that_sends_a_load_may_send_as_much_as_the_one_that_answers_it() {
+        let plan = plan_of(tilemark_fixtures::TILE_WITH_CLIENT, &ladder());
+        let (point, mut reports) = (&plan.points[0], LoadReports::default());
+        let counts = Counts { offered: 1_000, bytes: 500_000, ..Counts::default() };
+        reports.inside(1, LoadEvent::Done(vec![StreamTotal { counts, ..StreamTotal::default() }]));
+        let asked = [0, 1, 2].map(|guest| asked_of(guest, point, &reports, Duration::ZERO));
+        let of_load = 1_000 * OF_A_REQUEST + 1_000;
+        assert_eq!(asked, [0, of_load, of_load]);
+    }
 
     fn offences([sent, received, dropped]: [u64; 3], asked: u64) -> Vec<String> {
         offences_of(PortCounts { sent, received, dropped }, asked, TEN)
@@ -113,7 +122,7 @@ mod tests {
         assert_eq!(
             offences([10, 9, 3], 0),
             [
-                "it sent 3 frames under addresses that are not its own, or of an unknown kind; all were dropped"
+                "it sent 3 frames under addresses that are not its own, to guests that it may not reach, or of an unknown kind; all were dropped"
             ]
         );
     }

@@ -10,13 +10,14 @@ use crate::{
     guests::{memory, services},
     job::messages::CommandLink,
     job::state_folder::boot_id,
+    pass::guest_check::{self, Clocks},
     pass::load_figures::{Figures, LoadReports},
     pass::load_process::LoadProcess,
     pass::measurement::{MeasuredPass, Measurement},
     pass::network_check::Ports,
     pass::time::{RunTime, unix_ms},
     pass::world::World,
-    pass::{disk_check, guest_check, host_watch},
+    pass::{disk_check, host_watch},
     program::sha256,
     stop::StopSignal,
 };
@@ -55,6 +56,15 @@ pub(crate) struct OnePass<'a, W> {
     pub(crate) repeats: &'a mut Vec<RepeatSummary>,
 }
 
+/// What is known after the loads.
+struct UnderLoad {
+    measured: MeasuredPass,
+    /// What had passed the guests' ports before them and after them.
+    ports: [Ports; 2],
+    /// The clocks of guests before them.
+    clocks: Clocks,
+}
+
 /// A kernel that reports one error mostly reports many; the first show what is wrong.
 const KERNEL_ERRORS_KEPT: usize = 8;
 
@@ -82,14 +92,15 @@ impl<W: World> OnePass<'_, W> {
         self.progress(format!("{what}: under load"));
         let load = world.load_process()?;
         let began_unix_ms = unix_ms();
-        let Some((mut measured, ports)) = self.under_load(backend, &mut guests, load)? else {
+        let Some(mut under_load) = self.under_load(backend, &mut guests, load)? else {
             started.stop()?;
             return Ok(false);
         };
         let free_after = world.memory_available();
         let memory = memory::of_guests(backend, &guests, |pid| world.pss(pid))
             .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
-        let incidents = self.incidents(backend, &mut guests, &mut measured, &ports);
+        let incidents = self.incidents(backend, &mut guests, &mut under_load);
+        let measured = under_load.measured;
         let consoles: Vec<_> = guests.iter().map(|guest| backend.console(guest.id).ok()).collect();
         drop(guests);
         started.stop()?;
@@ -135,13 +146,13 @@ impl<W: World> OnePass<'_, W> {
         Ok((guests, ready_s, seconds_to_ready))
     }
 
-    /// Runs the loads, and reads what passed the guests' ports before and after. The load process has ended then.
+    /// Runs the loads. The load process has ended then.
     fn under_load(
         &self,
         backend: &dyn Backend,
         guests: &mut [ReadyGuest],
         mut load: Box<dyn LoadProcess>,
-    ) -> Result<Option<(MeasuredPass, [Ports; 2])>, Failure> {
+    ) -> Result<Option<UnderLoad>, Failure> {
         let measurement = Measurement {
             plan: self.plan,
             point: self.point,
@@ -151,9 +162,11 @@ impl<W: World> OnePass<'_, W> {
             watch: self.world.watch(),
             stop: self.stop,
         };
+        let clocks = Clocks::read(self.point, guests, &[]);
         let before = Ports::read(backend, guests);
         let measured = measurement.run(guests, load.as_mut())?;
-        Ok(measured.map(|measured| (measured, [before, Ports::read(backend, guests)])))
+        let ports = [before, Ports::read(backend, guests)];
+        Ok(measured.map(|measured| UnderLoad { measured, ports, clocks }))
     }
 
     /// What makes the figures of this repeat doubtful, as far as guests and host show it.
@@ -161,14 +174,15 @@ impl<W: World> OnePass<'_, W> {
         &self,
         backend: &dyn Backend,
         guests: &mut [ReadyGuest],
-        measured: &mut MeasuredPass,
-        [ports_before, ports]: &[Ports; 2],
+        UnderLoad { measured, ports: [ports_before, ports], clocks }: &mut UnderLoad,
     ) -> Vec<Incident> {
         let mut incidents = guest_check::origins_and_ends(backend, guests, self.point);
         // What it asked of guests is not known then.
         let load_was_refused = measured.refused.iter().any(|incident| incident.guest.is_none());
         // A guest whose load was refused is asked nothing more.
         incidents.append(&mut measured.refused);
+        let clocks_now = Clocks::read(self.point, guests, &incidents);
+        incidents.extend(clocks_now.wrong_since(clocks, self.point));
         incidents.extend(guest_check::services_ended(self.point, guests, &incidents));
         if !load_was_refused {
             incidents.extend(ports.offences(ports_before, self.point, &measured.reports));

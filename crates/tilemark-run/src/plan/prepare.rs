@@ -37,6 +37,8 @@ pub struct Asked {
     pub twin: bool,
     /// Search for the largest tile count that holds, within a time.
     pub search: bool,
+    /// Each role of the tile alone and beside every other one.
+    pub interference: bool,
     /// End within this.
     pub within: Option<Span>,
     /// Settings of two sides.
@@ -121,6 +123,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         tiles: asked.tiles.clone(),
         sides: asked.sides.clone(),
         search: asked.search,
+        interference: asked.interference,
         within: asked.within,
         demonstrate: asked.demonstrate,
         seed: asked.seed.map_or_else(drawn_seed, Ok)?,

@@ -71,6 +71,7 @@ fn result(
         comparison: judged.comparison,
         function: judged.function,
         scaling: judged.scaling,
+        interference: judged.interference,
         points: judged.points,
         idle_power_w: None,
         provenance,

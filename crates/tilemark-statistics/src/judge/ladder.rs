@@ -21,6 +21,7 @@ enum NoAnswer {
     Emulated,
     EmulatedHost,
     Sides,
+    Roles,
     Varies(Vec<String>),
     NoLoad,
     NotMeasured,
@@ -38,6 +39,7 @@ impl NoAnswer {
                 "this host is itself emulated, so times measured on it mean nothing".to_owned()
             }
             Self::Sides => "two sides were compared, each with a ladder of its own".to_owned(),
+            Self::Roles => "roles of the tile were measured alone and in pairs".to_owned(),
             Self::Varies(names) => {
                 let verb = if names.len() == 1 { "varies" } else { "vary" };
                 format!("{} {verb}, and each value has a ladder of its own", names.join(" and "))
@@ -57,6 +59,7 @@ impl NoAnswer {
             Self::Emulated => "measure on a host with usable KVM, or natively with `--on native`",
             Self::EmulatedHost => "measure on real hardware; this host can only show that things work",
             Self::Sides => "read the comparison",
+            Self::Roles => "read the slowdowns",
             Self::Varies(_) => "read each point, or fix one value with `--set`",
             Self::NoLoad => "read the points: they have memory and time to ready",
             Self::NotMeasured => "run it again and let it finish one block of repeats",
@@ -247,6 +250,9 @@ fn steps<'m, 'a>(
     steps.sort_by_key(|step| step.point.tiles);
     if steps.iter().any(|step| step.point.side.is_some()) {
         return Err(NoAnswer::Sides);
+    }
+    if steps.iter().any(|step| step.point.together.is_some()) {
+        return Err(NoAnswer::Roles);
     }
     if steps.iter().any(|step| step.point.vary != steps[0].point.vary) {
         return Err(NoAnswer::Varies(steps[0].point.vary.keys().cloned().collect()));

@@ -14,6 +14,7 @@ mod failures;
 mod function;
 mod gate;
 mod guests;
+mod interference;
 mod kernel;
 mod ladder;
 mod law;
@@ -34,7 +35,9 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilemark_plan::plan::{Plan, Point};
-use tilemark_record::result::{Answer, Comparison, Cost, Function, PointResult, ScalingFit, Verdict};
+use tilemark_record::result::{
+    Answer, Comparison, Cost, Function, Interference, PointResult, ScalingFit, Verdict,
+};
 use tilemark_record::summary::{IncidentKind, RepeatSummary};
 
 use crate::compare::{ExitVerdict, SideComparison, Tolerance};
@@ -69,6 +72,8 @@ pub struct Judgement {
     pub function: Option<Function>,
     /// How throughput grows with tiles, where enough steps were measured to say.
     pub scaling: Vec<ScalingFit>,
+    /// How much roles slow each other down, where they were measured alone and in pairs.
+    pub interference: Option<Interference>,
     /// Every point of the plan, measured or not.
     pub points: Vec<PointResult>,
     /// Figure by dotted name: why it is null.
@@ -97,15 +102,19 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let scaling = scaling::fits(plan, &measured, &mut missing);
     let cost = cost::cost(plan, &measured, answer.holds, &mut missing);
     let sides = sides::of_plan(plan, &measured, &mut missing);
+    let interference = interference::interference(plan, &measured, &mut missing);
     let verdict = verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref());
     answer.more = more::more(plan, &measured, survey.as_ref(), &answer, &verdict);
-    let sentence = match &sides {
-        Some(sides) => sides.comparison.sentence.clone(),
-        None if plan.points.iter().all(|point| point.loads.is_empty()) => sentence::density(plan, &points)
+    let sentence = match (&sides, &interference) {
+        (Some(sides), _) => sides.comparison.sentence.clone(),
+        (None, Some(interference)) => sentence::interference(interference, &verdict),
+        (None, None) if plan.points.iter().all(|point| point.loads.is_empty()) => {
+            sentence::density(plan, &points)
+                .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict))
+        }
+        (None, None) if survey.is_none() => sentence::messages(plan, &points, &answer, &verdict)
             .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict)),
-        None if survey.is_none() => sentence::messages(plan, &points, &answer, &verdict)
-            .unwrap_or_else(|| sentence::answer(plan, &answer, &points, &verdict)),
-        None => sentence::answer(plan, &answer, &points, &verdict),
+        (None, None) => sentence::answer(plan, &answer, &points, &verdict),
     };
     let function = function::function(&measured);
     let sentence = match function.as_ref().map(sentence::function) {
@@ -115,7 +124,19 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         None => sentence,
     };
     let (comparison, sides) = sides.map(|sides| (sides.comparison, sides.arithmetic)).unzip();
-    Judgement { verdict, answer, sentence, cost, comparison, sides, function, scaling, points, missing }
+    Judgement {
+        verdict,
+        answer,
+        sentence,
+        cost,
+        comparison,
+        sides,
+        function,
+        scaling,
+        interference,
+        points,
+        missing,
+    }
 }
 
 /// In how many blocks nothing is to be retried of points that are compared with each other: their repeats count, or a

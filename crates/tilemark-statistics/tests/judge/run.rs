@@ -94,6 +94,11 @@ pub(crate) fn of_scenario_on(text: &str, backends: &[Backend], tiles: &[u32]) ->
     resolved(text, &request(backends, tiles))
 }
 
+/// Each role alone and beside every other one.
+pub(crate) fn roles(text: &str, backend: Backend) -> Run {
+    resolved(text, &Request { tiles: None, interference: true, ..request(&[backend], &[1]) })
+}
+
 /// Two sides in turn, that differ in what is set.
 pub(crate) fn sides(text: &str, repeats: u32, a: &[(&str, &str)], b: &[(&str, &str)]) -> Run {
     sides_at(text, &[1], repeats, a, b)

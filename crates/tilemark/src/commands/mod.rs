@@ -37,6 +37,7 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         Command::Quick(_)
         | Command::Run(_)
         | Command::Capacity(_)
+        | Command::Interference(_)
         | Command::Ab(_)
         | Command::Load(_)
         | Command::Data(_) => true,
@@ -75,6 +76,7 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         Command::Quick(arguments) => run::quick(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Capacity(arguments) => run::capacity(&arguments),
+        Command::Interference(arguments) => run::interference(&arguments),
         Command::Ab(arguments) => run::ab(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Report(arguments) => report::report(&arguments),

@@ -4,7 +4,8 @@ use super::{backend, places, settings};
 use crate::{
     PROGRAM,
     arguments::{
-        AbArguments, CapacityArguments, Continuing, Measuring, QuickArguments, Resolution, RunArguments,
+        AbArguments, CapacityArguments, Continuing, InterferenceArguments, Measuring, QuickArguments,
+        Resolution, RunArguments,
     },
     screen::{self, Form, Watcher},
 };
@@ -44,6 +45,13 @@ pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
         ..asked(&arguments.resolution)
     };
     finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+}
+
+/// `tilemark interference`
+pub(crate) fn interference(arguments: &InterferenceArguments) -> ExitCode {
+    let asked =
+        Asked { scenario: arguments.scenario.clone(), interference: true, ..asked(&arguments.resolution) };
+    finish(measured(asked, &arguments.measuring, None), &arguments.measuring)
 }
 
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of

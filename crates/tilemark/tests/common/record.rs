@@ -38,6 +38,7 @@ pub fn record_of(home: &Home, id: &str) -> PathBuf {
         comparison: None,
         function: None,
         scaling: Vec::new(),
+        interference: None,
         points: Vec::new(),
         idle_power_w: None,
         provenance: Provenance::default(),

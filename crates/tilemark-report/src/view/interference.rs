@@ -1,0 +1,64 @@
+//! How much roles of the tile slow each other down: one row for each role, one column for each role beside it.
+
+use super::{Cell, Part, Row, Section, Table, View, given, measured};
+use crate::number::three;
+use std::collections::BTreeSet;
+use tilemark_record::result::{Interference, Slowdown};
+
+const ABOUT: &str = "How many times as long a request of the role in the row takes beside the role in the column as alone, with its \
+    95 % interval. 1 is no effect. In the column of its own name a role is beside a second one of its kind.";
+
+/// The text must stay legible on it.
+const FULL_COLOUR_PERCENT: f64 = 60.0;
+/// A slowdown from which on a cell has the full colour, unless the largest of the table is larger.
+const FULL_COLOUR: f64 = 2.0;
+
+/// The table of slowdowns, where roles were measured alone and in pairs.
+pub(crate) fn interference(view: &View) -> Option<Section> {
+    let found = view.report.result.interference.as_ref()?;
+    let parts = vec![Part::Text(ABOUT.to_owned()), Part::Table(table(view, found))];
+    Some(Section { id: "interference", title: "Who slows whom", parts, charts: Vec::new() })
+}
+
+fn table(view: &View, found: &Interference) -> Table {
+    let roles = in_order(found.slowdowns.iter().map(|one| one.role.as_str()));
+    // The roles without a load, which are beside others only, come last.
+    let beside = in_order(roles.iter().copied().chain(found.slowdowns.iter().map(|one| one.beside.as_str())));
+    let largest = found.slowdowns.iter().map(Slowdown::value).fold(FULL_COLOUR, f64::max);
+    let mut notes = Vec::new();
+    let rows = roles.iter().map(|role| {
+        let cell = |other: &&str| {
+            let one = found.slowdowns.iter().find(|one| one.role == *role && one.beside == **other);
+            one.map_or_else(|| Cell::figure(None), |one| cell(view, one, largest, &mut notes))
+        };
+        Row::new(*role, beside.iter().map(cell).collect())
+    });
+    let rows = rows.collect();
+    let columns =
+        std::iter::once(given("Role")).chain(beside.iter().map(|name| measured((*name).to_owned())));
+    Table { notes, ..Table::new(columns.collect(), rows) }
+}
+
+fn cell(view: &View, one: &Slowdown, largest: f64, notes: &mut Vec<String>) -> Cell {
+    let Some(figure) = one.slowdown else {
+        let why = view.report.result.missing.get(&format!("interference.{}.{}", one.role, one.beside));
+        let note = why.map(|why| {
+            let place = notes.iter().position(|known| known == why);
+            place.unwrap_or_else(|| {
+                notes.push(why.clone());
+                notes.len() - 1
+            }) + 1
+        });
+        return Cell { note, ..Cell::figure(None) };
+    };
+    let interval =
+        figure.low.zip(figure.high).map(|(low, high)| format!("[{}, {}]", three(low), three(high)));
+    let heat = FULL_COLOUR_PERCENT * ((figure.value - 1.0) / (largest - 1.0)).clamp(0.0, 1.0);
+    Cell { heat: Some(heat as u8), ..Cell::from(three(figure.value)).beside(interval) }
+}
+
+/// Each name once, in the order of its first appearance.
+fn in_order<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut seen = BTreeSet::new();
+    names.filter(|name| seen.insert(*name)).collect()
+}
