@@ -329,6 +329,13 @@ fn a_killed_engine_is_named_and_leaves_nothing() {
     real.all_gone(&processes, under_way.cgroup.as_slice());
 }
 
+/// Bytes that came to the host's end of the run network, in the namespace of this process.
+fn received(process: &Process) -> Option<u64> {
+    let devices = fs::read_to_string(format!("/proc/{}/net/dev", process.pid)).ok()?;
+    let line = devices.lines().find_map(|line| line.trim().strip_prefix("tilemark0:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// Waits until a run's guest is under load, and ends what begins so among its processes.
 fn end_under_load(real: &Real, running: &mut Running<'_>, words: &[u8]) -> BTreeSet<Process> {
     running.until("load", |real| {
@@ -336,8 +343,11 @@ fn end_under_load(real: &Real, running: &mut Running<'_>, words: &[u8]) -> BTree
         let events = fs::read_to_string(record.join("events.ndjson")).ok()?;
         events.contains("guests-ready").then_some(())
     });
-    running.until("the load process", |real| {
-        kept(real).iter().any(|process| words_of(process).starts_with(b"tilemark-load\0")).then_some(())
+    running.until("answers to the load", |real| {
+        let processes = kept(real);
+        let load = processes.iter().find(|process| words_of(process).starts_with(b"tilemark-load\0"))?;
+        // Readiness takes a few frames; a load that has begun gets files of up to 256 KiB.
+        (received(load)? > 1 << 20).then_some(())
     });
     let processes = kept(real);
     let ended: Vec<_> = processes.iter().filter(|process| words_of(process).starts_with(words)).collect();

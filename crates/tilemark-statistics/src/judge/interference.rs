@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{Figure, Interference, Slowdown};
+use tilemark_record::result::{Interference, Slowdown};
 use tilemark_record::summary::RepeatSummary;
 
 use super::blocks::{figures, whole_blocks};
@@ -33,9 +33,8 @@ pub(crate) fn interference(
             let Some((load, loop_kind)) = load_of(plan, pair.point, role) else { continue };
             let mut notes = Notes { name: format!("interference.{role}"), missing: &mut *missing };
             let slowdown = alone(measured, pair, role)
-                .and_then(|alone| slowdown(alone, pair, load, loop_kind, plan.seed))
-                .map(Figure::from);
-            let slowdown = notes.kept(beside, slowdown);
+                .and_then(|alone| slowdown(alone, pair, load, loop_kind, plan.seed));
+            let slowdown = notes.figure(beside, slowdown);
             slowdowns.push(Slowdown { role: role.to_owned(), beside: beside.to_owned(), slowdown });
         }
     }
