@@ -4,14 +4,18 @@
 
 mod common;
 
-use common::{guest, in_namespaces};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use common::{World, guest, in_namespaces};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    mount::{MountFlags, mount},
+};
 use std::{
     fs::{self, File},
     io::{Read, Write},
     net::{Ipv4Addr, UdpSocket},
     os::fd::AsFd,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 use tilemark_guests::RunNetwork;
 use tilemark_plan::{
@@ -111,14 +115,33 @@ fn host_socket() -> (UdpSocket, u16) {
     (socket, port)
 }
 
+/// The guests' taps, as ports that forward: a bridge switches a new port on when the kernel has noticed its carrier, which takes
+/// a while on a busy machine, and a frame that comes before is lost.
+fn taps<const N: usize>(world: &World, network: &RunNetwork, plans: &[GuestPlan; N]) -> [File; N] {
+    let taps = plans.each_ref().map(|plan| File::from(network.tap(plan).unwrap()));
+    let sys = world.folder.join("sys");
+    fs::create_dir(&sys).unwrap();
+    mount("sysfs", &sys, "sysfs", MountFlags::empty(), None).unwrap();
+    let until = Instant::now() + LIMIT;
+    for plan in plans {
+        let state = sys.join(format!("class/net/guest{}/brport/state", plan.index));
+        // BR_STATE_FORWARDING of linux/if_bridge.h.
+        while fs::read_to_string(&state).unwrap().trim() != "3" {
+            assert!(Instant::now() < until, "the port of {} does not forward", plan.name);
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    taps
+}
+
 #[test]
 fn a_guest_reaches_the_host_and_no_other_guest() {
-    in_namespaces("a_guest_reaches_the_host_and_no_other_guest", |_| {
+    in_namespaces("a_guest_reaches_the_host_and_no_other_guest", |world| {
         // As on a host that forwards: a new namespace may inherit it.
         fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
         let network = RunNetwork::create().unwrap();
         let plans = [guest(0, Role::Idle), guest(1, Role::Idle)];
-        let [ours, other] = plans.each_ref().map(|plan| File::from(network.tap(plan).unwrap()));
+        let [ours, other] = taps(world, &network, &plans);
         let (a, b) = (of(&plans[0]), of(&plans[1]));
         let (socket, port) = host_socket();
         send(&ours, &frame(a, host(), port, "text: a guest"));
@@ -140,7 +163,7 @@ fn a_guest_reaches_the_host_and_no_other_guest() {
 
 #[test]
 fn guests_of_one_load_reach_each_other_and_nobody_else() {
-    in_namespaces("guests_of_one_load_reach_each_other_and_nobody_else", |_| {
+    in_namespaces("guests_of_one_load_reach_each_other_and_nobody_else", |world| {
         let network = RunNetwork::create().unwrap();
         let plans = [
             GuestPlan { reaches: vec![1], ..guest(0, Role::Client) },
@@ -148,8 +171,7 @@ fn guests_of_one_load_reach_each_other_and_nobody_else() {
             GuestPlan { reaches: vec![3], ..guest(2, Role::Client) },
             guest(4, Role::Idle),
         ];
-        let [client, web, stranger, idle] =
-            plans.each_ref().map(|plan| File::from(network.tap(plan).unwrap()));
+        let [client, web, stranger, idle] = taps(world, &network, &plans);
         let [a, b, c, d] = plans.each_ref().map(of);
         for (from, tap) in [(c, &stranger), (d, &idle)] {
             for to in [a, b] {
@@ -174,12 +196,12 @@ fn guests_of_one_load_reach_each_other_and_nobody_else() {
 
 #[test]
 fn a_guest_is_heard_under_its_own_addresses_only_and_the_rest_is_counted() {
-    in_namespaces("a_guest_is_heard_under_its_own_addresses_only_and_the_rest_is_counted", |_| {
+    in_namespaces("a_guest_is_heard_under_its_own_addresses_only_and_the_rest_is_counted", |world| {
         let network = RunNetwork::create().unwrap();
         assert_eq!(network.missing_wall(), None, "this kernel cannot check senders");
         assert_eq!(tilemark_guests::missing_wall(), None, "`doctor` says the same");
         let plans = [guest(0, Role::Idle), guest(1, Role::Idle)];
-        let [ours, _other] = plans.each_ref().map(|plan| File::from(network.tap(plan).unwrap()));
+        let [ours, _other] = taps(world, &network, &plans);
         let (a, b) = (of(&plans[0]), of(&plans[1]));
         let (socket, port) = host_socket();
         let attack = |from: Addresses| datagram(from.ip, BRIDGE_ADDRESS, port, "text: attack");

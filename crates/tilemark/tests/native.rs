@@ -649,6 +649,6 @@ fn a_guest_sends_a_load_to_another_one_of_its_tile() {
     assert_eq!(guests, [("tile-001-web", true), ("tile-002-web", true)], "{load:?}");
     assert_eq!(load.measured, Measured::Inside);
     assert!(load.sender_busy.max_fraction > 0.0, "each client reports how busy it is: {load:?}");
-    assert!(load.send_lateness_us.p99.is_some(), "{load:?}");
+    assert!(load.send_lateness_us.p50.is_some(), "{load:?}");
     assert!(summary.incidents.is_empty(), "{:?}", summary.incidents);
 }

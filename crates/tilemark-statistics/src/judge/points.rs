@@ -48,7 +48,11 @@ impl Notes<'_> {
     }
 
     /// A figure as the record has it, with a note where it has no interval.
-    pub(crate) fn figure(&mut self, what: &str, figure: Result<crate::figure::Figure, Missing>) -> Option<Figure> {
+    pub(crate) fn figure(
+        &mut self,
+        what: &str,
+        figure: Result<crate::figure::Figure, Missing>,
+    ) -> Option<Figure> {
         let figure = self.kept(what, figure)?;
         if let Err(reason) = &figure.interval {
             self.missing.insert(format!("{}.{what}.low", self.name), reason.reason.clone());
