@@ -50,7 +50,7 @@ pub fn roles(scenario: &Scenario) -> Vec<&str> {
     scenario.guest.iter().filter(is_role).map(|guest| guest.name.as_str()).collect()
 }
 
-/// Each role alone, each with itself and every pair of two, in the order of the tile.
+/// Each role alone, each with itself and every pair of two, in the order of the tile; not those of which nothing is loaded.
 pub(crate) fn all(scenario: &Scenario) -> Vec<Together> {
     let roles = roles(scenario);
     let together = |first: &str, second: Option<&str>| Together {
@@ -62,7 +62,8 @@ pub(crate) fn all(scenario: &Scenario) -> Vec<Together> {
         .iter()
         .enumerate()
         .flat_map(|(place, first)| roles[place..].iter().map(move |second| together(first, Some(second))));
-    alone.chain(pairs).collect()
+    let is_loaded = |together: &Together| scenario.load.iter().any(|load| together.has(&load.guest));
+    alone.chain(pairs).filter(is_loaded).collect()
 }
 
 /// The part of a scenario that such a point measures.

@@ -4,7 +4,7 @@ mod fixture;
 
 use tilemark_plan::plan::Backend;
 use tilemark_record::{
-    result::{Function, LimitResource, VerdictStatus, Voided},
+    result::{Figure, Function, Interference, LimitResource, Slowdown, VerdictStatus, Voided},
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
 };
@@ -44,6 +44,37 @@ fn a_page_stays_small_however_long_the_run_was() {
         let bytes = html(&report).len();
         assert!(bytes <= PAGE_BYTES_MAX, "{} has {bytes} bytes", report.result.run);
     }
+}
+
+/// A ladder's record in which a role was measured beside another one, too.
+fn with_slowdowns() -> Report {
+    let mut report = fixture::all().remove(0).1;
+    let figure = Figure { value: 1.83, low: Some(1.6), high: Some(2.1), n_repeats: 3 };
+    let slowdown =
+        |role: &str, slowdown| Slowdown { role: role.to_owned(), beside: "hog".to_owned(), slowdown };
+    let slowdowns = vec![slowdown("db", Some(figure)), slowdown("web", None)];
+    report
+        .result
+        .missing
+        .insert("interference.web.hog".to_owned(), "no block has repeats of both".to_owned());
+    report.result.interference = Some(Interference { worst: Some(slowdowns[0].clone()), slowdowns });
+    report
+}
+
+#[test]
+fn who_slows_whom_comes_before_the_steps_with_its_intervals_and_reasons() {
+    let report = with_slowdowns();
+    let plain = Style { colour: Colour::Plain, width: 100 };
+    for (text, steps) in [(html(&report), "<h2>Steps</h2>"), (terminal(&report, plain), "Tiles  Guests")] {
+        let (table, steps) = (text.find("Who slows whom").unwrap(), text.find(steps).unwrap());
+        assert!(table < steps, "the answer comes first");
+        let table = &text[table..steps];
+        for wanted in ["db", "hog", "1.83", "[1.60, 2.10]", "no block has repeats of both"] {
+            assert!(table.contains(wanted), "{wanted}: {table}");
+        }
+    }
+    assert!(html(&report).contains("--heat:49%"), "83 of 100 to the full colour");
+    assert!(!html(&fixture::all().remove(0).1).contains("Who slows whom"));
 }
 
 #[test]

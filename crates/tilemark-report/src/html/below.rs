@@ -9,11 +9,11 @@ use super::{
 use crate::view::{self, Charts, Section, View};
 
 pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts, sections: &[Section]) {
-    for one in sections {
+    for one in sections.iter().filter(|section| !section.is_answer) {
         section(page, one);
     }
-    // Two charts of sections leave no room for it on the first screen.
-    if charts.of_sections().len() > 1 {
+    // Two charts of sections, or a section that is the answer, leave no room for it on the first screen.
+    if charts.of_sections().len() > 1 || sections.iter().any(|section| section.is_answer) {
         page.raw("<div class=\"charts even\">\n");
         processors(page, view, charts);
         page.raw("</div>\n");

@@ -2,7 +2,7 @@
 
 use super::{below, markup::Markup, section, term};
 use crate::number::{bytes, counted};
-use crate::view::{self, Axis, Charts, Kind, View};
+use crate::view::{self, Axis, Charts, Kind, Section, View};
 use tilemark_record::result::{LeftOver, Provenance};
 
 /// Squares of the strip of tiles at most; more tiles share a square.
@@ -12,14 +12,18 @@ const UNEQUAL_SHOWN: usize = 180;
 /// Reasons for distrust that the first screen has room for.
 const REASONS_SHOWN: usize = 3;
 
-pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts) {
+pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts, sections: &[Section]) {
     page.raw("<header>\n");
     identity(page, view);
     answer(page, view);
     page.raw("</header>\n<div class=\"pair\">\n");
     cost(page, view);
     trust(page, view);
-    page.raw("</div>\n<div class=\"charts\">\n");
+    page.raw("</div>\n");
+    if let Some(answer) = sections.iter().find(|section| section.is_answer) {
+        return section::section(page, answer);
+    }
+    page.raw("<div class=\"charts\">\n");
     let of_sections = charts.of_sections();
     if view.report.result.comparison.is_some() {
         forest(page);

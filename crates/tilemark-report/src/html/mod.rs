@@ -26,7 +26,7 @@ pub fn html(report: &Report) -> String {
     let mut page = Markup::default();
     head(&mut page, report);
     page.raw("<body>\n<main>\n");
-    first_screen::first_screen(&mut page, &view, &charts);
+    first_screen::first_screen(&mut page, &view, &charts, &sections);
     steps::steps(&mut page, &view);
     below::below(&mut page, &view, &charts, &sections);
     disclosure::disclosure(&mut page, &view);

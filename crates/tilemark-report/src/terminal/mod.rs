@@ -34,8 +34,7 @@ pub fn terminal(report: &Report, style: Style) -> String {
     let paint = Paint(style.colour);
     let width = style.width.max(40);
     let sections = view::sections(&view);
-    let (lead, others): (Vec<_>, Vec<_>) =
-        sections.into_iter().partition(|section| !section.charts.is_empty());
+    let (lead, others): (Vec<_>, Vec<_>) = sections.into_iter().partition(view::Section::leads);
     let mut out = head(&view, &paint, width);
     if report.result.comparison.is_some() {
         out.push_str(&chart::forest(&view, &paint, width));

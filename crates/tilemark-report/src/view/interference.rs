@@ -17,7 +17,7 @@ const FULL_COLOUR: f64 = 2.0;
 pub(crate) fn interference(view: &View) -> Option<Section> {
     let found = view.report.result.interference.as_ref()?;
     let parts = vec![Part::Text(ABOUT.to_owned()), Part::Table(table(view, found))];
-    Some(Section { id: "interference", title: "Who slows whom", parts, charts: Vec::new() })
+    Some(Section { id: "interference", title: "Who slows whom", parts, charts: Vec::new(), is_answer: true })
 }
 
 fn table(view: &View, found: &Interference) -> Table {
@@ -31,7 +31,7 @@ fn table(view: &View, found: &Interference) -> Table {
             let one = found.slowdowns.iter().find(|one| one.role == *role && one.beside == **other);
             one.map_or_else(|| Cell::figure(None), |one| cell(view, one, largest, &mut notes))
         };
-        Row::new(*role, beside.iter().map(cell).collect())
+        Row { struck: view.answer_struck(), ..Row::new(*role, beside.iter().map(cell).collect()) }
     });
     let rows = rows.collect();
     let columns =

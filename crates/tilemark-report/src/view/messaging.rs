@@ -107,7 +107,13 @@ pub(crate) fn messaging(view: &View) -> Option<Section> {
             series: series(lines, &sizes),
         });
     }
-    Some(Section { id: "messaging", title: "Messages by size, beside what was published", parts, charts })
+    Some(Section {
+        id: "messaging",
+        title: "Messages by size, beside what was published",
+        parts,
+        charts,
+        is_answer: false,
+    })
 }
 
 /// The lines of one measure.

@@ -36,6 +36,7 @@ pub(crate) fn power(view: &View) -> Option<Section> {
             Part::Text(ABOUT.to_owned()),
         ],
         charts: Vec::new(),
+        is_answer: false,
     })
 }
 

@@ -33,7 +33,13 @@ pub(crate) fn scaling(view: &View) -> Option<Section> {
             parts
         }
     };
-    Some(Section { id: "scaling", title: "How throughput grows", parts, charts: Vec::new() })
+    Some(Section {
+        id: "scaling",
+        title: "How throughput grows",
+        parts,
+        charts: Vec::new(),
+        is_answer: false,
+    })
 }
 
 /// What a reader must know where the law does not hold.

@@ -15,6 +15,15 @@ pub(crate) struct Section {
     pub(crate) parts: Vec<Part>,
     /// Its charts: the page's first screen has them in place of its own.
     pub(crate) charts: Vec<Chart>,
+    /// Whether it is what the run was made for.
+    pub(crate) is_answer: bool,
+}
+
+impl Section {
+    /// Whether it comes before the steps, in place of the chart of latencies.
+    pub(crate) fn leads(&self) -> bool {
+        !self.charts.is_empty() || self.is_answer
+    }
 }
 
 /// What a section has below its head.

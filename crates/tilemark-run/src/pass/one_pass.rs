@@ -76,8 +76,9 @@ impl<W: World> OnePass<'_, W> {
     pub(crate) fn run(mut self) -> Result<bool, Failure> {
         let (world, point) = (self.world, self.point);
         let backend = world.backend(point)?;
-        let tiles = counted(point.tiles, "tile");
-        let what = format!("{tiles} on {}, repeat {}", point.backend.name(), self.pass.repeat);
+        let measured = point.together.as_ref().map(ToString::to_string);
+        let measured = measured.unwrap_or_else(|| counted(point.tiles, "tile"));
+        let what = format!("{measured} on {}, repeat {}", point.backend.name(), self.pass.repeat);
         self.time.on_templates += world.prepare_disks(point, &|doing| self.progress(doing.to_owned()))?;
         if self.stop.is_requested() {
             return Ok(false);

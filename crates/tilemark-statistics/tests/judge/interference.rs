@@ -77,7 +77,7 @@ fn found(run: &Run) -> Interference {
 #[test]
 fn every_loaded_role_has_a_slowdown_beside_every_role_and_its_like() {
     let run = planted(1.0, 0.0, 1);
-    assert_eq!(run.plan.points.len(), 4 + 10);
+    assert_eq!(run.plan.points.len(), 3 + 9);
     let found = found(&run);
     let pairs: Vec<(&str, &str)> =
         found.slowdowns.iter().map(|one| (one.role.as_str(), one.beside.as_str())).collect();
