@@ -7,6 +7,7 @@
 //! | `messaging` | a broker | AMQP publishers and subscribers, from outside | every message once, whole and in order |
 //! | [`store`] | a database | an online store's customers, from outside | committed, and found by the audit |
 //! | `sysbench` | MariaDB | Debian's sysbench, from inside | committed |
+//! | `jobs` | none | small jobs of a mix, from inside | the result that is known by another way |
 //! | `memory` | none | copies of blocks, from inside | every page of the copy is that of its source |
 //!
 //! A new workload is a module here and a line in the table below.
@@ -15,6 +16,7 @@ mod clocks;
 pub mod disk;
 mod engine;
 mod error;
+mod jobs;
 mod memory;
 mod messaging;
 mod mix;
@@ -37,4 +39,5 @@ const ENGINES: &[(&str, Engine)] = &[
     ("store", store::run_job),
     ("sysbench", sysbench::run_job),
     ("memory", memory::run_job),
+    ("jobs", jobs::run_job),
 ];

@@ -90,6 +90,7 @@ fn help_lists_what_works_and_nothing_else() {
         "quick",
         "run",
         "capacity",
+        "interference",
         "ab",
         "compare",
         "report",

@@ -6,6 +6,7 @@
 mod database;
 mod disk;
 mod found;
+mod jobs;
 mod memory;
 mod messaging;
 mod store;
@@ -18,6 +19,7 @@ pub use found::{
     Details, Finding, IncidentKind, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer,
     StoreVerdict,
 };
+pub use jobs::{JobKind, JobsParameters};
 pub use memory::MemoryParameters;
 pub use messaging::{BrokerService, MessagingMeasure, MessagingMode, MessagingParameters};
 pub use store::StoreParameters;
@@ -84,6 +86,8 @@ workloads! {
     "sysbench": Sysbench(SysbenchParameters),
     /// Blocks of memory, copied inside the guest, for role `compute`.
     "memory": Memory(MemoryParameters),
+    /// A mix of small jobs, run inside the guest, for role `compute`.
+    "jobs": Jobs(JobsParameters),
 }
 
 /// What others must know of a workload. What is left out is as most workloads have it.
