@@ -134,6 +134,11 @@ impl Facts for JobsParameters {
     fn memory(&self) -> Bytes {
         Bytes::new(OF_USER.get().saturating_mul(self.users.into()))
     }
+
+    /// A job of the mix `compute` took 0.33 s.
+    fn emulated_seconds(&self) -> Option<f64> {
+        Some(0.33 * f64::from(self.scale))
+    }
 }
 
 #[cfg(test)]
