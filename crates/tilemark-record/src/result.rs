@@ -645,6 +645,10 @@ pub struct LoadResult {
     pub send_lateness_us: LatenessUs,
     /// How evenly guests were served.
     pub fairness: Option<Fairness>,
+    /// How many times as long its requests take as with one tile, in pairs of one block: by mean latency in an open loop, by the inverse
+    /// of a guest's throughput in a closed one. Absent where one tile was not measured beside it, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown_vs_one_tile: Option<Figure>,
     /// Each guest over all kept repeats.
     pub guests: Vec<GuestResult>,
 }

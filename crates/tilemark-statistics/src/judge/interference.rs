@@ -69,15 +69,15 @@ fn load_of<'p>(plan: &'p Plan, point: &Point, role: &str) -> Option<(&'p str, Lo
     Some((&load.name, planned.demand.loop_kind()))
 }
 
-/// How many times as long a request takes in the pair, block by block.
-fn slowdown(
+/// How many times as long a request takes in the company of others, block by block.
+pub(crate) fn slowdown(
     alone: &MeasuredPoint,
-    pair: &MeasuredPoint,
+    company: &MeasuredPoint,
     load: &str,
     loop_kind: LoopKind,
     seed: u64,
 ) -> Result<crate::figure::Figure, Missing> {
-    let blocks = whole_blocks(&alone.kept, &pair.kept);
+    let blocks = whole_blocks(&alone.kept, &company.kept);
     let blocks = figures(&blocks, &|repeat| time_of_request(repeat, load, loop_kind))?;
     ratio(&blocks, seed)
 }

@@ -11,6 +11,7 @@ use tilemark_record::summary::{GuestFigures, LoadFigures, ProcessorFigures, Repe
 use tilemark_units::counted;
 
 use super::gate::{GateFinding, achieved_fraction, by_guest, error_fraction, of_guest, of_load, seen};
+use super::interference::slowdown;
 use super::ladder::vcpus_per_thread;
 use super::law::Seen;
 use super::limit::limit;
@@ -74,8 +75,12 @@ pub(crate) fn point_result(
         .load_names()
         .into_iter()
         .filter_map(|name| {
-            let notes = Notes { name: format!("{prefix}.loads.{name}"), missing: &mut *missing };
-            load_result(&load_of_any(measured, name), measured.load(name), plan.seed, notes)
+            let mut notes = Notes { name: format!("{prefix}.loads.{name}"), missing: &mut *missing };
+            let slowdown = slowdown_vs_one_tile(measured, all, name, plan.seed);
+            let slowdown_vs_one_tile =
+                slowdown.and_then(|slowdown| notes.figure("slowdown_vs_one_tile", slowdown));
+            let result = load_result(&load_of_any(measured, name), measured.load(name), plan.seed, notes)?;
+            Some(LoadResult { slowdown_vs_one_tile, ..result })
         })
         .collect();
     let mut notes = Notes { name: prefix, missing };
@@ -211,6 +216,7 @@ fn load_result(
         errors: mean(&errors),
         send_lateness_us: lateness(&kept),
         fairness: notes.kept("fairness", fairness_of(&kept)),
+        slowdown_vs_one_tile: None,
         guests: guests(&kept),
     })
 }
@@ -262,17 +268,35 @@ fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
     by_guest(kept).iter().map(|(name, repeats)| of_guest(name, repeats)).collect()
 }
 
+/// The point of one tile under the same conditions.
+fn one_tile<'m, 'a>(measured: &MeasuredPoint, all: &'m [MeasuredPoint<'a>]) -> Option<&'m MeasuredPoint<'a>> {
+    all.iter().find(|other| {
+        let (point, own) = (other.point, measured.point);
+        point.tiles == 1 && point.backend == own.backend && point.side == own.side && point.vary == own.vary
+    })
+}
+
+/// How many times as long a load's requests take as with one tile; nothing where there is nothing to compare.
+fn slowdown_vs_one_tile(
+    measured: &MeasuredPoint,
+    all: &[MeasuredPoint],
+    name: &str,
+    seed: u64,
+) -> Option<Result<crate::figure::Figure, Missing>> {
+    // Roles that are measured alone and in pairs have slowdowns of their own, and an emulator's times mean nothing.
+    let is_compared = measured.counts && measured.point.tiles > 1 && measured.point.together.is_none();
+    let one = one_tile(measured, all).filter(|_| is_compared)?;
+    let planned = measured.point.loads.iter().find(|load| load.name == name)?;
+    Some(slowdown(one, measured, name, planned.demand.loop_kind(), seed))
+}
+
 fn vs_one_tile(
     measured: &MeasuredPoint,
     all: &[MeasuredPoint],
     headline: Option<&str>,
 ) -> Result<f64, Missing> {
     let name = headline.ok_or_else(|| Missing::because("this scenario has no load"))?;
-    let one = all.iter().find(|other| {
-        let (point, own) = (other.point, measured.point);
-        point.tiles == 1 && point.backend == own.backend && point.side == own.side && point.vary == own.vary
-    });
-    let one = one.ok_or_else(|| Missing::because("one tile was not measured"))?;
+    let one = one_tile(measured, all).ok_or_else(|| Missing::because("one tile was not measured"))?;
     let throughput = |of: &MeasuredPoint| {
         let rates: Vec<f64> = of.load(name).iter().map(|load| load.rate()).collect();
         estimate(&rates, Scale::Logarithmic, 0).map(|figure| figure.value)

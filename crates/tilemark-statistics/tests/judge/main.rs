@@ -4,6 +4,7 @@
 
 mod answers;
 mod interference;
+mod roles;
 mod run;
 mod scaling;
 mod sides;
