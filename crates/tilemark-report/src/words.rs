@@ -15,7 +15,7 @@ const fn word(key: &'static str, word: &'static str, meaning: &'static str) -> W
 }
 
 /// All of them, by the alphabet of the words.
-pub(crate) const WORDS: [Word; 33] = [
+pub(crate) const WORDS: [Word; 34] = [
     word(
         "achieved",
         "achieved",
@@ -116,6 +116,11 @@ pub(crate) const WORDS: [Word; 33] = [
         "resolution",
         "smallest change visible",
         "A change of this size is seen in 95 of 100 comparisons of two sides whose repeats scatter like these. A smaller one can be missed. When two separate runs are compared, the difference from run to run is added to it.",
+    ),
+    word(
+        "slowdown",
+        "slowdown",
+        "How many times as long a request takes as with one tile: by mean latency in an open loop, by the inverse of a guest's throughput in a closed one.",
     ),
     word("steal", "steal", "Processor time that the hypervisor under this host took away."),
     word("throughput", "served", "Requests answered correctly in a second, all guests together."),

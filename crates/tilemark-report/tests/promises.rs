@@ -46,6 +46,59 @@ fn a_page_stays_small_however_long_the_run_was() {
     }
 }
 
+/// What a page of 256 guests may have.
+const LARGE_PAGE_BYTES_MAX: usize = 3_000_000;
+
+#[test]
+fn a_report_of_256_guests_can_be_read() {
+    let report = fixture::consolidation();
+    let largest = report.result.points.iter().max_by_key(|point| point.guests).expect("there are points");
+    assert_eq!((largest.tiles, largest.guests), (32, 256));
+    let bytes = html(&report).len();
+    assert!(bytes <= LARGE_PAGE_BYTES_MAX, "{bytes} bytes");
+    for width in [80, 100, 120, 200] {
+        let text = terminal(&report, Style { colour: Colour::Plain, width });
+        let count = text.lines().count();
+        assert!(count <= 60, "{count} lines at {width} columns:\n{text}");
+        assert!(text.contains("Who suffers") && text.contains("more steps: on the page."), "{text}");
+    }
+}
+
+#[test]
+fn who_suffers_has_a_row_for_each_role_and_names_the_worst_ten() {
+    let report = fixture::consolidation();
+    let holds = report.result.answer.holds.expect("some count holds");
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 200 });
+    let (_, section) = text.split_once("Who suffers\n").expect("many tiles have it");
+    let section = section.split("\n\n").next().unwrap_or_default();
+    assert!(section.contains(&format!("At {holds} tiles, the largest count that holds.")), "{section}");
+    let heads = ["web ", "inner ", "burst ", "files ", "logs ", "batch "];
+    for head in heads {
+        let rows = section.lines().filter(|line| line.trim_start().starts_with(head)).count();
+        assert_eq!(rows, 1, "{head}: {section}");
+    }
+    let (_, worst) =
+        section.split_once("The 10 of 174 guests whose requests take longest").expect("ten are named");
+    let starved = &report.result.points.iter().find(|point| point.tiles == 29).unwrap().loads[0].guests[16];
+    let first = worst.split_once(": ").map(|(_, names)| names.split(' ').next().unwrap_or_default());
+    assert_eq!(first, Some(starved.name.as_str()), "{worst}");
+    assert_eq!(worst.matches('\u{d7}').count(), 10, "{worst}");
+    let load = &report.result.points.iter().find(|point| point.tiles == holds).unwrap().loads[0];
+    let fair = load.fairness.as_ref().unwrap();
+    for wanted in [&fair.least_served.guest, &fair.most_served.guest, &format!("{:.4}", fair.jain)] {
+        assert!(section.contains(wanted.as_str()), "{wanted}: {section}");
+    }
+    let slowdown = load.slowdown_vs_one_tile.unwrap();
+    assert!(section.contains(&format!("{:.1} [{:.1}, ", slowdown.value, slowdown.low.unwrap())), "{section}");
+}
+
+#[test]
+fn nobody_suffers_where_one_tile_was_measured_or_speed_means_nothing() {
+    for report in [fixture::vary(), fixture::emulated(), fixture::density(), fixture::sides()] {
+        assert!(!html(&report).contains("Who suffers"), "{}", report.result.sentence);
+    }
+}
+
 /// A ladder's record in which a role was measured beside another one, too.
 fn with_slowdowns() -> Report {
     let mut report = fixture::all().remove(0).1;

@@ -5,7 +5,8 @@ mod paint;
 mod section;
 
 use crate::Report;
-use crate::view::{self, Chip, View};
+use crate::number::counted;
+use crate::view::{self, Chip, Outcome, Table, View};
 use paint::{Ink, Paint, clean, wrap};
 use tilemark_record::result::Provenance;
 
@@ -27,6 +28,17 @@ pub struct Style {
     pub width: usize,
 }
 
+/// Guests of the largest step from which on a report keeps to [`LINES_MAX`].
+const MANY_GUESTS: u32 = 128;
+/// Lines of a report of many guests. What has no room is on the page, and is named.
+const LINES_MAX: usize = 60;
+/// Rows that a table of steps has before those in the middle are left out.
+const STEPS_MAX: usize = 16;
+/// Rows that are left of such a table.
+const STEPS_SHOWN: usize = 9;
+/// Notes of points that a report of many guests has.
+const NOTES_SHOWN: usize = 3;
+
 /// The report for a terminal. Every line fits the width; names and texts from the record lose their control
 /// characters.
 pub fn terminal(report: &Report, style: Style) -> String {
@@ -46,20 +58,62 @@ pub fn terminal(report: &Report, style: Style) -> String {
     }
     match view.groups.is_empty() {
         true => out.push_str("No step was measured.\n"),
-        false => out.push_str(&section::table(&view::steps(&view), &paint, width)),
+        false => out.push_str(&section::table(&folded(view::steps(&view)), &paint, width)),
     }
+    let has_many = report.result.points.iter().any(|point| point.guests >= MANY_GUESTS);
+    let last = last_lines(&view, &paint, width, has_many);
+    let room = LINES_MAX.saturating_sub(last.lines().count() + 2);
+    let mut left_out = Vec::new();
     for one in others.into_iter().chain(view::scaling(&view)) {
-        out.push_str(&format!("\n{}", section::section(&one, &paint, width)));
+        let text = format!("\n{}", section::section(&one, &paint, width));
+        match has_many && out.lines().count() + text.lines().count() > room {
+            true => left_out.push(one.title),
+            false => out.push_str(&text),
+        }
     }
-    for (place, note) in view.notes().iter().enumerate() {
+    if !left_out.is_empty() {
+        let text = format!("On the page only: {}.", left_out.join(", "));
+        out.push_str(&format!("\n{}", section::paragraph(&paint, Ink::Dim, &text, width)));
+    }
+    out + &last
+}
+
+/// Notes, and the command that repeats the run.
+fn last_lines(view: &View, paint: &Paint, width: usize, has_many: bool) -> String {
+    let mut out = String::new();
+    let mut notes = view.notes();
+    if has_many && notes.len() > NOTES_SHOWN {
+        let more = notes.split_off(NOTES_SHOWN - 1).len();
+        notes.push(format!("{more} more are on the page."));
+    }
+    for (place, note) in notes.iter().enumerate() {
         out.push_str(if place == 0 { "\n" } else { "" });
-        labelled(&mut out, &paint, width, "Note", note);
+        labelled(&mut out, paint, width, "Note", note);
     }
-    let command = clean(&report.result.provenance.command);
+    let command = clean(&view.report.result.provenance.command);
     if !command.is_empty() {
         out.push_str(&format!("\n{} {command}\n", paint.ink(Ink::Dim, "To repeat this run:")));
     }
     out
+}
+
+/// A long ladder without its middle: of each group the first step stays, and those around the first that does not hold.
+fn folded(mut table: Table) -> Table {
+    if table.rows().count() <= STEPS_MAX {
+        return table;
+    }
+    let shown = (STEPS_SHOWN / table.groups.len()).max(3);
+    let mut left_out = 0;
+    for rows in table.groups.iter_mut().map(|group| &mut group.rows).filter(|rows| rows.len() > shown) {
+        let does_not_hold = rows.iter().position(|row| row.outcome != Some(Outcome::Holds));
+        let centre = does_not_hold.unwrap_or(rows.len());
+        let from = centre.saturating_sub(shown / 2).clamp(1, rows.len() - (shown - 1));
+        left_out += rows.len() - shown;
+        rows.drain(from + shown - 1..);
+        rows.drain(1..from);
+    }
+    table.absent.push(format!("{}: on the page.", counted(left_out as u64, "more step")));
+    table
 }
 
 fn head(view: &View, paint: &Paint, width: usize) -> String {

@@ -68,7 +68,8 @@ pub(super) fn table(table: &Table, paint: &Paint, width: usize) -> String {
     out
 }
 
-fn paragraph(paint: &Paint, ink: Ink, text: &str, width: usize) -> String {
+/// Text, wrapped.
+pub(super) fn paragraph(paint: &Paint, ink: Ink, text: &str, width: usize) -> String {
     wrap(&clean(text), width).iter().map(|line| format!("{}\n", paint.ink(ink, line))).collect()
 }
 

@@ -6,6 +6,7 @@ mod groups;
 mod interference;
 mod messaging;
 mod power;
+mod roles;
 mod rows;
 mod scaling;
 mod section;
@@ -32,7 +33,8 @@ use tilemark_record::result::Provenance;
 type Build = fn(&View) -> Option<Section>;
 
 /// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 4] = [interference::interference, store::store, power::power, messaging::messaging];
+const SECTIONS: [Build; 5] =
+    [interference::interference, roles::roles, store::store, power::power, messaging::messaging];
 
 /// All sections of a report.
 pub(crate) fn sections(view: &View) -> Vec<Section> {

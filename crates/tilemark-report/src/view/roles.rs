@@ -1,0 +1,170 @@
+//! Who suffers: how evenly each role is served at one step, how much slower it is than with one tile, and the guests that wait longest.
+
+use super::{Cell, Outcome, Part, Row, Section, Table, View, given, measured, words};
+use crate::number::{counted, percent, three};
+use tilemark_plan::scenario::LoopKind;
+use tilemark_record::result::{Fairness, GuestResult, LoadResult, PointResult, Served};
+
+/// Guests that are named as the worst at most.
+const WORST_SHOWN: usize = 10;
+/// They are at most one of so many: of a few guests the table names those that there are to name.
+const GUESTS_FOR_EACH: usize = 4;
+/// Guests from which on some are named.
+const GUESTS_MIN: usize = 16;
+
+const ABOUT: &str = "Of mean: what the guest got, over what guests of its role got on average. Slowdown: how many times as long a \
+    request takes as with one tile, with its 95 % interval; 1 is no effect.";
+
+/// Every loaded role, where two tiles or more were measured.
+pub(crate) fn roles(view: &View) -> Option<Section> {
+    let point = point(view)?;
+    let columns = vec![
+        given("Role"),
+        given("Guests").dispensable(3),
+        measured("Jain's index").word("fairness"),
+        words("Least served").unit("of mean, per s").dispensable(1),
+        words("Most served").unit("of mean, per s").dispensable(2),
+        measured("Slowdown").unit("95 % interval").short_unit("[95 %]").word("slowdown"),
+    ];
+    let mut notes = Vec::new();
+    let rows = point.loads.iter().map(|load| {
+        let cells = cells(view, point, load, &mut notes);
+        Row::of(view, point, head(view, load), vec![cells])
+    });
+    let rows = rows.collect();
+    let mut parts = vec![
+        Part::Text(format!("{} {ABOUT}", which(view, point))),
+        Part::Table(Table { notes, ..Table::new(columns, rows) }),
+    ];
+    parts.extend(worst(point).map(Part::Text));
+    Some(Section { id: "roles", title: "Who suffers", parts, charts: Vec::new(), is_answer: false })
+}
+
+/// The largest count that holds; where that is no more than one tile, the largest count that was measured.
+fn point<'a>(view: &View<'a>) -> Option<&'a PointResult> {
+    let result = &view.report.result;
+    let is_step = |point: &&PointResult| {
+        point.tiles > 1
+            && point.repeats_kept > 0
+            && point.side.is_none()
+            && point.vary.is_empty()
+            && !point.loads.is_empty()
+            && !view.report.plan.host.emulates(point.backend)
+    };
+    let steps = || result.points.iter().filter(is_step);
+    let backend = result.answer.backend.or_else(|| steps().next().map(|point| point.backend))?;
+    let own = || steps().filter(|point| point.backend == backend);
+    let holds = own().find(|point| Some(point.tiles) == result.answer.holds);
+    holds.or_else(|| own().max_by_key(|point| point.tiles))
+}
+
+fn which(view: &View, point: &PointResult) -> String {
+    let answer = &view.report.result.answer;
+    let tiles = point.tiles;
+    if answer.holds == Some(tiles) {
+        return format!("At {tiles} tiles, the largest count that holds.");
+    }
+    let outcome = match Outcome::of(view, point) {
+        Outcome::Breaks => ", which break",
+        Outcome::Undecided => ", which are undecided",
+        Outcome::Holds | Outcome::Unknown => "",
+    };
+    format!("At {tiles} tiles, the most that were measured{outcome}.")
+}
+
+/// The guest of the tile, and its load where that has another name.
+fn head(view: &View, load: &LoadResult) -> Cell {
+    let planned = view.report.plan.scenario.load.iter().find(|planned| planned.name == load.name);
+    let role = planned.map_or(load.name.as_str(), |planned| planned.guest.as_str());
+    Cell::from(role).beside((role != load.name).then(|| load.name.clone()))
+}
+
+fn cells(view: &View, point: &PointResult, load: &LoadResult, notes: &mut Vec<String>) -> Vec<Cell> {
+    let mut missing = |figure: &str| {
+        let key = format!("points.{}.loads.{}.{figure}", point.index, load.name);
+        let known = view.report.result.missing.get(&key).cloned();
+        let reason = known.or_else(|| match figure {
+            "slowdown_vs_one_tile" => Some("one tile was not measured beside it".to_owned()),
+            _ => None,
+        })?;
+        let place = notes.iter().position(|note| *note == reason);
+        Some(
+            place.unwrap_or_else(|| {
+                notes.push(reason);
+                notes.len() - 1
+            }) + 1,
+        )
+    };
+    let jain = match &load.fairness {
+        Some(fair) => format!("{:.4}", fair.jain).into(),
+        None => Cell { note: missing("fairness"), ..Cell::figure(None) },
+    };
+    let slowdown = match load.slowdown_vs_one_tile {
+        Some(figure) => Cell {
+            note: figure.low.is_none().then(|| missing("slowdown_vs_one_tile.low")).flatten(),
+            ..Cell::from(three(figure.value)).beside(super::rows::interval(&figure))
+        },
+        None => Cell { note: missing("slowdown_vs_one_tile"), ..Cell::figure(None) },
+    };
+    let one = |of: fn(&Fairness) -> &Served| {
+        load.fairness.as_ref().map_or_else(|| Cell::figure(None), |fair| served(load, of(fair)))
+    };
+    vec![
+        crate::number::whole(load.guests.len() as u64).into(),
+        jain,
+        one(|fair| &fair.least_served),
+        one(|fair| &fair.most_served),
+        slowdown,
+    ]
+}
+
+/// A guest with its part of the mean, and what it was served a second.
+fn served(load: &LoadResult, served: &Served) -> Cell {
+    let own = load.guests.iter().find(|guest| guest.name == served.guest);
+    let rate = own.map(|guest| format!(", {}", three(guest.throughput))).unwrap_or_default();
+    Cell::from(&*served.guest).beside(Some(format!("{}{rate}", percent(served.of_mean))))
+}
+
+/// The guests whose requests take longest, each over the median of its role. Nothing where there are so few guests that the table names
+/// what there is to name.
+fn worst(point: &PointResult) -> Option<String> {
+    let guests: usize = point.loads.iter().map(|load| load.guests.len()).sum();
+    if guests < GUESTS_MIN {
+        return None;
+    }
+    let mut slow: Vec<(&str, f64)> = point.loads.iter().flat_map(over_median).collect();
+    slow.sort_by(|one, other| other.1.total_cmp(&one.1));
+    slow.truncate(WORST_SHOWN.min(guests / GUESTS_FOR_EACH));
+    if slow.is_empty() {
+        return None;
+    }
+    let named = slow.iter().map(|(name, over)| match over.is_finite() {
+        true => format!("{name} {}\u{d7}", three(*over)),
+        false => format!("{name} was served nothing"),
+    });
+    let named: Vec<String> = named.collect();
+    Some(format!(
+        "The {} of {} whose requests take longest, over the median of their role: {}. The slowest of many guests is slow by chance, too.",
+        slow.len(),
+        counted(guests as u64, "guest"),
+        named.join(", ")
+    ))
+}
+
+/// Every guest's time of a request over the median of all guests of the load: its mean latency in an open loop, the inverse of its
+/// throughput in a closed one.
+fn over_median(load: &LoadResult) -> Vec<(&str, f64)> {
+    let time = |guest: &GuestResult| match load.loop_kind {
+        LoopKind::Open => guest.latency_ms.mean,
+        LoopKind::Closed => Some(1.0 / guest.throughput),
+    };
+    let mut times: Vec<f64> = load.guests.iter().filter_map(time).collect();
+    times.sort_by(f64::total_cmp);
+    let median = match times.len() {
+        0 => return Vec::new(),
+        count if count % 2 == 1 => times[count / 2],
+        count => f64::midpoint(times[count / 2 - 1], times[count / 2]),
+    };
+    let over = load.guests.iter().filter_map(|guest| Some((guest.name.as_str(), time(guest)? / median)));
+    over.filter(|(_, over)| !over.is_nan()).collect()
+}
