@@ -435,8 +435,90 @@
   const real = () => { const some = data.details.filter((detail) => detail.kind === "main"); return some.length ? some : data.details; };
   const several = (details) => new Set(details.map((detail) => detail.group)).size > 1;
   const stepName = (detail, details) => (several(details) && detail.group ? `${detail.label} ${detail.group}` : detail.label);
+  // One condition and two counts or more: areas against the count of tiles, else bars side by side.
+  const ladder = (details) => {
+    const counts = new Set(details.map((detail) => detail.count));
+    return !several(details) && counts.size > 1 && counts.size === details.length ? [...details].sort((a, b) => a.count - b.count) : null;
+  };
+  const byTiles = (details) => values({
+    min: details[0].count, max: details[details.length - 1].count, minInterval: 1, name: "tiles", nameLocation: "middle", nameGap: 26,
+    splitLine: { show: false }, axisLine: { show: true, lineStyle: { color: colour("faint") } }, axisLabel: { ...textStyle("ink"), hideOverlap: true, showMaxLabel: true },
+  });
+  function areas(details) {
+    const sums = details.map((detail) => detail.tiles.reduce((all, one) => [...all, all[all.length - 1] + one], [0]));
+    const total = (step) => sums[step][sums[step].length - 1];
+    const most = Math.max(...details.map((detail) => detail.tiles.length));
+    // The band of a tile is without height where there are fewer tiles.
+    const edge = (step, tile) => sums[step][Math.min(tile, sums[step].length - 1)];
+    const first = details[0], last = details[details.length - 1], paper = data.published;
+    const even = first.count === 1 ? Math.min(last.count, paper ? paper.tiles : last.count) : 0;
+    const top = Math.max(...details.map((_, step) => total(step)), even * total(0));
+    const evenName = paper ? `tiles \u00d7 one tile: what the 2009 paper published, to ${paper.tiles} tiles` : "tiles \u00d7 one tile";
+    const evenStroke = { type: "line", animation: false, symbol: "none", silent: true, z: 4, lineStyle: { color: colour("ink"), width: 1.4, type: [6, 4] }, data: [[1, total(0)], [even, even * total(0)]] };
+    legend("legend-bands", [
+      { name: "each tile", draw: [box(colour(data.emulated ? "warn" : "accent"))] },
+      ...(even > 1 ? [{ name: evenName, tip: paper ? paper.about : undefined, draw: [stroke(colour("ink"), "5 3")] }] : []),
+    ]);
+    return {
+      animation: false, tooltip: tooltip((item) => item.data.told || ""),
+      grid: { outerBoundsMode: "none", left: 72, right: 14, top: 12, bottom: 42 },
+      xAxis: byTiles(details),
+      yAxis: values({ min: 0, max: nice(top * 1.02), name: first.unit, nameLocation: "middle", nameGap: 52, nameMoveOverlap: false, axisLabel: { formatter: brief } }),
+      series: [
+        {
+          type: "custom", animation: false, silent: true, clip: true, z: 2, data: Array.from({ length: most }, (_, tile) => [first.count, 0, tile]),
+          renderItem: (params, api) => {
+            const tile = api.value(2), low = details.map((detail, step) => api.coord([detail.count, edge(step, tile)])), high = details.map((detail, step) => api.coord([detail.count, edge(step, tile + 1)]));
+            return { type: "polygon", shape: { points: [...low, ...high.reverse()] }, style: { fill: colour(data.emulated ? "warn" : "accent"), opacity: tile % 2 ? 0.5 : 0.85, stroke: colour("paper"), lineWidth: most > 16 ? 0.3 : 0.8 } };
+          },
+        },
+        ...(even > 1 ? [evenStroke] : []),
+        {
+          type: "line", animation: false, showAllSymbol: true, z: 5, symbolSize: details.length > 20 ? 4 : 6, lineStyle: { color: colour("ink"), width: 1 }, itemStyle: { color: colour("ink") },
+          data: details.map((detail, step) => {
+            const low = Math.min(...detail.tiles), high = Math.max(...detail.tiles), share = (value) => percent(value / (total(step) || 1));
+            const named = (value) => `tile ${detail.tiles.indexOf(value) + 1}: ${three(value)} ${detail.unit}, ${share(value)} of the step`;
+            return {
+              value: [detail.count, total(step)], symbol: detail.struck ? crossed : signs[detail.outcome] || "circle",
+              told: lines([`${detail.label} ${data.axis}: ${three(total(step))} ${detail.unit}` + (detail.struck ? ", not trusted" : ""), ...(detail.tiles.length > 1 ? [`least, ${named(low)}`, `most, ${named(high)}`, `even is ${percent(1 / detail.tiles.length)}`] : [])]),
+            };
+          }),
+        },
+      ],
+    };
+  }
+
+  // --- Mean and p99 against tiles, with the gate -----------------------------------------------------------------
+  function response() {
+    const details = ladder(real().filter((detail) => detail.mean !== null));
+    const gate = data.gate.p99_ms, scale = scaleOf([...details.flatMap((detail) => [detail.mean, detail.percentiles[2]]), gate]);
+    const one = (name, ink, of, dash) => ({
+      type: "line", name, animation: false, showAllSymbol: true, connectNulls: true, symbolSize: details.length > 20 ? 5 : 7, lineStyle: { color: ink, width: 2, type: dash ? [6, 4] : "solid" }, itemStyle: { color: ink },
+      data: details.filter((detail) => of(detail) > 0).map((detail) => ({
+        value: [detail.count, scale.to(of(detail))], symbol: detail.struck ? crossed : signs[detail.outcome] || "circle", itemStyle: { color: outcomeInk(detail, ink) },
+        told: lines([`${detail.label} ${data.axis}` + (detail.struck ? ", not trusted" : `, ${detail.outcome}`), `mean ${three(detail.mean)} ms, p99 ${three(detail.percentiles[2])} ms`]),
+      })),
+    });
+    const p99 = one("p99", colour("accent"), (detail) => detail.percentiles[2]);
+    p99.markLine = {
+      silent: true, symbol: "none", animation: false, lineStyle: { color: colour("bad"), width: 1.4, type: "solid" }, data: [{ yAxis: scale.to(gate) }],
+      label: { position: "insideStartTop", formatter: `gate ${brief(gate)} ms`, color: colour("bad"), fontFamily: font, fontSize: 11.5, fontWeight: 600, distance: [2, 3] },
+    };
+    legend("legend-response", [
+      { name: "p99", draw: [stroke(colour("accent")), dot(colour("accent"))] }, { name: "mean", draw: [stroke(colour("line-a"), "5 3")] },
+      ...(data.published ? [{ name: `the 2009 paper's mean: under ${brief(data.published.mean_ms)} ms`, tip: data.published.about, draw: [stroke("none")] }] : []),
+    ]);
+    return {
+      animation: false, tooltip: tooltip((item) => item.data.told || ""), grid: { outerBoundsMode: "none", left: 58, right: 14, top: 12, bottom: 42 },
+      xAxis: byTiles(details), yAxis: values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => brief(scale.from(value)) } }),
+      series: [p99, one("mean", colour("line-a"), (detail) => detail.mean, true)],
+    };
+  }
+
   function bands() {
     const details = real().filter((detail) => detail.tiles.length > 0);
+    const sorted = ladder(details);
+    if (sorted && data.axis === "tiles") return areas(sorted);
     const bars = details.flatMap((detail, step) => {
       let below = 0;
       return detail.tiles.map((value, tile) => { const bar = [step, below, below + value, tile]; below += value; return bar; });
@@ -523,7 +605,7 @@
 
   // --- Draw, and draw again when width or light change ---------------------------------------------------------
   const charts = [
-    ["chart-latency", latency], ["chart-processors", processors], ["chart-forest", forest], ["chart-timeline", timeline], ["chart-bands", bands],
+    ["chart-latency", latency], ["chart-processors", processors], ["chart-forest", forest], ["chart-timeline", timeline], ["chart-bands", bands], ["chart-response", response],
     ["chart-percentiles", percentiles], ["chart-fairness", fairness],
     ...(data.sections || []).map((chart) => [`chart-${chart.id}`, ofSection(chart)]),
     ["chart-pss", memory("chart-pss", (detail) => detail.pss_mib, "MiB")],
@@ -566,6 +648,8 @@
     pick.addEventListener("change", () => { chosen = Number(pick.value); draw(); });
   }
   draw();
+  // From the start of loading until every chart can be used, for the test that it is soon.
+  root.dataset.interactiveMs = String(Math.round(performance.now()));
 
   let waiting = 0;
   const later = () => { clearTimeout(waiting); waiting = setTimeout(draw, 80); };

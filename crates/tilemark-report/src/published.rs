@@ -50,6 +50,37 @@ pub(crate) fn oltp_relative(guests: u32) -> Option<f64> {
     row.get("relative")?.as_array()?.get(place)?.as_float()
 }
 
+/// What the consolidation paper published of its throughput against tiles: no figure of a step, but that it grew in proportion to tiles.
+#[derive(serde::Serialize)]
+pub(crate) struct PublishedScaling {
+    /// Up to so many tiles.
+    pub(crate) tiles: i64,
+    /// Its limit on the mean response.
+    pub(crate) mean_ms: f64,
+    /// Who published it, when, on what.
+    pub(crate) about: String,
+}
+
+/// Of the consolidation paper, where a scenario consolidates: its tile has web guests and others.
+pub(crate) fn scaling(scenario: &Scenario) -> Option<PublishedScaling> {
+    let is_web = |role: Role| role == Role::Web;
+    if !scenario.guest.iter().any(|guest| is_web(guest.role))
+        || scenario.guest.iter().all(|guest| is_web(guest.role))
+    {
+        return None;
+    }
+    let data: Table = PUBLISHED.parse().expect("published.toml is our own; a test parses it");
+    let (paper, result) = (data.get("consolidation")?, data.get("consolidation")?.get("result")?);
+    let source =
+        |key: &str| paper.get("source").and_then(|source| source.get(key)).map(plain).unwrap_or_default();
+    (result.get("scaling")?.as_str()? == "linear").then_some(())?;
+    Some(PublishedScaling {
+        tiles: result.get("tiles")?.as_integer()?,
+        mean_ms: 1_000.0 * result.get("mean_response_s")?.as_float()?,
+        about: format!("{}, {}, {}", source("publisher"), source("year"), source("host")),
+    })
+}
+
 /// The database paper's host and guests.
 pub(crate) fn oltp_machine() -> String {
     let oltp = oltp();
@@ -234,6 +265,23 @@ mod tests {
         let relative: Vec<Option<f64>> = [1, 2, 3, 4, 8].into_iter().map(oltp_relative).collect();
         assert_eq!(relative, [Some(1.0), Some(1.99), None, Some(3.51), Some(5.43)]);
         assert!(oltp_machine().contains("X5550") && oltp_machine().contains("2 vCPU"));
+    }
+
+    #[test]
+    fn the_consolidation_paper_s_line_is_for_tiles_of_web_guests_and_others() {
+        let draft = |others: &str| {
+            let text = format!(
+                "schema = 1\nname = \"t\"\nabout = \"t\"\nheadline = \"w\"\n[[guest]]\nname = \"web\"\nrole = \"web\"\n{others}[[load]]\nname = \"w\"\nguest = \"web\"\nrate = \"9/s\"\n[load.web]\n[ladder]\ntiles = [1]\n"
+            );
+            let draft = tilemark_plan::parse::Draft::from_toml(&text, "t").expect("it parses");
+            let host = tilemark_fixtures::host(8, tilemark_units::Bytes::from_gib(16));
+            let request = tilemark_fixtures::request(&[tilemark_plan::plan::Backend::Kvm]);
+            tilemark_plan::resolve::resolve(&draft, &request, &host).expect("it resolves").scenario
+        };
+        assert!(scaling(&draft("")).is_none());
+        let found = scaling(&draft("[[guest]]\nname = \"idle\"\nrole = \"idle\"\n")).expect("web and idle");
+        assert_eq!((found.tiles, found.mean_ms), (32, 1_000.0));
+        assert!(found.about.contains("2009") && found.about.contains("48 cores"), "{}", found.about);
     }
 
     #[test]

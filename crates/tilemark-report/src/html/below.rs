@@ -1,4 +1,4 @@
-//! What stands below the first screen: time line, bands, fairness, memory, percentiles.
+//! What stands below the first screen: time line, bands, response, fairness, memory, percentiles.
 
 use super::{
     first_screen::processors,
@@ -28,6 +28,14 @@ pub(super) fn below(page: &mut Markup, view: &View, charts: &Charts, sections: &
     }
     page.raw("<div class=\"charts even\">\n");
     chart(page, "Served by tile", "one band a tile; even bands are fair", "chart-bands");
+    if charts.has_ladder() {
+        chart(
+            page,
+            "Mean and p99 against tiles",
+            "milliseconds; the red line is the limit on p99",
+            "chart-response",
+        );
+    }
     chart(page, "Percentiles", "milliseconds, one line a step", "chart-percentiles");
     page.raw("</div>\n");
     if let Some(scaling) = view::scaling(view) {
@@ -45,7 +53,8 @@ fn chart(page: &mut Markup, title: &'static str, unit: &'static str, id: &'stati
         .raw(title)
         .raw("</h2><span class=\"unit\">")
         .raw(unit);
-    page.raw("</span></figcaption><div class=\"chart\" role=\"img\" id=\"")
+    page.raw("</span><div class=\"legend\"").attribute("id", &id.replace("chart-", "legend-"));
+    page.raw("></div></figcaption><div class=\"chart\" role=\"img\" id=\"")
         .raw(id)
         .raw("\" aria-label=\"")
         .raw(title);

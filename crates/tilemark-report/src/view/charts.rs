@@ -5,8 +5,9 @@ use super::rows::{Outcome, limit_word, load_p99, p99};
 use super::section::{Chart, Section};
 use super::timeline::{Timeline, timeline};
 use crate::number::change;
+use crate::published::PublishedScaling;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilemark_record::{
     result::{LatencyMs, PointResult},
     summary::ProcessorFigures,
@@ -26,6 +27,9 @@ pub(crate) struct Charts<'a> {
     forest: Vec<ForestRow>,
     details: Vec<Detail>,
     timeline: Timeline,
+    /// What a paper published of throughput against tiles, where the scenario has such guests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published: Option<PublishedScaling>,
     /// Those of the sections.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sections: Vec<&'a Chart>,
@@ -45,6 +49,14 @@ impl Charts<'_> {
     /// Whether it is known where processors went.
     pub(crate) fn has_processors(&self) -> bool {
         self.processors.iter().any(|bar| bar.parts.is_some())
+    }
+
+    /// Whether there is a line against tiles to draw: two counts or more under one condition.
+    pub(crate) fn has_ladder(&self) -> bool {
+        let mains = || self.details.iter().filter(|detail| detail.kind == "main");
+        let counts: BTreeSet<u32> = mains().map(|detail| detail.count).collect();
+        let groups: BTreeSet<&str> = mains().map(|detail| detail.group.as_str()).collect();
+        counts.len() > 1 && groups.len() == 1 && mains().any(|detail| detail.mean.is_some())
     }
 
     /// Whether there is anything by second.
@@ -131,8 +143,12 @@ struct Detail {
     outcome: &'static str,
     struck: bool,
     unit: String,
+    /// How many tiles.
+    count: u32,
+    /// Throughput of each tile.
     tiles: Vec<f64>,
     guests: Vec<GuestShare>,
+    mean: Option<f64>,
     percentiles: [Option<f64>; 5],
     pss_mib: Option<f64>,
     memory_available_min: Option<u64>,
@@ -185,6 +201,7 @@ pub(crate) fn charts<'a>(view: &View, sections: &'a [Section]) -> Charts<'a> {
         forest: forest(view),
         details: details(view),
         timeline: timeline(view),
+        published: crate::published::scaling(&view.report.plan.scenario),
         sections: sections.iter().flat_map(|section| &section.charts).collect(),
         steps,
         headline,
@@ -362,7 +379,7 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
     let mean = guests.iter().map(|guest| guest.throughput).sum::<f64>() / guests.len().max(1) as f64;
     let share = |throughput: f64| if mean > 0.0 { (throughput / mean * 1e4).round() / 1e4 } else { 0.0 };
     let latency = point.latency_ms.unwrap_or_default();
-    let LatencyMs { p50, p90, p999, max, .. } = latency;
+    let LatencyMs { mean: mean_latency, p50, p90, p999, max, .. } = latency;
     let p99 = p99(point).map(|figure| figure.value);
     let alone = view.groups.iter().filter(|other| other.kind == Kind::Main).count() == 1;
     let hosts = view.report.repeats.iter().filter(|repeat| repeat.point == point.index);
@@ -374,6 +391,7 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
         outcome: Outcome::of(view, point).word(),
         struck: view.struck(point),
         unit: point.throughput.as_ref().map_or_else(|| "requests/s".to_owned(), |unit| unit.unit.clone()),
+        count: point.tiles,
         tiles: tiles.into_values().map(|served| (served * 100.0).round() / 100.0).collect(),
         guests: shares(
             guests
@@ -382,6 +400,7 @@ fn detail(view: &View, group: &Group, point: &PointResult) -> Detail {
                 .collect(),
             shares_shown(view),
         ),
+        mean: mean_latency,
         percentiles: [p50, p90, p99, p999, max],
         pss_mib: point.pss_mib_per_guest,
         memory_available_min: hosts.filter_map(|repeat| repeat.host.memory_available_min).min(),
