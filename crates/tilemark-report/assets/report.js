@@ -442,7 +442,7 @@
   };
   const byTiles = (details) => values({
     min: details[0].count, max: details[details.length - 1].count, minInterval: 1, name: "tiles", nameLocation: "middle", nameGap: 26,
-    splitLine: { show: false }, axisLine: { show: true, lineStyle: { color: colour("faint") } }, axisLabel: { ...textStyle("ink"), hideOverlap: true, showMaxLabel: true },
+    splitLine: { show: false }, axisLine: { show: true, onZero: false, lineStyle: { color: colour("faint") } }, axisLabel: { ...textStyle("ink"), hideOverlap: true, showMaxLabel: true },
   });
   function areas(details) {
     const sums = details.map((detail) => detail.tiles.reduce((all, one) => [...all, all[all.length - 1] + one], [0]));
