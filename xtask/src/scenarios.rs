@@ -16,7 +16,7 @@ use std::{
     fs,
 };
 use tilemark_plan::{
-    scenario::{Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, QemuWishes, Scenario, Vary},
+    scenario::{Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, QemuWishes, Scenario, Surge, Vary},
     workload::Work,
 };
 
@@ -46,6 +46,7 @@ fn keys() -> Vec<(&'static str, Vec<String>)> {
         ("Load", load_keys()),
         ("Ladder", owned(fields::<Ladder>())),
         ("Measure", owned(fields::<Measure>())),
+        ("Surge", owned(fields::<Surge>())),
         ("Gate", owned(fields::<Gate>())),
         ("HostWishes", owned(fields::<HostWishes>())),
         ("QemuWishes", owned(fields::<QemuWishes>())),

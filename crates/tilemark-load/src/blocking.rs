@@ -311,6 +311,7 @@ mod tests {
             arrival: Arrival::Even,
             burst_every: Span::from_seconds(5),
             burst_length: Span::from_seconds(1),
+            surge: None,
         };
         let target = SocketAddr::from(([127, 0, 0, 1], 0));
         let work = Work::Web(WebParameters::default());

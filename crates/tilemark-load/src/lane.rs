@@ -161,6 +161,7 @@ mod tests {
             arrival: Arrival::Poisson,
             burst_every: Span::from_seconds(1),
             burst_length: Span::from_seconds(1),
+            surge: None,
         };
         let schedule = Schedule::new(&demand, 5, 0).unwrap().unwrap();
         let whole: Vec<u64> = schedule.clone().take(300).collect();

@@ -12,6 +12,27 @@ use tilemark_plan::{plan::Demand, scenario::Arrival};
 #[derive(Debug, Clone)]
 pub struct Schedule {
     kind: Kind,
+    swell: Option<Warp>,
+}
+
+/// A time in which requests come faster: the schedule's own time runs so many times as fast in it. That keeps the kind of arrival.
+#[derive(Debug, Clone, Copy)]
+struct Warp {
+    from_ns: f64,
+    length_ns: f64,
+    factor: f64,
+}
+
+impl Warp {
+    /// When the clock shows what the schedule's own time is.
+    fn clock(self, own: f64) -> f64 {
+        let into = own - self.from_ns;
+        match into {
+            into if into <= 0.0 => own,
+            into if into <= self.length_ns * self.factor => self.from_ns + into / self.factor,
+            _ => own - self.length_ns * (self.factor - 1.0),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -35,9 +56,12 @@ const RATE_MAX: f64 = 1e7;
 impl Schedule {
     /// The schedule of an open loop; `None` for a closed one. `stream` names it in errors.
     pub fn new(demand: &Demand, seed: u64, stream: u32) -> Result<Option<Self>, LoadError> {
-        let Demand::Open { rate, arrival, burst_every, burst_length } = demand else { return Ok(None) };
+        let Demand::Open { rate, arrival, burst_every, burst_length, surge } = demand else {
+            return Ok(None);
+        };
         let rate = rate.get();
-        if !(rate > 0.0 && rate <= RATE_MAX) {
+        let most = rate * surge.map_or(1.0, |swell| f64::from(swell.factor));
+        if !(rate > 0.0 && most <= RATE_MAX) {
             return Err(LoadError::BadRate { stream, rate });
         }
         let gap_ns = SECOND_NS as f64 / rate;
@@ -59,7 +83,12 @@ impl Schedule {
                 Kind::Poisson { gap_ns, busy_ns: 0.0, random: Box::new(random), bursts }
             }
         };
-        Ok(Some(Self { kind }))
+        let swell = surge.map(|swell| Warp {
+            from_ns: swell.from.get().as_nanos() as f64,
+            length_ns: swell.length.get().as_nanos() as f64,
+            factor: f64::from(swell.factor),
+        });
+        Ok(Some(Self { kind, swell }))
     }
 }
 
@@ -72,23 +101,24 @@ fn unit(random: &mut ChaCha8Rng) -> f64 {
 impl Iterator for Schedule {
     type Item = u64;
     fn next(&mut self) -> Option<u64> {
-        match &mut self.kind {
+        let own = match &mut self.kind {
             Kind::Even { gap_ns, phase, next } => {
                 let time = (*next as f64 + *phase) * *gap_ns;
                 *next += 1;
-                Some(time as u64)
+                time
             }
             Kind::Poisson { gap_ns, busy_ns, random, bursts } => {
                 *busy_ns -= (1.0 - unit(random)).ln() * *gap_ns;
-                Some(match bursts {
-                    None => *busy_ns as u64,
+                match bursts {
+                    None => *busy_ns,
                     Some(Bursts { every_ns, length_ns }) => {
                         let period = (*busy_ns / *length_ns).floor();
-                        (period * *every_ns + (*busy_ns - period * *length_ns)) as u64
+                        period * *every_ns + (*busy_ns - period * *length_ns)
                     }
-                })
+                }
             }
-        }
+        };
+        Some(self.swell.map_or(own, |swell| swell.clock(own)) as u64)
     }
 }
 
@@ -96,6 +126,7 @@ impl Iterator for Schedule {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tilemark_plan::plan::Swell;
     use tilemark_units::{Rate, Span};
 
     fn demand(rate: f64, arrival: Arrival) -> Demand {
@@ -104,11 +135,36 @@ mod tests {
             arrival,
             burst_every: Span::from_seconds(5),
             burst_length: Span::from_seconds(1),
+            surge: None,
         }
     }
     fn times(rate: f64, arrival: Arrival, seed: u64, until_s: u64) -> Vec<u64> {
         let schedule = Schedule::new(&demand(rate, arrival), seed, 0).unwrap().unwrap();
         schedule.take_while(|time| *time < until_s * SECOND_NS).collect()
+    }
+
+    #[test]
+    fn a_surge_has_so_many_times_as_many_requests_and_others_are_where_they_were() {
+        for arrival in [Arrival::Even, Arrival::Poisson, Arrival::Bursts] {
+            let Demand::Open { rate, arrival, burst_every, burst_length, .. } = demand(200.0, arrival) else {
+                unreachable!("it is an open loop")
+            };
+            let swell = Swell { from: Span::from_seconds(100), length: Span::from_seconds(50), factor: 16 };
+            let surge = Some(swell);
+            let demand = Demand::Open { rate, arrival, burst_every, burst_length, surge };
+            let schedule = Schedule::new(&demand, 5, 0).unwrap().unwrap();
+            let surged: Vec<u64> = schedule.take_while(|time| *time < 200 * SECOND_NS).collect();
+            assert!(surged.is_sorted(), "{arrival:?}");
+            let between = |times: &[u64], from: u64, to: u64| {
+                times.iter().filter(|time| (from * SECOND_NS..to * SECOND_NS).contains(time)).count() as f64
+            };
+            let plain = times(200.0, arrival, 5, 200);
+            assert_eq!(between(&surged, 0, 100), between(&plain, 0, 100), "{arrival:?}");
+            let during = between(&surged, 100, 150) / (16.0 * 200.0 * 50.0);
+            assert!((during - 1.0).abs() < 0.02, "{arrival:?}: {during}");
+            let after = between(&surged, 150, 200) / (200.0 * 50.0);
+            assert!((after - 1.0).abs() < 0.05, "{arrival:?}: {after}");
+        }
     }
 
     #[test]

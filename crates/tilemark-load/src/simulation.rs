@@ -37,6 +37,7 @@ fn schedule(rate: f64, seconds: u64) -> Vec<u64> {
         arrival: Arrival::Poisson,
         burst_every: Span::from_seconds(1),
         burst_length: Span::from_seconds(1),
+        surge: None,
     };
     let schedule = Schedule::new(&demand, 21, 0).unwrap().unwrap();
     schedule.take_while(|time| *time < seconds * SECOND_NS).collect()

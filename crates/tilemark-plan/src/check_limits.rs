@@ -37,7 +37,7 @@ const LENGTH_MAX: Span = Span::from_seconds(24 * 3600);
 /// Connections of a load to one guest: a client has about 64,000 ports for one address.
 const CONNECTIONS_MAX: u32 = 50_000;
 /// Requests a second of a load: more than a processor can send, of anything.
-const RATE_MAX: f64 = 10e6;
+pub(crate) const RATE_MAX: f64 = 10e6;
 
 /// Refuses a text that is too long, or that a terminal would not just show: before anything of it is read or printed.
 pub(crate) fn check_text(text: &str, origin: &str) -> Result<(), Problem> {

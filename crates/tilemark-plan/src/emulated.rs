@@ -28,7 +28,7 @@ pub(crate) fn lower(loads: &mut [LoadPlan], threads: usize, is_chosen: impl Fn(&
 
 /// At most so many requests a second, in a burst too.
 fn lower_one(load: &mut LoadPlan, most: f64) {
-    let Demand::Open { rate, arrival, burst_every, burst_length } = &mut load.demand else { return };
+    let Demand::Open { rate, arrival, burst_every, burst_length, .. } = &mut load.demand else { return };
     let most = match arrival {
         Arrival::Bursts => most * burst_length.as_seconds() / burst_every.as_seconds(),
         Arrival::Poisson | Arrival::Even => most,
@@ -61,6 +61,7 @@ mod tests {
                 arrival,
                 burst_every: Span::from_seconds(5),
                 burst_length: Span::from_seconds(1),
+                surge: None,
             },
             lowered_from: None,
             connections: 1,

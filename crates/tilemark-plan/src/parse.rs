@@ -195,6 +195,53 @@ fn check_measure(scenario: &Scenario, say: &mut Say<'_>) {
             "write whole seconds, such as `10s`",
         );
     }
+    if let Some(surge) = measure.surge {
+        check_surge(scenario, surge, say);
+    }
+}
+
+/// The least measurement with a surge, so that each of its parts has two whole seconds.
+const SURGE_LENGTH_MIN: u64 = 8;
+
+fn check_surge(scenario: &Scenario, surge: crate::scenario::Surge, say: &mut Say<'_>) {
+    let crate::scenario::Surge { tile, factor, at: crate::scenario::SurgeAt::Half } = surge;
+    let most = scenario.ladder.tiles.iter().max().copied().unwrap_or(0);
+    if tile == 0 || tile > most || most < 2 {
+        say(
+            format!("`measure.surge.tile = {tile}` has no other tiles beside it in a ladder up to {most}"),
+            "name a tile of the ladder, counted from 1, and let the ladder have 2 tiles or more",
+        );
+    }
+    if !(2..=1_000).contains(&factor) {
+        say(format!("`measure.surge.factor = {factor}` is not a valid factor"), "write 2 to 1000");
+    }
+    if scenario.measure.length.get().as_secs() < SURGE_LENGTH_MIN {
+        say(
+            format!("`measure.length = \"{}\"` is too short for a surge", scenario.measure.length),
+            "measure 8s or longer",
+        );
+    }
+    let headline = scenario.load.iter().find(|load| Some(&load.name) == scenario.headline.as_ref());
+    let Some(load) = headline else { return };
+    if load.loop_kind == LoopKind::Closed || load.work.facts().is_flat_out() {
+        let message = format!(
+            "`measure.surge` is of load `{}`, a closed loop: its users ask when they are answered",
+            load.name
+        );
+        say(message, "give the headline load a `rate`, or leave out `measure.surge`");
+    } else if load.rate.is_some_and(|rate| rate.get() * f64::from(factor) > crate::check_limits::RATE_MAX) {
+        say(
+            format!(
+                "`measure.surge.factor = {factor}` makes over 10000000 requests a second of load `{}`",
+                load.name
+            ),
+            "make the factor or the rate smaller",
+        );
+    } else if load.from.is_some() || load.work.name() != "web" {
+        let message =
+            format!("`measure.surge` is of load `{}`, which is not a web load from outside", load.name);
+        say(message, "make a web load without `from` the headline, or leave out `measure.surge`");
+    }
 }
 
 fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {

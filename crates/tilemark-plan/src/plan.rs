@@ -329,9 +329,23 @@ pub enum Demand {
         burst_every: Span,
         /// Length of a burst.
         burst_length: Span,
+        /// A time in which it is more; absent in older plans. Always written: agents read frames whose fields have no names.
+        #[serde(default)]
+        surge: Option<Swell>,
     },
     /// The next request after the answer.
     Closed,
+}
+
+/// A time of a schedule in which its rate is higher.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Swell {
+    /// When it begins, from the start of the warm-up.
+    pub from: Span,
+    /// How long it lasts.
+    pub length: Span,
+    /// How many times as high.
+    pub factor: u32,
 }
 
 impl Demand {

@@ -7,7 +7,7 @@ use crate::{
     parse::Draft,
     plan::{
         Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Plan, Point,
-        Processors, Search, SideName, guest_address,
+        Processors, Search, SideName, Swell, guest_address,
     },
     problem::{Problem, Problems},
     scenario::{Guest, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
@@ -15,6 +15,7 @@ use crate::{
     workload::BrokerService,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tilemark_units::{Bytes, Span, counted};
 
 pub use crate::order::passes;
@@ -279,6 +280,9 @@ impl Variant {
                 loads.push(LoadPlan { from: load.from.as_deref().map(place_of), ..plan });
             }
         }
+        if self.together.is_none() {
+            swell(&mut loads, scenario, tiles);
+        }
         connect(&mut guests, &loads);
         if backend == Backend::Emulated {
             let is_chosen = |load: &LoadPlan| self.chosen.contains(&format!("load.{}.rate", load.name));
@@ -366,6 +370,25 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> Gue
     }
 }
 
+/// The headline load of one tile is more for a while, where other tiles are there to feel it.
+fn swell(loads: &mut [LoadPlan], scenario: &Scenario, tiles: u32) {
+    let measure = &scenario.measure;
+    let Some(surge) = measure.surge.filter(|surge| tiles > 1 && surge.tile <= tiles) else { return };
+    let seconds = measure.surge_seconds();
+    let own = loads
+        .iter_mut()
+        .filter(|load| load.tile == surge.tile && Some(&load.name) == scenario.headline.as_ref());
+    for load in own {
+        if let Demand::Open { surge: swell, .. } = &mut load.demand {
+            *swell = Some(Swell {
+                from: Span::new(measure.warmup.get() + Duration::from_secs(seconds.start.into())),
+                length: Span::from_seconds(seconds.len() as u64),
+                factor: surge.factor,
+            });
+        }
+    }
+}
+
 fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
     let demand = match (load.loop_kind, load.rate) {
         _ if load.work.facts().is_flat_out() => Demand::Closed,
@@ -374,6 +397,7 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
             arrival: load.arrival,
             burst_every: load.burst_every,
             burst_length: load.burst_length,
+            surge: None,
         },
         (LoopKind::Open, None) | (LoopKind::Closed, _) => Demand::Closed,
     };

@@ -252,6 +252,9 @@ pub struct Measure {
     pub length: Span,
     /// Passes over each step. With 3 or more, figures have intervals.
     pub repeats: u32,
+    /// One tile's users ask much more for a quarter of the measurement. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surge: Option<Surge>,
     /// How guests are created.
     pub start: Start,
     /// The p-value that a difference between sides must reach.
@@ -268,11 +271,43 @@ impl Default for Measure {
             warmup: Span::from_seconds(3),
             length: Span::from_seconds(10),
             repeats: 5,
+            surge: None,
             start: Start::Clone,
             significance: Fraction::new(0.01).expect("one in a hundred is a part of a whole"),
             margin: Fraction::new(0.03).expect("three in a hundred are a part of a whole"),
             margin_p99: Fraction::new(0.1).expect("one in ten is a part of a whole"),
         }
+    }
+}
+
+/// The users of one tile ask so many times as much of the headline load for a quarter of the measurement. Other tiles are measured before,
+/// during and after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Surge {
+    /// The tile, counted from 1.
+    pub tile: u32,
+    /// How many times as much.
+    pub factor: u32,
+    /// When it begins.
+    #[serde(default)]
+    pub at: SurgeAt,
+}
+
+/// When a surge begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SurgeAt {
+    /// At half of the measurement. It ends after a quarter of it.
+    #[default]
+    Half,
+}
+
+impl Measure {
+    /// The seconds of the measurement in which a surge lasts: from the first to the one after the last.
+    pub fn surge_seconds(&self) -> std::ops::Range<u32> {
+        let length = u32::try_from(self.length.get().as_secs()).unwrap_or(u32::MAX);
+        length / 2..length / 2 + length / 4
     }
 }
 

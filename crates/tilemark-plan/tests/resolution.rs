@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_fixtures::{self as fixtures, TILE_WITH_CLIENT as FROM_A_GUEST, host};
+use tilemark_plan::plan::Swell;
 use tilemark_plan::{
     builtin::builtin,
     expect,
@@ -524,6 +525,61 @@ fn bad_scenarios_are_named_with_what_is_wrong() {
     for (what, text, wanted) in cases {
         let message = problem(&text, &asked());
         assert!(message.contains(wanted), "{what}: {message}");
+    }
+}
+
+/// The tile with a surge in its third tile.
+fn with_surge(surge: &str, length: &str) -> String {
+    TILE.replace(
+        "repeats = 3",
+        &format!("repeats = 3\nwarmup = \"3s\"\nlength = \"{length}\"\nsurge = {surge}"),
+    )
+}
+
+#[test]
+fn a_surge_swells_the_headline_load_of_its_tile_where_others_are_beside_it() {
+    let draft =
+        Draft::from_toml(&with_surge("{ tile = 2, factor = 16, at = \"half\" }", "21s"), "test").unwrap();
+    let plan = resolve(&draft, &asked(), &host(4, Bytes::from_gib(64))).unwrap();
+    for point in &plan.points {
+        for load in &point.loads {
+            let Demand::Open { surge, .. } = &load.demand else { panic!("{load:?}") };
+            let wanted = (load.tile == 2).then_some(Swell {
+                // Second 10 of the measurement, after 3 s of warm-up, for a quarter of it.
+                from: tilemark_units::Span::from_seconds(13),
+                length: tilemark_units::Span::from_seconds(5),
+                factor: 16,
+            });
+            assert_eq!(*surge, wanted, "{} tiles: {}", point.tiles, load.tile);
+        }
+    }
+    let alone = TILE.replace("[1, 2, 4]", "[1, 2]");
+    let alone = alone.replace("repeats = 3", "repeats = 3\nsurge = { tile = 1, factor = 2 }");
+    let draft = Draft::from_toml(&alone, "test").unwrap();
+    let plan = resolve(&draft, &asked(), &host(4, Bytes::from_gib(64))).unwrap();
+    let has_surge = |tiles: u32| {
+        let point = plan.points.iter().find(|point| point.tiles == tiles).unwrap();
+        point.loads.iter().any(|load| matches!(load.demand, Demand::Open { surge: Some(_), .. }))
+    };
+    assert_eq!([1, 2].map(has_surge), [false, true], "one tile has nobody beside it");
+}
+
+#[test]
+fn a_surge_that_nobody_can_feel_or_send_is_refused() {
+    let web = "{ tile = 1, factor = 16 }";
+    let cases = [
+        (with_surge("{ tile = 5, factor = 16 }", "20s"), "no other tiles beside it in a ladder up to 4"),
+        (with_surge("{ tile = 0, factor = 16 }", "20s"), "no other tiles beside it"),
+        (with_surge("{ tile = 1, factor = 1 }", "20s"), "is not a valid factor"),
+        (with_surge("{ tile = 1, factor = 1001 }", "20s"), "is not a valid factor"),
+        (with_surge(web, "7s"), "is too short for a surge"),
+        (with_surge(web, "20s").replace("10/s", "900000/s"), "over 10000000 requests a second"),
+        (with_surge(web, "20s").replace("rate = \"10/s\"", "loop = \"closed\""), "a closed loop"),
+        (with_surge("{ tile = 1, factor = 16, at = \"end\" }", "20s"), "unknown variant `end`"),
+    ];
+    for (text, wanted) in cases {
+        let message = problem(&text, &asked());
+        assert!(message.contains(wanted), "{wanted}: {message}");
     }
 }
 

@@ -649,6 +649,9 @@ pub struct LoadResult {
     /// of a guest's throughput in a closed one. Absent where one tile was not measured beside it, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown_vs_one_tile: Option<Figure>,
+    /// What its guests in other tiles felt of a surge. Absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surge: Option<SurgeResult>,
     /// Each guest over all kept repeats.
     pub guests: Vec<GuestResult>,
 }
@@ -666,6 +669,35 @@ pub struct GuestResult {
     pub latency_ms: LatencyMs,
     /// Part of its requests that failed, 0 to 1.
     pub errors: f64,
+}
+
+/// What guests of one load felt of a surge in another tile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SurgeResult {
+    /// Until it began.
+    pub before: SurgeTime,
+    /// While it lasted.
+    pub during: SurgeTime,
+    /// After its end.
+    pub after: SurgeTime,
+    /// How many times as long their requests took while it lasted as before, in pairs of one repeat: by mean latency in an open loop, by
+    /// the inverse of throughput in a closed one.
+    pub slowdown_during: Option<Figure>,
+    /// The same of the time after its end, over the time before.
+    pub slowdown_after: Option<Figure>,
+}
+
+/// One of the times around a surge, each figure the mean over kept repeats.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SurgeTime {
+    /// Correct answers a second.
+    pub throughput: Option<f64>,
+    /// Mean latency in milliseconds.
+    pub mean_ms: Option<f64>,
+    /// 99th percentile of latency in milliseconds.
+    pub p99_ms: Option<f64>,
+    /// Part of the requests that failed, 0 to 1.
+    pub errors: Option<f64>,
 }
 
 /// Who measured, where, with what.

@@ -140,9 +140,40 @@ pub struct LoadFigures {
     /// Where it had not settled in this repeat. Absent where it had, where too few seconds say so, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
+    /// What other tiles were served around a surge. Absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surge: Option<AroundSurge>,
     /// What a store load found besides, for each guest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub store: Vec<StoreFigures>,
+}
+
+/// The guests of a load in other tiles than the one with the surge, in whole seconds of the measurement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AroundSurge {
+    /// Until it began.
+    pub before: SurgePart,
+    /// While it lasted.
+    pub during: SurgePart,
+    /// From its end to the end of the measurement.
+    pub after: SurgePart,
+}
+
+/// One of the three times around a surge, by the intended start of requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SurgePart {
+    /// Its length.
+    pub seconds: u32,
+    /// Requests whose intended start came.
+    pub offered: u64,
+    /// Those that were answered correctly.
+    pub completed: u64,
+    /// Those that failed or were answered with the wrong bytes.
+    pub errors: u64,
+    /// Mean latency in milliseconds.
+    pub mean_ms: Option<f64>,
+    /// 99th percentile of latency in milliseconds, where 20 requests or more lie beyond it.
+    pub p99_ms: Option<f64>,
 }
 
 /// A load that had not settled: its seconds changed from the first half of the measurement to the second.

@@ -2,9 +2,15 @@
 
 mod fixture;
 
-use tilemark_plan::plan::Backend;
+use tilemark_plan::{
+    plan::Backend,
+    scenario::{Surge, SurgeAt},
+};
 use tilemark_record::{
-    result::{Figure, Function, Interference, LimitResource, Slowdown, VerdictStatus, Voided},
+    result::{
+        Figure, Function, Interference, LimitResource, Slowdown, SurgeResult, SurgeTime, VerdictStatus,
+        Voided,
+    },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
 };
@@ -44,6 +50,38 @@ fn a_page_stays_small_however_long_the_run_was() {
         let bytes = html(&report).len();
         assert!(bytes <= PAGE_BYTES_MAX, "{} has {bytes} bytes", report.result.run);
     }
+}
+
+#[test]
+fn what_others_felt_of_a_surge_is_shown_before_during_and_after() {
+    let mut report = fixture::trusted();
+    assert!(!html(&report).contains("What a surge does"));
+    let surge = Surge { tile: 1, factor: 16, at: SurgeAt::Half };
+    report.plan.points.iter_mut().for_each(|point| point.measure.surge = Some(surge));
+    let figure =
+        |value: f64| Some(Figure { value, low: Some(value * 0.9), high: Some(value * 1.1), n_repeats: 5 });
+    let time = |mean: f64| SurgeTime {
+        throughput: Some(1_000.0),
+        mean_ms: Some(mean),
+        p99_ms: Some(mean * 5.0),
+        errors: Some(0.0),
+    };
+    let at = report.result.points.iter_mut().find(|point| point.tiles == 8).expect("8 are tried");
+    at.loads[0].surge = Some(SurgeResult {
+        before: time(4.0),
+        during: time(7.32),
+        after: time(4.1),
+        slowdown_during: figure(1.83),
+        slowdown_after: figure(1.02),
+    });
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+    let wanted = "From second 10 to 15 the users of tile 1 asked 16 times as much. At 8 tiles: requests of web-steady in other tiles took \
+        1.83 [1.65, 2.01] times as long meanwhile.";
+    assert!(text.contains(wanted), "{text}");
+    let rows: Vec<String> = ["during", "after"].iter().map(|when| words_of_row(&text, when)).collect();
+    assert_eq!(rows[0], "1,000 7.32 36.6 0 1.83 [1.65, 2.01]", "{text}");
+    assert_eq!(rows[1], "1,000 4.10 20.5 0 1.02 [0.918, 1.12]", "{text}");
+    assert!(html(&report).contains("What a surge does to others"));
 }
 
 /// What a page of 256 guests may have.

@@ -292,6 +292,7 @@ fn load(guests: Vec<GuestFigures>, all: &Histogram<u64>) -> LoadFigures {
         fairness: None,
         errors: Vec::new(),
         drift: None,
+        surge: None,
         store: Vec::new(),
     }
 }

@@ -71,6 +71,7 @@ fn main() {
         arrival: Arrival::Poisson,
         burst_every: Span::from_seconds(1),
         burst_length: Span::from_seconds(1),
+        surge: None,
     };
     let schedule = Schedule::new(&demand, 1, 0).expect("a good rate").expect("an open loop");
     let intended: Vec<u64> = schedule.take_while(|time| *time < seconds * 1_000_000_000).collect();

@@ -52,6 +52,7 @@ fn demand(pace: &str) -> Demand {
             arrival: Arrival::Even,
             burst_every: Span::from_seconds(1),
             burst_length: Span::from_seconds(1),
+            surge: None,
         },
     }
 }

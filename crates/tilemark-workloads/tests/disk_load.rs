@@ -38,6 +38,7 @@ fn at_a_rate(length: Span) -> LoadJob {
         arrival: Arrival::Even,
         burst_every: Span::from_seconds(1),
         burst_length: Span::from_seconds(1),
+        surge: None,
     };
     job(demand, length)
 }

@@ -138,6 +138,7 @@ mod tests {
             arrival: Arrival::Even,
             burst_every: Span::from_seconds(1),
             burst_length: Span::from_seconds(1),
+            surge: None,
         };
         LoadJob {
             streams: vec![Stream { connections: 2, ..Stream::new(3, target, demand, work) }],

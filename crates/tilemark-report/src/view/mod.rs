@@ -11,6 +11,7 @@ mod rows;
 mod scaling;
 mod section;
 mod store;
+mod surge;
 mod tables;
 mod timeline;
 mod trust;
@@ -33,8 +34,14 @@ use tilemark_record::result::Provenance;
 type Build = fn(&View) -> Option<Section>;
 
 /// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 5] =
-    [interference::interference, roles::roles, store::store, power::power, messaging::messaging];
+const SECTIONS: [Build; 6] = [
+    interference::interference,
+    surge::surge,
+    roles::roles,
+    store::store,
+    power::power,
+    messaging::messaging,
+];
 
 /// All sections of a report.
 pub(crate) fn sections(view: &View) -> Vec<Section> {

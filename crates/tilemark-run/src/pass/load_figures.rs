@@ -10,7 +10,7 @@ use crate::{
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent};
 use tilemark_plan::{
-    plan::{LoadPlan, Point},
+    plan::{Demand, LoadPlan, Point},
     scenario::LoopKind,
     workload::Details,
 };
@@ -125,6 +125,12 @@ impl LoadReports {
         let seconds = of_load.take_seconds(name, &mut into.latency)?;
         let guests: Vec<GuestFigures> =
             of_load.guests.iter().map(|guest| guest.figures(&mut of_load.merged)).collect();
+        let surge = surge_of(point)
+            .map(|tile| {
+                let length = u32::try_from(point.measure.length.get().as_secs()).unwrap_or(u32::MAX);
+                of_load.around_surge(tile, point.measure.surge_seconds(), length)
+            })
+            .transpose()?;
         let merged = of_load.merged;
         into.seconds.extend(seconds.iter().map(|second| second.row(point.index, repeat, name)));
         into.loads.push(LoadFigures {
@@ -151,7 +157,12 @@ impl LoadReports {
             fairness: fairness_of(&guests, load.demand.loop_kind()),
             guests,
             errors: merged.errors,
-            drift: drift_of(&seconds, merged.seconds, load.demand.loop_kind()),
+            // A surge is no drift.
+            drift: match surge {
+                None => drift_of(&seconds, merged.seconds, load.demand.loop_kind()),
+                Some(_) => None,
+            },
+            surge,
             store: self.stores(point, name),
         });
         Ok(())
@@ -263,6 +274,12 @@ pub(crate) struct Figures<'a> {
     pub(crate) latency: Vec<TaggedSecond<'a>>,
 }
 
+/// The tile with a surge, where one was planned.
+fn surge_of(point: &Point) -> Option<u32> {
+    let has_surge = |load: &&LoadPlan| matches!(load.demand, Demand::Open { surge: Some(_), .. });
+    point.loads.iter().find(has_surge).map(|load| load.tile)
+}
+
 /// From where a load is measured.
 fn measured(load: &LoadPlan) -> Measured {
     if load.runs_in().is_some() { Measured::Inside } else { Measured::Outside }
@@ -319,8 +336,9 @@ mod tests {
         pass::load_jobs::outside_job,
         pass::report_check::{RefusedReport, ReportCheck, Reporter},
     };
+    use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
     use std::time::Duration;
-    use tilemark_agent_protocol::Sender;
+    use tilemark_agent_protocol::{Sender, StreamSecond, StreamTotal};
     use tilemark_plan::{plan::Plan, resolve::Request};
 
     fn details(orders_per_minute: f64) -> LoadEvent {
@@ -359,6 +377,52 @@ mod tests {
         assert_eq!((stores[0].guest.as_str(), stores[0].orders_per_minute), ("tile-001-db", Some(240.0)));
         assert!(stores[0].audit.len() < 1_100, "words are cut");
         assert!(loads[0].store.is_empty());
+    }
+
+    #[test]
+    fn what_other_tiles_were_served_around_a_surge_leaves_its_own_tile_out() {
+        let surge = "repeats = 3\nsurge = { tile = 1, factor = 16 }";
+        let text = TILE.replace("length = \"1s\"", "length = \"8s\"").replace("repeats = 3", surge);
+        let plan = plan_of(&text, &ladder());
+        let point = plan.points.iter().find(|point| point.tiles == 2).unwrap();
+        let mut reports = LoadReports::default();
+        // In tile 2 a request takes 1 ms, in seconds 4 and 5 it takes 3 ms; in tile 1 always 90 ms.
+        for (id, second) in (0..2).flat_map(|id| (0..8).map(move |second| (id, second))) {
+            let is_surge = (4..6).contains(&second);
+            let ms = match (id, is_surge) {
+                (0, _) => 90,
+                (_, true) => 3,
+                (_, false) => 1,
+            };
+            let mut latency = crate::pass::histograms::histogram();
+            latency.record_n(ms * 1_000_000, 100).unwrap();
+            let counts = Counts { offered: 101, completed: 100, failed: 1, ..Counts::default() };
+            let lateness = encoded(&crate::pass::histograms::histogram());
+            let latency = encoded(&latency);
+            reports.outside(LoadEvent::Second(StreamSecond { id, second, counts, latency, lateness }));
+        }
+        let totals = (0..2).map(|id| StreamTotal { id, seconds: 8.0, ..StreamTotal::default() });
+        reports.outside(LoadEvent::Done(totals.collect()));
+        let figures = reports.figures(point, 1).unwrap().loads;
+        let around = figures[0].surge.unwrap();
+        for (part, seconds, ms) in [(around.before, 4, 1.0), (around.during, 2, 3.0), (around.after, 2, 1.0)]
+        {
+            let each = u64::from(part.seconds);
+            assert_eq!(
+                (part.seconds, part.offered, part.completed, part.errors),
+                (seconds, 101 * each, 100 * each, each)
+            );
+            assert!((part.mean_ms.unwrap() / ms - 1.0).abs() < 0.01, "{part:?}");
+        }
+        assert_eq!(figures[0].drift, None, "a surge is no drift");
+        let one = plan.points.iter().find(|point| point.tiles == 1).unwrap();
+        assert_eq!(reports.figures(one, 1).unwrap().loads[0].surge, None);
+    }
+
+    fn encoded(histogram: &hdrhistogram::Histogram<u64>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(histogram, &mut bytes).unwrap();
+        bytes
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use crate::pass::histograms::{add, histogram, latency_ms, ms_at};
 use hdrhistogram::Histogram;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 use tilemark_agent_protocol::{Counts, StreamSecond, StreamTotal};
 use tilemark_plan::{plan::GuestPlan, workload::Details};
 use tilemark_record::{
     TaggedSecond,
     histogram::{BadHistogram, decode},
     rows::SecondRow,
-    summary::{EncodedHistogram, GuestFigures, WorstSecond},
+    summary::{AroundSurge, EncodedHistogram, GuestFigures, SurgePart, WorstSecond},
 };
 
 /// What one load on one guest reported.
@@ -108,6 +108,41 @@ impl<'a> LoadMerge<'a> {
             seconds.push(SecondLoadMerge::of(second, counts, &latency));
         }
         Ok(seconds)
+    }
+}
+
+impl LoadMerge<'_> {
+    /// What guests of other tiles than this one were served around these seconds.
+    pub(crate) fn around_surge(
+        &self,
+        tile: u32,
+        surge: Range<u32>,
+        length: u32,
+    ) -> Result<AroundSurge, BadHistogram> {
+        Ok(AroundSurge {
+            before: self.part(tile, 0..surge.start)?,
+            during: self.part(tile, surge.clone())?,
+            after: self.part(tile, surge.end..length)?,
+        })
+    }
+
+    fn part(&self, tile: u32, seconds: Range<u32>) -> Result<SurgePart, BadHistogram> {
+        let (mut counts, mut latency) = (Counts::default(), histogram());
+        let others = self.guests.iter().filter(|guest| guest.plan.tile != tile && guest.total().is_some());
+        let reported = others.filter_map(|guest| guest.reports).flat_map(|reports| &reports.seconds);
+        for second in reported.filter(|second| seconds.contains(&second.second)) {
+            add_counts(&mut counts, second.counts);
+            add(&mut latency, &decode(&second.latency)?)?;
+        }
+        let figures = latency_ms(&latency);
+        Ok(SurgePart {
+            seconds: u32::try_from(seconds.len()).unwrap_or(u32::MAX),
+            offered: counts.offered,
+            completed: counts.completed,
+            errors: counts.failed.saturating_add(counts.wrong),
+            mean_ms: figures.mean,
+            p99_ms: figures.p99,
+        })
     }
 }
 

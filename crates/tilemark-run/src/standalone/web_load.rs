@@ -92,6 +92,7 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
             arrival: asked.arrival,
             burst_every: Span::from_seconds(5),
             burst_length: Span::from_seconds(1),
+            surge: None,
         },
     };
     let work = Work::Web(WebParameters { path: Some(path), ..WebParameters::default() });

@@ -27,6 +27,7 @@ mod search;
 mod side_failures;
 mod sides;
 mod steady;
+mod surge;
 mod survey;
 mod tail;
 mod validity;

@@ -217,6 +217,7 @@ fn load_result(
         send_lateness_us: lateness(&kept),
         fairness: notes.kept("fairness", fairness_of(&kept)),
         slowdown_vs_one_tile: None,
+        surge: super::surge::surge(&kept, seed, &mut notes),
         guests: guests(&kept),
     })
 }

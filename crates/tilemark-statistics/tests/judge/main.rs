@@ -8,5 +8,6 @@ mod roles;
 mod run;
 mod scaling;
 mod sides;
+mod surge;
 mod truth;
 mod validity;

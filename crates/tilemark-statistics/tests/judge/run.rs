@@ -234,6 +234,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         fairness: None,
         errors: vec![],
         drift: None,
+        surge: None,
         store: vec![],
     }
 }

@@ -107,6 +107,7 @@ pub fn open(rate: f64, arrival: Arrival) -> Demand {
         arrival,
         burst_every: Span::from_seconds(5),
         burst_length: Span::from_seconds(1),
+        surge: None,
     }
 }
 
