@@ -51,6 +51,11 @@ pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, Fram
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilemark_plan::{
+        plan::{Demand, Swell},
+        scenario::Arrival,
+    };
+    use tilemark_units::{Rate, Span};
 
     #[test]
     fn a_message_comes_back() {
@@ -58,6 +63,23 @@ mod tests {
         write_frame(&mut stream, &("web".to_owned(), 7_u32)).unwrap();
         let message: (String, u32) = read_frame(&mut stream.as_slice()).unwrap();
         assert_eq!(message, ("web".to_owned(), 7));
+    }
+
+    #[test]
+    fn a_demand_with_and_without_a_surge_comes_back_between_other_fields() {
+        let demand = |surge: Option<Swell>| Demand::Open {
+            rate: Rate::per_second(200.0).unwrap(),
+            arrival: Arrival::Poisson,
+            burst_every: Span::from_seconds(5),
+            burst_length: Span::from_seconds(1),
+            surge,
+        };
+        let swell = Swell { from: Span::from_seconds(8), length: Span::from_seconds(2), factor: 16 };
+        for demand in [demand(None), demand(Some(swell)), Demand::Closed] {
+            let mut stream = Vec::new();
+            write_frame(&mut stream, &(&demand, 7_u32)).unwrap();
+            assert_eq!(read_frame::<(Demand, u32)>(&mut stream.as_slice()).unwrap(), (demand, 7));
+        }
     }
 
     #[test]
