@@ -32,19 +32,19 @@ pub fn take_answers(bytes: &[u8]) {
     };
     let factory = WebFactory::new(&job).expect("it is a job with one small file");
     let mut conversation = factory.conversation(&stream, 0);
-    let mut out = Vec::new();
-    conversation.connected(&mut out);
+    let mut out = [Vec::new()];
+    conversation.connected(0, &mut out[0]);
     conversation.request(&mut out);
     for piece in rest.chunks(piece) {
-        out.clear();
-        match conversation.received(piece, &mut out) {
-            Progress::More | Progress::Ready => continue,
+        out[0].clear();
+        match conversation.received(0, piece, &mut out) {
+            Progress::More | Progress::Pause(_) | Progress::Ready => continue,
             Progress::Answered(_) => {}
             // The connection is made anew.
-            Progress::Last(_) | Progress::Broken(_) => drop(conversation.connected(&mut out)),
+            Progress::Last(_) | Progress::Broken(_) => drop(conversation.connected(0, &mut out[0])),
         }
         drop(conversation.explain());
-        out.clear();
+        out[0].clear();
         conversation.request(&mut out);
     }
 }

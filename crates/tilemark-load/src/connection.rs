@@ -1,4 +1,4 @@
-//! One connection: its socket and what it is doing.
+//! One connection: its sockets and what it is doing.
 
 use crate::{Conversation, clock::SECOND_NS};
 use rustix::{
@@ -19,14 +19,46 @@ const BACKOFF_LONGEST_NS: u64 = SECOND_NS;
 pub(crate) enum Doing {
     /// There is no socket; a retry is noted.
     Down,
-    /// The handshake of TCP is under way.
+    /// The handshakes of TCP and the greetings of the conversation are under way.
     Connecting,
-    /// The greeting of the conversation is under way.
-    Greeting,
     /// Nothing: it may take a request.
     Resting,
     /// A request is under way.
     Asking(crate::lane::Due),
+}
+
+/// How far a socket has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The handshake of TCP is under way.
+    Connecting,
+    /// The greeting of the conversation is under way.
+    Greeting,
+    /// It can be used.
+    Ready,
+}
+
+/// One socket of a connection; most have only one.
+pub(crate) struct Wire {
+    /// Comes back with each event of the socket.
+    token: u64,
+    pub(crate) socket: Option<OwnedFd>,
+    pub(crate) stage: Stage,
+    /// How much of what is to be sent was.
+    sent: usize,
+    waits_to_write: bool,
+    /// Nothing is read before this time.
+    paused_until: Option<u64>,
+}
+
+/// The token of wire `wire` of the connection at `place`.
+pub(crate) const fn token_of(place: usize, wire: usize) -> u64 {
+    (wire as u64) << 32 | place as u64
+}
+
+/// The connection's place and the wire.
+pub(crate) const fn place_of(token: u64) -> (usize, usize) {
+    ((token & 0xffff_ffff) as usize, (token >> 32) as usize)
 }
 
 /// One connection of one lane.
@@ -35,49 +67,43 @@ pub(crate) struct Connection {
     pub(crate) lane: usize,
     pub(crate) doing: Doing,
     pub(crate) conversation: Box<dyn Conversation>,
-    /// What is to be sent, and how much of it was.
-    pub(crate) out: Vec<u8>,
-    sent: usize,
+    pub(crate) wires: Vec<Wire>,
+    /// What is to be sent on each wire.
+    pub(crate) outs: Vec<Vec<u8>>,
     pub(crate) target: SocketAddr,
     /// Why the last try to connect failed.
     pub(crate) reason: Option<String>,
-    pub(crate) socket: Option<OwnedFd>,
-    waits_to_write: bool,
     backoff_ns: u64,
 }
 
-impl Connection {
-    pub(crate) fn new(lane: usize, stream: &Stream, conversation: Box<dyn Conversation>) -> Self {
+impl Wire {
+    fn new(token: u64) -> Self {
         Self {
-            lane,
-            doing: Doing::Down,
-            conversation,
-            out: Vec::with_capacity(512),
-            sent: 0,
-            target: stream.target,
-            reason: None,
+            token,
             socket: None,
+            stage: Stage::Connecting,
+            sent: 0,
             waits_to_write: false,
-            backoff_ns: BACKOFF_FIRST_NS,
+            paused_until: None,
         }
     }
 
-    /// Begins to connect. `token` comes back with each event of its socket.
-    pub(crate) fn connect(&mut self, epoll: &OwnedFd, token: u64) -> Result<(), Errno> {
-        let family = if self.target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    /// Begins to connect.
+    fn connect(&mut self, target: SocketAddr, buffer: Option<usize>, epoll: &OwnedFd) -> Result<(), Errno> {
+        let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
         net::sockopt::set_tcp_nodelay(&socket, true)?;
-        match net::connect(&socket, &self.target) {
+        if let Some(bytes) = buffer {
+            net::sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+        }
+        match net::connect(&socket, &target) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(errno) => return Err(errno),
         }
-        epoll::add(epoll, &socket, EventData::new_u64(token), EventFlags::IN | EventFlags::OUT)?;
-        self.socket = Some(socket);
-        self.waits_to_write = true;
-        self.doing = Doing::Connecting;
-        self.out.clear();
-        self.sent = 0;
+        let flags = EventFlags::IN | EventFlags::OUT;
+        epoll::add(epoll, &socket, EventData::new_u64(self.token), flags)?;
+        *self = Self { socket: Some(socket), waits_to_write: true, ..Self::new(self.token) };
         Ok(())
     }
 
@@ -88,33 +114,109 @@ impl Connection {
     }
 
     /// Sends what stands in `out` as far as the kernel takes it; the rest when the socket can take more.
-    pub(crate) fn flush(&mut self, epoll: &OwnedFd, token: u64) -> Result<(), Errno> {
+    fn flush(&mut self, out: &mut Vec<u8>, epoll: &OwnedFd) -> Result<(), Errno> {
         let Some(socket) = &self.socket else { return Err(Errno::NOTCONN) };
-        while self.sent < self.out.len() {
-            match net::send(socket, &self.out[self.sent..], SendFlags::NOSIGNAL) {
+        while self.sent < out.len() {
+            match net::send(socket, &out[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => self.sent += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(errno) => return Err(errno),
             }
         }
-        let is_all_sent = self.sent == self.out.len();
+        let is_all_sent = self.sent == out.len();
         if is_all_sent {
-            self.out.clear();
+            out.clear();
             self.sent = 0;
         }
         if self.waits_to_write == is_all_sent {
             self.waits_to_write = !is_all_sent;
-            let write = if is_all_sent { EventFlags::empty() } else { EventFlags::OUT };
-            epoll::modify(epoll, socket, EventData::new_u64(token), EventFlags::IN | write)?;
+            self.listen(epoll)?;
         }
         Ok(())
     }
 
-    /// Closes the socket, whatever was under way.
+    /// Reads nothing until an absolute time.
+    pub(crate) fn pause(&mut self, until: u64, epoll: &OwnedFd) -> Result<(), Errno> {
+        self.paused_until = Some(until);
+        self.listen(epoll)
+    }
+
+    /// Reads again, if the pause that ends at `time` is still its own: a socket that was made anew has none.
+    pub(crate) fn resume(&mut self, time: u64, epoll: &OwnedFd) -> Result<(), Errno> {
+        if self.paused_until != Some(time) {
+            return Ok(());
+        }
+        self.paused_until = None;
+        self.listen(epoll)
+    }
+
+    /// Asks for the events that it can use now.
+    fn listen(&self, epoll: &OwnedFd) -> Result<(), Errno> {
+        let Some(socket) = &self.socket else { return Err(Errno::NOTCONN) };
+        let read = if self.paused_until.is_none() { EventFlags::IN } else { EventFlags::empty() };
+        let write = if self.waits_to_write { EventFlags::OUT } else { EventFlags::empty() };
+        epoll::modify(epoll, socket, EventData::new_u64(self.token), read | write)
+    }
+}
+
+impl Connection {
+    /// `place`: its place in the worker.
+    pub(crate) fn new(
+        place: usize,
+        lane: usize,
+        stream: &Stream,
+        conversation: Box<dyn Conversation>,
+    ) -> Self {
+        let wires = conversation.wires().max(1);
+        Self {
+            lane,
+            doing: Doing::Down,
+            conversation,
+            wires: (0..wires).map(|wire| Wire::new(token_of(place, wire))).collect(),
+            outs: vec![Vec::with_capacity(512); wires],
+            target: stream.target,
+            reason: None,
+            backoff_ns: BACKOFF_FIRST_NS,
+        }
+    }
+
+    /// Begins to connect all wires.
+    pub(crate) fn connect(&mut self, epoll: &OwnedFd) -> Result<(), Errno> {
+        self.outs.iter_mut().for_each(Vec::clear);
+        let buffer = self.conversation.receive_buffer();
+        for wire in &mut self.wires {
+            wire.connect(self.target, buffer, epoll)?;
+        }
+        self.doing = Doing::Connecting;
+        Ok(())
+    }
+
+    /// Sends what stands in the out of one wire.
+    pub(crate) fn flush(&mut self, wire: usize, epoll: &OwnedFd) -> Result<(), Errno> {
+        self.wires[wire].flush(&mut self.outs[wire], epoll)
+    }
+
+    /// Sends what stands in the outs of all wires.
+    pub(crate) fn flush_all(&mut self, epoll: &OwnedFd) -> Result<(), Errno> {
+        for (wire, out) in self.wires.iter_mut().zip(&mut self.outs) {
+            if !out.is_empty() {
+                wire.flush(out, epoll)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One wire can be used. Whether all can.
+    pub(crate) fn is_ready_with(&mut self, wire: usize) -> bool {
+        self.wires[wire].stage = Stage::Ready;
+        self.wires.iter().all(|wire| wire.stage == Stage::Ready)
+    }
+
+    /// Closes the sockets, whatever was under way.
     pub(crate) fn close(&mut self) {
-        // Closing takes it out of the epoll: no other descriptor shares the socket.
-        self.socket = None;
+        // Closing takes them out of the epoll: no other descriptor shares a socket.
+        self.wires.iter_mut().for_each(|wire| wire.socket = None);
         self.doing = Doing::Down;
     }
 

@@ -6,21 +6,35 @@ use tilemark_agent_protocol::Stream;
 pub trait Factory: Sync {
     /// The conversation of connection `connection` (counted from 0) of a stream.
     fn conversation(&self, stream: &Stream, connection: u32) -> Box<dyn Conversation>;
+
+    /// Any resting connection takes the next request, by chance, instead of the one that has rested longest. With a Poisson schedule the
+    /// pauses of each connection are then exponentially distributed too: a Poisson process that is split by chance gives Poisson processes.
+    fn draws_connections(&self) -> bool {
+        false
+    }
 }
 
-/// One connection's requests and answers. There is at most one request under way.
+/// One connection's requests and answers. There is at most one request under way. Most use one wire, which is a TCP connection; an
+/// operation that takes several at the same time, as a page with its files does, has more.
 ///
-/// The engine calls `connected` after each connect, then, if that said [`Progress::Ready`] or as soon as
-/// `received` does, `request` and `received` in turn. Nothing here may wait, and `request` and `received`
-/// should not allocate.
+/// The engine calls `connected` for each wire after each connect. When each has said [`Progress::Ready`], there or in `received`, it calls
+/// `request` and `received` in turn. Nothing here may wait, and `request` and `received` should not allocate.
 pub trait Conversation: Send {
-    /// A fresh connection stands: forget the old one. May write a greeting to `out`; [`Progress::Ready`] lets
+    /// How many wires it has.
+    fn wires(&self) -> usize {
+        1
+    }
+    /// Bytes of the kernel's receive buffer of each wire. Default: as the kernel likes.
+    fn receive_buffer(&self) -> Option<usize> {
+        None
+    }
+    /// A wire of a fresh connection stands: forget the old one. May write a greeting to `out`; [`Progress::Ready`] lets
     /// requests begin, [`Progress::More`] waits for what `received` makes of the peer's greeting.
-    fn connected(&mut self, out: &mut Vec<u8>) -> Progress;
-    /// Writes the next request to `out`, which is empty.
-    fn request(&mut self, out: &mut Vec<u8>);
-    /// Takes all of `bytes`. May write more to `out`, where an operation takes several messages.
-    fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Progress;
+    fn connected(&mut self, wire: usize, out: &mut Vec<u8>) -> Progress;
+    /// Writes the next request to the outs of its wires, which are empty.
+    fn request(&mut self, outs: &mut [Vec<u8>]);
+    /// Takes all of `bytes`, which came on a wire. May write more to the outs, where an operation takes several messages.
+    fn received(&mut self, wire: usize, bytes: &[u8], outs: &mut [Vec<u8>]) -> Progress;
     /// In words, why the last answer was not right. Asked for the first few errors only.
     fn explain(&self) -> String;
 }
@@ -30,7 +44,9 @@ pub trait Conversation: Send {
 pub enum Progress {
     /// More bytes are needed.
     More,
-    /// The greeting is over: requests may be sent.
+    /// More bytes are needed, and none is read on this wire for so many nanoseconds.
+    Pause(u64),
+    /// The greeting on this wire is over: requests may be sent.
     Ready,
     /// The answer is complete; the connection can be used again.
     Answered(Answer),

@@ -1,6 +1,7 @@
 //! One worker's part of one stream: who may be sent when. It knows neither sockets nor clocks.
 
 use crate::{sample::NO_LATENESS, schedule::Schedule};
+use rand_chacha::{ChaCha8Rng, rand_core::Rng};
 use std::collections::VecDeque;
 
 /// A request that is to be sent now.
@@ -29,6 +30,8 @@ pub(crate) struct Lane {
     schedule: Option<Part>,
     waiting: VecDeque<Waiting>,
     idle: VecDeque<u32>,
+    /// Draws the connection that takes the next request; `None`: the one that has rested longest.
+    random: Option<ChaCha8Rng>,
 }
 
 /// Every so manieth time of a schedule: a stream that several workers share has one schedule.
@@ -50,12 +53,18 @@ impl Part {
 }
 
 impl Lane {
-    pub(crate) fn new(stream: u32, schedule: Option<Part>, connections: usize) -> Self {
+    pub(crate) fn new(
+        stream: u32,
+        schedule: Option<Part>,
+        connections: usize,
+        random: Option<ChaCha8Rng>,
+    ) -> Self {
         Self {
             stream,
             schedule,
             waiting: VecDeque::with_capacity(1024),
             idle: VecDeque::with_capacity(connections),
+            random,
         }
     }
     /// The next intended time, in nanoseconds from the start of the schedule. `None`: closed loop.
@@ -68,7 +77,7 @@ impl Lane {
     /// A request's intended time has come, and our sender got to it at `now`. A connection: send on it.
     /// `None`: all are busy, and it waits.
     pub(crate) fn take_up(&mut self, intended: u64, now: u64) -> Option<u32> {
-        let connection = self.idle.pop_front();
+        let connection = self.take_idle();
         if connection.is_none() {
             self.waiting.push_back(Waiting { intended, taken_up_late: now - intended });
         }
@@ -84,9 +93,15 @@ impl Lane {
         let lateness = first.taken_up_late + now.saturating_sub(seen);
         Some(Due { intended: first.intended, lateness })
     }
-    /// Takes any resting connection.
+    /// Takes a resting connection.
     pub(crate) fn take_idle(&mut self) -> Option<u32> {
-        self.idle.pop_front()
+        match &mut self.random {
+            // Far fewer than 2^32: the remainder's bias is nothing.
+            Some(random) if !self.idle.is_empty() => {
+                self.idle.swap_remove_back((random.next_u64() % self.idle.len() as u64) as usize)
+            }
+            _ => self.idle.pop_front(),
+        }
     }
     /// A resting connection broke.
     pub(crate) fn lost(&mut self, connection: u32) {
@@ -110,11 +125,12 @@ pub(crate) fn closed_loop_due(now: u64) -> Due {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand_chacha::rand_core::SeedableRng;
     use tilemark_plan::{plan::Demand, scenario::Arrival};
     use tilemark_units::{Rate, Span};
 
     fn lane(connections: u32) -> Lane {
-        let mut lane = Lane::new(0, None, connections as usize);
+        let mut lane = Lane::new(0, None, connections as usize, None);
         (0..connections).for_each(|connection| assert!(lane.freed(connection, 0, 0).is_none()));
         lane
     }
@@ -152,6 +168,22 @@ mod tests {
             assert!(lane.freed(connection, time, time).is_none());
         }
         assert_eq!(used, [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn drawn_connections_pause_as_independent_users_do() {
+        let random = Some(ChaCha8Rng::seed_from_u64(3));
+        let mut lane = Lane::new(0, None, 10, random);
+        (0..10).for_each(|connection| assert!(lane.freed(connection, 0, 0).is_none()));
+        let (mut last, mut gaps) = ([0_u64; 10], Vec::new());
+        for time in 1..=20_000 {
+            let connection = lane.take_up(time, time).unwrap() as usize;
+            gaps.push(time - std::mem::replace(&mut last[connection], time));
+            assert!(lane.freed(connection as u32, time, time).is_none());
+        }
+        // Geometric with p = 0.1: 0.9^10 = 34.9 % are longer than 10, standard error 0.34 %. In turn, none were.
+        let long = gaps.iter().filter(|gap| **gap > 10).count() as f64 / gaps.len() as f64;
+        assert!((0.33..0.37).contains(&long), "{long}");
     }
 
     #[test]

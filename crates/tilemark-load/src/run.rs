@@ -11,6 +11,7 @@ use crate::{
     sender::{Got, Scheduling, pin},
     worker::{Links, Thread, Timing, Worker},
 };
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use std::{
     sync::mpsc,
     thread,
@@ -73,6 +74,13 @@ pub fn run_within(
         let _ = rustix::thread::sched_setaffinity(None, &before);
     }
     result
+}
+
+/// What draws the connections of a worker's part of a stream: other numbers than those of schedules and conversations.
+fn connections_by_chance(seed: u64, worker: usize) -> ChaCha8Rng {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(u64::MAX - worker as u64);
+    random
 }
 
 /// A load that is about to begin.
@@ -153,9 +161,10 @@ impl<'a> Load<'a> {
                 self.schedules[place].as_ref().map(|schedule| Part::new(schedule.clone(), part, parts));
             for connection in &mine {
                 let conversation = factory.conversation(stream, *connection);
-                connections.push(Connection::new(lanes.len(), stream, conversation));
+                connections.push(Connection::new(connections.len(), lanes.len(), stream, conversation));
             }
-            lanes.push(Lane::new(place as u32, schedule, mine.len()));
+            let drawn = factory.draws_connections().then(|| connections_by_chance(stream.seed, index));
+            lanes.push(Lane::new(place as u32, schedule, mine.len(), drawn));
         }
         let is_open = |lane: &Lane| !lane.is_closed_loop();
         let scheduling = if lanes.iter().any(is_open) { Scheduling::RealTime } else { Scheduling::Ordinary };

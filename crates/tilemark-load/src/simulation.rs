@@ -45,7 +45,7 @@ fn schedule(rate: f64, seconds: u64) -> Vec<u64> {
 
 /// Sends a schedule through lane and account. Ends of requests are events of a time that is only counted.
 fn measured(intended: &[u64], server: Server) -> Milliseconds {
-    let mut lane = Lane::new(0, None, CONNECTIONS as usize);
+    let mut lane = Lane::new(0, None, CONNECTIONS as usize, None);
     (0..CONNECTIONS).for_each(|connection| assert!(lane.freed(connection, 0, 0).is_none()));
     let mut account = Account::new([(0, 1)].into_iter(), 1);
     let mut ends: BinaryHeap<Reverse<(u64, u32, u64)>> = BinaryHeap::new();

@@ -72,6 +72,8 @@ pub(crate) struct Worker {
     due: Agenda,
     /// When each broken connection is made anew.
     retries: Agenda,
+    /// When each paused wire, by its token, is read again.
+    pauses: Agenda,
     /// Requests under way.
     asking: usize,
     /// Absolute times.
@@ -97,6 +99,7 @@ impl Worker {
             tallies: vec![Tally::default(); lanes.len()],
             due: BinaryHeap::with_capacity(lanes.len()),
             retries: BinaryHeap::with_capacity(connections.len()),
+            pauses: BinaryHeap::new(),
             lanes,
             connections,
             timing,
@@ -209,6 +212,7 @@ impl Worker {
                 self.tick(now, links);
             }
             self.retry(now, epoll, links);
+            self.resume(now, epoll, links);
             if !is_stop_seen && stop.is_asked() {
                 is_stop_seen = true;
                 // It stays readable: without this the epoll would never sleep again.
@@ -236,7 +240,7 @@ impl Worker {
     fn next_wake(&self, limit: u64, is_schedule_over: bool) -> u64 {
         let soonest = |agenda: &Agenda| agenda.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
         let end = if is_schedule_over { limit } else { self.end };
-        soonest(&self.due).min(soonest(&self.retries)).min(self.next_tick).min(end)
+        soonest(&self.due).min(soonest(&self.retries)).min(soonest(&self.pauses)).min(self.next_tick).min(end)
     }
 
     /// Notes when the lane's next request is due; none after the end.
@@ -279,7 +283,7 @@ impl Worker {
                 return;
             }
             self.retries.pop();
-            if let Err(errno) = self.connections[place].connect(epoll, place as u64) {
+            if let Err(errno) = self.connections[place].connect(epoll) {
                 self.broke(place, now, Verdict::Failed, &|| format!("connecting: {errno}"), links);
             }
         }

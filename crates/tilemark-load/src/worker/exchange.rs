@@ -3,7 +3,7 @@
 use super::{Links, STOP_TOKEN, Worker};
 use crate::{
     clock,
-    connection::Doing,
+    connection::{Doing, Stage, place_of, token_of},
     conversation::{Answer, Progress, Verdict},
     lane::{Due, closed_loop_due},
 };
@@ -21,14 +21,14 @@ impl Worker {
         if token == STOP_TOKEN {
             return self.seen;
         }
-        let place = token as usize;
+        let (place, wire) = place_of(token);
         let connection = &mut self.connections[place];
         if connection.doing == Doing::Down {
             return self.seen;
         }
-        if connection.doing == Doing::Connecting {
-            match connection.connect_result() {
-                Ok(()) => self.greet(place, epoll, links),
+        if connection.wires[wire].stage == Stage::Connecting {
+            match connection.wires[wire].connect_result() {
+                Ok(()) => self.greet(place, wire, epoll, links),
                 Err(errno) => {
                     let now = clock::now();
                     self.broke(place, now, Verdict::Failed, &|| format!("connecting: {errno}"), links);
@@ -38,40 +38,47 @@ impl Worker {
         }
         let flags = event.flags;
         if flags.contains(EventFlags::OUT)
-            && let Err(errno) = connection.flush(epoll, token)
+            && let Err(errno) = connection.flush(wire, epoll)
         {
             let now = clock::now();
             self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
             return now;
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            return self.receive(place, epoll, links, buffer);
+            return self.receive(place, wire, epoll, links, buffer);
         }
         clock::now()
     }
 
-    /// The connection stands: the conversation may greet.
-    fn greet(&mut self, place: usize, epoll: &OwnedFd, links: &Links) {
+    /// A wire stands: the conversation may greet.
+    fn greet(&mut self, place: usize, wire: usize, epoll: &OwnedFd, links: &Links) {
         let connection = &mut self.connections[place];
-        connection.doing = Doing::Greeting;
+        connection.wires[wire].stage = Stage::Greeting;
         connection.reason = None;
-        let progress = connection.conversation.connected(&mut connection.out);
+        let progress = connection.conversation.connected(wire, &mut connection.outs[wire]);
         // Also takes the socket out of waiting to write.
-        if let Err(errno) = connection.flush(epoll, place as u64) {
+        if let Err(errno) = connection.flush(wire, epoll) {
             let now = clock::now();
             self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
             return;
         }
-        if progress == Progress::Ready {
+        if progress == Progress::Ready && connection.is_ready_with(wire) {
             self.connection_is_free(place, epoll, links);
         }
     }
 
-    /// Reads what came. The time after it.
-    fn receive(&mut self, place: usize, epoll: &OwnedFd, links: &Links, buffer: &mut [u8]) -> u64 {
+    /// Reads what came on a wire. The time after it.
+    fn receive(
+        &mut self,
+        place: usize,
+        wire: usize,
+        epoll: &OwnedFd,
+        links: &Links,
+        buffer: &mut [u8],
+    ) -> u64 {
         loop {
             let connection = &mut self.connections[place];
-            let Some(socket) = &connection.socket else { return self.seen };
+            let Some(socket) = &connection.wires[wire].socket else { return self.seen };
             let count = match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
                 Ok((count, _)) => count,
                 Err(Errno::AGAIN) => return clock::now(),
@@ -87,10 +94,8 @@ impl Worker {
                 self.closed_by_peer(place, now, links);
                 return now;
             }
-            let progress = connection.conversation.received(&buffer[..count], &mut connection.out);
-            if !connection.out.is_empty()
-                && let Err(errno) = connection.flush(epoll, place as u64)
-            {
+            let progress = connection.conversation.received(wire, &buffer[..count], &mut connection.outs);
+            if let Err(errno) = connection.flush_all(epoll) {
                 self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
                 return now;
             }
@@ -98,18 +103,31 @@ impl Worker {
                 Progress::More if count == buffer.len() => {}
                 Progress::More => return now,
                 other => {
-                    self.progressed(place, other, now, epoll, links);
+                    self.progressed(place, wire, other, now, epoll, links);
                     return now;
                 }
             }
         }
     }
 
-    fn progressed(&mut self, place: usize, progress: Progress, now: u64, epoll: &OwnedFd, links: &Links) {
-        let doing = self.connections[place].doing;
-        match (progress, doing) {
+    fn progressed(
+        &mut self,
+        place: usize,
+        wire: usize,
+        progress: Progress,
+        now: u64,
+        epoll: &OwnedFd,
+        links: &Links,
+    ) {
+        let connection = &mut self.connections[place];
+        match (progress, connection.doing) {
             (Progress::More, _) => {}
-            (Progress::Ready, Doing::Greeting) => self.connection_is_free(place, epoll, links),
+            (Progress::Pause(length), _) => self.pause(place, wire, now + length, epoll, links),
+            (Progress::Ready, Doing::Connecting) => {
+                if connection.is_ready_with(wire) {
+                    self.connection_is_free(place, epoll, links);
+                }
+            }
             (Progress::Answered(answer), Doing::Asking(due)) => {
                 self.answered(place, due, answer, now, links);
                 self.connection_is_free(place, epoll, links);
@@ -126,6 +144,34 @@ impl Worker {
             (Progress::Broken(_) | Progress::Ready | Progress::Answered(_) | Progress::Last(_), _) => {
                 let why = || "the peer spoke unasked, or refused the connection".to_owned();
                 self.broke(place, now, Verdict::Failed, &why, links);
+            }
+        }
+    }
+
+    /// Reads nothing of a wire until then.
+    fn pause(&mut self, place: usize, wire: usize, until: u64, epoll: &OwnedFd, links: &Links) {
+        match self.connections[place].wires[wire].pause(until, epoll) {
+            Ok(()) => self.pauses.push(Reverse((until, token_of(place, wire) as usize))),
+            Err(errno) => {
+                self.broke(place, until, Verdict::Failed, &|| format!("pausing: {errno}"), links);
+            }
+        }
+    }
+
+    /// Reads again from the wires whose pause is over.
+    pub(super) fn resume(&mut self, now: u64, epoll: &OwnedFd, links: &Links) {
+        while let Some(Reverse((time, token))) = self.pauses.peek().copied() {
+            if time > now {
+                return;
+            }
+            self.pauses.pop();
+            let (place, wire) = place_of(token as u64);
+            let connection = &mut self.connections[place];
+            if connection.doing == Doing::Down {
+                continue;
+            }
+            if let Err(errno) = connection.wires[wire].resume(time, epoll) {
+                self.broke(place, now, Verdict::Failed, &|| format!("reading on: {errno}"), links);
             }
         }
     }
@@ -164,8 +210,8 @@ impl Worker {
         self.asking += 1;
         let connection = &mut self.connections[place];
         connection.doing = Doing::Asking(due);
-        connection.conversation.request(&mut connection.out);
-        if let Err(errno) = connection.flush(epoll, place as u64) {
+        connection.conversation.request(&mut connection.outs);
+        if let Err(errno) = connection.flush_all(epoll) {
             self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
         }
     }
@@ -194,7 +240,7 @@ impl Worker {
                 self.note(lane, due, now, Answer { verdict, body_bytes: 0 }, links);
             }
             Doing::Resting => self.lanes[lane].lost(place as u32),
-            Doing::Down | Doing::Connecting | Doing::Greeting => {
+            Doing::Down | Doing::Connecting => {
                 connection.reason = Some(why());
                 if self.is_started {
                     self.tell_trouble(place, Some(why), links);

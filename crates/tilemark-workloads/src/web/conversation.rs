@@ -158,20 +158,20 @@ impl WebConversation {
 }
 
 impl Conversation for WebConversation {
-    fn connected(&mut self, _out: &mut Vec<u8>) -> Progress {
+    fn connected(&mut self, _wire: usize, _out: &mut Vec<u8>) -> Progress {
         self.reading = Reading::Nothing;
         Progress::Ready
     }
 
-    fn request(&mut self, out: &mut Vec<u8>) {
+    fn request(&mut self, outs: &mut [Vec<u8>]) {
         self.asked = self.draw();
         self.partial_head.clear();
         self.reading = Reading::Head;
         self.trouble = Trouble::None;
-        out.extend_from_slice(&self.mix.files[self.asked].request);
+        outs[0].extend_from_slice(&self.mix.files[self.asked].request);
     }
 
-    fn received(&mut self, bytes: &[u8], _out: &mut Vec<u8>) -> Progress {
+    fn received(&mut self, _wire: usize, bytes: &[u8], _outs: &mut [Vec<u8>]) -> Progress {
         match self.reading {
             Reading::Nothing => self.broken("the server spoke unasked", Verdict::Wrong),
             Reading::Head => self.head(bytes),
@@ -206,7 +206,7 @@ mod tests {
         let target = "10.77.1.0:80".parse().unwrap();
         let mix = WebFactory::mix_of(&parameters, target).unwrap();
         let mut conversation = WebConversation::new(mix, WebFactory::random(1, 0));
-        conversation.request(&mut Vec::new());
+        conversation.request(&mut [Vec::new()]);
         conversation
     }
     fn answer(status: &str, body: &[u8]) -> Vec<u8> {
@@ -220,7 +220,7 @@ mod tests {
         body
     }
     fn hear(conversation: &mut WebConversation, bytes: &[u8]) -> Progress {
-        conversation.received(bytes, &mut Vec::new())
+        conversation.received(0, bytes, &mut [])
     }
     fn ended(verdict: Verdict, body_bytes: u64) -> Progress {
         Progress::Answered(Answer { verdict, body_bytes })
@@ -260,7 +260,7 @@ mod tests {
         let short = answer("200 OK", &right_body()[..999]);
         assert_eq!(hear(&mut conversation, &short), ended(Verdict::Wrong, 999));
         assert_eq!(conversation.explain(), "the answer's body has 999 bytes instead of 1000");
-        conversation.request(&mut Vec::new());
+        conversation.request(&mut [Vec::new()]);
         assert_eq!(hear(&mut conversation, &answer("503 Busy", b"sorry")), ended(Verdict::Failed, 5));
         assert_eq!(conversation.explain(), "the answer's status is 503");
     }
@@ -287,7 +287,7 @@ mod tests {
         for (body, verdict) in
             [(&b"hello"[..], Verdict::Right), (b"world", Verdict::Right), (b"ok", Verdict::Wrong)]
         {
-            conversation.request(&mut Vec::new());
+            conversation.request(&mut [Vec::new()]);
             let expected = ended(verdict, body.len() as u64);
             assert_eq!(hear(&mut conversation, &answer("200 OK", body)), expected);
         }

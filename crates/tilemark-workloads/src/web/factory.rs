@@ -134,12 +134,12 @@ mod tests {
         let mix = WebFactory::mix_of(&parameters, target).unwrap();
         let drawn = |seed| {
             let mut conversation = WebConversation::new(Arc::clone(&mix), WebFactory::random(seed, 0));
-            let mut out = Vec::new();
+            let mut out = [Vec::new()];
             let mut requests = Vec::new();
             for _ in 0..10_000 {
-                out.clear();
+                out[0].clear();
                 conversation.request(&mut out);
-                requests.push(String::from_utf8(out.clone()).unwrap());
+                requests.push(String::from_utf8(out[0].clone()).unwrap());
             }
             requests
         };

@@ -3,7 +3,7 @@
 mod body;
 mod conversation;
 mod factory;
-mod response;
+pub(crate) mod response;
 mod service;
 
 use crate::engine::LoadFailure;
@@ -12,6 +12,7 @@ use tilemark_load::{Start, Stop};
 
 pub use body::fill_body;
 pub use factory::WebFactory;
+pub(crate) use service::nginx_conf_with;
 pub use service::{
     NGINX, PORT, ServiceFile, file_path, nginx_arguments, nginx_conf, ready_request, service_files,
 };

@@ -1,30 +1,33 @@
 //! The head of an HTTP/1.1 answer.
 
 /// The longest head that is read: what servers themselves allow a request.
-pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
+pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The most header lines that are read.
 const HEADERS_MAX: usize = 64;
 
+/// The answer to a request for a file that the client has and that has not changed: it has no body.
+pub(crate) const NOT_MODIFIED: u16 = 304;
+
 /// What matters of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// Bytes of the head, with its empty line.
-    pub(super) bytes: usize,
-    pub(super) status: u16,
-    pub(super) content_length: u64,
-    pub(super) after: After,
+    pub(crate) bytes: usize,
+    pub(crate) status: u16,
+    pub(crate) content_length: u64,
+    pub(crate) after: After,
 }
 
 /// What the server does after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
+pub(crate) enum After {
     Keep,
     Close,
 }
 
 /// A head that we can't follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BadHead {
+pub(crate) enum BadHead {
     Malformed,
     TooLong,
     Chunked,
@@ -32,7 +35,7 @@ pub(super) enum BadHead {
 }
 
 impl BadHead {
-    pub(super) const fn text(self) -> &'static str {
+    pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Malformed => "the answer is not HTTP/1.x",
             Self::TooLong => "the answer's head is longer than 16 KiB or 64 lines",
@@ -43,7 +46,7 @@ impl BadHead {
 }
 
 /// Reads a head at the start of `bytes`. `None`: it is not whole yet.
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<Head>, BadHead> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, BadHead> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let length = match response.parse(bytes) {
@@ -66,8 +69,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Head>, BadHead> {
             after = After::Close;
         }
     }
-    let content_length = content_length.ok_or(BadHead::NoLength)?;
     let status = response.code.ok_or(BadHead::Malformed)?;
+    // It says how long the body would be that it does not have.
+    let content_length = if status == NOT_MODIFIED { 0 } else { content_length.ok_or(BadHead::NoLength)? };
     Ok(Some(Head { bytes: length, status, content_length, after }))
 }
 
@@ -100,6 +104,8 @@ mod tests {
         let of = |rest: &str| parse(format!("HTTP/1.1 200 OK\r\n{rest}\r\n\r\n").as_bytes());
         assert_eq!(of("Transfer-Encoding: chunked"), Err(BadHead::Chunked));
         assert_eq!(of("Server: x"), Err(BadHead::NoLength));
+        let unchanged = parse(b"HTTP/1.1 304 Not Modified\r\nServer: x\r\n\r\n").unwrap().unwrap();
+        assert_eq!((unchanged.status, unchanged.content_length), (NOT_MODIFIED, 0));
         assert_eq!(of("Content-Length: -1"), Err(BadHead::Malformed));
         assert_eq!(parse(b"SSH-2.0-OpenSSH\r\n\r\n"), Err(BadHead::Malformed));
         assert_eq!(

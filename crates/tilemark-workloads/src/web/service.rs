@@ -58,6 +58,11 @@ pub(super) fn sizes(parameters: &WebParameters) -> Result<Vec<u64>, WorkloadErro
 /// that nginx writes in `state`, which must exist. In the foreground, as root, no log: what a page costs is
 /// the page.
 pub fn nginx_conf(workers: u32, port: u16, root: &Path, state: &Path) -> String {
+    nginx_conf_with(workers, port, root, state, "")
+}
+
+/// The same, with more lines for its server.
+pub(crate) fn nginx_conf_with(workers: u32, port: u16, root: &Path, state: &Path, server: &str) -> String {
     let (root, state) = (root.display(), state.display());
     // A connection of the load is kept for a whole run: the limits of requests and time are out of reach.
     // Not `tcp_nopush`: with it, the end of an 8 KiB file on a kept connection waited for the client's delayed
@@ -92,7 +97,7 @@ http {{
     server {{
         listen {port} default_server backlog=4096;
         root {root};
-    }}
+{server}    }}
 }}
 "
     )
