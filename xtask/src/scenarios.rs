@@ -172,16 +172,30 @@ impl Schema {
         let keys = parameter_keys(work)?;
         shown.insert(of.to_owned());
         let mut text = format!("### `[load.{name}]`\n\n{}\n{}\n", self.about(of)?, self.rows(of, &keys)?);
-        for key in &keys {
-            let items = &self.definition(of)?["properties"][key]["items"];
-            if let Some(item) = reference(items) {
-                let properties = self.definition(item)?["properties"].as_object();
-                let keys: Vec<String> = properties.into_iter().flat_map(Map::keys).cloned().collect();
-                shown.insert(item.to_owned());
-                writeln!(text, "Each of the `{key}`:\n\n{}", self.rows(item, &keys)?)?;
-            }
-        }
+        self.inner_tables(of, &keys, shown, &mut text)?;
         Ok(text)
+    }
+
+    /// The tables of which a type's lists and tables of tables consist.
+    fn inner_tables(
+        &self,
+        of: &str,
+        keys: &[String],
+        shown: &mut BTreeSet<String>,
+        text: &mut String,
+    ) -> Result<()> {
+        for key in keys {
+            let property = &self.definition(of)?["properties"][key];
+            let inner =
+                reference(&property["items"]).or_else(|| reference(&property["additionalProperties"]));
+            let Some(inner) = inner else { continue };
+            let properties = self.definition(inner)?["properties"].as_object();
+            let keys: Vec<String> = properties.into_iter().flat_map(Map::keys).cloned().collect();
+            shown.insert(inner.to_owned());
+            writeln!(text, "Each of the `{key}`:\n\n{}", self.rows(inner, &keys)?)?;
+            self.inner_tables(inner, &keys, shown, text)?;
+        }
+        Ok(())
     }
 
     fn rows(&self, name: &str, keys: &[String]) -> Result<String> {
@@ -238,6 +252,7 @@ impl Schema {
         Ok(match kind {
             "string" => "text".to_owned(),
             "integer" => "whole number".to_owned(),
+            "number" => "number".to_owned(),
             "boolean" => "`true` or `false`".to_owned(),
             "object" => "table of tables".to_owned(),
             "array" => match self.kind(&property["items"])?.as_str() {

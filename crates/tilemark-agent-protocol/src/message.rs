@@ -6,7 +6,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use tilemark_plan::{
     plan::MacAddress,
     scenario::Role,
-    workload::{BrokerService, StoreParameters, WebParameters, Work},
+    workload::{BrokerService, Site, StoreParameters, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Span};
 
@@ -61,6 +61,8 @@ pub struct Identity {
     pub prefix: u8,
     /// The host's end of the run network.
     pub gateway: Ipv4Addr,
+    /// Address of the back end that its dynamic pages ask; `None`: one in the guest itself.
+    pub asks: Option<Ipv4Addr>,
     /// Randomness from the host, credited to the guest's kernel before anything else is done.
     pub entropy: Vec<u8>,
     /// The host's real-time clock when this was sent, in nanoseconds since 1970.
@@ -92,6 +94,14 @@ impl Service {
         match &self.holds {
             Some(Work::Web(web)) => web.clone(),
             _ => WebParameters::default(),
+        }
+    }
+
+    /// The site that its users visit; `None`: it serves files only.
+    pub fn site(&self) -> Option<Site> {
+        match &self.holds {
+            Some(Work::Sessions(sessions)) => Some(sessions.site()),
+            _ => None,
         }
     }
 

@@ -21,6 +21,7 @@ use tilemark_agent_protocol::Identity;
 use tilemark_netlink::{Link, Netlink};
 use tilemark_plan::plan::MacAddress;
 use tilemark_sys::entropy::reseed_kernel;
+use tilemark_workloads::sessions::ASKS;
 
 /// The guest's one network device.
 pub(crate) const DEVICE: &str = "eth0";
@@ -74,6 +75,7 @@ impl Place {
         // Always 33 bytes: nothing of an older one is left behind it.
         let text = format!("{}\n", identity.machine_id);
         self.machine_id.write_all_at(text.as_bytes(), 0).map_err(step("write the machine id"))?;
+        note_asked(identity.asks)?;
         self.power.take_names(Names {
             host_name: identity.host_name.clone(),
             mac: identity.mac,
@@ -81,6 +83,15 @@ impl Place {
             prefix: identity.prefix,
         })
     }
+}
+
+/// Notes whom the guest's dynamic pages ask: itself, where the tile has no guest for that.
+fn note_asked(asked: Option<Ipv4Addr>) -> Result<(), AgentError> {
+    let path = Path::new(ASKS);
+    let folder = path.parent().expect("it lies in a folder");
+    fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
+    let address = asked.unwrap_or(Ipv4Addr::LOCALHOST);
+    fs::write(path, address.to_string()).map_err(step(format!("write {ASKS}")))
 }
 
 fn open_machine_id() -> Result<File, AgentError> {

@@ -441,6 +441,7 @@ mod tests {
             address: guest_address(0),
             processors: Vec::new(),
             reaches: Vec::new(),
+            asks: None,
         }
     }
 

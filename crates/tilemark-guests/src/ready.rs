@@ -213,6 +213,7 @@ fn identity_of(plan: &GuestPlan) -> Result<Identity, GuestError> {
         address: plan.address,
         prefix: NETWORK_PREFIX,
         gateway: BRIDGE_ADDRESS,
+        asks: plan.asks,
         entropy: entropy.to_vec(),
         realtime_ns: realtime_ns(),
     })

@@ -16,14 +16,16 @@ const RECIPE: u32 = 1;
 const SPEC_BYTES_MAX: u64 = 256 << 10;
 
 /// The specifications inside the program, by name.
-const BUILT_IN: [BuiltIn; 3] = [
+const BUILT_IN: [BuiltIn; 4] = [
     BuiltIn { name: "first-look", text: include_str!("../images/first-look.toml") },
     BuiltIn { name: "database", text: include_str!("../images/database.toml") },
     BuiltIn { name: "brokers", text: include_str!("../images/brokers.toml") },
+    BuiltIn { name: "consolidation", text: include_str!("../images/consolidation.toml") },
 ];
 
 /// Their names.
-pub const BUILT_IN_NAMES: [&str; BUILT_IN.len()] = [BUILT_IN[0].name, BUILT_IN[1].name, BUILT_IN[2].name];
+pub const BUILT_IN_NAMES: [&str; BUILT_IN.len()] =
+    [BUILT_IN[0].name, BUILT_IN[1].name, BUILT_IN[2].name, BUILT_IN[3].name];
 
 struct BuiltIn {
     name: &'static str,
@@ -298,7 +300,7 @@ mod tests {
         let error = ImageSpec::built_in("frist-look").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no image specification `frist-look` is built in; there are: first-look, database, brokers"
+            "no image specification `frist-look` is built in; there are: first-look, database, brokers, consolidation"
         );
     }
 

@@ -39,7 +39,7 @@ const SMALL_TWIN: Bytes = Bytes::from_mib(48);
 fn fills_memory(guest: &GuestPlan) -> bool {
     match guest.role {
         Role::Database | Role::Broker => true,
-        Role::Idle | Role::Web | Role::Disk | Role::Compute | Role::Client => false,
+        Role::Idle | Role::Web | Role::Disk | Role::Compute | Role::Client | Role::Backend => false,
     }
 }
 

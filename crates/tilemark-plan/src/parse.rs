@@ -3,7 +3,7 @@
 use crate::{
     check_limits::{check_document, check_limits, check_text},
     problem::{Problem, Problems},
-    scenario::{Arrival, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
+    scenario::{Arrival, Guest, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
     settings, unreadable,
     workload::{self, Alone, Place, Say},
 };
@@ -153,6 +153,17 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     for load in &scenario.load {
         check_load(scenario, load, &mut say);
     }
+    let has_pages = scenario.load.iter().any(|load| load.work.facts().good_and_tolerable().is_some());
+    let limits = [("good", scenario.gate.good), ("tolerable", scenario.gate.tolerable)];
+    for (name, _) in limits.into_iter().filter(|(_, limit)| limit.is_some() && !has_pages) {
+        say(
+            format!("`gate.{name}` is of pages, and no load has any"),
+            "leave it out, or add a `load.sessions`",
+        );
+    }
+    for (guest, asked) in scenario.guest.iter().filter_map(|guest| Some((guest, guest.asks.as_ref()?))) {
+        check_asked(scenario, guest, asked, &mut say);
+    }
     let alone = |load: &Load| Some((alone_on(load)?, load.from.as_ref().unwrap_or(&load.guest).clone()));
     for (what, guest) in repeated(scenario.load.iter().filter_map(alone)) {
         say(format!("guest `{guest}` has two {}", what.loads()), what.remedy());
@@ -290,6 +301,27 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
 /// What a guest can serve one of only: the one that sends the load, or the one that is loaded.
 fn alone_on(load: &Load) -> Option<Alone> {
     if load.from.is_some() { Some(Alone::Inside) } else { load.work.facts().alone_on() }
+}
+
+/// Whether the guest that a guest asks can answer.
+fn check_asked(scenario: &Scenario, guest: &Guest, asked: &str, say: &mut Say<'_>) {
+    let (name, role) = (&guest.name, guest.role.name());
+    if guest.role != Role::Web {
+        let message = format!("guest `{name}` with role `{role}` asks guest `{asked}`");
+        say(message, "leave out `asks`, or make its role `web`: only a web server's pages ask a back end");
+    }
+    match scenario.guest.iter().find(|guest| guest.name == asked) {
+        None => say(
+            format!("guest `{name}` asks guest `{asked}`, which the tile does not have"),
+            "name a guest with role `backend`",
+        ),
+        Some(other) if other.role != Role::Backend => {
+            let message =
+                format!("guest `{name}` asks guest `{asked}`, whose role is `{}`", other.role.name());
+            say(message, "name a guest with role `backend`");
+        }
+        Some(_) => {}
+    }
 }
 
 /// Whether the guest that sends a load can.

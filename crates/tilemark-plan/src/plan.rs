@@ -186,10 +186,13 @@ pub struct GuestPlan {
     pub address: Ipv4Addr,
     /// Host threads that it may use.
     pub processors: Vec<u32>,
-    /// Guests of the point that it exchanges frames with, by their indices: those that it sends a load to, and those that send it one.
-    /// All others are out of its reach.
+    /// Guests of the point that it exchanges frames with, by their indices: those that it sends a load to or asks, and those that send it one or
+    /// ask it. All others are out of its reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reaches: Vec<u32>,
+    /// Address of the back end that its dynamic pages ask. Nothing where it is in the guest itself, and in older plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Ipv4Addr>,
 }
 
 fn is_nothing(size: &Bytes) -> bool {

@@ -275,6 +275,13 @@ impl Variant {
                 let place = scenario.guest.iter().position(|guest| guest.name == name);
                 first + place.expect("checked when the scenario was read") as u32
             };
+            for guest in &scenario.guest {
+                if let Some(asked) = guest.asks.as_deref().map(place_of) {
+                    let place = place_of(&guest.name);
+                    guests[place as usize].asks = Some(guest_address(asked));
+                    join(&mut guests, place, asked);
+                }
+            }
             for load in &scenario.load {
                 let plan = load_plan(load, tile, place_of(&load.guest), seed);
                 loads.push(LoadPlan { from: load.from.as_deref().map(place_of), ..plan });
@@ -343,11 +350,16 @@ impl Processors {
 /// Lets guests that send a load and those that they load reach each other.
 fn connect(guests: &mut [GuestPlan], loads: &[LoadPlan]) {
     for (from, to) in loads.iter().filter_map(|load| Some((load.from?, load.guest))) {
-        for (one, other) in [(from, to), (to, from)] {
-            let reaches = &mut guests[one as usize].reaches;
-            if !reaches.contains(&other) {
-                reaches.push(other);
-            }
+        join(guests, from, to);
+    }
+}
+
+/// Lets two guests reach each other.
+fn join(guests: &mut [GuestPlan], one: u32, other: u32) {
+    for (one, other) in [(one, other), (other, one)] {
+        let reaches = &mut guests[one as usize].reaches;
+        if !reaches.contains(&other) {
+            reaches.push(other);
         }
     }
 }
@@ -367,6 +379,7 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> Gue
         address: guest_address(index),
         processors,
         reaches: Vec::new(),
+        asks: None,
     }
 }
 

@@ -90,6 +90,10 @@ pub struct Guest {
     /// take minutes to start.
     #[serde(default)]
     pub broker: BrokerService,
+    /// The guest of the tile with role `backend` that its dynamic pages ask. Default: a back end in the guest itself. For a guest with role
+    /// `web`, which serves such pages for `load.sessions`. The two guests can then reach each other on the run network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
 }
 
 fn one() -> u32 {
@@ -117,6 +121,8 @@ pub enum Role {
     Compute,
     /// A guest that sends a load to another one of its tile.
     Client,
+    /// What the dynamic pages of web servers ask.
+    Backend,
 }
 
 impl Role {
@@ -130,6 +136,7 @@ impl Role {
             Self::Database => "database",
             Self::Compute => "compute",
             Self::Client => "client",
+            Self::Backend => "backend",
         }
     }
 }
@@ -332,12 +339,28 @@ pub struct Gate {
     pub errors: Fraction,
     /// At least this part of the demand must be served (open loop).
     pub achieved: Fraction,
+    /// The requests of every load must be answered within this on average. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Span>,
+    /// At least this part of the pages of `load.sessions` must come within the time in which a page is good. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<Fraction>,
+    /// At least this part of the pages of `load.sessions` must come within the time in which a page is tolerable. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerable: Option<Fraction>,
 }
 
 impl Default for Gate {
     fn default() -> Self {
         let fraction = |part| Fraction::new(part).expect("a literal between 0 and 1");
-        Self { p99: Span::from_milliseconds(50), errors: fraction(0.001), achieved: fraction(0.99) }
+        Self {
+            p99: Span::from_milliseconds(50),
+            errors: fraction(0.001),
+            achieved: fraction(0.99),
+            mean: None,
+            good: None,
+            tolerable: None,
+        }
     }
 }
 

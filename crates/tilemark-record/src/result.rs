@@ -206,6 +206,12 @@ pub enum GateMeasure {
     Errors,
     /// The part of the demand that was served.
     Achieved,
+    /// The mean of latency.
+    Mean,
+    /// The part of the pages that were good.
+    Good,
+    /// The part of the pages that were tolerable.
+    Tolerable,
     /// A guest ended while it was measured.
     GuestEnded,
     /// The kernel ended a process for want of memory.
@@ -222,7 +228,7 @@ impl GateMeasure {
     /// Whether it is a failure, of which one is enough, and no limit with an interval.
     pub const fn is_failure(self) -> bool {
         match self {
-            Self::P99 | Self::Errors | Self::Achieved => false,
+            Self::P99 | Self::Errors | Self::Achieved | Self::Mean | Self::Good | Self::Tolerable => false,
             Self::GuestEnded
             | Self::OutOfMemory
             | Self::Swapping

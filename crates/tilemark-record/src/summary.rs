@@ -125,6 +125,9 @@ pub struct LoadFigures {
     /// The histogram behind `latency_ms`, so that repeats can be merged. Absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_histogram: Option<EncodedHistogram>,
+    /// How many answers were good and how many tolerable, where the workload says within which times they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
     /// How late requests were sent.
     pub send_lateness_us: LatenessUs,
     /// Processor seconds that the load process used for it.
@@ -262,6 +265,21 @@ pub struct GuestFigures {
     pub latency_histogram: Option<EncodedHistogram>,
     /// The second in which its p99 was highest, with that p99 in milliseconds; seconds count from 0.
     pub worst_second: Option<WorstSecond>,
+}
+
+/// How good the answers of a load were.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quality {
+    /// Right answers within `good_ms`.
+    pub good: u64,
+    /// Right answers within `tolerable_ms`; those that are good are among them.
+    pub tolerable: u64,
+    /// All requests that ended.
+    pub of: u64,
+    /// An answer within this is good.
+    pub good_ms: f64,
+    /// An answer within this is tolerable.
+    pub tolerable_ms: f64,
 }
 
 /// A guest's worst second.

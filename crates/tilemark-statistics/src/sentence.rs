@@ -301,6 +301,15 @@ fn what_broke(broke: &Break) -> String {
         GateMeasure::P99 => {
             format!("the p99 of {who} was {} ms{}", short(broke.value), range(broke.low, broke.high, short))
         }
+        GateMeasure::Mean => {
+            format!("{who} took {} ms on average{}", short(broke.value), range(broke.low, broke.high, short))
+        }
+        GateMeasure::Good | GateMeasure::Tolerable => format!(
+            "{} % of the pages of {who} were {}{}",
+            percent(broke.value),
+            if broke.measure == GateMeasure::Good { "good" } else { "tolerable" },
+            range(broke.low, broke.high, percent)
+        ),
         GateMeasure::Achieved => format!(
             "{who} was served {} % of its demand{}",
             percent(broke.value),

@@ -285,6 +285,7 @@ fn load(guests: Vec<GuestFigures>, all: &Histogram<u64>) -> LoadFigures {
         bytes: completed,
         latency_ms: latency(all),
         latency_histogram: Some(EncodedHistogram::of(all)),
+        quality: None,
         send_lateness_us: LatenessUs { p99: Some(50.0), ..LatenessUs::default() },
         client_cpu_s: 1.0,
         sender_busy: Busy { mean_fraction: 0.2, max_fraction: 0.3 },

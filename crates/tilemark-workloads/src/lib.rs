@@ -7,6 +7,7 @@
 //! | `messaging` | a broker | AMQP publishers and subscribers, from outside | every message once, whole and in order |
 //! | [`store`] | a database | an online store's customers, from outside | committed, and found by the audit |
 //! | `sysbench` | MariaDB | Debian's sysbench, from inside | committed |
+//! | [`sessions`] | nginx, PHP and a back end | users who go from page to page, from outside | every byte, and the back end's count of the session |
 //! | `jobs` | none | small jobs of a mix, from inside | the result that is known by another way |
 //! | `memory` | none | copies of blocks, from inside | every page of the copy is that of its source |
 //!
@@ -20,6 +21,7 @@ mod jobs;
 mod memory;
 mod messaging;
 mod mix;
+pub mod sessions;
 mod start_line;
 pub mod store;
 mod sysbench;
@@ -40,4 +42,5 @@ const ENGINES: &[(&str, Engine)] = &[
     ("sysbench", sysbench::run_job),
     ("memory", memory::run_job),
     ("jobs", jobs::run_job),
+    ("sessions", sessions::run_job),
 ];

@@ -3,6 +3,7 @@
 mod broker;
 mod database;
 mod running;
+mod site;
 mod wait;
 mod web;
 

@@ -1,6 +1,6 @@
 //! The one service that runs in this guest, whichever it is.
 
-use super::{broker, database, web};
+use super::{broker, database, site, web};
 use crate::{
     data_disk::DataDisk,
     error::{AgentError, step},
@@ -10,6 +10,7 @@ use std::process::Child;
 use tilemark_agent_protocol::Service;
 use tilemark_broker::Broker;
 use tilemark_plan::scenario::Role;
+use tilemark_workloads::sessions::BackEnd;
 
 /// The running service, if any.
 #[derive(Default)]
@@ -28,6 +29,10 @@ pub(in crate::service) struct Started {
     pub(in crate::service) port: u16,
     /// Its process, if it has one.
     pub(in crate::service) child: Option<Child>,
+    /// The process that makes its dynamic pages.
+    pub(in crate::service) pages: Option<Child>,
+    /// The back end, which runs in this very process.
+    pub(in crate::service) back_end: Option<BackEnd>,
     /// The reference broker, which runs in this very process.
     pub(in crate::service) broker: Option<Broker>,
 }
@@ -35,22 +40,27 @@ pub(in crate::service) struct Started {
 impl Started {
     /// The port, unless the service's process has ended.
     fn port_if_it_runs(&mut self) -> Result<u16, AgentError> {
-        let ended =
-            self.child.as_mut().map(Child::try_wait).transpose().map_err(step("look at the service"))?;
-        match ended.flatten() {
-            Some(status) => Err(AgentError::ServiceEnded(status)),
-            None => Ok(self.port),
+        for child in self.child.iter_mut().chain(&mut self.pages) {
+            if let Some(status) = child.try_wait().map_err(step("look at the service"))? {
+                return Err(AgentError::ServiceEnded(status));
+            }
         }
+        Ok(self.port)
     }
 
     /// A service that is a process.
     pub(in crate::service) fn process(port: u16, child: Child) -> Self {
-        Self { port, child: Some(child), broker: None }
+        Self { child: Some(child), ..Self::at(port) }
+    }
+
+    /// A service that listens there, with nothing said of what it is.
+    pub(in crate::service) const fn at(port: u16) -> Self {
+        Self { port, child: None, pages: None, back_end: None, broker: None }
     }
 
     /// Nothing runs until a load begins.
-    fn nothing() -> Self {
-        Self { port: 0, child: None, broker: None }
+    const fn nothing() -> Self {
+        Self::at(0)
     }
 }
 
@@ -63,7 +73,11 @@ impl Services {
             None => {}
         }
         let started = match service.role {
-            Role::Web => web::start(service)?,
+            Role::Web => match service.site() {
+                Some(site) => site::start(service, &site)?,
+                None => web::start(service)?,
+            },
+            Role::Backend => site::start_back_end()?,
             // Their work is started by a load, or there is none.
             Role::Idle | Role::Disk | Role::Compute | Role::Client => Started::nothing(),
             Role::Broker => broker::start(service, power)?,
@@ -81,6 +95,11 @@ impl Services {
             // Dropped, it ends.
             drop(broker);
             power.unmount(DataDisk::Data)?;
+        }
+        drop(started.back_end);
+        if let Some(mut pages) = started.pages {
+            let _ = pages.kill();
+            pages.wait().map_err(step("wait for the end of what makes its pages"))?;
         }
         let Some(mut child) = started.child else { return Ok(()) };
         match service.role {

@@ -9,53 +9,70 @@ use std::{
     fs,
     io::{self, Read, Write},
     net::{Ipv4Addr, TcpStream},
-    path::Path,
-    process::Command,
+    path::{Path, PathBuf},
+    process::{Child, Command},
     time::Duration,
 };
 use tilemark_agent_protocol::Service;
-use tilemark_workloads::web;
+use tilemark_workloads::web::{self, ServiceFile};
 
 /// An emulated guest on a busy host takes some seconds to start a server.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
 /// Time between two attempts while a server starts; none are made once it answers.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
-const TREE: &str = "/srv/tilemark";
-const STATE: &str = "/run/tilemark";
+pub(super) const TREE: &str = "/srv/tilemark";
+pub(super) const STATE: &str = "/run/tilemark";
 
 /// Starts it with the files that its load will ask for, and waits until it answers.
 pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
     let parameters = service.web();
     let unfit = |error: tilemark_workloads::WorkloadError| AgentError::Service(error.to_string());
-    let tree = Path::new(TREE);
-    let state = Path::new(STATE);
-    for folder in [tree, state] {
-        fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
-    }
-    for file in web::service_files(&parameters).map_err(unfit)? {
-        let path = tree.join(&file.path);
-        fs::write(&path, &file.contents).map_err(step(format!("write {}", path.display())))?;
-    }
-    let conf = state.join("nginx.conf");
-    let text = web::nginx_conf(service.vcpus, web::PORT, tree, state);
-    fs::write(&conf, text).map_err(step(format!("write {}", conf.display())))?;
+    lay_out(&web::service_files(&parameters).map_err(unfit)?)?;
+    let conf = web::nginx_conf(service.vcpus, web::PORT, Path::new(TREE), Path::new(STATE));
     let request = web::ready_request(&parameters).map_err(unfit)?;
-    let mut child = spawn(Command::new(web::NGINX).args(web::nginx_arguments(&conf)), "nginx")?;
-    let wait = Wait { service: "nginx", within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
-    // It speaks to the console.
-    wait.until_it_serves(&mut child, || is_right(&request), String::new)?;
+    let child = start_nginx(&conf, &request, "200")?;
     Ok(Started::process(web::PORT, child))
 }
 
+/// Writes what the service serves.
+pub(super) fn lay_out(files: &[ServiceFile]) -> Result<(), AgentError> {
+    for folder in [TREE, STATE] {
+        fs::create_dir_all(folder).map_err(step(format!("make {folder}")))?;
+    }
+    for file in files {
+        let path = Path::new(TREE).join(&file.path);
+        fs::write(&path, &file.contents).map_err(step(format!("write {}", path.display())))?;
+    }
+    Ok(())
+}
+
+/// Writes a configuration beside what the services note.
+pub(super) fn write_conf(name: &str, text: &str) -> Result<PathBuf, AgentError> {
+    let path = Path::new(STATE).join(name);
+    fs::write(&path, text).map_err(step(format!("write {}", path.display())))?;
+    Ok(path)
+}
+
+/// Starts nginx, and waits until it answers that request with that status.
+pub(super) fn start_nginx(conf: &str, request: &[u8], status: &str) -> Result<Child, AgentError> {
+    let conf = write_conf("nginx.conf", conf)?;
+    let mut child = spawn(Command::new(web::NGINX).args(web::nginx_arguments(&conf)), "nginx")?;
+    let wait = Wait { service: "nginx", within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
+    // It speaks to the console.
+    wait.until_it_serves(&mut child, || is_right(request, status), String::new)?;
+    Ok(child)
+}
+
 /// Whether the right answer comes.
-fn is_right(request: &[u8]) -> io::Result<()> {
+fn is_right(request: &[u8], status: &str) -> io::Result<()> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, web::PORT))?;
     stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
     stream.write_all(request)?;
     let mut beginning = [0; 12];
     stream.read_exact(&mut beginning)?;
-    if beginning == *b"HTTP/1.1 200" {
+    let beginning = String::from_utf8_lossy(&beginning);
+    if beginning.strip_prefix("HTTP/1.1 ") == Some(status) {
         return Ok(());
     }
-    Err(io::Error::other(format!("it answers `{}`", String::from_utf8_lossy(&beginning))))
+    Err(io::Error::other(format!("it answers `{beginning}`")))
 }

@@ -643,6 +643,7 @@ mod tests {
             address: guest_address(0),
             processors: Vec::new(),
             reaches: Vec::new(),
+            asks: None,
         };
         let guest = Guest {
             monitor: Mutex::new(Monitor::new(&plan.name, ours).unwrap()),

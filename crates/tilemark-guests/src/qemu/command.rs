@@ -198,6 +198,7 @@ mod tests {
             address: guest_address(0),
             processors: Vec::new(),
             reaches: Vec::new(),
+            asks: None,
         };
         let all = arguments(&settings, &plan, &[], Birth::Boot);
         let flag = all.iter().position(|argument| argument == "-accel").unwrap();

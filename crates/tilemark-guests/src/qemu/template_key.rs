@@ -102,6 +102,7 @@ mod tests {
             address: guest_address(0),
             processors: Vec::new(),
             reaches: Vec::new(),
+            asks: None,
         };
         let service = Service {
             role: Role::Idle,

@@ -155,6 +155,7 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
         address: guest_address(index),
         processors: Vec::new(),
         reaches: Vec::new(),
+        asks: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod found;
 mod jobs;
 mod memory;
 mod messaging;
+mod sessions;
 mod store;
 mod sysbench;
 mod web;
@@ -22,6 +23,7 @@ pub use found::{
 pub use jobs::{JobKind, JobsParameters};
 pub use memory::MemoryParameters;
 pub use messaging::{BrokerService, MessagingMeasure, MessagingMode, MessagingParameters};
+pub use sessions::{SessionFiles, SessionPage, SessionShape, SessionsParameters, Site};
 pub use store::StoreParameters;
 pub use sysbench::SysbenchParameters;
 pub use web::{WebFile, WebParameters};
@@ -35,7 +37,7 @@ use serde::{
     de::{Error, MapAccess, Visitor},
 };
 use std::{fmt, time::Duration};
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, Span};
 
 /// Makes [`Work`] of the table of workloads.
 macro_rules! workloads {
@@ -88,6 +90,8 @@ workloads! {
     "memory": Memory(MemoryParameters),
     /// A mix of small jobs, run inside the guest, for role `compute`.
     "jobs": Jobs(JobsParameters),
+    /// Users who go from page to page of a site with PHP and a back end, for role `web`.
+    "sessions": Sessions(SessionsParameters),
 }
 
 /// What others must know of a workload. What is left out is as most workloads have it.
@@ -147,6 +151,11 @@ pub trait Facts {
     /// Memory of the guest that it writes by itself.
     fn memory(&self) -> Bytes {
         Bytes::default()
+    }
+
+    /// The times within which an answer is good and tolerable, where it says so.
+    fn good_and_tolerable(&self) -> Option<[Span; 2]> {
+        None
     }
 
     /// It ends when so many are done, at most; 0: by time alone.

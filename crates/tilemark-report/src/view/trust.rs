@@ -311,12 +311,17 @@ fn half_width(figure: &Figure) -> Option<f64> {
 
 /// `p99 ≤ 50 ms, errors ≤ 0.1 %, achieved ≥ 99 %`
 pub(crate) fn gate_words(gate: &tilemark_plan::scenario::Gate) -> String {
-    format!(
-        "p99 \u{2264} {}\u{202f}ms, errors \u{2264} {}\u{202f}%, achieved \u{2265} {}\u{202f}%",
-        brief(gate.p99.as_milliseconds()),
-        brief(gate.errors.get() * 100.0),
-        brief(gate.achieved.get() * 100.0)
-    )
+    let mean = gate.mean.map(|mean| format!("mean \u{2264} {}\u{202f}ms", brief(mean.as_milliseconds())));
+    let part = |name, part: Option<tilemark_units::Fraction>| {
+        part.map(|part| format!("{name} \u{2265} {}\u{202f}%", brief(part.get() * 100.0)))
+    };
+    let always = [
+        format!("p99 \u{2264} {}\u{202f}ms", brief(gate.p99.as_milliseconds())),
+        format!("errors \u{2264} {}\u{202f}%", brief(gate.errors.get() * 100.0)),
+        format!("achieved \u{2265} {}\u{202f}%", brief(gate.achieved.get() * 100.0)),
+    ];
+    let chosen = [mean, part("good pages", gate.good), part("tolerable pages", gate.tolerable)];
+    always.into_iter().chain(chosen.into_iter().flatten()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

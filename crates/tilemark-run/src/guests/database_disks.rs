@@ -216,6 +216,7 @@ fn maker_of(like: &GuestPlan) -> GuestPlan {
         mac: MacAddress::of_guest(index),
         address: guest_address(index),
         reaches: Vec::new(),
+        asks: None,
         ..like.clone()
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn credentials_of(role: Role) -> Option<Credentials> {
 const fn has_users(role: Role) -> bool {
     match role {
         Role::Broker | Role::Database => true,
-        Role::Idle | Role::Web | Role::Disk | Role::Compute | Role::Client => false,
+        Role::Idle | Role::Web | Role::Disk | Role::Compute | Role::Client | Role::Backend => false,
     }
 }
 

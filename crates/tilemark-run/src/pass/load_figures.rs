@@ -5,7 +5,7 @@
 
 use crate::{
     pass::histograms::{latency_ms, lateness_us},
-    pass::load_merge::{GuestMerge, LoadMerge, SecondLoadMerge, StreamReports},
+    pass::load_merge::{GuestMerge, LoadMerge, Merged, SecondLoadMerge, StreamReports},
 };
 use std::collections::BTreeMap;
 use tilemark_agent_protocol::{Counts, LoadEvent};
@@ -20,9 +20,12 @@ use tilemark_record::{
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     rows::SecondRow,
     store::StoreFigures,
-    summary::{Busy, Drift, DriftOf, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures},
+    summary::{
+        Busy, Drift, DriftOf, EncodedHistogram, GuestFigures, Incident, IncidentKind, LoadFigures, Quality,
+    },
 };
 use tilemark_statistics::{Demanded, fairness_by_demand};
+use tilemark_units::Span;
 
 /// What all load processes of a pass reported.
 #[derive(Debug, Default)]
@@ -151,6 +154,7 @@ impl LoadReports {
                 ..latency_ms(&merged.latency)
             },
             latency_histogram: Some(EncodedHistogram::of(&merged.latency)),
+            quality: load.work.facts().good_and_tolerable().map(|times| quality(&merged, times)),
             send_lateness_us: lateness_us(&merged.lateness),
             client_cpu_s: merged.client_cpu_s,
             sender_busy: self.sender_busy_of(point, name),
@@ -248,6 +252,22 @@ impl LoadReports {
             (Some(_), None) => Busy::default(),
         });
         each.max_by(|one, other| one.max_fraction.total_cmp(&other.max_fraction)).unwrap_or_default()
+    }
+}
+
+/// How many answers were good and tolerable. The histograms have failed requests too, which may have been quick: they are taken off.
+fn quality(merged: &Merged, [good, tolerable]: [Span; 2]) -> Quality {
+    let not_right = merged.counts.failed + merged.counts.wrong;
+    let within = |time: Span| {
+        let nanoseconds = u64::try_from(time.get().as_nanos()).unwrap_or(u64::MAX);
+        merged.latency.count_between(0, nanoseconds).saturating_sub(not_right)
+    };
+    Quality {
+        good: within(good),
+        tolerable: within(tolerable),
+        of: merged.latency.len(),
+        good_ms: good.as_milliseconds(),
+        tolerable_ms: tolerable.as_milliseconds(),
     }
 }
 

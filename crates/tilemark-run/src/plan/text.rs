@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tilemark_plan::{
     expect::{blocks_within, time_of_database_templates},
     plan::{Demand, LoadPlan, Plan, Point},
+    scenario::Gate,
     trust::{HostUse, host_uses},
 };
 use tilemark_units::{Rate, Span, counted};
@@ -26,10 +27,7 @@ pub fn of(prepared: &Prepared) -> String {
         ),
         format!("Load on   {}{awake}", threads(&plan.processors.load)),
         format!("Guests on {}", threads(&plan.processors.guests)),
-        format!(
-            "Gate      p99 ≤ {}, errors ≤ {}, achieved ≥ {}",
-            plan.scenario.gate.p99, plan.scenario.gate.errors, plan.scenario.gate.achieved
-        ),
+        format!("Gate      {}", gate_words(&plan.scenario.gate)),
         format!(
             "Root      needed, for namespaces, mounts and network devices. Host settings that are changed and restored: {}cgroup2's memory \
              controller where it is off",
@@ -130,6 +128,15 @@ fn point(point: &Point) -> String {
     words.extend(point.vary.iter().map(|(name, value)| format!("{name} {value}")));
     words.push(format!("{} × ({} + {})", point.measure.repeats, point.measure.warmup, point.measure.length));
     words.join(", ")
+}
+
+/// The limits that every count of tiles is held to.
+fn gate_words(gate: &Gate) -> String {
+    let always = format!("p99 ≤ {}, errors ≤ {}, achieved ≥ {}", gate.p99, gate.errors, gate.achieved);
+    let mean = gate.mean.map(|mean| format!("mean ≤ {mean}"));
+    let good = gate.good.map(|part| format!("good pages ≥ {part}"));
+    let tolerable = gate.tolerable.map(|part| format!("tolerable pages ≥ {part}"));
+    [mean, good, tolerable].into_iter().flatten().fold(always, |text, limit| format!("{text}, {limit}"))
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use statrs::distribution::{DiscreteCDF, Poisson};
 use tilemark_plan::plan::Point;
 use tilemark_plan::scenario::{Gate, LoopKind};
 use tilemark_record::result::{Break, GateMeasure, LatencyMs, Voided};
-use tilemark_record::summary::{GuestFigures, LoadFigures, RepeatSummary};
-use tilemark_units::counted;
+use tilemark_record::summary::{GuestFigures, LoadFigures, Quality, RepeatSummary};
+use tilemark_units::{Fraction, counted};
 
 use super::failures;
 use super::guests::slower_than_others;
@@ -127,14 +127,16 @@ fn rank(found: &Break) -> u8 {
         GateMeasure::P99 => 0,
         GateMeasure::Errors => 1,
         GateMeasure::Achieved => 2,
-        _ => 3,
+        GateMeasure::Mean => 3,
+        GateMeasure::Good | GateMeasure::Tolerable => 4,
+        _ => 5,
     }
 }
 
 fn excess(gate: &Gate, found: &Break) -> f64 {
     match found.measure {
         GateMeasure::P99 => found.value / gate.p99.as_milliseconds(),
-        GateMeasure::Achieved => 1.0 - found.value,
+        GateMeasure::Achieved | GateMeasure::Good | GateMeasure::Tolerable => 1.0 - found.value,
         _ => found.value,
     }
 }
@@ -186,6 +188,8 @@ fn limits_of_load(gate: &Gate, repeats: &[&LoadFigures]) -> Result<Vec<(Place, C
     let mut found: Vec<(Place, Crossing)> = latency.as_ref().ok().into_iter().flatten().cloned().collect();
     found.extend(errors(gate, repeats, &guests));
     found.extend(achieved(gate, repeats, &guests));
+    found.extend(mean(gate, repeats));
+    found.extend(quality(gate, repeats));
     match latency {
         // What is known to break outranks what is not known.
         Err(reason) if !found.iter().any(|(place, _)| *place == Place::Beyond) => Err(reason),
@@ -381,6 +385,42 @@ fn achieved(gate: &Gate, repeats: &[&LoadFigures], guests: &ByGuest) -> Vec<(Pla
     missed(GateMeasure::Achieved, limit, repeats, guests, of_load, unserved_of, |missed| 1.0 - missed)
 }
 
+/// The mean of a load's latency against what the gate allows.
+fn mean(gate: &Gate, repeats: &[&LoadFigures]) -> Option<(Place, Crossing)> {
+    let means: Vec<f64> = repeats.iter().filter_map(|load| load.latency_ms.mean).collect();
+    let figure = estimate(&means, Scale::Linear, 0).ok()?;
+    let place = place(&figure, gate.mean?.as_milliseconds())?;
+    Some((place, Crossing { measure: GateMeasure::Mean, figure, guest: None, second: None }))
+}
+
+/// The pages of a load that were not good, and those that were not tolerable, against what the gate allows.
+fn quality(gate: &Gate, repeats: &[&LoadFigures]) -> Vec<(Place, Crossing)> {
+    let limit_of = |measure, least: Option<Fraction>, enough: fn(&Quality) -> u64| {
+        let qualities = repeats.iter().filter_map(|load| load.quality);
+        let missed = qualities.filter_map(|quality| part(quality.of - enough(&quality), quality.of));
+        let figure = estimate(&missed.collect::<Vec<f64>>(), Scale::Linear, 0).ok()?;
+        let place = place(&figure, 1.0 - least?.get() + 1e-12)?;
+        let figure = flipped(figure, |missed| 1.0 - missed);
+        Some((place, Crossing { measure, figure, guest: None, second: None }))
+    };
+    let good = limit_of(GateMeasure::Good, gate.good, |quality| quality.good);
+    let tolerable = limit_of(GateMeasure::Tolerable, gate.tolerable, |quality| quality.tolerable);
+    good.into_iter().chain(tolerable).collect()
+}
+
+/// Whether a load was slower on average in a repeat than the gate allows, or had fewer good or tolerable pages.
+fn is_worse_on_the_whole(gate: &Gate, load: &LoadFigures) -> bool {
+    let is_slow =
+        gate.mean.zip(load.latency_ms.mean).is_some_and(|(limit, mean)| mean > limit.as_milliseconds());
+    let has_few = |least: Option<Fraction>, enough: fn(&Quality) -> u64| {
+        let quality = least.zip(load.quality);
+        quality.is_some_and(|(least, quality)| (enough(&quality) as f64) < least.get() * quality.of as f64)
+    };
+    is_slow
+        || has_few(gate.good, |quality| quality.good)
+        || has_few(gate.tolerable, |quality| quality.tolerable)
+}
+
 fn unserved_of(guest: &GuestFigures) -> Missed {
     Missed { of: guest.offered, missed: guest.offered.saturating_sub(guest.completed) }
 }
@@ -472,7 +512,7 @@ fn seen_in(point: &Point, repeat: &RepeatSummary, limit_ms: f64, alone: &BTreeMa
     for load in &repeat.loads {
         let missed = error_fraction(load).is_some_and(|part| part > point.gate.errors.get())
             || achieved_fraction(load).is_some_and(|part| part < point.gate.achieved.get());
-        if missed || a_guest_missed(point, load) {
+        if missed || a_guest_missed(point, load) || is_worse_on_the_whole(&point.gate, load) {
             return Seen::Over;
         }
         let named = alone.get(load.name.as_str()).map_or(&[][..], Vec::as_slice);

@@ -6,7 +6,7 @@ use tilemark_plan::plan::{
     Hardware,
 };
 use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
-use tilemark_record::summary::{Incident, IncidentKind, RepeatSummary};
+use tilemark_record::summary::{Incident, IncidentKind, Quality, RepeatSummary};
 use tilemark_statistics::judge::{Judgement, Known};
 
 use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, slow};
@@ -256,6 +256,40 @@ fn the_twin_is_not_the_answer_where_guests_were_measured() {
     });
     let answer = judged.judged().answer;
     assert_eq!((answer.backend, answer.holds), (Some(Kvm), Some(2)));
+}
+
+#[test]
+fn the_mean_and_the_parts_of_good_and_tolerable_pages_have_limits_of_their_own() {
+    let with_limits = SCENARIO
+        .replace("[ladder]", "[gate]\nmean = \"40ms\"\ngood = \"95%\"\ntolerable = \"99%\"\n[ladder]");
+    let with_limits = with_limits.replace("[load.web]\n", "[load.sessions]\n");
+    let pages = |good: f64, tolerable: f64| {
+        move |repeat: &mut RepeatSummary| {
+            let at = load(repeat, "steady");
+            let of = repeat.loads[at].completed;
+            let part = |share: f64| (share * of as f64) as u64;
+            let (good, tolerable) = (part(good), part(tolerable));
+            let quality = Quality { good, tolerable, of, good_ms: 3_000.0, tolerable_ms: 5_000.0 };
+            repeat.loads[at].quality = Some(quality);
+        }
+    };
+    let judged =
+        |change: &dyn Fn(&mut RepeatSummary)| of_scenario(&with_limits, &[1, 2]).at(2, change).judged();
+    assert_eq!(judged(&pages(0.96, 0.995)).answer.holds, Some(2));
+    let slow = |repeat: &mut RepeatSummary| {
+        let at = load(repeat, "steady");
+        repeat.loads[at].latency_ms.mean = Some(41.0);
+    };
+    for (broken, measure, said) in [
+        (judged(&pages(0.94, 0.995)), GateMeasure::Good, "94 % of the pages of steady were good"),
+        (judged(&pages(0.96, 0.98)), GateMeasure::Tolerable, "98 % of the pages of steady were tolerable"),
+        (judged(&slow), GateMeasure::Mean, "steady took 41 ms on average"),
+    ] {
+        let broke =
+            broken.answer.breaks.clone().unwrap_or_else(|| panic!("{measure:?}: {:?}", broken.points[1]));
+        assert_eq!((broke.measure, broke.load.as_str()), (measure, "steady"));
+        assert!(broken.sentence.contains(said), "{}", broken.sentence);
+    }
 }
 
 #[test]

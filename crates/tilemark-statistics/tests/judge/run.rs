@@ -222,6 +222,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         bytes: all * 1_024,
         latency_ms: latency(all, 20.0 * wobble),
         latency_histogram: None,
+        quality: None,
         send_lateness_us: LatenessUs {
             p50: Some(20.0),
             p99: Some(80.0),

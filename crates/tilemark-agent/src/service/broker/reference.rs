@@ -26,5 +26,6 @@ pub(super) fn start(
         AgentError::Service(format!("{error}{cause}"))
     };
     let broker = tilemark_broker::serve(config).map_err(told)?;
-    Ok(Started { port: broker.address().port(), child: None, broker: Some(broker) })
+    let port = broker.address().port();
+    Ok(Started { broker: Some(broker), ..Started::at(port) })
 }

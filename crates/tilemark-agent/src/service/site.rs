@@ -1,0 +1,42 @@
+//! A site: nginx with PHP, and the back end that PHP asks.
+
+use super::{
+    running::Started,
+    wait::spawn,
+    web::{STATE, TREE, lay_out, start_nginx, write_conf},
+};
+use crate::error::{AgentError, step};
+use std::{net::Ipv4Addr, path::Path, process::Command};
+use tilemark_agent_protocol::Service;
+use tilemark_plan::workload::Site;
+use tilemark_workloads::{
+    sessions::{self, BACK_END_PORT, BackEnd},
+    web,
+};
+
+/// Starts nginx, PHP and a back end of the guest's own, and waits until PHP answers.
+pub(super) fn start(service: &Service, site: &Site) -> Result<Started, AgentError> {
+    let (tree, state) = (Path::new(TREE), Path::new(STATE));
+    lay_out(&sessions::site_files(site))?;
+    let back_end = BackEnd::start(Ipv4Addr::LOCALHOST, BACK_END_PORT).map_err(step("start the back end"))?;
+    let conf = write_conf("php.conf", &sessions::php_conf(service.vcpus, state))?;
+    let mut pages = spawn(Command::new(sessions::PHP_FPM).args(sessions::php_arguments(&conf)), "PHP")?;
+    let conf = sessions::site_conf(service.vcpus, web::PORT, tree, state);
+    match start_nginx(&conf, &sessions::ready_request(), sessions::READY_STATUS) {
+        Ok(child) => {
+            Ok(Started { pages: Some(pages), back_end: Some(back_end), ..Started::process(web::PORT, child) })
+        }
+        Err(error) => {
+            let _ = pages.kill();
+            let _ = pages.wait();
+            Err(error)
+        }
+    }
+}
+
+/// Starts the back end of other guests.
+pub(super) fn start_back_end() -> Result<Started, AgentError> {
+    let back_end =
+        BackEnd::start(Ipv4Addr::UNSPECIFIED, BACK_END_PORT).map_err(step("start the back end"))?;
+    Ok(Started { back_end: Some(back_end), ..Started::at(BACK_END_PORT) })
+}

@@ -1,0 +1,34 @@
+<?php
+// One page of a session. The back end counts it; what it says is the first line, and the rest is as long as was asked.
+$session = $_GET['session'] ?? '';
+$page = $_GET['page'] ?? '';
+$value = $_GET['value'] ?? '';
+$bytes = (int) ($_GET['bytes'] ?? 0);
+if (!preg_match('/^[0-9a-f]{16}$/', $session) || !preg_match('/^[A-Za-z0-9-]{1,100}$/', $page) || !preg_match('/^[0-9]{1,10}$/', $value)) {
+    http_response_code(400);
+    exit;
+}
+$said = false;
+// A connection that was kept may have been closed: then a second one is made.
+for ($try = 0; $said === false && $try < 2; $try++) {
+    $back_end = @pfsockopen(trim(file_get_contents('@ASKS@')), @PORT@, $code, $why, 5);
+    if ($back_end === false) {
+        break;
+    }
+    stream_set_timeout($back_end, 10);
+    if (@fwrite($back_end, "$session $value\n") !== false) {
+        $said = fgets($back_end);
+    }
+    if ($said === false) {
+        fclose($back_end);
+    }
+}
+if ($said === false || !preg_match('/^([0-9]+) ([0-9]+)$/', $said, $counted)) {
+    http_response_code(502);
+    header('Content-Length: 0');
+    exit;
+}
+$line = "session $session page $page is number $counted[1] with a sum of $counted[2]\n";
+header('Content-Type: text/html');
+header('Content-Length: ' . (strlen($line) + $bytes));
+echo $line, file_get_contents('padding.bin', false, null, 0, $bytes);

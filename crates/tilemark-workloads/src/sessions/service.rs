@@ -1,0 +1,89 @@
+//! The service: nginx's and PHP's configurations, the page's script, and files.
+
+use super::BACK_END_PORT;
+use crate::web::{ServiceFile, file_path, fill_body, nginx_conf_with};
+use std::{collections::BTreeSet, path::Path};
+use tilemark_plan::workload::Site;
+
+/// The program.
+pub const PHP_FPM: &str = "/usr/sbin/php-fpm8.2";
+/// Where the address of the back end stands.
+pub const ASKS: &str = "/run/tilemark/asks";
+/// Processes of PHP for each processor of the guest. A page waits for the back end, so that one each would idle.
+const PHP_FOR_EACH_PROCESSOR: u32 = 4;
+const SCRIPT: &str = include_str!("page.php");
+
+/// The sizes of a site's files, each once, rising.
+pub(super) fn file_sizes(site: &Site) -> BTreeSet<u64> {
+    site.page.values().flat_map(|page| &page.files).map(|file| file.size.get()).collect()
+}
+
+/// Every file that the service must hold.
+pub fn site_files(site: &Site) -> Vec<ServiceFile> {
+    let filled = |path: String, bytes: u64| {
+        let mut contents = vec![0; usize::try_from(bytes).expect("at most 64 MiB, checked")];
+        fill_body(&mut contents);
+        ServiceFile { path, contents }
+    };
+    let longest = site.page.values().map(|page| page.bytes.get()).max().unwrap_or(0);
+    let script = SCRIPT.replace("@ASKS@", ASKS).replace("@PORT@", &BACK_END_PORT.to_string());
+    let made = [
+        filled("padding.bin".to_owned(), longest),
+        ServiceFile { path: "page.php".to_owned(), contents: script.into_bytes() },
+    ];
+    let files = file_sizes(site).into_iter().map(|size| filled(file_path(size)[1..].to_owned(), size));
+    made.into_iter().chain(files).collect()
+}
+
+/// nginx's configuration; see [`crate::web::nginx_conf`].
+pub fn site_conf(workers: u32, port: u16, root: &Path, state: &Path) -> String {
+    let socket = state.join("php.sock");
+    let server = format!(
+        "        if_modified_since before;
+        location = /page.php {{
+            fastcgi_pass unix:{};
+            fastcgi_param SCRIPT_FILENAME {}/page.php;
+            fastcgi_param QUERY_STRING $query_string;
+            fastcgi_param REQUEST_METHOD $request_method;
+        }}
+",
+        socket.display(),
+        root.display()
+    );
+    nginx_conf_with(workers, port, root, state, &server)
+}
+
+/// PHP's configuration, for a guest with so many processors. In the foreground, as root like nginx, no log of pages.
+pub fn php_conf(processors: u32, state: &Path) -> String {
+    let state = state.display();
+    format!(
+        "[global]
+daemonize = no
+error_log = /proc/self/fd/2
+[www]
+user = root
+group = root
+listen = {state}/php.sock
+listen.backlog = 4096
+pm = static
+pm.max_children = {}
+pm.max_requests = 0
+",
+        processors * PHP_FOR_EACH_PROCESSOR
+    )
+}
+
+/// PHP's arguments, for a configuration that stands at `conf`. It stays in the foreground.
+pub fn php_arguments(conf: &Path) -> Vec<String> {
+    ["--nodaemonize", "--allow-to-run-as-root", "--fpm-config", &conf.display().to_string()]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// The status of PHP's answer to [`ready_request`].
+pub const READY_STATUS: &str = "400";
+
+/// What to send from inside to see that nginx and PHP serve: no page is counted, since the session is none, and PHP refuses it.
+pub fn ready_request() -> Vec<u8> {
+    b"GET /page.php HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n".to_vec()
+}
