@@ -1,6 +1,10 @@
 //! One connection: its sockets and what it is doing.
 
-use crate::{Conversation, clock::SECOND_NS};
+use crate::{
+    Conversation, Tls,
+    clock::SECOND_NS,
+    tls::{Secured, TlsFailure},
+};
 use rustix::{
     event::epoll::{self, EventData, EventFlags},
     io::Errno,
@@ -32,6 +36,8 @@ pub(crate) enum Doing {
 pub(crate) enum Stage {
     /// The handshake of TCP is under way.
     Connecting,
+    /// The handshake of TLS is under way.
+    Securing,
     /// The greeting of the conversation is under way.
     Greeting,
     /// It can be used.
@@ -44,6 +50,8 @@ pub(crate) struct Wire {
     token: u64,
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) stage: Stage,
+    /// `None`: what is said on it is not sealed.
+    tls: Option<Box<Secured>>,
     /// How much of what is to be sent was.
     sent: usize,
     waits_to_write: bool,
@@ -82,6 +90,7 @@ impl Wire {
             token,
             socket: None,
             stage: Stage::Connecting,
+            tls: None,
             sent: 0,
             waits_to_write: false,
             paused_until: None,
@@ -89,7 +98,13 @@ impl Wire {
     }
 
     /// Begins to connect.
-    fn connect(&mut self, target: SocketAddr, buffer: Option<usize>, epoll: &OwnedFd) -> Result<(), Errno> {
+    fn connect(
+        &mut self,
+        target: SocketAddr,
+        buffer: Option<usize>,
+        tls: Option<&Tls>,
+        epoll: &OwnedFd,
+    ) -> Result<(), Errno> {
         let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -103,7 +118,8 @@ impl Wire {
         }
         let flags = EventFlags::IN | EventFlags::OUT;
         epoll::add(epoll, &socket, EventData::new_u64(self.token), flags)?;
-        *self = Self { socket: Some(socket), waits_to_write: true, ..Self::new(self.token) };
+        let tls = tls.map(|tls| Box::new(Secured::new(tls)));
+        *self = Self { socket: Some(socket), tls, waits_to_write: true, ..Self::new(self.token) };
         Ok(())
     }
 
@@ -113,9 +129,34 @@ impl Wire {
         net::sockopt::socket_error(socket)?
     }
 
+    /// TCP is connected: TLS or the conversation may begin.
+    pub(crate) fn connected(&mut self) {
+        self.stage = if self.tls.is_some() { Stage::Securing } else { Stage::Greeting };
+    }
+
+    /// Opens what came on the socket. `None`: TLS has not come far enough for the conversation to begin.
+    pub(crate) fn open<'b>(
+        &mut self,
+        received: &'b [u8],
+        plain: &'b mut Vec<u8>,
+    ) -> Result<Option<&'b [u8]>, TlsFailure> {
+        let Some(tls) = &mut self.tls else { return Ok(Some(received)) };
+        tls.open(received, plain)?;
+        Ok((!tls.is_handshaking()).then_some(plain))
+    }
+
+    /// Whether something is to be sent.
+    fn has_to_send(&self, out: &[u8]) -> bool {
+        !out.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_to_send())
+    }
+
     /// Sends what stands in `out` as far as the kernel takes it; the rest when the socket can take more.
     fn flush(&mut self, out: &mut Vec<u8>, epoll: &OwnedFd) -> Result<(), Errno> {
         let Some(socket) = &self.socket else { return Err(Errno::NOTCONN) };
+        let out = match &mut self.tls {
+            Some(tls) => tls.seal(out),
+            None => out,
+        };
         while self.sent < out.len() {
             match net::send(socket, &out[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => self.sent += count,
@@ -184,9 +225,9 @@ impl Connection {
     /// Begins to connect all wires.
     pub(crate) fn connect(&mut self, epoll: &OwnedFd) -> Result<(), Errno> {
         self.outs.iter_mut().for_each(Vec::clear);
-        let buffer = self.conversation.receive_buffer();
+        let (buffer, tls) = (self.conversation.receive_buffer(), self.conversation.tls());
         for wire in &mut self.wires {
-            wire.connect(self.target, buffer, epoll)?;
+            wire.connect(self.target, buffer, tls, epoll)?;
         }
         self.doing = Doing::Connecting;
         Ok(())
@@ -200,7 +241,7 @@ impl Connection {
     /// Sends what stands in the outs of all wires.
     pub(crate) fn flush_all(&mut self, epoll: &OwnedFd) -> Result<(), Errno> {
         for (wire, out) in self.wires.iter_mut().zip(&mut self.outs) {
-            if !out.is_empty() {
+            if wire.has_to_send(out) {
                 wire.flush(out, epoll)?;
             }
         }

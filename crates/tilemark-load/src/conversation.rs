@@ -1,5 +1,6 @@
 //! What a workload gives the engine: one conversation for each connection.
 
+use crate::Tls;
 use tilemark_agent_protocol::Stream;
 
 /// Makes the conversations of one kind of work. Used before the load begins, never in its hot path.
@@ -26,6 +27,10 @@ pub trait Conversation: Send {
     }
     /// Bytes of the kernel's receive buffer of each wire. Default: as the kernel likes.
     fn receive_buffer(&self) -> Option<usize> {
+        None
+    }
+    /// How its wires are secured. Default: not at all. The conversation itself sees plain text.
+    fn tls(&self) -> Option<&Tls> {
         None
     }
     /// A wire of a fresh connection stands: forget the old one. May write a greeting to `out`; [`Progress::Ready`] lets

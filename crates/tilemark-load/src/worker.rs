@@ -167,7 +167,7 @@ impl Worker {
             self.seen = clock::now();
             for index in 0..buffers.events.len() {
                 let event = buffers.events[index];
-                self.handle(event, epoll, links, &mut buffers.received);
+                self.handle(event, epoll, links, buffers);
             }
         }
     }
@@ -230,7 +230,7 @@ impl Worker {
             self.seen = clock::now();
             for index in 0..buffers.events.len() {
                 let event = buffers.events[index];
-                let now = self.handle(event, epoll, links, &mut buffers.received);
+                let now = self.handle(event, epoll, links, buffers);
                 // A due request does not wait for the rest of the events.
                 self.take_up_due(now, epoll, links);
             }

@@ -39,23 +39,19 @@ pub(super) fn lay_out(files: &[ServiceFile]) -> Result<(), AgentError> {
     for folder in [TREE, STATE] {
         fs::create_dir_all(folder).map_err(step(format!("make {folder}")))?;
     }
-    for file in files {
-        let path = Path::new(TREE).join(&file.path);
-        fs::write(&path, &file.contents).map_err(step(format!("write {}", path.display())))?;
-    }
-    Ok(())
+    files.iter().try_for_each(|file| write_file(TREE, &file.path, &file.contents).map(drop))
 }
 
-/// Writes a configuration beside what the services note.
-pub(super) fn write_conf(name: &str, text: &str) -> Result<PathBuf, AgentError> {
-    let path = Path::new(STATE).join(name);
-    fs::write(&path, text).map_err(step(format!("write {}", path.display())))?;
+/// Writes a file into one of the folders.
+pub(super) fn write_file(folder: &str, name: &str, contents: &[u8]) -> Result<PathBuf, AgentError> {
+    let path = Path::new(folder).join(name);
+    fs::write(&path, contents).map_err(step(format!("write {}", path.display())))?;
     Ok(path)
 }
 
 /// Starts nginx, and waits until it answers that request with that status.
 pub(super) fn start_nginx(conf: &str, request: &[u8], status: &str) -> Result<Child, AgentError> {
-    let conf = write_conf("nginx.conf", conf)?;
+    let conf = write_file(STATE, "nginx.conf", conf.as_bytes())?;
     let mut child = spawn(Command::new(web::NGINX).args(web::nginx_arguments(&conf)), "nginx")?;
     let wait = Wait { service: "nginx", within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
     // It speaks to the console.

@@ -22,11 +22,17 @@ const EVENTS_AT_ONCE: usize = 128;
 pub(super) struct Buffers {
     pub(super) events: Vec<Event>,
     pub(super) received: Vec<u8>,
+    /// What was received, without TLS.
+    pub(super) plain: Vec<u8>,
 }
 
 impl Buffers {
     pub(super) fn new() -> Self {
-        Self { events: Vec::with_capacity(EVENTS_AT_ONCE), received: vec![0; RECEIVE_BYTES] }
+        Self {
+            events: Vec::with_capacity(EVENTS_AT_ONCE),
+            received: vec![0; RECEIVE_BYTES],
+            plain: Vec::new(),
+        }
     }
 
     /// Sleeps until something happens or the absolute time `wake` comes.

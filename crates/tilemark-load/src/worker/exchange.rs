@@ -1,6 +1,6 @@
 //! What happens on a connection: events, answers, requests, breaks.
 
-use super::{Links, STOP_TOKEN, Worker};
+use super::{Buffers, Links, STOP_TOKEN, Worker};
 use crate::{
     clock,
     connection::{Doing, Stage, place_of, token_of},
@@ -16,7 +16,13 @@ use std::{cmp::Reverse, os::fd::OwnedFd};
 
 impl Worker {
     /// Works on one event. The time after it.
-    pub(super) fn handle(&mut self, event: Event, epoll: &OwnedFd, links: &Links, buffer: &mut [u8]) -> u64 {
+    pub(super) fn handle(
+        &mut self,
+        event: Event,
+        epoll: &OwnedFd,
+        links: &Links,
+        buffers: &mut Buffers,
+    ) -> u64 {
         let token = event.data.u64();
         if token == STOP_TOKEN {
             return self.seen;
@@ -28,7 +34,7 @@ impl Worker {
         }
         if connection.wires[wire].stage == Stage::Connecting {
             match connection.wires[wire].connect_result() {
-                Ok(()) => self.greet(place, wire, epoll, links),
+                Ok(()) => self.connected(place, wire, epoll, links),
                 Err(errno) => {
                     let now = clock::now();
                     self.broke(place, now, Verdict::Failed, &|| format!("connecting: {errno}"), links);
@@ -45,16 +51,28 @@ impl Worker {
             return now;
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            return self.receive(place, wire, epoll, links, buffer);
+            return self.receive(place, wire, epoll, links, buffers);
         }
         clock::now()
     }
 
-    /// A wire stands: the conversation may greet.
+    /// A wire is connected: TLS begins where the conversation wants it, or the conversation itself.
+    fn connected(&mut self, place: usize, wire: usize, epoll: &OwnedFd, links: &Links) {
+        let connection = &mut self.connections[place];
+        connection.reason = None;
+        connection.wires[wire].connected();
+        if connection.wires[wire].stage == Stage::Greeting {
+            self.greet(place, wire, epoll, links);
+        } else if let Err(errno) = connection.flush(wire, epoll) {
+            let now = clock::now();
+            self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
+        }
+    }
+
+    /// A wire can carry the conversation, which may greet.
     fn greet(&mut self, place: usize, wire: usize, epoll: &OwnedFd, links: &Links) {
         let connection = &mut self.connections[place];
         connection.wires[wire].stage = Stage::Greeting;
-        connection.reason = None;
         let progress = connection.conversation.connected(wire, &mut connection.outs[wire]);
         // Also takes the socket out of waiting to write.
         if let Err(errno) = connection.flush(wire, epoll) {
@@ -74,12 +92,12 @@ impl Worker {
         wire: usize,
         epoll: &OwnedFd,
         links: &Links,
-        buffer: &mut [u8],
+        buffers: &mut Buffers,
     ) -> u64 {
         loop {
             let connection = &mut self.connections[place];
             let Some(socket) = &connection.wires[wire].socket else { return self.seen };
-            let count = match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+            let count = match rustix::net::recv(socket, &mut buffers.received[..], RecvFlags::empty()) {
                 Ok((count, _)) => count,
                 Err(Errno::AGAIN) => return clock::now(),
                 Err(Errno::INTR) => continue,
@@ -94,13 +112,34 @@ impl Worker {
                 self.closed_by_peer(place, now, links);
                 return now;
             }
-            let progress = connection.conversation.received(wire, &buffer[..count], &mut connection.outs);
+            let opened = connection.wires[wire].open(&buffers.received[..count], &mut buffers.plain);
+            let bytes = match opened {
+                Ok(bytes) => bytes,
+                Err(failure) => {
+                    self.broke(place, now, Verdict::Failed, &|| failure.to_string(), links);
+                    return now;
+                }
+            };
+            if bytes.is_some() && connection.wires[wire].stage == Stage::Securing {
+                self.greet(place, wire, epoll, links);
+            }
+            let connection = &mut self.connections[place];
+            if connection.doing == Doing::Down {
+                return now;
+            }
+            let progress = match bytes {
+                Some(bytes) if !bytes.is_empty() => {
+                    connection.conversation.received(wire, bytes, &mut connection.outs)
+                }
+                // What came was TLS's own.
+                _ => Progress::More,
+            };
             if let Err(errno) = connection.flush_all(epoll) {
                 self.broke(place, now, Verdict::Failed, &|| format!("sending: {errno}"), links);
                 return now;
             }
             match progress {
-                Progress::More if count == buffer.len() => {}
+                Progress::More if count == buffers.received.len() => {}
                 Progress::More => return now,
                 other => {
                     self.progressed(place, wire, other, now, epoll, links);

@@ -19,7 +19,8 @@ use tilemark_plan::workload::Work;
 
 pub use back_end::{BACK_END_PORT, BackEnd};
 pub use service::{
-    ASKS, PHP_FPM, READY_STATUS, php_arguments, php_conf, ready_request, site_conf, site_files,
+    ASKS, PHP_FPM, READY_STATUS, certificate, php_arguments, php_conf, ready_request, site_conf, site_files,
+    site_port,
 };
 
 use site::Visited;

@@ -1,7 +1,7 @@
 //! The service: nginx's and PHP's configurations, the page's script, and files.
 
 use super::BACK_END_PORT;
-use crate::web::{ServiceFile, file_path, fill_body, nginx_conf_with};
+use crate::web::{PORT, ServiceFile, file_path, fill_body, nginx_conf_with};
 use std::{collections::BTreeSet, path::Path};
 use tilemark_plan::workload::Site;
 
@@ -11,6 +11,10 @@ pub const PHP_FPM: &str = "/usr/sbin/php-fpm8.2";
 pub const ASKS: &str = "/run/tilemark/asks";
 /// Processes of PHP for each processor of the guest. A page waits for the back end, so that one each would idle.
 const PHP_FOR_EACH_PROCESSOR: u32 = 4;
+/// The port of a site over TLS.
+const TLS_PORT: u16 = 443;
+const CERTIFICATE: &str = "site.crt";
+const KEY: &str = "site.key";
 const SCRIPT: &str = include_str!("page.php");
 
 /// The sizes of a site's files, each once, rising.
@@ -35,11 +39,36 @@ pub fn site_files(site: &Site) -> Vec<ServiceFile> {
     made.into_iter().chain(files).collect()
 }
 
-/// nginx's configuration; see [`crate::web::nginx_conf`].
-pub fn site_conf(workers: u32, port: u16, root: &Path, state: &Path) -> String {
+/// Where users come to the site.
+pub const fn site_port(site: &Site) -> u16 {
+    if site.tls { TLS_PORT } else { PORT }
+}
+
+/// A certificate that its own key has signed, with the key, for a site over TLS: files for the folder of its configuration.
+pub fn certificate() -> [ServiceFile; 2] {
+    let made = rcgen::generate_simple_self_signed(["guest".to_owned()])
+        .expect("the name is plain, and the kernel has had its entropy from the host");
+    let file = |path: &str, text: String| ServiceFile { path: path.to_owned(), contents: text.into_bytes() };
+    [file(CERTIFICATE, made.cert.pem()), file(KEY, made.signing_key.serialize_pem())]
+}
+
+/// nginx's configuration; see [`crate::web::nginx_conf`]. Its port without TLS is there too where users come over TLS: PHP is asked on it whether it serves.
+pub fn site_conf(site: &Site, workers: u32, root: &Path, state: &Path) -> String {
     let socket = state.join("php.sock");
+    let tls = if site.tls {
+        format!(
+            "        listen {TLS_PORT} ssl default_server backlog=4096;
+        ssl_protocols TLSv1.3;
+        ssl_certificate {0}/{CERTIFICATE};
+        ssl_certificate_key {0}/{KEY};
+",
+            state.display()
+        )
+    } else {
+        String::new()
+    };
     let server = format!(
-        "        if_modified_since before;
+        "{tls}        if_modified_since before;
         location = /page.php {{
             fastcgi_pass unix:{};
             fastcgi_param SCRIPT_FILENAME {}/page.php;
@@ -50,7 +79,7 @@ pub fn site_conf(workers: u32, port: u16, root: &Path, state: &Path) -> String {
         socket.display(),
         root.display()
     );
-    nginx_conf_with(workers, port, root, state, &server)
+    nginx_conf_with(workers, PORT, root, state, &server)
 }
 
 /// PHP's configuration, for a guest with so many processors. In the foreground, as root like nginx, no log of pages.

@@ -4,6 +4,7 @@ use super::{DRAIN_MAX, service};
 use crate::web::{file_path, fill_body};
 use rand_chacha::{ChaCha8Rng, rand_core::Rng};
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use tilemark_load::Tls;
 use tilemark_plan::workload::{SessionPage, SessionsParameters};
 
 /// Every file is older.
@@ -22,6 +23,8 @@ pub(super) struct Visited {
     pub(super) parallel: usize,
     /// Bytes a second on each wire.
     pub(super) receive: Option<u64>,
+    /// `None`: its wires are not secured.
+    pub(super) tls: Option<Tls>,
     longest_answer: Duration,
 }
 
@@ -97,6 +100,7 @@ impl Visited {
             host,
             parallel: parameters.parallel as usize,
             receive,
+            tls: site.tls.then(|| Tls::to_guest(target.ip())),
             longest_answer: (site.tolerable.get() + at_rate).min(DRAIN_MAX),
         }
     }

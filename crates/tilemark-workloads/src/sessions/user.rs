@@ -10,7 +10,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use std::{io::Write as _, sync::Arc};
-use tilemark_load::{Conversation, Progress, Verdict};
+use tilemark_load::{Conversation, Progress, Tls, Verdict};
 
 /// The receive buffer of a user with a limited line, so that the server feels the limit.
 const BUFFER_OF_LIMITED_LINE: usize = 32 * 1024;
@@ -210,6 +210,10 @@ impl Conversation for User {
 
     fn receive_buffer(&self) -> Option<usize> {
         self.site.receive.map(|_| BUFFER_OF_LIMITED_LINE)
+    }
+
+    fn tls(&self) -> Option<&Tls> {
+        self.site.tls.as_ref()
     }
 
     fn connected(&mut self, wire: usize, _out: &mut Vec<u8>) -> Progress {

@@ -1,0 +1,237 @@
+//! TLS on a wire, between its socket and the conversation: the conversation reads and writes what is inside.
+
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use std::{
+    io::{Read, Write},
+    net::IpAddr,
+    sync::Arc,
+};
+
+/// Bytes of plain text that are taken out at once: what one record holds at most.
+const RECORD_BYTES: usize = 16 * 1024;
+
+/// How a conversation's wires are secured.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Tls {
+    /// TLS 1.3 to a guest at that address. A guest makes its certificate itself, so that nobody has signed it: any one is accepted whose key signs
+    /// the handshake. What a handshake costs is then the same as with a signed one, but for the lookup of who signed it.
+    pub fn to_guest(address: IpAddr) -> Self {
+        let provider = ring::default_provider();
+        let verifier = AnyCertificate { algorithms: provider.signature_verification_algorithms };
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .expect("this provider has TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        Self { config: Arc::new(config), name: ServerName::IpAddress(address.into()) }
+    }
+}
+
+/// Accepts a certificate by its key alone.
+#[derive(Debug)]
+struct AnyCertificate {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// What ends a wire: the peer does not speak TLS, or not as it must.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS: {0}")]
+pub(crate) struct TlsFailure(String);
+
+impl From<Error> for TlsFailure {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The TLS of one socket.
+pub(crate) struct Secured {
+    connection: ClientConnection,
+    /// What is to be sent on the socket.
+    sealed: Vec<u8>,
+}
+
+impl Secured {
+    pub(crate) fn new(tls: &Tls) -> Self {
+        let connection = ClientConnection::new(Arc::clone(&tls.config), tls.name.clone());
+        let mut connection = connection.expect("the configuration was checked when it was built");
+        // A request is bounded by who writes it, and all of it is sealed at once.
+        connection.set_buffer_limit(None);
+        Self { connection, sealed: Vec::with_capacity(512) }
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Whether something is to be sent though the conversation has written nothing.
+    pub(crate) fn has_to_send(&self) -> bool {
+        !self.sealed.is_empty() || self.connection.wants_write()
+    }
+
+    /// Seals all of `out`, and empties it. What is to be sent then, from its beginning.
+    pub(crate) fn seal(&mut self, out: &mut Vec<u8>) -> &mut Vec<u8> {
+        // Both write into memory without a limit.
+        let _ = self.connection.writer().write_all(out);
+        out.clear();
+        while self.connection.wants_write() {
+            if self.connection.write_tls(&mut self.sealed).is_err() {
+                break;
+            }
+        }
+        &mut self.sealed
+    }
+
+    /// Opens what came on the socket. The plain text is in `plain`, and nothing else is.
+    pub(crate) fn open(&mut self, mut received: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFailure> {
+        plain.clear();
+        while !received.is_empty() {
+            // It reads from memory, and its buffer has room since it was emptied.
+            if self.connection.read_tls(&mut received).is_err() {
+                return Err(TlsFailure("a record is longer than it may be".to_owned()));
+            }
+            self.connection.process_new_packets()?;
+            loop {
+                let length = plain.len();
+                plain.resize(length + RECORD_BYTES, 0);
+                // Neither "nothing more yet" nor the peer's end is an error here: the socket says so itself.
+                let count = self.connection.reader().read(&mut plain[length..]).unwrap_or(0);
+                plain.truncate(length + count);
+                if count == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::{
+        ServerConfig, ServerConnection,
+        pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+    };
+
+    fn server() -> ServerConnection {
+        let made = rcgen::generate_simple_self_signed(["guest".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let mut connection = ServerConnection::new(Arc::new(config)).unwrap();
+        connection.set_buffer_limit(None);
+        connection
+    }
+    /// Carries bytes both ways until neither side has any. What the client could read of them.
+    fn carry(
+        client: &mut Secured,
+        server: &mut ServerConnection,
+        piece: usize,
+    ) -> Result<Vec<u8>, TlsFailure> {
+        let (mut all, mut plain) = (Vec::new(), Vec::new());
+        loop {
+            let sealed = std::mem::take(client.seal(&mut Vec::new()));
+            for mut bytes in sealed.chunks(piece) {
+                server.read_tls(&mut bytes).unwrap();
+                server.process_new_packets()?;
+            }
+            let mut answer = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut answer).unwrap();
+            }
+            for bytes in answer.chunks(piece) {
+                client.open(bytes, &mut plain)?;
+                all.extend_from_slice(&plain);
+            }
+            if answer.is_empty() && !client.has_to_send() {
+                return Ok(all);
+            }
+        }
+    }
+
+    #[test]
+    fn a_conversation_is_the_same_within_tls_however_it_is_cut() {
+        for piece in [1, 7, 1_000, 100_000] {
+            let tls = Tls::to_guest("10.77.1.0".parse().unwrap());
+            let (mut client, mut server) = (Secured::new(&tls), server());
+            assert!(client.is_handshaking());
+            carry(&mut client, &mut server, piece).unwrap();
+            assert!(!client.is_handshaking());
+            client.seal(&mut b"GET /".to_vec());
+            carry(&mut client, &mut server, piece).unwrap();
+            let mut asked = [0; 5];
+            server.reader().read_exact(&mut asked).unwrap();
+            assert_eq!(&asked, b"GET /");
+            let body: Vec<u8> = (0..100_000_u32).map(|byte| byte as u8).collect();
+            for part in body.chunks(30_000) {
+                server.writer().write_all(part).unwrap();
+            }
+            assert_eq!(carry(&mut client, &mut server, piece).unwrap(), body);
+        }
+    }
+
+    #[test]
+    fn what_is_not_tls_and_a_changed_record_are_errors() {
+        let tls = Tls::to_guest("10.77.1.0".parse().unwrap());
+        let mut client = Secured::new(&tls);
+        client.open(b"HTTP/1.1 400 Bad Request\r\n", &mut Vec::new()).unwrap_err();
+        let (mut client, mut server) = (Secured::new(&tls), server());
+        carry(&mut client, &mut server, 1_000).unwrap();
+        server.writer().write_all(b"right").unwrap();
+        let mut record = Vec::new();
+        server.write_tls(&mut record).unwrap();
+        *record.last_mut().unwrap() ^= 1;
+        client.open(&record, &mut Vec::new()).unwrap_err();
+    }
+}
