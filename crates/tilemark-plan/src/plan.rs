@@ -200,6 +200,11 @@ fn is_nothing(size: &Bytes) -> bool {
 }
 
 impl GuestPlan {
+    /// Its name in the tile: `web` of `tile-003-web`.
+    pub fn name_in_tile(&self) -> &str {
+        self.name.splitn(3, '-').last().unwrap_or(&self.name)
+    }
+
     /// Whether its service is a broker that others wrote, with a runtime of its own: Erlang's, or Java's.
     pub fn has_third_party_broker(&self) -> bool {
         self.role == Role::Broker && self.broker != BrokerService::Reference

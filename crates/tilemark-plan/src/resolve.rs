@@ -518,8 +518,7 @@ fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem
             let GuestPlan { name, vcpus, .. } = guest;
             let message =
                 format!("guest `{name}` has {vcpus} processors and this host has {threads} threads");
-            // As the scenario calls it: without its tile.
-            let own = name.splitn(3, '-').last().unwrap_or(name);
+            let own = guest.name_in_tile();
             let remedy = format!("lower its `vcpus`, as with `--set guest.{own}.vcpus={threads}`");
             problems.push(Problem::new(message, remedy));
         }

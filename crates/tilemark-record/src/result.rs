@@ -515,6 +515,9 @@ pub struct PointResult {
     /// The same of each guest: percentiles over guests, each a mean over kept repeats.
     #[serde(default)]
     pub seconds_to_ready: Option<crate::summary::SecondsToReady>,
+    /// What the guests of a tile used, by their names in the tile: means over kept repeats. Absent in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<crate::summary::GuestUse>,
     /// What limits at this step.
     pub limit: Option<LimitResource>,
     /// What is worth knowing of its figures and voids none of them.
@@ -658,8 +661,24 @@ pub struct LoadResult {
     /// What its guests in other tiles felt of a surge. Absent where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surge: Option<SurgeResult>,
+    /// How many of its pages were good and tolerable. Absent where the workload has no pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<PagesResult>,
     /// Each guest over all kept repeats.
     pub guests: Vec<GuestResult>,
+}
+
+/// How good the pages of a load were.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PagesResult {
+    /// The part of pages that were right and within `good_ms`, 0 to 1.
+    pub good: Option<Figure>,
+    /// The part of pages that were right and within `tolerable_ms`; those that are good are among them.
+    pub tolerable: Option<Figure>,
+    /// A page within this is good.
+    pub good_ms: f64,
+    /// A page within this is tolerable.
+    pub tolerable_ms: f64,
 }
 
 /// A guest at one point.

@@ -46,12 +46,36 @@ pub struct RepeatSummary {
     /// The same of each guest, in percentiles over guests.
     #[serde(default)]
     pub seconds_to_ready: Option<SecondsToReady>,
+    /// What the guests of a tile used while they were measured, by their names in the tile. Absent in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<GuestUse>,
     /// Errors that the host's kernel reported since the repeat before, in its words; the first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_errors: Vec<String>,
     /// What it shares with other repeats and may differ beyond them; nothing in records from before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
+}
+
+/// What guests with one name used, over all tiles.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestUse {
+    /// Their name in the tile, such as `web`.
+    pub guest: String,
+    /// What they are for.
+    pub role: Role,
+    /// How many of them were read.
+    pub guests: u32,
+    /// Virtual processors of each.
+    pub vcpus: u32,
+    /// Processors that one of them used, on average over guests and time.
+    pub processors: f64,
+    /// Processors that the busiest of them used on average over time.
+    pub processors_max: f64,
+    /// Bytes a second that one of them read from and wrote to disks, on average.
+    pub disk_bytes_per_s: Option<f64>,
+    /// Bytes a second over the port of one of them in the run network, both ways, on average.
+    pub network_bytes_per_s: Option<f64>,
 }
 
 /// The levels above a repeat: repeats that share one share what chance gave it, so they are no independent witnesses of it.

@@ -35,6 +35,7 @@ pub fn redact(report: &mut Report) {
         memory: _,
         ready_s: _,
         seconds_to_ready: _,
+        uses: _,
     } in repeats
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));

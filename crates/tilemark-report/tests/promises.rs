@@ -4,15 +4,16 @@ mod fixture;
 
 use tilemark_plan::{
     plan::Backend,
-    scenario::{Surge, SurgeAt},
+    scenario::{Role, Surge, SurgeAt},
 };
 use tilemark_record::{
     result::{
-        Figure, Function, Interference, LimitResource, Slowdown, SurgeResult, SurgeTime, VerdictStatus,
-        Voided,
+        Figure, Function, Interference, LimitResource, PagesResult, Slowdown, SurgeResult, SurgeTime,
+        VerdictStatus, Voided,
     },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
+    summary::GuestUse,
 };
 use tilemark_report::{Colour, Report, Style, csv, html, redact, terminal};
 
@@ -82,6 +83,46 @@ fn what_others_felt_of_a_surge_is_shown_before_during_and_after() {
     assert_eq!(rows[0], "1,000 7.32 36.6 0 1.83 [1.65, 2.01]", "{text}");
     assert_eq!(rows[1], "1,000 4.10 20.5 0 1.02 [0.918, 1.12]", "{text}");
     assert!(html(&report).contains("What a surge does to others"));
+}
+
+#[test]
+fn pages_and_what_each_guest_used_have_sections_of_their_own() {
+    let mut report = fixture::trusted();
+    let page = html(&report);
+    assert!(!page.contains("How good pages were") && !page.contains("What each guest used"));
+    let part =
+        |value: f64| Some(Figure { value, low: Some(value - 0.004), high: Some(value + 0.02), n_repeats: 5 });
+    let used = |guest: &str, role, processors| GuestUse {
+        guest: guest.to_owned(),
+        role,
+        guests: 8,
+        vcpus: 2,
+        processors,
+        processors_max: processors * 1.5,
+        disk_bytes_per_s: None,
+        network_bytes_per_s: Some(2.5e6),
+    };
+    let at = report.result.points.iter_mut().find(|point| point.tiles == 8).expect("8 are tried");
+    at.loads[0].pages = Some(PagesResult {
+        good: part(0.962),
+        tolerable: part(0.995),
+        good_ms: 3_000.0,
+        tolerable_ms: 5_000.0,
+    });
+    at.uses = vec![used("front", Role::Web, 1.2), used("backend", Role::Backend, 0.04)];
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 400 });
+    let (_, pages) = text.split_once("How good pages were").expect("a load has pages");
+    // No part is above all of them.
+    assert_eq!(
+        words_of_row(pages, "8"),
+        "web-steady 96.2 % [95.8 %, 98.2 %] 99.5 % [99.1 %, 100 %] 57.3 3,000 5,000",
+        "{pages}"
+    );
+    let (_, uses) = text.split_once("What each guest used").expect("a tile has two guests");
+    assert!(uses.contains("At 8 tiles. The busiest backend used 3.00 % of its processors."), "{uses}");
+    assert_eq!(words_of_row(uses, "front"), "web 8 1.20 60.0 % 1.80 \u{2013} 2.50", "{uses}");
+    let page = html(&report);
+    assert!(page.contains("How good pages were") && page.contains("What each guest used"));
 }
 
 /// What a page of 256 guests may have.

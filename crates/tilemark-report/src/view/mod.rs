@@ -5,6 +5,7 @@ mod charts;
 mod groups;
 mod interference;
 mod messaging;
+mod pages;
 mod power;
 mod roles;
 mod rows;
@@ -15,6 +16,7 @@ mod surge;
 mod tables;
 mod timeline;
 mod trust;
+mod uses;
 
 pub(crate) use charts::{Charts, charts, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
@@ -34,10 +36,12 @@ use tilemark_record::result::Provenance;
 type Build = fn(&View) -> Option<Section>;
 
 /// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 6] = [
+const SECTIONS: [Build; 8] = [
     interference::interference,
     surge::surge,
     roles::roles,
+    pages::pages,
+    uses::uses,
     store::store,
     power::power,
     messaging::messaging,

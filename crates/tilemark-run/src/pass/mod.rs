@@ -6,6 +6,7 @@
 
 mod disk_check;
 mod guest_check;
+mod guest_use;
 mod histograms;
 pub(crate) mod host_watch;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::{
     pass::network_check::Ports,
     pass::time::{RunTime, unix_ms},
     pass::world::World,
-    pass::{disk_check, host_watch},
+    pass::{disk_check, guest_use, host_watch},
     program::sha256,
     stop::StopSignal,
 };
@@ -119,6 +119,7 @@ impl<W: World> OnePass<'_, W> {
             memory,
             ready_s: Some(ready_s),
             seconds_to_ready,
+            uses: guest_use::of(point, &measured.host),
             kernel_errors,
             levels: Some(self.levels(&templates)?),
         };

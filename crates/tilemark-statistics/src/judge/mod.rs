@@ -21,6 +21,7 @@ mod law;
 mod limit;
 mod measured;
 mod more;
+mod pages;
 mod points;
 mod scaling;
 mod search;
@@ -30,6 +31,7 @@ mod steady;
 mod surge;
 mod survey;
 mod tail;
+mod uses;
 mod validity;
 mod verdict;
 

@@ -129,6 +129,7 @@ pub(crate) fn point_result(
         ready_s,
         power_w,
         seconds_to_ready: seconds_to_ready(&measured.kept),
+        uses: super::uses::uses(&measured.kept),
         limit: (resource != LimitResource::Unknown).then_some(resource),
         notes: steady::notes(&measured.kept)
             .into_iter()
@@ -218,6 +219,7 @@ fn load_result(
         fairness: notes.kept("fairness", fairness_of(&kept)),
         slowdown_vs_one_tile: None,
         surge: super::surge::surge(&kept, seed, &mut notes),
+        pages: super::pages::pages(&kept, seed, &mut notes),
         guests: guests(&kept),
     })
 }

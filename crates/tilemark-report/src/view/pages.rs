@@ -1,0 +1,58 @@
+//! Pages of sites: how many were good and tolerable at each step.
+
+use super::{Cell, Part, Row, Section, Table, View, given, measured};
+use crate::number::{brief, percent, three};
+use tilemark_record::result::{Figure, LoadResult, PagesResult, PointResult};
+
+/// One row a step and load with pages; nothing where no load has any.
+pub(crate) fn pages(view: &View) -> Option<Section> {
+    let points = view.report.result.points.iter();
+    let real = points.filter(|point| !view.report.plan.host.emulates(point.backend));
+    let rows: Vec<Row> = real.filter_map(|point| row(view, point)).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        given("Tiles"),
+        given("Load"),
+        measured("Good").unit("95 % interval").short_unit("[95 %]"),
+        measured("Tolerable").unit("95 % interval").short_unit("[95 %]"),
+        measured("Mean").unit("ms"),
+        given("Good within").unit("ms"),
+        given("Tolerable within").unit("ms"),
+    ];
+    let about = "A page is whole when its last file has come. Parts are of all pages that ended; a page with an error is neither good nor tolerable.";
+    Some(Section {
+        id: "pages",
+        title: "How good pages were",
+        parts: vec![Part::Text(about.to_owned()), Part::Table(Table::new(columns, rows))],
+        charts: Vec::new(),
+        is_answer: false,
+    })
+}
+
+fn row(view: &View, point: &PointResult) -> Option<Row> {
+    let lines: Vec<Vec<Cell>> =
+        point.loads.iter().filter_map(|load| Some(line(load, load.pages.as_ref()?))).collect();
+    (!lines.is_empty()).then(|| Row::of(view, point, point.tiles.to_string(), lines))
+}
+
+fn line(load: &LoadResult, pages: &PagesResult) -> Vec<Cell> {
+    let part = |figure: Option<Figure>| match figure {
+        Some(figure) => Cell::from(percent(figure.value)).beside(interval(&figure)),
+        None => Cell::figure(None),
+    };
+    vec![
+        (&*load.name).into(),
+        part(pages.good),
+        part(pages.tolerable),
+        Cell::figure(load.latency_ms.mean.map(three)),
+        brief(pages.good_ms).into(),
+        brief(pages.tolerable_ms).into(),
+    ]
+}
+
+fn interval(figure: &Figure) -> Option<String> {
+    let (low, high) = (figure.low?, figure.high?);
+    Some(format!("[{}, {}]", percent(low.max(0.0)), percent(high.min(1.0))))
+}

@@ -1,0 +1,74 @@
+//! What each guest of the tile used at one step: who takes the processors, disks and network.
+
+use super::{Cell, Part, Row, Section, Table, View, given, measured};
+use crate::number::{percent, three};
+use tilemark_record::result::PointResult;
+use tilemark_record::summary::GuestUse;
+
+/// Bytes in a megabyte.
+const MB: f64 = 1e6;
+
+const ABOUT: &str = "Of a mean guest with that name: processors it used, as a number of processors and as part of its own; the busiest of them; \
+    what it read and wrote on disks; what passed its port of the network, both ways.";
+
+/// At the largest step; nothing where a tile has one guest.
+pub(crate) fn uses(view: &View) -> Option<Section> {
+    let points = view.report.result.points.iter();
+    let known = points.filter(|point| point.uses.len() > 1 && !view.report.plan.host.emulates(point.backend));
+    let point = known.max_by_key(|point| point.tiles)?;
+    let columns = vec![
+        given("Guest"),
+        given("Guests").dispensable(3),
+        measured("Processors"),
+        measured("Of its own"),
+        measured("Busiest").dispensable(2),
+        measured("Disk").unit("MB/s"),
+        measured("Network").unit("MB/s").dispensable(1),
+    ];
+    let rows = point.uses.iter().map(|one| Row::of(view, point, head(one), vec![line(one)])).collect();
+    let tiles = crate::number::counted(point.tiles.into(), "tile");
+    Some(Section {
+        id: "uses",
+        title: "What each guest used",
+        parts: vec![
+            Part::Text(format!("At {tiles}. {}{ABOUT}", back_end(point))),
+            Part::Table(Table::new(columns, rows)),
+        ],
+        charts: Vec::new(),
+        is_answer: false,
+    })
+}
+
+/// A back end is to answer web servers and never to limit them: how busy the busiest was.
+fn back_end(point: &PointResult) -> String {
+    let back_ends = point.uses.iter().filter(|one| one.role == tilemark_plan::scenario::Role::Backend);
+    back_ends
+        .map(|one| {
+            format!(
+                "The busiest {} used {} of its processors. ",
+                one.guest,
+                percent(of_own(one.processors_max, one))
+            )
+        })
+        .collect()
+}
+
+fn head(one: &GuestUse) -> Cell {
+    let role = one.role.name();
+    Cell::from(&*one.guest).beside((role != one.guest).then(|| role.to_owned()))
+}
+
+fn line(one: &GuestUse) -> Vec<Cell> {
+    vec![
+        crate::number::whole(one.guests.into()).into(),
+        three(one.processors).into(),
+        percent(of_own(one.processors, one)).into(),
+        three(one.processors_max).into(),
+        Cell::figure(one.disk_bytes_per_s.map(|bytes| three(bytes / MB))),
+        Cell::figure(one.network_bytes_per_s.map(|bytes| three(bytes / MB))),
+    ]
+}
+
+fn of_own(processors: f64, one: &GuestUse) -> f64 {
+    processors / f64::from(one.vcpus.max(1))
+}
