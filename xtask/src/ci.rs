@@ -111,6 +111,7 @@ fn image() -> Result<Option<PathBuf>> {
     image_of("database")?;
     image_of(crate::lab::IMAGE)?;
     image_of("brokers")?;
+    image_of("consolidation")?;
     Ok(folder)
 }
 

@@ -5,12 +5,8 @@
 
 mod common;
 
-use common::{
-    real::{Process, Real, keeper_of},
-    skipped,
-};
+use common::real::{Process, Real, keeper_of};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::{collections::BTreeSet, fs};
 use tilemark_record::{
     RunDirectory,
@@ -41,18 +37,6 @@ const RUN: [&str; 20] = [
     "--set",
 ];
 
-/// A home whose cache has the image; nothing where that can't be.
-fn real() -> Option<Real> {
-    let real = Real::new()?;
-    let listed = real.home.says(&["image", "list", "--json"]).json();
-    let has = |image: &Value| image["spec"] == "database";
-    if listed["images"].as_array().or(listed.as_array()).unwrap().iter().any(has) {
-        return Some(real);
-    }
-    skipped("the tests' cache has no image `database`: `tilemark image build database`");
-    None
-}
-
 fn guests_are_ready(real: &Real) -> Option<()> {
     let run = fs::read_dir(real.home.path().join("runs")).ok()?.flatten().next()?;
     let events = fs::read_to_string(run.path().join("events.ndjson")).ok()?;
@@ -81,7 +65,7 @@ fn has_password(text: &str) -> bool {
 }
 
 fn a_store_is_served_and_audited(database: &str, process: &str) {
-    let Some(real) = real() else { return };
+    let Some(real) = Real::with_image("database") else { return };
     let setting = format!("load.orders.store.database={database}");
     let mut running = real.start(&[&RUN[..], &[&setting, "--set", "measure.length=3s"]].concat());
     let under_way = running.until("a keeper", keeper_of);
@@ -130,7 +114,7 @@ fn postgresql_serves_a_store_that_is_audited() {
 
 #[test]
 fn a_database_that_is_killed_breaks_the_point_and_has_no_figure() {
-    let Some(real) = real() else { return };
+    let Some(real) = Real::with_image("database") else { return };
     // Killed in its warm-up: no second that is measured has an answer.
     let long = ["measure.warmup=15s", "--set", "measure.length=10s"];
     let mut running = real.start(&[&RUN[..], &long].concat());
@@ -162,7 +146,7 @@ fn a_database_that_is_killed_breaks_the_point_and_has_no_figure() {
 /// It is killed while the database's template is made, or while a guest has its clone: either leaves disks.
 #[test]
 fn disks_of_a_killed_run_are_removed_and_named_by_recover() {
-    let Some(real) = real() else { return };
+    let Some(real) = Real::with_image("database") else { return };
     let before = real.home.says(&["recover", "--json"]);
     assert_eq!(before.code, Some(0), "{before:?}");
     let mut running = real.start(&[&RUN[..], &["measure.length=60s"]].concat());

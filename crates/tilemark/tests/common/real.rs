@@ -30,6 +30,18 @@ impl Real {
         Self::at(Home::new)
     }
 
+    /// A home whose cache has that image; nothing where that can't be.
+    pub fn with_image(name: &str) -> Option<Self> {
+        let real = Self::new()?;
+        let listed = real.home.says(&["image", "list", "--json"]).json();
+        let has = |image: &Value| image["spec"] == name;
+        if listed["images"].as_array().or(listed.as_array()).unwrap().iter().any(has) {
+            return Some(real);
+        }
+        skipped(&format!("the tests' cache has no image `{name}`: `tilemark image build {name}`"));
+        None
+    }
+
     /// In a home that is made here.
     pub fn at(home: impl FnOnce() -> Home) -> Option<Self> {
         if !is_root() {
