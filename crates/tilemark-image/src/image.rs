@@ -60,7 +60,7 @@ pub struct Image {
 impl Image {
     /// Opens the image in `folder`, which carries its name. Sizes are compared with the lock, hashes are not: that is
     /// what [`Image::verify`] is for.
-    pub(crate) fn open(folder: &Path) -> Result<Self> {
+    pub fn open(folder: &Path) -> Result<Self> {
         let lock_path = folder.join(LOCK_FILE);
         let text = fs::read_to_string(&lock_path).map_err(ImageError::io("read", &lock_path))?;
         let lock = ImageLock::parse(&text)

@@ -7,6 +7,7 @@ mod check_limits;
 mod emulated;
 pub mod expect;
 pub mod facts;
+pub mod image_needs;
 pub mod interference;
 mod order;
 pub mod parse;

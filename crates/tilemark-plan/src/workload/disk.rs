@@ -1,6 +1,7 @@
 //! `disk`: requests to the guest's data disks.
 
 use super::{Alone, At, Facts, Place, Say, UnderWay};
+use crate::image_needs::{FIO, Program};
 use crate::scenario::{Guest, Load, LoopKind, Measure, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,10 @@ impl Default for DiskParameters {
 impl Facts for DiskParameters {
     fn role(&self) -> Role {
         Role::Disk
+    }
+
+    fn programs(&self) -> Vec<Program> {
+        vec![FIO]
     }
 
     fn place(&self) -> Place {

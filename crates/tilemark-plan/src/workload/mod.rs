@@ -30,6 +30,7 @@ pub use web::{WebFile, WebParameters};
 
 pub(crate) use messaging::check_broker_memory;
 
+use crate::image_needs::Program;
 use crate::scenario::{Guest, Load, Measure, Role};
 use schemars::JsonSchema;
 use serde::{
@@ -146,6 +147,11 @@ pub trait Facts {
     /// The store that is loaded into the guest's database before it serves.
     fn store(&self) -> Option<&StoreParameters> {
         None
+    }
+
+    /// Programs of the image that it needs in the guest, besides a web server or broker, which are their role's.
+    fn programs(&self) -> Vec<Program> {
+        Vec::new()
     }
 
     /// Memory of the guest that it writes by itself.

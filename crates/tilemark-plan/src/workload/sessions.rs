@@ -1,6 +1,7 @@
 //! `sessions`: users who go from page to page of a site, each with a session of its own.
 
 use super::{At, Facts, Place, Say, UnderWay};
+use crate::image_needs::{PHP, Program};
 use crate::scenario::{Guest, Load, Measure, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -283,6 +284,10 @@ impl Site {
 impl Facts for SessionsParameters {
     fn role(&self) -> Role {
         Role::Web
+    }
+
+    fn programs(&self) -> Vec<Program> {
+        vec![PHP]
     }
 
     fn place(&self) -> Place {

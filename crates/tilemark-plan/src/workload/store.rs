@@ -4,6 +4,7 @@ use super::{
     Alone, At, Facts, Place, Say, StoreDatabase, StoreDurability, UnderWay,
     database::{CLIENTS_MAX, Data, FRAMES_EACH, check_database_fits},
 };
+use crate::image_needs::Program;
 use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,10 @@ impl Default for StoreParameters {
 impl Facts for StoreParameters {
     fn role(&self) -> Role {
         Role::Database
+    }
+
+    fn programs(&self) -> Vec<Program> {
+        vec![self.database.program()]
     }
 
     fn place(&self) -> Place {

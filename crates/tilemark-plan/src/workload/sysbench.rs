@@ -4,6 +4,7 @@ use super::{
     Alone, At, Facts, Place, Say, StoreDatabase, UnderWay,
     database::{CLIENTS_MAX, Data, check_database_fits},
 };
+use crate::image_needs::{MARIADB, Program, SYSBENCH};
 use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,10 @@ impl Default for SysbenchParameters {
 impl Facts for SysbenchParameters {
     fn role(&self) -> Role {
         Role::Database
+    }
+
+    fn programs(&self) -> Vec<Program> {
+        vec![MARIADB, SYSBENCH]
     }
 
     fn place(&self) -> Place {

@@ -1,5 +1,6 @@
 //! From what the user asked to a plan, before anything starts.
 
 pub mod host;
+pub(crate) mod image_check;
 pub mod prepare;
 pub mod text;

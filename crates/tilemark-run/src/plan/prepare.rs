@@ -3,6 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode},
     plan::host::{Probe, choose, facts, summary},
+    plan::image_check,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
@@ -103,6 +104,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     // Mistakes are reported before the host is looked at, which may take seconds and be refused besides.
     let scenario = as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
         .and_then(|draft| draft.finish())?;
+    image_check::check_built_in(&scenario)?;
     if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {
         settings.insert(REPEATS.to_owned(), PAIRS.to_string());
     }

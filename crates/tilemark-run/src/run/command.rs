@@ -9,6 +9,7 @@ use crate::{
     job::resources,
     job::state_folder::StateFolder,
     job::types::{ImageReady, Job, JobDone, RunDone, RunJob},
+    plan::image_check::check_image,
     plan::prepare::{Asked, Prepared, need_trust, prepare},
     plan::text,
     program::{Program, need_root, sha256},
@@ -93,6 +94,7 @@ pub fn run(
     };
     let image = obtain(places, &prepared.plan.scenario.image, request.offline, listener);
     let image = image.inspect_err(discard)?;
+    check_image(&prepared.plan.scenario, &image.folder).inspect_err(discard)?;
     add_image(&mut provenance, &image);
     // What was predicted holds the seconds of idle power, and so does what was taken.
     let began = Instant::now();

@@ -1,0 +1,116 @@
+//! What a scenario's guests and loads need of their image: programs, by the packages of Debian that have them.
+
+use crate::{
+    scenario::{Role, Scenario},
+    workload::{BrokerService, StoreDatabase},
+};
+
+/// A program that a guest runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// Packages, of which any has it.
+    pub packages: &'static [&'static str],
+}
+
+/// The web server.
+pub const NGINX: Program = Program {
+    name: "nginx",
+    packages: &["nginx-light", "nginx", "nginx-core", "nginx-full", "nginx-extras"],
+};
+/// What makes dynamic pages.
+pub const PHP: Program = Program { name: "PHP", packages: &["php8.2-fpm"] };
+/// The disk load.
+pub const FIO: Program = Program { name: "fio", packages: &["fio"] };
+/// The load of databases that is Debian's.
+pub const SYSBENCH: Program = Program { name: "sysbench", packages: &["sysbench"] };
+/// A database.
+pub const MARIADB: Program = Program { name: "MariaDB", packages: &["mariadb-server"] };
+/// A database.
+pub const POSTGRESQL: Program =
+    Program { name: "PostgreSQL", packages: &["postgresql", "postgresql-15", "postgresql-17"] };
+const RABBITMQ: Program = Program { name: "RabbitMQ", packages: &["rabbitmq-server"] };
+const JAVA: Program =
+    Program { name: "Java, for Qpid Broker-J,", packages: &["openjdk-17-jre-headless", "openjdk-17-jre"] };
+
+/// What a guest needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageNeed {
+    /// The guest's name in the tile.
+    pub guest: String,
+    /// What it runs.
+    pub program: Program,
+}
+
+/// Every program of every guest.
+pub fn image_needs(scenario: &Scenario) -> Vec<ImageNeed> {
+    let mut needs: Vec<ImageNeed> = Vec::new();
+    for guest in &scenario.guest {
+        let loads = scenario.load.iter().filter(|load| load.guest == guest.name);
+        let of_loads: Vec<Program> = loads.flat_map(|load| load.work.facts().programs()).collect();
+        let own = of_service(guest.role, guest.broker, of_loads.is_empty());
+        for program in own.into_iter().chain(of_loads) {
+            let need = ImageNeed { guest: guest.name.clone(), program };
+            if !needs.contains(&need) {
+                needs.push(need);
+            }
+        }
+    }
+    needs
+}
+
+/// Which database serves is its load's to say; without a load it is MariaDB.
+fn of_service(role: Role, broker: BrokerService, has_no_load: bool) -> Option<Program> {
+    match (role, broker) {
+        (Role::Web, _) => Some(NGINX),
+        (Role::Database, _) => has_no_load.then_some(MARIADB),
+        (Role::Broker, BrokerService::Rabbitmq) => Some(RABBITMQ),
+        (Role::Broker, BrokerService::QpidBrokerJ) => Some(JAVA),
+        (Role::Broker, BrokerService::Reference)
+        | (Role::Idle | Role::Disk | Role::Compute | Role::Client | Role::Backend, _) => None,
+    }
+}
+
+impl StoreDatabase {
+    /// The server.
+    pub const fn program(self) -> Program {
+        match self {
+            Self::Mariadb => MARIADB,
+            Self::Postgresql => POSTGRESQL,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{builtin::builtin, parse::Draft};
+
+    fn needs_of(name: &str, settings: &[(&str, &str)]) -> Vec<(String, &'static str)> {
+        let mut draft = Draft::from_toml(builtin(name).unwrap().text, name).unwrap();
+        for (key, value) in settings {
+            draft.set(key, (*value).into()).unwrap();
+        }
+        let scenario = draft.finish().unwrap();
+        image_needs(&scenario).into_iter().map(|need| (need.guest, need.program.name)).collect()
+    }
+    fn named(needs: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
+        needs.iter().map(|(guest, program)| ((*guest).to_owned(), *program)).collect()
+    }
+
+    #[test]
+    fn each_guest_needs_what_serves_it_and_what_its_loads_run() {
+        let site = [("web", "nginx"), ("web", "PHP")];
+        assert_eq!(needs_of("sessions", &[]), named(&site));
+        let tile = needs_of("consolidation", &[]);
+        for need in named(&[("web-inside", "PHP"), ("database", "MariaDB"), ("database", "sysbench")]) {
+            assert!(tile.contains(&need), "{need:?}: {tile:?}");
+        }
+        assert_eq!(needs_of("oltp", &[]), named(&[("db", "MariaDB")]));
+        let postgresql = needs_of("oltp", &[("load.orders.store.database", "postgresql")]);
+        assert_eq!(postgresql, named(&[("db", "PostgreSQL")]));
+        assert_eq!(needs_of("messaging", &[]), []);
+        assert_eq!(needs_of("jobs", &[]), []);
+    }
+}
