@@ -17,8 +17,8 @@ mod web;
 pub use database::{StoreDatabase, StoreDurability, database_log};
 pub use disk::DiskParameters;
 pub use found::{
-    Details, Finding, IncidentKind, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer,
-    StoreVerdict,
+    Details, Finding, IncidentKind, JobTimes, JobsFigures, ServerSetting, SteadyWindow, StepLatency,
+    StoreFigures, StoreServer, StoreVerdict,
 };
 pub use jobs::{JobKind, JobsParameters};
 pub use memory::MemoryParameters;
@@ -145,6 +145,11 @@ pub trait Facts {
 
     /// The store that is loaded into the guest's database before it serves.
     fn store(&self) -> Option<&StoreParameters> {
+        None
+    }
+
+    /// The mix of jobs that it does.
+    fn jobs(&self) -> Option<&JobsParameters> {
         None
     }
 
