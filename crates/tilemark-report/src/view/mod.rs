@@ -4,6 +4,7 @@
 mod charts;
 mod groups;
 mod interference;
+mod jobs;
 mod messaging;
 mod power;
 mod roles;
@@ -34,11 +35,12 @@ use tilemark_record::result::Provenance;
 type Build = fn(&View) -> Option<Section>;
 
 /// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 6] = [
+const SECTIONS: [Build; 7] = [
     interference::interference,
     surge::surge,
     roles::roles,
     store::store,
+    jobs::jobs,
     power::power,
     messaging::messaging,
 ];

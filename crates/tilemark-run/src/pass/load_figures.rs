@@ -17,6 +17,7 @@ use tilemark_plan::{
 use tilemark_record::{
     TaggedSecond,
     histogram::BadHistogram,
+    jobs::JobsFigures,
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     rows::SecondRow,
     store::StoreFigures,
@@ -168,6 +169,7 @@ impl LoadReports {
             },
             surge,
             store: self.stores(point, name),
+            jobs: self.jobs(point, name),
         });
         Ok(())
     }
@@ -176,8 +178,29 @@ impl LoadReports {
     fn stores(&self, point: &Point, name: &str) -> Vec<StoreFigures> {
         let loads = (0..).zip(&point.loads).filter(|(_, load)| load.name == name);
         let of = |(place, load): (u32, &LoadPlan)| {
-            let Details::Store(found) = self.streams.get(&place)?.details.clone()?;
+            let Details::Store(found) = self.streams.get(&place)?.details.clone()? else { return None };
             Some(StoreFigures { guest: point.guests[load.guest as usize].name.clone(), ..found })
+        };
+        loads.filter_map(of).collect()
+    }
+
+    /// What loads of jobs of this name found, guest by guest. Rates are those of the totals.
+    fn jobs(&self, point: &Point, name: &str) -> Vec<JobsFigures> {
+        let loads = (0..).zip(&point.loads).filter(|(_, load)| load.name == name);
+        let of = |(place, load): (u32, &LoadPlan)| {
+            let reports = self.streams.get(&place)?;
+            let Details::Jobs(found) = reports.details.clone()? else { return None };
+            let guest = &point.guests[load.guest as usize];
+            let users = load.under_way(guest).count;
+            let total = reports.total.as_ref().filter(|total| total.seconds > 0.0);
+            let jobs_per_minute = total.map(|total| total.completed_in_time as f64 * 60.0 / total.seconds);
+            Some(JobsFigures {
+                guest: guest.name.clone(),
+                users,
+                jobs_per_minute,
+                jobs_per_minute_and_user: jobs_per_minute.map(|rate| rate / users as f64),
+                ..found
+            })
         };
         loads.filter_map(of).collect()
     }

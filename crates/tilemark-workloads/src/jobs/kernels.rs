@@ -16,20 +16,22 @@ const TERMS: u64 = 7_000_000;
 const SYSTEMS: u32 = 270;
 const BLOCKS: u32 = 240;
 const SIEVES: u32 = 13;
-const TEXTS: u32 = 10;
-const SORTS: u32 = 12;
+const TEXTS: u32 = 20;
+const SORTS: u32 = 30;
 const PIPED: u32 = 20_000;
 const MESSAGES: u32 = 9_000;
-const TCP_MESSAGES: u32 = 9_000;
-const SIGNALS: u32 = 40_000;
+const TCP_MESSAGES: u32 = 5_000;
+const SIGNALS: u32 = 16_000;
 const JUMPS: u32 = 10_000;
 const CALLS: u32 = 40_000;
 /// Blocks of 1 KiB: 10 MB, as much as a file of AIM7's `fserver` has.
-const FILE_BLOCKS: u64 = 10_000;
-const SEARCHES: u32 = 60;
-const CREATIONS: u32 = 60;
-const FOLDERS: u32 = 60;
-const LINKS: u32 = 250;
+const WRITTEN: u64 = 10_000;
+/// Reading alone is quicker.
+const READ: u64 = 40_000;
+const SEARCHES: u32 = 120;
+const CREATIONS: u32 = 40;
+const FOLDERS: u32 = 40;
+const LINKS: u32 = 150;
 
 /// Numbers of a text: more would not be in the memory that the plan has for a job.
 const NUMBERS: u64 = 27_000;
@@ -56,7 +58,7 @@ impl From<io::Error> for BadJob {
 /// Does one job of a kind, so many times as large, with the files of its user.
 pub(super) fn run(kind: JobKind, scale: u32, files: &UserFiles) -> Result<(), BadJob> {
     let times = u64::from(scale);
-    let write = |source, order, sync| files.write(FILE_BLOCKS * times, Writing { source, order, sync });
+    let write = |source, order, sync| files.write(WRITTEN * times, Writing { source, order, sync });
     match kind {
         JobKind::Integer => integer(INTEGERS * times),
         JobKind::Float => float(TERMS * times),
@@ -71,8 +73,8 @@ pub(super) fn run(kind: JobKind, scale: u32, files: &UserFiles) -> Result<(), Ba
         JobKind::Signal => signal(SIGNALS * scale),
         JobKind::Jump => jump(JUMPS * scale),
         JobKind::System => system(CALLS * scale),
-        JobKind::Read => files.read(FILE_BLOCKS * times),
-        JobKind::RandomRead => files.random_read(FILE_BLOCKS * times),
+        JobKind::Read => files.read(READ * times),
+        JobKind::RandomRead => files.random_read(READ * times),
         JobKind::Write => write(Source::Memory, Order::Sequential, Sync::Never),
         JobKind::RandomWrite => write(Source::Memory, Order::Random, Sync::Never),
         JobKind::Copy => write(Source::File, Order::Sequential, Sync::Never),
