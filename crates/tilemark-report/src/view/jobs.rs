@@ -24,7 +24,12 @@ pub(crate) fn jobs(view: &View) -> Option<Section> {
     if loads.is_empty() {
         return None;
     }
-    let rows = view.points().filter_map(|(group, point)| rates(view, group, point, &loads)).collect();
+    let rows: Vec<Row> =
+        view.points().filter_map(|(group, point)| rates(view, group, point, &loads)).collect();
+    if rows.is_empty() {
+        // No repeat with jobs was kept.
+        return None;
+    }
     let mut parts = vec![Part::Text(ABOUT.to_owned()), Part::Table(rates_table(rows))];
     parts.extend(times_table(view, &loads).map(Part::Table));
     Some(Section { id: "jobs", title: "Jobs", parts, charts: Vec::new(), is_answer: false })
