@@ -101,55 +101,55 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Multiplication, addition, division and remainder of 64-bit integers.
+    /// Multiplication, addition and division of integers.
     Integer = "integer",
-    /// Sums of series and trigonometric functions in double precision.
+    /// Series and trigonometry in double precision.
     Float = "float",
-    /// Systems of linear equations of 64 unknowns: floating point and the first caches.
+    /// Linear equations: floating point and first caches.
     Linear = "linear",
-    /// Blocks of many sizes that are allocated, filled, copied, compared and freed.
+    /// Blocks of memory: allocated, copied and compared.
     Memory = "memory",
-    /// Prime numbers by a sieve: bytes in long strides.
+    /// A sieve for primes: bytes in long strides.
     Sieve = "sieve",
-    /// Numbers written as text, joined, split and read again.
+    /// Numbers written as text, split and read again.
     Text = "text",
-    /// A file that is read in blocks of 1 KiB.
+    /// A file read in blocks of 1 KiB.
     Read = "read",
-    /// A file that is created, written in blocks of 1 KiB and removed.
+    /// A file written in blocks of 1 KiB and removed.
     Write = "write",
     /// Blocks through a pipe of the kernel.
     Pipe = "pipe",
     /// Messages between two local datagram sockets.
     Datagram = "datagram",
-    /// A file that is copied in blocks of 1 KiB; the copy is removed.
+    /// A file copied in blocks of 1 KiB and removed.
     Copy = "copy",
-    /// Blocks of 1 KiB of a file, read in random order.
+    /// A file read in blocks of 1 KiB in random order.
     RandomRead = "random-read",
-    /// Blocks of 1 KiB of a file, written in random order.
+    /// A file written in random order and removed.
     RandomWrite = "random-write",
-    /// Folders and small files that are searched for a word.
+    /// Folders of small files searched for a word.
     Search = "search",
     /// Arrays of integers that are sorted.
     Sort = "sort",
-    /// Files that are created, closed and removed.
+    /// Files created, closed and removed.
     Create = "create",
-    /// Folders that are made, listed and removed.
+    /// Folders made, listed and removed.
     Folders = "folders",
-    /// Second names of a file that are made and removed.
+    /// Second names of a file, made and removed.
     Links = "links",
-    /// Messages over a TCP connection within the guest.
+    /// Messages over TCP within the guest.
     Tcp = "tcp",
-    /// Signals that a thread sends to itself, and their handler.
+    /// Signals from a thread to itself, and their handler.
     Signal = "signal",
-    /// Returns at once from deeply nested calls, as by `longjmp`.
+    /// Returns at once from nested calls, as by longjmp.
     Jump = "jump",
-    /// Short calls of the kernel: the process's id, its user, clock and limits.
+    /// Short calls of the kernel, such as getpid.
     System = "system",
-    /// A file that is copied; the copy is synchronized with the disk after each MiB.
+    /// As copy, synchronized with the disk each MiB.
     SyncCopy = "sync-copy",
-    /// A file that is written and synchronized with the disk after each MiB.
+    /// As write, synchronized with the disk each MiB.
     SyncWrite = "sync-write",
-    /// A file that is written in random order and synchronized with the disk after each MiB.
+    /// As random-write, synchronized each MiB.
     SyncRandomWrite = "sync-random-write",
 }
 

@@ -1,7 +1,7 @@
 //! Mixes of jobs: jobs a minute and how equal users' times were at each step, and the time of each kind of job.
 
-use super::{Cell, Group, Kind, Part, Row, Section, Table, View, given, measured, words};
-use crate::number::{three, whole};
+use super::{Axis, Cell, Group, Kind, Part, Row, Section, Table, View, given, measured, words};
+use crate::number::{counted, three, whole};
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_record::{
     jobs::{JobKind, JobTimes, JobsFigures},
@@ -77,6 +77,14 @@ fn rates_of<'a>(view: &View<'a>, point: &'a PointResult, name: &str) -> Option<V
     ])
 }
 
+/// The head of a column of means, such as `Mean at 2 tiles`.
+fn mean_at(view: &View, group: &Group, point: &PointResult) -> String {
+    match view.axis {
+        Axis::Tiles => format!("Mean at {}", counted(point.tiles.into(), "tile")),
+        Axis::Vary => format!("Mean at {}", view.head(group, point).text),
+    }
+}
+
 /// Kinds of jobs with what they stress, at the fewest tiles and beside that at the most.
 fn times_table(view: &View, loads: &BTreeSet<&str>) -> Option<Table> {
     let group = view.groups.iter().find(|group| group.kind == Kind::Main).or(view.groups.first())?;
@@ -88,11 +96,11 @@ fn times_table(view: &View, loads: &BTreeSet<&str>) -> Option<Table> {
         words("Job"),
         given("Stresses").dispensable(3),
         measured("Jobs"),
-        measured("Mean").unit("ms"),
+        measured(mean_at(view, group, first)).unit("ms"),
         measured("Worst median").unit("ms, any guest and repeat").short_unit("ms").dispensable(1),
         measured("Worst p90").unit("ms, any guest and repeat").short_unit("ms").dispensable(2),
     ];
-    columns.extend(has_two.then(|| measured(format!("Mean at {}", view.head(group, last).text)).unit("ms")));
+    columns.extend(has_two.then(|| measured(mean_at(view, group, last)).unit("ms")));
     let rows = loads.iter().map(|name| {
         let (now, then) = (kinds(view, first, name), kinds(view, last, name));
         let line = |(kind, times): (&JobKind, &Vec<&JobTimes>)| {
