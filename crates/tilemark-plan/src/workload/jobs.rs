@@ -33,10 +33,10 @@ type Mix = BTreeMap<JobKind, u32>;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobsParameters {
-    /// A mix of AIM7 by its name, `compute` (default) or `files` (its `fserver`); or how many jobs of each kind are in the list of a user,
-    /// relative to each other, as in `{ float = 2, read = 1 }`. The kinds are `integer`, `float`, `linear`, `memory`, `sieve`, `text`,
-    /// `read`, `write`, `pipe`, `datagram`, `copy`, `random-read`, `random-write`, `search`, `sort`, `create`, `folders`, `links`, `tcp`,
-    /// `signal`, `jump`, `system`, `sync-copy`, `sync-write` and `sync-random-write`.
+    /// A mix of AIM7 by its name, `compute` or `files` (its `fserver`); or how many jobs of each kind are in the list of a user, relative
+    /// to each other, as in `{ float = 2, read = 1 }`. The kinds are `integer`, `float`, `linear`, `memory`, `sieve`, `text`, `read`,
+    /// `write`, `pipe`, `datagram`, `copy`, `random-read`, `random-write`, `search`, `sort`, `create`, `folders`, `links`, `tcp`,
+    /// `signal`, `jump`, `system`, `sync-copy`, `sync-write` and `sync-random-write`. Default: the mix `compute`.
     #[serde(deserialize_with = "mix")]
     #[schemars(with = "MixSchema")]
     pub mix: Mix,
@@ -44,7 +44,7 @@ pub struct JobsParameters {
     pub users: u32,
     /// How many times as large each job is. A job of size 1 takes 10 to 100 ms of one processor.
     pub scale: u32,
-    /// How many times as large the jobs of a kind are besides, as in `{ sort = 4 }`. Default: 1.
+    /// How many times as large the jobs of a kind are besides, as in `{ sort = 4 }`. Default: 1 for each.
     pub sizes: BTreeMap<JobKind, u32>,
     /// Size of a file that jobs read, copy or write; how much they read and write does not depend on it. AIM7 suggests 100 KB for its
     /// `compute` mix and 10 MB for `fserver`. A user has two files at once.
@@ -426,7 +426,12 @@ mod tests {
 
     #[test]
     fn kinds_have_the_names_that_scenarios_write_and_say_what_they_stress() {
+        let schema = serde_json::to_string(&schemars::schema_for!(JobsParameters)).unwrap();
         for kind in JobKind::ALL {
+            assert!(
+                schema.contains(&format!("`{}`", kind.name())),
+                "{kind:?} is not in the comment of `mix`"
+            );
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
             assert!(!kind.stresses().is_empty() && !kind.stresses().ends_with('.'), "{kind:?}");
         }
