@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 /// What only loads of one workload find.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each load, and it travels in a box")]
 pub enum Details {
     /// An online store's.
     Store(StoreFigures),
