@@ -31,7 +31,7 @@ const READ: u64 = 40_000;
 const SEARCHES: u32 = 120;
 const CREATIONS: u32 = 40;
 const FOLDERS: u32 = 40;
-const LINKS: u32 = 150;
+const LINKS: u32 = 160;
 
 /// Numbers of a text: more would not be in the memory that the plan has for a job.
 const NUMBERS: u64 = 27_000;
