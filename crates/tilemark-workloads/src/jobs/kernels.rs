@@ -1,7 +1,7 @@
 //! The jobs. Each computes something whose right result is known by another way, and says what was wrong.
 //!
-//! The sizes make a job of scale 1 take 10 to 100 ms of one processor of 2 to 4 GHz (`cargo test -p tilemark-workloads -- --ignored
-//! --nocapture times_of_jobs` prints them).
+//! The sizes make a job of scale 1 take 10 to 100 ms of one processor of 2 to 4 GHz (`cargo test --release -p tilemark-workloads --
+//! --ignored --nocapture times_of_jobs` prints them).
 
 use super::{
     calls::{datagram, jump, pipe, signal, system, tcp},
