@@ -240,6 +240,7 @@ impl Schema {
                 "Rate" => "rate",
                 "Fraction" => "part",
                 _ if self.definition(name)?.get("properties").is_some() => "table",
+                _ if self.definition(name)?.get("anyOf").is_some() => "word or table",
                 _ => "one of these words",
             }
             .to_owned());
@@ -254,6 +255,9 @@ impl Schema {
             "integer" => "whole number".to_owned(),
             "number" => "number".to_owned(),
             "boolean" => "`true` or `false`".to_owned(),
+            "object" if property["additionalProperties"]["type"] == "integer" => {
+                "table of whole numbers".to_owned()
+            }
             "object" => "table of tables".to_owned(),
             "array" => match self.kind(&property["items"])?.as_str() {
                 "any value" => "list of values".to_owned(),

@@ -24,6 +24,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
             "tilemark-load",
             "tilemark-plan",
             "tilemark-store",
+            "tilemark-sys",
             "tilemark-units",
         ],
     ),

@@ -127,3 +127,13 @@ fn opened(folder: &Path) -> Result<OwnedFd, AgentError> {
 fn behind(folder: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_have_their_files_where_the_first_disk_is_mounted() {
+        assert_eq!(DataDisk::Data.folder(), Path::new(tilemark_workloads::jobs::DISK));
+    }
+}

@@ -11,7 +11,7 @@ use tilemark_agent_protocol::{
 };
 use tilemark_plan::{
     plan::{MacAddress, Plan},
-    workload::{Details, Finding, IncidentKind, StoreFigures},
+    workload::{Details, Finding, IncidentKind, JobKind, JobTimes, JobsFigures, StoreFigures},
 };
 use tilemark_run::pass::load_frames::{LoadSource, figures_of_frames};
 use tilemark_units::Bytes;
@@ -198,6 +198,9 @@ fn load_events() -> Vec<Reply> {
     };
     let sender = Sender { workers: 1, real_time: true, timer_slack_ns: 1, pinned: true };
     let details = Box::new(Details::Store(StoreFigures::default()));
+    let times = JobTimes { count: 50, mean_ms: Some(20.0), p50_ms: Some(18.0), ..JobTimes::default() };
+    let jobs =
+        JobsFigures { jti: Some(0.98), kinds: [(JobKind::Sort, times)].into(), ..JobsFigures::default() };
     let events = [
         LoadEvent::Started(sender),
         second(0, 0),
@@ -207,6 +210,7 @@ fn load_events() -> Vec<Reply> {
         LoadEvent::Busy { second: 0, fraction: 0.5 },
         LoadEvent::Output { id: 2, text: "{}".to_owned() },
         LoadEvent::Details { id: 2, details },
+        LoadEvent::Details { id: 0, details: Box::new(Details::Jobs(jobs)) },
         LoadEvent::Done(vec![total(0), total(2)]),
     ];
     events.into_iter().map(Reply::Load).collect()

@@ -210,11 +210,12 @@ impl GuestPlan {
         self.role == Role::Broker && self.broker != BrokerService::Reference
     }
 
-    /// Whether its service keeps its data on disks: a database, the reference broker in a guest with a disk. What it has in memory
-    /// belongs to what is on them, so it is never cloned.
+    /// Whether it keeps data on disks: a database; the reference broker or jobs in a guest with a disk. What it has in memory belongs to
+    /// what is on them, so it is never cloned.
     pub fn keeps_data(&self) -> bool {
         let is_reference = self.role == Role::Broker && self.broker == BrokerService::Reference;
-        self.role == Role::Database || (is_reference && !self.disks.is_empty())
+        let has_files = is_reference || self.role == Role::Compute;
+        self.role == Role::Database || (has_files && !self.disks.is_empty())
     }
 
     /// Whether what its service runs over and over is more than the translator's usual buffer holds.

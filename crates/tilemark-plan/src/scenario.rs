@@ -117,7 +117,7 @@ pub enum Role {
     Broker,
     /// A database.
     Database,
-    /// A guest whose processors and memory work from inside.
+    /// A guest whose processors and memory work from inside, and files on its first data disk.
     Compute,
     /// A guest that sends a load to another one of its tile.
     Client,

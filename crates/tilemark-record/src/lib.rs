@@ -25,6 +25,11 @@ pub use events::{Event, Events};
 pub use file::{sha256_of, write_whole};
 pub use runs::{Listed, Runs};
 
+/// What a load of jobs on one guest found: part of a repeat's summary.
+pub mod jobs {
+    pub use tilemark_plan::workload::{JobKind, JobTimes, JobsFigures};
+}
+
 /// What a store load on one guest found: part of a repeat's summary.
 pub mod store {
     pub use tilemark_plan::workload::{

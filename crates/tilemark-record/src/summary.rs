@@ -2,6 +2,7 @@
 
 use crate::{
     histogram::{self, BadHistogram},
+    jobs::JobsFigures,
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     store::StoreFigures,
 };
@@ -173,6 +174,9 @@ pub struct LoadFigures {
     /// What a store load found besides, for each guest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub store: Vec<StoreFigures>,
+    /// What a load of jobs found besides, for each guest. Absent in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobsFigures>,
 }
 
 /// The guests of a load in other tiles than the one with the surge, in whole seconds of the measurement.

@@ -296,6 +296,7 @@ fn load(guests: Vec<GuestFigures>, all: &Histogram<u64>) -> LoadFigures {
         drift: None,
         surge: None,
         store: Vec::new(),
+        jobs: Vec::new(),
     }
 }
 

@@ -17,7 +17,7 @@ mod clocks;
 pub mod disk;
 mod engine;
 mod error;
-mod jobs;
+pub mod jobs;
 mod memory;
 mod messaging;
 mod mix;

@@ -652,3 +652,68 @@ fn a_guest_sends_a_load_to_another_one_of_its_tile() {
     assert!(load.send_lateness_us.p50.is_some(), "{load:?}");
     assert!(summary.incidents.is_empty(), "{:?}", summary.incidents);
 }
+
+/// In each tile two users who do the jobs of a file server on the disk of their guest.
+const FILES: &str = r#"
+schema = 1
+name = "files"
+about = "Users who work with files on a disk."
+headline = "files"
+[[guest]]
+name = "files"
+role = "compute"
+[[guest.disk]]
+size = "64MiB"
+[[load]]
+name = "files"
+guest = "files"
+loop = "closed"
+[load.jobs]
+mix = "files"
+users = 2
+file = "1MiB"
+[ladder]
+tiles = [2]
+[measure]
+warmup = "1s"
+length = "8s"
+repeats = 1
+"#;
+
+/// The disk of a guest's files as a process of its twin sees it, once a user's folder is on it.
+fn mounted_with_files(process: &Process) -> Option<String> {
+    let root = format!("/proc/{}/root/srv/tilemark/data", process.pid);
+    let mut names = fs::read_dir(root).ok()?.flatten().map(|file| file.file_name());
+    names.find(|name| name.to_string_lossy().starts_with("tilemark-jobs-"))?;
+    let mounts = fs::read_to_string(format!("/proc/{}/mounts", process.pid)).ok()?;
+    mounts.lines().find(|line| line.contains(" /srv/tilemark/data ")).map(str::to_owned)
+}
+
+#[test]
+fn jobs_of_a_file_server_have_their_files_on_the_disk_of_their_guest() {
+    let Some(real) = Real::new() else { return };
+    let file = real.home.file("files.toml", FILES);
+    let mut running =
+        real.start(&["run", file.to_str().unwrap(), "--on", "native", "--offline", "--not-alone", "--json"]);
+    let under_way = running.until("a keeper", keeper_of);
+    let mount = running.until("files on a disk", |real| kept(real).iter().find_map(mounted_with_files));
+    assert!(mount.starts_with("/dev/vdb ") && mount.contains(" ext4 "), "{mount}");
+    let said = running.said();
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let record = RunDirectory::at(&real.home.path().join("runs").join(&under_way.id));
+    let summary = record.repeats().unwrap()[0].summary().unwrap();
+    assert!(summary.incidents.is_empty(), "{:?}", summary.incidents);
+    let load = &summary.loads[0];
+    assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
+    let guests: Vec<&str> = load.jobs.iter().map(|jobs| jobs.guest.as_str()).collect();
+    assert_eq!(guests, ["tile-001-files", "tile-002-files"]);
+    let in_time = load.completed_in_time.unwrap() as f64;
+    let a_minute: f64 = load.jobs.iter().filter_map(|jobs| jobs.jobs_per_minute).sum();
+    assert!((a_minute / (in_time * 60.0 / load.seconds) - 1.0).abs() < 1e-6, "{a_minute} and {in_time}");
+    for jobs in &load.jobs {
+        let of_kinds: u64 = jobs.kinds.values().map(|kind| kind.count).sum();
+        assert!(jobs.users == 2 && of_kinds > 10 && jobs.kinds.len() > 5, "{jobs:?}");
+        assert!(jobs.kinds.values().all(|kind| kind.not_right == 0), "{jobs:?}");
+    }
+    real.all_gone(&BTreeSet::new(), &[]);
+}

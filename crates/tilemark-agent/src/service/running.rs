@@ -79,7 +79,12 @@ impl Services {
             },
             Role::Backend => site::start_back_end()?,
             // Their work is started by a load, or there is none.
-            Role::Idle | Role::Disk | Role::Compute | Role::Client => Started::nothing(),
+            Role::Idle | Role::Disk | Role::Client => Started::nothing(),
+            Role::Compute => {
+                // The files of its jobs are on it.
+                DataDisk::Data.take(power)?;
+                Started::nothing()
+            }
             Role::Broker => broker::start(service, power)?,
             Role::Database => database::start(service, power)?,
         };
@@ -94,6 +99,9 @@ impl Services {
         if let Some(broker) = started.broker {
             // Dropped, it ends.
             drop(broker);
+            power.unmount(DataDisk::Data)?;
+        }
+        if service.role == Role::Compute {
             power.unmount(DataDisk::Data)?;
         }
         drop(started.back_end);

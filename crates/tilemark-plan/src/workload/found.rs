@@ -1,14 +1,52 @@
 //! What a load found beside what every load counts: it travels from the load and is part of a repeat's summary.
 
+use super::JobKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What only loads of one workload find.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each load, and it travels in a box")]
 pub enum Details {
     /// An online store's.
     Store(StoreFigures),
+    /// A mix of jobs'.
+    Jobs(JobsFigures),
+}
+
+/// A load of jobs on one guest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobsFigures {
+    /// The guest.
+    pub guest: String,
+    /// Its users.
+    pub users: u64,
+    /// Right jobs a minute over the measured time.
+    pub jobs_per_minute: Option<f64>,
+    /// The same for each user.
+    pub jobs_per_minute_and_user: Option<f64>,
+    /// How equal the users' times were, 0 to 1: 1 less the deviation of the users' times over their mean. AIM7 calls it JTI and prints it in
+    /// percent. A user's time is that of its jobs over what all users took for such jobs. Null where there is one user, and where a user
+    /// has fewer than 20 jobs.
+    pub jti: Option<f64>,
+    /// The times of the jobs of each kind.
+    pub kinds: BTreeMap<JobKind, JobTimes>,
+}
+
+/// The jobs of one kind that ended within the measured time. A percentile with fewer than 20 jobs beyond it is not given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobTimes {
+    /// Jobs with the right result.
+    pub count: u64,
+    /// Jobs that failed or had another result.
+    pub not_right: u64,
+    /// The mean time of those with the right result, in milliseconds.
+    pub mean_ms: Option<f64>,
+    /// Half are below.
+    pub p50_ms: Option<f64>,
+    /// 90 % are below.
+    pub p90_ms: Option<f64>,
 }
 
 /// Something that a load found, with what it says of the repeat.

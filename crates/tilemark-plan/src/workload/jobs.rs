@@ -3,69 +3,225 @@
 use super::{Alone, At, Facts, Place, Say, UnderWay};
 use crate::scenario::{Guest, Load, Measure, Role};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+use std::{collections::BTreeMap, fmt};
 use tilemark_units::Bytes;
 
 const USERS_MAX: u32 = 1_000;
 /// A round of one user is a list of all its jobs.
 const WEIGHTS_MAX: u64 = 100_000;
 const SCALE_MAX: u32 = 1_000;
-/// The largest that a user's jobs hold at once: two files, or the blocks of a `memory` job.
-const OF_USER: Bytes = Bytes::from_mib(4);
+/// Files are read and written in blocks of this size, as by AIM7.
+const FILE_BLOCK: Bytes = Bytes::from_kib(1);
+const FILE_MAX: Bytes = Bytes::from_gib(1);
+/// The largest that a job of a user holds beside files: the words of a `text` job, the blocks of a `memory` job.
+const OF_JOB: Bytes = Bytes::from_mib(4);
+/// What a user's small files and folders take of a disk: its file system has an inode for each 64 KiB.
+const SMALL_FILES: Bytes = Bytes::from_mib(6);
 const MIXES: &str = include_str!("job-mixes.toml");
 
+/// A mix: how many jobs of each kind are in the list of a user, relative to each other.
+type Mix = BTreeMap<JobKind, u32>;
+
 /// For role `compute`: users who run small jobs inside the guest, one after the other. Each user draws the jobs of the mix in a random order,
-/// without replacement, until the list is empty, and begins again; so did AIM7's users. The result of every job is checked. No job
-/// synchronizes the disk of the guest: files are in the guest's memory.
+/// without replacement, until the list is empty, and begins again; so did AIM7's users. The result of every job is checked. The files
+/// of the jobs are on the guest's first data disk, in a file system of their own; without one they are in the guest's memory. No job
+/// synchronizes a whole file system; the jobs `sync-…` synchronize the file that they write.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobsParameters {
-    /// How many jobs of each kind are in the list of a user, relative to each other, as in `{ float = 2, read = 1 }`. The kinds are
-    /// `integer`, `float`, `linear`, `memory`, `sieve`, `text`, `read`, `write`, `pipe` and `datagram`. Default: the mix `compute` of AIM7.
-    #[serde(default = "compute")]
-    pub mix: BTreeMap<JobKind, u32>,
+    /// A mix of AIM7 by its name, `compute` or `files` (its `fserver`); or how many jobs of each kind are in the list of a user, relative
+    /// to each other, as in `{ float = 2, read = 1 }`. The kinds are `integer`, `float`, `linear`, `memory`, `sieve`, `text`, `read`,
+    /// `write`, `pipe`, `datagram`, `copy`, `random-read`, `random-write`, `search`, `sort`, `create`, `folders`, `links`, `tcp`,
+    /// `signal`, `jump`, `system`, `sync-copy`, `sync-write` and `sync-random-write`. Default: the mix `compute`.
+    #[serde(deserialize_with = "mix")]
+    #[schemars(with = "MixSchema")]
+    pub mix: Mix,
     /// Users at the same time; each has a thread.
     pub users: u32,
     /// How many times as large each job is. A job of size 1 takes 10 to 100 ms of one processor.
     pub scale: u32,
+    /// How many times as large the jobs of a kind are besides, as in `{ sort = 4 }`. Default: 1 for each.
+    pub sizes: BTreeMap<JobKind, u32>,
+    /// Size of a file that jobs read, copy or write; how much they read and write does not depend on it. AIM7 suggests 100 KB for its
+    /// `compute` mix and 10 MB for `fserver`. A user has two files at once.
+    pub file: Bytes,
 }
 
-/// What a job stresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum JobKind {
-    /// Multiplication, addition, division and remainder of 64-bit integers.
-    Integer,
-    /// Sums of series and trigonometric functions in double precision.
-    Float,
-    /// Systems of linear equations of 64 unknowns: floating point and the first caches.
-    Linear,
-    /// Blocks of many sizes that are allocated, filled, copied, compared and freed.
-    Memory,
-    /// Prime numbers by a sieve: bytes in long strides.
-    Sieve,
-    /// Numbers written as text, joined, split and read again.
-    Text,
-    /// A file that is read in blocks of 1 KiB.
-    Read,
-    /// A file that is created, written in blocks of 1 KiB and removed.
-    Write,
+/// How a scenario writes a mix.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum MixSchema {
+    /// A mix of AIM7.
+    Named(NamedMix),
+    /// A mix of the user's own.
+    Own(Mix),
+}
+
+/// A mix of AIM7.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum NamedMix {
+    /// Arithmetic and memory.
+    Compute,
+    /// What a file server does: AIM7's `fserver`.
+    Files,
+}
+
+/// Makes [`JobKind`] of the table of kinds.
+macro_rules! kinds {
+    ($(#[doc = $stresses:literal] $variant:ident = $name:literal,)*) => {
+        /// What a job stresses.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum JobKind {
+            $(#[doc = $stresses] $variant,)*
+        }
+
+        impl JobKind {
+            /// Every kind, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name as a scenario writes it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it stresses, in words.
+            pub fn stresses(self) -> &'static str {
+                match self { $(Self::$variant => $stresses,)* }.trim().trim_end_matches('.')
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Multiplication, addition and division of integers.
+    Integer = "integer",
+    /// Series and trigonometry in double precision.
+    Float = "float",
+    /// Linear equations: floating point and first caches.
+    Linear = "linear",
+    /// Blocks of memory: allocated, copied and compared.
+    Memory = "memory",
+    /// A sieve for primes: bytes in long strides.
+    Sieve = "sieve",
+    /// Numbers written as text, split and read again.
+    Text = "text",
+    /// A file read in blocks of 1 KiB.
+    Read = "read",
+    /// A file written in blocks of 1 KiB and removed.
+    Write = "write",
     /// Blocks through a pipe of the kernel.
-    Pipe,
+    Pipe = "pipe",
     /// Messages between two local datagram sockets.
-    Datagram,
+    Datagram = "datagram",
+    /// A file copied in blocks of 1 KiB and removed.
+    Copy = "copy",
+    /// A file read in blocks of 1 KiB in random order.
+    RandomRead = "random-read",
+    /// A file written in random order and removed.
+    RandomWrite = "random-write",
+    /// Folders of small files searched for a word.
+    Search = "search",
+    /// Arrays of integers that are sorted.
+    Sort = "sort",
+    /// Files created, closed and removed.
+    Create = "create",
+    /// Folders made, listed and removed.
+    Folders = "folders",
+    /// Second names of a file, made and removed.
+    Links = "links",
+    /// Messages over TCP within the guest.
+    Tcp = "tcp",
+    /// Signals from a thread to itself, and their handler.
+    Signal = "signal",
+    /// Returns at once from nested calls, as by longjmp.
+    Jump = "jump",
+    /// Short calls of the kernel, such as getpid.
+    System = "system",
+    /// As copy, synchronized with the disk each MiB.
+    SyncCopy = "sync-copy",
+    /// As write, synchronized with the disk each MiB.
+    SyncWrite = "sync-write",
+    /// As random-write, synchronized each MiB.
+    SyncRandomWrite = "sync-random-write",
 }
 
-fn compute() -> BTreeMap<JobKind, u32> {
-    let mut mixes: BTreeMap<String, BTreeMap<JobKind, u32>> =
-        toml::from_str(MIXES).expect("the file is part of the program, and a test reads it");
-    mixes.remove("compute").unwrap_or_default()
+impl JobKind {
+    /// Whether it reads or writes a file of the size that the scenario says.
+    pub const fn has_large_file(self) -> bool {
+        match self {
+            Self::Read
+            | Self::Write
+            | Self::Copy
+            | Self::RandomRead
+            | Self::RandomWrite
+            | Self::SyncCopy
+            | Self::SyncWrite
+            | Self::SyncRandomWrite => true,
+            Self::Integer
+            | Self::Float
+            | Self::Linear
+            | Self::Memory
+            | Self::Sieve
+            | Self::Text
+            | Self::Pipe
+            | Self::Datagram
+            | Self::Search
+            | Self::Sort
+            | Self::Create
+            | Self::Folders
+            | Self::Links
+            | Self::Tcp
+            | Self::Signal
+            | Self::Jump
+            | Self::System => false,
+        }
+    }
+}
+
+/// The mixes that are part of the program, by their names.
+fn published() -> BTreeMap<String, Mix> {
+    toml::from_str(MIXES).expect("the file is part of the program, and a test reads it")
+}
+
+/// A mix by its name, or as it is written. The load's own process gets it as numbers.
+fn mix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mix, D::Error> {
+    if deserializer.is_human_readable() {
+        deserializer.deserialize_any(NamedOrOwn)
+    } else {
+        Mix::deserialize(deserializer)
+    }
+}
+
+struct NamedOrOwn;
+
+impl<'de> Visitor<'de> for NamedOrOwn {
+    type Value = Mix;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("`compute`, `files` or a table of jobs such as `{ float = 2, read = 1 }`")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Mix, E> {
+        published().remove(name).ok_or_else(|| E::unknown_variant(name, &["compute", "files"]))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Mix, A::Error> {
+        Mix::deserialize(MapAccessDeserializer::new(map))
+    }
 }
 
 impl Default for JobsParameters {
     fn default() -> Self {
-        Self { mix: compute(), users: 1, scale: 1 }
+        let mix = published().remove("compute").unwrap_or_default();
+        Self { mix, users: 1, scale: 1, sizes: BTreeMap::new(), file: Bytes::from_kib(100) }
     }
 }
 
@@ -78,6 +234,51 @@ impl JobsParameters {
             .map(|(kind, weight)| (*kind, weight / divisor))
             .filter(|(_, count)| *count > 0)
             .collect()
+    }
+
+    /// How many times as large a job of this kind is.
+    pub fn scale_of(&self, kind: JobKind) -> u32 {
+        self.scale.saturating_mul(self.sizes.get(&kind).copied().unwrap_or(1))
+    }
+
+    /// The large files of all users at once: one that is read, and one that is written.
+    fn files(&self) -> Bytes {
+        let has_file = self.round().iter().any(|(kind, _)| kind.has_large_file());
+        let of_user = if has_file { self.file.get().saturating_mul(2) } else { 0 };
+        Bytes::new(of_user.saturating_mul(self.users.into()))
+    }
+
+    fn check_memory(&self, name: &str, guest: &Guest, say: &mut Say<'_>) {
+        // With a disk, files are in memory only as far as there is room for them.
+        let needed = if guest.disk.is_empty() { self.memory() } else { self.of_jobs() };
+        if needed > Bytes::new(guest.memory.get() / 2) {
+            let (guest, memory) = (&guest.name, guest.memory);
+            let needed = needed.rounded();
+            let message =
+                format!("load `{name}` needs {needed} for its users, and guest `{guest}` has {memory}");
+            say(message, "give the guest twice that memory, or lower `users` or `file`");
+        }
+    }
+
+    /// A file system takes a part of a disk for itself: of a small one up to an eighth for its journal.
+    fn check_disk(&self, name: &str, guest: &Guest, say: &mut Say<'_>) {
+        let Some(disk) = guest.disk.first() else { return };
+        let small = SMALL_FILES.get().saturating_mul(self.users.into());
+        let needed = Bytes::new(self.files().get().saturating_add(small).saturating_mul(5) / 4);
+        if needed > disk.size {
+            let (guest, size) = (&guest.name, disk.size);
+            let message = format!(
+                "load `{name}` needs a disk of {} for the files of its users, and the first disk of guest `{guest}` has {size}",
+                needed.rounded()
+            );
+            let mib = needed.get().div_ceil(1 << 20);
+            say(message, &format!("give that disk a `size` of \"{mib}MiB\", or lower `users` or `file`"));
+        }
+    }
+
+    /// Memory of the jobs of all users at once, without their files.
+    fn of_jobs(&self) -> Bytes {
+        Bytes::new(OF_JOB.get().saturating_mul(self.users.into()))
     }
 }
 
@@ -113,26 +314,37 @@ impl Facts for JobsParameters {
                 say(format!("load `{name}` has `{what} = {count}`"), &format!("use 1 to {most}"));
             }
         }
+        for (kind, times) in &self.sizes {
+            let largest = u64::from(scale) * u64::from(*times);
+            if *times == 0 || largest > u64::from(SCALE_MAX) {
+                let message = format!("load `{name}` has jobs `{}` of size {}", kind.name(), largest);
+                say(message, "use sizes that are 1 to 1000 together with `scale`");
+            }
+        }
+        if !(FILE_BLOCK..=FILE_MAX).contains(&self.file) || !self.file.get().is_multiple_of(FILE_BLOCK.get())
+        {
+            let message = format!("load `{name}` has a `file` of {}", self.file);
+            say(message, "use whole blocks of 1KiB, at most 1GiB");
+        }
         match self.mix.values().map(|weight| u64::from(*weight)).sum() {
             0 => say(format!("load `{name}` has a mix without a job"), "give a job a weight of 1 or more"),
             1..=WEIGHTS_MAX => {}
             sum => say(format!("load `{name}` has a mix whose weights sum to {sum}"), "use 100000 at most"),
         }
-        let (needed, most) = (self.memory(), Bytes::new(guest.memory.get() / 2));
-        if needed > most {
-            let (guest, memory) = (&guest.name, guest.memory);
-            let message =
-                format!("load `{name}` needs {needed} for its users, and guest `{guest}` has {memory}");
-            say(message, "give the guest twice that memory, or lower `users`");
-        }
+        self.check_memory(name, guest, say);
+        self.check_disk(name, guest, say);
     }
 
     fn alone_on(&self) -> Option<Alone> {
         Some(Alone::Inside)
     }
 
+    fn jobs(&self) -> Option<&JobsParameters> {
+        Some(self)
+    }
+
     fn memory(&self) -> Bytes {
-        Bytes::new(OF_USER.get().saturating_mul(self.users.into()))
+        Bytes::new(self.of_jobs().get().saturating_add(self.files().get()))
     }
 
     /// A job of the mix `compute` took 0.33 s.
@@ -147,13 +359,21 @@ mod tests {
     use crate::parse::Draft;
 
     fn said(jobs: &str) -> String {
+        said_with("", jobs)
+    }
+
+    fn said_with(disk: &str, jobs: &str) -> String {
         let text = format!(
             "schema = 1\nname = \"j\"\nabout = \"j\"\nheadline = \"j\"\n[[guest]]\nname = \"g\"\nrole = \"compute\"\n\
-             memory = \"64MiB\"\n[[load]]\nname = \"j\"\nguest = \"g\"\nloop = \"closed\"\n[load.jobs]\n{jobs}\n\
+             memory = \"64MiB\"\n{disk}\n[[load]]\nname = \"j\"\nguest = \"g\"\nloop = \"closed\"\n[load.jobs]\n{jobs}\n\
              [ladder]\ntiles = [1]\n"
         );
         let finished = Draft::from_toml(&text, "test").unwrap().finish();
         finished.map_or_else(|problems| problems.to_string(), |_| String::new())
+    }
+
+    fn parameters(text: &str) -> JobsParameters {
+        toml::from_str(text).unwrap()
     }
 
     #[test]
@@ -164,22 +384,97 @@ mod tests {
         let round = JobsParameters::default().round();
         assert_eq!(round.iter().map(|(_, count)| count).sum::<u32>(), 82);
         assert!(round.contains(&(JobKind::Pipe, 2)), "{round:?}");
+        assert_eq!(parameters("mix = \"compute\"").mix, mix);
+    }
+
+    #[test]
+    fn the_mix_of_a_file_server_has_the_weights_of_the_published_one() {
+        let files = parameters("mix = \"files\"");
+        assert_eq!(files.mix.values().sum::<u32>(), 595, "AIM7's workfile.fserver");
+        let weights = [
+            (JobKind::Integer, 120),
+            (JobKind::Memory, 70),
+            (JobKind::Datagram, 40),
+            (JobKind::Search, 30),
+            (JobKind::SyncCopy, 5),
+        ];
+        for (kind, weight) in weights {
+            assert_eq!(files.mix[&kind], weight, "{kind:?}");
+        }
+        assert_eq!(files.round().iter().map(|(_, count)| count).sum::<u32>(), 119);
+    }
+
+    #[test]
+    fn a_mix_comes_back_from_every_form_in_which_it_travels() {
+        for text in ["mix = \"files\"\nsizes = { sort = 3 }", "mix = { float = 2, sync-write = 1 }", ""] {
+            let wanted = parameters(text);
+            assert_eq!(parameters(&toml::to_string(&wanted).unwrap()), wanted);
+            assert_eq!(
+                serde_json::from_str::<JobsParameters>(&serde_json::to_string(&wanted).unwrap()).unwrap(),
+                wanted
+            );
+            assert_eq!(
+                postcard::from_bytes::<JobsParameters>(&postcard::to_stdvec(&wanted).unwrap()).unwrap(),
+                wanted
+            );
+        }
+        // As records from before this key have it.
+        let older = r#"{"mix":{"integer":150,"float":300},"users":4,"scale":1}"#;
+        let older: JobsParameters = serde_json::from_str(older).unwrap();
+        assert_eq!((older.mix[&JobKind::Float], older.file), (300, Bytes::from_kib(100)));
+    }
+
+    #[test]
+    fn kinds_have_the_names_that_scenarios_write_and_say_what_they_stress() {
+        let schema = serde_json::to_string(&schemars::schema_for!(JobsParameters)).unwrap();
+        for kind in JobKind::ALL {
+            assert!(
+                schema.contains(&format!("`{}`", kind.name())),
+                "{kind:?} is not in the comment of `mix`"
+            );
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+            assert!(!kind.stresses().is_empty() && !kind.stresses().ends_with('.'), "{kind:?}");
+        }
+        let sized = parameters("scale = 2\nsizes = { sort = 4 }");
+        assert_eq!((sized.scale_of(JobKind::Sort), sized.scale_of(JobKind::Read)), (8, 2));
     }
 
     #[test]
     fn what_cannot_be_run_is_refused_before_anything_starts() {
         assert_eq!(said(""), "");
-        assert_eq!(said("users = 8\nmix = { float = 2, integer = 1 }"), "");
+        assert_eq!(said("users = 7\nmix = { float = 2, integer = 1 }"), "");
         for (jobs, wanted) in [
             ("users = 0", "has `users = 0`"),
-            ("users = 9", "needs 36MiB for its users, and guest `g` has 64MiB"),
+            ("users = 9", "needs 37.8 MiB for its users, and guest `g` has 64MiB"),
             ("scale = 1001", "has `scale = 1001`"),
+            ("scale = 10\nsizes = { sort = 101 }", "has jobs `sort` of size 1010"),
+            ("sizes = { sort = 0 }", "has jobs `sort` of size 0"),
+            ("file = \"1500B\"", "has a `file` of 1500B"),
+            ("mix = \"files\"\nfile = \"16MiB\"", "needs 36 MiB for its users, and guest `g` has 64MiB"),
             ("mix = {}", "a mix without a job"),
             ("mix = { float = 0 }", "a mix without a job"),
             ("mix = { float = 100001 }", "weights sum to 100001"),
             ("mix = { floats = 1 }", "unknown variant `floats`, expected one of `integer`, `float`"),
+            ("mix = \"file\"", "unknown variant `file`, expected `compute` or `files`"),
         ] {
             assert!(said(jobs).contains(wanted), "{jobs}: {}", said(jobs));
         }
+    }
+
+    #[test]
+    fn files_that_are_larger_than_their_disk_are_refused_with_its_size() {
+        let disk = "[[guest.disk]]\nsize = \"64MiB\"";
+        let files = "mix = \"files\"\nfile = \"10MiB\"\nusers = ";
+        assert_eq!(said_with(disk, &format!("{files}1")), "");
+        let refused = said_with(disk, &format!("{files}2"));
+        let words = "load `j` needs a disk of 65 MiB for the files of its users, and the first disk of guest `g` has 64MiB";
+        assert!(refused.contains(words), "{refused}");
+        let larger = disk.replace("64MiB", "65MiB");
+        assert_eq!(said_with(&larger, &format!("{files}2")), "", "what the remedy says is enough");
+        assert!(
+            said(&format!("{files}2")).contains("needs 48 MiB for its users"),
+            "{}",
+            said(&format!("{files}2"))
+        );
     }
 }

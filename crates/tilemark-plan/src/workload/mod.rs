@@ -17,8 +17,8 @@ mod web;
 pub use database::{StoreDatabase, StoreDurability, database_log};
 pub use disk::DiskParameters;
 pub use found::{
-    Details, Finding, IncidentKind, ServerSetting, SteadyWindow, StepLatency, StoreFigures, StoreServer,
-    StoreVerdict,
+    Details, Finding, IncidentKind, JobTimes, JobsFigures, ServerSetting, SteadyWindow, StepLatency,
+    StoreFigures, StoreServer, StoreVerdict,
 };
 pub use jobs::{JobKind, JobsParameters};
 pub use memory::MemoryParameters;
@@ -152,6 +152,11 @@ pub trait Facts {
     /// Programs of the image that it needs in the guest, besides a web server or broker, which are their role's.
     fn programs(&self) -> Vec<Program> {
         Vec::new()
+    }
+
+    /// The mix of jobs that it does.
+    fn jobs(&self) -> Option<&JobsParameters> {
+        None
     }
 
     /// Memory of the guest that it writes by itself.

@@ -4,6 +4,7 @@
 mod charts;
 mod groups;
 mod interference;
+mod jobs;
 mod messaging;
 mod pages;
 mod power;
@@ -36,13 +37,14 @@ use tilemark_record::result::Provenance;
 type Build = fn(&View) -> Option<Section>;
 
 /// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 8] = [
+const SECTIONS: [Build; 9] = [
     interference::interference,
     surge::surge,
     roles::roles,
     pages::pages,
     uses::uses,
     store::store,
+    jobs::jobs,
     power::power,
     messaging::messaging,
 ];

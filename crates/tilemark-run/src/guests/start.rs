@@ -132,3 +132,25 @@ pub(crate) const fn origin_name(origin: Origin) -> &'static str {
         Origin::Namespaced => "native",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{TILE, ladder, plan_of};
+    use tilemark_plan::resolve::Request;
+
+    #[test]
+    fn guests_whose_jobs_have_files_on_a_disk_are_booted_and_others_cloned() {
+        let origin = |disk: &str| {
+            let guest = format!("[[guest]]\nname = \"jobs\"\nrole = \"compute\"\n{disk}\n[ladder]");
+            let plan =
+                plan_of(&TILE.replace("[ladder]", &guest), &Request { tiles: Some(vec![1]), ..ladder() });
+            let mut point = plan.points[0].clone();
+            (point.backend, point.measure.start) = (plan::Backend::Kvm, Start::Clone);
+            let guest = point.guests.iter().find(|guest| guest.name.ends_with("jobs")).unwrap();
+            wanted_origin(&point, guest)
+        };
+        assert_eq!(origin(""), Origin::Cloned);
+        assert_eq!(origin("[[guest.disk]]\nsize = \"64MiB\""), Origin::Booted);
+    }
+}

@@ -17,6 +17,7 @@ use tilemark_plan::{
 use tilemark_record::{
     TaggedSecond,
     histogram::BadHistogram,
+    jobs::JobsFigures,
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     rows::SecondRow,
     store::StoreFigures,
@@ -168,6 +169,7 @@ impl LoadReports {
             },
             surge,
             store: self.stores(point, name),
+            jobs: self.jobs(point, name),
         });
         Ok(())
     }
@@ -176,8 +178,29 @@ impl LoadReports {
     fn stores(&self, point: &Point, name: &str) -> Vec<StoreFigures> {
         let loads = (0..).zip(&point.loads).filter(|(_, load)| load.name == name);
         let of = |(place, load): (u32, &LoadPlan)| {
-            let Details::Store(found) = self.streams.get(&place)?.details.clone()?;
+            let Details::Store(found) = self.streams.get(&place)?.details.clone()? else { return None };
             Some(StoreFigures { guest: point.guests[load.guest as usize].name.clone(), ..found })
+        };
+        loads.filter_map(of).collect()
+    }
+
+    /// What loads of jobs of this name found, guest by guest. Rates are those of the totals.
+    fn jobs(&self, point: &Point, name: &str) -> Vec<JobsFigures> {
+        let loads = (0..).zip(&point.loads).filter(|(_, load)| load.name == name);
+        let of = |(place, load): (u32, &LoadPlan)| {
+            let reports = self.streams.get(&place)?;
+            let Details::Jobs(found) = reports.details.clone()? else { return None };
+            let guest = &point.guests[load.guest as usize];
+            let users = load.under_way(guest).count;
+            let total = reports.total.as_ref().filter(|total| total.seconds > 0.0);
+            let jobs_per_minute = total.map(|total| total.completed_in_time as f64 * 60.0 / total.seconds);
+            Some(JobsFigures {
+                guest: guest.name.clone(),
+                users,
+                jobs_per_minute,
+                jobs_per_minute_and_user: jobs_per_minute.map(|rate| rate / users as f64),
+                ..found
+            })
         };
         loads.filter_map(of).collect()
     }
@@ -353,13 +376,14 @@ mod tests {
     use super::*;
     use crate::{
         fakes::{TILE, ladder, plan_of},
-        pass::load_jobs::outside_job,
+        pass::load_jobs::{inside_job, outside_job},
         pass::report_check::{RefusedReport, ReportCheck, Reporter},
     };
     use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
     use std::time::Duration;
     use tilemark_agent_protocol::{Sender, StreamSecond, StreamTotal};
-    use tilemark_plan::{plan::Plan, resolve::Request};
+    use tilemark_plan::{plan::Plan, resolve::Request, workload::JobKind};
+    use tilemark_record::jobs::JobTimes;
 
     fn details(orders_per_minute: f64) -> LoadEvent {
         let found = StoreFigures {
@@ -397,6 +421,87 @@ mod tests {
         assert_eq!((stores[0].guest.as_str(), stores[0].orders_per_minute), ("tile-001-db", Some(240.0)));
         assert!(stores[0].audit.len() < 1_100, "words are cut");
         assert!(loads[0].store.is_empty());
+    }
+
+    fn job_times(count: u64, mean_ms: f64) -> JobTimes {
+        JobTimes { count, mean_ms: Some(mean_ms), ..JobTimes::default() }
+    }
+
+    fn jobs(figures: JobsFigures) -> LoadEvent {
+        LoadEvent::Details { id: 0, details: Box::new(Details::Jobs(figures)) }
+    }
+
+    /// What the load inside a guest with two users and a mix of two jobs may report, when it is ready.
+    fn check_of_jobs() -> (Plan, ReportCheck) {
+        let compute = "[[guest]]\nname = \"jobs\"\nrole = \"compute\"\n[[load]]\nname = \"jobs\"\nguest = \"jobs\"\n\
+                       loop = \"closed\"\n[load.jobs]\nusers = 2\nmix = { sort = 2, read = 1 }\n[ladder]";
+        let plan = plan_of(&TILE.replace("[ladder]", compute), &Request { tiles: Some(vec![1]), ..ladder() });
+        let point = &plan.points[0];
+        let load = point.loads.iter().find(|load| load.name == "jobs").unwrap();
+        let job = inside_job(point, 1, load, &[1; 8]).unwrap();
+        let mut check = ReportCheck::of(&job, Reporter::Guest, Duration::from_secs(10));
+        let sender = Sender { workers: 1, real_time: false, timer_slack_ns: 1, pinned: false };
+        check.take(LoadEvent::Started(sender)).unwrap();
+        (plan, check)
+    }
+
+    #[test]
+    fn what_jobs_found_is_in_the_figures_with_the_rates_of_the_totals() {
+        let (plan, mut check) = check_of_jobs();
+        let claimed = JobsFigures {
+            guest: "another".to_owned(),
+            users: 99,
+            jobs_per_minute: Some(1e9),
+            jti: Some(0.97),
+            kinds: [(JobKind::Sort, job_times(40, 25.0))].into(),
+            ..JobsFigures::default()
+        };
+        let mut reports = LoadReports::default();
+        let place = plan.points[0].loads.iter().position(|load| load.name == "jobs").unwrap() as u32;
+        reports.inside(place, check.take(jobs(claimed)).unwrap());
+        let total = StreamTotal { id: 0, seconds: 2.0, completed_in_time: 41, ..StreamTotal::default() };
+        reports.inside(place, LoadEvent::Done(vec![total]));
+        let loads = reports.figures(&plan.points[0], 1).unwrap().loads;
+        let found = &loads.iter().find(|load| load.name == "jobs").unwrap().jobs;
+        let wanted = JobsFigures {
+            guest: "tile-001-jobs".to_owned(),
+            users: 2,
+            jobs_per_minute: Some(1_230.0),
+            jobs_per_minute_and_user: Some(615.0),
+            jti: Some(0.97),
+            kinds: [(JobKind::Sort, job_times(40, 25.0))].into(),
+        };
+        assert_eq!(found, &[wanted]);
+    }
+
+    #[test]
+    fn jobs_that_cannot_be_are_refused() {
+        let of = |kind, times| JobsFigures { kinds: [(kind, times)].into(), ..JobsFigures::default() };
+        let with_jti = |jti| JobsFigures { jti: Some(jti), ..JobsFigures::default() };
+        for (what, figures) in [
+            ("a kind that is not in its mix", of(JobKind::Float, job_times(1, 1.0))),
+            ("more jobs than answers", of(JobKind::Read, job_times(5_000, 1.0))),
+            ("jobs beyond all counting", of(JobKind::Read, job_times(u64::MAX, 1.0))),
+            ("a time that is no number", of(JobKind::Read, job_times(1, f64::NAN))),
+            ("a time that is longer than the load", of(JobKind::Read, job_times(1, 1e9))),
+            ("a time of no job", of(JobKind::Read, job_times(0, 1.0))),
+            ("an index above 1", with_jti(1.01)),
+            ("an index that is no number", with_jti(f64::NAN)),
+        ] {
+            let refused = check_of_jobs().1.take(jobs(figures));
+            assert!(refused.is_err(), "{what}: {refused:?}");
+        }
+        let (_, mut check) = check_of_jobs();
+        check.take(jobs(JobsFigures::default())).unwrap();
+        assert!(matches!(check.take(jobs(JobsFigures::default())), Err(RefusedReport::NoDetails(0))));
+        let (_, mut check) = check_of_jobs();
+        let store = Box::new(Details::Store(StoreFigures::default()));
+        let refused = check.take(LoadEvent::Details { id: 0, details: store });
+        assert!(matches!(refused, Err(RefusedReport::NoDetails(0))), "a guest with jobs has no store");
+        let store = plan();
+        let jobs = Box::new(Details::Jobs(JobsFigures::default()));
+        let refused = self::check(&store).take(LoadEvent::Details { id: 1, details: jobs });
+        assert!(matches!(refused, Err(RefusedReport::NoDetails(1))), "a store has no jobs");
     }
 
     #[test]

@@ -7,8 +7,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, StreamSecond, StreamTotal};
-use tilemark_plan::workload::{Details, Finding, StepLatency, StoreFigures, StoreServer, StoreVerdict};
+use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Stream, StreamSecond, StreamTotal};
+use tilemark_plan::workload::{
+    Details, Finding, JobTimes, JobsFigures, JobsParameters, StepLatency, StoreFigures, StoreServer,
+    StoreVerdict,
+};
 use tilemark_record::histogram::{self, BadHistogram};
 
 /// Why a report is refused: it cannot be.
@@ -84,6 +87,8 @@ pub(crate) struct ReportCheck {
 
 #[derive(Default)]
 struct StreamSoFar {
+    /// The mix that it does.
+    jobs: Option<JobsParameters>,
     seconds: BTreeSet<u32>,
     /// Answers in all seconds, and in the one with the most.
     answers: u64,
@@ -102,7 +107,7 @@ impl ReportCheck {
             reporter,
             seconds: whole_seconds(job.length.get()),
             longest: within,
-            streams: job.streams.iter().map(|stream| (stream.id, StreamSoFar::default())).collect(),
+            streams: job.streams.iter().map(|stream| (stream.id, StreamSoFar::of(stream))).collect(),
             is_ready: false,
             busy: 0,
         }
@@ -175,16 +180,22 @@ impl ReportCheck {
         Ok(())
     }
 
-    /// Of work from outside: no workload from inside has any.
+    /// A store's come from the load process of ours only; those of jobs are within their mix.
     fn details(&mut self, id: u32, details: &mut Details) -> Result<(), RefusedReport> {
         self.need_ready("details")?;
-        let is_guest = self.reporter == Reporter::Guest;
-        let has_had = std::mem::replace(&mut self.stream(id)?.has_details, true);
-        if is_guest || has_had {
+        let (reporter, longest) = (self.reporter, self.longest);
+        let stream = self.stream(id)?;
+        if std::mem::replace(&mut stream.has_details, true) {
             return Err(RefusedReport::NoDetails(id));
         }
-        let Details::Store(store) = details;
-        check_store(store)
+        match (details, &stream.jobs) {
+            (Details::Store(store), None) if reporter == Reporter::Ours => check_store(store),
+            (Details::Jobs(jobs), Some(parameters)) => {
+                check_jobs(jobs, parameters, longest)?;
+                stream.check_answers(jobs.kinds.values().fold(0, |sum, kind| sum.saturating_add(kind.count)))
+            }
+            _ => Err(RefusedReport::NoDetails(id)),
+        }
     }
 
     fn totals(&mut self, totals: &mut [StreamTotal]) -> Result<(), RefusedReport> {
@@ -222,6 +233,10 @@ impl ReportCheck {
 }
 
 impl StreamSoFar {
+    fn of(stream: &Stream) -> Self {
+        Self { jobs: stream.work.facts().jobs().cloned(), ..Self::default() }
+    }
+
     /// Totals are those of the seconds. What was answered around the first and the last of them may be in one of the two only.
     fn check_answers(&self, total: u64) -> Result<(), RefusedReport> {
         let most = self.answers.saturating_add(self.answers_of_a_second).saturating_add(ANSWERS_BESIDES);
@@ -310,6 +325,34 @@ fn check_store(store: &mut StoreFigures) -> Result<(), RefusedReport> {
     settings.iter_mut().flat_map(|setting| [&mut setting.name, &mut setting.value]).for_each(shorten);
     shorten_all(reasons, FINDINGS_MAX);
     shorten_findings(findings);
+    Ok(())
+}
+
+/// Figures of kinds that are in the mix, with times that can be. What the host knows better is not taken from a guest.
+fn check_jobs(
+    jobs: &mut JobsFigures,
+    parameters: &JobsParameters,
+    longest: Duration,
+) -> Result<(), RefusedReport> {
+    *jobs = JobsFigures { jti: jobs.jti, kinds: std::mem::take(&mut jobs.kinds), ..JobsFigures::default() };
+    if let Some(jti) = jobs.jti {
+        within("the index of its users' times", jti, if parameters.users > 1 { 1.0 } else { -1.0 })?;
+    }
+    let is_planned = |kind| parameters.mix.get(kind).is_some_and(|weight| *weight > 0);
+    if !jobs.kinds.keys().all(is_planned) {
+        return Err(RefusedReport::Count { what: "kinds of jobs", value: jobs.kinds.len() as u64 });
+    }
+    let longest_ms = 2e3 * longest.as_secs_f64();
+    for JobTimes { count, not_right, mean_ms, p50_ms, p90_ms } in jobs.kinds.values() {
+        let most = COUNTS_OF_A_SECOND_MAX as f64 * (longest.as_secs_f64() + 1.0);
+        if let Some(value) = [*count, *not_right].into_iter().find(|count| *count as f64 > most) {
+            return Err(RefusedReport::Count { what: "jobs of a kind", value });
+        }
+        for time in [mean_ms, p50_ms, p90_ms].into_iter().flatten() {
+            // A time of no job cannot be.
+            within("a time of its jobs", *time, if *count > 0 { longest_ms } else { -1.0 })?;
+        }
+    }
     Ok(())
 }
 

@@ -238,6 +238,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         drift: None,
         surge: None,
         store: vec![],
+        jobs: vec![],
     }
 }
 

@@ -1,15 +1,13 @@
 //! The jobs. Each computes something whose right result is known by another way, and says what was wrong.
 //!
-//! The sizes make a job of scale 1 take 10 to 100 ms of one processor of 2 to 4 GHz (`cargo test -p tilemark-workloads -- --ignored
-//! --nocapture times_of_jobs` prints them).
+//! The sizes make a job of scale 1 take 10 to 100 ms of one processor of 2 to 4 GHz (`cargo test --release -p tilemark-workloads --
+//! --ignored --nocapture times_of_jobs` prints them).
 
-use std::{
-    fs::{self, File},
-    hint::black_box,
-    io::{self, Read, Write},
-    os::unix::net::UnixDatagram,
-    path::Path,
+use super::{
+    calls::{datagram, jump, pipe, signal, system, tcp},
+    files::{Order, Source, Sync, UserFiles, Writing},
 };
+use std::{hint::black_box, io};
 use tilemark_plan::workload::JobKind;
 
 /// A size of 1 is so much of each: see [`JobKind`].
@@ -18,15 +16,27 @@ const TERMS: u64 = 7_000_000;
 const SYSTEMS: u32 = 270;
 const BLOCKS: u32 = 240;
 const SIEVES: u32 = 13;
-const NUMBERS: u64 = 270_000;
-const FILES: u32 = 100;
+const TEXTS: u32 = 20;
+const SORTS: u32 = 30;
 const PIPED: u32 = 20_000;
 const MESSAGES: u32 = 9_000;
+const TCP_MESSAGES: u32 = 5_000;
+const SIGNALS: u32 = 16_000;
+const JUMPS: u32 = 10_000;
+const CALLS: u32 = 40_000;
+/// Blocks of 1 KiB: 10 MB, as much as a file of AIM7's `fserver` has.
+const WRITTEN: u64 = 10_000;
+/// Reading alone is quicker.
+const READ: u64 = 40_000;
+const SEARCHES: u32 = 120;
+const CREATIONS: u32 = 40;
+const FOLDERS: u32 = 40;
+const LINKS: u32 = 160;
 
-const PAGE: usize = 4096;
-/// A file of the mix `compute` has 100 KB (reaim's FILESIZE), read and written in blocks of 1 KiB.
-const FILE_BYTES: usize = 100 << 10;
-const FILE_BLOCK: usize = 1 << 10;
+/// Numbers of a text: more would not be in the memory that the plan has for a job.
+const NUMBERS: u64 = 27_000;
+/// Numbers that are sorted at once: 512 KiB.
+const SORTED: usize = 1 << 16;
 /// Unknowns of a system of equations.
 const UNKNOWNS: usize = 64;
 
@@ -45,20 +55,36 @@ impl From<io::Error> for BadJob {
     }
 }
 
-/// Does one job of a kind, so many times as large. Files go into `folder`, which is the user's own.
-pub(super) fn run(kind: JobKind, scale: u32, folder: &Path) -> Result<(), BadJob> {
+/// Does one job of a kind, so many times as large, with the files of its user.
+pub(super) fn run(kind: JobKind, scale: u32, files: &UserFiles) -> Result<(), BadJob> {
     let times = u64::from(scale);
+    let write = |source, order, sync| files.write(WRITTEN * times, Writing { source, order, sync });
     match kind {
         JobKind::Integer => integer(INTEGERS * times),
         JobKind::Float => float(TERMS * times),
         JobKind::Linear => repeated(SYSTEMS * scale, linear),
         JobKind::Memory => repeated(BLOCKS * scale, memory),
         JobKind::Sieve => repeated(SIEVES * scale, |_| sieve()),
-        JobKind::Text => text(NUMBERS * times),
-        JobKind::Read => read(&folder.join("read"), FILES * scale),
-        JobKind::Write => repeated(FILES * scale, |number| write(&folder.join("write"), number)),
+        JobKind::Text => repeated(TEXTS * scale, |_| text(NUMBERS)),
+        JobKind::Sort => repeated(SORTS * scale, sort),
         JobKind::Pipe => pipe(PIPED * scale),
         JobKind::Datagram => datagram(MESSAGES * scale),
+        JobKind::Tcp => tcp(TCP_MESSAGES * scale),
+        JobKind::Signal => signal(SIGNALS * scale),
+        JobKind::Jump => jump(JUMPS * scale),
+        JobKind::System => system(CALLS * scale),
+        JobKind::Read => files.read(READ * times),
+        JobKind::RandomRead => files.random_read(READ * times),
+        JobKind::Write => write(Source::Memory, Order::Sequential, Sync::Never),
+        JobKind::RandomWrite => write(Source::Memory, Order::Random, Sync::Never),
+        JobKind::Copy => write(Source::File, Order::Sequential, Sync::Never),
+        JobKind::SyncWrite => write(Source::Memory, Order::Sequential, Sync::EachMib),
+        JobKind::SyncRandomWrite => write(Source::Memory, Order::Random, Sync::EachMib),
+        JobKind::SyncCopy => write(Source::File, Order::Sequential, Sync::EachMib),
+        JobKind::Search => repeated(SEARCHES * scale, |_| files.search()),
+        JobKind::Create => repeated(CREATIONS * scale, |_| files.create()),
+        JobKind::Folders => repeated(FOLDERS * scale, |_| files.folders()),
+        JobKind::Links => repeated(LINKS * scale, |_| files.links()),
     }
 }
 
@@ -67,7 +93,7 @@ fn repeated(times: u32, job: impl Fn(u32) -> Result<(), BadJob>) -> Result<(), B
 }
 
 /// The result, if it is what it must be.
-fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, right: T) -> Result<(), BadJob> {
+pub(super) fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, right: T) -> Result<(), BadJob> {
     if found == right {
         Ok(())
     } else {
@@ -190,99 +216,54 @@ fn text(numbers: u64) -> Result<(), BadJob> {
     expect("the sum of the numbers", sum, numbers * (numbers + 1) / 2)
 }
 
-/// What byte `place` of a file is.
-fn byte_of(place: usize) -> u8 {
-    (place % 251) as u8
+/// Each number below `count` once, in an order that jumps: a congruential generator of full period (Hull and Dobell, 1962) over the
+/// next power of two.
+pub(super) fn each_once(count: usize, start: usize) -> impl Iterator<Item = usize> {
+    let mask = count.next_power_of_two() - 1;
+    let next = move |number: &usize| Some(number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) & mask);
+    std::iter::successors(Some(start & mask), next).filter(move |number| *number < count).take(count)
 }
 
-fn contents() -> Vec<u8> {
-    (0..FILE_BYTES).map(byte_of).collect()
-}
-
-/// Reads a file so many times, in blocks; the first job of a user makes it.
-fn read(path: &Path, times: u32) -> Result<(), BadJob> {
-    if !path.exists() {
-        fs::write(path, contents())?;
-    }
-    let mut block = [0; FILE_BLOCK];
-    for _ in 0..times {
-        let mut file = File::open(path)?;
-        for start in (0..FILE_BYTES).step_by(FILE_BLOCK) {
-            file.read_exact(&mut block)?;
-            let wrong = block.iter().zip(start..).filter(|(byte, place)| **byte != byte_of(*place)).count();
-            expect("the number of wrong bytes in a file", wrong, 0)?;
-        }
-    }
-    Ok(())
-}
-
-fn write(path: &Path, number: u32) -> Result<(), BadJob> {
-    let block: Vec<u8> = (0..FILE_BLOCK).map(|place| byte_of(place + number as usize)).collect();
-    let mut file = File::create(path)?;
-    for _ in 0..FILE_BYTES / FILE_BLOCK {
-        file.write_all(&block)?;
-    }
-    drop(file);
-    let found = fs::read(path)?;
-    fs::remove_file(path)?;
-    expect("the length of a file", found.len(), FILE_BYTES)?;
-    let wrong = found.chunks(FILE_BLOCK).filter(|part| *part != block).count();
-    expect("the number of wrong blocks in a file", wrong, 0)
-}
-
-fn pipe(blocks: u32) -> Result<(), BadJob> {
-    let (mut reader, mut writer) = io::pipe()?;
-    let (mut sent, mut received) = ([0_u8; PAGE], [0_u8; PAGE]);
-    for number in 0..blocks {
-        sent[..4].copy_from_slice(&number.to_ne_bytes());
-        sent[PAGE - 1] = number as u8;
-        writer.write_all(&sent)?;
-        reader.read_exact(&mut received)?;
-        expect("a block from a pipe", received == sent, true)?;
-    }
-    Ok(())
-}
-
-fn datagram(messages: u32) -> Result<(), BadJob> {
-    let (sender, receiver) = UnixDatagram::pair()?;
-    let (mut sent, mut received) = ([0_u8; 512], [0_u8; 512]);
-    for number in 0..messages {
-        sent[..4].copy_from_slice(&number.to_ne_bytes());
-        sender.send(&sent)?;
-        let length = receiver.recv(&mut received)?;
-        expect("the length of a message", length, sent.len())?;
-        expect("a message", received == sent, true)?;
-    }
-    Ok(())
+/// Sorts each number below a limit, from an order that jumps: then each is at its own place.
+fn sort(start: u32) -> Result<(), BadJob> {
+    let mut numbers = black_box(each_once(SORTED, start as usize).collect::<Vec<_>>());
+    numbers.sort_unstable();
+    let misplaced = numbers.iter().enumerate().filter(|(place, number)| place != *number).count();
+    expect("the number of misplaced numbers", misplaced + SORTED - numbers.len(), 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
+    use std::{fs, time::Instant};
+    use tempfile::TempDir;
 
-    const ALL: [JobKind; 10] = [
-        JobKind::Integer,
-        JobKind::Float,
-        JobKind::Linear,
-        JobKind::Memory,
-        JobKind::Sieve,
-        JobKind::Text,
-        JobKind::Read,
-        JobKind::Write,
-        JobKind::Pipe,
-        JobKind::Datagram,
-    ];
+    fn files(folder: &TempDir) -> UserFiles {
+        UserFiles { folder: folder.path().to_owned(), bytes: 100 << 10 }
+    }
 
     #[test]
     fn every_job_has_its_known_result_at_every_scale() {
         let folder = tempfile::tempdir().unwrap();
-        for (kind, scale) in ALL.into_iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
-            run(kind, scale, folder.path()).unwrap_or_else(|error| panic!("{kind:?} {scale}: {error:?}"));
+        for (kind, scale) in JobKind::ALL.iter().flat_map(|kind| [(*kind, 1), (*kind, 2)]) {
+            run(kind, scale, &files(&folder)).unwrap_or_else(|error| panic!("{kind:?} {scale}: {error:?}"));
         }
-        let left: Vec<_> =
+        let mut left: Vec<_> =
             fs::read_dir(folder.path()).unwrap().flatten().map(|file| file.file_name()).collect();
-        assert_eq!(left, ["read"], "written files are removed");
+        left.sort();
+        assert_eq!(left, ["read", "tree"], "written files are removed");
+    }
+
+    #[test]
+    fn each_number_comes_once_and_neighbours_are_apart() {
+        for count in [1, 2, 3, 100, 1_000, 1 << 16] {
+            let numbers: Vec<usize> = each_once(count, 5).collect();
+            let mut sorted = numbers.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..count).collect::<Vec<_>>(), "{count}");
+            let next_to = numbers.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+            assert!(next_to <= 1 + count / 50, "{count}: {next_to}");
+        }
     }
 
     #[test]
@@ -298,17 +279,32 @@ mod tests {
     #[test]
     #[ignore = "prints times: for whoever sets the sizes"]
     fn times_of_jobs() {
+        // On the file system of TMPDIR. Files of the size that AIM7 suggests for its file server.
         let folder = tempfile::tempdir().unwrap();
-        for kind in ALL {
-            let mut times: Vec<f64> = (0..21)
+        let files = UserFiles { folder: folder.path().to_owned(), bytes: 10 << 20 };
+        for kind in JobKind::ALL {
+            let mut times: Vec<[f64; 2]> = (0..21)
                 .map(|_| {
-                    let began = Instant::now();
-                    run(kind, 1, folder.path()).unwrap();
-                    1e3 * began.elapsed().as_secs_f64()
+                    let (began, used) = (Instant::now(), thread_seconds());
+                    run(*kind, 1, &files).unwrap();
+                    [began.elapsed().as_secs_f64(), thread_seconds() - used].map(|seconds| 1e3 * seconds)
                 })
                 .collect();
-            times.sort_by(f64::total_cmp);
-            println!("{kind:?}: p10 {:.1} ms, median {:.1} ms, p90 {:.1} ms", times[2], times[10], times[18]);
+            let mut column = |number: usize| {
+                times.sort_by(|one, other| one[number].total_cmp(&other[number]));
+                [2, 10, 18].map(|place| times[place][number])
+            };
+            let ([p10, p50, p90], [_, processor, _]) = (column(0), column(1));
+            let spread = p90 / p10;
+            println!(
+                "{:18} p50 {p50:6.1} ms, p90/p10 {spread:.2}, of a processor {processor:.1} ms",
+                kind.name()
+            );
         }
+    }
+
+    fn thread_seconds() -> f64 {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     }
 }
