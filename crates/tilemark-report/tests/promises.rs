@@ -519,3 +519,18 @@ fn a_record_that_was_continued_says_in_how_many_sessions_it_was_measured() {
     report.result.provenance.sessions = 2;
     assert_eq!(says(&report), [true, true]);
 }
+
+#[test]
+fn jobs_are_shown_by_kind_and_a_record_from_before_their_figures_is_read() {
+    let mut report = fixture::jobs();
+    let (page, plain) = (html(&report), terminal(&report, Style { colour: Colour::Plain, width: 120 }));
+    for text in ["Time by kind of job", "Series and trigonometry in double precision", "sync-copy", "JTI"] {
+        assert!(page.contains(text) && plain.contains(text), "{text}:\n{plain}");
+    }
+    for load in report.repeats.iter_mut().flat_map(|repeat| &mut repeat.loads) {
+        let mut older = serde_json::to_value(&*load).unwrap();
+        older.as_object_mut().unwrap().remove("jobs").unwrap();
+        *load = serde_json::from_value(older).unwrap();
+    }
+    assert!(!html(&report).contains("Time by kind of job"));
+}
