@@ -148,6 +148,11 @@ pub trait Facts {
         None
     }
 
+    /// Bytes of the rows, as CSV, that the guest's database holds before it serves; `None`: it is empty.
+    fn data(&self) -> Option<Bytes> {
+        None
+    }
+
     /// Memory of the guest that it writes by itself.
     fn memory(&self) -> Bytes {
         Bytes::default()
@@ -163,7 +168,7 @@ pub trait Facts {
         0
     }
 
-    /// It may need so much longer than others until it can begin.
+    /// Its guest may need so much longer than others until it serves.
     fn prepares_within(&self) -> Duration {
         Duration::ZERO
     }
