@@ -22,7 +22,7 @@ use std::{
     thread::{self, Scope},
     time::{Duration, Instant},
 };
-use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest};
+use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest, stop_all};
 use tilemark_host::telemetry::{Watched, WatchedKind};
 use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
 use tilemark_record::summary::{Incident, IncidentKind};
@@ -344,8 +344,6 @@ impl<W: FnOnce()> Running<W> {
 /// Ends what others wait for, so that they stop waiting.
 fn end_all(end_load: &dyn Fn(), backend: &dyn Backend, ids: &[GuestId]) {
     end_load();
-    for id in ids {
-        // The pass ends them again and reports what failed then.
-        let _ = backend.stop(*id);
-    }
+    // The pass ends them again and reports what failed then.
+    let _ = stop_all(backend, ids);
 }
