@@ -192,9 +192,9 @@ impl<W: World> OnePass<'_, W> {
     ) -> Vec<Incident> {
         let mut incidents = guest_check::origins_and_ends(backend, guests, self.point);
         // What it asked of guests is not known then.
-        let load_was_refused = measured.refused.iter().any(|incident| incident.guest.is_none());
-        // A guest whose load was refused is asked nothing more.
-        incidents.append(&mut measured.refused);
+        let load_was_refused = measured.lost.iter().any(|incident| incident.guest.is_none());
+        // A guest whose load was refused is asked nothing more; one whose load failed, whether its service has ended.
+        incidents.append(&mut measured.lost);
         let clocks_now = Clocks::read(self.point, guests, &incidents);
         incidents.extend(clocks_now.wrong_since(clocks, self.point));
         incidents.extend(guest_check::services_ended(self.point, guests, &incidents));
