@@ -179,6 +179,11 @@ pub trait Facts {
         None
     }
 
+    /// Its rate must be a whole number.
+    fn has_whole_rate(&self) -> bool {
+        false
+    }
+
     /// Frames that the guest may send for one of them, besides those of its bytes.
     fn frames_each(&self) -> u64 {
         0
