@@ -377,7 +377,7 @@ mod tests {
         let rows: Vec<&str> = table.lines().skip(2).collect();
         assert!(rows[0].starts_with("| `p99` | time | `\"50ms\"` | 99 of 100 requests"), "{table}");
         assert!(rows[1].starts_with("| `errors` | part | `\"0.1%\"` | "), "{table}");
-        assert_eq!(rows.len(), 3);
+        assert_eq!(rows.len(), 6);
     }
 
     #[test]

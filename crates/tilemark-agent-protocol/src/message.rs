@@ -6,7 +6,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use tilemark_plan::{
     plan::MacAddress,
     scenario::Role,
-    workload::{BrokerService, Site, StoreParameters, WebParameters, Work},
+    workload::{BrokerService, Site, StoreParameters, SysbenchParameters, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Span};
 
@@ -108,6 +108,14 @@ impl Service {
     /// The store that its load asks; `None`: it holds nothing.
     pub fn store(&self) -> Option<&StoreParameters> {
         self.holds.as_ref().and_then(|work| work.facts().store())
+    }
+
+    /// The tables of sysbench that its load asks; `None`: it has none.
+    pub fn sysbench(&self) -> Option<&SysbenchParameters> {
+        match &self.holds {
+            Some(Work::Sysbench(parameters)) => Some(parameters),
+            _ => None,
+        }
     }
 
     /// How long a broker that others wrote may take until it serves its user: it starts a runtime of its own first. On a

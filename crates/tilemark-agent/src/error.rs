@@ -34,7 +34,11 @@ pub(crate) enum AgentError {
         lacks: String,
     },
     /// Memory that the guest cannot spare.
-    #[error("{wanted} of its memory were to be written and {available} are available", available = available.rounded())]
+    #[error(
+        "{wanted} of its memory were to be written and {available} are available",
+        wanted = wanted.rounded(),
+        available = available.rounded()
+    )]
     NoMemory {
         /// So much was to be written.
         wanted: Bytes,

@@ -31,6 +31,6 @@ pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, is_named_as_ours, missing_wall
 pub use qemu::{Accelerator, QemuBackend, QemuSettings, QemuVersion, find_qemu};
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, StartEvent, Wanted, describe, make_ready, start_all_ready,
-    start_ready, stop_all, write_working_sets,
+    start_all_ready_while, start_ready, stop_all, write_working_sets,
 };
 pub use tilemark_netlink::PortCounts;

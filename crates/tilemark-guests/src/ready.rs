@@ -281,6 +281,21 @@ pub fn start_all_ready(
     within: Duration,
     hear: &(dyn Fn(StartEvent) + Sync),
 ) -> Result<Vec<ReadyGuest>, GuestError> {
+    let all = start_all_ready_while(&|| true, backend, guests, within, hear)?;
+    Ok(all.unwrap_or_default())
+}
+
+/// The same; nothing where they are no longer wanted, which is asked before each. Those that began are made ready.
+///
+/// # Errors
+/// The first that failed.
+pub fn start_all_ready_while(
+    are_wanted: &(dyn Fn() -> bool + Sync),
+    backend: &dyn Backend,
+    guests: &[Wanted<'_>],
+    within: Duration,
+    hear: &(dyn Fn(StartEvent) + Sync),
+) -> Result<Option<Vec<ReadyGuest>>, GuestError> {
     let has_failed = AtomicBool::new(false);
     let one = |guest: &Wanted<'_>| {
         let id = backend.start(guest.plan, guest.mode)?;
@@ -289,13 +304,15 @@ pub fn start_all_ready(
         make_ready(backend, expected, within).inspect(|_| hear(StartEvent::Ready))
     };
     let unless_failed = |guest: &Wanted<'_>| {
-        if has_failed.load(Ordering::Relaxed) {
+        if has_failed.load(Ordering::Relaxed) || !are_wanted() {
             return None;
         }
         Some(one(guest).inspect_err(|_| has_failed.store(true, Ordering::Relaxed)))
     };
-    // Nothing is left out where none failed.
-    at_once(starts(), guests, unless_failed).into_iter().flatten().collect()
+    let ready: Vec<ReadyGuest> =
+        at_once(starts(), guests, unless_failed).into_iter().flatten().collect::<Result<_, _>>()?;
+    // Where none failed, one is left out only if it was not wanted.
+    Ok((ready.len() == guests.len()).then_some(ready))
 }
 
 /// Guests that are being started at once: four for each processor of the host.

@@ -163,7 +163,7 @@ fn what_a_clone_writes_is_its_own_from_then_on() {
         // More than it has is refused, and harms nobody.
         let too_much = [GuestPlan { working_set: Bytes::from_mib(255), ..plans[0].clone() }];
         let error = write_working_sets(&mut ready[..1], &too_much, LIMIT).expect_err("so much is not there");
-        assert!(error.to_string().contains("255MiB of its memory were to be written"), "{error}");
+        assert!(error.to_string().contains("255 MiB of its memory were to be written"), "{error}");
         assert!(describe(&plans[0], &mut ready[0].session).is_ok());
     });
 }

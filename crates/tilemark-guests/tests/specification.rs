@@ -14,7 +14,7 @@ use tilemark_guests::{
     Backend, GuestState, StartEvent, StartMode, Wanted,
     fake::{FakeBackend, Fault},
     specification::{Subject, keeps_all},
-    start_all_ready, start_ready,
+    start_all_ready, start_all_ready_while, start_ready,
 };
 use tilemark_plan::{plan, scenario::Role};
 
@@ -65,6 +65,31 @@ fn where_a_guest_fails_no_further_one_is_begun() {
     // Each thread that starts guests ends with its own failure.
     let at_once = 4 * std::thread::available_parallelism().unwrap().get();
     assert!((1..=at_once).contains(&begun.into_inner()), "of {at_once} at once");
+}
+
+#[test]
+fn where_guests_are_no_longer_wanted_no_further_one_is_begun() {
+    let plans: Vec<_> = (0..1000).map(|index| guest(index, Role::Idle)).collect();
+    let backend = FakeBackend::new(plan::Backend::Kvm);
+    let service = service(&plans[0]);
+    let wanted: Vec<_> =
+        plans.iter().map(|plan| Wanted { plan, mode: StartMode::Boot, service: &service }).collect();
+    let (begun, ready) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let hear = |event| {
+        let counter = if event == StartEvent::Ready { &ready } else { &begun };
+        counter.fetch_add(1, Ordering::Relaxed);
+    };
+    let until = |most: usize| {
+        let are_wanted = || begun.load(Ordering::Relaxed) < most;
+        start_all_ready_while(&are_wanted, &backend, &wanted, LIMIT, &hear).unwrap()
+    };
+    assert!(until(10).is_none(), "some of them are not there");
+    let (begun_first, ready_first) = (begun.load(Ordering::Relaxed), ready.load(Ordering::Relaxed));
+    assert_eq!(ready_first, begun_first, "those that began are made ready");
+    // Each thread that starts guests may have begun one more.
+    let at_once = 4 * std::thread::available_parallelism().unwrap().get();
+    assert!((10..10 + at_once).contains(&begun_first), "{begun_first} with {at_once} at once");
+    assert_eq!(until(usize::MAX).unwrap().len(), plans.len());
 }
 
 #[test]

@@ -7,33 +7,43 @@ use crate::{
     plan::{Demand, LoadPlan},
     scenario::Arrival,
 };
-use tilemark_units::Rate;
+use tilemark_units::{Rate, Span};
 
 /// Part of what was measured flat out that is asked: another machine may be so many times slower, or busier.
 const PART: f64 = 0.1;
+/// A guest that is asked nothing shows nothing: so many requests in the measurement, by the mean, are asked even where that is more.
+const REQUESTS_MIN: f64 = 5.0;
 
-/// Lowers the rates of a point's loads to what its emulated guests can serve together on so many threads. Loads whose rate the
-/// user chose keep it.
-pub(crate) fn lower(loads: &mut [LoadPlan], threads: usize, is_chosen: impl Fn(&LoadPlan) -> bool) {
+/// Lowers the rates of a point's loads to what its emulated guests can serve together on so many threads, in a measurement of this
+/// length. Loads whose rate the user chose keep it.
+pub(crate) fn lower(
+    loads: &mut [LoadPlan],
+    threads: usize,
+    length: Span,
+    is_chosen: impl Fn(&LoadPlan) -> bool,
+) {
+    let least = REQUESTS_MIN / length.as_seconds();
     // Where there are more guests that work than threads, they share.
     let share = (threads as f64 / loads.len().max(1) as f64).min(1.0);
     for load in loads.iter_mut().filter(|load| !is_chosen(load)) {
         if let Some(seconds) = load.work.facts().emulated_seconds() {
             // A guest that sends a load works about as long for a request as the one that answers it.
             let seconds = if load.from.is_some() { 2.0 * seconds } else { seconds };
-            lower_one(load, PART * share / seconds);
+            lower_one(load, PART * share / seconds, least);
         }
     }
 }
 
-/// At most so many requests a second, in a burst too.
-fn lower_one(load: &mut LoadPlan, most: f64) {
+/// At most so many requests a second, in a burst too, but the least.
+fn lower_one(load: &mut LoadPlan, most: f64, least: f64) {
     let Demand::Open { rate, arrival, burst_every, burst_length, .. } = &mut load.demand else { return };
     let most = match arrival {
         Arrival::Bursts => most * burst_length.as_seconds() / burst_every.as_seconds(),
         Arrival::Poisson | Arrival::Even => most,
     };
-    if let Some(lower) = Rate::per_second(two_digits(most)).filter(|lower| *lower < *rate) {
+    let most = two_digits(most).max(two_digits(least));
+    let most = if load.work.facts().has_whole_rate() { most.floor().max(1.0) } else { most };
+    if let Some(lower) = Rate::per_second(most).filter(|lower| *lower < *rate) {
         load.lowered_from = Some(std::mem::replace(rate, lower));
     }
 }
@@ -47,8 +57,8 @@ fn two_digits(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{WebFile, WebParameters, Work};
-    use tilemark_units::{Bytes, Span};
+    use crate::workload::{SysbenchParameters, WebFile, WebParameters, Work};
+    use tilemark_units::Bytes;
 
     fn load(work: Work, rate: f64, arrival: Arrival) -> LoadPlan {
         LoadPlan {
@@ -78,7 +88,7 @@ mod tests {
     }
 
     fn lowered(mut loads: Vec<LoadPlan>, threads: usize) -> Vec<LoadPlan> {
-        lower(&mut loads, threads, |_| false);
+        lower(&mut loads, threads, Span::from_seconds(60), |_| false);
         loads
     }
 
@@ -117,9 +127,28 @@ mod tests {
     }
 
     #[test]
+    fn every_guest_is_asked_something_however_many_share_the_threads() {
+        let large = || load(web(Bytes::from_mib(64)), 900.0, Arrival::Poisson);
+        let mut loads: Vec<LoadPlan> = (0..100).map(|_| large()).collect();
+        for (length, wanted) in [(20, 0.25), (60, 0.083)] {
+            lower(&mut loads, 1, Span::from_seconds(length), |_| false);
+            assert_eq!(rate(&loads[0]), wanted, "{length} s");
+        }
+        let mut rare = vec![load(web(Bytes::from_mib(64)), 0.01, Arrival::Poisson)];
+        lower(&mut rare, 1, Span::from_seconds(20), |_| false);
+        assert_eq!(rate(&rare[0]), 0.01, "no rate is raised");
+    }
+
+    #[test]
+    fn sysbench_keeps_a_rate_that_is_a_whole_number() {
+        let sysbench = || load(Work::Sysbench(SysbenchParameters::default()), 50.0, Arrival::Poisson);
+        assert_eq!(rate(&lowered(vec![sysbench(), sysbench()], 1)[0]), 1.0);
+    }
+
+    #[test]
     fn a_rate_that_the_user_chose_is_kept() {
         let mut loads = vec![load(web(Bytes::from_kib(1)), 900.0, Arrival::Poisson)];
-        lower(&mut loads, 1, |load| load.name == "a");
+        lower(&mut loads, 1, Span::from_seconds(60), |load| load.name == "a");
         assert_eq!((rate(&loads[0]), loads[0].lowered_from), (900.0, None));
     }
 }

@@ -293,7 +293,7 @@ impl Variant {
         connect(&mut guests, &loads);
         if backend == Backend::Emulated {
             let is_chosen = |load: &LoadPlan| self.chosen.contains(&format!("load.{}.rate", load.name));
-            emulated::lower(&mut loads, processors.guests.len(), is_chosen);
+            emulated::lower(&mut loads, processors.guests.len(), scenario.measure.length, is_chosen);
         }
         Point {
             index,

@@ -228,10 +228,48 @@ fn a_twin_that_can_fill_its_guests_memory_is_counted_with_all_of_it() {
         expect::memory_of(&plan(&text, &asked()).unwrap().points[0]).as_mib()
     };
     assert_eq!(memory("broker", ""), 1024.0, "its queues are in memory");
-    assert_eq!(memory("database", "[[guest.disk]]\nsize = \"1GiB\"\n"), 1024.0);
+    assert_eq!(memory("database", ""), 1024.0, "its files are in memory too");
     for small in ["web", "idle"] {
         assert_eq!(memory(small, ""), 48.0, "{small}");
     }
+}
+
+#[test]
+fn a_twin_with_a_database_is_counted_with_what_its_server_can_cache() {
+    let memory = |data: &str, backend| {
+        let text = tilemark_plan::builtin::builtin("oltp").unwrap().text;
+        let settings = [("load.orders.store.data".to_owned(), data.to_owned())].into();
+        let request = Request { backends: vec![backend], settings, ..asked() };
+        let draft = Draft::from_toml(text, "oltp").unwrap();
+        let plan = resolve(&draft, &request, &host(4, Bytes::from_gib(64))).unwrap();
+        (expect::memory_of(&plan.points[0]).as_mib(), plan.points[0].guests[0].memory.as_mib())
+    };
+    let (small, of_guest) = memory("10MB", Backend::Native);
+    assert!((156.0..157.0).contains(&small), "{small}");
+    assert_eq!(memory("500MB", Backend::Native).0, of_guest, "more than all rows is not cached");
+    assert_eq!(memory("10MB", Backend::Emulated).0, of_guest + 32.0 + 128.0, "a guest has its memory");
+}
+
+#[test]
+fn only_guests_with_databases_are_expected_to_start_as_slowly_as_those() {
+    let time = |web: u32| {
+        let mut text = String::from("schema = 1\nname = \"t\"\nabout = \"t\"\n[ladder]\ntiles = [1]\n");
+        text += "[[guest]]\nname = \"db\"\nrole = \"database\"\nmemory = \"512MiB\"\n[[guest.disk]]\nsize = \"1GiB\"\n";
+        for number in 0..web {
+            text += &format!("[[guest]]\nname = \"web{number}\"\nrole = \"web\"\nmemory = \"64MiB\"\n");
+        }
+        expect::time_to_ready(&plan(&text, &asked()).unwrap().points[0]).as_secs_f64()
+    };
+    assert!((time(0) - 2.6).abs() < 0.1 && (time(99) - time(0)) < 5.0, "{} {}", time(0), time(99));
+}
+
+#[test]
+fn a_tile_of_eight_may_be_tried_32_times_as_twins_on_24_gib() {
+    let text = tilemark_plan::builtin::builtin("consolidation").unwrap().text;
+    let request = Request { tiles: Some(vec![32]), preset: Some("quick".to_owned()), ..asked() };
+    let draft = Draft::from_toml(text, "consolidation").unwrap();
+    let plan = resolve(&draft, &request, &host(2, Bytes::from_gib(24))).unwrap();
+    assert_eq!(plan.expected.guests, 256);
 }
 
 #[test]

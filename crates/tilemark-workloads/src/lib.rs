@@ -24,7 +24,7 @@ mod mix;
 pub mod sessions;
 mod start_line;
 pub mod store;
-mod sysbench;
+pub mod sysbench;
 mod tool;
 pub mod web;
 

@@ -29,9 +29,27 @@ pub(crate) fn run_job(
     let Work::Sysbench(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
     let times = Times { warmup: job.warmup.get().as_secs(), length: job.length.get().as_secs() };
     let bench = Sysbench { stream, parameters, times };
-    tool::run_program("sysbench prepare", &mut bench.verb("prepare"), stop, &mut |_| Ok(()))
-        .and_then(|_| tool::run(bench, job, stream, stop, start, events))
+    tool::run(bench, job, stream, stop, start, events)
         .map_err(|error| LoadFailure::new(&error, error.remedy()))
+}
+
+/// Makes its tables in the empty database `store`, with so many threads. The same seed makes the same rows.
+pub fn prepare(parameters: &SysbenchParameters, threads: u32, seed: u64) -> Command {
+    let mut command = sysbench(parameters, seed);
+    command.args([&format!("--threads={threads}"), "prepare"]);
+    command
+}
+
+/// A command on the tables of a load.
+fn sysbench(parameters: &SysbenchParameters, seed: u64) -> Command {
+    let SysbenchParameters { tables, rows, threads: _ } = parameters;
+    let mut command = Command::new("/usr/bin/sysbench");
+    command
+        .args(["oltp_read_write", "--db-driver=mysql", "--mysql-user=root", "--mysql-db=store"])
+        .arg(format!("--mysql-socket={MARIADB_SOCKET}"))
+        .args([format!("--tables={tables}"), format!("--table-size={rows}")])
+        .arg(format!("--rand-seed={}", seed % 0x7fff_ffff));
+    command
 }
 
 /// Seconds of a run.
@@ -47,35 +65,20 @@ struct Sysbench<'a> {
     times: Times,
 }
 
-impl Sysbench<'_> {
-    fn verb(&self, verb: &str) -> Command {
-        let SysbenchParameters { tables, rows, threads } = self.parameters;
-        let rate = match &self.stream.demand {
-            Demand::Open { rate, .. } => rate.get().round() as u64,
-            Demand::Closed => 0,
-        };
-        let mut command = Command::new("/usr/bin/sysbench");
-        command
-            .args(["oltp_read_write", "--db-driver=mysql", "--mysql-user=root", "--mysql-db=store"])
-            .arg(format!("--mysql-socket={MARIADB_SOCKET}"))
-            .args([
-                format!("--tables={tables}"),
-                format!("--table-size={rows}"),
-                format!("--threads={threads}"),
-            ])
-            .args([format!("--rate={rate}"), format!("--rand-seed={}", self.stream.seed % 0x7fff_ffff)])
-            .args(["--report-interval=1", "--histogram=on", "--percentile=99", verb]);
-        command
-    }
-}
-
 impl Tool for Sysbench<'_> {
     const NAME: &'static str = "sysbench";
 
     fn command(&self) -> Command {
         let Times { warmup, length } = self.times;
-        let mut command = self.verb("run");
-        command.arg(format!("--time={}", warmup + length));
+        let rate = match &self.stream.demand {
+            Demand::Open { rate, .. } => rate.get().round() as u64,
+            Demand::Closed => 0,
+        };
+        let mut command = sysbench(self.parameters, self.stream.seed);
+        command
+            .args([format!("--threads={}", self.parameters.threads), format!("--rate={rate}")])
+            .args(["--report-interval=1", "--histogram=on", "--percentile=99"])
+            .args([format!("--time={}", warmup + length), "run".to_owned()]);
         // One process from the warm-up on, whose counters begin again with the measurement.
         if warmup > 0 {
             command.arg(format!("--report-checkpoints={warmup}"));

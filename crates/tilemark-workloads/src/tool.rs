@@ -98,7 +98,7 @@ pub(crate) fn run<T: Tool>(
 }
 
 /// Runs a program to its end and returns what `line` left of its output. A stop ends it sooner, which is no failure.
-pub(crate) fn run_program(
+fn run_program(
     name: &'static str,
     command: &mut Command,
     stop: &Stop,

@@ -5,9 +5,12 @@
 
 mod common;
 
-use common::real::{Process, Real, keeper_of};
+use common::{
+    real::{Process, Real, keeper_of},
+    skipped,
+};
 use rustix::process::{Pid, Signal, kill_process};
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::Path};
 use tilemark_record::{
     RunDirectory,
     result::{GateMeasure, RunResult},
@@ -141,6 +144,45 @@ fn a_database_that_is_killed_breaks_the_point_and_has_no_figure() {
     assert_eq!(broke.guest.as_deref(), Some("tile-001-db"));
     // It was measured beside other work.
     assert_eq!(said.json()["verdict"]["status"], "cannot-tell");
+}
+
+/// The process of this name in the group of a guest.
+fn in_guest(cgroup: &Path, guest: &str, name: &str) -> Option<i32> {
+    let processes = fs::read_to_string(cgroup.join(guest).join("cgroup.procs")).ok()?;
+    let is_it = |pid: &&str| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name)
+    };
+    processes.lines().find(is_it)?.parse().ok()
+}
+
+/// sysbench cannot go on without its server: it fails in its guest, and the other guests and repeats are measured.
+#[test]
+fn a_database_that_dies_in_one_of_several_guests_is_named_and_costs_that_repeat() {
+    let Some(real) = Real::with_image("database") else { return };
+    let run = "run sysbench --preset quick --on native --offline --not-alone --tiles 3 --json --set measure.repeats=2 \
+               --set measure.warmup=1s --set measure.length=4s --set load.transactions.sysbench.threads=1";
+    let mut running = real.start(&run.split_whitespace().collect::<Vec<_>>());
+    let under_way = running.until("a keeper", keeper_of);
+    let Some(cgroup) = under_way.cgroup.clone() else { return skipped("this host has no cgroup2") };
+    running.until("guests", guests_are_ready);
+    running.until("a load", |_| in_guest(&cgroup, "tile-002-db", "sysbench"));
+    let server = running.until("a server", |_| in_guest(&cgroup, "tile-002-db", "mariadbd"));
+    kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
+    let said = running.said();
+    assert_eq!(said.code, Some(4), "{said:?}");
+    assert!(said.error.contains("guest `tile-002-db` failed in repeat 1"), "{said:?}");
+    assert_eq!(said.error.matches("2 MB of rows in mariadb, once").count(), 1, "one template: {said:?}");
+    let (record, first) = one_repeat(&real, &under_way.id);
+    let kinds: Vec<_> =
+        first.incidents.iter().map(|incident| (incident.kind, incident.guest.as_deref())).collect();
+    let guest = Some("tile-002-db");
+    assert_eq!(kinds, [(IncidentKind::ServiceErrors, guest), (IncidentKind::GuestEnded, guest)]);
+    let other = record.repeats().unwrap()[1].summary().unwrap();
+    assert_eq!(other.incidents, []);
+    assert!(other.loads[0].completed > 0 && other.loads[0].failed == 0, "{:?}", other.loads[0]);
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert_eq!(result.answer.breaks.unwrap().guest.as_deref(), guest);
+    real.all_gone(&BTreeSet::new(), &[cgroup]);
 }
 
 /// It is killed while the database's template is made, or while a guest has its clone: either leaves disks.

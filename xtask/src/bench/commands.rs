@@ -18,7 +18,7 @@ struct Named {
     measure: fn(&Bench) -> Result<Vec<Figure>>,
 }
 
-const ALL: [Named; 18] = [
+const ALL: [Named; 19] = [
     Named {
         name: "web",
         about: "closed loop against wrk: rate, processor time per request",
@@ -54,6 +54,12 @@ const ALL: [Named; 18] = [
         about: "one clone: Tilemark's own share of the time",
         minutes: 3.0,
         measure: guests::own_share,
+    },
+    Named {
+        name: "twins",
+        about: "256 native twins of `consolidation`: time until all are ready, memory",
+        minutes: 4.0,
+        measure: guests::twins,
     },
     Named {
         name: "kill",

@@ -175,6 +175,32 @@ pub(super) fn own_share(bench: &Bench) -> Result<Vec<Figure>> {
     ])
 }
 
+/// 256 native twins, 32 tiles of `consolidation`, of which seven of eight are loaded: until all are ready, and their memory.
+pub(super) fn twins(bench: &Bench) -> Result<Vec<Figure>> {
+    need_root()?;
+    let run = "run consolidation --on native --preset quick --tiles 32 --not-alone --json --set measure.repeats=1 \
+               --set measure.warmup=1s --set measure.length=5s";
+    let (mut ready, mut memory) = (Vec::new(), Vec::new());
+    for _ in 0..bench.times(3) {
+        let told = json_of(bench.tilemark()?.args(run.split_whitespace()))?;
+        let record = bench.home.join("runs").join(told["run"].as_str().context("a run has an id")?);
+        let summary = fs::read(record.join("points/00/repeat-1/summary.json"))?;
+        let summary: Value = serde_json::from_slice(&summary)?;
+        ready.push(number(&summary, "/ready_s")?);
+        memory.push(number(&summary, "/memory/own_mib")? / 1024.0);
+    }
+    Ok(vec![
+        Figure::median_of(
+            "256 native twins, 32 of them databases: all ready",
+            "s",
+            &ready,
+            Target::AtMost(60.0),
+        )
+        .noting("templates of disks and image are there"),
+        Figure::median_of("the same, memory of all under load", "GiB", &memory, Target::AtMost(12.0)),
+    ])
+}
+
 /// Seconds from `kill -9` of the command until nothing is left, at points of native and of emulated runs.
 pub(super) fn kill(bench: &Bench) -> Result<Vec<Figure>> {
     need(&["qemu-system-x86_64", "nginx"])?;

@@ -1,8 +1,8 @@
-//! A database as a service: the online store on MariaDB or PostgreSQL.
+//! A database as a service: the online store on MariaDB or PostgreSQL, or sysbench's tables on MariaDB.
 //!
 //! ```text
-//! disk blank -> file system -> server's own files -> server runs -> store loaded -> user let in -> serving
-//! disk holds a store ---------- mounted -----------> server runs ------------------> user let in -> serving
+//! disk blank -> file system -> server's own files -> server runs -> rows loaded -> user let in -> serving
+//! disk holds rows ------------- mounted -----------> server runs -----------------> user let in -> serving
 //!                                          stop: settled, ended in order, unmounted; then the disks can be cloned
 //! ```
 //! The first data disk holds the data, the second the log. An only disk holds both: a log in memory would confirm commits
@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::Service;
-use tilemark_plan::workload::{StoreDurability, StoreParameters};
+use tilemark_plan::workload::{StoreDurability, StoreParameters, SysbenchParameters};
 use tilemark_store::{DatabaseAddress, Durability, Engine, Secret, StoreError};
 use tilemark_store_data::{DataSize, Generator, Store};
 use tilemark_workloads::store::{DATABASE, engine_of};
@@ -49,6 +49,11 @@ const DATA_SEED: u64 = 7;
 const LOG_BESIDE: &str = "/srv/tilemark/data/log";
 /// Sockets, settings and the server's own messages.
 const STATE: &str = "/run/tilemark";
+
+/// A file beside the data: the server's own files are whole.
+const FILES_MADE: &str = "tilemark-made";
+/// A file beside the data: sysbench's tables are whole.
+const TABLES_MADE: &str = "tilemark-tables";
 
 /// One server with its folders.
 struct Server<'a> {
@@ -72,7 +77,7 @@ struct SystemUser {
 
 /// Starts it with the store that its load will ask for, and waits until it answers.
 pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, AgentError> {
-    let parameters = service.store().cloned().unwrap_or_default();
+    let parameters = parameters(service);
     let engine = engine_of(&parameters);
     let name = match engine {
         Engine::Mariadb => mariadb::USER,
@@ -92,10 +97,19 @@ pub(super) fn start(service: &Service, power: &mut Power) -> Result<Started, Age
     server.start()
 }
 
+/// What the server is sized by.
+fn parameters(service: &Service) -> StoreParameters {
+    let store = service.store().cloned().unwrap_or_default();
+    match service.sysbench() {
+        Some(sysbench) => StoreParameters { clients: sysbench.threads, ..store },
+        None => store,
+    }
+}
+
 /// Ends it in order and gives its disks back whole.
 pub(super) fn stop(service: &Service, mut child: Child, power: &mut Power) -> Result<(), AgentError> {
     let id = Pid::from_child(&child);
-    let signal = match engine_of(&service.store().cloned().unwrap_or_default()) {
+    let signal = match engine_of(&parameters(service)) {
         Engine::Mariadb => Signal::TERM,
         // Its fast end; the one by TERM waits for every client to leave.
         Engine::Postgresql => Signal::INT,
@@ -122,7 +136,7 @@ pub(super) fn stop(service: &Service, mut child: Child, power: &mut Power) -> Re
 
 impl Server<'_> {
     fn start(&self) -> Result<Started, AgentError> {
-        let is_new = !self.data.join("tilemark-made").exists();
+        let is_new = !self.data.join(FILES_MADE).exists();
         if is_new {
             for folder in [&self.data, &self.log] {
                 fs::create_dir_all(folder).map_err(step(format!("make {}", folder.display())))?;
@@ -166,11 +180,31 @@ impl Server<'_> {
             tilemark_store::load_database(&database, &Arc::new(generator), &mut |_| {})?;
             tilemark_store::settle(&database)?;
         }
+        if let Some(sysbench) = self.service.sysbench() {
+            self.make_tables(sysbench, &database)?;
+        }
         if let Some(credentials) = &self.service.credentials {
             let password = Secret::new(&credentials.password);
             tilemark_store::let_in(&database, &credentials.user, &password)?;
         }
         Ok(())
+    }
+
+    /// sysbench's tables, where they are not there yet.
+    fn make_tables(
+        &self,
+        sysbench: &SysbenchParameters,
+        database: &DatabaseAddress,
+    ) -> Result<(), AgentError> {
+        if self.data.join(TABLES_MADE).exists() {
+            return Ok(());
+        }
+        // sysbench makes each table with one thread.
+        let threads = self.service.vcpus.clamp(1, sysbench.tables.max(1));
+        let mut prepare = tilemark_workloads::sysbench::prepare(sysbench, threads, DATA_SEED);
+        self.run(&mut prepare, "sysbench prepare")?;
+        tilemark_store::settle(database)?;
+        self.note(TABLES_MADE)
     }
 
     fn owner(&self) -> DatabaseAddress {
@@ -214,7 +248,11 @@ impl Server<'_> {
 
     /// Notes that the server's own files are whole.
     fn made(&self) -> Result<(), AgentError> {
-        let note = self.data.join("tilemark-made");
+        self.note(FILES_MADE)
+    }
+
+    fn note(&self, name: &str) -> Result<(), AgentError> {
+        let note = self.data.join(name);
         fs::write(&note, "").map_err(step(format!("write {}", note.display())))
     }
 

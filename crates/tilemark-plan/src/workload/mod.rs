@@ -159,6 +159,11 @@ pub trait Facts {
         None
     }
 
+    /// Bytes of the rows, as CSV, that the guest's database holds before it serves; `None`: it is empty.
+    fn data(&self) -> Option<Bytes> {
+        None
+    }
+
     /// Memory of the guest that it writes by itself.
     fn memory(&self) -> Bytes {
         Bytes::default()
@@ -174,7 +179,7 @@ pub trait Facts {
         0
     }
 
-    /// It may need so much longer than others until it can begin.
+    /// Its guest may need so much longer than others until it serves.
     fn prepares_within(&self) -> Duration {
         Duration::ZERO
     }
@@ -183,6 +188,11 @@ pub trait Facts {
     /// asks for more than it gets. Measured with small and large ones on a busy host (docs/benchmarks.md).
     fn emulated_seconds(&self) -> Option<f64> {
         None
+    }
+
+    /// Its rate must be a whole number.
+    fn has_whole_rate(&self) -> bool {
+        false
     }
 
     /// Frames that the guest may send for one of them, besides those of its bytes.

@@ -119,6 +119,10 @@ impl Facts for StoreParameters {
         Some(self)
     }
 
+    fn data(&self) -> Option<Bytes> {
+        Some(self.data)
+    }
+
     fn frames_each(&self) -> u64 {
         FRAMES_EACH
     }

@@ -24,7 +24,7 @@ use tilemark_image::{ImageError, disk_store::DiskStore};
 use tilemark_plan::{
     plan::{GuestPlan, MacAddress, Point, guest_address},
     scenario::{DiskMedium, Role},
-    workload::StoreDurability,
+    workload::{Facts, StoreDurability},
 };
 use tilemark_sys::namespace::own_mounts;
 
@@ -143,16 +143,18 @@ impl DatabaseDisks {
         progress: &dyn Fn(&str),
     ) -> Result<(), Failure> {
         let parameters = service.store().cloned().unwrap_or_default();
-        let (database, size) = (parameters.database.name(), parameters.data.get() as f64 / 1e6);
-        progress(&match service.store() {
-            Some(_) => format!("loading {size:.0} MB into {database}, once: the template of all its guests"),
-            None => format!("making an empty {database}, once: the template of all its guests"),
-        });
+        let database = parameters.database.name();
+        let data = service.holds.as_ref().and_then(|work| work.facts().data()).unwrap_or_default();
+        let held = match service.holds {
+            Some(_) => format!("{:.0} MB of rows in {database}", data.get() as f64 / 1e6),
+            None => format!("an empty {database}"),
+        };
+        progress(&format!("making {held}, once: the template of all its guests"));
         let guest = maker_of(like);
         self.remove_half_made(template, &guest)?;
         // Nobody is let into a template.
         let service = Service { credentials: None, ..service.clone() };
-        let within = SERVER_WITHIN + Duration::from_secs(parameters.data.get() / LOAD_BYTES_PER_S);
+        let within = SERVER_WITHIN + Duration::from_secs(data.get() / LOAD_BYTES_PER_S);
         let kept = self.fill(template, &guest, &service, native, within);
         if kept.is_err() {
             // The first error is the one to report.
@@ -248,9 +250,14 @@ impl Template {
         let disks: Vec<String> = guest.disks.iter().map(|disk| disk.size.to_string()).collect();
         let durability = durability_name(parameters.durability);
         let holds_store = service.store().is_some();
-        let wanted = format!("{} {durability} {} {holds_store}", guest.memory, disks.join(","));
+        let mut wanted = format!("{} {durability} {} {holds_store}", guest.memory, disks.join(","));
+        let (database, mut bytes) = (parameters.database.name(), parameters.data.get());
+        if let Some(sysbench) = service.sysbench() {
+            // Clients and their rate change nothing in the tables.
+            wanted += &format!(" sysbench {}x{}", sysbench.tables, sysbench.rows);
+            bytes = sysbench.data().unwrap_or_default().get();
+        }
         let short = |text: &str| sha256(text.as_bytes()).chars().take(16).collect::<String>();
-        let (database, bytes) = (parameters.database.name(), parameters.data.get());
         let kind = format!("{TEMPLATE}{database}-{bytes}-{}-", short(&wanted));
         Self { name: format!("{kind}{}", short(maker)), kind }
     }
@@ -298,6 +305,33 @@ mod tests {
             let point = &plan_of(text, &Request { settings, ..ladder() }).points[0];
             assert_eq!(template_kind(point, &point.guests[0]), name, "{durability}");
         }
+    }
+
+    #[test]
+    fn a_template_is_shared_by_loads_that_want_the_same_tables_of_sysbench() {
+        let text = builtin("sysbench").unwrap().text;
+        let kind = |settings: &[(&str, &str)]| {
+            let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            let settings = settings.iter().map(own).collect();
+            let point = &plan_of(text, &Request { settings, ..ladder() }).points[0];
+            template_kind(point, &point.guests[0])
+        };
+        let plain = kind(&[]);
+        for same in [("load.transactions.sysbench.threads", "3"), ("measure.repeats", "4")] {
+            assert_eq!(kind(&[same]), plain, "{same:?}");
+        }
+        let others = [
+            vec![("load.transactions.sysbench.rows", "20000")],
+            vec![("load.transactions.sysbench.tables", "2")],
+            // As many rows in all.
+            vec![("load.transactions.sysbench.tables", "2"), ("load.transactions.sysbench.rows", "5000")],
+            vec![("guest.db.memory", "1GiB")],
+        ];
+        let kinds: Vec<String> = others.iter().map(|settings| kind(settings)).collect();
+        let mut all: Vec<&String> = kinds.iter().chain([&plain]).collect();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 1 + kinds.len(), "{all:?}");
     }
 
     /// What three runs left that were killed: one with a guest, one that made a template, one that kept a template's disks.

@@ -68,7 +68,10 @@ fn ready_within_on_hardware(point: &Point) -> Duration {
     let databases = point.guests.iter().filter(|guest| guest.role == Role::Database).count() as u32;
     let boots = point.guests.iter().any(GuestPlan::keeps_data);
     let start = if boots { Start::Boot } else { point.measure.start };
+    // What a template holds is there already, but disks in memory begin empty.
+    let prepares = point.loads.iter().map(|load| load.work.facts().prepares_within()).max();
     point.backend.costs().database_within * databases
+        + prepares.unwrap_or_default()
         + match (point.backend, start) {
             (Backend::Native, _) => Duration::from_secs(60),
             (_, Start::Clone) => Duration::from_secs(60) + Duration::from_millis(500) * guests,

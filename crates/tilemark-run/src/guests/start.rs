@@ -1,13 +1,13 @@
 //! Guests are created here: cloned from a template, booted, or made as a native twin. They end when they are dropped.
 
-use crate::{failure::Failure, guests::services};
+use crate::{failure::Failure, guests::services, stop::StopSignal};
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::Service;
 use tilemark_guests::{
-    Backend, GuestId, Origin, ReadyGuest, StartEvent, StartMode, TemplateId, Wanted, start_all_ready,
+    Backend, GuestId, Origin, ReadyGuest, StartEvent, StartMode, TemplateId, Wanted, start_all_ready_while,
     stop_all,
 };
 use tilemark_plan::{
@@ -76,13 +76,15 @@ impl<'a> StartedGuests<'a> {
         Ok(templates)
     }
 
-    /// Clones or boots all guests of a point and waits until they are ready. `one_more` is called whenever one more is.
+    /// Clones or boots all guests of a point and waits until they are ready. `one_more` is called whenever one more is. Nothing
+    /// where it is to end meanwhile.
     pub(crate) fn start(
         &mut self,
         point: &Point,
         templates: &Templates,
+        stop: &StopSignal,
         one_more: &(dyn Fn() + Sync),
-    ) -> Result<Vec<ReadyGuest>, Failure> {
+    ) -> Result<Option<Vec<ReadyGuest>>, Failure> {
         let services: Vec<_> = point.guests.iter().map(|guest| services::service(point, guest)).collect();
         let wanted = |(plan, service)| {
             let mode = templates.find(plan, service).map_or(StartMode::Boot, StartMode::Clone);
@@ -94,7 +96,8 @@ impl<'a> StartedGuests<'a> {
             StartEvent::Exists(id) => started.lock().unwrap_or_else(PoisonError::into_inner).push(id),
             StartEvent::Ready => one_more(),
         };
-        Ok(start_all_ready(self.backend, &wanted, services::ready_within(point), &hear)?)
+        let (within, are_wanted) = (services::ready_within(point), || !stop.is_requested());
+        Ok(start_all_ready_while(&are_wanted, self.backend, &wanted, within, &hear)?)
     }
 
     /// Ends all of them.

@@ -118,10 +118,10 @@ pub(crate) fn up(
         scope.spawn(move || answer_all(scope, listener, server, &ask_down));
         let mut started = StartedGuests::new(backend);
         let served = start_all(&world, job, server, &mut started, stop)?;
-        if stop.is_requested() {
+        let Some(served) = served.filter(|_| !stop.is_requested()) else {
             started.stop()?;
             return Err(ended_early("Ctrl-C"));
-        }
+        };
         let ready = served.ready.clone();
         // Before it is reported: whoever hears of it may ask at once.
         let _ = server.served.set(served);
@@ -138,14 +138,14 @@ fn may_ask(stream: &UnixStream) -> bool {
     user_of(stream).is_ok_and(|user| user == 0 || user == geteuid().as_raw())
 }
 
-/// Starts all guests, and reads their memory if that was wanted.
+/// Starts all guests, and reads their memory if that was wanted. Nothing where it is to end meanwhile.
 fn start_all(
     world: &RealWorld<'_>,
     job: &GuestsJob,
     server: &GuestsServer<'_>,
     started: &mut StartedGuests<'_>,
     stop: &StopSignal,
-) -> Result<ServedGuests, Failure> {
+) -> Result<Option<ServedGuests>, Failure> {
     let GuestsServer { id, point, backend, link, .. } = server;
     let (all, began) = (point.guests.len(), Instant::now());
     let doing = format!("starting {}", counted(all as u64, "guest"));
@@ -162,14 +162,16 @@ fn start_all(
         let seconds_expected = seconds_done + (left + afterwards).as_secs_f64();
         link.progress(Progress { doing: format!("{doing}, {count} ready"), seconds_done, seconds_expected });
     };
-    let mut guests = started.start(point, &templates, &one_more_is_ready)?;
+    let Some(mut guests) = started.start(point, &templates, stop, &one_more_is_ready)? else {
+        return Ok(None);
+    };
     let mut ready = describe_all(id, point, *backend, &mut guests, template_was_ready)?;
     ready.template_seconds = templates.seconds();
     if job.read_memory {
         ready.pss_mib_per_guest = read_memory(world, *backend, &guests, link, stop);
     }
     let one = |guest: Ready| OneGuest { id: guest.id, session: Mutex::new(guest.session) };
-    Ok(ServedGuests { ready, guests: guests.into_iter().map(one).collect() })
+    Ok(Some(ServedGuests { ready, guests: guests.into_iter().map(one).collect() }))
 }
 
 /// How long the others will take if they become ready as those did that are; nothing while that are too few to tell, since

@@ -109,8 +109,7 @@ fn database_writes(point: &Point) -> Bytes {
 fn templates_of(point: &Point) -> Vec<(String, Bytes)> {
     let of = |guest: &GuestPlan| {
         let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);
-        let store = loads.find_map(|load| load.work.facts().store());
-        let data = store.map(|store| store.data).unwrap_or_default();
+        let data = loads.find_map(|load| load.work.facts().data()).unwrap_or_default();
         let bytes = (DATABASE_EMPTY + data * DATABASE_PER_DATA).min(on_disk(guest));
         (template_kind(point, guest), bytes)
     };

@@ -109,7 +109,9 @@ pub(crate) fn services_ended(point: &Point, guests: &mut [ReadyGuest], known: &[
     // One that says nothing does not use up the time of the others.
     let each = (ASK_WITHIN / u32::try_from(guests.len()).unwrap_or(u32::MAX).max(1)).max(ASK_EACH_MIN);
     for (guest, plan) in guests.iter_mut().zip(&point.guests) {
-        let has_ended = |incident: &Incident| incident.guest.as_ref() == Some(&plan.name);
+        let has_ended = |incident: &Incident| {
+            incident.guest.as_ref() == Some(&plan.name) && incident.kind != IncidentKind::ServiceErrors
+        };
         let left = until.saturating_duration_since(Instant::now()).min(each);
         if left.is_zero() || known.iter().any(has_ended) {
             continue;

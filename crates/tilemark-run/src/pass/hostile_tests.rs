@@ -306,8 +306,29 @@ fn what_an_agent_says_in_words_is_cut() {
     let errors = of_disk(&ran).errors;
     assert_eq!(errors.len(), 2);
     assert!(errors.iter().all(|error| error.chars().count() < 1_100));
-    let failed = LoadEvent::Failed { message: words.clone(), remedy: words };
-    let ran = beside(at_once(&[ready(), event(failed)]));
+    let failed = event(LoadEvent::Failed { message: words.clone(), remedy: words });
+    let ran = beside(at_once(&[ready(), failed.clone()]));
+    ran.outcome.as_ref().unwrap();
+    let incident = &ran.repeats()[0].incidents[0];
+    assert_eq!((incident.kind, incident.guest.as_deref()), (IncidentKind::ServiceErrors, Some(GUEST)));
+    assert!(incident.what.starts_with("its load failed: ") && incident.what.chars().count() < 1_100);
+    let ran = beside(at_once(&[failed]));
     assert_eq!(ran.failure().code, FailureCode::GuestFailed);
+    assert!(ran.failure().message.starts_with("the load inside guest `tile-001-disk` failed: "));
     assert!(ran.failure().message.chars().count() < 1_100 && ran.failure().remedy.chars().count() < 1_100);
+}
+
+#[test]
+fn a_load_that_fails_in_a_guest_costs_its_repeat_and_breaks_the_point() {
+    let failed = LoadEvent::Failed { message: "sysbench ended".to_owned(), remedy: "read it".to_owned() };
+    let ran = beside(at_once(&[ready(), event(failed)]));
+    ran.outcome.as_ref().unwrap();
+    let repeats = ran.repeats();
+    assert_eq!(repeats.len(), 1, "a finding is not retried");
+    let of = |name: &str| repeats[0].loads.iter().find(|load| load.name == name).unwrap().clone();
+    assert_eq!(of("web").completed, REQUESTS, "what others did still counts");
+    assert_eq!((of("disk").offered, of("disk").latency_ms.n), (0, 0));
+    let judged = tilemark_statistics::judge::judge(&ran.plan(), &repeats);
+    let broke = judged.answer.breaks.unwrap();
+    assert_eq!((broke.tiles, broke.guest.as_deref()), (1, Some(GUEST)));
 }

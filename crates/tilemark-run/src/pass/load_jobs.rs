@@ -51,7 +51,7 @@ pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
     // One that is sent to another guest may have to wait for that one's service.
     let service = load.from.map_or(Duration::ZERO, |_| point.backend.costs().afterwards);
     let measured = planned(point) + afterwards_inside(point).max(service);
-    LoadTimes { ready: afterwards_inside(point) + load.work.facts().prepares_within(), measured }
+    LoadTimes { ready: afterwards_inside(point), measured }
 }
 
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when

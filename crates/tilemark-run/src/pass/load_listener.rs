@@ -13,6 +13,7 @@ use std::{
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request};
 use tilemark_guests::{AgentSession, GuestError};
+use tilemark_record::summary::IncidentKind;
 
 /// Which load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,8 +28,8 @@ pub enum LoadSource {
 pub(crate) enum LoadMessage {
     /// A load goes on.
     Event(LoadSource, LoadEvent),
-    /// Nothing that it reported counts, and it is not listened to any more.
-    Refused(LoadSource, String),
+    /// Nothing that it reported counts, and it is not listened to any more: what it did, and why in words.
+    Lost(LoadSource, IncidentKind, String),
     /// The host was watched to the end.
     Watched(HostRead),
     /// A load is not listened to any more.
@@ -38,6 +39,8 @@ pub(crate) enum LoadMessage {
 /// Where what one load reports goes, and what it waits for.
 pub(crate) struct LoadListener {
     source: LoadSource,
+    /// Where it runs, if that is a guest.
+    guest: Option<String>,
     begins: Receiver<()>,
     sender: Sender<LoadMessage>,
 }
@@ -45,7 +48,12 @@ pub(crate) struct LoadListener {
 impl LoadListener {
     /// One that waits for `begins` to close, and sends what it hears to `sender`.
     pub(crate) fn new(source: LoadSource, begins: Receiver<()>, sender: &Sender<LoadMessage>) -> Self {
-        Self { source, begins, sender: sender.clone() }
+        Self { source, guest: None, begins, sender: sender.clone() }
+    }
+
+    /// One to a load in this guest.
+    pub(crate) fn in_guest(self, name: &str) -> Self {
+        Self { guest: Some(name.to_owned()), ..self }
     }
 
     /// Sends the measurement a message. Nobody listens only when everything has failed already.
@@ -78,7 +86,7 @@ impl LoadListener {
             let is_ready = matches!(event, LoadEvent::Started(_));
             let is_last = matches!(event, LoadEvent::Done(_));
             if let LoadEvent::Failed { message, remedy } = event {
-                return Err(Failure::new(FailureCode::GuestFailed, self.failed(&message), remedy));
+                return self.failed(&message, &remedy, has_begun);
             }
             self.send(LoadMessage::Event(self.source, event));
             if is_ready {
@@ -94,15 +102,23 @@ impl LoadListener {
     }
 
     fn refuse(&self, why: String) -> Result<(), Failure> {
-        self.send(LoadMessage::Refused(self.source, why));
+        self.send(LoadMessage::Lost(self.source, IncidentKind::Refused, why));
         Ok(())
     }
 
-    fn failed(&self, message: &str) -> String {
-        match self.source {
-            LoadSource::Outside => format!("the load failed: {message}"),
-            LoadSource::Inside(_) => format!("the load inside failed: {message}"),
-        }
+    /// A load that cannot be prepared in a guest would fail in every repeat. One that fails later met something that happened in its
+    /// guest, such as the end of its service: a finding, which costs this repeat.
+    fn failed(&self, message: &str, remedy: &str, has_begun: bool) -> Result<(), Failure> {
+        let message = match &self.guest {
+            None => format!("the load failed: {message}"),
+            Some(_) if has_begun => {
+                let what = format!("its load failed: {message}");
+                self.send(LoadMessage::Lost(self.source, IncidentKind::ServiceErrors, what));
+                return Ok(());
+            }
+            Some(guest) => format!("the load inside guest `{guest}` failed: {message}"),
+        };
+        Err(Failure::new(FailureCode::GuestFailed, message, remedy))
     }
 }
 

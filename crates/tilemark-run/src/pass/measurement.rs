@@ -22,7 +22,7 @@ use std::{
     thread::{self, Scope},
     time::{Duration, Instant},
 };
-use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest};
+use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest, stop_all};
 use tilemark_host::telemetry::{Watched, WatchedKind};
 use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
 use tilemark_record::summary::{Incident, IncidentKind};
@@ -55,7 +55,7 @@ pub(crate) struct MeasuredPass {
     /// What the host counted on the disks of loads that run inside.
     pub(crate) disks: Vec<HostCount>,
     /// Loads of which nothing counts, and why.
-    pub(crate) refused: Vec<Incident>,
+    pub(crate) lost: Vec<Incident>,
 }
 
 impl Measurement<'_> {
@@ -129,7 +129,8 @@ impl Measurement<'_> {
             let Some(guest) = load.runs_in() else { continue };
             let Some(session) = sessions[guest as usize].take() else { continue };
             let source = LoadSource::Inside(place);
-            let listener = LoadListener::new(source, line.add(source), sender);
+            let listener = LoadListener::new(source, line.add(source), sender)
+                .in_guest(&self.point.guests[guest as usize].name);
             let times = times_inside(self.point, load);
             scope.spawn(move || {
                 let ended = listen_inside(session, job, times, &listener);
@@ -197,7 +198,7 @@ impl StartLine {
 
     fn note(&mut self, message: &LoadMessage) {
         match message {
-            LoadMessage::Event(source, _) | LoadMessage::Refused(source, _) => self.awaited.remove(source),
+            LoadMessage::Event(source, _) | LoadMessage::Lost(source, ..) => self.awaited.remove(source),
             LoadMessage::Watched(_) | LoadMessage::Ended(_) => false,
         };
     }
@@ -225,7 +226,7 @@ struct Running<W> {
     is_loaded: bool,
     failed: Option<Failure>,
     /// Loads whose reports count for nothing, and why.
-    refused: Vec<(LoadSource, String)>,
+    lost: Vec<(LoadSource, IncidentKind, String)>,
     interrupted: bool,
     /// Since when the host is watched, until the watcher has ended.
     watching_since: Option<Instant>,
@@ -242,7 +243,7 @@ impl<W: FnOnce()> Running<W> {
             left,
             is_loaded: left > 0,
             failed: None,
-            refused: Vec::new(),
+            lost: Vec::new(),
             interrupted: false,
             watching_since: None,
         }
@@ -291,7 +292,7 @@ impl<W: FnOnce()> Running<W> {
             LoadMessage::Event(LoadSource::Inside(place), event) => {
                 self.measured.reports.inside(place, event);
             }
-            LoadMessage::Refused(source, why) => self.refused.push((source, why)),
+            LoadMessage::Lost(source, kind, why) => self.lost.push((source, kind, why)),
             LoadMessage::Watched(host) => {
                 self.left -= 1;
                 self.watching_since = None;
@@ -322,7 +323,7 @@ impl<W: FnOnce()> Running<W> {
             Some(failure) => return Err(failure),
             None => {}
         }
-        for (source, what) in self.refused {
+        for (source, kind, what) in self.lost {
             let guest = match source {
                 LoadSource::Outside => {
                     self.measured.reports = LoadReports::default();
@@ -335,7 +336,7 @@ impl<W: FnOnce()> Running<W> {
                     Some(point.guests[guest as usize].name.clone())
                 }
             };
-            self.measured.refused.push(Incident { kind: IncidentKind::Refused, what, guest });
+            self.measured.lost.push(Incident { kind, what, guest });
         }
         Ok(Some(self.measured))
     }
@@ -344,8 +345,6 @@ impl<W: FnOnce()> Running<W> {
 /// Ends what others wait for, so that they stop waiting.
 fn end_all(end_load: &dyn Fn(), backend: &dyn Backend, ids: &[GuestId]) {
     end_load();
-    for id in ids {
-        // The pass ends them again and reports what failed then.
-        let _ = backend.stop(*id);
-    }
+    // The pass ends them again and reports what failed then.
+    let _ = stop_all(backend, ids);
 }

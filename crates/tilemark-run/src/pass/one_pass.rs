@@ -56,6 +56,15 @@ pub(crate) struct OnePass<'a, W> {
     pub(crate) repeats: &'a mut Vec<RepeatSummary>,
 }
 
+/// All guests of the point.
+struct AllReady {
+    guests: Vec<ReadyGuest>,
+    /// Seconds until the last one was ready.
+    ready_s: f64,
+    /// And each of them.
+    seconds_to_ready: Option<SecondsToReady>,
+}
+
 /// What is known after the loads.
 struct UnderLoad {
     measured: MeasuredPass,
@@ -88,7 +97,11 @@ impl<W: World> OnePass<'_, W> {
         let templates = started.templates(point)?;
         self.time.on_templates += templates.took;
         let free_before = world.memory_available();
-        let (mut guests, ready_s, seconds_to_ready) = self.start(&mut started, &templates)?;
+        let Some(all_ready) = self.start(&mut started, &templates)? else {
+            started.stop()?;
+            return Ok(false);
+        };
+        let AllReady { mut guests, ready_s, seconds_to_ready } = all_ready;
 
         self.progress(format!("{what}: under load"));
         let load = world.load_process()?;
@@ -129,23 +142,23 @@ impl<W: World> OnePass<'_, W> {
         Ok(true)
     }
 
-    /// Starts the guests, waits until all are ready and has clones write their working sets. Returns how long all took to be
-    /// ready, in seconds, and each of them.
+    /// Starts the guests, waits until all are ready and has clones write their working sets. Nothing where the user wanted it to
+    /// end.
     fn start(
         &mut self,
         started: &mut StartedGuests<'_>,
         templates: &Templates,
-    ) -> Result<(Vec<ReadyGuest>, f64, Option<SecondsToReady>), Failure> {
+    ) -> Result<Option<AllReady>, Failure> {
         let point = self.point;
         let began = Instant::now();
-        let mut guests = started.start(point, templates, &|| ())?;
+        let Some(mut guests) = started.start(point, templates, self.stop, &|| ())? else { return Ok(None) };
         let ready_s = began.elapsed().as_secs_f64();
         let since = |guest: &ReadyGuest| guest.ready_at.saturating_duration_since(began).as_secs_f64();
         let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
         self.events.append(&Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;
         // As with readiness: a guest that cannot do it, or does not answer, is not measured.
         write_working_sets(&mut guests, &point.guests, services::working_sets_within(point))?;
-        Ok((guests, ready_s, seconds_to_ready))
+        Ok(Some(AllReady { guests, ready_s, seconds_to_ready }))
     }
 
     /// Runs the loads. The load process has ended then.
@@ -180,9 +193,9 @@ impl<W: World> OnePass<'_, W> {
     ) -> Vec<Incident> {
         let mut incidents = guest_check::origins_and_ends(backend, guests, self.point);
         // What it asked of guests is not known then.
-        let load_was_refused = measured.refused.iter().any(|incident| incident.guest.is_none());
-        // A guest whose load was refused is asked nothing more.
-        incidents.append(&mut measured.refused);
+        let load_was_refused = measured.lost.iter().any(|incident| incident.guest.is_none());
+        // A guest whose load was refused is asked nothing more; one whose load failed, whether its service has ended.
+        incidents.append(&mut measured.lost);
         let clocks_now = Clocks::read(self.point, guests, &incidents);
         incidents.extend(clocks_now.wrong_since(clocks, self.point));
         incidents.extend(guest_check::services_ended(self.point, guests, &incidents));

@@ -6,6 +6,7 @@ use tilemark_record::summary::RepeatSummary;
 
 use super::failures;
 use super::measured::MeasuredPoint;
+use std::collections::BTreeMap;
 
 /// So much of what was asked must be answered correctly. Asked what it can serve, a guest answers all of it: the rest is for what the
 /// end of a load cuts off on a host that is busy with other work.
@@ -48,6 +49,13 @@ fn why_not(repeats: &[&RepeatSummary], counts: &Function) -> Option<String> {
     }
     if let Some(silent) = guests().find(|guest| guest.offered > 0 && guest.completed == 0) {
         return Some(format!("{} answered none of {}", silent.name, silent.offered));
+    }
+    let mut asked: BTreeMap<&str, u64> = BTreeMap::new();
+    for guest in guests() {
+        *asked.entry(&guest.name).or_default() += guest.offered.max(guest.completed);
+    }
+    if let Some((unasked, _)) = asked.into_iter().find(|(_, asked)| *asked == 0) {
+        return Some(format!("{unasked} was asked nothing in its measurement"));
     }
     let is_enough = counts.right > 0 && counts.right as f64 >= RIGHT_MIN * counts.asked as f64;
     let error = || repeats.iter().flat_map(|repeat| &repeat.loads).find_map(|load| load.errors.first());

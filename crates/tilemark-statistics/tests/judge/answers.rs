@@ -210,6 +210,12 @@ fn emulated_guests_live_and_serve_only_where_their_right_answers_prove_it() {
     let silent = |repeat: &mut RepeatSummary| repeat.loads[0].guests[0].completed = 0;
     let silent = emulated().first(1, 1, silent).judged().function.unwrap();
     assert!(silent.why_not.unwrap().ends_with(" answered none of 4000"));
+    let unasked = |repeat: &mut RepeatSummary| {
+        let guest = &mut repeat.loads[0].guests[0];
+        (guest.offered, guest.completed) = (0, 0);
+    };
+    let unasked = emulated().first(9, 1, unasked).judged().function.unwrap();
+    assert!(unasked.why_not.unwrap().ends_with(" was asked nothing in its measurement"));
     let ended = |repeat: &mut RepeatSummary| {
         repeat.incidents.push(Incident {
             kind: IncidentKind::GuestEnded,
