@@ -18,12 +18,18 @@ struct Named {
     measure: fn(&Bench) -> Result<Vec<Figure>>,
 }
 
-const ALL: [Named; 19] = [
+const ALL: [Named; 20] = [
     Named {
         name: "web",
         about: "closed loop against wrk: rate, processor time per request",
         minutes: 1.5,
         measure: load::web,
+    },
+    Named {
+        name: "sessions",
+        about: "pages of users with sessions against wrk: processor time per page",
+        minutes: 1.5,
+        measure: load::sessions,
     },
     Named {
         name: "lateness",

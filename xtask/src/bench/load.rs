@@ -94,6 +94,54 @@ pub(super) fn web(bench: &Bench) -> Result<Vec<Figure>> {
     ])
 }
 
+/// Pages of users with sessions against wrk, which fetches the same bytes without them: processor time for each page.
+pub(super) fn sessions(bench: &Bench) -> Result<Vec<Figure>> {
+    const SECONDS: &str = "3";
+    const USERS: &str = "16";
+    const PAGES: u32 = 5_000;
+    need(&["wrk", "taskset", "chrt"])?;
+    need_root()?;
+    let sessions_bench = example("tilemark-workloads", "sessions_bench")?;
+    let address = free_address()?;
+    let mut server = pinned(&sessions_bench, SERVER, Priority::Ordinary);
+    let _server = Server::start(server.args(["serve", &address.to_string()]), address)?;
+    let script =
+        text_of(Command::new(&sessions_bench).args(["script", &address.to_string(), &PAGES.to_string()]))?;
+    let requests = number_after(script.lines().last().context("a script has lines")?, "--")?;
+    let requests_per_page = requests / f64::from(PAGES);
+    let file = bench.folder("sessions")?.join("pages.lua");
+    std::fs::write(&file, &script)?;
+    let mut costs = Vec::new();
+    for _ in 0..bench.times(11) {
+        let peer = || -> Result<f64> {
+            let before = children_s()?;
+            let mut wrk = pinned("wrk".as_ref(), LOAD, Priority::RealTime);
+            wrk.args(["-t1", "-c32", &format!("-d{SECONDS}s"), "-s"])
+                .arg(&file)
+                .arg(format!("http://{address}/"));
+            let told = text_of(&mut wrk)?;
+            let done = told
+                .lines()
+                .find_map(|line| {
+                    line.trim().split_once(" requests in").and_then(|(count, _)| count.parse::<f64>().ok())
+                })
+                .context("wrk counts no requests")?;
+            Ok((children_s()? - before) * 1e6 / done * requests_per_page)
+        };
+        let our = || -> Result<f64> {
+            let arguments = ["load", &address.to_string(), USERS, SECONDS, &LOAD.to_string()];
+            let told = json_of(Command::new(&sessions_bench).args(arguments))?;
+            anyhow::ensure!(told["errors"] == 0, "answers were wrong: {told}");
+            number(&told, "/processor_us_per_page")
+        };
+        let (ours, peer) = in_turn(our, peer)?;
+        costs.push(Pair { ours, peer });
+    }
+    let what =
+        "processor time per page of users with sessions against wrk -t1 -c32, which fetches the same bytes";
+    Ok(vec![Figure::ratio(what, &costs, "µs", Target::AtMost(1.5))])
+}
+
 /// How late requests are sent, against a bare loop of absolute sleeps.
 pub(super) fn lateness(bench: &Bench) -> Result<Vec<Figure>> {
     const SECONDS: &str = "5";

@@ -1,0 +1,176 @@
+//! Users with sessions against a site in memory, for measuring what a page costs the load; `cargo xtask bench sessions` calls it.
+//!
+//! ```text
+//! sessions_bench serve ADDRESS                          the site of shape `shop`, until it is ended
+//! sessions_bench script ADDRESS PAGES                   requests of so many pages, as a script for wrk; its last line: how many requests
+//! sessions_bench load ADDRESS USERS SECONDS PROCESSOR   one JSON line: pages, errors, processor time for each page
+//! ```
+//! The site is no nginx with PHP: it is as cheap as can be, so that both clients are as busy as can be.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
+use tilemark_load::Stop;
+use tilemark_plan::{
+    plan::Demand,
+    workload::{SessionsParameters, Site, Work},
+};
+use tilemark_units::Span;
+use tilemark_workloads::web::{file_path, fill_body};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", address] => serve(address.parse().expect("an address with its port")),
+        ["script", address, pages] => script(address, number(pages)),
+        ["load", address, users, seconds, processor] => {
+            let parameters = SessionsParameters { users: number(users), ..SessionsParameters::default() };
+            let target = address.parse().expect("an address with its port");
+            let stream = Stream {
+                connections: parameters.users,
+                seed: 1,
+                ..Stream::new(0, target, Demand::Closed, Work::Sessions(parameters))
+            };
+            load(&LoadJob {
+                streams: vec![stream],
+                processors: vec![number(processor)],
+                warmup: Span::from_seconds(1),
+                length: Span::from_seconds(u64::from(number(seconds))),
+            });
+        }
+        _ => panic!("see the first lines of sessions_bench.rs for its arguments"),
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().expect("a whole number")
+}
+
+fn site() -> Site {
+    SessionsParameters::default().site()
+}
+
+fn load(job: &LoadJob) {
+    let stop = Stop::new().expect("an eventfd");
+    let mut totals: Vec<StreamTotal> = Vec::new();
+    tilemark_workloads::run(job, &stop, &mut |event| match event {
+        LoadEvent::Done(all) => totals = all,
+        LoadEvent::Failed { message, .. } => panic!("{message}"),
+        _ => {}
+    });
+    let sum = |of: fn(&StreamTotal) -> u64| totals.iter().map(of).sum::<u64>();
+    let pages = sum(|total| total.counts.completed);
+    let document = serde_json::json!({
+        "pages": pages,
+        "errors": sum(|total| total.counts.failed + total.counts.wrong),
+        "processor_us_per_page": totals.iter().map(|total| total.client_cpu_s).sum::<f64>() * 1e6 / pages as f64,
+    });
+    println!("{document}");
+}
+
+/// Requests of pages that follow each other as the site's probabilities say, each with its files; a part of them only asks whether they
+/// changed. Drawn by a small generator of pseudorandom numbers, the same in every run (Knuth, MMIX).
+fn script(address: &str, pages: u32) {
+    let site = site();
+    let mut state = 1_u64;
+    let mut fraction = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let mut lua = String::from("requests = {}\n");
+    let mut count = 0;
+    let mut add = |lua: &mut String, path: &str, is_kept: bool| {
+        let since = if is_kept { "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT\\r\\n" } else { "" };
+        count += 1;
+        writeln!(lua, "requests[{count}] = \"GET {path} HTTP/1.1\\r\\nHost: {address}\\r\\n{since}\\r\\n\"")
+            .expect("writing to a string cannot fail");
+    };
+    let mut here = site.first.clone();
+    for _ in 0..pages {
+        let page = &site.page[&here];
+        add(&mut lua, &format!("/page.php?session=1&page={here}&value=1&bytes={}", page.bytes.get()), false);
+        for files in &page.files {
+            for _ in 0..files.count {
+                add(&mut lua, &file_path(files.size.get()), fraction() < files.kept);
+            }
+        }
+        let mut drawn = fraction();
+        let next = page.next.iter().find(|(_, share)| {
+            drawn -= **share;
+            drawn < 0.0
+        });
+        here = next.map_or_else(|| site.first.clone(), |(name, _)| name.clone());
+    }
+    lua.push_str(
+        "place = 0\nfunction request()\n  place = place % #requests + 1\n  return requests[place]\nend\n",
+    );
+    println!("{lua}-- {count}");
+}
+
+/// What each session has asked: pages and the sum of their values.
+type Sessions = Mutex<HashMap<String, (u64, u64)>>;
+
+fn serve(address: SocketAddr) {
+    let largest = site().page.values().map(|page| page.bytes.get()).max().expect("it has pages");
+    let files = site().page.into_values().flat_map(|page| page.files).map(|file| file.size.get());
+    let mut body = vec![0; largest.max(files.max().unwrap_or(0)) as usize];
+    fill_body(&mut body);
+    let (body, sessions) = (Arc::new(body), Arc::new(Sessions::default()));
+    for stream in TcpListener::bind(address).expect("a free address").incoming().flatten() {
+        let (body, sessions) = (Arc::clone(&body), Arc::clone(&sessions));
+        // It ends when its client does.
+        thread::spawn(move || answer_all(&stream, &body, &sessions));
+    }
+}
+
+fn answer_all(stream: &TcpStream, body: &[u8], sessions: &Sessions) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mut lines, mut line, mut out) = (BufReader::new(stream), String::new(), Vec::new());
+    loop {
+        line.clear();
+        if lines.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut is_kept = false;
+        while line != "\r\n" {
+            line.clear();
+            lines.read_line(&mut line)?;
+            is_kept |= line.starts_with("If-Modified-Since");
+        }
+        out.clear();
+        if is_kept {
+            out.extend_from_slice(b"HTTP/1.1 304 Not Modified\r\n\r\n");
+        } else if let Some((_, query)) = path.split_once('?') {
+            let first = first_line(query, sessions);
+            let bytes: usize = value(query, "bytes").parse().unwrap_or(0);
+            write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{first}", first.len() + bytes)?;
+            out.extend_from_slice(&body[..bytes]);
+        } else {
+            let bytes: usize = path.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
+            write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n")?;
+            out.extend_from_slice(&body[..bytes]);
+        }
+        (&mut &*stream).write_all(&out)?;
+    }
+}
+
+fn value<'a>(query: &'a str, name: &str) -> &'a str {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next().unwrap_or_default()
+}
+
+fn first_line(query: &str, sessions: &Sessions) -> String {
+    let (session, page) = (value(query, "session"), value(query, "page"));
+    let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+    let (pages, sum) = sessions.entry(session.to_owned()).or_default();
+    *pages += 1;
+    *sum += value(query, "value").parse::<u64>().unwrap_or(0);
+    format!("session {session} page {page} is number {pages} with a sum of {sum}\n")
+}
