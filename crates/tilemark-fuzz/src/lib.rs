@@ -13,6 +13,7 @@ mod mutate;
 mod record;
 mod scenario;
 mod server;
+mod site;
 mod store;
 mod telemetry;
 mod tools;
@@ -29,6 +30,7 @@ pub use image::{
 pub use mutate::Mutator;
 pub use record::{take_histogram as histogram, take_record as record};
 pub use scenario::take_scenario as scenario;
+pub use site::take_answers as site;
 pub use store::{take_mariadb as mariadb, take_postgresql as postgresql};
 pub use telemetry::take_telemetry as telemetry;
 pub use tools::take_fio as fio;
@@ -48,7 +50,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const ALL: [Target; 17] = [
+pub const ALL: [Target; 18] = [
     agent::FRAMES,
     agent::EVENTS,
     record::RECORD,
@@ -64,6 +66,7 @@ pub const ALL: [Target; 17] = [
     amqp::CLIENT,
     broker::BROKER,
     web::ANSWERS,
+    site::ANSWERS,
     tools::FIO,
     telemetry::TELEMETRY,
 ];

@@ -12,10 +12,10 @@ mod site;
 mod user;
 
 use crate::engine::LoadFailure;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
 use tilemark_load::{Conversation, Factory, Limits, Start, Stop};
-use tilemark_plan::workload::Work;
+use tilemark_plan::workload::{SessionsParameters, Work};
 
 pub use back_end::{BACK_END_PORT, BackEnd};
 pub use service::{
@@ -45,6 +45,16 @@ pub(crate) fn run_job(
     }
     tilemark_load::run_within(&job, &Users { sites }, limits, stop, start, events)
         .map_err(|error| LoadFailure::new(&error, error.remedy()))
+}
+
+/// One user of a site at that address.
+pub fn user(
+    parameters: &SessionsParameters,
+    target: SocketAddr,
+    seed: u64,
+    number: u32,
+) -> Box<dyn Conversation> {
+    Box::new(User::new(Arc::new(Visited::new(parameters, target)), seed, number))
 }
 
 /// Makes the users of a job's streams.
