@@ -51,7 +51,10 @@ pub fn take_answers(bytes: &[u8]) {
             outs.iter_mut().for_each(Vec::clear);
             let progress = user.received(wire, part, &mut outs);
             drop(user.explain());
-            if matches!(progress, Progress::Last(_) | Progress::Broken(_)) {
+            if matches!(
+                progress,
+                Progress::Last(_) | Progress::Held { closes: true, .. } | Progress::Broken(_)
+            ) {
                 connect(&mut *user, &mut outs);
             }
             if is_over(&progress) {

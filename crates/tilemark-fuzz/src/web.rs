@@ -39,7 +39,7 @@ pub fn take_answers(bytes: &[u8]) {
         out[0].clear();
         match conversation.received(0, piece, &mut out) {
             Progress::More | Progress::Pause(_) | Progress::Ready => continue,
-            Progress::Answered(_) => {}
+            Progress::Answered(_) | Progress::Held { .. } => {}
             // The connection is made anew.
             Progress::Last(_) | Progress::Broken(_) => drop(conversation.connected(0, &mut out[0])),
         }

@@ -1,7 +1,7 @@
 //! One connection: its sockets and what it is doing.
 
 use crate::{
-    Conversation, Tls,
+    Answer, Conversation, Tls,
     clock::SECOND_NS,
     tls::{Secured, TlsFailure},
 };
@@ -79,9 +79,20 @@ pub(crate) struct Connection {
     /// What is to be sent on each wire.
     pub(crate) outs: Vec<Vec<u8>>,
     pub(crate) target: SocketAddr,
+    /// A whole answer that a slow line would still be receiving.
+    held: Option<Held>,
     /// Why the last try to connect failed.
     pub(crate) reason: Option<String>,
     backoff_ns: u64,
+}
+
+/// An answer that counts from a later moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) answer: Answer,
+    /// The peer closes after it.
+    pub(crate) closes: bool,
+    until: u64,
 }
 
 impl Wire {
@@ -217,6 +228,7 @@ impl Connection {
             wires: (0..wires).map(|wire| Wire::new(token_of(place, wire))).collect(),
             outs: vec![Vec::with_capacity(512); wires],
             target: stream.target,
+            held: None,
             reason: None,
             backoff_ns: BACKOFF_FIRST_NS,
         }
@@ -248,6 +260,23 @@ impl Connection {
         Ok(())
     }
 
+    /// Holds an answer until that time, and until every wire has received what it reads no faster. When that is.
+    pub(crate) fn hold(&mut self, answer: Answer, closes: bool, until: u64) -> u64 {
+        let until = self.wires.iter().filter_map(|wire| wire.paused_until).fold(until, u64::max);
+        self.held = Some(Held { answer, closes, until });
+        until
+    }
+
+    /// The answer that was held until then.
+    pub(crate) fn take_held(&mut self, until: u64) -> Option<Held> {
+        self.held.take_if(|held| held.until == until)
+    }
+
+    /// The answer that is held.
+    pub(crate) fn take_any_held(&mut self) -> Option<Held> {
+        self.held.take()
+    }
+
     /// One wire can be used. Whether all can.
     pub(crate) fn is_ready_with(&mut self, wire: usize) -> bool {
         self.wires[wire].stage = Stage::Ready;
@@ -258,6 +287,7 @@ impl Connection {
     pub(crate) fn close(&mut self) {
         // Closing takes them out of the epoll: no other descriptor shares a socket.
         self.wires.iter_mut().for_each(|wire| wire.socket = None);
+        self.held = None;
         self.doing = Doing::Down;
     }
 

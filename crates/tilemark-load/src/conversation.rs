@@ -8,8 +8,9 @@ pub trait Factory: Sync {
     /// The conversation of connection `connection` (counted from 0) of a stream.
     fn conversation(&self, stream: &Stream, connection: u32) -> Box<dyn Conversation>;
 
-    /// Any resting connection takes the next request, by chance, instead of the one that has rested longest. With a Poisson schedule the
-    /// pauses of each connection are then exponentially distributed too: a Poisson process that is split by chance gives Poisson processes.
+    /// Any resting connection takes the next request, by chance, instead of the one that has rested longest. With a Poisson schedule and one
+    /// worker the pauses of each connection are then exponentially distributed too: a Poisson process that is split by chance gives Poisson
+    /// processes. Several workers take the requests of one schedule in turn, so their connections pause a little more regularly.
     fn draws_connections(&self) -> bool {
         false
     }
@@ -33,7 +34,7 @@ pub trait Conversation: Send {
     fn tls(&self) -> Option<&Tls> {
         None
     }
-    /// A wire of a fresh connection stands: forget the old one. May write a greeting to `out`; [`Progress::Ready`] lets
+    /// A wire is connected anew: forget the old one. May write a greeting to `out`; [`Progress::Ready`] lets
     /// requests begin, [`Progress::More`] waits for what `received` makes of the peer's greeting.
     fn connected(&mut self, wire: usize, out: &mut Vec<u8>) -> Progress;
     /// Writes the next request to the outs of its wires, which are empty.
@@ -51,6 +52,15 @@ pub enum Progress {
     More,
     /// More bytes are needed, and none is read on this wire for so many nanoseconds.
     Pause(u64),
+    /// The answer is complete, and a line as slow as is wanted would have received it only after so many nanoseconds: then it counts.
+    Held {
+        /// The answer.
+        answer: Answer,
+        /// The connection is at its end.
+        closes: bool,
+        /// Nanoseconds from now.
+        length: u64,
+    },
     /// The greeting on this wire is over: requests may be sent.
     Ready,
     /// The answer is complete; the connection can be used again.

@@ -2,18 +2,19 @@
 
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        Resumption,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
+    version::TLS13,
 };
 use std::{
     io::{Read, Write},
     net::IpAddr,
     sync::Arc,
 };
-
-/// Bytes of plain text that are taken out at once: what one record holds at most.
-const RECORD_BYTES: usize = 16 * 1024;
 
 /// How a conversation's wires are secured.
 #[derive(Debug, Clone)]
@@ -28,12 +29,14 @@ impl Tls {
     pub fn to_guest(address: IpAddr) -> Self {
         let provider = ring::default_provider();
         let verifier = AnyCertificate { algorithms: provider.signature_verification_algorithms };
-        let config = ClientConfig::builder_with_provider(Arc::new(provider))
-            .with_safe_default_protocol_versions()
+        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[&TLS13])
             .expect("this provider has TLS 1.3")
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
+        // Each handshake is a whole one.
+        config.resumption = Resumption::disabled();
         Self { config: Arc::new(config), name: ServerName::IpAddress(address.into()) }
     }
 }
@@ -132,21 +135,18 @@ impl Secured {
     pub(crate) fn open(&mut self, mut received: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFailure> {
         plain.clear();
         while !received.is_empty() {
-            // It reads from memory, and its buffer has room since it was emptied.
-            if self.connection.read_tls(&mut received).is_err() {
-                return Err(TlsFailure("a record is longer than it may be".to_owned()));
+            match self.connection.read_tls(&mut received) {
+                // It takes nothing after the peer has said that it closes.
+                Ok(0) => return Err(TlsFailure("bytes came after the peer had closed".to_owned())),
+                Ok(_) => {}
+                // It reads from memory, and its buffer has room since it was emptied.
+                Err(_) => return Err(TlsFailure("a record is longer than it may be".to_owned())),
             }
-            self.connection.process_new_packets()?;
-            loop {
-                let length = plain.len();
-                plain.resize(length + RECORD_BYTES, 0);
-                // Neither "nothing more yet" nor the peer's end is an error here: the socket says so itself.
-                let count = self.connection.reader().read(&mut plain[length..]).unwrap_or(0);
-                plain.truncate(length + count);
-                if count == 0 {
-                    break;
-                }
-            }
+            let count = self.connection.process_new_packets()?.plaintext_bytes_to_read();
+            let length = plain.len();
+            plain.resize(length + count, 0);
+            let read = self.connection.reader().read_exact(&mut plain[length..]);
+            read.map_err(|_| TlsFailure("it had less than it said".to_owned()))?;
         }
         Ok(())
     }
@@ -219,6 +219,18 @@ mod tests {
             }
             assert_eq!(carry(&mut client, &mut server, piece).unwrap(), body);
         }
+    }
+
+    #[test]
+    fn what_comes_after_a_peer_has_closed_is_an_error_and_no_endless_loop() {
+        let tls = Tls::to_guest("10.77.1.0".parse().unwrap());
+        let (mut client, mut server) = (Secured::new(&tls), server());
+        carry(&mut client, &mut server, 1_000).unwrap();
+        server.send_close_notify();
+        let mut bytes = Vec::new();
+        server.write_tls(&mut bytes).unwrap();
+        client.open(&bytes, &mut Vec::new()).unwrap();
+        client.open(b"x", &mut Vec::new()).unwrap_err();
     }
 
     #[test]

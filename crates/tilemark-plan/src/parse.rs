@@ -161,6 +161,22 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
             "leave it out, or add a `load.sessions`",
         );
     }
+    for guest in &scenario.guest {
+        let shapes = |load: &&Load| load.guest == guest.name && load.work.facts().shapes_service();
+        let mut shaping = scenario.load.iter().filter(shapes);
+        let first = shaping.next();
+        if let Some((first, other)) =
+            first.and_then(|first| Some((first, shaping.find(|load| load.work != first.work)?)))
+        {
+            say(
+                format!(
+                    "guest `{}` would have to serve load `{}` and load `{}`, which want different services",
+                    guest.name, first.name, other.name
+                ),
+                "give each of them a guest of its own, or the same values",
+            );
+        }
+    }
     for (guest, asked) in scenario.guest.iter().filter_map(|guest| Some((guest, guest.asks.as_ref()?))) {
         check_asked(scenario, guest, asked, &mut say);
     }

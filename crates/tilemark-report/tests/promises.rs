@@ -114,12 +114,15 @@ fn pages_and_what_each_guest_used_have_sections_of_their_own() {
     let (_, pages) = text.split_once("How good pages were").expect("a load has pages");
     // No part is above all of them.
     assert_eq!(
-        words_of_row(pages, "8"),
+        words_of_row(pages, "8, KVM guests"),
         "web-steady 96.2 % [95.8 %, 98.2 %] 99.5 % [99.1 %, 100 %] 57.3 3,000 5,000",
         "{pages}"
     );
     let (_, uses) = text.split_once("What each guest used").expect("a tile has two guests");
-    assert!(uses.contains("At 8 tiles. The busiest backend used 3.00 % of its processors."), "{uses}");
+    assert!(
+        uses.contains("Step: 8, KVM guests. The busiest backend used 3.00 % of its processors."),
+        "{uses}"
+    );
     assert_eq!(words_of_row(uses, "front"), "web 8 1.20 60.0 % 1.80 \u{2013} 2.50", "{uses}");
     let page = html(&report);
     assert!(page.contains("How good pages were") && page.contains("What each guest used"));

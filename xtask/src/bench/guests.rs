@@ -175,7 +175,7 @@ pub(super) fn own_share(bench: &Bench) -> Result<Vec<Figure>> {
     ])
 }
 
-/// 256 native twins, 32 tiles of `consolidation`, of which seven of eight are loaded: until all are ready, and their memory.
+/// 256 native twins, 32 tiles of `consolidation`, seven of eight guests loaded: until all are ready, and their memory.
 pub(super) fn twins(bench: &Bench) -> Result<Vec<Figure>> {
     need_root()?;
     let run = "run consolidation --on native --preset quick --tiles 32 --not-alone --json --set measure.repeats=1 \

@@ -14,6 +14,9 @@ use rustix::{
 };
 use std::{cmp::Reverse, os::fd::OwnedFd};
 
+/// Reads of one wire for one event: a peer that sends without end must not keep the worker from its other work. The event comes again.
+const READS_AT_ONCE: usize = 8;
+
 impl Worker {
     /// Works on one event. The time after it.
     pub(super) fn handle(
@@ -94,7 +97,7 @@ impl Worker {
         links: &Links,
         buffers: &mut Buffers,
     ) -> u64 {
-        loop {
+        for _ in 0..READS_AT_ONCE {
             let connection = &mut self.connections[place];
             let Some(socket) = &connection.wires[wire].socket else { return self.seen };
             let count = match rustix::net::recv(socket, &mut buffers.received[..], RecvFlags::empty()) {
@@ -147,6 +150,7 @@ impl Worker {
                 }
             }
         }
+        clock::now()
     }
 
     fn progressed(
@@ -161,7 +165,11 @@ impl Worker {
         let connection = &mut self.connections[place];
         match (progress, connection.doing) {
             (Progress::More, _) => {}
-            (Progress::Pause(length), _) => self.pause(place, wire, now + length, epoll, links),
+            (Progress::Pause(length), _) => self.pause(place, wire, now, length, epoll, links),
+            (Progress::Held { answer, closes, length }, Doing::Asking(_)) => {
+                let until = connection.hold(answer, closes, now + length);
+                self.pauses.push(Reverse((until, token_of(place, wire) as usize)));
+            }
             (Progress::Ready, Doing::Connecting) => {
                 if connection.is_ready_with(wire) {
                     self.connection_is_free(place, epoll, links);
@@ -172,27 +180,33 @@ impl Worker {
                 self.connection_is_free(place, epoll, links);
             }
             (Progress::Last(answer), Doing::Asking(due)) => {
-                self.answered(place, due, answer, now, links);
-                self.connections[place].close();
-                self.retries.push(Reverse((now, place)));
+                self.answered_last(place, due, answer, now, links)
             }
             (Progress::Broken(verdict), Doing::Asking(_)) => {
                 let said = self.connections[place].conversation.explain();
                 self.broke(place, now, verdict, &|| said.clone(), links);
             }
-            (Progress::Broken(_) | Progress::Ready | Progress::Answered(_) | Progress::Last(_), _) => {
+            (_, _) => {
                 let why = || "the peer spoke unasked, or refused the connection".to_owned();
                 self.broke(place, now, Verdict::Failed, &why, links);
             }
         }
     }
 
-    /// Reads nothing of a wire until then.
-    fn pause(&mut self, place: usize, wire: usize, until: u64, epoll: &OwnedFd, links: &Links) {
+    /// A request was answered, and the peer closes.
+    fn answered_last(&mut self, place: usize, due: Due, answer: Answer, now: u64, links: &Links) {
+        self.answered(place, due, answer, now, links);
+        self.connections[place].close();
+        self.retries.push(Reverse((now, place)));
+    }
+
+    /// Reads nothing of a wire for so long.
+    fn pause(&mut self, place: usize, wire: usize, now: u64, length: u64, epoll: &OwnedFd, links: &Links) {
+        let until = now + length;
         match self.connections[place].wires[wire].pause(until, epoll) {
             Ok(()) => self.pauses.push(Reverse((until, token_of(place, wire) as usize))),
             Err(errno) => {
-                self.broke(place, until, Verdict::Failed, &|| format!("pausing: {errno}"), links);
+                self.broke(place, now, Verdict::Failed, &|| format!("pausing: {errno}"), links);
             }
         }
     }
@@ -211,6 +225,15 @@ impl Worker {
             }
             if let Err(errno) = connection.wires[wire].resume(time, epoll) {
                 self.broke(place, now, Verdict::Failed, &|| format!("reading on: {errno}"), links);
+                continue;
+            }
+            if let (Some(held), Doing::Asking(due)) = (connection.take_held(time), connection.doing) {
+                if held.closes {
+                    self.answered_last(place, due, held.answer, now, links);
+                } else {
+                    self.answered(place, due, held.answer, now, links);
+                    self.connection_is_free(place, epoll, links);
+                }
             }
         }
     }
@@ -257,6 +280,11 @@ impl Worker {
 
     /// The peer closed: in order when nothing was asked, a failure when something was.
     fn closed_by_peer(&mut self, place: usize, now: u64, links: &Links) {
+        let connection = &mut self.connections[place];
+        if let (Some(held), Doing::Asking(due)) = (connection.take_any_held(), connection.doing) {
+            // Its bytes are all here.
+            return self.answered_last(place, due, held.answer, now, links);
+        }
         let why = || "the peer closed the connection before the answer was whole".to_owned();
         self.broke(place, now, Verdict::Failed, &why, links);
     }

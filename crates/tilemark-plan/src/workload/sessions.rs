@@ -6,11 +6,16 @@ use crate::scenario::{Guest, Load, Measure, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tilemark_units::{Bytes, Span};
 
 const USERS_MAX: u32 = 10_000;
 const PARALLEL_MAX: u32 = 16;
 const PAGES_MAX: usize = 100;
+/// Its script takes no longer one.
+const PAGE_NAME_MAX: usize = 100;
+/// Connections of users, and one each to PHP: what the web server of a guest has, less some.
+const CONNECTIONS_MAX: u32 = 4_000;
 const FILES_OF_PAGE_MAX: u32 = 200;
 const PAGE_MAX: Bytes = Bytes::from_mib(1);
 /// All files are held in memory at both ends.
@@ -21,11 +26,14 @@ const SHAPES: &str = include_str!("session-shapes.toml");
 const ROUNDING: f64 = 1e-9;
 /// Time of a host's thread that an emulated guest takes for the PHP of a page, with its question to the back end.
 const PHP_EMULATED_SECONDS: f64 = 0.05;
+/// Time that each connection may take until it can be used, in an emulated guest on a busy host.
+const TLS_HANDSHAKE_EMULATED: Duration = Duration::from_millis(200);
+const TCP_HANDSHAKE_EMULATED: Duration = Duration::from_millis(10);
 /// Frames for a request, besides those of its bytes.
 const FRAMES_EACH: u64 = 64;
 
 /// For role `web`: users with sessions. A page is a dynamic request, which PHP answers after it has asked the back end, and its files,
-/// over connections in parallel. From page to page a user goes by chance; what is missing to 1 leaves without a word, and a new session begins. The
+/// over connections in parallel. From page to page a user goes by chance; with what is missing to 1 the session ends, and a new one begins. The
 /// pages of all users come at the load's `rate`, each for a user drawn by chance, so that a user pauses for `users` divided by `rate` on average.
 /// Checked: every byte, that a page belongs to its session, and that the back end has counted what the user did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -189,6 +197,19 @@ impl Site {
         (requests / pages, bytes / pages)
     }
 
+    /// Bytes of all files, of which those with one size are one.
+    fn files(&self) -> Bytes {
+        let sizes: BTreeSet<u64> =
+            self.page.values().flat_map(|page| &page.files).map(|file| file.size.get()).collect();
+        Bytes::new(sizes.into_iter().fold(0, u64::saturating_add))
+    }
+
+    /// Bytes of memory that the files and the longest page take at each end.
+    fn held(&self) -> Bytes {
+        let longest = self.page.values().map(|page| page.bytes.get()).max().unwrap_or(0);
+        Bytes::new(self.files().get().saturating_add(longest))
+    }
+
     /// Bytes of the largest page with its files.
     pub fn largest_page(&self) -> Bytes {
         let whole = |page: &SessionPage| {
@@ -242,9 +263,7 @@ impl Site {
         if let Some(problem) = self.page.iter().find_map(|(name, page)| self.problem_of(name, page)) {
             return Some(problem);
         }
-        let sizes: BTreeSet<u64> =
-            self.page.values().flat_map(|page| &page.files).map(|file| file.size.get()).collect();
-        let files = Bytes::new(sizes.into_iter().fold(0, u64::saturating_add));
+        let files = self.files();
         if files > FILES_MAX {
             return Some((format!("files of {files} together"), "use 64MiB at most"));
         }
@@ -257,8 +276,8 @@ impl Site {
 
     fn problem_of(&self, name: &str, page: &SessionPage) -> Option<(String, &'static str)> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        if name.is_empty() || !name.bytes().all(is_plain) {
-            return Some((format!("a page named {name:?}"), "use letters, digits and `-`"));
+        if !(1..=PAGE_NAME_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
+            return Some((format!("a page named {name:?}"), "use letters, digits and `-`, 100 at most"));
         }
         if let Some(next) = page.next.keys().find(|next| !self.page.contains_key(*next)) {
             let message = format!("page `{name}` followed by `{next}`, which the site does not have");
@@ -306,7 +325,7 @@ impl Facts for SessionsParameters {
         self.users.saturating_mul(self.parallel)
     }
 
-    fn check(&self, load: &Load, _guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
         let name = &load.name;
         for (what, count, most) in
             [("users", self.users, USERS_MAX), ("parallel", self.parallel, PARALLEL_MAX)]
@@ -315,6 +334,14 @@ impl Facts for SessionsParameters {
                 say(format!("load `{name}` has `{what} = {count}`"), &format!("use 1 to {most}"));
             }
         }
+        let connections = self.users.saturating_mul(self.parallel.saturating_add(1));
+        if connections > CONNECTIONS_MAX {
+            let message = format!(
+                "load `{name}` has {connections} connections in its web server: `users = {}`, each with `parallel = {}` and one to PHP",
+                self.users, self.parallel
+            );
+            say(message, "lower `users` or `parallel`, so that it has 4000 at most");
+        }
         if let Some(receive) = self.receive.filter(|receive| *receive < RECEIVE_MIN) {
             say(format!("load `{name}` has `receive = \"{receive}\"`"), "use 8KiB a second or more");
         }
@@ -322,11 +349,28 @@ impl Facts for SessionsParameters {
         if let Some((what, remedy)) = site.problem() {
             say(format!("load `{name}` has {what}"), remedy);
         }
+        let (needed, most) = (site.held(), Bytes::new(guest.memory.get() / 2));
+        if needed > most {
+            let message = format!(
+                "load `{name}` has a site of {needed}, and guest `{}` has {} of memory",
+                guest.name, guest.memory
+            );
+            say(message, "give the guest twice that memory, or use fewer or smaller files");
+        }
         if site.good > site.tolerable {
             let message =
                 format!("load `{name}` has `good` = {} above `tolerable` = {}", site.good, site.tolerable);
             say(message, "make `tolerable` the longer one");
         }
+    }
+
+    fn prepares_within(&self) -> Duration {
+        let each = if self.site().tls { TLS_HANDSHAKE_EMULATED } else { TCP_HANDSHAKE_EMULATED };
+        each.saturating_mul(self.users.saturating_mul(self.parallel))
+    }
+
+    fn memory(&self) -> Bytes {
+        self.site().held()
     }
 
     fn good_and_tolerable(&self) -> Option<[Span; 2]> {
@@ -402,6 +446,7 @@ mod tests {
         for (sessions, wanted) in [
             ("users = 0".to_owned(), "has `users = 0`"),
             ("parallel = 17".to_owned(), "has `parallel = 17`"),
+            ("users = 2000".to_owned(), "has 6000 connections in its web server"),
             ("receive = \"1KiB\"".to_owned(), "has `receive = \"1KiB\"`"),
             ("good = \"9s\"".to_owned(), "above `tolerable`"),
             ("first = \"nowhere\"".to_owned(), "begin on page `nowhere`"),

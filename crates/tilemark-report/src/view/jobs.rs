@@ -131,10 +131,11 @@ fn of_kind(times: &[&JobTimes]) -> Vec<Cell> {
     let worst = |of: fn(&JobTimes) -> Option<f64>| {
         Cell::figure(times.iter().filter_map(|times| of(times)).reduce(f64::max).map(three))
     };
-    let not_right: u64 = times.iter().map(|times| times.not_right).sum();
+    let sum = |of: fn(&JobTimes) -> u64| times.iter().map(|times| of(times)).fold(0, u64::saturating_add);
+    let not_right = sum(|times| times.not_right);
     let bad = (not_right > 0).then(|| format!("{} not right", whole(not_right)));
     vec![
-        Cell::from(whole(times.iter().map(|times| times.count).sum())).beside(bad),
+        Cell::from(whole(sum(|times| times.count))).beside(bad),
         Cell::figure(mean_of(times).map(three)),
         worst(|times| times.p50_ms),
         worst(|times| times.p90_ms),

@@ -1,19 +1,18 @@
 //! Pages of sites: how many were good and tolerable at each step.
 
-use super::{Cell, Part, Row, Section, Table, View, given, measured};
+use super::{Cell, Group, Part, Row, Section, Table, View, given, measured};
 use crate::number::{brief, percent, three};
 use tilemark_record::result::{Figure, LoadResult, PagesResult, PointResult};
 
 /// One row a step and load with pages; nothing where no load has any.
 pub(crate) fn pages(view: &View) -> Option<Section> {
-    let points = view.report.result.points.iter();
-    let real = points.filter(|point| !view.report.plan.host.emulates(point.backend));
-    let rows: Vec<Row> = real.filter_map(|point| row(view, point)).collect();
+    let real = view.points().filter(|(_, point)| !view.report.plan.host.emulates(point.backend));
+    let rows: Vec<Row> = real.filter_map(|(group, point)| row(view, group, point)).collect();
     if rows.is_empty() {
         return None;
     }
     let columns = vec![
-        given("Tiles"),
+        given("Step"),
         given("Load"),
         measured("Good").unit("95 % interval").short_unit("[95 %]"),
         measured("Tolerable").unit("95 % interval").short_unit("[95 %]"),
@@ -31,10 +30,10 @@ pub(crate) fn pages(view: &View) -> Option<Section> {
     })
 }
 
-fn row(view: &View, point: &PointResult) -> Option<Row> {
+fn row(view: &View, group: &Group, point: &PointResult) -> Option<Row> {
     let lines: Vec<Vec<Cell>> =
         point.loads.iter().filter_map(|load| Some(line(load, load.pages.as_ref()?))).collect();
-    (!lines.is_empty()).then(|| Row::of(view, point, point.tiles.to_string(), lines))
+    (!lines.is_empty()).then(|| Row::of(view, point, view.head(group, point), lines))
 }
 
 fn line(load: &LoadResult, pages: &PagesResult) -> Vec<Cell> {

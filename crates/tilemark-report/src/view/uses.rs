@@ -13,9 +13,10 @@ const ABOUT: &str = "Of a mean guest with that name: processors it used, as a nu
 
 /// At the largest step; nothing where a tile has one guest.
 pub(crate) fn uses(view: &View) -> Option<Section> {
-    let points = view.report.result.points.iter();
-    let known = points.filter(|point| point.uses.len() > 1 && !view.report.plan.host.emulates(point.backend));
-    let point = known.max_by_key(|point| point.tiles)?;
+    let is_known =
+        |point: &PointResult| point.uses.len() > 1 && !view.report.plan.host.emulates(point.backend);
+    let known = view.points().filter(|(_, point)| is_known(point));
+    let (group, point) = known.max_by_key(|(_, point)| point.tiles)?;
     let columns = vec![
         given("Guest"),
         given("Guests").dispensable(3),
@@ -26,12 +27,12 @@ pub(crate) fn uses(view: &View) -> Option<Section> {
         measured("Network").unit("MB/s").dispensable(1),
     ];
     let rows = point.uses.iter().map(|one| Row::of(view, point, head(one), vec![line(one)])).collect();
-    let tiles = crate::number::counted(point.tiles.into(), "tile");
+    let step = view.head(group, point).text;
     Some(Section {
         id: "uses",
         title: "What each guest used",
         parts: vec![
-            Part::Text(format!("At {tiles}. {}{ABOUT}", back_end(point))),
+            Part::Text(format!("Step: {step}. {}{ABOUT}", back_end(point))),
             Part::Table(Table::new(columns, rows)),
         ],
         charts: Vec::new(),

@@ -278,7 +278,8 @@ impl LoadReports {
     }
 }
 
-/// How many answers were good and tolerable. The histograms have failed requests too, which may have been quick: they are taken off.
+/// How many answers were good and tolerable. The histograms have failed requests too, which may have been quick: they are taken off,
+/// so that the counts are at most too low.
 fn quality(merged: &Merged, [good, tolerable]: [Span; 2]) -> Quality {
     let not_right = merged.counts.failed + merged.counts.wrong;
     let within = |time: Span| {

@@ -64,7 +64,13 @@ fn asked_of(guest: u32, point: &Point, reports: &LoadReports, took: Duration) ->
     };
     // One that runs in the guest that it loads puts nothing on the network.
     let is_on_network = |load: &LoadPlan| load.runs_in() != Some(load.guest);
-    let is_of_guest = |load: &LoadPlan| load.guest == guest || load.from == Some(guest);
+    let address = point.guests.iter().find(|own| own.index == guest).map(|own| own.address);
+    let asks_it = |other: u32| {
+        let other = point.guests.iter().find(|own| own.index == other);
+        other.is_some_and(|other| other.asks.is_some() && other.asks == address)
+    };
+    let is_of_guest =
+        |load: &LoadPlan| load.guest == guest || load.from == Some(guest) || asks_it(load.guest);
     let loads = (0..).zip(&point.loads).filter(|(_, load)| is_on_network(load) && is_of_guest(load));
     let asked = loads.map(of).fold(0, u64::saturating_add);
     (asked as f64 * (took.as_secs_f64() / measured).max(1.0)) as u64

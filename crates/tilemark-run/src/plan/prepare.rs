@@ -104,7 +104,6 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     // Mistakes are reported before the host is looked at, which may take seconds and be refused besides.
     let scenario = as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
         .and_then(|draft| draft.finish())?;
-    image_check::check_built_in(&scenario)?;
     if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {
         settings.insert(REPEATS.to_owned(), PAIRS.to_string());
     }
@@ -131,6 +130,8 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         seed: asked.seed.map_or_else(drawn_seed, Ok)?,
     };
     let plan = resolve(&draft, &request, &summary(&facts)?)?;
+    // Only now: which image serves a third-party broker is resolved.
+    image_check::check_built_in(&plan.scenario)?;
     enough_for_a_repeat(&plan)?;
     let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
     let named_by_file = match builtin(&asked.scenario) {

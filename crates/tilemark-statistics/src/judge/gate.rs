@@ -397,7 +397,8 @@ fn mean(gate: &Gate, repeats: &[&LoadFigures]) -> Option<(Place, Crossing)> {
 fn quality(gate: &Gate, repeats: &[&LoadFigures]) -> Vec<(Place, Crossing)> {
     let limit_of = |measure, least: Option<Fraction>, enough: fn(&Quality) -> u64| {
         let qualities = repeats.iter().filter_map(|load| load.quality);
-        let missed = qualities.filter_map(|quality| part(quality.of - enough(&quality), quality.of));
+        let missed =
+            qualities.filter_map(|quality| part(quality.of.saturating_sub(enough(&quality)), quality.of));
         let figure = estimate(&missed.collect::<Vec<f64>>(), Scale::Linear, 0).ok()?;
         let place = place(&figure, 1.0 - least?.get() + 1e-12)?;
         let figure = flipped(figure, |missed| 1.0 - missed);

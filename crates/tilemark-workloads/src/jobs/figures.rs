@@ -53,9 +53,12 @@ pub(super) struct Ended {
 }
 
 impl Watch {
-    pub(super) fn of(job: &LoadJob) -> Self {
+    /// Of users with the numbers below `users`: one who never ends a job is among them.
+    pub(super) fn of(job: &LoadJob, users: u32) -> Self {
         let (warmup, length) = (job.warmup.get(), job.length.get());
-        Self { warmup, length, origin: OnceLock::new(), tally: Mutex::default() }
+        let users = (0..users).map(|number| (number, BTreeMap::new())).collect();
+        let tally = Mutex::new(Tally { users, ..Tally::default() });
+        Self { warmup, length, origin: OnceLock::new(), tally }
     }
 
     /// All times count from here.
@@ -202,7 +205,7 @@ mod tests {
             warmup: Span::from_seconds(1),
             length: Span::from_seconds(2),
         };
-        let (watch, origin) = (Watch::of(&job), Instant::now());
+        let (watch, origin) = (Watch::of(&job, 2), Instant::now());
         let ended = |is_right| Ended { user: 0, kind: SORT, took: Duration::from_millis(30), is_right };
         watch.take(origin, ended(true));
         watch.begin(origin);

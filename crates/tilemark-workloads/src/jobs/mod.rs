@@ -49,7 +49,7 @@ fn run_in(
     let Work::Jobs(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
     // Gone when all users have ended.
     let folder = tempfile::Builder::new().prefix("tilemark-jobs-").tempdir_in(folder).map_err(no_folder)?;
-    let watch = Arc::new(Watch::of(job));
+    let watch = Arc::new(Watch::of(job, parameters.users));
     let users =
         (0..parameters.users).map(|number| User::boxed(parameters, stream.seed, number, &folder, &watch));
     let users = users.collect::<io::Result<_>>().map_err(no_folder)?;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn watch() -> Arc<Watch> {
-        Arc::new(Watch::of(&job(Work::Jobs(JobsParameters::default()))))
+        Arc::new(Watch::of(&job(Work::Jobs(JobsParameters::default())), 1))
     }
 
     fn drawn(user: &mut User, count: usize) -> Vec<JobKind> {

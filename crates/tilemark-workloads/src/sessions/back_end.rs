@@ -12,14 +12,17 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 /// The port that it listens on.
 pub const BACK_END_PORT: u16 = 8080;
-/// Sessions of which it knows at most twice as many: nobody tells when one is over.
+/// Sessions of which it knows at most twice as many: nobody reports when one is over.
 const SESSIONS_KEPT: usize = 200_000;
 /// Bytes of a line: a session, a space, a value.
 const LINE_MAX: u64 = 64;
+/// A pause after a connection that could not be taken.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Threads, one for each connection of a web server.
 const STACK_BYTES: usize = 128 * 1024;
 
@@ -34,13 +37,13 @@ type Visits = (u64, u64);
 
 /// What is known of each session. When the young ones are too many they become the old ones, and the old ones are forgotten.
 #[derive(Default)]
-struct Sessions {
+pub(super) struct Sessions {
     young: HashMap<u64, Visits>,
     old: HashMap<u64, Visits>,
 }
 
 impl Sessions {
-    fn visit(&mut self, session: u64, value: u64) -> Visits {
+    pub(super) fn visit(&mut self, session: u64, value: u64) -> Visits {
         let known = self.young.get(&session).copied().or_else(|| self.old.remove(&session));
         let (pages, sum) = known.unwrap_or_default();
         let visits = (pages + 1, sum.wrapping_add(value));
@@ -66,7 +69,11 @@ impl BackEnd {
                     return;
                 }
                 // One that went away before it was taken is no matter; one without a thread is closed, and its page fails.
-                let Ok(stream) = stream else { continue };
+                let Ok(stream) = stream else {
+                    // Out of descriptors: the connection still waits, and asking at once would only spin.
+                    thread::sleep(ACCEPT_AGAIN_AFTER);
+                    continue;
+                };
                 let sessions = Arc::clone(&sessions);
                 let thread = thread::Builder::new().name("back-end".to_owned()).stack_size(STACK_BYTES);
                 let _ = thread.spawn(move || answer_all(&stream, &sessions));

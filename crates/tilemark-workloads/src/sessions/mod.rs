@@ -15,7 +15,7 @@ use crate::engine::LoadFailure;
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
 use tilemark_load::{Conversation, Factory, Limits, Start, Stop};
-use tilemark_plan::workload::{SessionsParameters, Work};
+use tilemark_plan::workload::{Facts, SessionsParameters, Work};
 
 pub use back_end::{BACK_END_PORT, BackEnd};
 pub use service::{
@@ -40,6 +40,7 @@ pub(crate) fn run_job(
         let Work::Sessions(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
         stream.connections = parameters.users;
         let site = Visited::new(parameters, stream.target);
+        limits.connect = limits.connect.max(CONNECT_MIN + parameters.prepares_within());
         limits.drain = limits.drain.max(site.longest_answer());
         sites.insert(stream.id, Arc::new(site));
     }
@@ -73,5 +74,7 @@ impl Factory for Users {
     }
 }
 
+/// The shortest time for all connections, as other loads have.
+const CONNECT_MIN: Duration = Duration::from_secs(10);
 /// The longest that a load waits for its last answers: the host waits a minute for its totals.
 const DRAIN_MAX: Duration = Duration::from_secs(30);

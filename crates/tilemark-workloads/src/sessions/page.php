@@ -20,7 +20,12 @@ for ($try = 0; $said === false && $try < 2; $try++) {
         $said = fgets($back_end);
     }
     if ($said === false) {
+        $is_late = stream_get_meta_data($back_end)['timed_out'];
         fclose($back_end);
+        // It may have counted the page: a second question would count it twice.
+        if ($is_late) {
+            break;
+        }
     }
 }
 if ($said === false || !preg_match('/^([0-9]+) ([0-9]+)$/', $said, $counted)) {

@@ -7,7 +7,7 @@ use tilemark_plan::workload::Site;
 
 /// The program.
 pub const PHP_FPM: &str = "/usr/sbin/php-fpm8.2";
-/// Where the address of the back end stands.
+/// The file with the address of the back end.
 pub const ASKS: &str = "/run/tilemark/asks";
 /// Processes of PHP for each processor of the guest. A page waits for the back end, so that one each would idle.
 const PHP_FOR_EACH_PROCESSOR: u32 = 4;
@@ -102,7 +102,7 @@ pm.max_requests = 0
     )
 }
 
-/// PHP's arguments, for a configuration that stands at `conf`. It stays in the foreground.
+/// PHP's arguments, for a configuration at `conf`. It stays in the foreground.
 pub fn php_arguments(conf: &Path) -> Vec<String> {
     ["--nodaemonize", "--allow-to-run-as-root", "--fpm-config", &conf.display().to_string()]
         .map(str::to_owned)
@@ -115,4 +115,31 @@ pub const READY_STATUS: &str = "400";
 /// What to send from inside to see that nginx and PHP serve: no page is counted, since the session is none, and PHP refuses it.
 pub fn ready_request() -> Vec<u8> {
     b"GET /page.php HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n".to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_plan::workload::{SessionShape, SessionsParameters};
+
+    #[test]
+    fn a_bank_is_served_over_tls_and_a_shop_without() {
+        let conf = |shape| {
+            let site = SessionsParameters { shape, ..SessionsParameters::default() }.site();
+            (site_port(&site), site_conf(&site, 1, Path::new("/root"), Path::new("/state")))
+        };
+        let (port, bank) = conf(SessionShape::Bank);
+        assert_eq!(port, TLS_PORT);
+        assert!(
+            bank.contains("listen 443 ssl") && bank.contains("ssl_certificate_key /state/site.key"),
+            "{bank}"
+        );
+        let (port, shop) = conf(SessionShape::Shop);
+        assert_eq!(port, PORT);
+        assert!(!shop.contains("ssl"), "{shop}");
+        let [certificate, key] = certificate().map(|file| String::from_utf8(file.contents).unwrap());
+        assert!(
+            certificate.starts_with("-----BEGIN CERTIFICATE") && key.starts_with("-----BEGIN PRIVATE KEY")
+        );
+    }
 }

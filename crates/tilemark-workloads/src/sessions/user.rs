@@ -59,6 +59,8 @@ enum Asked {
 /// The page that is being asked for.
 #[derive(Debug, Default)]
 struct PageUnderWay {
+    /// Its place among the site's pages.
+    place: usize,
     /// The first line of the right answer.
     first_line: Vec<u8>,
     /// Files of it that were asked for.
@@ -95,7 +97,7 @@ impl User {
         session.sum += u64::from(value);
         let page = &self.site.pages[place];
         let (id, name, bytes) = (session.id, &page.name, page.bytes);
-        self.page = PageUnderWay::default();
+        self.page = PageUnderWay { place, ..PageUnderWay::default() };
         // Written into memory: it can't fail.
         let _ = writeln!(
             self.page.first_line,
@@ -251,23 +253,31 @@ impl Conversation for User {
             Ok(None) => Progress::More,
             Err(why) => self.broken(why),
         };
+        let length_at = |rate: u64| bytes.len() as u64 * 1_000_000_000 / rate;
         match (progress, self.site.receive) {
-            (Progress::More, Some(rate)) => Progress::Pause(bytes.len() as u64 * 1_000_000_000 / rate),
+            (Progress::More, Some(rate)) => Progress::Pause(length_at(rate)),
+            (Progress::Answered(answer), Some(rate)) => {
+                Progress::Held { answer, closes: false, length: length_at(rate) }
+            }
+            (Progress::Last(answer), Some(rate)) => {
+                Progress::Held { answer, closes: true, length: length_at(rate) }
+            }
             (progress, _) => progress,
         }
     }
 
     fn explain(&self) -> String {
         let trouble = self.page.trouble.as_ref().map_or("no trouble", |(_, what)| what);
-        let page = self.session.page.map_or("", |page| &self.site.pages[page].name);
-        if page.is_empty() { trouble.to_owned() } else { format!("page `{page}`: {trouble}") }
+        format!("page `{}`: {trouble}", self.site.pages[self.page.place].name)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_plan::workload::SessionsParameters;
+    use crate::sessions::back_end::Sessions;
+    use std::collections::BTreeMap;
+    use tilemark_plan::workload::{SessionPage, SessionsParameters};
 
     const BODY: &[u8] = b"0123456789";
 
@@ -294,11 +304,21 @@ mod tests {
         User::new(Arc::new(site), seed, 0)
     }
     /// Answers all that the user asks until a page is over, as the server would; `page` may spoil the dynamic page.
-    fn visit(user: &mut User, page: impl FnOnce(&mut Vec<u8>)) -> Progress {
+    fn visit(user: &mut User, back_end: &mut Sessions, page: impl FnOnce(&mut Vec<u8>)) -> Progress {
         let mut outs = [Vec::new(), Vec::new()];
         user.request(&mut outs);
-        let mut body = user.page.first_line.clone();
-        let bytes = user.site.pages[user.session.page.unwrap()].bytes as usize;
+        let asked = String::from_utf8(outs[0].clone()).unwrap();
+        let value = |name: &str| {
+            let (_, rest) = asked.split_once(&format!("{name}=")).unwrap();
+            rest.split(['&', ' ']).next().unwrap().to_owned()
+        };
+        // As the back end counts, not as the user expects.
+        let (session, page_name, bytes) =
+            (value("session"), value("page"), value("bytes").parse::<usize>().unwrap());
+        let number = u64::from_str_radix(&session, 16).unwrap();
+        let (pages, sum) = back_end.visit(number, value("value").parse().unwrap());
+        let mut body = format!("session {session} page {page_name} is number {pages} with a sum of {sum}\n")
+            .into_bytes();
         body.extend_from_slice(&user.site.padding[..bytes]);
         page(&mut body);
         let answer = |body: &[u8]| {
@@ -322,11 +342,11 @@ mod tests {
 
     #[test]
     fn a_user_goes_from_page_to_page_and_each_session_counts_its_own() {
-        let mut user = user(3);
+        let (mut user, mut back_end) = (user(3), Sessions::default());
         let mut sessions = std::collections::BTreeSet::new();
         for _ in 0..200 {
             let before = (user.session.id, user.session.pages);
-            let progress = visit(&mut user, |_| {});
+            let progress = visit(&mut user, &mut back_end, |_| {});
             assert!(
                 matches!(progress, Progress::Answered(answer) if answer.verdict == Verdict::Right),
                 "{progress:?}: {}",
@@ -342,12 +362,12 @@ mod tests {
     #[test]
     fn a_page_of_another_session_is_wrong_and_ends_the_session() {
         let mut user = user(3);
-        let progress = visit(&mut user, |body| body[8] ^= 1);
+        let progress = visit(&mut user, &mut Sessions::default(), |body| body[8] ^= 1);
         assert!(
             matches!(progress, Progress::Answered(answer) if answer.verdict == Verdict::Wrong),
             "{progress:?}"
         );
-        assert_eq!(user.explain(), "byte 8 of the answer's body is wrong");
+        assert_eq!(user.explain(), "page `index`: byte 8 of the answer's body is wrong");
         assert_eq!(user.session.page, None);
     }
 
@@ -361,5 +381,31 @@ mod tests {
         user.request(&mut outs);
         let part = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n";
         assert_eq!(user.received(0, part, &mut outs), Progress::Pause(part.len() as u64 * 10_000));
+    }
+
+    #[test]
+    fn the_last_part_of_a_page_takes_its_time_on_a_slow_line_too() {
+        let receive = Some(tilemark_units::Bytes::new(100_000));
+        let page =
+            SessionPage { bytes: tilemark_units::Bytes::new(0), files: Vec::new(), next: BTreeMap::new() };
+        let parameters = SessionsParameters {
+            receive,
+            first: Some("a".to_owned()),
+            page: BTreeMap::from([("a".to_owned(), page)]),
+            ..SessionsParameters::default()
+        };
+        let site = Visited::new(&parameters, "10.77.1.0:80".parse().unwrap());
+        let mut user = User::new(Arc::new(site), 1, 0);
+        let mut outs = [Vec::new(), Vec::new()];
+        user.request(&mut outs);
+        let line = user.page.first_line.clone();
+        let answer =
+            [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", line.len()).as_bytes(), &line].concat();
+        let progress = user.received(0, &answer, &mut outs);
+        let length = answer.len() as u64 * 10_000;
+        assert!(
+            matches!(progress, Progress::Held { closes: false, length: held, .. } if held == length),
+            "{progress:?}"
+        );
     }
 }

@@ -71,6 +71,7 @@ pub(crate) fn nginx_conf_with(workers: u32, port: u16, root: &Path, state: &Path
         "daemon off;
 user root;
 worker_processes {workers};
+worker_rlimit_nofile 8192;
 pid {state}/nginx.pid;
 error_log stderr warn;
 events {{
