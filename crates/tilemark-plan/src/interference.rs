@@ -1,7 +1,8 @@
 //! Which roles of a tile slow each other down: each is measured alone, then beside every other one and beside a second one of its own
 //! kind.
 //!
-//! What is measured at a point is a part of the tile, with all that it needs: the guest that is loaded, and the guest that sends its load.
+//! What is measured at a point is a part of the tile, with all that it needs: the guest that is loaded, the guest that sends its load,
+//! and the back end that it asks.
 
 use crate::scenario::{Guest, Load, Scenario};
 use schemars::JsonSchema;
@@ -40,12 +41,13 @@ impl Together {
     }
 }
 
-/// The roles of a tile: its guests, but for those that only send the load of another.
+/// The roles of a tile: its guests, but for those that only send the load of another or only answer another.
 pub fn roles(scenario: &Scenario) -> Vec<&str> {
     let is_role = |guest: &&Guest| {
-        let loads = || scenario.load.iter();
-        loads().any(|load| load.guest == guest.name)
-            || loads().all(|load| load.from.as_ref() != Some(&guest.name))
+        let name = Some(&guest.name);
+        let only_sends = scenario.load.iter().any(|load| load.from.as_ref() == name);
+        let only_answers = scenario.guest.iter().any(|other| other.asks.as_ref() == name);
+        scenario.load.iter().any(|load| load.guest == guest.name) || !(only_sends || only_answers)
     };
     scenario.guest.iter().filter(is_role).map(|guest| guest.name.as_str()).collect()
 }
@@ -70,6 +72,33 @@ pub(crate) fn all(scenario: &Scenario) -> Vec<Together> {
 pub(crate) fn part(scenario: &Scenario, together: &Together) -> Scenario {
     let loads: Vec<Load> = scenario.load.iter().filter(|load| together.has(&load.guest)).cloned().collect();
     let sends = |name: &str| loads.iter().any(|load| load.from.as_deref() == Some(name));
-    let guests = scenario.guest.iter().filter(|guest| together.has(&guest.name) || sends(&guest.name));
+    let own = || scenario.guest.iter().filter(|guest| together.has(&guest.name));
+    let answers = |name: &str| own().any(|guest| guest.asks.as_deref() == Some(name));
+    let guests = scenario
+        .guest
+        .iter()
+        .filter(|guest| together.has(&guest.name) || sends(&guest.name) || answers(&guest.name));
     Scenario { guest: guests.cloned().collect(), load: loads, ..scenario.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{builtin::builtin, parse::Draft};
+
+    #[test]
+    fn a_role_is_measured_with_the_guests_that_it_needs_and_these_are_no_roles() {
+        let text = builtin("consolidation").unwrap().text;
+        let scenario = Draft::from_toml(text, "consolidation").unwrap().finish().unwrap();
+        assert_eq!(roles(&scenario), ["web", "web-inside", "compute", "files", "database", "idle"]);
+        let guests = |first: &str, second: Option<&str>| {
+            let together = Together { first: first.to_owned(), second: second.map(str::to_owned) };
+            let part = part(&scenario, &together);
+            part.guest.into_iter().map(|guest| guest.name).collect::<Vec<_>>()
+        };
+        assert_eq!(guests("web-inside", None), ["web-inside", "client", "backend"]);
+        assert_eq!(guests("web", Some("idle")), ["web", "backend", "idle"]);
+        assert_eq!(guests("compute", Some("compute")), ["compute"]);
+        assert_eq!(all(&scenario).len(), 25, "5 alone, and 21 pairs of 6 without the pair that has no load");
+    }
 }
