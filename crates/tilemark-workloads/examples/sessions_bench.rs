@@ -34,7 +34,8 @@ fn main() {
             let target = address.parse().expect("an address with its port");
             let stream = Stream {
                 connections: parameters.users,
-                seed: 1,
+                // Another in each run: the site knows the sessions of the run before.
+                seed: u64::from(std::process::id()),
                 ..Stream::new(0, target, Demand::Closed, Work::Sessions(parameters))
             };
             load(&LoadJob {
@@ -116,20 +117,35 @@ fn script(address: &str, pages: u32) {
 /// What each session has asked: pages and the sum of their values.
 type Sessions = Mutex<HashMap<String, (u64, u64)>>;
 
-fn serve(address: SocketAddr) {
-    let largest = site().page.values().map(|page| page.bytes.get()).max().expect("it has pages");
-    let files = site().page.into_values().flat_map(|page| page.files).map(|file| file.size.get());
-    let mut body = vec![0; largest.max(files.max().unwrap_or(0)) as usize];
-    fill_body(&mut body);
-    let (body, sessions) = (Arc::new(body), Arc::new(Sessions::default()));
-    for stream in TcpListener::bind(address).expect("a free address").incoming().flatten() {
-        let (body, sessions) = (Arc::clone(&body), Arc::clone(&sessions));
-        // It ends when its client does.
-        thread::spawn(move || answer_all(&stream, &body, &sessions));
+/// What the site serves: files by their paths, and what follows the first line of a page.
+struct Bodies {
+    files: HashMap<String, Vec<u8>>,
+    padding: Vec<u8>,
+}
+
+impl Bodies {
+    fn of(site: &Site) -> Self {
+        let filled = |bytes: u64| {
+            let mut body = vec![0; bytes as usize];
+            fill_body(&mut body);
+            body
+        };
+        let sizes = site.page.values().flat_map(|page| &page.files).map(|file| file.size.get());
+        let longest = site.page.values().map(|page| page.bytes.get()).max().expect("it has pages");
+        Self { files: sizes.map(|size| (file_path(size), filled(size))).collect(), padding: filled(longest) }
     }
 }
 
-fn answer_all(stream: &TcpStream, body: &[u8], sessions: &Sessions) -> std::io::Result<()> {
+fn serve(address: SocketAddr) {
+    let (bodies, sessions) = (Arc::new(Bodies::of(&site())), Arc::new(Sessions::default()));
+    for stream in TcpListener::bind(address).expect("a free address").incoming().flatten() {
+        let (bodies, sessions) = (Arc::clone(&bodies), Arc::clone(&sessions));
+        // It ends when its client does.
+        thread::spawn(move || answer_all(&stream, &bodies, &sessions));
+    }
+}
+
+fn answer_all(stream: &TcpStream, bodies: &Bodies, sessions: &Sessions) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut lines, mut line, mut out) = (BufReader::new(stream), String::new(), Vec::new());
     loop {
@@ -151,11 +167,11 @@ fn answer_all(stream: &TcpStream, body: &[u8], sessions: &Sessions) -> std::io::
             let first = first_line(query, sessions);
             let bytes: usize = value(query, "bytes").parse().unwrap_or(0);
             write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{first}", first.len() + bytes)?;
-            out.extend_from_slice(&body[..bytes]);
+            out.extend_from_slice(&bodies.padding[..bytes]);
         } else {
-            let bytes: usize = path.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
-            write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n")?;
-            out.extend_from_slice(&body[..bytes]);
+            let body = bodies.files.get(&path).map(Vec::as_slice).unwrap_or_default();
+            write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len())?;
+            out.extend_from_slice(body);
         }
         (&mut &*stream).write_all(&out)?;
     }
