@@ -7,14 +7,10 @@
 //! ```
 //! The site is no nginx with PHP: it is as cheap as can be, so that both clients are as busy as can be.
 
-use std::{
-    collections::HashMap,
-    fmt::Write as _,
-    io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-};
+#[path = "../tests/common/site.rs"]
+mod site;
+
+use std::{fmt::Write as _, net::TcpListener};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
 use tilemark_load::Stop;
 use tilemark_plan::{
@@ -22,12 +18,15 @@ use tilemark_plan::{
     workload::{SessionsParameters, Site, Work},
 };
 use tilemark_units::Span;
-use tilemark_workloads::web::{file_path, fill_body};
+use tilemark_workloads::web::file_path;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", address] => serve(address.parse().expect("an address with its port")),
+        ["serve", address] => {
+            let listener = TcpListener::bind(address).expect("a free address");
+            site::serve(&listener, &site(), site::Manners::default());
+        }
         ["script", address, pages] => script(address, number(pages)),
         ["load", address, users, seconds, processor] => {
             let parameters = SessionsParameters { users: number(users), ..SessionsParameters::default() };
@@ -112,81 +111,4 @@ fn script(address: &str, pages: u32) {
         "place = 0\nfunction request()\n  place = place % #requests + 1\n  return requests[place]\nend\n",
     );
     println!("{lua}-- {count}");
-}
-
-/// What each session has asked: pages and the sum of their values.
-type Sessions = Mutex<HashMap<String, (u64, u64)>>;
-
-/// What the site serves: files by their paths, and what follows the first line of a page.
-struct Bodies {
-    files: HashMap<String, Vec<u8>>,
-    padding: Vec<u8>,
-}
-
-impl Bodies {
-    fn of(site: &Site) -> Self {
-        let filled = |bytes: u64| {
-            let mut body = vec![0; bytes as usize];
-            fill_body(&mut body);
-            body
-        };
-        let sizes = site.page.values().flat_map(|page| &page.files).map(|file| file.size.get());
-        let longest = site.page.values().map(|page| page.bytes.get()).max().expect("it has pages");
-        Self { files: sizes.map(|size| (file_path(size), filled(size))).collect(), padding: filled(longest) }
-    }
-}
-
-fn serve(address: SocketAddr) {
-    let (bodies, sessions) = (Arc::new(Bodies::of(&site())), Arc::new(Sessions::default()));
-    for stream in TcpListener::bind(address).expect("a free address").incoming().flatten() {
-        let (bodies, sessions) = (Arc::clone(&bodies), Arc::clone(&sessions));
-        // It ends when its client does.
-        thread::spawn(move || answer_all(&stream, &bodies, &sessions));
-    }
-}
-
-fn answer_all(stream: &TcpStream, bodies: &Bodies, sessions: &Sessions) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (mut lines, mut line, mut out) = (BufReader::new(stream), String::new(), Vec::new());
-    loop {
-        line.clear();
-        if lines.read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-        let mut is_kept = false;
-        while line != "\r\n" {
-            line.clear();
-            lines.read_line(&mut line)?;
-            is_kept |= line.starts_with("If-Modified-Since");
-        }
-        out.clear();
-        if is_kept {
-            out.extend_from_slice(b"HTTP/1.1 304 Not Modified\r\n\r\n");
-        } else if let Some((_, query)) = path.split_once('?') {
-            let first = first_line(query, sessions);
-            let bytes: usize = value(query, "bytes").parse().unwrap_or(0);
-            write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{first}", first.len() + bytes)?;
-            out.extend_from_slice(&bodies.padding[..bytes]);
-        } else {
-            let body = bodies.files.get(&path).map(Vec::as_slice).unwrap_or_default();
-            write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len())?;
-            out.extend_from_slice(body);
-        }
-        (&mut &*stream).write_all(&out)?;
-    }
-}
-
-fn value<'a>(query: &'a str, name: &str) -> &'a str {
-    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next().unwrap_or_default()
-}
-
-fn first_line(query: &str, sessions: &Sessions) -> String {
-    let (session, page) = (value(query, "session"), value(query, "page"));
-    let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-    let (pages, sum) = sessions.entry(session.to_owned()).or_default();
-    *pages += 1;
-    *sum += value(query, "value").parse::<u64>().unwrap_or(0);
-    format!("session {session} page {page} is number {pages} with a sum of {sum}\n")
 }

@@ -1,11 +1,15 @@
 //! Pages of sites: how many were good and tolerable at each step.
 
-use super::{Cell, Group, Part, Row, Section, Table, View, given, measured};
+use super::{Cell, Group, Part, Row, Section, Table, View, given, measured, words};
 use crate::number::{brief, percent, three};
 use tilemark_record::result::{Figure, LoadResult, PagesResult, PointResult};
 
 /// One row a step and load with pages; nothing where no load has any.
 pub(crate) fn pages(view: &View) -> Option<Section> {
+    // There each step is a part of the tile, and the table of who slows whom says what matters.
+    if view.report.result.interference.is_some() {
+        return None;
+    }
     let real = view.points().filter(|(_, point)| !view.report.plan.host.emulates(point.backend));
     let rows: Vec<Row> = real.filter_map(|(group, point)| row(view, group, point)).collect();
     if rows.is_empty() {
@@ -13,12 +17,12 @@ pub(crate) fn pages(view: &View) -> Option<Section> {
     }
     let columns = vec![
         given("Step"),
-        given("Load"),
+        words("Load"),
         measured("Good").unit("95 % interval").short_unit("[95 %]"),
         measured("Tolerable").unit("95 % interval").short_unit("[95 %]"),
         measured("Mean").unit("ms"),
-        given("Good within").unit("ms"),
-        given("Tolerable within").unit("ms"),
+        given("Good within").unit("ms").dispensable(1),
+        given("Tolerable within").unit("ms").dispensable(2),
     ];
     let about = "A page is whole when its last file has come. Parts are of all pages that ended; a page with an error is neither good nor tolerable.";
     Some(Section {

@@ -13,6 +13,10 @@ const ABOUT: &str = "Of a mean guest with that name: processors it used, as a nu
 
 /// At the largest step; nothing where a tile has one guest.
 pub(crate) fn uses(view: &View) -> Option<Section> {
+    // There each step is a part of the tile, and the table of who slows whom says what matters.
+    if view.report.result.interference.is_some() {
+        return None;
+    }
     let is_known =
         |point: &PointResult| point.uses.len() > 1 && !view.report.plan.host.emulates(point.backend);
     let known = view.points().filter(|(_, point)| is_known(point));
