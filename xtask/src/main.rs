@@ -29,7 +29,7 @@ const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | lab |
   decisions
           write the list of docs/decisions
   figures write docs/benchmarks.md from docs/benchmarks
-  lab [--program FILE] [--with FILE]… -- COMMAND
+  lab [--program FILE] [--with FILE]… [--image NAME] -- COMMAND
           run a command on an emulated server with NUMA, an IOMMU and KVM; its output and exit code are the command's
   notices write THIRD-PARTY-NOTICES.txt
   promises [--list]

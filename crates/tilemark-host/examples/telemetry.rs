@@ -1,21 +1,21 @@
-//! Telemetry alone, as a run has it, until standard input ends; then one JSON line of what it cost: `telemetry PID… < PIPE`.
-//! `cargo xtask bench telemetry` turns it on and off beside a load.
+//! Telemetry alone, as a run has it, until standard input ends; then one JSON line of what it cost: `telemetry GUEST… < PIPE`.
+//! A guest is the process id of a QEMU, or the control group of a native twin. `cargo xtask bench telemetry` turns it on and off
+//! beside a load.
 
 use std::{
     io::Read,
+    path::PathBuf,
     sync::mpsc::{self, RecvTimeoutError},
     time::{Duration, Instant},
 };
 use tilemark_host::telemetry::{Sampler, Watched, WatchedKind, difference};
 
 fn main() {
-    let watched: Vec<Watched> = std::env::args()
+    let guests: Vec<Watched> = std::env::args()
         .skip(1)
-        .map(|pid| Watched {
-            name: format!("guest-{pid}"),
-            kind: WatchedKind::QemuGuest,
-            pids: vec![pid.parse().expect("a process id")],
-            group: None,
+        .map(|guest| match guest.parse() {
+            Ok(pid) => watched(&guest, WatchedKind::QemuGuest, vec![pid], None),
+            Err(_) => watched(&guest, WatchedKind::NativeGuest, Vec::new(), Some((&guest).into())),
         })
         .collect();
     let (sender, over) = mpsc::channel::<()>();
@@ -24,7 +24,7 @@ fn main() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         drop(sender);
     });
-    let mut sampler = Sampler::new(&watched).expect("this host has /proc");
+    let mut sampler = Sampler::new(&guests).expect("this host has /proc");
     let mut before = sampler.sample();
     let (start, mut seconds, mut readings) = (Instant::now(), 0, Vec::new());
     loop {
@@ -43,8 +43,12 @@ fn main() {
     readings.sort_by(f64::total_cmp);
     println!(
         "{{\"watched\":{},\"reading_us\":{},\"processor_fraction\":{}}}",
-        watched.len(),
+        guests.len(),
         readings.get(readings.len() / 2).copied().unwrap_or_default(),
         used.as_secs_f64() / start.elapsed().as_secs_f64()
     );
+}
+
+fn watched(name: &str, kind: WatchedKind, pids: Vec<u32>, group: Option<PathBuf>) -> Watched {
+    Watched { name: format!("guest-{name}"), kind, pids, group }
 }

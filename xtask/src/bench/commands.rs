@@ -18,7 +18,7 @@ struct Named {
     measure: fn(&Bench) -> Result<Vec<Figure>>,
 }
 
-const ALL: [Named; 20] = [
+const ALL: [Named; 21] = [
     Named {
         name: "web",
         about: "closed loop against wrk: rate, processor time per request",
@@ -48,6 +48,12 @@ const ALL: [Named; 20] = [
         about: "telemetry on against off, 32 guests",
         minutes: 8.0,
         measure: load::telemetry,
+    },
+    Named {
+        name: "telemetry-twins",
+        about: "telemetry on against off, 256 native twins",
+        minutes: 14.0,
+        measure: load::telemetry_of_twins,
     },
     Named {
         name: "clones",

@@ -9,6 +9,15 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
+/// What guests that are up are.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// Clones under QEMU's translator.
+    Emulated,
+    /// Native twins.
+    Native,
+}
+
 /// Guests that are up; they go down with this.
 pub(super) struct Up<'a> {
     bench: &'a Bench,
@@ -17,12 +26,18 @@ pub(super) struct Up<'a> {
 }
 
 impl<'a> Up<'a> {
-    /// So many emulated clones.
-    pub(super) fn start(bench: &'a Bench, count: u32, flags: &[&str]) -> Result<Self> {
+    /// So many idle guests.
+    pub(super) fn start(bench: &'a Bench, kind: Kind, count: u32, flags: &[&str]) -> Result<Self> {
         need_root()?;
-        need(&["qemu-system-x86_64"])?;
+        let on = match kind {
+            Kind::Emulated => {
+                need(&["qemu-system-x86_64"])?;
+                "emulated"
+            }
+            Kind::Native => "native",
+        };
         bench.image()?;
-        let arguments = ["guests", "up", &count.to_string(), "--on", "emulated", "--offline", "--json"];
+        let arguments = ["guests", "up", &count.to_string(), "--on", on, "--offline", "--json"];
         let told = json_of(bench.tilemark()?.args(arguments).args(flags))?;
         let id = told["id"].as_str().context("`guests up` names no id")?.to_owned();
         Ok(Self { bench, id, told })
@@ -39,10 +54,23 @@ impl Drop for Up<'_> {
     }
 }
 
+fn under_way(up: &Up<'_>) -> Result<Value> {
+    let file = up.bench.home.join("state").join(&up.id).join("under-way.json");
+    Ok(serde_json::from_slice(&fs::read(&file)?)?)
+}
+
+/// The control groups of some native twins.
+pub(super) fn groups_of(up: &Up<'_>) -> Result<Vec<String>> {
+    let under_way = under_way(up)?;
+    let group = under_way["cgroup"].as_str().context("guests have a control group")?;
+    let below = fs::read_dir(group)?.flatten().filter(|entry| entry.path().is_dir());
+    let twins = below.filter(|entry| entry.file_name() != "engine");
+    Ok(twins.map(|entry| entry.path().display().to_string()).collect())
+}
+
 /// Process ids of the QEMUs below the keeper of some guests.
 pub(super) fn qemus_of(up: &Up<'_>) -> Result<Vec<u32>> {
-    let under_way = up.bench.home.join("state").join(&up.id).join("under-way.json");
-    let told: Value = serde_json::from_slice(&fs::read(&under_way)?)?;
+    let told = under_way(up)?;
     let keeper = told["keeper"]["pid"].as_u64().context("guests have a keeper")?;
     let mut family = BTreeSet::from([u32::try_from(keeper)?]);
     let all: Vec<(u32, u32, String)> = fs::read_dir("/proc")?
@@ -73,7 +101,7 @@ pub(super) fn qemus_of(up: &Up<'_>) -> Result<Vec<u32>> {
 
 /// So many emulated clones, up and down again: what `guests up` told of them, once nobody was found to be there twice.
 pub(crate) fn up_and_distinct(bench: &Bench, count: u32, flags: &[&str]) -> Result<Value> {
-    let up = Up::start(bench, count, flags)?;
+    let up = Up::start(bench, Kind::Emulated, count, flags)?;
     for key in ["mac", "address", "machine_id", "random_hex"] {
         let guests = up.told["guests"].as_array().context("guests are listed")?;
         let different: BTreeSet<&str> = guests.iter().filter_map(|guest| guest[key].as_str()).collect();

@@ -2,7 +2,7 @@
 
 use super::{
     figure::{Figure, Pair, Target},
-    guests::{Up, qemus_of},
+    guests::{Kind, Up, groups_of, qemus_of},
     tools::{
         Bench, Priority, Server, children_s, example, free_address, in_turn, json_lines, json_of, need,
         need_root, number, number_after, pinned, text_of,
@@ -212,6 +212,7 @@ pub(super) fn planted(bench: &Bench) -> Result<Vec<Figure>> {
 
 /// Guests that are watched while a load runs.
 const WATCHED: u32 = 32;
+const TWINS: u32 = 256;
 
 /// No processor sleeps while this is held, as a run keeps the load's from sleeping. The kernel lets them when the file
 /// is closed, however that comes about (Documentation/power/pm_qos_interface.rst).
@@ -230,26 +231,40 @@ impl Awake {
 
 /// A closed-loop web load beside 32 idle emulated guests, with telemetry on and off in turn: the interval of the change.
 pub(super) fn telemetry(bench: &Bench) -> Result<Vec<Figure>> {
-    // Short turns: what drifts over minutes is the same for both.
-    const SECONDS: &str = "1";
-    let sampler = example("tilemark-host", "telemetry")?;
-    let nginx = Nginx::start(bench)?;
-    let up = Up::start(bench, WATCHED, &["--no-memory"])?;
+    let up = Up::start(bench, Kind::Emulated, WATCHED, &["--no-memory"])?;
     let guests = qemus_of(&up)?;
     anyhow::ensure!(
         guests.len() == WATCHED as usize,
         "{} QEMU processes of {WATCHED} are found",
         guests.len()
     );
+    let guests: Vec<String> = guests.iter().map(u32::to_string).collect();
+    effect_of_telemetry(bench, &guests, "32 guests")
+}
+
+/// The same beside 256 idle native twins, each watched by its control group.
+pub(super) fn telemetry_of_twins(bench: &Bench) -> Result<Vec<Figure>> {
+    let up = Up::start(bench, Kind::Native, TWINS, &["--no-memory"])?;
+    let groups = groups_of(&up)?;
+    anyhow::ensure!(
+        groups.len() == TWINS as usize,
+        "{} control groups of {TWINS} twins are found",
+        groups.len()
+    );
+    effect_of_telemetry(bench, &groups, "256 twins")
+}
+
+fn effect_of_telemetry(bench: &Bench, guests: &[String], beside: &str) -> Result<Vec<Figure>> {
+    // Short turns: what drifts over minutes is the same for both.
+    const SECONDS: &str = "1";
+    let sampler = example("tilemark-host", "telemetry")?;
+    let nginx = Nginx::start(bench)?;
     let (mut changes, mut costs, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.times(320) {
         let off = || nginx.ours("closed", SECONDS);
         let on = || -> Result<Value> {
-            let mut telemetry = Command::new(&sampler)
-                .args(guests.iter().map(u32::to_string))
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()?;
+            let mut telemetry =
+                Command::new(&sampler).args(guests).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
             let told = nginx.ours("closed", SECONDS);
             // The end of its input ends it; then it says what it cost.
             drop(telemetry.stdin.take());
@@ -264,7 +279,6 @@ pub(super) fn telemetry(bench: &Bench) -> Result<Vec<Figure>> {
         costs.push(ratio("/processor_us_per_request")?.ln());
         own.push(number(&on, "/telemetry/processor_fraction")? * 100.0);
     }
-    drop(up);
     let row = |what: &str, logs: &[f64]| {
         let interval = mean_interval(logs).map(|bound| (bound.exp() - 1.0) * 100.0);
         let [low, mean, high] = interval;
@@ -274,7 +288,7 @@ pub(super) fn telemetry(bench: &Bench) -> Result<Vec<Figure>> {
             .noting(format!("mean change {mean:+.2} %, 95 % interval {low:+.2} to {high:+.2} %"))
     };
     Ok(vec![
-        row("telemetry on against off, 32 guests: change of requests/s, furthest end", &changes),
+        row(&format!("telemetry on against off, {beside}: change of requests/s, furthest end"), &changes),
         row("the same: change of processor time per request, furthest end", &costs),
         Figure::median_of("the same: telemetry's own part of one processor", "%", &own, Target::None),
     ])

@@ -16,7 +16,7 @@ use tilemark_record::places::{Places, Surroundings};
 
 /// What the lab's own image holds.
 pub(crate) const LAB_IMAGE: &str = "xtask/src/lab/image.toml";
-/// The image of the guests in it.
+/// The image of the guests in it, where no other is asked for.
 const GUEST_IMAGE: &str = "first-look";
 
 /// Everything found, built and opened.
@@ -54,6 +54,8 @@ pub(crate) struct Wishes {
     pub(crate) program: Option<PathBuf>,
     /// More programs.
     pub(crate) with: Vec<PathBuf>,
+    /// The image of the guests in it, one inside the program.
+    pub(crate) image: Option<String>,
 }
 
 impl Materials {
@@ -71,7 +73,8 @@ impl Materials {
         }
         let cache = Places::of(&Surroundings::of_this_process()).cache;
         let lab = image(&program, &cache, LAB_IMAGE, &ImageSpec::read(&workspace().join(LAB_IMAGE))?)?;
-        let guest = image(&program, &cache, GUEST_IMAGE, &ImageSpec::built_in(GUEST_IMAGE)?)?;
+        let guest = wishes.image.as_deref().unwrap_or(GUEST_IMAGE);
+        let guest = image(&program, &cache, guest, &ImageSpec::built_in(guest)?)?;
         Ok(Self {
             qemu,
             vmlinux: lab.path(FileName::Vmlinux),

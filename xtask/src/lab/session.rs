@@ -14,9 +14,11 @@ use std::{
     thread,
 };
 
-const USAGE: &str = "usage: cargo xtask lab [--program FILE] [--with FILE]… -- COMMAND [ARGUMENT…]
+const USAGE: &str =
+    "usage: cargo xtask lab [--program FILE] [--with FILE]… [--image NAME] -- COMMAND [ARGUMENT…]
   --program FILE  the `tilemark` to be tried, instead of the one that is built here
-  --with FILE     one more program for the lab, on its PATH under its own name";
+  --with FILE     one more program for the lab, on its PATH under its own name
+  --image NAME    the image that its cache has, one inside `tilemark`, instead of `first-look`";
 /// The lab itself failed: no code of the command's. As of containers and `env`.
 const LAB_FAILED: u8 = 125;
 /// What a shell calls the end of a program whose reader is gone: 128 and SIGPIPE.
@@ -80,6 +82,10 @@ fn parse(arguments: &[String]) -> Result<(Wishes, Vec<String>)> {
                 wishes.with.push(PathBuf::from(file));
                 rest
             }
+            [flag, name, rest @ ..] if flag == "--image" && wishes.image.is_none() => {
+                wishes.image = Some(name.clone());
+                rest
+            }
             [dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
                 return Ok((wishes, command.to_vec()));
             }
@@ -108,9 +114,9 @@ mod tests {
 
     #[test]
     fn what_follows_the_dashes_is_the_commands_own() {
-        let (wishes, command) = parsed("--with a --program t --with b -- sh -c -- --with").unwrap();
+        let (wishes, command) = parsed("--with a --program t --with b --image i -- sh -c -- --with").unwrap();
         let with = vec![PathBuf::from("a"), PathBuf::from("b")];
-        assert_eq!(wishes, Wishes { program: Some("t".into()), with });
+        assert_eq!(wishes, Wishes { program: Some("t".into()), with, image: Some("i".into()) });
         assert_eq!(command, ["sh", "-c", "--", "--with"]);
         assert_eq!(parsed("-- true").unwrap().0, Wishes::default());
     }
@@ -125,6 +131,7 @@ mod tests {
             "--program t",
             "--fast -- true",
             "--program a --program b -- true",
+            "--image a --image b -- true",
         ] {
             assert!(parsed(text).is_none(), "{text}");
         }

@@ -14,6 +14,8 @@ const USERS_MAX: u32 = 1_000;
 /// A round of one user is a list of all its jobs.
 const WEIGHTS_MAX: u64 = 100_000;
 const SCALE_MAX: u32 = 1_000;
+/// In thousandths: a host that is a hundred times as fast as those of today.
+const FITTED_MAX: u32 = 100_000;
 /// Files are read and written in blocks of this size, as by AIM7.
 const FILE_BLOCK: Bytes = Bytes::from_kib(1);
 const FILE_MAX: Bytes = Bytes::from_gib(1);
@@ -42,10 +44,14 @@ pub struct JobsParameters {
     pub mix: Mix,
     /// Users at the same time; each has a thread.
     pub users: u32,
-    /// How many times as large each job is. A job of size 1 takes 10 to 100 ms of one processor.
+    /// How many times as large each job is. A job of size 1 takes 10 to 100 ms of one processor: see `fitted`.
     pub scale: u32,
     /// How many times as large the jobs of a kind are besides, as in `{ sort = 4 }`. Default: 1 for each.
     pub sizes: BTreeMap<JobKind, u32>,
+    /// The size that a job of a kind has on this host, besides, in thousandths. Each kind is measured once on a host, without guests. One
+    /// that takes less than 10 ms or more than 100 ms of a processor gets a size of 30 ms, and is listed here. Give
+    /// it to have the same sizes on several hosts, as in `{ sort = 1000 }`. Default: as measured.
+    pub fitted: BTreeMap<JobKind, u32>,
     /// Size of a file that jobs read, copy or write; how much they read and write does not depend on it. AIM7 suggests 100 KB for its
     /// `compute` mix and 10 MB for `fserver`. A user has two files at once.
     pub file: Bytes,
@@ -221,7 +227,8 @@ impl<'de> Visitor<'de> for NamedOrOwn {
 impl Default for JobsParameters {
     fn default() -> Self {
         let mix = published().remove("compute").unwrap_or_default();
-        Self { mix, users: 1, scale: 1, sizes: BTreeMap::new(), file: Bytes::from_kib(100) }
+        let (sizes, fitted) = (BTreeMap::new(), BTreeMap::new());
+        Self { mix, users: 1, scale: 1, sizes, fitted, file: Bytes::from_kib(100) }
     }
 }
 
@@ -237,8 +244,21 @@ impl JobsParameters {
     }
 
     /// How many times as large a job of this kind is.
-    pub fn scale_of(&self, kind: JobKind) -> u32 {
-        self.scale.saturating_mul(self.sizes.get(&kind).copied().unwrap_or(1))
+    pub fn size_of(&self, kind: JobKind) -> f64 {
+        let times = self.sizes.get(&kind).copied().unwrap_or(1);
+        let fitted = self.fitted.get(&kind).copied().unwrap_or(WHOLE);
+        f64::from(self.scale) * f64::from(times) * f64::from(fitted) / f64::from(WHOLE)
+    }
+
+    /// Gives each kind of the mix the size that it has on a host where a job of size 1 takes so long, in milliseconds of one processor. A kind
+    /// that has a size already keeps it, and one of unknown time has size 1.
+    pub fn fit(&mut self, times_ms: &BTreeMap<JobKind, f64>) {
+        for kind in self.mix.keys() {
+            let fitted = times_ms.get(kind).and_then(|ms| fitted(*ms));
+            if let Some(size) = fitted {
+                self.fitted.entry(*kind).or_insert(size);
+            }
+        }
     }
 
     /// The large files of all users at once: one that is read, and one that is written.
@@ -288,6 +308,21 @@ impl JobsParameters {
     }
 }
 
+/// Size 1, in thousandths.
+const WHOLE: u32 = 1_000;
+
+/// How long a job of size 1 is to take, in milliseconds of one processor: long beside what starting it costs, short beside a second.
+const TIME_OF_JOB_MS: std::ops::RangeInclusive<f64> = 10.0..=100.0;
+/// About the geometric mean of both ends.
+const FITTED_MS: f64 = 30.0;
+
+/// The size, in thousandths, of a job that takes too short or too long at size 1.
+fn fitted(ms: f64) -> Option<u32> {
+    let is_known = ms.is_finite() && ms > 0.0;
+    let size = (f64::from(WHOLE) * FITTED_MS / ms).round().clamp(1.0, f64::from(FITTED_MAX));
+    (is_known && !TIME_OF_JOB_MS.contains(&ms)).then_some(size as u32)
+}
+
 fn greatest_common_divisor(one: u32, other: u32) -> u32 {
     if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
@@ -326,6 +361,10 @@ impl Facts for JobsParameters {
                 let message = format!("load `{name}` has jobs `{}` of size {}", kind.name(), largest);
                 say(message, "use sizes that are 1 to 1000 together with `scale`");
             }
+        }
+        for (kind, size) in self.fitted.iter().filter(|(_, size)| !(1..=FITTED_MAX).contains(*size)) {
+            let message = format!("load `{name}` has jobs `{}` with `fitted = {size}`", kind.name());
+            say(message, &format!("use thousandths from 1 to {FITTED_MAX}"));
         }
         if !(FILE_BLOCK..=FILE_MAX).contains(&self.file) || !self.file.get().is_multiple_of(FILE_BLOCK.get())
         {
@@ -411,6 +450,35 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_that_takes_too_short_or_too_long_on_a_host_is_fitted_and_others_are_not() {
+        let mut jobs = parameters(
+            "mix = { sort = 1, text = 1, read = 1, write = 1, copy = 1, pipe = 1 }\nscale = 2\nfitted = { pipe = 500 }",
+        );
+        let times = [
+            (JobKind::Sort, 3.0),
+            (JobKind::Text, 300.0),
+            (JobKind::Read, 10.0),
+            (JobKind::Write, 100.0),
+            (JobKind::Pipe, 3.0),
+            (JobKind::Float, 3.0),
+        ];
+        jobs.fit(&times.into());
+        let fitted = [(JobKind::Sort, 10_000), (JobKind::Text, 100), (JobKind::Pipe, 500)];
+        assert_eq!(
+            jobs.fitted,
+            fitted.into(),
+            "those of the mix that are out of 10 to 100 ms, and what was given"
+        );
+        let sizes =
+            [JobKind::Sort, JobKind::Text, JobKind::Read, JobKind::Copy].map(|kind| jobs.size_of(kind));
+        assert_eq!(sizes, [20.0, 0.2, 2.0, 2.0]);
+        assert_eq!([0.0, f64::NAN, f64::INFINITY].map(super::fitted), [None; 3]);
+        assert_eq!(super::fitted(1e-9), Some(FITTED_MAX));
+        let refused = said("fitted = { sort = 0 }");
+        assert!(refused.contains("jobs `sort` with `fitted = 0`"), "{refused}");
+    }
+
+    #[test]
     fn a_mix_comes_back_from_every_form_in_which_it_travels() {
         for text in ["mix = \"files\"\nsizes = { sort = 3 }", "mix = { float = 2, sync-write = 1 }", ""] {
             let wanted = parameters(text);
@@ -442,7 +510,7 @@ mod tests {
             assert!(!kind.stresses().is_empty() && !kind.stresses().ends_with('.'), "{kind:?}");
         }
         let sized = parameters("scale = 2\nsizes = { sort = 4 }");
-        assert_eq!((sized.scale_of(JobKind::Sort), sized.scale_of(JobKind::Read)), (8, 2));
+        assert_eq!((sized.size_of(JobKind::Sort), sized.size_of(JobKind::Read)), (8.0, 2.0));
     }
 
     #[test]

@@ -83,6 +83,11 @@ impl LoadReports {
         self.busy_inside.remove(&place);
     }
 
+    /// What only loads of its workload find, of the load at this place.
+    pub(crate) fn details(&self, place: u32) -> Option<&Details> {
+        self.streams.get(&place)?.details.as_ref()
+    }
+
     /// What a load reported as completed in each of so many seconds, by its place in the point's list.
     pub(crate) fn completed_by_second(&self, place: u32, seconds: u32) -> Vec<u64> {
         let mut completed = vec![0_u64; seconds as usize];

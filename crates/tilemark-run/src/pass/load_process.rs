@@ -6,6 +6,7 @@ use std::{
     fmt::Display,
     io,
     os::{fd::OwnedFd, unix::net::UnixStream},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -45,9 +46,17 @@ pub(crate) struct AgentProcess {
 impl AgentProcess {
     /// Starts it in the caller's namespaces and says hello. A terminal's Ctrl-C is the caller's alone.
     pub(crate) fn start(agent: &[u8]) -> io::Result<Self> {
+        Self::of(spawn(agent)?)
+    }
+
+    /// The same, with the files of its load in a folder.
+    pub(crate) fn start_in(agent: &[u8], folder: &Path) -> io::Result<Self> {
+        Self::of(spawn(agent)?.environment([format!("TMPDIR={}", folder.display())])?)
+    }
+
+    fn of(spawn: Spawn) -> io::Result<Self> {
         let (ours, its) = UnixStream::pair()?;
-        let spawn = Spawn::descriptor(program_in_memory("tilemark-load", agent)?, "tilemark-load")?
-            .argument("load")?
+        let spawn = spawn
             .hand(OwnedFd::from(its.try_clone()?), 0)
             .hand(OwnedFd::from(its), 1)
             .own_session()
@@ -68,6 +77,10 @@ impl AgentProcess {
             let _ = write_frame(&mut stream, &Request::StopLoad);
         })
     }
+}
+
+fn spawn(agent: &[u8]) -> io::Result<Spawn> {
+    Spawn::descriptor(program_in_memory("tilemark-load", agent)?, "tilemark-load")?.argument("load")
 }
 
 impl LoadProcess for AgentProcess {

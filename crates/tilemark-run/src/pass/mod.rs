@@ -11,6 +11,7 @@ mod histograms;
 pub(crate) mod host_watch;
 #[cfg(test)]
 mod hostile_tests;
+pub(crate) mod load_alone;
 pub(crate) mod load_figures;
 pub mod load_frames;
 mod load_jobs;

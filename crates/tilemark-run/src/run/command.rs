@@ -15,7 +15,7 @@ use crate::{
     program::{Program, need_root, sha256},
     progress::Listener,
     run::continue_record::{EarlierRecord, RecordToContinue},
-    run::{idle_power, result},
+    run::{idle_power, job_sizes, result},
 };
 use std::{
     fs::File,
@@ -76,11 +76,12 @@ pub fn run(
         Some(earlier) => earlier.asked(&request.asked)?,
         None => request.asked.clone(),
     };
-    let prepared = prepare(&asked)?;
+    let mut prepared = prepare(&asked)?;
     need_trust(&asked, &prepared)?;
     announce(&asked, &prepared, listener);
     let (id, path) = id_and_path(places, request, earlier.as_ref(), &prepared);
     let locks = locks_with_room(places, request, &prepared.plan, &id, &path)?;
+    job_sizes::fit(&mut prepared.plan, program, &places.cache, listener)?;
     let mut provenance = provenance(program, &prepared, request)?;
     // Before an image is built for minutes: a bad place, or a record that cannot be continued, fails now.
     let record = match &earlier {

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod continue_record;
 pub(crate) mod engine;
 mod idle_power;
+mod job_sizes;
 mod limits;
 pub(crate) mod pipeline;
 #[cfg(test)]

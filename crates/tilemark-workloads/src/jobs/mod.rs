@@ -122,7 +122,7 @@ impl Operation for User {
             return Performed { verdict: Verdict::Right, bytes: 0, trouble: None };
         };
         let began = Instant::now();
-        let done = kernels::run(kind, self.parameters.scale_of(kind), &self.files);
+        let done = kernels::run(kind, self.parameters.size_of(kind), &self.files);
         let now = Instant::now();
         let (took, is_right) = (now - began, done.is_ok());
         self.watch.take(now, Ended { user: self.number, kind, took, is_right });
