@@ -292,8 +292,8 @@ fn one_tile_of_consolidation_runs_on_kvm() {
         &["--image", "consolidation"],
         "tilemark run consolidation --on kvm --preset quick --tiles 1 --set measure.repeats=1 \\
             --set measure.length=20s --set measure.warmup=10s --set load.web.rate=1/s --set load.web.sessions.users=10 \\
-            --set load.web-inside.rate=1/s --set load.web-inside.sessions.users=10 --set load.compute.rate=0.2/s \\
-            --set load.files.rate=0.2/s --set load.database.rate=0.3/s --json || [ $? = 5 ]
+            --set load.web-inside.rate=1/s --set load.web-inside.sessions.users=10 --set load.compute.rate=0.5/s \\
+            --set load.files.rate=0.5/s --set load.database.rate=1/s --json || [ $? = 5 ]
          ! pgrep qemu >&2",
     );
     let result = json(&said);
