@@ -11,12 +11,12 @@ use tilemark_sys::files::{read_trusted, write_private};
 use super::Setting;
 use crate::error::HostError;
 
-/// A setting that is held at our value, with the text that its file had before.
+/// A setting that is held at our value, with the text that it had before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// The setting and our value.
     pub setting: Setting,
-    /// The whole text of its file before.
+    /// The whole text before.
     pub found: String,
 }
 
@@ -51,9 +51,14 @@ impl Held {
         self.setting.form.value_in(&self.found)
     }
 
-    /// What is written into its file to restore it.
+    /// What a person does to restore it: `write "20" into /sys/…`.
     pub fn order_to_restore(&self) -> String {
-        self.setting.form.order_for(&self.found).trim_end().to_owned()
+        let order = self.setting.form.order_for(&self.found);
+        let Setting { name, .. } = &self.setting;
+        match self.setting.path() {
+            Some(path) => format!("write {:?} into {}", order.trim_end(), path.display()),
+            None => format!("set the {name} to {:?}", order.trim_end()),
+        }
     }
 
     /// Reads which value it has now.
@@ -98,13 +103,13 @@ impl Outcome {
 /// `wake-up latency limit (PM QoS) of CPU 3 (PATH): it was 0, Tilemark set n/a, and it is 50 now`.
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setting { name, path, value, .. } = &self.held.setting;
+        let setting = &self.held.setting;
         let found = self.held.found_value();
         let shown = |value: &str| if value.is_empty() { "off".to_owned() } else { value.to_owned() };
-        write!(out, "{name} ({}): it was {}, Tilemark set {}", path.display(), shown(&found), shown(value))?;
+        write!(out, "{setting}: it was {}, Tilemark set {}", shown(&found), shown(&setting.value))?;
         match &self.now {
             Now::AsFound => write!(out, ", and it is {} again", shown(&found))?,
-            Now::Ours => write!(out, ", and it is still {}", shown(value))?,
+            Now::Ours => write!(out, ", and it is still {}", shown(&setting.value))?,
             Now::Other(other) => write!(out, ", and it is {} now", shown(other))?,
             Now::Unread(why) => write!(out, "; {why}")?,
         }
@@ -160,36 +165,51 @@ impl Journal {
     /// # Errors
     /// The first setting that cannot be read, written or read back; a journal that cannot be written. What could not be restored then
     /// stays in the journal.
-    pub fn hold(&self, settings: &[Setting]) -> Result<(), HostError> {
+    ///
+    /// Returns the vectors of interrupts that the kernel does not let anybody move: they are unchanged, and the others are set.
+    pub fn hold(&self, settings: &[Setting]) -> Result<Vec<Setting>, HostError> {
         self.hold_watched(settings, &mut |_| {})
     }
 
-    fn hold_watched(&self, settings: &[Setting], at: &mut dyn FnMut(Moment)) -> Result<(), HostError> {
+    fn hold_watched(
+        &self,
+        settings: &[Setting],
+        at: &mut dyn FnMut(Moment),
+    ) -> Result<Vec<Setting>, HostError> {
         let mut before = self.held()?;
         let mut new = Vec::new();
         for setting in settings {
             let found = setting.read()?;
             if setting.form.value_in(&found) != setting.value {
                 // One that is held already, and changed since: its value now is what is to be found again.
-                before.retain(|held| held.setting.path != setting.path || held.setting.form != setting.form);
+                before.retain(|held| !held.setting.is_same_as(setting));
                 new.push(Held { setting: setting.clone(), found });
             }
         }
+        let mut immovable = Vec::new();
         if new.is_empty() {
-            return Ok(());
+            return Ok(immovable);
         }
         self.write(&[&before[..], &new[..]].concat())?;
         at(Moment::Journaled);
         for (place, held) in new.iter().enumerate() {
             let set = held.setting.set(&mut || at(Moment::Written));
             if let Err(error) = set {
+                if held.setting.is_immovable(&error) {
+                    immovable.push(held.setting.clone());
+                    continue;
+                }
                 before.extend(left_after_undoing(held, &new[..place]));
                 self.write(&before)?;
                 return Err(error);
             }
             at(Moment::ReadBack);
         }
-        Ok(())
+        if !immovable.is_empty() {
+            new.retain(|held| !immovable.contains(&held.setting));
+            self.write(&[&before[..], &new[..]].concat())?;
+        }
+        Ok(immovable)
     }
 
     /// Restores all that is held, newest first, where the value is still ours. What could not be restored stays in the journal, and
@@ -374,12 +394,7 @@ mod tests {
     fn all_are_set_or_none() {
         let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
         let absent = host.awake(7);
-        let ignored = Setting {
-            name: "a value that the kernel ignores".to_owned(),
-            path: "/dev/null".into(),
-            form: Form::Whole,
-            value: "1".to_owned(),
-        };
+        let ignored = Setting::file("a value that the kernel ignores", "/dev/null", Form::Whole, "1");
         for (bad, what) in [(absent, "CPU 7"), (ignored, "the kernel ignores")] {
             let [first, second] = host.both_awake();
             let error = host.journal().hold(&[first, second, bad]).unwrap_err();

@@ -182,7 +182,7 @@ impl StateFolder {
     /// When the journal cannot be written: then nothing was touched.
     pub(crate) fn hold(&self) -> io::Result<Option<String>> {
         match self.journal()?.hold(&self.under_way()?.settings) {
-            Ok(()) => Ok(None),
+            Ok(_) => Ok(None),
             Err(error @ HostError::Journal { .. }) => Err(io::Error::other(error.in_a_line())),
             Err(error) => Ok(Some(error.in_a_line())),
         }
