@@ -247,6 +247,11 @@ impl StateFolder {
         Ok(folders.into_iter().map(|path| Self { path, wanted: None }).collect())
     }
 
+    /// The number of its keeper, once it lives.
+    pub(crate) fn keeper(&self) -> Option<u32> {
+        self.under_way().ok()?.keeper.map(|keeper| keeper.pid)
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path

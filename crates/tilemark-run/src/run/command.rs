@@ -254,7 +254,7 @@ fn add_outcome(provenance: &mut Provenance, done: &RunDone, found: Found, took: 
     provenance.seconds = took.as_secs_f64();
     provenance.as_it_was = Some(found.left.is_empty());
     provenance.left = found.left;
-    provenance.changed_by_others = found.changed_by_others;
+    provenance.changed_by_others = [found.changed_by_others, done.changed_by_others.clone()].concat();
 }
 
 /// An id begins with the time, so that ids sort; a second run in one second gets a letter.

@@ -1,7 +1,8 @@
 //! A run: one execution of a plan, from the command that asks for it to the closed record.
 //!
 //! `command.rs` is the command's side and `engine.rs` the engine's. `pipeline.rs` decides which pass is next: those that were planned,
-//! those of a search (`search.rs`), and repeats that were discarded and are retried.
+//! those of a search (`search.rs`), those that confirm a screening
+//! (`screening.rs`), and repeats that were discarded and are retried.
 
 pub mod command;
 pub mod compare;
@@ -14,6 +15,7 @@ pub(crate) mod pipeline;
 mod pipeline_tests;
 pub mod record;
 pub mod result;
+mod screening;
 mod search;
 #[cfg(test)]
 mod search_tests;
