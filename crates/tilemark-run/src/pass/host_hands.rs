@@ -56,11 +56,18 @@ impl HostHands {
     }
 
     /// The settings of a key at a value, as this host has them; none where it lacks them and may.
-    fn resolved(&self, key: &str, value: &str, asked: &HostSettings) -> Result<Vec<(Place, Setting)>, HostError> {
+    fn resolved(
+        &self,
+        key: &str,
+        value: &str,
+        asked: &HostSettings,
+    ) -> Result<Vec<(Place, Setting)>, HostError> {
         let place = known::find(key)?.place;
         let found = self.at(place, || known::resolve(&self.root, key, value))?;
         match found {
-            Err(HostError::SettingAbsent { .. } | HostError::SettingGone { .. }) if asked.optional.contains(key) => {
+            Err(HostError::SettingAbsent { .. } | HostError::SettingGone { .. })
+                if asked.optional.contains(key) =>
+            {
                 Ok(Vec::new())
             }
             found => Ok(found?.into_iter().map(|setting| (place, setting)).collect()),
@@ -86,7 +93,9 @@ impl HostHands {
 
     /// What the run itself holds: processors of the load that are kept awake. A point leaves those as they are.
     fn is_runs_own(&self, setting: &Setting) -> bool {
-        self.state.under_way().is_ok_and(|under_way| under_way.settings.iter().any(|own| own.is_same_as(setting)))
+        self.state
+            .under_way()
+            .is_ok_and(|under_way| under_way.settings.iter().any(|own| own.is_same_as(setting)))
     }
 
     fn hold(&self, all: &[OneSetting]) -> Result<(), HostError> {
@@ -105,7 +114,8 @@ impl HostHands {
         let mut outcomes = Vec::new();
         for (is_hosts, journal) in self.journals().map_err(failed)? {
             let place = if is_hosts { Place::Host } else { Place::RunNetwork };
-            let ours = |setting: &Setting| all.iter().any(|one| one.is_set && one.setting.is_same_as(setting));
+            let ours =
+                |setting: &Setting| all.iter().any(|one| one.is_set && one.setting.is_same_as(setting));
             outcomes.extend(self.at(place, || journal.restore_unless(&|held| !ours(&held.setting)))??);
         }
         Ok(outcomes)
@@ -117,7 +127,8 @@ impl Hands for HostHands {
         let mut all = Vec::new();
         for (key, other) in &of_plan.setting {
             let own = wanted.setting.get(key);
-            let found = self.resolved(key, own.unwrap_or(other), of_plan).map_err(|error| refused(key, &error))?;
+            let found =
+                self.resolved(key, own.unwrap_or(other), of_plan).map_err(|error| refused(key, &error))?;
             let found = found.into_iter().filter(|(_, setting)| !self.is_runs_own(setting));
             all.extend(found.map(|(place, setting)| OneSetting {
                 key: key.clone(),

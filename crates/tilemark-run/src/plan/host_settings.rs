@@ -2,7 +2,7 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    plan::profile::{self, Line},
+    plan::profile,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +15,7 @@ use tilemark_host::{
 use tilemark_plan::{
     host_settings::{HostSettings, ProfileSettings},
     plan::{Plan, Point, SideName},
+    profile::ProfileSetting,
     screening::{Design, LeftOut, ScreenedSetting, Screening},
 };
 use tilemark_sys::namespace::own_network;
@@ -50,7 +51,7 @@ pub struct SettingPart {
 /// What a profile sets, for a plan. What makes the host easier to attack or may lose data is left out: it is set where it is named by its key.
 pub(crate) fn profile_settings(name: &str) -> Result<ProfileSettings, Failure> {
     let mut settings = ProfileSettings::default();
-    for Line { key, value, optional, .. } in profile::read(name)?.lines {
+    for ProfileSetting { key, value, optional, .. } in profile::read(name)?.settings {
         let Some(value) = value else { continue };
         let needs_consent = known::find(&key).is_ok_and(|known| known.danger.needs_consent());
         if needs_consent {
@@ -153,7 +154,9 @@ pub(crate) fn refuse_equal_sides(plan: &Plan, planned: &[PlannedSetting]) -> Res
     }
     let each: Vec<String> = keys
         .iter()
-        .filter_map(|key| Some(format!("{key} is {}", a.host.setting.get(*key).or(b.host.setting.get(*key))?)))
+        .filter_map(|key| {
+            Some(format!("{key} is {}", a.host.setting.get(*key).or(b.host.setting.get(*key))?))
+        })
         .collect();
     Err(Failure::new(
         FailureCode::BadInput,
@@ -163,9 +166,14 @@ pub(crate) fn refuse_equal_sides(plan: &Plan, planned: &[PlannedSetting]) -> Res
 }
 
 /// The values that a key has where these settings are applied, file by file; `None` where that is not known before the run.
-fn values<'p>(planned: &'p [PlannedSetting], key: &str, host: &HostSettings) -> Vec<(&'p str, Option<&'p str>)> {
+fn values<'p>(
+    planned: &'p [PlannedSetting],
+    key: &str,
+    host: &HostSettings,
+) -> Vec<(&'p str, Option<&'p str>)> {
     let own = host.setting.get(key);
-    let is_meant = |found: &&PlannedSetting| found.key == key && own.is_none_or(|value| found.value == *value);
+    let is_meant =
+        |found: &&PlannedSetting| found.key == key && own.is_none_or(|value| found.value == *value);
     let part = |part: &'p SettingPart| {
         let value = if own.is_some() { Some(part.wanted.as_str()) } else { part.now.as_deref() };
         (part.what.as_str(), value)
@@ -173,21 +181,21 @@ fn values<'p>(planned: &'p [PlannedSetting], key: &str, host: &HostSettings) -> 
     planned.iter().find(is_meant).map(|found| found.parts.iter().map(part).collect()).unwrap_or_default()
 }
 
-/// The screening of a profile's settings on this host. What needs consent is screened only where it is in `include`.
+/// The screening of a profile's settings on this host. What needs consent is screened only where it is in `allow`.
 ///
 /// # Errors
 /// When the profile cannot be read, or names what is not known.
-pub(crate) fn screening(name: &str, include: &[String], pairs: u32) -> Result<Screening, Failure> {
+pub(crate) fn screening(name: &str, allow: &[String], pairs: u32) -> Result<Screening, Failure> {
     let profile = profile::read(name)?;
-    let unknown_key = include.iter().find(|key| profile.lines.iter().all(|line| line.key != **key));
+    let unknown_key = allow.iter().find(|key| profile.settings.iter().all(|line| line.key != **key));
     if let Some(key) = unknown_key {
-        let message = format!("`--include {key}`: the profile `{}` has no such setting", profile.name);
+        let message = format!("`--allow {key}`: the profile `{}` has no such setting", profile.name);
         return Err(Failure::new(FailureCode::BadInput, message, "leave it out, or add it to the profile"));
     }
     let (mut settings, mut left_out) = (Vec::new(), Vec::new());
-    for line in profile.lines {
+    for line in profile.settings {
         let key = line.key.clone();
-        match screened(line, include)? {
+        match screened(line, allow)? {
             Ok(setting) => settings.push(setting),
             Err(why) => left_out.push(LeftOut { key, why }),
         }
@@ -197,24 +205,32 @@ pub(crate) fn screening(name: &str, include: &[String], pairs: u32) -> Result<Sc
 }
 
 /// A line of a profile as it is screened, or why it is not.
-fn screened(line: Line, include: &[String]) -> Result<Result<ScreenedSetting, String>, Failure> {
+fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSetting, String>, Failure> {
     let Some(value) = line.value else { return Ok(Err("the profile gives it no value today".to_owned())) };
     let parts = match parts_of(&line.key, &value) {
         Ok(parts) => parts,
-        Err(error @ (HostError::SettingAbsent { .. } | HostError::SettingGone { .. } | HostError::SettingFixed { .. })) => {
+        Err(
+            error @ (HostError::SettingAbsent { .. }
+            | HostError::SettingGone { .. }
+            | HostError::SettingFixed { .. }),
+        ) => {
             return Ok(Err(error.to_string()));
         }
         Err(error) => return Err(unknown(&error)),
     };
     let known = known::find(&line.key).map_err(|error| unknown(&error))?;
-    if known.danger.needs_consent() && !include.contains(&line.key) {
-        let what = if known.danger == Danger::Security { "makes the host easier to attack" } else { "may lose data" };
-        return Ok(Err(format!("it {what}: screened only with `--include {}`", line.key)));
+    if known.danger.needs_consent() && !allow.contains(&line.key) {
+        let what = if known.danger == Danger::Security {
+            "makes the host easier to attack"
+        } else {
+            "may lose data"
+        };
+        return Ok(Err(format!("it {what}: screened only with `--allow {}`", line.key)));
     }
     if parts.iter().all(|part| part.now.as_ref() == Some(&part.wanted)) {
         return Ok(Err(format!("this host has that value already: {value}")));
     }
     let found: BTreeSet<&str> = parts.iter().filter_map(|part| part.now.as_deref()).collect();
     let found = (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "));
-    Ok(Ok(ScreenedSetting { key: line.key, value, found, claim: line.note }))
+    Ok(Ok(ScreenedSetting { key: line.key, value, found, claim: line.effect.or(line.note) }))
 }

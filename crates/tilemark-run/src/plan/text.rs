@@ -1,13 +1,17 @@
 //! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
 
-use crate::plan::prepare::Prepared;
-use std::collections::BTreeMap;
+use crate::plan::{
+    host_settings::{PlannedSetting, SettingPart},
+    prepare::Prepared,
+};
+use std::{collections::BTreeMap, time::Duration};
 use tilemark_plan::{
-    expect::{blocks_within, time_of_database_templates},
+    expect::{self, blocks_within, time_of_database_templates},
     plan::{Demand, LoadPlan, Plan, Point},
     scenario::Gate,
-    trust::{HostUse, host_uses},
+    trust::{HostUse, HostUseKind, host_uses},
 };
+use tilemark_statistics::{runs_one_at_a_time, smallest_effect_found};
 use tilemark_units::{Rate, Span, counted};
 
 /// The whole text.
@@ -35,7 +39,13 @@ pub fn of(prepared: &Prepared) -> String {
         ),
     ];
     lines.extend(lowered(plan));
-    lines.extend(host_uses(plan).iter().map(|found| host_use(found, &prepared.named_by_file)));
+    let shown_below = |found: &&HostUse| {
+        let is_of_host = matches!(found.kind, HostUseKind::Setting | HostUseKind::Profile);
+        !is_of_host || prepared.named_by_file.contains(found)
+    };
+    let uses = host_uses(plan);
+    lines.extend(uses.iter().filter(shown_below).map(|found| host_use(found, &prepared.named_by_file)));
+    lines.extend(prepared.settings.iter().flat_map(setting));
     lines.extend([
         String::new(),
         format!(
@@ -70,6 +80,57 @@ fn lowered(plan: &Plan) -> Vec<String> {
 fn host_use(found: &HostUse, by_file: &[HostUse]) -> String {
     let who = if by_file.contains(found) { "; the file names it: a run needs `--trust`" } else { "" };
     format!("As root   {found}{who}")
+}
+
+/// What is set on the host, file by file: on which side, where, and what is there now.
+fn setting(found: &PlannedSetting) -> Vec<String> {
+    let on = if found.on.is_empty() { String::new() } else { format!(" on {}", found.on) };
+    let danger = if found.danger == "none" { String::new() } else { format!("; danger: {}", found.danger) };
+    if found.parts.is_empty() {
+        return vec![format!("Sets      {} = {}{on}: skipped, this host lacks it", found.key, found.value)];
+    }
+    let line = |part: &SettingPart| {
+        let now = part.now.as_ref().map_or("not known before the run".to_owned(), |now| format!("{now} now"));
+        format!("Sets      {} = {}{on} ({now}; {}{danger})", part.what, part.wanted, found.place)
+    };
+    found.parts.iter().map(line).collect()
+}
+
+/// What a screening does and could find, before it starts.
+pub(crate) fn screening(plan: &Plan) -> Vec<String> {
+    let Some(screening) = &plan.screening else { return Vec::new() };
+    let settings = screening.settings.len();
+    let repeats = plan.points.first().map_or(0, |point| point.measure.repeats);
+    let pairs = (screening.rows * repeats) as usize;
+    let tests = settings * 2;
+    let found = |deviation: f64| {
+        smallest_effect_found(pairs, settings, tests, deviation)
+            .map_or("none".to_owned(), |effect| format!("{:.1} %", 100.0 * effect))
+    };
+    let one = plan.points.first().map_or(Duration::ZERO, expect::time_of);
+    let alone = Span::new(one * 2 * screening.pairs);
+    let mut lines = vec![
+        format!(
+            "{} of the profile {} are screened in {} runs (one at a time, the same would take {})",
+            counted(settings as u64, "setting"),
+            screening.profile,
+            2 * pairs,
+            runs_one_at_a_time(pairs, settings)
+        ),
+        format!(
+            "the smallest effect that is found 95 times of 100: {} where repeats scatter by 2 %, as throughput does on a quiet host; {} where              by 10 %, as p99 does",
+            found(0.02),
+            found(0.1)
+        ),
+        format!(
+            "then each setting that looks real is confirmed alone in {}, about {} for the first of them",
+            counted(screening.pairs, "pair"),
+            alone.rounded()
+        ),
+    ];
+    let left_out = screening.left_out.iter().map(|left| format!("not screened: {} ({})", left.key, left.why));
+    lines.extend(left_out);
+    lines
 }
 
 /// How long it takes, with what may come on top.

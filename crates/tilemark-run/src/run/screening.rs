@@ -23,7 +23,11 @@ impl<W: World> Pipeline<'_, W> {
         }
         self.note(format!(
             "{} to have an effect, and {} confirmed in {}: {}",
-            if real.len() == 1 { "1 setting looks".to_owned() } else { format!("{} settings look", real.len()) },
+            if real.len() == 1 {
+                "1 setting looks".to_owned()
+            } else {
+                format!("{} settings look", real.len())
+            },
             if real.len() == 1 { "is" } else { "are" },
             counted(screening.pairs, "pair"),
             real.join(", ")

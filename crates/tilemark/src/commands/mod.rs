@@ -16,7 +16,7 @@ mod run;
 mod scenarios;
 
 use crate::{
-    arguments::{Arguments, Command, GuestsCommand, ImageCommand, On, RunsCommand},
+    arguments::{Arguments, Command, GuestsCommand, HostCommand, ImageCommand, On, RunsCommand},
     screen::{self, Form},
 };
 use clap::CommandFactory;
@@ -41,6 +41,7 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         | Command::Ab(_)
         | Command::Load(_)
         | Command::Data(_) => true,
+        Command::Host(command) => matches!(command, HostCommand::Try(_)),
         Command::Guests(command) => matches!(command, GuestsCommand::Up(_)),
         Command::Image(command) => matches!(command, ImageCommand::Build { .. }),
         Command::Doctor(_)
@@ -91,6 +92,7 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         Command::Data(command) => data::data(&command),
         Command::Broker(arguments) => broker::broker(arguments),
         Command::Image(command) => image::image(command),
+        Command::Host(HostCommand::Try(arguments)) => run::host_try(&arguments),
         Command::Scenarios(command) => scenarios::scenarios(command),
         Command::Recover(flags) => recover::recover(flags.json),
         Command::Notices => {
