@@ -187,7 +187,7 @@ pub fn interference(found: &Interference, verdict: &Verdict) -> String {
     sentences.join(" ")
 }
 
-/// `Of 11 settings 1 pays: vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2]). 9 have no effect that matters. 1 cannot be told.`
+/// `Of 11 settings 1 pays: vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2]). 9 have no effect that matters. Nothing certain is known of 1.`
 pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     let count = |outcome: SettingOutcome| found.of(outcome).count();
     let named = |outcome: SettingOutcome, one: &str, many: &str| {
@@ -197,8 +197,10 @@ pub fn screening(found: &Screening, verdict: &Verdict) -> String {
     };
     let screened = counted(found.settings.len() as u64, "setting");
     let pays = named(SettingOutcome::Pays, "pays", "pay");
+    let unknown = count(SettingOutcome::CannotTell);
     let mut sentences = vec![match pays {
         Some(pays) => format!("Of {screened} {pays}."),
+        None if unknown == found.settings.len() => format!("Nothing certain is known of {screened}."),
         None => format!("Of {screened} none is known to pay."),
     }];
     sentences.extend(named(SettingOutcome::Harms, "harms", "harm").map(|text| format!("{text}.")));
@@ -207,9 +209,8 @@ pub fn screening(found: &Screening, verdict: &Verdict) -> String {
         let verb = if none == 1 { "has" } else { "have" };
         sentences.push(format!("{none} {verb} no effect that matters."));
     }
-    let unknown = count(SettingOutcome::CannotTell);
-    if unknown > 0 {
-        sentences.push(format!("Of {unknown} it is not known."));
+    if (1..found.settings.len()).contains(&unknown) {
+        sentences.push(format!("Nothing certain is known of {unknown}."));
     }
     sentences.extend(doubt(verdict));
     sentences.join(" ")
