@@ -40,16 +40,16 @@ const CONNECTIONS_MAX: u32 = 50_000;
 pub(crate) const RATE_MAX: f64 = 10e6;
 
 /// Refuses a text that is too long, or that a terminal would not just show: before anything of it is read or printed.
-pub(crate) fn check_text(text: &str, origin: &str) -> Result<(), Problem> {
+pub(crate) fn check_text(text: &str, origin: &str, kind: &str) -> Result<(), Problem> {
     if text.len() > SCENARIO_BYTES_MAX {
-        let message = format!("{origin}: {} bytes are too long for a scenario", text.len());
+        let message = format!("{origin}: {} bytes are too long for a {kind}", text.len());
         return Err(Problem::new(message, format!("write {SCENARIO_BYTES_MAX} bytes at most")));
     }
     let line = |line: &str| line.chars().find(|c| c.is_control() && !"\t\r".contains(*c));
     match text.split('\n').enumerate().find_map(|(number, text)| Some((number + 1, line(text)?))) {
         Some((number, found)) => {
             let message = format!("{origin}: line {number} holds the character {found:?}");
-            Err(Problem::new(message, "take it out: a scenario is plain text"))
+            Err(Problem::new(message, format!("take it out: a {kind} is plain text")))
         }
         None => Ok(()),
     }

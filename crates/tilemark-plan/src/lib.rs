@@ -13,6 +13,7 @@ mod order;
 pub mod parse;
 pub mod plan;
 pub mod problem;
+pub mod profile;
 pub mod resolve;
 pub mod scenario;
 pub mod search;

@@ -26,7 +26,7 @@ pub struct Draft {
 impl Draft {
     /// Reads TOML. `origin` is the file or name, for messages.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, Problems> {
-        check_text(text, origin)?;
+        check_text(text, origin, "scenario")?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let message = shortened(error.to_string().trim());
             Problem::new(format!("{origin}: {message}"), "correct the line that is named")

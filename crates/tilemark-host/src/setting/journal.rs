@@ -93,6 +93,18 @@ impl Held {
     }
 }
 
+impl Now {
+    /// In words: `ours`, `as before`, or the value of another program.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::AsFound => "now as before".to_owned(),
+            Self::Ours => "unchanged since".to_owned(),
+            Self::Other(value) => format!("now {value}, by another program"),
+            Self::Unread(why) => why.clone(),
+        }
+    }
+}
+
 impl Outcome {
     /// Whether nothing of ours is left: the value is as found, or somebody else's.
     pub fn is_settled(&self) -> bool {
@@ -122,12 +134,16 @@ impl fmt::Display for Outcome {
 pub struct Journal {
     path: PathBuf,
     boot_id: String,
+    owner: String,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Document {
     /// The boot that the values belong to: the next one begins with its own.
     boot_id: String,
+    /// For whom they are held.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    owner: String,
     held: Vec<Held>,
 }
 
@@ -142,7 +158,29 @@ enum Moment {
 impl Journal {
     /// The journal in this file, in this boot of the host.
     pub fn at(path: impl Into<PathBuf>, boot_id: impl Into<String>) -> Self {
-        Self { path: path.into(), boot_id: boot_id.into() }
+        Self { path: path.into(), boot_id: boot_id.into(), owner: String::new() }
+    }
+
+    /// The same, which notes for whom the settings are held.
+    pub fn owned_by(self, owner: impl Into<String>) -> Self {
+        Self { owner: owner.into(), ..self }
+    }
+
+    /// For whom settings are held in this boot; `None` where none are.
+    ///
+    /// # Errors
+    /// As [`Self::held`].
+    pub fn owner(&self) -> Result<Option<String>, HostError> {
+        Ok(self.document()?.map(|document| document.owner))
+    }
+
+    /// Gives it another name in the same folder, in place of what had that name before.
+    ///
+    /// # Errors
+    /// Where it cannot be renamed.
+    pub fn rename(&self, name: &str) -> Result<(), HostError> {
+        let renamed = fs::rename(&self.path, self.path.with_file_name(name));
+        renamed.and_then(|()| self.sync_folder()).map_err(|source| self.failed("rename", source))
     }
 
     /// What is held in this boot, in the order in which it was set. Nothing where there is no journal, or only one of another boot.
@@ -150,13 +188,17 @@ impl Journal {
     /// # Errors
     /// Where it cannot be read, or is not to be trusted.
     pub fn held(&self) -> Result<Vec<Held>, HostError> {
+        Ok(self.document()?.map(|document| document.held).unwrap_or_default())
+    }
+
+    fn document(&self) -> Result<Option<Document>, HostError> {
         let text = match read_trusted(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|source| self.failed("read", source))?,
         };
         let document: Document =
             serde_json::from_slice(&text).map_err(|error| self.failed("read", error.into()))?;
-        Ok(if document.boot_id == self.boot_id { document.held } else { Vec::new() })
+        Ok((document.boot_id == self.boot_id).then_some(document))
     }
 
     /// Sets all of these, or none: where one is refused, those before it are restored. One that has its value already is
@@ -247,21 +289,25 @@ impl Journal {
     /// Writes it whole, synced with its folder; without entries it is removed.
     fn write(&self, held: &[Held]) -> Result<(), HostError> {
         let written = || -> io::Result<()> {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
             if held.is_empty() {
                 return match fs::remove_file(&self.path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                     _ => Ok(()),
                 };
             }
-            let document = Document { boot_id: self.boot_id.clone(), held: held.to_vec() };
+            let Self { boot_id, owner, .. } = self.clone();
+            let document = Document { boot_id, owner, held: held.to_vec() };
             let name = self.path.file_name().unwrap_or_default().to_string_lossy();
             let aside = self.path.with_file_name(format!(".{name}.aside"));
             write_private(&aside, &serde_json::to_vec_pretty(&document)?)?;
             fs::rename(aside, &self.path)?;
-            File::open(folder)?.sync_all()
+            self.sync_folder()
         };
         written().map_err(|source| self.failed("write", source))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
 
     fn failed(&self, verb: &'static str, source: io::Error) -> HostError {
