@@ -19,8 +19,8 @@ struct Network {
 
 impl Network {
     fn new() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            common::real::skipped("a network namespace needs root");
+        if !common::is_root() {
+            common::skipped("a network namespace needs root");
             return None;
         }
         let mut command = Command::new("unshare");
@@ -49,7 +49,8 @@ impl Network {
 
     /// The text of each sysctl of IPv4 that it can read.
     fn values(&self, home: &Home) -> String {
-        let script = "cd /proc/sys/net/ipv4 && for name in tcp_* ip_*; do echo \"$name: $(cat $name 2>&1)\"; done";
+        let script =
+            "cd /proc/sys/net/ipv4 && for name in tcp_* ip_*; do echo \"$name: $(cat $name 2>&1)\"; done";
         String::from_utf8(self.command(home, &["sh", "-c", script]).output().unwrap().stdout).unwrap()
     }
 }
@@ -129,7 +130,11 @@ fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
     let again = network.says(&home, &["host", "apply", profile, "--yes"]);
     assert!(again.code == Some(3) && again.error.contains("`many` is applied already"), "{again:?}");
     let status = network.says(&home, &["host", "status", "--json"]).json();
-    assert_eq!((&status["profile"], &status["settings"][0]["was"]), (&"many".into(), &"60".into()), "{status}");
+    assert_eq!(
+        (&status["profile"], &status["settings"][0]["was"]),
+        (&"many".into(), &"60".into()),
+        "{status}"
+    );
     let recovered = network.says(&home, &["recover"]);
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0), "it stays");
@@ -164,10 +169,17 @@ fn apply_killed_at_any_moment_is_whole_or_recovered_byte_for_byte() {
     let kills = std::env::var("TILEMARK_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12);
     let mut half = 0;
     for kill in 0..kills {
-        let mut command = network.command(&home, &[TILEMARK, "host", "apply", &profile, "--yes"]);
+        // Every third one is killed while it restores.
+        let is_restoring = kill % 3 == 2;
+        let apply = ["host", "apply", &profile, "--yes"];
+        if is_restoring {
+            assert_eq!(network.says(&home, &apply).code, Some(0));
+        }
+        let killed: &[&str] = if is_restoring { &["host", "restore"] } else { &apply };
+        let mut command = network.command(&home, &[&[TILEMARK], killed].concat());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // nsenter becomes the program: it is the one that is killed.
-        thread::sleep(Duration::from_micros(5_000 + (kill * 7_919) % 40_000));
+        thread::sleep(Duration::from_micros(2_000 + (kill * 7_919) % 30_000));
         child.kill().unwrap();
         child.wait().unwrap();
         let recovered = network.says(&home, &["recover", "--json"]);
@@ -178,6 +190,37 @@ fn apply_killed_at_any_moment_is_whole_or_recovered_byte_for_byte() {
         assert_eq!(network.values(&home), before, "kill {kill}");
     }
     println!("{half} of {kills} were killed when some settings were set");
+}
+
+#[test]
+fn values_of_a_network_device_that_are_no_files_are_restored_too() {
+    let Some(network) = Network::new() else { return };
+    let home = Home::new();
+    let line = |(key, value): &(&str, &str)| {
+        format!("[[setting]]\nkey = \"nic.tm0.{key}\"\nvalue = \"{value}\"\nsource = \"a test\"\n")
+    };
+    let values = [("tso", "off"), ("gso", "off"), ("gro", "on"), ("tx_queue_len", "77"), ("rps_cpus", "0")];
+    let lines: String = values.iter().map(line).collect();
+    let text = format!("schema = 1\nname = \"nic\"\nabout = \"A test.\"\n{lines}");
+    let profile = home.file("nic.toml", &text).to_str().unwrap().to_owned();
+    // What /sys shows of devices is of the namespace in which it was mounted.
+    let script = format!(
+        "set -e; mount -t sysfs none /sys; ip link add tm0 type veth peer name tm1; cd {}
+         {TILEMARK} host plan {profile} --json > before
+         {TILEMARK} host apply {profile} --yes --json > applied
+         {TILEMARK} host verify {profile}
+         {TILEMARK} host restore
+         {TILEMARK} host plan {profile} --json > after",
+        home.path().display()
+    );
+    let said =
+        Said::of(&network.command(&home, &["unshare", "--mount", "sh", "-c", &script]).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let read = |name: &str| fs::read_to_string(home.path().join(name)).unwrap();
+    assert_eq!(read("before"), read("after"));
+    let applied: serde_json::Value = serde_json::from_str(&read("applied")).unwrap();
+    assert_eq!(applied["changed"].as_array().unwrap().len(), values.len(), "{applied}");
+    assert!(said.out.contains("nic.tm0.tso: it was on, Tilemark set off, and it is on again"), "{said:?}");
 }
 
 #[test]
@@ -211,7 +254,10 @@ fn what_is_wrong_with_a_profile_is_named_before_anything_is_touched() {
     for name in ["current", "consolidation-2009", "messaging-2009", "oltp-2009", "block-io-2012"] {
         let said = home.says(&["host", "plan", name]);
         assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(!said.out.contains("no setting is called"), "{name} has a key that is not in the catalogue: {said:?}");
+        assert!(
+            !said.out.contains("no setting is called"),
+            "{name} has a key that is not in the catalogue: {said:?}"
+        );
     }
     assert!(!home.path().join("state").exists(), "a plan touches nothing");
     assert!(fs::read_dir(home.path()).unwrap().count() <= 2);

@@ -495,6 +495,60 @@ mod tests {
         });
     }
 
+    /// A host with so many settings, each with a value of its own.
+    fn large(count: u32) -> (Host, Vec<String>) {
+        let texts: Vec<String> = (0..count).map(|number| format!("{}\n", 10 + number)).collect();
+        let limits: Vec<(u32, &str)> =
+            texts.iter().enumerate().map(|(number, text)| (number as u32, text.as_str())).collect();
+        let host = Host::with(&limits);
+        (host, texts)
+    }
+
+    /// Ends after so many moments of setting so many values.
+    fn die_after(place: &str) {
+        let [count, moments, folder] = place.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!() };
+        let (count, moments): (u32, u32) = (count.parse().unwrap(), moments.parse().unwrap());
+        let settings: Vec<Setting> =
+            (0..count).map(|processor| wake_limit::awake_below(Path::new(folder), processor)).collect();
+        let journal = Journal::at(Path::new(folder).join("settings.json"), "this-boot");
+        let mut passed = 0;
+        let _ = journal.hold_watched(&settings, &mut |_| {
+            passed += 1;
+            if passed == moments {
+                let own = rustix::process::getpid();
+                rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_process_killed_after_any_number_of_writes_leaves_what_is_restored_byte_for_byte() {
+        const DIES_AFTER: &str = "TILEMARK_TEST_DIES_AFTER";
+        if let Some(place) = std::env::var_os(DIES_AFTER) {
+            return die_after(place.to_str().unwrap());
+        }
+        let name = "setting::journal::tests::a_process_killed_after_any_number_of_writes_leaves_what_is_restored_byte_for_byte";
+        let kills = std::env::var("TILEMARK_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
+        let mut random = 0x9e37_79b9_u32;
+        for kill in 0..kills.unwrap_or(30) {
+            // A linear congruential generator (Numerical Recipes, 7.1): the trials are the same each time.
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let count = 1 + (random >> 16) % 24;
+            let moments = 1 + (random >> 8) % (2 * count + 1);
+            let (host, texts) = large(count);
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            let place = format!("{count} {moments} {}", host.folder.path().display());
+            let ended = child.args(["--exact", name]).env(DIES_AFTER, place).output().unwrap();
+            assert_eq!(ended.status.signal(), Some(9), "{kill}: it was not killed");
+            let outcomes = host.journal().restore().unwrap();
+            assert_eq!(outcomes.len(), count as usize, "{kill}: not journaled before it was touched");
+            for (processor, text) in texts.iter().enumerate() {
+                let path = host.awake(processor as u32).path;
+                assert_eq!(fs::read_to_string(path).unwrap(), *text, "{kill}: {moments} moments");
+            }
+        }
+    }
+
     #[test]
     fn a_process_killed_at_any_moment_leaves_what_can_be_restored() {
         if let Some(place) = std::env::var_os(DIES_AT) {

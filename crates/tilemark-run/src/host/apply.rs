@@ -118,6 +118,7 @@ pub fn apply(places: &Places, name: &str, consent: &Consent) -> Result<Done, Fai
     let profile = profile::read(name)?;
     let plan = plan_on(&Root::real(), &profile);
     agreed(&plan, consent)?;
+    plan.check()?;
     need_root_for("applying a profile", SETS)?;
     let _locks = take_for_run(&places.state, "host-apply", WhenBusy::Stop)?;
     let journal = HostJournal::of(&places.state).map_err(state_failed)?;

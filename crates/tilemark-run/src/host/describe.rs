@@ -73,7 +73,9 @@ fn as_wanted(text: &mut String, planned: &Planned) {
 fn refused(text: &mut String, planned: &Planned) {
     let Some(why) = &planned.why else { return };
     line(text, format_args!("  {} = {}: {}", planned.name, planned.wanted, why.message));
-    line(text, format_args!("      {}", why.remedy));
+    if planned.state == State::Refused {
+        line(text, format_args!("      {}", why.remedy));
+    }
 }
 
 fn not_set(text: &mut String, one: &NotSet) {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use tilemark_host::{
     HostError,
     setting::{
-        Setting,
+        Reach, Setting,
         known::{self, Danger, Place, Root},
     },
 };
@@ -166,6 +166,12 @@ fn planned(root: &Root, line: &ProfileSetting) -> Vec<Planned> {
 }
 
 fn on_host(line: &ProfileSetting, setting: Setting) -> Planned {
+    if let Reach::Limit(_) = setting.reach {
+        let message =
+            format!("it is a limit of what a run starts: set `host.setting.{}` in a scenario", line.key);
+        let remedy = "leave it out of the profile".to_owned();
+        return Planned { state: State::Skipped, why: Some(Refusal { message, remedy }), ..unplaced(line) };
+    }
     let now = setting.now();
     let (state, why) = match &now {
         Err(error) => (State::Refused, Some(Refusal::of(error))),
