@@ -55,7 +55,7 @@ pub(crate) enum Command {
     /// Build, list, move and remove guest images
     #[command(subcommand)]
     Image(ImageCommand),
-    /// Settings of this host's kernel
+    /// Show, apply, verify, try and restore settings of this host's kernel, by profile
     #[command(subcommand)]
     Host(HostCommand),
     /// List or print the scenarios inside this program
@@ -657,6 +657,39 @@ pub(crate) enum ImageCommand {
 /// `tilemark host`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
+    /// List all settings that a profile may name
+    Settings(JsonOnly),
+    /// Show what a profile would change on this host; touches nothing
+    Plan {
+        /// A profile inside the program by its name, or a file by its path
+        profile: String,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Apply a profile: all of its settings or none. They stay until `host restore`, or until the host boots
+    Apply {
+        /// A profile inside the program by its name, or a file by its path
+        profile: String,
+        /// Apply it; without this flag the plan is shown
+        #[arg(long)]
+        yes: bool,
+        /// Also set this dangerous setting; may be repeated
+        #[arg(long, value_name = "KEY")]
+        allow: Vec<String>,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Compare this host with a profile: exit 0 when all settings are as wanted, 1 when one differs
+    Verify {
+        /// A profile inside the program by its name, or a file by its path
+        profile: String,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Restore all settings that `host apply` changed. One that another program has changed since is left alone (exit code 6)
+    Restore(JsonOnly),
+    /// Show which profile is applied, with the values now and before
+    Status(JsonOnly),
     /// Find out which settings of a profile pay on this host: all are changed at once by a design, and those that look real are then
     /// confirmed alone
     Try(TryArguments),

@@ -2,7 +2,7 @@
 
 use crate::{
     failure::{Failure, FailureCode},
-    plan::profile,
+    host::profile,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -4,5 +4,4 @@ pub mod host;
 pub mod host_settings;
 pub(crate) mod image_check;
 pub mod prepare;
-mod profile;
 pub mod text;

@@ -6,6 +6,7 @@ mod compare;
 mod data;
 mod doctor;
 mod guests;
+mod host;
 mod image;
 mod load;
 mod load_store;
@@ -41,9 +42,12 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         | Command::Ab(_)
         | Command::Load(_)
         | Command::Data(_) => true,
-        Command::Host(command) => matches!(command, HostCommand::Try(_)),
         Command::Guests(command) => matches!(command, GuestsCommand::Up(_)),
         Command::Image(command) => matches!(command, ImageCommand::Build { .. }),
+        // Those that change the host must not be ended halfway.
+        Command::Host(command) => {
+            matches!(command, HostCommand::Apply { .. } | HostCommand::Restore(_) | HostCommand::Try(_))
+        }
         Command::Doctor(_)
         | Command::Plan(_)
         | Command::Compare(_)
@@ -92,7 +96,7 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         Command::Data(command) => data::data(&command),
         Command::Broker(arguments) => broker::broker(arguments),
         Command::Image(command) => image::image(command),
-        Command::Host(HostCommand::Try(arguments)) => run::host_try(&arguments),
+        Command::Host(command) => host::host(command),
         Command::Scenarios(command) => scenarios::scenarios(command),
         Command::Recover(flags) => recover::recover(flags.json),
         Command::Notices => {

@@ -1,4 +1,4 @@
-//! Queues of block devices: of one, or of all that have a device behind them (`*`).
+//! Queues of block devices: of one, or of all whose names match (`*`, `nvme*`) and that have hardware behind them.
 
 use super::{
     Accepts, Danger, Known, Place,
@@ -41,11 +41,12 @@ pub(super) const KNOWN: &[Known] = &[
 fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let parameter = request.key.rsplit('.').next().unwrap_or_default();
     let devices = match request.parts[0] {
-        "*" => with_hardware(request),
+        pattern if pattern.contains('*') => with_hardware(request, pattern),
         one => vec![one.to_owned()],
     };
     if devices.is_empty() {
-        return Err(request.absent("no block device has hardware behind it", LEAVE_OUT));
+        let why = format!("no block device with hardware behind it is called {}", request.parts[0]);
+        return Err(request.absent(why, LEAVE_OUT));
     }
     devices.iter().map(|device| queue(request, device, parameter)).collect()
 }
@@ -66,8 +67,31 @@ fn queue(request: &Request<'_>, device: &str, parameter: &str) -> Result<Setting
 }
 
 /// Devices that are not made of files, memory or other devices.
-fn with_hardware(request: &Request<'_>) -> Vec<String> {
+fn with_hardware(request: &Request<'_>, pattern: &str) -> Vec<String> {
     let mut devices = request.root.names("/sys/block");
-    devices.retain(|device| request.root.path(&format!("/sys/block/{device}/device")).exists());
+    devices.retain(|device| {
+        matches(pattern, device) && request.root.path(&format!("/sys/block/{device}/device")).exists()
+    });
     devices
+}
+
+/// Whether a name matches a pattern, in which `*` is any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|left| {
+            (0..=left.len()).filter(|end| left.is_char_boundary(*end)).any(|end| matches(rest, &left[end..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_is_any_text() {
+        assert!(matches("*", "vda") && matches("nvme*", "nvme0n1") && matches("*n1", "nvme0n1"));
+        assert!(!matches("nvme*", "sda") && !matches("*n2", "nvme0n1"));
+    }
 }

@@ -89,7 +89,10 @@ fn idle_latency(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
     let limit = if request.value == "0" { wake_limit::AWAKE } else { request.value };
     let folder = request.root.path(PROCESSORS);
     let processors = request.root.processors();
-    let settings = processors.iter().map(|processor| wake_limit::limited(&folder, *processor, limit));
+    let settings = processors.iter().map(|processor| Setting {
+        name: format!("{} of CPU {processor}", request.key),
+        ..wake_limit::limited(&folder, *processor, limit)
+    });
     let settings: Vec<Setting> = settings.filter(|setting| setting.path.exists()).collect();
     if settings.is_empty() {
         return Err(request.absent("its kernel has no limits for the wake-up of processors", LEAVE_OUT));

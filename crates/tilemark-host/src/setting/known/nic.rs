@@ -114,7 +114,5 @@ fn by_ethtool(request: &Request<'_>, value: NicValue) -> Result<Vec<Setting>, Ho
     if !request.root.is_real() {
         return Err(request.absent("only a real host has network devices", LEAVE_OUT));
     }
-    let setting = Setting::by(request.key, Reach::Nic { device, value }, request.value);
-    setting.read().map_err(|error| request.absent(error.in_a_line(), LEAVE_OUT))?;
-    Ok(vec![setting])
+    request.readable(Reach::Nic { device, value })
 }

@@ -3,7 +3,7 @@
 use super::{Accepts, Root};
 use crate::error::HostError;
 use crate::read::list::parse_list;
-use crate::setting::{Form, Setting};
+use crate::setting::{Form, Reach, Setting};
 
 /// A key and a value that were asked for.
 pub(super) struct Request<'a> {
@@ -74,6 +74,16 @@ impl Request<'_> {
             key: self.key.to_owned(),
             value: self.value.to_owned(),
             accepts: accepts.to_string(),
+        }
+    }
+
+    /// What is no file, where this host lets it be read.
+    pub(super) fn readable(&self, reach: Reach) -> Result<Vec<Setting>, HostError> {
+        let setting = Setting::by(self.key, reach, self.value);
+        match setting.read() {
+            Ok(_) => Ok(vec![setting]),
+            Err(HostError::Setting { source, .. }) => Err(self.absent(source.to_string(), LEAVE_OUT)),
+            Err(other) => Err(other),
         }
     }
 

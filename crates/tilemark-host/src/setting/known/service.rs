@@ -55,7 +55,5 @@ fn service(request: &Request<'_>, name: &str) -> Result<Vec<Setting>, HostError>
         return Err(request.absent("only a real host has services", LEAVE_OUT));
     }
     let unit = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
-    let setting = Setting::by(request.key, Reach::Service { unit }, request.value);
-    setting.read().map_err(|error| request.absent(error.in_a_line(), LEAVE_OUT))?;
-    Ok(vec![setting])
+    request.readable(Reach::Service { unit })
 }
