@@ -21,3 +21,5 @@ mod screening;
 mod search;
 #[cfg(test)]
 mod search_tests;
+#[cfg(test)]
+mod settings_tests;
