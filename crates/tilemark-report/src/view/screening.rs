@@ -13,7 +13,7 @@ pub(crate) fn screening(view: &View) -> Option<Section> {
 }
 
 fn about(found: &Screening) -> String {
-    let level = percent(found.level);
+    let level = format!("{:.0} %", 100.0 * found.level);
     format!(
         "Settings of the profile {}, each with its value here and the one found on this host. An effect is the figure with the setting over the \
          figure without it, with its 95 % interval; it is that of the setting alone where it was confirmed, and else that of the design in which \

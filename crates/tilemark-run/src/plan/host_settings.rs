@@ -65,6 +65,34 @@ pub(crate) fn profile_settings(name: &str) -> Result<ProfileSettings, Failure> {
     Ok(settings)
 }
 
+/// Settings of the plan's profiles that are not set because they are dangerous and were not named, each with what to do.
+///
+/// # Errors
+/// When a profile cannot be read.
+pub(crate) fn left_out(plan: &Plan) -> Result<Vec<String>, Failure> {
+    let profiles: BTreeSet<&String> =
+        plan.points.iter().filter_map(|point| point.host.profile.as_ref()).collect();
+    let mut left_out = Vec::new();
+    for name in profiles {
+        for ProfileSetting { key, value, .. } in profile::read(name)?.settings {
+            let Some(value) = value else { continue };
+            let Ok(known) = known::find(&key) else { continue };
+            let is_named = plan.points.iter().any(|point| point.host.setting.contains_key(&key));
+            if known.danger.needs_consent() && !is_named {
+                left_out.push(format!(
+                    "{key} of the profile {name} is not set: {}; `--set host.setting.{key}={value}` sets it",
+                    danger(known.danger)
+                ));
+            }
+        }
+    }
+    Ok(left_out)
+}
+
+fn danger(danger: Danger) -> &'static str {
+    if danger == Danger::Security { "it makes the host easier to attack" } else { "it may lose data" }
+}
+
 /// Everything that a plan sets, as this host has it.
 ///
 /// # Errors
@@ -220,12 +248,7 @@ fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSet
     };
     let known = known::find(&line.key).map_err(|error| unknown(&error))?;
     if known.danger.needs_consent() && !allow.contains(&line.key) {
-        let what = if known.danger == Danger::Security {
-            "makes the host easier to attack"
-        } else {
-            "may lose data"
-        };
-        return Ok(Err(format!("it {what}: screened only with `--allow {}`", line.key)));
+        return Ok(Err(format!("{}: screened only with `--allow {}`", danger(known.danger), line.key)));
     }
     if parts.iter().all(|part| part.now.as_ref() == Some(&part.wanted)) {
         return Ok(Err(format!("this host has that value already: {value}")));

@@ -82,6 +82,8 @@ pub struct Prepared {
     pub named_by_file: Vec<HostUse>,
     /// What is set on the host, with its values of now.
     pub settings: Vec<PlannedSetting>,
+    /// Settings of profiles that are not set because they are dangerous, with what to do.
+    pub left_out: Vec<String>,
     /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
     pub out_of_reach: Option<String>,
 }
@@ -160,6 +162,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let named = host_uses(&plan);
     plan.expand_profiles(host_settings::profile_settings)?;
     let planned = host_settings::look_up(&plan)?;
+    let left_out = host_settings::left_out(&plan)?;
     host_settings::refuse_equal_sides(&plan, &planned)?;
     // Only now: which image serves a third-party broker is resolved.
     image_check::check_built_in(&plan.scenario)?;
@@ -174,7 +177,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         }
         None => not_typed(named, &asked.settings, asked.sides.as_ref()),
     };
-    Ok(Prepared { plan, facts, scenario_text, named_by_file, settings: planned, out_of_reach })
+    Ok(Prepared { plan, facts, scenario_text, named_by_file, settings: planned, left_out, out_of_reach })
 }
 
 /// Refuses to run what only the scenario's file names, unless the user trusts the file.

@@ -34,8 +34,9 @@ pub fn of(prepared: &Prepared) -> String {
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
         format!(
             "Root      needed, for namespaces, mounts and network devices. Host settings that are changed and restored: {}cgroup2's memory \
-             controller where it is off",
-            if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " }
+             controller where it is off{}",
+            if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " },
+            if prepared.settings.is_empty() { "" } else { ", and those below" }
         ),
     ];
     lines.extend(lowered(plan));
@@ -46,6 +47,7 @@ pub fn of(prepared: &Prepared) -> String {
     let uses = host_uses(plan);
     lines.extend(uses.iter().filter(shown_below).map(|found| host_use(found, &prepared.named_by_file)));
     lines.extend(prepared.settings.iter().flat_map(setting));
+    lines.extend(prepared.left_out.iter().map(|left| format!("Not set   {left}")));
     lines.extend([
         String::new(),
         format!(

@@ -156,6 +156,7 @@ fn announce(asked: &Asked, prepared: &Prepared, listener: &mut dyn Listener) {
     if let Some(reason) = &prepared.out_of_reach {
         listener.note(&format!("no difference can be shown by this run: {reason}"));
     }
+    prepared.left_out.iter().for_each(|left| listener.note(left));
     text::screening(&prepared.plan).iter().for_each(|line| listener.note(line));
     listener.note(&format!("this takes {}", text::time(&prepared.plan)));
     if asked.seed.is_none() {
