@@ -81,6 +81,7 @@ pub fn request(backends: &[Backend]) -> Request {
         sides: None,
         search: false,
         interference: false,
+        screening: None,
         within: None,
         demonstrate: None,
         seed: 1,

@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::io::Errno;
 
 /// An error of this crate. Facts that cannot be read are no errors: they are missing, with the reason.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +41,52 @@ pub enum HostError {
         #[source]
         source: io::Error,
     },
+    /// No setting has this key.
+    #[error("no setting is called `{key}`{}", said(nearest))]
+    UnknownSetting {
+        /// The key.
+        key: String,
+        /// Keys that are nearly the same.
+        nearest: Vec<String>,
+    },
+    /// A setting that kernels had once.
+    #[error("`{key}` is gone from current kernels: {became}")]
+    SettingGone {
+        /// The key.
+        key: String,
+        /// Since when, and what became of it.
+        became: &'static str,
+    },
+    /// This host has no such setting: a module, a device or a feature is not there.
+    #[error("this host has no `{key}`: {why}")]
+    SettingAbsent {
+        /// The key.
+        key: String,
+        /// What is not there.
+        why: String,
+        /// What to do to have it.
+        remedy: &'static str,
+    },
+    /// A value that a setting cannot have.
+    #[error("`{key}` cannot be {value:?}: it accepts {accepts}")]
+    BadSettingValue {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What it accepts.
+        accepts: String,
+    },
+    /// A setting that nobody may write while the kernel, or the module, runs.
+    #[error("the {name} ({}) cannot be changed while it is in use", path.display())]
+    SettingFixed {
+        /// The setting.
+        name: String,
+        /// Its file.
+        path: PathBuf,
+    },
     /// A setting could not be read or written.
-    #[error("cannot {verb} the {name} ({})", path.display())]
+    #[error("cannot {verb} the {name}{}", place(path))]
     Setting {
         /// What was tried.
         verb: &'static str,
@@ -53,7 +99,7 @@ pub enum HostError {
         source: io::Error,
     },
     /// The kernel took a value and has another.
-    #[error("the {name} ({}) is {read} after {written} was written", path.display())]
+    #[error("the {name}{} is {read} after {written} was written", place(path))]
     SettingIgnored {
         /// The setting.
         name: String,
@@ -94,11 +140,58 @@ impl HostError {
             Self::GroupStillPopulated { .. } => {
                 "a process hangs in the kernel: look for state D in ps, and at the kernel's log"
             }
-            Self::Setting { .. } | Self::SettingIgnored { .. } => {
-                "run as root, outside a container that sees its host's settings only to read"
+            Self::UnknownSetting { .. } => "see all keys with `tilemark host settings`",
+            Self::SettingGone { .. } => "leave it out",
+            Self::SettingAbsent { remedy, .. } => remedy,
+            Self::BadSettingValue { .. } => "give one of the values that it accepts",
+            Self::SettingFixed { path, .. } if path.to_string_lossy().contains("/module/") => {
+                "it is set when its module is loaded: write `options MODULE PARAMETER=VALUE` into a file of /etc/modprobe.d and load \
+                 the module again while nothing uses it"
             }
+            Self::SettingFixed { .. } => "leave it out: this kernel only shows it",
+            Self::Setting { source, .. } => remedy_of(source),
+            Self::SettingIgnored { path, .. } => remedy_of_ignored(path),
             Self::Journal { .. } => "free some space, or set TILEMARK_HOME to a folder that may be written",
             Self::Telemetry { .. } => "mount /proc, and run as root where it hides the processes of others",
         }
+    }
+}
+
+/// The file of a setting, where it has one.
+fn place(path: &Path) -> String {
+    if path.as_os_str().is_empty() { String::new() } else { format!(" ({})", path.display()) }
+}
+
+/// The keys that may have been meant.
+fn said(nearest: &[String]) -> String {
+    if nearest.is_empty() { String::new() } else { format!("; near to it are {}", nearest.join(", ")) }
+}
+
+/// What to do where the kernel refused to have a setting read or written.
+fn remedy_of(source: &io::Error) -> &'static str {
+    match Errno::from_io_error(source) {
+        Some(Errno::ROFS) => {
+            "it is mounted read-only, as in most containers: run on the host, or in a container that is privileged"
+        }
+        Some(Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP | Errno::NXIO) => {
+            "the kernel, a module or a device of this host does not have it: leave it out, or mark it `optional = true` in the profile"
+        }
+        Some(Errno::INVAL | Errno::RANGE | Errno::NOMEM) => {
+            "the kernel refuses this value: see its range in the source that `tilemark host plan` names"
+        }
+        Some(Errno::BUSY) => "something uses what would change: end it first, and try again",
+        _ => "run as root, outside a container that sees its host's settings only to read",
+    }
+}
+
+/// What to do where the kernel took a value and has another.
+fn remedy_of_ignored(path: &Path) -> &'static str {
+    let path = path.to_string_lossy();
+    if path.contains("hugepages-1048576kB") {
+        "memory of 1 GiB in a row is rarely free: reserve these pages on the kernel's command line (`hugepagesz=1G hugepages=N`) and boot"
+    } else if path.contains("/hugepages-") {
+        "too little memory is free in a row: ask for fewer pages, end programs, or set them soon after a boot"
+    } else {
+        "the kernel keeps another value: give that one, or look for a program that sets it too (tuned, irqbalance, numad)"
     }
 }

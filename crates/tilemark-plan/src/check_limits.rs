@@ -40,16 +40,16 @@ const CONNECTIONS_MAX: u32 = 50_000;
 pub(crate) const RATE_MAX: f64 = 10e6;
 
 /// Refuses a text that is too long, or that a terminal would not just show: before anything of it is read or printed.
-pub(crate) fn check_text(text: &str, origin: &str) -> Result<(), Problem> {
+pub(crate) fn check_text(text: &str, origin: &str, kind: &str) -> Result<(), Problem> {
     if text.len() > SCENARIO_BYTES_MAX {
-        let message = format!("{origin}: {} bytes are too long for a scenario", text.len());
+        let message = format!("{origin}: {} bytes are too long for a {kind}", text.len());
         return Err(Problem::new(message, format!("write {SCENARIO_BYTES_MAX} bytes at most")));
     }
     let line = |line: &str| line.chars().find(|c| c.is_control() && !"\t\r".contains(*c));
     match text.split('\n').enumerate().find_map(|(number, text)| Some((number + 1, line(text)?))) {
         Some((number, found)) => {
             let message = format!("{origin}: line {number} holds the character {found:?}");
-            Err(Problem::new(message, "take it out: a scenario is plain text"))
+            Err(Problem::new(message, format!("take it out: a {kind} is plain text")))
         }
         None => Ok(()),
     }
@@ -85,6 +85,7 @@ pub(crate) fn check_document(document: &Value, origin: &str) -> Result<(), Probl
 
 /// Reports names that are no plain words, and numbers that no host could serve.
 pub(crate) fn check_limits(scenario: &Scenario, say: &mut Say<'_>) {
+    check_host_settings(scenario, say);
     check_names(scenario, say);
     check_counts(scenario, say);
     check_size_of_plan(scenario, say);
@@ -100,6 +101,31 @@ pub(crate) fn check_limits(scenario: &Scenario, say: &mut Say<'_>) {
     }
     for load in &scenario.load {
         check_load(load, say);
+    }
+}
+
+/// Characters of the value of a setting of the host.
+const SETTING_VALUE_MAX: usize = 256;
+
+/// Keys and values of settings of the host become paths and what is written there.
+fn check_host_settings(scenario: &Scenario, say: &mut Say<'_>) {
+    let is_of_key = |c: char| c.is_ascii_alphanumeric() || "._-*:@".contains(c);
+    for (key, value) in &scenario.host.setting {
+        if key.contains("..") || !key.chars().all(is_of_key) {
+            say(
+                format!("`host.setting.{key}` is not a valid key"),
+                "use letters, digits, `.`, `-`, `_`, `:`, `@` and `*`",
+            );
+        }
+        if value.is_empty()
+            || value.chars().count() > SETTING_VALUE_MAX
+            || value.chars().any(char::is_control)
+        {
+            say(
+                format!("`host.setting.{key}` has the value {value:?}"),
+                "write a value of 1 to 256 characters in one line",
+            );
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! The order of measurement: blocks of one repeat of every point, each in a random order in which points that are compared with
 //! each other come first equally often.
 
-use crate::plan::{Pass, Point};
+use crate::{
+    plan::{Pass, Point},
+    screening::{self, Screened},
+};
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 use std::collections::BTreeMap;
 
@@ -11,6 +14,9 @@ use std::collections::BTreeMap;
 /// blocks as the other, give or take one, for every seed; so do guests and their native twin. Otherwise a drift of the host, or an
 /// advantage of the first place, would add to what is measured.
 pub fn passes(points: &[Point], seed: u64) -> Vec<Pass> {
+    if points.iter().any(|point| matches!(point.screened, Some(Screened::Row { .. }))) {
+        return screening::passes(points, seed);
+    }
     let mut random = StdRng::seed_from_u64(seed);
     let blocks = points.iter().map(|point| point.measure.repeats).max().unwrap_or(0);
     let steps = steps(points, blocks, &mut random);
@@ -58,7 +64,7 @@ fn steps(points: &[Point], blocks: u32, random: &mut StdRng) -> Vec<Step> {
 }
 
 /// As many of yes as of no, give or take one, in random order.
-fn balanced(count: u32, random: &mut StdRng) -> Vec<bool> {
+pub(crate) fn balanced(count: u32, random: &mut StdRng) -> Vec<bool> {
     let mut alternating: Vec<bool> = (0..count).map(|place| place % 2 == 0).collect();
     // Which of the two is the odd one is drawn as well.
     let mut flip = [false, true];

@@ -2,6 +2,7 @@
 
 use crate::{
     check_limits::{check_document, check_limits, check_text},
+    host_settings,
     problem::{Problem, Problems},
     scenario::{Arrival, Guest, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
     settings, unreadable,
@@ -26,14 +27,16 @@ pub struct Draft {
 impl Draft {
     /// Reads TOML. `origin` is the file or name, for messages.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, Problems> {
-        check_text(text, origin)?;
+        check_text(text, origin, "scenario")?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let message = shortened(error.to_string().trim());
             Problem::new(format!("{origin}: {message}"), "correct the line that is named")
         })?;
-        let document = serde_json::to_value(table).map_err(|error| {
+        let mut document = serde_json::to_value(table).map_err(|error| {
             Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
         })?;
+        host_settings::flatten(&mut document)
+            .map_err(|message| Problem::new(format!("{origin}: {message}"), "leave out one of them"))?;
         check_document(&document, origin)?;
         Ok(Self { document, origin: origin.to_owned() })
     }

@@ -5,8 +5,10 @@ pub use crate::{
     facts::{AcceleratorVerdict, Hardware},
 };
 use crate::{
+    host_settings::HostSettings,
     interference::Together,
     scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
+    screening::{Screened, Screening},
     workload::{At, BrokerService, Place, UnderWay, Work},
 };
 use schemars::JsonSchema;
@@ -76,6 +78,9 @@ pub struct Plan {
     pub passes: Vec<Pass>,
     /// Set when tile counts are searched for instead of taken from the ladder.
     pub search: Option<Search>,
+    /// Set when settings of the host are screened: which pay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screening: Option<Screening>,
     /// It was asked to end within this: a ladder then ends after a whole block of repeats.
     #[serde(default)]
     pub within: Option<Span>,
@@ -136,6 +141,12 @@ pub struct Point {
     /// roles only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
+    /// What it is in a screening of the host's settings, where it belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screened: Option<Screened>,
+    /// Settings of the host that are applied before its guests start and restored after each repeat. None in older plans.
+    #[serde(default, skip_serializing_if = "HostSettings::is_empty")]
+    pub host: HostSettings,
     /// QEMU's part of the configuration.
     pub qemu: QemuWishes,
     /// Its limits.

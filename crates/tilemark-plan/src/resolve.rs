@@ -3,6 +3,7 @@
 
 use crate::{
     emulated, expect,
+    host_settings::HostSettings,
     interference::{self, Together},
     parse::Draft,
     plan::{
@@ -11,6 +12,7 @@ use crate::{
     },
     problem::{Problem, Problems},
     scenario::{Guest, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
+    screening::{self, SETTINGS_MAX, Screened, Screening},
     seed::mixed,
     workload::BrokerService,
 };
@@ -40,6 +42,8 @@ pub struct Request {
     pub search: bool,
     /// Each role of the tile alone and beside every other one, in place of a ladder.
     pub interference: bool,
+    /// Settings of the host that are screened, in place of a ladder.
+    pub screening: Option<Screening>,
     /// End within this.
     pub within: Option<Span>,
     /// One tile more on this backend, once, to show whether its guests work.
@@ -91,14 +95,15 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         draft.set("ladder.tiles", serde_json::json!(tiles))?;
         scenario = draft.finish()?;
     }
-    let variants = if request.interference {
-        roles_together(&scenario, request)?
-    } else {
-        variants(&draft, &scenario, request)?
+    let variants = match &request.screening {
+        Some(screening) => screened(&scenario, screening, request)?,
+        None if request.interference => roles_together(&scenario, request)?,
+        None => variants(&draft, &scenario, request)?,
     };
 
     // Sides are compared at one step unless more are asked for: each repeat of each costs as much as a step.
-    let is_one_step = request.search || (request.sides.is_some() && request.tiles.is_none());
+    let is_one_step =
+        request.search || request.screening.is_some() || (request.sides.is_some() && request.tiles.is_none());
     let tiles = if is_one_step { &scenario.ladder.tiles[..1] } else { &scenario.ladder.tiles[..] };
     // What varies may name brokers that the scenario itself does not.
     let foreign = |guest: &Guest| guest.role == Role::Broker && guest.broker != BrokerService::Reference;
@@ -155,6 +160,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         points,
         passes,
         search,
+        screening: request.screening.clone(),
         within: request.within,
         expected,
     })
@@ -168,9 +174,26 @@ impl Plan {
             side: like.side,
             vary: like.vary.clone(),
             together: None,
+            screened: like.screened.clone(),
+            host: like.host.clone(),
             chosen: self.settings.keys().cloned().collect(),
         };
         variant.point(index, tiles, like.backend, &self.processors, self.seed)
+    }
+
+    /// A point that confirms what a screening found, beside those that were planned.
+    pub fn point_to_confirm(
+        &self,
+        index: usize,
+        screened: Screened,
+        host: HostSettings,
+        pairs: u32,
+    ) -> Point {
+        let like = Point { screened: Some(screened.clone()), host, ..self.points[0].clone() };
+        let mut point = self.point_at(&like, index, like.tiles);
+        point.vary = [(screening::SETTINGS.to_owned(), screened.to_string())].into();
+        point.measure.repeats = pairs;
+        point
     }
 }
 
@@ -181,6 +204,10 @@ struct Variant {
     vary: BTreeMap<String, String>,
     /// The roles that it is a part of the scenario for.
     together: Option<Together>,
+    /// What it is in a screening.
+    screened: Option<Screened>,
+    /// What is set on the host.
+    host: HostSettings,
     /// Dotted keys that the user set, or that vary.
     chosen: BTreeSet<String>,
 }
@@ -208,7 +235,16 @@ fn variants(draft: &Draft, scenario: &Scenario, request: &Request) -> Result<Vec
             draft.apply_settings(settings)?;
             // There may be a thousand: what no point needs is left out.
             let scenario = Scenario { preset: BTreeMap::new(), vary: BTreeMap::new(), ..draft.finish()? };
-            variants.push(Variant { scenario, side: *side, vary, together: None, chosen });
+            let host = host_settings(&scenario);
+            variants.push(Variant {
+                scenario,
+                side: *side,
+                vary,
+                together: None,
+                screened: None,
+                host,
+                chosen,
+            });
         }
     }
     Ok(variants)
@@ -233,9 +269,55 @@ fn roles_together(scenario: &Scenario, request: &Request) -> Result<Vec<Variant>
         side: None,
         vary: [(interference::ROLES.to_owned(), together.to_string())].into(),
         together: Some(together),
+        screened: None,
+        host: host_settings(scenario),
         chosen: request.settings.keys().cloned().collect(),
     };
     Ok(interference::all(scenario).into_iter().map(variant).collect())
+}
+
+fn host_settings(scenario: &Scenario) -> HostSettings {
+    HostSettings::asked(scenario.host.profile.as_ref(), &scenario.host.setting)
+}
+
+/// The scenario once for each row of a screening's design and its mirror image.
+fn screened(scenario: &Scenario, screening: &Screening, request: &Request) -> Result<Vec<Variant>, Problems> {
+    let mut problems = Vec::new();
+    let settings = screening.settings.len();
+    if settings == 0 {
+        let message =
+            format!("no setting of the profile `{}` can be screened on this host", screening.profile);
+        problems.push(Problem::new(message, "see why with `tilemark host plan`, or give another profile"));
+    }
+    if settings > SETTINGS_MAX {
+        let message =
+            format!("{settings} settings are more than the {SETTINGS_MAX} that one screening has room for");
+        problems.push(Problem::new(message, "make a profile of the settings that matter most"));
+    }
+    if !scenario.vary.is_empty() || !scenario.host.setting.is_empty() || scenario.host.profile.is_some() {
+        let message = "a screening sets the host itself, and this scenario varies something or sets the host";
+        problems.push(Problem::new(
+            message,
+            "leave out `vary`, `host.profile` and `host.setting` in a copy of the scenario",
+        ));
+    }
+    if scenario.load.is_empty() {
+        let message = format!("scenario `{}` has no load that a setting could speed up", scenario.name);
+        problems.push(Problem::new(message, "use a scenario with a load"));
+    }
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    let variant = |(screened, host): (Screened, HostSettings)| Variant {
+        scenario: Scenario { preset: BTreeMap::new(), ..scenario.clone() },
+        side: None,
+        vary: [(screening::SETTINGS.to_owned(), screened.to_string())].into(),
+        together: None,
+        screened: Some(screened),
+        host,
+        chosen: request.settings.keys().cloned().collect(),
+    };
+    Ok(screening.of_design().into_iter().map(variant).collect())
 }
 
 type Setting = (String, String, serde_json::Value);
@@ -302,6 +384,8 @@ impl Variant {
             side: self.side,
             vary: self.vary.clone(),
             together: self.together.clone(),
+            screened: self.screened.clone(),
+            host: self.host.clone(),
             qemu: scenario.qemu.clone(),
             gate: scenario.gate.clone(),
             measure: scenario.measure.clone(),
@@ -447,6 +531,8 @@ fn ladder_of_host(
         side: None,
         vary: BTreeMap::new(),
         together: None,
+        screened: None,
+        host: HostSettings::default(),
         chosen: BTreeSet::new(),
     };
     let free = host.memory_available.saturating_sub(expect::memory_reserve(host.memory_total));

@@ -3,6 +3,7 @@
 //! A key names a path: `gate.p99`, `measure.repeats`. Guests and loads are named, not numbered:
 //! `guest.web.memory`, `load.web-steady.rate`.
 
+use crate::host_settings;
 use serde_json::Value;
 
 /// Reads the value of a `KEY=VALUE` flag: a number, a boolean, a list or an inline table as TOML writes
@@ -18,6 +19,9 @@ const PARTS_MAX: usize = 12;
 
 /// Puts a value in its place. The error says which part of the key leads nowhere.
 pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), String> {
+    if let Some(done) = host_settings::set(document, key, &value) {
+        return done;
+    }
     if key.split('.').count() > PARTS_MAX {
         let start: String = key.chars().take(60).collect();
         return Err(format!("`{start}…` is a key of more than {PARTS_MAX} parts"));

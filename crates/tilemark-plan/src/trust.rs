@@ -1,9 +1,15 @@
 //! What of the host a plan uses because a value names it. A scenario may come from anybody, and all of this is used as root: it
 //! needs the user's consent, unless the user typed it.
 //!
-//! This is the one list of such values: a new key that names a program or a file of the host is added to `of_qemu`.
+//! This is the one list of such values: a new key that names a program or a file of the host is added to `of_qemu`, or to `of_host` where it sets the host.
 
-use crate::{plan::Plan, resolve::Sides, scenario::QemuWishes, settings};
+use crate::{
+    host_settings::HostSettings,
+    plan::{Plan, Point},
+    resolve::Sides,
+    scenario::QemuWishes,
+    settings,
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt};
 
@@ -11,7 +17,7 @@ use std::{collections::BTreeMap, fmt};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostUse {
     /// The dotted key of the value.
-    pub key: &'static str,
+    pub key: String,
     /// The value.
     pub value: String,
     /// What is done with it.
@@ -29,6 +35,10 @@ pub enum HostUseKind {
     Options,
     /// QEMU runs as root without its sandbox.
     Walls,
+    /// Settings of the host are changed as root to those of this profile.
+    Profile,
+    /// The setting of the host is changed as root.
+    Setting,
 }
 
 impl fmt::Display for HostUse {
@@ -39,6 +49,8 @@ impl fmt::Display for HostUse {
             HostUseKind::File => "opens the file",
             HostUseKind::Options => "gives QEMU the options",
             HostUseKind::Walls => "runs QEMU as root, with its sandbox",
+            HostUseKind::Profile => "changes the host to the settings of the profile",
+            HostUseKind::Setting => "changes a setting of the host to",
         };
         // As Rust would write it: a file from elsewhere may hold anything, and this goes to a terminal.
         write!(formatter, "{what} {value:?} (`{key}`)")
@@ -48,7 +60,8 @@ impl fmt::Display for HostUse {
 /// All values of a plan that name something of the host, at any point, side or value of what varies. Each once.
 pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
     let mut uses = of_qemu(&plan.scenario.qemu);
-    for found in plan.points.iter().flat_map(|point| of_qemu(&point.qemu)) {
+    let of_point = |point: &Point| of_qemu(&point.qemu).into_iter().chain(of_host(&point.host));
+    for found in plan.points.iter().flat_map(of_point) {
         if !uses.contains(&found) {
             uses.push(found);
         }
@@ -65,8 +78,7 @@ pub fn not_typed(
     let of_sides = sides.iter().flat_map(|sides| [&sides.a, &sides.b]);
     let typed: Vec<Value> = std::iter::once(settings).chain(of_sides).map(document_of).collect();
     let is_typed = |found: &HostUse| {
-        let pointer = format!("/{}", found.key.replace('.', "/"));
-        typed.iter().any(|document| document.pointer(&pointer) == Some(&json!(found.value)))
+        typed.iter().any(|document| value_at(document, &found.key).as_ref() == Some(&found.value))
     };
     uses.into_iter().filter(|found| !is_typed(found)).collect()
 }
@@ -80,6 +92,28 @@ fn document_of(flags: &BTreeMap<String, String>) -> Value {
     document
 }
 
+/// The value of a key in such a document, as text.
+fn value_at(document: &Value, key: &str) -> Option<String> {
+    let of_setting = key.strip_prefix("host.setting.");
+    let value = match of_setting {
+        Some(own) => document.pointer("/host/setting")?.get(own)?,
+        None => document.pointer(&format!("/{}", key.replace('.', "/")))?,
+    };
+    Some(match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(yes) => u8::from(*yes).to_string(),
+        other => other.to_string(),
+    })
+}
+
+/// The profile, and what is set beside it by key. Once the profile is read into a plan, what it sets is among the latter.
+fn of_host(host: &HostSettings) -> Vec<HostUse> {
+    let profile = host.profile.iter().map(|name| ("host.profile".to_owned(), name));
+    let own = host.setting.iter().map(|(key, value)| (format!("host.setting.{key}"), value));
+    let of = |kind| move |(key, value): (String, &String)| HostUse { key, value: value.clone(), kind };
+    profile.map(of(HostUseKind::Profile)).chain(own.map(of(HostUseKind::Setting))).collect()
+}
+
 fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
     let QemuWishes { binary, machine, kernel, walls } = qemu;
     let off = (!walls.are_on()).then(|| "off".to_owned());
@@ -91,7 +125,7 @@ fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
         ("qemu.walls", off.as_ref(), HostUseKind::Walls),
     ]
     .into_iter()
-    .filter_map(|(key, value, kind)| Some(HostUse { key, value: value?.clone(), kind }))
+    .filter_map(|(key, value, kind)| Some(HostUse { key: key.to_owned(), value: value?.clone(), kind }))
     .collect()
 }
 

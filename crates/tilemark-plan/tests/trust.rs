@@ -42,6 +42,37 @@ fn found(rest: &str, request: &Request) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
+fn settings_of_the_host_in_a_file_need_trust_and_those_of_flags_do_not() {
+    let file = "[host]\nprofile = \"p.toml\"\nsetting.vm.swappiness = 10\nsetting.kernel.core_pattern = \"|/evil\"\n\
+        [vary.ksm]\nkey = \"host.setting.ksm\"\nvalues = [\"on\", \"off\"]";
+    let (all, not_typed) = found(file, &asked());
+    let wanted = [
+        "host.profile=p.toml",
+        "host.setting.kernel.core_pattern=|/evil",
+        "host.setting.ksm=on",
+        "host.setting.vm.swappiness=10",
+        "host.setting.ksm=off",
+    ];
+    assert_eq!(all, wanted);
+    assert_eq!(not_typed, wanted);
+    let typed = Request {
+        settings: settings(&[("host.setting.vm.swappiness", "10"), ("host.profile", "p.toml")]),
+        sides: Some(Sides {
+            a: settings(&[("host.setting.ksm", "on")]),
+            b: settings(&[("host.setting.ksm", "true")]),
+        }),
+        ..asked()
+    };
+    let (all, not_typed) = found("", &typed);
+    let wanted =
+        ["host.profile=p.toml", "host.setting.ksm=on", "host.setting.vm.swappiness=10", "host.setting.ksm=1"];
+    assert_eq!(all, wanted);
+    assert_eq!(not_typed, Vec::<String>::new());
+    let other = found("[host]\nsetting.vm.swappiness = 11", &Request { sides: typed.sides, ..asked() });
+    assert_eq!(other.1, ["host.setting.vm.swappiness=11"], "another key was typed");
+}
+
+#[test]
 fn a_program_is_found_in_the_text_a_preset_and_every_value_of_what_varies() {
     for (rest, request, wanted) in [
         ("", asked(), &[][..]),

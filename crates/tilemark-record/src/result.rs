@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use tilemark_plan::{
     plan::{Backend, SideName},
     scenario::{LoopKind, Role},
+    screening::LeftOut,
 };
 
 /// The version of the format of `result.json`.
@@ -54,6 +55,9 @@ pub struct RunResult {
     /// How much roles of the tile slow each other down, where they were measured alone and in pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interference: Option<Interference>,
+    /// Which settings of the host pay, where they were screened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screening: Option<Screening>,
     /// Every point that was measured.
     pub points: Vec<PointResult>,
     /// Mean power of the processors' packages before the first guest, in watts; absent where the host counts no energy.
@@ -116,6 +120,104 @@ impl Slowdown {
     pub fn is_certain(&self) -> bool {
         self.slowdown.and_then(|figure| figure.low).is_some_and(|low| low > 1.0)
     }
+}
+
+/// Which settings of the host pay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Screening {
+    /// The profile that the settings come from.
+    pub profile: String,
+    /// Repeats of the design that count.
+    pub repeats: u32,
+    /// Probability that a setting which does nothing is taken for real by the design: what Holm's p of an effect is held against.
+    pub level: f64,
+    /// Each setting, in the order of the profile.
+    pub settings: Vec<SettingEffect>,
+    /// What all settings do together that paid by the design, in pairs with nothing set; absent where fewer than two did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<MeasureEffect>,
+    /// The settings that `together` is of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together_of: Vec<String>,
+    /// Settings of the profile that were not screened, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Screening {
+    /// The settings of one outcome.
+    pub fn of(&self, outcome: SettingOutcome) -> impl Iterator<Item = &SettingEffect> {
+        self.settings.iter().filter(move |setting| setting.outcome == outcome)
+    }
+}
+
+/// What a setting of the host does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingEffect {
+    /// Its key.
+    pub key: String,
+    /// The value that was tried.
+    pub value: String,
+    /// The value found on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// What the profile says of its effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+    /// Its effect on each measure by the design, in which all settings change.
+    pub screened: Vec<MeasureEffect>,
+    /// Its effect alone, in pairs with nothing set; absent where it did not look real by the design.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confirmed: Vec<MeasureEffect>,
+    /// In a word.
+    pub outcome: SettingOutcome,
+}
+
+impl SettingEffect {
+    /// What is known best: confirmed alone, or else by the design.
+    pub fn effects(&self) -> &[MeasureEffect] {
+        if self.confirmed.is_empty() { &self.screened } else { &self.confirmed }
+    }
+}
+
+/// The effect of a setting on one measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasureEffect {
+    /// `throughput`, `p50` or `p99`, of the headline load.
+    pub measure: String,
+    /// The figure with the setting over that without it, less 1: 0.05 is five in a hundred more. Null where it could not be read.
+    pub change: Option<Figure>,
+    /// Probability of an effect at least this large if there were none, corrected by Holm: by the design over all settings and
+    /// measures, alone over the measures.
+    pub p: Option<f64>,
+    /// The smallest effect that would have been found 95 times of 100.
+    pub resolution: Option<f64>,
+    /// An effect within this does not matter: the whole interval must lie within for `no-effect`.
+    pub margin: f64,
+    /// Whether more is better, so that the sign can be read.
+    pub more_is_better: bool,
+}
+
+impl MeasureEffect {
+    /// The largest effect, either way, that its interval allows.
+    pub fn none_above(&self) -> Option<f64> {
+        let change = self.change?;
+        Some(change.low?.abs().max(change.high?.abs()))
+    }
+}
+
+/// What a setting does, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SettingOutcome {
+    /// Confirmed alone: a measure is better and none is worse.
+    Pays,
+    /// Confirmed alone: a measure is worse, or the load fails more.
+    Harms,
+    /// The whole interval of every measure lies within its margin.
+    NoEffect,
+    /// There is not enough to say.
+    CannotTell,
 }
 
 /// Whether figures can be trusted.

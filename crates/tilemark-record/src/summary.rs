@@ -53,9 +53,30 @@ pub struct RepeatSummary {
     /// Errors that the host's kernel reported since the repeat before, in its words; the first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_errors: Vec<String>,
+    /// Settings of the host that any point of the plan sets, read back while it was measured. Absent where none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<SettingRead>,
     /// What it shares with other repeats and may differ beyond them; nothing in records from before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
+}
+
+/// A setting of the host while a repeat was measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingRead {
+    /// Its key.
+    pub key: String,
+    /// What was read: the key may stand for several files.
+    pub what: String,
+    /// Where it is in force: `host`, `run-network` or `process`.
+    pub place: String,
+    /// The value that the repeat set; absent where its side leaves it as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
+    /// Its value before the repeat.
+    pub before: Option<String>,
+    /// Its value while it was measured. Null where it could not be read.
+    pub value: Option<String>,
 }
 
 /// What guests with one name used, over all tiles.

@@ -5,14 +5,18 @@
 //! it can tell who measured.
 
 use crate::Report;
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 use tilemark_plan::{
     plan::{HostSummary, NETWORK_PREFIX, Plan, Point},
     scenario::{QemuWishes, Scenario},
+    screening::{LeftOut, ScreenedSetting},
 };
 use tilemark_record::{
-    result::{Answer, Comparison, Cost, Function, LeftOver, PointResult, Provenance, RunResult, Verdict},
-    summary::RepeatSummary,
+    result::{
+        Answer, Comparison, Cost, Function, LeftOver, PointResult, Provenance, RunResult, Screening,
+        SettingEffect, Verdict,
+    },
+    summary::{RepeatSummary, SettingRead},
 };
 
 /// Takes out of `report` what tells whose machine it was. Guests' names and addresses are the same on every
@@ -36,11 +40,17 @@ pub fn redact(report: &mut Report) {
         ready_s: _,
         seconds_to_ready: _,
         uses: _,
+        settings,
     } in repeats
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
         incidents.iter_mut().for_each(|incident| scrub.text(&mut incident.what));
         scrub.all(kernel_errors);
+        for SettingRead { key, what, place: _, set, before, value } in settings {
+            scrub.text(key);
+            scrub.text(what);
+            [set, before, value].into_iter().for_each(|text| scrub.maybe(text));
+        }
         // Two reports of one boot are of one machine.
         levels.iter_mut().for_each(|levels| levels.boot.clear());
     }
@@ -82,6 +92,7 @@ impl Scrub {
             function,
             scaling,
             interference: _,
+            screening,
             points,
             idle_power_w: _,
             provenance,
@@ -125,10 +136,41 @@ impl Scrub {
                 self.text(&mut difference.b);
             }
         }
+        if let Some(screening) = screening {
+            self.screening(screening);
+        }
         scaling.iter_mut().flat_map(|fit| fit.vary.values_mut()).for_each(|value| self.text(value));
         points.iter_mut().for_each(|point| self.point_result(point));
         self.provenance(provenance);
         missing.values_mut().for_each(|reason| self.text(reason));
+    }
+
+    fn screening(&self, screening: &mut Screening) {
+        // A profile may be named by its path.
+        self.text(&mut screening.profile);
+        for SettingEffect { key, value, found, claim, screened: _, confirmed: _, outcome: _ } in
+            &mut screening.settings
+        {
+            self.text(key);
+            self.text(value);
+            self.maybe(found);
+            self.maybe(claim);
+        }
+        self.all(&mut screening.together_of);
+        screening.left_out.iter_mut().for_each(|left| self.left_out(left));
+    }
+
+    fn left_out(&self, left: &mut LeftOut) {
+        let LeftOut { key, why } = left;
+        self.text(key);
+        self.text(why);
+    }
+
+    /// Values of settings of the host, which may name devices.
+    fn host_settings(&self, profile: &mut Option<String>, setting: &mut BTreeMap<String, String>) {
+        self.maybe(profile);
+        let all = std::mem::take(setting).into_iter();
+        *setting = all.map(|(key, value)| (self.clean(&key), self.clean(&value))).collect();
     }
 
     fn point_result(&self, point: &mut PointResult) {
@@ -196,7 +238,18 @@ impl Scrub {
         self.text(&mut plan.origin);
         plan.settings.values_mut().for_each(|value| self.text(value));
         self.scenario(&mut plan.scenario);
-        for Point { vary, qemu, loads, .. } in &mut plan.points {
+        if let Some(screening) = &mut plan.screening {
+            self.text(&mut screening.profile);
+            for ScreenedSetting { key, value, found, claim } in &mut screening.settings {
+                self.text(key);
+                self.text(value);
+                self.maybe(found);
+                self.maybe(claim);
+            }
+            screening.left_out.iter_mut().for_each(|left| self.left_out(left));
+        }
+        for Point { vary, qemu, host, loads, .. } in &mut plan.points {
+            self.host_settings(&mut host.profile, &mut host.setting);
             vary.values_mut().for_each(|value| self.text(value));
             self.qemu(qemu);
             for load in loads {
@@ -209,6 +262,7 @@ impl Scrub {
         self.text(&mut scenario.about);
         self.text(&mut scenario.image);
         self.qemu(&mut scenario.qemu);
+        self.host_settings(&mut scenario.host.profile, &mut scenario.host.setting);
         for load in &mut scenario.load {
             load.work.texts_mut().into_iter().for_each(|text| self.text(text));
         }

@@ -3,17 +3,18 @@
 mod fixture;
 
 use tilemark_plan::{
-    plan::Backend,
+    plan::{Backend, SideName},
     scenario::{Role, Surge, SurgeAt},
+    screening::LeftOut,
 };
 use tilemark_record::{
     result::{
-        Figure, Function, Interference, LimitResource, PagesResult, Slowdown, SurgeResult, SurgeTime,
-        VerdictStatus, Voided,
+        Figure, Function, Interference, LimitResource, MeasureEffect, PagesResult, Screening, SettingEffect,
+        SettingOutcome, Slowdown, SurgeResult, SurgeTime, VerdictStatus, Voided,
     },
     rows::SecondRow,
     store::{SteadyWindow, StoreFigures},
-    summary::GuestUse,
+    summary::{GuestUse, SettingRead},
 };
 use tilemark_report::{Colour, Report, Style, csv, html, redact, terminal};
 
@@ -210,6 +211,101 @@ fn who_slows_whom_comes_before_the_steps_with_its_intervals_and_reasons() {
     }
     assert!(html(&report).contains("--heat:49%"), "83 of 100 to the full colour");
     assert!(!html(&fixture::all().remove(0).1).contains("Who slows whom"));
+}
+
+/// A comparison's record in which settings of the host were screened and read back, too.
+fn with_screening() -> Report {
+    let mut report = fixture::sides();
+    let effect = |measure: &str, value: f64, half: f64| MeasureEffect {
+        measure: measure.to_owned(),
+        change: Some(Figure { value, low: Some(value - half), high: Some(value + half), n_repeats: 24 }),
+        p: Some(0.5),
+        resolution: Some(0.03),
+        margin: 0.03,
+        more_is_better: measure == "throughput",
+    };
+    let setting = |key: &str, outcome, change: f64, claim: Option<&str>| SettingEffect {
+        key: key.to_owned(),
+        value: "10".to_owned(),
+        found: Some("60".to_owned()),
+        claim: claim.map(str::to_owned),
+        screened: vec![effect("throughput", change, 0.0123), effect("p99", -change, 0.08)],
+        confirmed: Vec::new(),
+        outcome,
+    };
+    let settings = vec![
+        setting("vm.swappiness", SettingOutcome::Pays, 0.0512, Some("the paper: 8 % more")),
+        setting("rack7.harm", SettingOutcome::Harms, -0.05, None),
+        setting("ksm", SettingOutcome::NoEffect, 0.0, None),
+        setting("thp", SettingOutcome::CannotTell, 0.0, None),
+    ];
+    report.result.screening = Some(Screening {
+        profile: "/root/rack7.toml".to_owned(),
+        repeats: 48,
+        level: 0.05,
+        settings,
+        together: vec![effect("throughput", 0.09, 0.01), effect("p99", 0.0, 0.1)],
+        together_of: vec!["vm.swappiness".to_owned(), "smt".to_owned()],
+        left_out: vec![LeftOut { key: "kvm.nx".to_owned(), why: "rack7 has no kvm".to_owned() }],
+    });
+    for repeat in &mut report.repeats {
+        let is_b = report.plan.points[repeat.point].side == Some(SideName::B);
+        repeat.settings.push(SettingRead {
+            key: "vm.swappiness".to_owned(),
+            what: "vm.swappiness (/proc/sys/vm/swappiness)".to_owned(),
+            place: "host".to_owned(),
+            set: is_b.then(|| "10".to_owned()),
+            before: Some("60".to_owned()),
+            value: Some(if is_b { "10" } else { "60" }.to_owned()),
+        });
+    }
+    report
+}
+
+#[test]
+fn which_settings_pay_is_one_table_with_effects_intervals_and_the_claim_before_the_steps() {
+    let report = with_screening();
+    let page = html(&report);
+    let (from, to) = (page.find("Which settings pay").unwrap(), page.find("<h2>Steps</h2>").unwrap());
+    assert!(from < to, "the answer comes first");
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 160 });
+    let shown = &text[text.find("Which settings pay").unwrap()..];
+    for table in [&page[from..to], shown] {
+        for wanted in [
+            "vm.swappiness = 10",
+            "found 60",
+            "+5.12 %",
+            "[3.89, 6.35]",
+            "pays",
+            "harms",
+            "no effect above 1.23 % (throughput), 8.00 % (p99)",
+            "cannot tell",
+            "the paper: 8 % more",
+            "all that looked better",
+            "vm.swappiness, smt",
+            "kvm.nx (rack7 has no kvm)",
+        ] {
+            assert!(table.replace('\u{202f}', " ").contains(wanted), "{wanted}: {table}");
+        }
+    }
+    assert!(!html(&fixture::sides()).contains("Which settings pay"));
+}
+
+#[test]
+fn settings_of_the_host_are_listed_with_what_was_read_on_both_sides() {
+    let text = terminal(&with_screening(), Style { colour: Colour::Plain, width: 160 });
+    let section = &text[text.find("Settings of the host").unwrap()..];
+    let row = section.lines().find(|line| line.contains("/proc/sys/vm/swappiness")).unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert!(words.ends_with(&["the", "host", "60", "10"]), "{section}");
+    assert!(!html(&fixture::sides()).contains("Settings of the host"));
+}
+
+#[test]
+fn a_redacted_screening_names_no_machine() {
+    let mut report = with_screening();
+    redact(&mut report);
+    assert!(!html(&report).contains("rack7"), "{:?}", report.result.screening);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode},
     job::messages::{CommandLink, FromEngine, Messages},
+    pass::host_settings::Hands,
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_process::LoadProcess,
     pass::world::World,
@@ -20,7 +21,7 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, AtomicU64, Ordering},
         mpsc::{self, Receiver, Sender},
     },
@@ -38,10 +39,15 @@ use tilemark_host::telemetry::{
     MemorySecond, PressureSecond, ProcessorSplit, Pss, Second, Watched, WatchedKind, WatchedSecond,
 };
 use tilemark_plan::{
+    host_settings::HostSettings,
     plan::{self, AcceleratorVerdict, GuestPlan, HostSummary, Pass, Plan, Point},
     resolve::Request,
 };
-use tilemark_record::{Event, Events, RunDirectory, places::Places, summary::RepeatSummary};
+use tilemark_record::{
+    Event, Events, RunDirectory,
+    places::Places,
+    summary::{RepeatSummary, SettingRead},
+};
 use tilemark_units::{Bytes, Span};
 
 /// One act of a load process.
@@ -83,11 +89,12 @@ impl Watch for FakeWatch {
     fn watch(
         &self,
         watched: &dyn Fn() -> Vec<Watched>,
-        _: &dyn Fn(),
+        reading: &dyn Fn(),
         times: Times,
         over: &Receiver<()>,
     ) -> HostRead {
         let watched = watched();
+        reading();
         let names: Vec<String> = watched.iter().map(|watched| watched.name.clone()).collect();
         assert!(names.ends_with(&["tilemark".to_owned()]), "{names:?}");
         let of_each = || {
@@ -240,6 +247,115 @@ impl Backend for Guests {
     }
 }
 
+/// A host that is one table of values. Whoever sets it is written down.
+#[derive(Clone, Default)]
+pub(crate) struct FakeHost(Arc<Mutex<HostTable>>);
+
+#[derive(Default)]
+struct HostTable {
+    /// Value by key now.
+    values: BTreeMap<String, String>,
+    /// What is held: key, our value, value found.
+    held: Vec<(String, Option<String>, String)>,
+    /// What was done to it, in order.
+    done: Vec<String>,
+    /// It refuses this key.
+    refuses: Option<&'static str>,
+    /// It cannot restore this key.
+    keeps: Option<&'static str>,
+}
+
+impl FakeHost {
+    pub(crate) fn with(values: &[(&str, &str)]) -> Self {
+        let host = Self::default();
+        values.iter().for_each(|(key, value)| host.set(key, value));
+        host
+    }
+
+    pub(crate) fn refusing(self, key: &'static str) -> Self {
+        self.0.lock().unwrap().refuses = Some(key);
+        self
+    }
+
+    pub(crate) fn keeping(self, key: &'static str) -> Self {
+        self.0.lock().unwrap().keeps = Some(key);
+        self
+    }
+
+    /// Another program sets a value.
+    pub(crate) fn set(&self, key: &str, value: &str) {
+        self.0.lock().unwrap().values.insert(key.to_owned(), value.to_owned());
+    }
+
+    pub(crate) fn value(&self, key: &str) -> String {
+        self.0.lock().unwrap().values[key].clone()
+    }
+
+    pub(crate) fn values(&self) -> Vec<(String, String)> {
+        self.0.lock().unwrap().values.clone().into_iter().collect()
+    }
+
+    /// What was done to it up to now.
+    pub(crate) fn done(&self) -> Vec<String> {
+        self.0.lock().unwrap().done.clone()
+    }
+
+    pub(crate) fn note(&self, what: &str) {
+        self.0.lock().unwrap().done.push(what.to_owned());
+    }
+}
+
+impl Hands for FakeHost {
+    fn apply(&self, wanted: &HostSettings, of_plan: &HostSettings) -> Result<Vec<SettingRead>, Failure> {
+        let mut table = self.0.lock().unwrap();
+        if let Some(key) = wanted.setting.keys().find(|key| Some(key.as_str()) == table.refuses) {
+            return Err(Failure::new(FailureCode::HostUnfit, format!("{key} was refused"), "leave it out"));
+        }
+        let mut found = Vec::new();
+        for key in of_plan.setting.keys() {
+            let before = table.values[key].clone();
+            let own = wanted.setting.get(key).cloned();
+            table.held.push((key.clone(), own.clone(), before.clone()));
+            if let Some(value) = &own {
+                table.values.insert(key.clone(), value.clone());
+                table.done.push(format!("{key}={value}"));
+            }
+            found.push(SettingRead {
+                key: key.clone(),
+                what: key.clone(),
+                place: "host".to_owned(),
+                set: own,
+                before: Some(before),
+                value: None,
+            });
+        }
+        Ok(found)
+    }
+
+    fn read(&self) -> Vec<Option<String>> {
+        let table = self.0.lock().unwrap();
+        table.held.iter().map(|(key, ..)| table.values.get(key).cloned()).collect()
+    }
+
+    fn restore(&self) -> Result<Vec<String>, Failure> {
+        let mut table = self.0.lock().unwrap();
+        let mut others = Vec::new();
+        for (key, own, before) in std::mem::take(&mut table.held) {
+            let Some(own) = own else { continue };
+            if Some(key.as_str()) == table.keeps {
+                return Err(Failure::new(FailureCode::NotRestored, format!("{key} stays"), "look at it"));
+            }
+            if table.values[&key] == own {
+                table.values.insert(key, before);
+            } else {
+                others.push(key);
+            }
+        }
+        table.done.push("restored".to_owned());
+        Ok(others)
+    }
+}
+
 /// The world. Its amounts of memory and disk may depend on how many load processes were started before.
 pub(crate) struct FakeWorld {
     pub(crate) backends: BTreeMap<plan::Backend, Guests>,
@@ -256,6 +372,8 @@ pub(crate) struct FakeWorld {
     pub(crate) on_templates: Duration,
     /// What the kernel reports next.
     pub(crate) kernel_errors: RefCell<Vec<String>>,
+    /// The host that points set.
+    pub(crate) host: FakeHost,
 }
 
 impl FakeWorld {
@@ -272,6 +390,7 @@ impl FakeWorld {
             pss: None,
             on_templates: Duration::ZERO,
             kernel_errors: RefCell::default(),
+            host: FakeHost::default(),
         };
         world.with(Guests::of(FakeBackend::new(plan::Backend::Native)))
     }
@@ -333,6 +452,10 @@ impl World for FakeWorld {
 
     fn kernel_errors(&self) -> Vec<String> {
         self.kernel_errors.take()
+    }
+
+    fn hands(&self) -> &dyn Hands {
+        &self.host
     }
 
     fn watch(&self) -> &dyn Watch {
@@ -490,6 +613,7 @@ pub(crate) struct Ran {
     pub(crate) outcome: Result<(), Failure>,
     pub(crate) notes: Vec<String>,
     pub(crate) on_templates: Duration,
+    pub(crate) changed_by_others: Vec<String>,
     pub(crate) record: RunDirectory,
     _folder: tempfile::TempDir,
 }
@@ -578,6 +702,8 @@ fn session(
     let mut pipeline = Pipeline::new(world, plan.clone(), record.clone(), &link, stop, before).unwrap();
     let outcome = pipeline.run();
     let on_templates = pipeline.time.on_templates;
+    let changed_by_others = std::mem::take(&mut pipeline.changed_by_others);
     drop(link);
-    Ran { outcome, notes: listener.join().unwrap(), on_templates, record, _folder: folder }
+    let notes = listener.join().unwrap();
+    Ran { outcome, notes, on_templates, changed_by_others, record, _folder: folder }
 }

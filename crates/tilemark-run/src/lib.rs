@@ -9,6 +9,7 @@
 //! plan        from what was asked to a plan
 //! guests      what guests serve; how they are cloned, booted or made as twins
 //! job         command, keeper and engine of a job; its state, its lock, its disk space; what is left of it
+//! host        the host's settings by profile
 //! pass        one repeat of one point: guests, loads, the host watched, figures
 //! image       images: built, listed, moved
 //! run         one execution of a plan: which pass is next, the record, its result
@@ -22,6 +23,7 @@ pub mod failure;
 mod fakes;
 mod guests;
 pub mod guests_up;
+pub mod host;
 pub mod image;
 pub mod job;
 mod memory_limit;

@@ -20,13 +20,18 @@ pub fn is_root() -> bool {
 
 /// Stops with a remedy unless root asks.
 pub fn need_root(what: &str) -> Result<(), Failure> {
+    need_root_for(what, "it makes namespaces, mounts and network devices")
+}
+
+/// The same, with the reason.
+pub(crate) fn need_root_for(what: &str, why: &str) -> Result<(), Failure> {
     if is_root() {
         return Ok(());
     }
     Err(Failure::new(
         FailureCode::HostUnfit,
-        format!("{what} needs root: it makes namespaces, mounts and network devices"),
-        "run the same command with sudo; `plan`, `report`, `compare`, `runs`, `load` and `doctor` need no root",
+        format!("{what} needs root: {why}"),
+        "run the same command with sudo; `plan`, `report`, `compare`, `runs`, `load`, `doctor` and `host plan` need no root",
     ))
 }
 

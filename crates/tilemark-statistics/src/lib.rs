@@ -18,6 +18,7 @@ mod permutation;
 mod ratio;
 mod resolution;
 mod scaling;
+mod screening;
 pub mod sentence;
 mod series;
 mod steady;
@@ -42,4 +43,7 @@ pub use permutation::{
 pub use ratio::ratio;
 pub use resolution::{FOUND_FRACTION, repeat_deviation, smallest_change_found};
 pub use scaling::{EXTRAPOLATION_MAX, FIT_STEPS_MIN, ScalingLaw, ScalingStep, fit_scaling_law};
+pub use screening::{
+    Effect, Effects, PairOfRows, SCREENING_LEVEL, effects, runs_one_at_a_time, smallest_effect_found,
+};
 pub use steady::{CHANGE_MIN, FALSE_ALARMS_MAX, SECONDS_MIN, Unsettled, drift};

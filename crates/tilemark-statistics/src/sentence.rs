@@ -4,8 +4,8 @@ use tilemark_plan::plan::{Backend, Demand, Hardware, LoadPlan, Plan, Point};
 use tilemark_plan::workload::{MessagingMeasure, MessagingParameters, Work};
 use tilemark_record::result::{
     Answer, Break, Comparison, ComparisonOutcome, Cost, Counts, Difference, FailureComparison, Figure,
-    Function, GateMeasure, Interference, LimitResource, MeasureComparison, More, PointResult, Slowdown,
-    Verdict, VerdictStatus,
+    Function, GateMeasure, Interference, LimitResource, MeasureComparison, MeasureEffect, More, PointResult,
+    Screening, SettingEffect, SettingOutcome, Slowdown, Verdict, VerdictStatus,
 };
 use tilemark_units::counted;
 
@@ -185,6 +185,49 @@ pub fn interference(found: &Interference, verdict: &Verdict) -> String {
     }];
     sentences.extend(doubt(verdict));
     sentences.join(" ")
+}
+
+/// `Of 11 settings 1 pays: vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2]). 9 have no effect that matters. Nothing certain is known of 1.`
+pub fn screening(found: &Screening, verdict: &Verdict) -> String {
+    let count = |outcome: SettingOutcome| found.of(outcome).count();
+    let named = |outcome: SettingOutcome, one: &str, many: &str| {
+        let settings: Vec<String> = found.of(outcome).map(setting).collect();
+        let verb = if settings.len() == 1 { one } else { many };
+        (!settings.is_empty()).then(|| format!("{} {verb}: {}", settings.len(), settings.join("; ")))
+    };
+    let screened = counted(found.settings.len() as u64, "setting");
+    let pays = named(SettingOutcome::Pays, "pays", "pay");
+    let unknown = count(SettingOutcome::CannotTell);
+    let mut sentences = vec![match pays {
+        Some(pays) => format!("Of {screened} {pays}."),
+        None if unknown == found.settings.len() => format!("Nothing certain is known of {screened}."),
+        None => format!("Of {screened} none is known to pay."),
+    }];
+    sentences.extend(named(SettingOutcome::Harms, "harms", "harm").map(|text| format!("{text}.")));
+    let none = count(SettingOutcome::NoEffect);
+    if none > 0 {
+        let verb = if none == 1 { "has" } else { "have" };
+        sentences.push(format!("{none} {verb} no effect that matters."));
+    }
+    if (1..found.settings.len()).contains(&unknown) {
+        sentences.push(format!("Nothing certain is known of {unknown}."));
+    }
+    sentences.extend(doubt(verdict));
+    sentences.join(" ")
+}
+
+/// `vm.swappiness = 10 (throughput +5.1 % [4.0, 6.2])`: by the measure whose effect is the most certain.
+fn setting(found: &SettingEffect) -> String {
+    let p = |effect: &&MeasureEffect| effect.p.unwrap_or(1.0);
+    let surest = found.effects().iter().min_by(|one, other| p(one).total_cmp(&p(other)));
+    let effect = surest.and_then(|effect| Some((effect, effect.change?)));
+    let effect = effect.map(|(MeasureEffect { measure, .. }, change)| {
+        let percent = |part: f64| short(100.0 * part);
+        let sign = if change.value < 0.0 { "" } else { "+" };
+        let interval = range(change.low, change.high, percent);
+        format!(" ({measure} {sign}{} %{interval})", percent(change.value))
+    });
+    format!("{} = {}{}", found.key, found.value, effect.unwrap_or_default())
 }
 
 /// `Emulated guests work: 412 of 412 requests were answered correctly.`

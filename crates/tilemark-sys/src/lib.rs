@@ -9,6 +9,7 @@ pub mod files;
 pub mod kvm;
 pub mod limits;
 pub mod namespace;
+pub mod nic;
 pub mod peer;
 pub mod process;
 pub mod tap;

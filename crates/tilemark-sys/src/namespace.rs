@@ -3,9 +3,9 @@
 use rustix::{
     io,
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
-    thread::{UnshareFlags, unshare_unsafe},
+    thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe},
 };
-use std::ops::BitOr;
+use std::{ops::BitOr, os::fd::BorrowedFd};
 
 /// Kinds of namespaces, as a set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,6 +57,11 @@ pub fn own_view_of_groups() -> io::Result<()> {
 pub fn own_network() -> io::Result<()> {
     // SAFETY: only a table of descriptors of its own could part a thread from what others opened, and it stays shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+}
+
+/// Has the calling thread see the network of another namespace from now on, such as that in `/proc/1/ns/net`: `/proc/sys/net` and sockets.
+pub fn join_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))
 }
 
 /// Ends the propagation of mounts to and from outside. First step in a new mount namespace.

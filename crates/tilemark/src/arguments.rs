@@ -55,6 +55,9 @@ pub(crate) enum Command {
     /// Build, list, move and remove guest images
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Show, apply, verify, try and restore settings of this host's kernel, by profile
+    #[command(subcommand)]
+    Host(HostCommand),
     /// List or print the scenarios inside this program
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
@@ -649,6 +652,73 @@ pub(crate) enum ImageCommand {
         #[command(flatten)]
         json: JsonOnly,
     },
+}
+
+/// `tilemark host`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostCommand {
+    /// List all settings that a profile may name
+    Settings(JsonOnly),
+    /// Show what a profile would change on this host; touches nothing
+    Plan {
+        /// A profile inside the program by its name, or a file by its path
+        profile: String,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Apply a profile: all of its settings or none. They stay until `host restore`, or until the host boots
+    Apply {
+        /// A profile inside the program by its name, or a file by its path
+        profile: String,
+        /// Apply it; without this flag the plan is shown
+        #[arg(long)]
+        yes: bool,
+        /// Also set this dangerous setting; may be repeated
+        #[arg(long, value_name = "KEY")]
+        allow: Vec<String>,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Compare this host with a profile: exit 0 when all settings are as wanted, 1 when one differs
+    Verify {
+        /// A profile inside the program by its name, or a file by its path
+        profile: String,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Restore all settings that `host apply` changed. One that another program has changed since is left alone (exit code 6)
+    Restore(JsonOnly),
+    /// Show which profile is applied, with the values now and before
+    Status(JsonOnly),
+    /// Find out which settings of a profile pay on this host: all are changed at once by a design, and those that look real are then
+    /// confirmed alone
+    Try(TryArguments),
+}
+
+/// `tilemark host try`.
+#[derive(Debug, Args)]
+pub(crate) struct TryArguments {
+    /// A scenario inside the program by its name, or a file by its path. It is measured at the first step of its ladder
+    pub(crate) scenario: String,
+    /// The settings to try: a profile inside the program by its name, or a file by its path
+    #[arg(long)]
+    pub(crate) profile: String,
+    /// Also try this dangerous setting; may be repeated
+    #[arg(long, value_name = "KEY")]
+    pub(crate) allow: Vec<String>,
+    /// Pairs in which each setting that looks real is confirmed; 0 confirms nothing
+    #[arg(long, default_value_t = 12)]
+    pub(crate) pairs: u32,
+    /// Tile count to use instead of the first of the scenario's ladder
+    #[arg(long)]
+    pub(crate) tiles: Option<u32>,
+    /// Write the settings that paid as a profile into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keep: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) resolution: Resolution,
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
 }
 
 /// `tilemark scenarios`.

@@ -11,12 +11,12 @@ use tilemark_sys::files::{read_trusted, write_private};
 use super::Setting;
 use crate::error::HostError;
 
-/// A setting that is held at our value, with the text that its file had before.
+/// A setting that is held at our value, with the text that it had before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// The setting and our value.
     pub setting: Setting,
-    /// The whole text of its file before.
+    /// The whole text before.
     pub found: String,
 }
 
@@ -51,9 +51,14 @@ impl Held {
         self.setting.form.value_in(&self.found)
     }
 
-    /// What is written into its file to restore it.
+    /// What a person does to restore it: `write "20" into /sys/…`.
     pub fn order_to_restore(&self) -> String {
-        self.setting.form.order_for(&self.found).trim_end().to_owned()
+        let order = self.setting.form.order_for(&self.found);
+        let Setting { name, .. } = &self.setting;
+        match self.setting.path() {
+            Some(path) => format!("write {:?} into {}", order.trim_end(), path.display()),
+            None => format!("set the {name} to {:?}", order.trim_end()),
+        }
     }
 
     /// Reads which value it has now.
@@ -88,6 +93,18 @@ impl Held {
     }
 }
 
+impl Now {
+    /// In words: `ours`, `as before`, or the value of another program.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::AsFound => "now as before".to_owned(),
+            Self::Ours => "unchanged since".to_owned(),
+            Self::Other(value) => format!("now {value}, by another program"),
+            Self::Unread(why) => why.clone(),
+        }
+    }
+}
+
 impl Outcome {
     /// Whether nothing of ours is left: the value is as found, or somebody else's.
     pub fn is_settled(&self) -> bool {
@@ -98,13 +115,13 @@ impl Outcome {
 /// `wake-up latency limit (PM QoS) of CPU 3 (PATH): it was 0, Tilemark set n/a, and it is 50 now`.
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setting { name, path, value, .. } = &self.held.setting;
+        let setting = &self.held.setting;
         let found = self.held.found_value();
         let shown = |value: &str| if value.is_empty() { "off".to_owned() } else { value.to_owned() };
-        write!(out, "{name} ({}): it was {}, Tilemark set {}", path.display(), shown(&found), shown(value))?;
+        write!(out, "{setting}: it was {}, Tilemark set {}", shown(&found), shown(&setting.value))?;
         match &self.now {
             Now::AsFound => write!(out, ", and it is {} again", shown(&found))?,
-            Now::Ours => write!(out, ", and it is still {}", shown(value))?,
+            Now::Ours => write!(out, ", and it is still {}", shown(&setting.value))?,
             Now::Other(other) => write!(out, ", and it is {} now", shown(other))?,
             Now::Unread(why) => write!(out, "; {why}")?,
         }
@@ -117,12 +134,16 @@ impl fmt::Display for Outcome {
 pub struct Journal {
     path: PathBuf,
     boot_id: String,
+    owner: String,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Document {
     /// The boot that the values belong to: the next one begins with its own.
     boot_id: String,
+    /// For whom they are held.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    owner: String,
     held: Vec<Held>,
 }
 
@@ -137,7 +158,29 @@ enum Moment {
 impl Journal {
     /// The journal in this file, in this boot of the host.
     pub fn at(path: impl Into<PathBuf>, boot_id: impl Into<String>) -> Self {
-        Self { path: path.into(), boot_id: boot_id.into() }
+        Self { path: path.into(), boot_id: boot_id.into(), owner: String::new() }
+    }
+
+    /// The same, which notes for whom the settings are held.
+    pub fn owned_by(self, owner: impl Into<String>) -> Self {
+        Self { owner: owner.into(), ..self }
+    }
+
+    /// For whom settings are held in this boot; `None` where none are.
+    ///
+    /// # Errors
+    /// As [`Self::held`].
+    pub fn owner(&self) -> Result<Option<String>, HostError> {
+        Ok(self.document()?.map(|document| document.owner))
+    }
+
+    /// Gives it another name in the same folder, in place of what had that name before.
+    ///
+    /// # Errors
+    /// Where it cannot be renamed.
+    pub fn rename(&self, name: &str) -> Result<(), HostError> {
+        let renamed = fs::rename(&self.path, self.path.with_file_name(name));
+        renamed.and_then(|()| self.sync_folder()).map_err(|source| self.failed("rename", source))
     }
 
     /// What is held in this boot, in the order in which it was set. Nothing where there is no journal, or only one of another boot.
@@ -145,13 +188,17 @@ impl Journal {
     /// # Errors
     /// Where it cannot be read, or is not to be trusted.
     pub fn held(&self) -> Result<Vec<Held>, HostError> {
+        Ok(self.document()?.map(|document| document.held).unwrap_or_default())
+    }
+
+    fn document(&self) -> Result<Option<Document>, HostError> {
         let text = match read_trusted(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|source| self.failed("read", source))?,
         };
         let document: Document =
             serde_json::from_slice(&text).map_err(|error| self.failed("read", error.into()))?;
-        Ok(if document.boot_id == self.boot_id { document.held } else { Vec::new() })
+        Ok((document.boot_id == self.boot_id).then_some(document))
     }
 
     /// Sets all of these, or none: where one is refused, those before it are restored. One that has its value already is
@@ -160,36 +207,51 @@ impl Journal {
     /// # Errors
     /// The first setting that cannot be read, written or read back; a journal that cannot be written. What could not be restored then
     /// stays in the journal.
-    pub fn hold(&self, settings: &[Setting]) -> Result<(), HostError> {
+    ///
+    /// Returns the vectors of interrupts that the kernel does not let anybody move: they are unchanged, and the others are set.
+    pub fn hold(&self, settings: &[Setting]) -> Result<Vec<Setting>, HostError> {
         self.hold_watched(settings, &mut |_| {})
     }
 
-    fn hold_watched(&self, settings: &[Setting], at: &mut dyn FnMut(Moment)) -> Result<(), HostError> {
+    fn hold_watched(
+        &self,
+        settings: &[Setting],
+        at: &mut dyn FnMut(Moment),
+    ) -> Result<Vec<Setting>, HostError> {
         let mut before = self.held()?;
         let mut new = Vec::new();
         for setting in settings {
             let found = setting.read()?;
             if setting.form.value_in(&found) != setting.value {
                 // One that is held already, and changed since: its value now is what is to be found again.
-                before.retain(|held| held.setting.path != setting.path || held.setting.form != setting.form);
+                before.retain(|held| !held.setting.is_same_as(setting));
                 new.push(Held { setting: setting.clone(), found });
             }
         }
+        let mut immovable = Vec::new();
         if new.is_empty() {
-            return Ok(());
+            return Ok(immovable);
         }
         self.write(&[&before[..], &new[..]].concat())?;
         at(Moment::Journaled);
         for (place, held) in new.iter().enumerate() {
             let set = held.setting.set(&mut || at(Moment::Written));
             if let Err(error) = set {
+                if held.setting.is_immovable(&error) {
+                    immovable.push(held.setting.clone());
+                    continue;
+                }
                 before.extend(left_after_undoing(held, &new[..place]));
                 self.write(&before)?;
                 return Err(error);
             }
             at(Moment::ReadBack);
         }
-        Ok(())
+        if !immovable.is_empty() {
+            new.retain(|held| !immovable.contains(&held.setting));
+            self.write(&[&before[..], &new[..]].concat())?;
+        }
+        Ok(immovable)
     }
 
     /// Restores all that is held, newest first, where the value is still ours. What could not be restored stays in the journal, and
@@ -227,21 +289,25 @@ impl Journal {
     /// Writes it whole, synced with its folder; without entries it is removed.
     fn write(&self, held: &[Held]) -> Result<(), HostError> {
         let written = || -> io::Result<()> {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
             if held.is_empty() {
                 return match fs::remove_file(&self.path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                     _ => Ok(()),
                 };
             }
-            let document = Document { boot_id: self.boot_id.clone(), held: held.to_vec() };
+            let Self { boot_id, owner, .. } = self.clone();
+            let document = Document { boot_id, owner, held: held.to_vec() };
             let name = self.path.file_name().unwrap_or_default().to_string_lossy();
             let aside = self.path.with_file_name(format!(".{name}.aside"));
             write_private(&aside, &serde_json::to_vec_pretty(&document)?)?;
             fs::rename(aside, &self.path)?;
-            File::open(folder)?.sync_all()
+            self.sync_folder()
         };
         written().map_err(|source| self.failed("write", source))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
 
     fn failed(&self, verb: &'static str, source: io::Error) -> HostError {
@@ -374,12 +440,7 @@ mod tests {
     fn all_are_set_or_none() {
         let host = Host::with(&[(0, "20\n"), (1, "0\n")]);
         let absent = host.awake(7);
-        let ignored = Setting {
-            name: "a value that the kernel ignores".to_owned(),
-            path: "/dev/null".into(),
-            form: Form::Whole,
-            value: "1".to_owned(),
-        };
+        let ignored = Setting::file("a value that the kernel ignores", "/dev/null", Form::Whole, "1");
         for (bad, what) in [(absent, "CPU 7"), (ignored, "the kernel ignores")] {
             let [first, second] = host.both_awake();
             let error = host.journal().hold(&[first, second, bad]).unwrap_err();
@@ -432,6 +493,60 @@ mod tests {
                 rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
             }
         });
+    }
+
+    /// A host with so many settings, each with a value of its own.
+    fn large(count: u32) -> (Host, Vec<String>) {
+        let texts: Vec<String> = (0..count).map(|number| format!("{}\n", 10 + number)).collect();
+        let limits: Vec<(u32, &str)> =
+            texts.iter().enumerate().map(|(number, text)| (number as u32, text.as_str())).collect();
+        let host = Host::with(&limits);
+        (host, texts)
+    }
+
+    /// Ends after so many moments of setting so many values.
+    fn die_after(place: &str) {
+        let [count, moments, folder] = place.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!() };
+        let (count, moments): (u32, u32) = (count.parse().unwrap(), moments.parse().unwrap());
+        let settings: Vec<Setting> =
+            (0..count).map(|processor| wake_limit::awake_below(Path::new(folder), processor)).collect();
+        let journal = Journal::at(Path::new(folder).join("settings.json"), "this-boot");
+        let mut passed = 0;
+        let _ = journal.hold_watched(&settings, &mut |_| {
+            passed += 1;
+            if passed == moments {
+                let own = rustix::process::getpid();
+                rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_process_killed_after_any_number_of_writes_leaves_what_is_restored_byte_for_byte() {
+        const DIES_AFTER: &str = "TILEMARK_TEST_DIES_AFTER";
+        if let Some(place) = std::env::var_os(DIES_AFTER) {
+            return die_after(place.to_str().unwrap());
+        }
+        let name = "setting::journal::tests::a_process_killed_after_any_number_of_writes_leaves_what_is_restored_byte_for_byte";
+        let kills = std::env::var("TILEMARK_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
+        let mut random = 0x9e37_79b9_u32;
+        for kill in 0..kills.unwrap_or(30) {
+            // A linear congruential generator (Numerical Recipes, 7.1): the trials are the same each time.
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let count = 1 + (random >> 16) % 24;
+            let moments = 1 + (random >> 8) % (2 * count + 1);
+            let (host, texts) = large(count);
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            let place = format!("{count} {moments} {}", host.folder.path().display());
+            let ended = child.args(["--exact", name]).env(DIES_AFTER, place).output().unwrap();
+            assert_eq!(ended.status.signal(), Some(9), "{kill}: it was not killed");
+            let outcomes = host.journal().restore().unwrap();
+            assert_eq!(outcomes.len(), count as usize, "{kill}: not journaled before it was touched");
+            for (processor, text) in texts.iter().enumerate() {
+                let path = host.awake(processor as u32).path;
+                assert_eq!(fs::read_to_string(path).unwrap(), *text, "{kill}: {moments} moments");
+            }
+        }
     }
 
     #[test]

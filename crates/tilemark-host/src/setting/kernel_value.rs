@@ -1,43 +1,57 @@
-//! One value of the kernel in a file: how it is read, written, and read back.
+//! One value of the host: how it is read, written, and read back.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::reach::Reach;
 use crate::error::HostError;
+use crate::read::list::parse_list;
 
 /// A setting of the host, and the value it is to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// What it is, as a reader is shown it: `wake-up latency limit (PM QoS) of CPU 3`.
     pub name: String,
-    /// Its file.
+    /// Its file; empty where it is no file.
     pub path: PathBuf,
-    /// How the file's text holds the value.
+    /// How it is read and written.
+    #[serde(default, skip_serializing_if = "Reach::is_file")]
+    pub reach: Reach,
+    /// How the text that is read holds the value.
     pub form: Form,
     /// The value it is to have, as it is read.
     pub value: String,
 }
 
-/// How the text of a setting's file holds its value.
+/// How the text of a setting holds its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// The text is the value, without blanks around it. Writing the value sets it.
     Whole,
+    /// Words, whatever blanks are between them: the kernel takes `4096 87380 6291456` and shows it with tabs.
+    Words,
     /// All values in a line, the current one in brackets: `always [madvise] never`. Writing one of them sets it.
     Choice,
     /// A list of words, which has this one or not. The value is the word or nothing; `+word` adds it and `-word` removes it.
     Member(String),
+    /// Processors as a list, `0-3,8`, however the kernel divides it.
+    Processors,
+    /// Processors as a hexadecimal mask, `00000000,0000000f`, however many zeros the kernel puts before it.
+    Mask,
 }
 
 impl Form {
-    /// The value in the text of a file.
+    /// The value in a text.
     pub fn value_in(&self, text: &str) -> String {
         match self {
             Self::Whole => text.trim().to_owned(),
+            Self::Words => text.split_whitespace().collect::<Vec<_>>().join(" "),
             Self::Choice => {
                 let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
                 chosen.map_or_else(|| text.trim(), |(chosen, _)| chosen).to_owned()
@@ -45,13 +59,22 @@ impl Form {
             Self::Member(word) => {
                 text.split_whitespace().find(|found| found == word).unwrap_or_default().to_owned()
             }
+            Self::Processors => {
+                parse_list(text).map_or_else(|| text.trim().to_owned(), |numbers| list_of(&numbers))
+            }
+            Self::Mask => {
+                let digits = text.trim().replace(',', "").to_ascii_lowercase();
+                let shortest = digits.trim_start_matches('0');
+                if shortest.is_empty() && !digits.is_empty() { "0".to_owned() } else { shortest.to_owned() }
+            }
         }
     }
 
-    /// What is written to restore the value that a file had when its text was `text`.
+    /// What is written to restore the value that was read as `text`.
     pub(super) fn order_for(&self, text: &str) -> String {
         match self {
-            Self::Whole => text.to_owned(),
+            Self::Whole | Self::Words | Self::Processors => text.to_owned(),
+            Self::Mask => grouped(text),
             Self::Choice => self.value_in(text),
             Self::Member(word) if self.value_in(text).is_empty() => format!("-{word}"),
             Self::Member(word) => format!("+{word}"),
@@ -59,20 +82,101 @@ impl Form {
     }
 }
 
+/// Numbers as the kernel lists them: `0-3,8`.
+pub fn list_of(numbers: &[u32]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut parts = Vec::new();
+    for run in sorted.chunk_by(|one, next| one + 1 == *next) {
+        match run {
+            [only] => parts.push(only.to_string()),
+            [first, .., last] => parts.push(format!("{first}-{last}")),
+            [] => {}
+        }
+    }
+    parts.join(",")
+}
+
+/// A mask in groups of 8 digits with commas between: the kernel takes no longer ones (`bitmap_parse`). Text that has them is unchanged.
+fn grouped(mask: &str) -> String {
+    let digits = mask.trim();
+    if digits.contains(',') || digits.len() <= 8 {
+        return mask.to_owned();
+    }
+    let (first, rest) = digits.split_at((digits.len() - 1) % 8 + 1);
+    let rest = rest.as_bytes().chunks(8).map(String::from_utf8_lossy);
+    std::iter::once(first.into()).chain(rest).collect::<Vec<_>>().join(",")
+}
+
 impl Setting {
-    /// The text of its file now.
+    /// A setting that is a file.
+    pub fn file(name: impl Into<String>, path: impl Into<PathBuf>, form: Form, value: &str) -> Self {
+        let value = form.value_in(value);
+        Self { name: name.into(), path: path.into(), reach: Reach::File, form, value }
+    }
+
+    /// A setting that is no file of the kernel.
+    pub fn by(name: impl Into<String>, reach: Reach, value: &str) -> Self {
+        let value = value.to_owned();
+        Self { name: name.into(), path: PathBuf::new(), reach, form: Form::Whole, value }
+    }
+
+    /// The same, whose file belongs to a vector of interrupts: see [`Reach::Vector`].
+    pub(super) fn of_a_vector(self) -> Self {
+        Self { reach: Reach::Vector, ..self }
+    }
+
+    /// Its file; `None` where it is no file.
+    pub fn path(&self) -> Option<&Path> {
+        (!self.path.as_os_str().is_empty()).then_some(&self.path)
+    }
+
+    /// Whether both are the same thing of the host, whatever value each is to have.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.path == other.path && self.reach == other.reach && self.form == other.form
+    }
+
+    /// Its text now.
     ///
     /// # Errors
     /// [`HostError::Setting`] where it cannot be read.
     pub fn read(&self) -> Result<String, HostError> {
-        fs::read_to_string(&self.path).map_err(|source| self.failed("read", source))
+        self.reach.read(&self.path).map_err(|source| self.failed("read", source))
+    }
+
+    /// Its value now.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn now(&self) -> Result<String, HostError> {
+        Ok(self.form.value_in(&self.read()?))
+    }
+
+    /// Whether the kernel lets this process write it; it is not written.
+    ///
+    /// # Errors
+    /// [`HostError::Setting`] with the reason: a file system that is mounted read-only, a user without the right; [`HostError::SettingFixed`]
+    /// where nobody may write it.
+    pub fn check_writable(&self) -> Result<(), HostError> {
+        let Some(path) = self.path() else { return Ok(()) };
+        let mode = path.metadata().map_err(|source| self.failed("read", source))?.permissions();
+        if mode.readonly() {
+            return Err(HostError::SettingFixed { name: self.name.clone(), path: path.to_owned() });
+        }
+        access(path, Access::WRITE_OK).map_err(|error| self.failed("write", error.into()))
     }
 
     /// Sets the value it is to have, and reads it back: a kernel may take what is written and ignore it. Calls `written` between.
+    ///
+    /// A value that it has already is not written: another one, written before, may have brought it, as a limit in bytes sets its ratio to 0.
     pub(super) fn set(&self, written: &mut dyn FnMut()) -> Result<(), HostError> {
+        if self.now()? == self.value {
+            return Ok(());
+        }
         self.write(&self.value)?;
         written();
-        let read = self.form.value_in(&self.read()?);
+        let read = self.now()?;
         if read == self.value {
             return Ok(());
         }
@@ -84,20 +188,31 @@ impl Setting {
         })
     }
 
-    /// Restores the value that its file had when its text was `text`.
+    /// Restores the value that was read as `text`.
     pub(super) fn write(&self, text: &str) -> Result<(), HostError> {
         let order = self.form.order_for(text);
-        write_existing(&self.path, &order).map_err(|source| self.failed("write", source))
+        self.reach.write(&self.path, &order).map_err(|source| self.failed("write", source))
     }
 
-    fn failed(&self, verb: &'static str, source: std::io::Error) -> HostError {
+    /// Whether an error says that the kernel spreads this vector of interrupts itself.
+    pub(super) fn is_immovable(&self, error: &HostError) -> bool {
+        let HostError::Setting { verb: "write", source, .. } = error else { return false };
+        self.reach == Reach::Vector && source.raw_os_error() == Some(Errno::IO.raw_os_error())
+    }
+
+    fn failed(&self, verb: &'static str, source: io::Error) -> HostError {
         HostError::Setting { verb, name: self.name.clone(), path: self.path.clone(), source }
     }
 }
 
-/// The file is never created: where the kernel has none there is nothing to set.
-fn write_existing(path: &Path, order: &str) -> std::io::Result<()> {
-    File::options().write(true).truncate(true).open(path)?.write_all(order.as_bytes())
+/// `vm.swappiness (/proc/sys/vm/swappiness)`.
+impl fmt::Display for Setting {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path() {
+            Some(path) => write!(out, "{} ({})", self.name, path.display()),
+            None => out.write_str(&self.name),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +230,12 @@ mod tests {
             (member.clone(), "cpu memory\n", "memory", "+memory"),
             (member.clone(), "cpu memory_recursive\n", "", "-memory"),
             (member, "\n", "", "-memory"),
+            (Form::Words, "4096\t87380\t6291456\n", "4096 87380 6291456", "4096\t87380\t6291456\n"),
+            (Form::Processors, "0,1,2-3,8\n", "0-3,8", "0,1,2-3,8\n"),
+            (Form::Processors, "\n", "", "\n"),
+            (Form::Mask, "00000000,0000000F\n", "f", "00000000,0000000F\n"),
+            (Form::Mask, "00\n", "0", "00\n"),
+            (Form::Mask, "f00000000", "f00000000", "f,00000000"),
         ] {
             assert_eq!(
                 (form.value_in(text).as_str(), form.order_for(text).as_str()),
@@ -128,13 +249,9 @@ mod tests {
     fn a_file_that_the_kernel_does_not_have_is_not_made() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("absent");
-        let setting = Setting {
-            name: "absent".to_owned(),
-            path: path.clone(),
-            form: Form::Whole,
-            value: "1".to_owned(),
-        };
-        assert!(matches!(setting.set(&mut || {}), Err(HostError::Setting { verb: "write", .. })));
+        let setting = Setting::file("absent", &path, Form::Whole, "1");
+        assert!(matches!(setting.set(&mut || {}), Err(HostError::Setting { verb: "read", .. })));
+        assert!(matches!(setting.write("1"), Err(HostError::Setting { verb: "write", .. })));
         assert!(!path.exists());
     }
 }

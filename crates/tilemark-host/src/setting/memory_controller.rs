@@ -11,12 +11,9 @@ pub const MEMORY: &str = "memory";
 
 /// The tree gives this controller to the groups below it.
 pub fn given(tree: &Group, controller: &str) -> Setting {
-    Setting {
-        name: format!("{controller} controller of the control groups"),
-        path: tree.path().join("cgroup.subtree_control"),
-        form: Form::Member(controller.to_owned()),
-        value: controller.to_owned(),
-    }
+    let name = format!("{controller} controller of the control groups");
+    let file = tree.path().join("cgroup.subtree_control");
+    Setting::file(name, file, Form::Member(controller.to_owned()), controller)
 }
 
 /// What a run of an older version noted where it had this tree give the memory controller.

@@ -7,7 +7,7 @@ use super::{Form, Held, Setting};
 /// Where processors are.
 pub const PROCESSORS: &str = "/sys/devices/system/cpu";
 /// No time to wake is borne. A `0` would say that any is (sysfs-devices-power, `pm_qos_resume_latency_us`).
-const AWAKE: &str = "n/a";
+pub(super) const AWAKE: &str = "n/a";
 
 /// Keeps these processors awake, where the host has limits for them.
 pub fn awake(processors: &[u32]) -> Vec<Setting> {
@@ -17,12 +17,14 @@ pub fn awake(processors: &[u32]) -> Vec<Setting> {
 
 /// One processor kept awake, whose folder is in this one.
 pub fn awake_below(folder: &Path, processor: u32) -> Setting {
-    Setting {
-        name: format!("wake-up latency limit (PM QoS) of CPU {processor}"),
-        path: folder.join(format!("cpu{processor}/power/pm_qos_resume_latency_us")),
-        form: Form::Whole,
-        value: AWAKE.to_owned(),
-    }
+    limited(folder, processor, AWAKE)
+}
+
+/// The same with a limit in microseconds, or [`AWAKE`].
+pub(super) fn limited(folder: &Path, processor: u32, limit: &str) -> Setting {
+    let name = format!("wake-up latency limit (PM QoS) of CPU {processor}");
+    let file = folder.join(format!("cpu{processor}/power/pm_qos_resume_latency_us"));
+    Setting::file(name, file, Form::Whole, limit)
 }
 
 /// What a run of an older version noted of a processor that it kept awake: the limit that it found.

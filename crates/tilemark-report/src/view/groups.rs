@@ -234,7 +234,8 @@ impl<'a> View<'a> {
     /// of points that can be trusted.
     pub(crate) fn sentence_struck(&self) -> bool {
         let result = &self.report.result;
-        let answers_otherwise = result.comparison.is_some() || result.interference.is_some();
+        let answers_otherwise =
+            result.comparison.is_some() || result.interference.is_some() || result.screening.is_some();
         self.answer_struck() && (result.answer.none_because.is_none() || answers_otherwise)
     }
 

@@ -11,7 +11,9 @@ mod power;
 mod roles;
 mod rows;
 mod scaling;
+mod screening;
 mod section;
+mod settings;
 mod store;
 mod surge;
 mod tables;
@@ -37,7 +39,8 @@ use tilemark_record::result::Provenance;
 type Build = fn(&View) -> Option<Section>;
 
 /// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 9] = [
+const SECTIONS: [Build; 11] = [
+    screening::screening,
     interference::interference,
     surge::surge,
     roles::roles,
@@ -46,6 +49,7 @@ const SECTIONS: [Build; 9] = [
     store::store,
     jobs::jobs,
     power::power,
+    settings::settings,
     messaging::messaging,
 ];
 

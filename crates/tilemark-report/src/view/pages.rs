@@ -7,7 +7,7 @@ use tilemark_record::result::{Figure, LoadResult, PagesResult, PointResult};
 /// One row a step and load with pages; nothing where no load has any.
 pub(crate) fn pages(view: &View) -> Option<Section> {
     // There each step is a part of the tile, and the table of who slows whom says what matters.
-    if view.report.result.interference.is_some() {
+    if view.report.result.interference.is_some() || view.report.result.screening.is_some() {
         return None;
     }
     let real = view.points().filter(|(_, point)| !view.report.plan.host.emulates(point.backend));

@@ -14,7 +14,7 @@ const ABOUT: &str = "Of a mean guest with that name: processors it used, as a nu
 /// At the largest step; nothing where a tile has one guest.
 pub(crate) fn uses(view: &View) -> Option<Section> {
     // There each step is a part of the tile, and the table of who slows whom says what matters.
-    if view.report.result.interference.is_some() {
+    if view.report.result.interference.is_some() || view.report.result.screening.is_some() {
         return None;
     }
     let is_known =

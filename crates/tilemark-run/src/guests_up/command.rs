@@ -97,6 +97,7 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
         sides: None,
         search: false,
         interference: false,
+        screening: None,
         within: None,
         demonstrate: None,
         seed: 1,

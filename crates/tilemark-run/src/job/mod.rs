@@ -4,6 +4,7 @@
 //! (`keeper.rs` draws it). After the job the command reads the host back (`read_back.rs`); what a killed keeper left, `recover.rs` removes.
 
 pub(crate) mod command;
+pub(crate) mod host_journal;
 pub(crate) mod keeper;
 pub mod lock;
 pub(crate) mod messages;

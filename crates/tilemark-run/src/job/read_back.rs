@@ -286,9 +286,8 @@ impl Found {
             Now::AsFound => {}
             Now::Other(_) => self.changed_by_others.push(outcome.to_string()),
             Now::Ours | Now::Unread(_) => {
-                let path = outcome.held.setting.path.display();
                 let remedy = format!(
-                    "`tilemark recover` tries it again; by hand, write {:?} into {path}",
+                    "`tilemark recover` tries it again; by hand, {}",
                     outcome.held.order_to_restore()
                 );
                 self.leave(outcome.to_string(), &remedy);

@@ -8,7 +8,11 @@
 use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests::database_disks,
-    job::state_folder::{StateFolder, boot_id, restore_shared},
+    job::{
+        host_journal::HostJournal,
+        lock::{WhenBusy, take},
+        state_folder::{StateFolder, boot_id, restore_shared},
+    },
     program::need_root,
 };
 use serde::Serialize;
@@ -30,6 +34,8 @@ pub struct Recovered {
     pub records: Vec<String>,
     /// Disks of guests that are gone, removed from the disk store.
     pub disks: Vec<String>,
+    /// Settings that were restored: of a `host apply` that was killed before it was done, and those that runs shared.
+    pub settings: Vec<String>,
     /// Settings that somebody else changed since a run did, in words: they are left alone.
     pub changed_by_others: Vec<String>,
 }
@@ -54,11 +60,13 @@ pub fn recover(places: &Places) -> Result<Recovered, Failure> {
     }
     // Nothing was begun in these: they are no run that anybody knows.
     left.extend(StateFolder::half_made(&places.state).iter().flat_map(|state| state.take_away().left()));
-    for outcome in shared(places, &mut left) {
+    let mut outcomes = shared(places, &mut left);
+    outcomes.extend(half_applied(places, &mut left)?);
+    for outcome in outcomes {
         match outcome.now {
             Now::Other(_) => recovered.changed_by_others.push(outcome.to_string()),
             _ if !outcome.is_settled() => left.push(outcome.to_string()),
-            _ => {}
+            _ => recovered.settings.push(outcome.to_string()),
         }
     }
     nothing_left(left)?;
@@ -114,6 +122,20 @@ fn shared(places: &Places, left: &mut Vec<String>) -> Vec<Outcome> {
         left.push(error.in_a_line());
         Vec::new()
     })
+}
+
+/// Restores what a killed `host apply` had set in part. What one applied as a whole stays until `host restore`.
+fn half_applied(places: &Places, left: &mut Vec<String>) -> Result<Vec<Outcome>, Failure> {
+    if !places.state.is_dir() {
+        return Ok(Vec::new());
+    }
+    // One that is applying now holds the lock of measured runs.
+    let Ok(_lock) = take(&places.state, "recover", WhenBusy::Stop) else { return Ok(Vec::new()) };
+    let journal = HostJournal::of(&places.state).map_err(state_failed)?;
+    Ok(journal.restore_half().unwrap_or_else(|error| {
+        left.push(error.in_a_line());
+        Vec::new()
+    }))
 }
 
 fn nothing_left(mut left: Vec<String>) -> Result<(), Failure> {

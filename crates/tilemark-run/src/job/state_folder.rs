@@ -182,7 +182,7 @@ impl StateFolder {
     /// When the journal cannot be written: then nothing was touched.
     pub(crate) fn hold(&self) -> io::Result<Option<String>> {
         match self.journal()?.hold(&self.under_way()?.settings) {
-            Ok(()) => Ok(None),
+            Ok(_) => Ok(None),
             Err(error @ HostError::Journal { .. }) => Err(io::Error::other(error.in_a_line())),
             Err(error) => Ok(Some(error.in_a_line())),
         }
@@ -245,6 +245,11 @@ impl StateFolder {
         let folders: Vec<PathBuf> = made.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
         folders.iter().try_for_each(|path| believed(path))?;
         Ok(folders.into_iter().map(|path| Self { path, wanted: None }).collect())
+    }
+
+    /// The number of its keeper, once it lives.
+    pub(crate) fn keeper(&self) -> Option<u32> {
+        self.under_way().ok()?.keeper.map(|keeper| keeper.pid)
     }
 
     /// Where it is.

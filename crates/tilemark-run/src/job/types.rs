@@ -90,6 +90,9 @@ pub struct RunDone {
     pub reasons: Vec<String>,
     /// What could not be made equal between backends.
     pub unequal: Vec<String>,
+    /// Settings of the host that another program changed while a repeat held them, in words: they were left alone.
+    #[serde(default)]
+    pub changed_by_others: Vec<String>,
     /// What ended it before its plan was done. The repeats before it are kept.
     #[serde(default)]
     pub failed: Option<Failure>,

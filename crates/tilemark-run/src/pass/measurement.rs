@@ -8,6 +8,7 @@
 use crate::{
     failure::Failure,
     pass::disk_check::{DiskCounts, HostCount},
+    pass::host_settings::SettingsHeld,
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_figures::LoadReports,
     pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
@@ -41,6 +42,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) own_processes: Vec<u32>,
     /// Who watches the host.
     pub(crate) watch: &'a dyn Watch,
+    /// What is set on the host meanwhile.
+    pub(crate) settings: &'a SettingsHeld<'a>,
     /// Whether it is to end.
     pub(crate) stop: &'a StopSignal,
 }
@@ -83,7 +86,11 @@ impl Measurement<'_> {
                 let times = self.times_from(Instant::now());
                 scope.spawn(move || {
                     let watched = || self.watched(ids, load_pid);
-                    let read = self.watch.watch(&watched, &|| disks.read(), times, &over);
+                    let reading = || {
+                        disks.read();
+                        self.settings.read_at_start();
+                    };
+                    let read = self.watch.watch(&watched, &reading, times, &over);
                     let _ = sender.send(LoadMessage::Watched(read));
                 });
             };

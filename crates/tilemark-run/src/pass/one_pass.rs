@@ -1,7 +1,8 @@
 //! One pass over one point: fresh guests, one measurement, its figures in the record, no guest left.
 //!
 //! ```text
-//! start guests -> all ready -> working sets written -> loads and host measured -> guests checked -> guests ended -> written
+//! settings of the host applied -> start guests -> all ready -> working sets written -> loads and host measured
+//!     -> settings read back, guests checked -> guests ended -> settings restored -> written
 //! ```
 
 use crate::{
@@ -11,6 +12,7 @@ use crate::{
     job::messages::CommandLink,
     job::state_folder::boot_id,
     pass::guest_check::{self, Clocks},
+    pass::host_settings::SettingsHeld,
     pass::load_figures::{Figures, LoadReports},
     pass::load_process::LoadProcess,
     pass::measurement::{MeasuredPass, Measurement},
@@ -23,7 +25,10 @@ use crate::{
 };
 use std::{fs, path::PathBuf, time::Instant};
 use tilemark_guests::{Backend, ReadyGuest, write_working_sets};
-use tilemark_plan::plan::{Pass, Plan, Point};
+use tilemark_plan::{
+    host_settings::HostSettings,
+    plan::{Pass, Plan, Point},
+};
 use tilemark_record::{
     Event, Events, RepeatFiles, RunDirectory,
     summary::{HostFigures, Incident, Levels, RepeatSummary, SecondsToReady},
@@ -52,6 +57,10 @@ pub(crate) struct OnePass<'a, W> {
     pub(crate) stop: &'a StopSignal,
     /// The run's time.
     pub(crate) time: &'a mut RunTime,
+    /// Settings of the host that any point of the plan sets.
+    pub(crate) settings: &'a HostSettings,
+    /// What another program has changed of them, in words, is added to this.
+    pub(crate) changed_by_others: &'a mut Vec<String>,
     /// Where its summary is added once its figures are written.
     pub(crate) repeats: &'a mut Vec<RepeatSummary>,
 }
@@ -97,8 +106,11 @@ impl<W: World> OnePass<'_, W> {
         let templates = started.templates(point)?;
         self.time.on_templates += templates.took;
         let free_before = world.memory_available();
+        // Templates are shared by all points, so they are made on the host as it is.
+        let settings = SettingsHeld::apply(world.hands(), &point.host, self.settings)?;
         let Some(all_ready) = self.start(&mut started, &templates)? else {
             started.stop()?;
+            self.restore(settings)?;
             return Ok(false);
         };
         let AllReady { mut guests, ready_s, seconds_to_ready } = all_ready;
@@ -106,18 +118,22 @@ impl<W: World> OnePass<'_, W> {
         self.progress(format!("{what}: under load"));
         let load = world.load_process()?;
         let began_unix_ms = unix_ms();
-        let Some(mut under_load) = self.under_load(backend, &mut guests, load)? else {
+        let Some(mut under_load) = self.under_load(backend, &mut guests, load, &settings)? else {
             started.stop()?;
+            self.restore(settings)?;
             return Ok(false);
         };
+        let (settings_read, changed) = settings.read_at_end();
         let free_after = world.memory_available();
         let memory = memory::of_guests(backend, &guests, |pid| world.pss(pid))
             .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
-        let incidents = self.incidents(backend, &mut guests, &mut under_load);
+        let mut incidents = self.incidents(backend, &mut guests, &mut under_load);
+        incidents.extend(changed);
         let measured = under_load.measured;
         let consoles: Vec<_> = guests.iter().map(|guest| backend.console(guest.id).ok()).collect();
         drop(guests);
         started.stop()?;
+        self.restore(settings)?;
         let mut kernel_errors = world.kernel_errors();
         kernel_errors.truncate(KERNEL_ERRORS_KEPT);
         let summary = RepeatSummary {
@@ -134,12 +150,23 @@ impl<W: World> OnePass<'_, W> {
             seconds_to_ready,
             uses: guest_use::of(point, &measured.host),
             kernel_errors,
+            settings: settings_read,
             levels: Some(self.levels(&templates)?),
         };
         let files = self.record.repeat(point.index, self.pass.repeat)?;
         self.write(&files, &measured, summary)?;
         self.keep_consoles(&files, &consoles)?;
         Ok(true)
+    }
+
+    /// Restores the settings of the host.
+    fn restore(&mut self, settings: SettingsHeld<'_>) -> Result<(), Failure> {
+        let others = settings.restore()?;
+        for setting in &others {
+            self.events.append(&Event::Note { text: format!("not restored: {setting}") })?;
+        }
+        self.changed_by_others.extend(others);
+        Ok(())
     }
 
     /// Starts the guests, waits until all are ready and has clones write their working sets. Nothing where the user wanted it to
@@ -167,6 +194,7 @@ impl<W: World> OnePass<'_, W> {
         backend: &dyn Backend,
         guests: &mut [ReadyGuest],
         mut load: Box<dyn LoadProcess>,
+        settings: &SettingsHeld<'_>,
     ) -> Result<Option<UnderLoad>, Failure> {
         let measurement = Measurement {
             plan: self.plan,
@@ -175,6 +203,7 @@ impl<W: World> OnePass<'_, W> {
             backend,
             own_processes: self.world.own_processes(),
             watch: self.world.watch(),
+            settings,
             stop: self.stop,
         };
         let clocks = Clocks::read(self.point, guests, &[]);

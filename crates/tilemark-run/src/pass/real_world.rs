@@ -4,6 +4,8 @@ use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests::database_disks::DatabaseDisks,
     job::types::QEMU_HASH,
+    pass::host_hands::HostHands,
+    pass::host_settings::Hands,
     pass::load_process::{AgentProcess, LoadProcess, load_failed},
     pass::world::World,
     program::{Program, sha256},
@@ -57,6 +59,7 @@ pub(crate) struct RealWorld<'a> {
     qemus: QemuBackends,
     // After the backends: their disks lie in it.
     databases: OnceCell<DatabaseDisks>,
+    hands: HostHands,
     /// Nothing where this host's kernel does not let its log be read.
     kernel_log: Option<RefCell<KernelLog>>,
 }
@@ -88,6 +91,7 @@ impl<'a> RealWorld<'a> {
         let network = Arc::new(RunNetwork::create()?);
         Ok(Self {
             program,
+            hands: HostHands::new(&folders.state, &folders.memory()),
             folders,
             network,
             cgroup,
@@ -251,6 +255,10 @@ impl World for RealWorld<'_> {
 
     fn missing_wall(&self) -> Option<String> {
         self.network.missing_wall().map(str::to_owned)
+    }
+
+    fn hands(&self) -> &dyn Hands {
+        &self.hands
     }
 
     fn kernel_errors(&self) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use crate::{
     failure::Failure,
+    pass::host_settings::{Hands, NoHands},
     pass::host_watch::{LiveWatch, Watch},
     pass::load_process::LoadProcess,
 };
@@ -37,6 +38,10 @@ pub(crate) trait World {
     /// Which wall between guests this host lacks, in a sentence.
     fn missing_wall(&self) -> Option<String> {
         None
+    }
+    /// Who sets the host.
+    fn hands(&self) -> &dyn Hands {
+        &NoHands
     }
     /// Who watches the host.
     fn watch(&self) -> &dyn Watch {

@@ -1,6 +1,7 @@
 //! From what the user asked to a plan, before anything starts.
 
 pub mod host;
+pub mod host_settings;
 pub(crate) mod image_check;
 pub mod prepare;
 pub mod text;

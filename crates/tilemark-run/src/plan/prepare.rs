@@ -3,6 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode},
     plan::host::{Probe, choose, facts, summary},
+    plan::host_settings::{self, PlannedSetting},
     plan::image_check,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -15,7 +16,8 @@ use tilemark_plan::{
     parse::{Draft, SCENARIO_BYTES_MAX},
     plan::{Backend, Plan, shell_word},
     resolve::{Request, Sides, as_asked, resolve},
-    trust::{HostUse, host_uses, not_typed},
+    screening::Design,
+    trust::{HostUse, HostUseKind, host_uses, not_typed},
 };
 use tilemark_statistics::{Arrangement, PRIMARY_MEASURES_MAX, can_reach};
 use tilemark_sys::text_file::read_text;
@@ -40,6 +42,8 @@ pub struct Asked {
     pub search: bool,
     /// Each role of the tile alone and beside every other one.
     pub interference: bool,
+    /// Settings of the host that are screened.
+    pub screening: Option<AskedScreening>,
     /// End within this.
     pub within: Option<Span>,
     /// Settings of two sides.
@@ -54,6 +58,17 @@ pub struct Asked {
     pub seed: Option<u64>,
 }
 
+/// A screening that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AskedScreening {
+    /// The profile: a name inside the program, or a path.
+    pub profile: String,
+    /// Keys that are screened although they make the host easier to attack, or may lose data.
+    pub allow: Vec<String>,
+    /// Pairs in which a setting that looks real is confirmed.
+    pub pairs: u32,
+}
+
 /// A plan with the facts that it was made from.
 #[derive(Debug, Clone)]
 pub struct Prepared {
@@ -65,6 +80,10 @@ pub struct Prepared {
     pub scenario_text: String,
     /// What of the host is used because the scenario's file names it, and no flag does.
     pub named_by_file: Vec<HostUse>,
+    /// What is set on the host, with its values of now.
+    pub settings: Vec<PlannedSetting>,
+    /// Settings of profiles that are not set because they are dangerous, with what to do.
+    pub left_out: Vec<String>,
     /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
     pub out_of_reach: Option<String>,
 }
@@ -107,6 +126,14 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {
         settings.insert(REPEATS.to_owned(), PAIRS.to_string());
     }
+    let screening = asked.screening.as_ref();
+    let screening =
+        screening.map(|asked| host_settings::screening(&asked.profile, &asked.allow, asked.pairs));
+    let screening = screening.transpose()?;
+    let design = screening.as_ref().and_then(|screening| Design::of(screening.settings.len()));
+    if let Some(design) = design.filter(|_| !settings.contains_key(REPEATS)) {
+        settings.insert(REPEATS.to_owned(), design.repeats().to_string());
+    }
     let needs_probe = asked.on.is_none() || asked.on == Some(Backend::Kvm);
     let facts = match &asked.kvm {
         Some(known) => read_facts(&LiveHost, known.clone()),
@@ -125,20 +152,32 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         sides: asked.sides.clone(),
         search: asked.search,
         interference: asked.interference,
+        screening,
         within: asked.within,
         demonstrate: asked.demonstrate,
         seed: asked.seed.map_or_else(drawn_seed, Ok)?,
     };
-    let plan = resolve(&draft, &request, &summary(&facts)?)?;
+    let mut plan = resolve(&draft, &request, &summary(&facts)?)?;
+    // Before profiles are read into it: a profile is one use of the host.
+    let named = host_uses(&plan);
+    plan.expand_profiles(host_settings::profile_settings)?;
+    let planned = host_settings::look_up(&plan)?;
+    let left_out = host_settings::left_out(&plan)?;
+    host_settings::refuse_equal_sides(&plan, &planned)?;
     // Only now: which image serves a third-party broker is resolved.
     image_check::check_built_in(&plan.scenario)?;
     enough_for_a_repeat(&plan)?;
     let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
     let named_by_file = match builtin(&asked.scenario) {
         Some(_) => Vec::new(),
-        None => not_typed(host_uses(&plan), &asked.settings, asked.sides.as_ref()),
+        // What is screened was asked for by its profile on the command line.
+        None if asked.screening.is_some() => {
+            let named = named.into_iter().filter(|found| found.kind != HostUseKind::Setting).collect();
+            not_typed(named, &asked.settings, None)
+        }
+        None => not_typed(named, &asked.settings, asked.sides.as_ref()),
     };
-    Ok(Prepared { plan, facts, scenario_text, named_by_file, out_of_reach })
+    Ok(Prepared { plan, facts, scenario_text, named_by_file, settings: planned, left_out, out_of_reach })
 }
 
 /// Refuses to run what only the scenario's file names, unless the user trusts the file.

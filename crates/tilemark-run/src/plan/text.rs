@@ -1,13 +1,17 @@
 //! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
 
-use crate::plan::prepare::Prepared;
-use std::collections::BTreeMap;
+use crate::plan::{
+    host_settings::{PlannedSetting, SettingPart},
+    prepare::Prepared,
+};
+use std::{collections::BTreeMap, time::Duration};
 use tilemark_plan::{
-    expect::{blocks_within, time_of_database_templates},
+    expect::{self, blocks_within, time_of_database_templates},
     plan::{Demand, LoadPlan, Plan, Point},
     scenario::Gate,
-    trust::{HostUse, host_uses},
+    trust::{HostUse, HostUseKind, host_uses},
 };
+use tilemark_statistics::{runs_one_at_a_time, smallest_effect_found};
 use tilemark_units::{Rate, Span, counted};
 
 /// The whole text.
@@ -30,12 +34,20 @@ pub fn of(prepared: &Prepared) -> String {
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
         format!(
             "Root      needed, for namespaces, mounts and network devices. Host settings that are changed and restored: {}cgroup2's memory \
-             controller where it is off",
-            if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " }
+             controller where it is off{}",
+            if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " },
+            if prepared.settings.is_empty() { "" } else { ", and those below" }
         ),
     ];
     lines.extend(lowered(plan));
-    lines.extend(host_uses(plan).iter().map(|found| host_use(found, &prepared.named_by_file)));
+    let shown_below = |found: &&HostUse| {
+        let is_of_host = matches!(found.kind, HostUseKind::Setting | HostUseKind::Profile);
+        !is_of_host || prepared.named_by_file.contains(found)
+    };
+    let uses = host_uses(plan);
+    lines.extend(uses.iter().filter(shown_below).map(|found| host_use(found, &prepared.named_by_file)));
+    lines.extend(prepared.settings.iter().flat_map(setting));
+    lines.extend(prepared.left_out.iter().map(|left| format!("Not set   {left}")));
     lines.extend([
         String::new(),
         format!(
@@ -70,6 +82,64 @@ fn lowered(plan: &Plan) -> Vec<String> {
 fn host_use(found: &HostUse, by_file: &[HostUse]) -> String {
     let who = if by_file.contains(found) { "; the file names it: a run needs `--trust`" } else { "" };
     format!("As root   {found}{who}")
+}
+
+/// What is set on the host, file by file: on which side, where, and what is there now.
+fn setting(found: &PlannedSetting) -> Vec<String> {
+    let on = if found.on.is_empty() { String::new() } else { format!(" on {}", found.on) };
+    let danger = if found.danger == "none" { String::new() } else { format!("; danger: {}", found.danger) };
+    if found.parts.is_empty() {
+        return vec![format!("Sets      {} = {}{on}: skipped, this host lacks it", found.key, found.value)];
+    }
+    let line = |part: &SettingPart| {
+        let now = part.now.as_ref().map_or("not known before the run".to_owned(), |now| format!("{now} now"));
+        format!("Sets      {} = {}{on} ({now}; {}{danger})", part.what, part.wanted, found.place)
+    };
+    found.parts.iter().map(line).collect()
+}
+
+/// What a screening does and could find, before it starts.
+pub(crate) fn screening(plan: &Plan) -> Vec<String> {
+    let Some(screening) = &plan.screening else { return Vec::new() };
+    let settings = screening.settings.len();
+    let repeats = plan.points.first().map_or(0, |point| point.measure.repeats);
+    let pairs = (screening.rows * repeats) as usize;
+    // As many measures as are judged: throughput and p99, and of an open loop p50.
+    let is_open = plan
+        .points
+        .iter()
+        .flat_map(|point| &point.loads)
+        .any(|load| matches!(load.demand, Demand::Open { .. }));
+    let tests = settings * if is_open { 3 } else { 2 };
+    let found = |deviation: f64| {
+        smallest_effect_found(pairs, settings, tests, deviation)
+            .map_or("none".to_owned(), |effect| format!("{:.1} %", 100.0 * effect))
+    };
+    let one = plan.points.first().map_or(Duration::ZERO, expect::time_of);
+    let alone = Span::new(one * 2 * screening.pairs);
+    let mut lines = vec![
+        format!(
+            "{} of the profile {} are screened in {} runs (one at a time, the same would take {})",
+            counted(settings as u64, "setting"),
+            screening.profile,
+            2 * pairs,
+            runs_one_at_a_time(pairs, settings)
+        ),
+        format!(
+            "the smallest effect that is found 95 times of 100: {} where repeats scatter by 2 %, as throughput does on a quiet host; {} \
+             where by 10 %, as p99 does",
+            found(0.02),
+            found(0.1)
+        ),
+        format!(
+            "then each setting that looks real is confirmed alone in {}, about {} for the first of them",
+            counted(screening.pairs, "pair"),
+            alone.rounded()
+        ),
+    ];
+    let left_out = screening.left_out.iter().map(|left| format!("not screened: {} ({})", left.key, left.why));
+    lines.extend(left_out);
+    lines
 }
 
 /// How long it takes, with what may come on top.

@@ -157,6 +157,8 @@ fn announce(asked: &Asked, prepared: &Prepared, listener: &mut dyn Listener) {
     if let Some(reason) = &prepared.out_of_reach {
         listener.note(&format!("no difference can be shown by this run: {reason}"));
     }
+    prepared.left_out.iter().for_each(|left| listener.note(left));
+    text::screening(&prepared.plan).iter().for_each(|line| listener.note(line));
     listener.note(&format!("this takes {}", text::time(&prepared.plan)));
     if asked.seed.is_none() {
         listener.note(&format!(
@@ -255,7 +257,7 @@ fn add_outcome(provenance: &mut Provenance, done: &RunDone, found: Found, took: 
     provenance.seconds = took.as_secs_f64();
     provenance.as_it_was = Some(found.left.is_empty());
     provenance.left = found.left;
-    provenance.changed_by_others = found.changed_by_others;
+    provenance.changed_by_others = [found.changed_by_others, done.changed_by_others.clone()].concat();
 }
 
 /// An id begins with the time, so that ids sort; a second run in one second gets a letter.

@@ -45,5 +45,6 @@ pub(crate) fn run(
         reasons.push("it was measured beside other work on this host, as was asked".to_owned());
     }
     let (qemu, hashes) = (world.qemu_version(), world.qemu_hashes()?);
-    Ok(JobDone::Run(RunDone { qemu, hashes, reasons, unequal: world.unequal(), failed }))
+    let changed_by_others = std::mem::take(&mut pipeline.changed_by_others);
+    Ok(JobDone::Run(RunDone { qemu, hashes, reasons, unequal: world.unequal(), changed_by_others, failed }))
 }

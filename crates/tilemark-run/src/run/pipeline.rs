@@ -10,6 +10,7 @@
 use crate::{
     failure::Failure,
     job::messages::CommandLink,
+    pass::host_settings,
     pass::one_pass::OnePass,
     pass::time::{RunTime, unix_ms},
     pass::world::World,
@@ -21,7 +22,9 @@ use std::{
 };
 use tilemark_plan::{
     expect,
+    host_settings::HostSettings,
     plan::{Pass, Plan, Point},
+    screening::Screened,
 };
 use tilemark_record::{Event, Events, RunDirectory, summary::RepeatSummary};
 use tilemark_statistics::judge;
@@ -45,6 +48,10 @@ pub(crate) struct Pipeline<'a, W> {
     pub(super) repeats: Vec<RepeatSummary>,
     /// How many of them earlier sessions measured, where a closed record is continued.
     pub(super) continued_after: Option<usize>,
+    /// Settings of the host that any point sets.
+    settings: HostSettings,
+    /// Those that another program has changed while they were held, in words: they were left alone.
+    pub(crate) changed_by_others: Vec<String>,
     /// The time of this session.
     pub(crate) time: RunTime,
 }
@@ -64,6 +71,8 @@ impl<'a, W: World> Pipeline<'a, W> {
     ) -> Result<Self, Failure> {
         Ok(Self {
             world,
+            settings: host_settings::of_plan(&plan),
+            changed_by_others: Vec::new(),
             plan,
             events: record.events()?,
             record,
@@ -95,6 +104,9 @@ impl<'a, W: World> Pipeline<'a, W> {
         }
         if self.planned_passes(&planned)? && self.plan.search.is_none() {
             self.retry_discarded(&planned)?;
+            if self.plan.screening.is_some() {
+                self.confirm()?;
+            }
         }
         if self.stop.is_requested() {
             self.event(Event::Interrupted)?;
@@ -159,7 +171,10 @@ impl<'a, W: World> Pipeline<'a, W> {
         let is_measured = |point: &&Point| !self.plan.host.emulates(point.backend);
         let mut steps: BTreeMap<_, Vec<&Point>> = BTreeMap::new();
         for point in self.plan.points.iter().filter(is_measured) {
-            steps.entry((point.tiles, &point.vary)).or_default().push(point);
+            // Points of a screening are compared in groups, whatever is set in them.
+            let group = point.screened.as_ref().map(Screened::group);
+            let vary = if group.is_some() { None } else { Some(&point.vary) };
+            steps.entry((point.tiles, group, vary)).or_default().push(point);
         }
         let lacks = |step: &&Vec<&Point>| {
             let wanted = step.iter().map(|point| point.measure.repeats).min().unwrap_or(0);
@@ -212,6 +227,8 @@ impl<'a, W: World> Pipeline<'a, W> {
             link: self.link,
             stop: self.stop,
             time: &mut self.time,
+            settings: &self.settings,
+            changed_by_others: &mut self.changed_by_others,
             repeats: &mut self.repeats,
         };
         match one_pass.run() {

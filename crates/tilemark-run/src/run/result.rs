@@ -72,6 +72,7 @@ fn result(
         function: judged.function,
         scaling: judged.scaling,
         interference: judged.interference,
+        screening: judged.screening,
         points: judged.points,
         idle_power_w: None,
         provenance,

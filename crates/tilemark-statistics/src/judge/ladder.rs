@@ -22,6 +22,7 @@ enum NoAnswer {
     EmulatedHost,
     Sides,
     Roles,
+    Settings,
     Varies(Vec<String>),
     NoLoad,
     NotMeasured,
@@ -40,6 +41,7 @@ impl NoAnswer {
             }
             Self::Sides => "two sides were compared, each with a ladder of its own".to_owned(),
             Self::Roles => "roles of the tile were measured alone and in pairs".to_owned(),
+            Self::Settings => "settings of the host were screened at one step".to_owned(),
             Self::Varies(names) => {
                 let verb = if names.len() == 1 { "varies" } else { "vary" };
                 format!("{} {verb}, and each value has a ladder of its own", names.join(" and "))
@@ -60,6 +62,7 @@ impl NoAnswer {
             Self::EmulatedHost => "measure on real hardware; this host can only show that things work",
             Self::Sides => "read the comparison",
             Self::Roles => "read the slowdowns",
+            Self::Settings => "read the table of settings",
             Self::Varies(_) => "read each point, or fix one value with `--set`",
             Self::NoLoad => "read the points: they have memory and time to ready",
             Self::NotMeasured => "run it again and let it finish one block of repeats",
@@ -250,6 +253,9 @@ fn steps<'m, 'a>(
     steps.sort_by_key(|step| step.point.tiles);
     if steps.iter().any(|step| step.point.side.is_some()) {
         return Err(NoAnswer::Sides);
+    }
+    if steps.iter().any(|step| step.point.screened.is_some()) {
+        return Err(NoAnswer::Settings);
     }
     if steps.iter().any(|step| step.point.together.is_some()) {
         return Err(NoAnswer::Roles);

@@ -27,7 +27,8 @@ impl<'a> MeasuredPoint<'a> {
     /// In this plan. What is late is judged by all repeats of the step, of both sides.
     pub(crate) fn on(plan: &Plan, point: &'a Point, repeats: &'a [RepeatSummary]) -> Self {
         let is_compared = |other: &Point| {
-            other.tiles == point.tiles && other.vary == point.vary && other.backend == point.backend
+            let is_alike = other.vary == point.vary || (other.screened.is_some() && point.screened.is_some());
+            other.tiles == point.tiles && is_alike && other.backend == point.backend
         };
         let typical = TypicalP99::of(
             repeats.iter().filter(|repeat| plan.points.get(repeat.point).is_some_and(is_compared)),

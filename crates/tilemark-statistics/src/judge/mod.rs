@@ -24,6 +24,7 @@ mod more;
 mod pages;
 mod points;
 mod scaling;
+mod screening;
 mod search;
 mod side_failures;
 mod sides;
@@ -39,13 +40,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilemark_plan::plan::{Plan, Point};
 use tilemark_record::result::{
-    Answer, Comparison, Cost, Function, Interference, PointResult, ScalingFit, Verdict,
+    Answer, Comparison, Cost, Function, Interference, PointResult, ScalingFit, Screening, Verdict,
 };
 use tilemark_record::summary::{IncidentKind, RepeatSummary};
 
 use crate::compare::{ExitVerdict, SideComparison, Tolerance};
 use crate::sentence;
 
+pub use screening::{ToConfirm, to_confirm};
 pub use search::{CapacitySearch, Ended, Known, Next};
 pub use sides::{Pairing, RUNS_MIN, RecordComparison, RunRepeats, compare_records, compare_runs};
 pub use validity::{
@@ -77,6 +79,8 @@ pub struct Judgement {
     pub scaling: Vec<ScalingFit>,
     /// How much roles slow each other down, where they were measured alone and in pairs.
     pub interference: Option<Interference>,
+    /// Which settings of the host pay, where they were screened.
+    pub screening: Option<Screening>,
     /// Every point of the plan, measured or not.
     pub points: Vec<PointResult>,
     /// Figure by dotted name: why it is null.
@@ -106,9 +110,16 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
     let cost = cost::cost(plan, &measured, answer.holds, &mut missing);
     let sides = sides::of_plan(plan, &measured, &mut missing);
     let interference = interference::interference(plan, &measured, &mut missing);
-    let verdict = verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref());
+    let screening = screening::screening(plan, &measured, &mut missing);
+    let verdict = match &screening {
+        Some(screening) => verdict::of_screening(&measured, screening),
+        None => verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref()),
+    };
     answer.more = more::more(plan, &measured, survey.as_ref(), &answer, &verdict);
     let sentence = match (&sides, &interference) {
+        _ if screening.is_some() => {
+            screening.as_ref().map(|found| sentence::screening(found, &verdict)).unwrap_or_default()
+        }
         (Some(sides), _) => sides.comparison.sentence.clone(),
         (None, Some(interference)) => sentence::interference(interference, &verdict),
         (None, None) if plan.points.iter().all(|point| point.loads.is_empty()) => {
@@ -137,6 +148,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         function,
         scaling,
         interference,
+        screening,
         points,
         missing,
     }

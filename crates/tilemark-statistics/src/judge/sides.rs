@@ -28,10 +28,10 @@ use crate::sentence;
 
 /// Least change of a throughput, a median or processor time that is called one: below, criterion.rs and we call
 /// it noise.
-const LEAST_CHANGE: f64 = 0.01;
+pub(crate) const LEAST_CHANGE: f64 = 0.01;
 
 /// Least change of a tail that is called one: Firecracker's A/B gate asks for as much.
-const LEAST_CHANGE_OF_TAIL: f64 = 0.05;
+pub(crate) const LEAST_CHANGE_OF_TAIL: f64 = 0.05;
 
 /// Fewest runs of each side with which the run is the unit. With fewer nothing tells how far runs of one thing lie apart.
 pub const RUNS_MIN: usize = 3;

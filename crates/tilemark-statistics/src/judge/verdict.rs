@@ -1,7 +1,9 @@
 //! Whether the figures behind the answer can be trusted. Something that is known to have spoiled them outranks
 //! not knowing enough, and both outrank trust.
 
-use tilemark_record::result::{Answer, ComparisonOutcome, Counts, LimitResource, Verdict, VerdictStatus};
+use tilemark_record::result::{
+    Answer, ComparisonOutcome, Counts, LimitResource, Screening, SettingOutcome, Verdict, VerdictStatus,
+};
 
 use super::gate::GateFinding;
 use super::measured::MeasuredPoint;
@@ -159,6 +161,26 @@ pub(crate) fn verdict(
         doubts.range(answer);
     } else {
         without_answer(&mut doubts, own(), answer);
+    }
+    doubts.verdict()
+}
+
+/// A screening: most of its repeats must count, and it must say something of a setting.
+pub(crate) fn of_screening(measured: &[MeasuredPoint], screening: &Screening) -> Verdict {
+    let mut doubts = Doubts::default();
+    let count = |of: fn(&MeasuredPoint) -> usize| measured.iter().map(of).sum::<usize>();
+    let (kept, discarded) = (count(|point| point.kept.len()), count(|point| point.voided.len()));
+    if discarded > kept {
+        let why = measured.iter().find_map(|point| point.voided.first());
+        let why = why.map_or("", |voided| voided.reason.as_str());
+        doubts.spoiled.push(format!("{discarded} of {} repeats were discarded: {why}", kept + discarded));
+    }
+    if measured.iter().any(|point| !point.counts) {
+        doubts.unknown.push("an emulator proves function, not speed".to_owned());
+    } else if screening.settings.iter().all(|setting| setting.outcome == SettingOutcome::CannotTell) {
+        doubts
+            .unknown
+            .push("the repeats say nothing certain of any setting: measure more of them".to_owned());
     }
     doubts.verdict()
 }

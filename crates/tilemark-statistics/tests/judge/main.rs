@@ -7,6 +7,7 @@ mod interference;
 mod roles;
 mod run;
 mod scaling;
+mod screening;
 mod sides;
 mod surge;
 mod truth;

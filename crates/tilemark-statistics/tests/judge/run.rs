@@ -5,6 +5,7 @@ use tilemark_fixtures as fixtures;
 use tilemark_plan::plan::{Backend, Plan, Point, SideName};
 use tilemark_plan::resolve::{Request, Sides};
 use tilemark_plan::scenario::LoopKind;
+use tilemark_plan::screening::Screening;
 use tilemark_record::result::{LatencyMs, LatenessUs, Measured};
 use tilemark_record::summary::{
     Busy, GuestFigures, HostFigures, LoadFigures, MemoryFigures, ProcessorFigures, RepeatSummary,
@@ -99,6 +100,14 @@ pub(crate) fn roles(text: &str, backend: Backend) -> Run {
     resolved(text, &Request { tiles: None, interference: true, ..request(&[backend], &[1]) })
 }
 
+/// Settings of the host screened, with so many repeats of each row.
+pub(crate) fn screened(text: &str, screening: Screening, repeats: u32) -> Run {
+    let mut request =
+        Request { tiles: None, screening: Some(screening), ..request(&[Backend::Native], &[1]) };
+    request.settings.insert("measure.repeats".to_owned(), repeats.to_string());
+    resolved(text, &request)
+}
+
 /// Two sides in turn, that differ in what is set.
 pub(crate) fn sides(text: &str, repeats: u32, a: &[(&str, &str)], b: &[(&str, &str)]) -> Run {
     sides_at(text, &[1], repeats, a, b)
@@ -161,7 +170,7 @@ impl Run {
 }
 
 /// An undisturbed repeat: p99 20 ms, everything served, one request in a thousand thousand late.
-fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
+pub(crate) fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
     // Repeats scatter by a few thousandths, each by its own, so that intervals have a width.
     let wobble = 1.0 + f64::from((repeat * 7 + point.index as u32 * 3) % 5) / 1_000.0;
     let mut names: Vec<&str> = point.loads.iter().map(|load| load.name.as_str()).collect();
@@ -184,6 +193,7 @@ fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
         ready_s: Some(2.0),
         seconds_to_ready: Some(SecondsToReady { p50: 1.0, p99: 1.5, max: 2.0 }),
         kernel_errors: Vec::new(),
+        settings: Vec::new(),
         uses: Vec::new(),
         levels: None,
     }

@@ -6,6 +6,7 @@ mod compare;
 mod data;
 mod doctor;
 mod guests;
+mod host;
 mod image;
 mod load;
 mod load_store;
@@ -16,7 +17,7 @@ mod run;
 mod scenarios;
 
 use crate::{
-    arguments::{Arguments, Command, GuestsCommand, ImageCommand, On, RunsCommand},
+    arguments::{Arguments, Command, GuestsCommand, HostCommand, ImageCommand, On, RunsCommand},
     screen::{self, Form},
 };
 use clap::CommandFactory;
@@ -43,6 +44,10 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         | Command::Data(_) => true,
         Command::Guests(command) => matches!(command, GuestsCommand::Up(_)),
         Command::Image(command) => matches!(command, ImageCommand::Build { .. }),
+        // Those that change the host must not be ended halfway.
+        Command::Host(command) => {
+            matches!(command, HostCommand::Apply { .. } | HostCommand::Restore(_) | HostCommand::Try(_))
+        }
         Command::Doctor(_)
         | Command::Plan(_)
         | Command::Compare(_)
@@ -91,6 +96,7 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         Command::Data(command) => data::data(&command),
         Command::Broker(arguments) => broker::broker(arguments),
         Command::Image(command) => image::image(command),
+        Command::Host(command) => host::host(command),
         Command::Scenarios(command) => scenarios::scenarios(command),
         Command::Recover(flags) => recover::recover(flags.json),
         Command::Notices => {

@@ -12,7 +12,8 @@ pub(crate) fn recover(json: bool) -> ExitCode {
 
 fn described(recovered: &Recovered) -> String {
     let mut lines = Vec::new();
-    if recovered.removed.is_empty() && recovered.records.is_empty() && recovered.disks.is_empty() {
+    let Recovered { removed, records, disks, settings, .. } = recovered;
+    if removed.is_empty() && records.is_empty() && disks.is_empty() && settings.is_empty() {
         lines.push("Nothing was left behind.".to_owned());
     }
     lines.extend(recovered.removed.iter().map(|name| format!("Removed what {name} had left.")));
@@ -22,6 +23,7 @@ fn described(recovered: &Recovered) -> String {
         let disks = recovered.disks.join(", ");
         lines.push(format!("Removed from the disk store what a killed run had left: {disks}."));
     }
+    lines.extend(recovered.settings.iter().map(|setting| format!("Restored: {setting}.")));
     let changed = recovered.changed_by_others.iter();
     lines.extend(
         changed.map(|setting| format!("Not restored, because another program changed it: {setting}.")),

@@ -5,7 +5,7 @@ use crate::{
     PROGRAM,
     arguments::{
         AbArguments, CapacityArguments, Continuing, InterferenceArguments, Measuring, QuickArguments,
-        Resolution, RunArguments,
+        Resolution, RunArguments, TryArguments,
     },
     screen::{self, Form, Watcher},
 };
@@ -15,11 +15,12 @@ use tilemark_run::{
     failure::Failure,
     job::lock::WhenBusy,
     plan::host::demonstration,
-    plan::prepare::Asked,
+    plan::prepare::{Asked, AskedScreening},
     plan_words::{Backend, Sides, shell_word},
     run::command::{self, Measured, RunRequest},
     run::compare::{self, Tolerance},
     run::continue_record::RecordToContinue,
+    run::keep,
     run::record,
 };
 
@@ -52,6 +53,32 @@ pub(crate) fn interference(arguments: &InterferenceArguments) -> ExitCode {
     let asked =
         Asked { scenario: arguments.scenario.clone(), interference: true, ..asked(&arguments.resolution) };
     finish(measured(asked, &arguments.measuring, None), &arguments.measuring)
+}
+
+/// `tilemark host try`
+pub(crate) fn host_try(arguments: &TryArguments) -> ExitCode {
+    let form = Form::of(arguments.measuring.json);
+    if let Err(failure) = arguments.keep.as_deref().map_or(Ok(()), keep::check) {
+        return screen::fail(&failure, form);
+    }
+    let asked = Asked {
+        scenario: arguments.scenario.clone(),
+        tiles: arguments.tiles.map(|tiles| vec![tiles]),
+        screening: Some(AskedScreening {
+            profile: arguments.profile.clone(),
+            allow: arguments.allow.clone(),
+            pairs: arguments.pairs,
+        }),
+        ..asked(&arguments.resolution)
+    };
+    let outcome = measured(asked, &arguments.measuring, None);
+    if let (Ok(measured), Some(path)) = (&outcome, &arguments.keep) {
+        match keep::keep(&measured.result, path) {
+            Ok(said) => screen::note(&said),
+            Err(failure) => return screen::fail(&failure, form),
+        }
+    }
+    finish(outcome, &arguments.measuring)
 }
 
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of

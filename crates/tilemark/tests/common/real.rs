@@ -59,9 +59,15 @@ impl Real {
 
     /// Starts the command; what it says goes into files of the home.
     pub fn start(&self, arguments: &[&str]) -> Running<'_> {
-        let file = |name: &str| File::create(self.home.path().join(name)).unwrap();
         let mut command = Command::new(TILEMARK);
-        command.args(arguments).env("TILEMARK_HOME", self.home.path());
+        command.args(arguments);
+        self.start_as(command)
+    }
+
+    /// The same with a command that comes to be the program, as by `exec`.
+    pub fn start_as(&self, mut command: Command) -> Running<'_> {
+        let file = |name: &str| File::create(self.home.path().join(name)).unwrap();
+        command.env("TILEMARK_HOME", self.home.path());
         command.env("TILEMARK_LOCK_FOLDER", self.home.lock_folder());
         command.stdin(Stdio::null()).stdout(file("out")).stderr(file("error"));
         Running { real: self, child: command.spawn().unwrap() }

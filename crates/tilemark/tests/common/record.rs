@@ -39,6 +39,7 @@ pub fn record_of(home: &Home, id: &str) -> PathBuf {
         function: None,
         scaling: Vec::new(),
         interference: None,
+        screening: None,
         points: Vec::new(),
         idle_power_w: None,
         provenance: Provenance::default(),

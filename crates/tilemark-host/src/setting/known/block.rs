@@ -1,0 +1,97 @@
+//! Queues of block devices: of one, or of all whose names match (`*`, `nvme*`) and that have hardware behind them.
+
+use super::{
+    Accepts, Danger, Known, Place,
+    request::{LEAVE_OUT, Request},
+};
+use crate::error::HostError;
+use crate::setting::{Form, Setting};
+
+const SOURCE: &str = "Documentation/ABI/stable/sysfs-block";
+
+const fn known(key: &'static str, about: &'static str, accepts: Accepts) -> Known {
+    Known { key, about, source: SOURCE, danger: Danger::None, place: Place::Host, accepts, settings: queues }
+}
+
+pub(super) const KNOWN: &[Known] = &[
+    known("block.{device}.scheduler", "in which order requests go to the device", Accepts::Listed),
+    known("block.{device}.nr_requests", "requests that may wait for the device", Accepts::NUMBER),
+    known(
+        "block.{device}.read_ahead_kb",
+        "KiB that are read ahead of a file that is read in order",
+        Accepts::NUMBER,
+    ),
+    known(
+        "block.{device}.rq_affinity",
+        "where a request ends: 0 anywhere, 1 on a processor that shares a cache with the one that sent it, 2 on that one itself",
+        Accepts::Number { least: 0, most: 2 },
+    ),
+    known(
+        "block.{device}.nomerges",
+        "whether neighbouring requests are joined: 0 yes, 1 only where it is cheap, 2 never",
+        Accepts::Number { least: 0, most: 2 },
+    ),
+    known(
+        "block.{device}.wbt_lat_usec",
+        "the read latency in microseconds that background writes are held back for; 0 for none",
+        Accepts::NUMBER,
+    ),
+];
+
+fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let parameter = request.key.rsplit('.').next().unwrap_or_default();
+    let devices = match request.parts[0] {
+        pattern if pattern.contains('*') => with_hardware(request, pattern),
+        one => vec![one.to_owned()],
+    };
+    if devices.is_empty() {
+        let why = format!("no block device with hardware behind it is called {}", request.parts[0]);
+        return Err(request.absent(why, LEAVE_OUT));
+    }
+    devices.iter().map(|device| queue(request, device, parameter)).collect()
+}
+
+fn queue(request: &Request<'_>, device: &str, parameter: &str) -> Result<Setting, HostError> {
+    if !request.root.path(&format!("/sys/block/{device}")).exists() {
+        let known = request.root.names("/sys/block").join(", ");
+        return Err(
+            request.absent(format!("no block device is called {device}; there are {known}"), LEAVE_OUT)
+        );
+    }
+    let name = format!("block.{device}.{parameter}");
+    let path = format!("/sys/block/{device}/queue/{parameter}");
+    match request.accepts {
+        Accepts::Listed => request.choice(&name, &path),
+        _ => request.one(&name, &path, Form::Whole, request.value),
+    }
+}
+
+/// Devices that are not made of files, memory or other devices.
+fn with_hardware(request: &Request<'_>, pattern: &str) -> Vec<String> {
+    let mut devices = request.root.names("/sys/block");
+    devices.retain(|device| {
+        matches(pattern, device) && request.root.path(&format!("/sys/block/{device}/device")).exists()
+    });
+    devices
+}
+
+/// Whether a name matches a pattern, in which `*` is any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|left| {
+            (0..=left.len()).filter(|end| left.is_char_boundary(*end)).any(|end| matches(rest, &left[end..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_is_any_text() {
+        assert!(matches("*", "vda") && matches("nvme*", "nvme0n1") && matches("*n1", "nvme0n1"));
+        assert!(!matches("nvme*", "sda") && !matches("*n2", "nvme0n1"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Power management of the processors, and their hardware threads.
+
+use super::{
+    Accepts, Danger, Known, Place,
+    request::{LEAVE_OUT, Request},
+};
+use crate::error::HostError;
+use crate::setting::{Form, Setting, wake_limit};
+
+const PROCESSORS: &str = "/sys/devices/system/cpu";
+const FREQUENCY: &str = "/sys/devices/system/cpu/cpufreq";
+
+const fn known(
+    key: &'static str,
+    about: &'static str,
+    source: &'static str,
+    accepts: Accepts,
+    settings: fn(&Request<'_>) -> Result<Vec<Setting>, HostError>,
+) -> Known {
+    Known { key, about, source, danger: Danger::None, place: Place::Host, accepts, settings }
+}
+
+pub(super) const KNOWN: &[Known] = &[
+    known(
+        "cpu.governor",
+        "how the frequency of all processors is chosen, such as performance or powersave",
+        "Documentation/admin-guide/pm/cpufreq.rst",
+        Accepts::Listed,
+        |request| policies(request, "scaling_governor", "scaling_available_governors"),
+    ),
+    known(
+        "cpu.energy_preference",
+        "whether processors prefer speed or energy where the hardware chooses the frequency",
+        "Documentation/admin-guide/pm/intel_pstate.rst",
+        Accepts::Listed,
+        |request| {
+            policies(request, "energy_performance_preference", "energy_performance_available_preferences")
+        },
+    ),
+    known(
+        "cpu.idle_latency_us",
+        "the longest time in microseconds that any processor may take to wake, which keeps it from deep sleep; 0 lets it not sleep at all",
+        "Documentation/ABI/testing/sysfs-devices-power (pm_qos_resume_latency_us)",
+        Accepts::Number { least: 0, most: i32::MAX as u64 },
+        idle_latency,
+    ),
+    known(
+        "cpu.turbo",
+        "whether processors run faster than their nominal frequency while they are cool enough",
+        "Documentation/admin-guide/pm/intel_pstate.rst (no_turbo), cpufreq.rst (boost)",
+        Accepts::SWITCH,
+        turbo,
+    ),
+    Known {
+        danger: Danger::Stability,
+        ..known(
+            "smt",
+            "whether a core has several threads; switching it off takes processors from programs that are bound to them",
+            "Documentation/ABI/testing/sysfs-devices-system-cpu (smt/control)",
+            Accepts::SWITCH,
+            threads,
+        )
+    },
+];
+
+/// One file of each group of processors that share a frequency.
+fn policies(request: &Request<'_>, file: &str, listed: &str) -> Result<Vec<Setting>, HostError> {
+    let mut policies = request.root.names(FREQUENCY);
+    policies.retain(|name| name.starts_with("policy"));
+    if policies.is_empty() {
+        let remedy = "switch power management by the operating system on in the firmware; in a virtual machine, leave it out";
+        return Err(request.absent("no driver sets the frequency of its processors", remedy));
+    }
+    let one = |policy: &String| {
+        let accepted = request.root.text(&format!("{FREQUENCY}/{policy}/{listed}"));
+        if let Some(words) = accepted
+            && !words.split_whitespace().any(|word| word == request.value)
+        {
+            return Err(request.bad(words));
+        }
+        let name = format!("{} of {policy}", request.key);
+        request.one(&name, &format!("{FREQUENCY}/{policy}/{file}"), Form::Whole, request.value)
+    };
+    policies.iter().map(one).collect()
+}
+
+fn idle_latency(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    // In this file 0 says that any time is borne.
+    let limit = if request.value == "0" { wake_limit::AWAKE } else { request.value };
+    let folder = request.root.path(PROCESSORS);
+    let processors = request.root.processors();
+    let settings = processors.iter().map(|processor| Setting {
+        name: format!("{} of CPU {processor}", request.key),
+        ..wake_limit::limited(&folder, *processor, limit)
+    });
+    let settings: Vec<Setting> = settings.filter(|setting| setting.path.exists()).collect();
+    if settings.is_empty() {
+        return Err(request.absent("its kernel has no limits for the wake-up of processors", LEAVE_OUT));
+    }
+    Ok(settings)
+}
+
+fn turbo(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let [no_turbo, boost] = [format!("{PROCESSORS}/intel_pstate/no_turbo"), format!("{FREQUENCY}/boost")];
+    if request.root.path(&no_turbo).exists() {
+        return request.file_with(&no_turbo, Form::Whole, if request.is_on() { "0" } else { "1" });
+    }
+    request.file_with(&boost, Form::Whole, if request.is_on() { "1" } else { "0" })
+}
+
+fn threads(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let path = format!("{PROCESSORS}/smt/control");
+    let now = request.root.text(&path).unwrap_or_default();
+    if matches!(now.as_str(), "notsupported" | "notimplemented" | "forceoff") {
+        return Err(request.absent(format!("{path} reads {now}"), LEAVE_OUT));
+    }
+    request.file(&path, Form::Whole)
+}

@@ -1,0 +1,223 @@
+//! Every sysctl, under its own name; those with a danger or a peculiarity have a line of their own.
+
+use super::{
+    Accepts, Danger, Known, Place, nearest,
+    request::{LEAVE_OUT, Request},
+};
+use crate::error::HostError;
+use crate::setting::{Form, Setting};
+
+const FOLDER: &str = "/proc/sys";
+const VM: &str = "Documentation/admin-guide/sysctl/vm.rst";
+const KERNEL: &str = "Documentation/admin-guide/sysctl/kernel.rst";
+const FS: &str = "Documentation/admin-guide/sysctl/fs.rst";
+const NET: &str = "Documentation/admin-guide/sysctl/net.rst";
+const IP: &str = "Documentation/networking/ip-sysctl.rst";
+
+const fn one(
+    key: &'static str,
+    about: &'static str,
+    source: &'static str,
+    danger: Danger,
+    place: Place,
+) -> Known {
+    Known { key, about, source, danger, place, accepts: Accepts::Text, settings: sysctl }
+}
+
+/// Of the host, and nothing but speed.
+const fn plain(key: &'static str, about: &'static str, source: &'static str) -> Known {
+    one(key, about, source, Danger::None, Place::Host)
+}
+
+const fn risky(key: &'static str, about: &'static str, source: &'static str) -> Known {
+    one(key, about, source, Danger::Stability, Place::Host)
+}
+
+const fn guard(key: &'static str, about: &'static str, source: &'static str) -> Known {
+    one(key, about, source, Danger::Security, Place::Host)
+}
+
+const fn network(key: &'static str, about: &'static str, source: &'static str) -> Known {
+    one(key, about, source, Danger::None, Place::RunNetwork)
+}
+
+const fn network_guard(key: &'static str, about: &'static str) -> Known {
+    one(key, about, IP, Danger::Security, Place::RunNetwork)
+}
+
+/// The share of memory and the bytes of it that programs may fill with unwritten data: setting one sets the other to 0.
+const fn dirty(key: &'static str, about: &'static str) -> Known {
+    Known { settings: with_its_pair, ..plain(key, about, VM) }
+}
+
+const BRIDGE_ABOUT: &str = "whether frames that cross a bridge pass the rules of netfilter; where the host's firewall is to keep guests \
+                            apart, switching it off opens it";
+
+pub(super) const KNOWN: &[Known] = &[
+    plain(
+        "vm.swappiness",
+        "how readily memory of programs is swapped out instead of dropping files from the cache",
+        VM,
+    ),
+    plain("vm.zone_reclaim_mode", "whether a node frees its own memory before it takes another node's", VM),
+    dirty(
+        "vm.dirty_ratio",
+        "percentage of memory with unwritten data at which a program that writes has to wait",
+    ),
+    dirty("vm.dirty_background_ratio", "percentage of memory with unwritten data at which writing begins"),
+    dirty("vm.dirty_bytes", "bytes of unwritten data at which a program that writes has to wait"),
+    dirty("vm.dirty_background_bytes", "bytes of unwritten data at which writing begins"),
+    risky("vm.overcommit_memory", "whether programs may ask for more memory than there is", VM),
+    risky("vm.overcommit_ratio", "percentage of memory that programs may ask for", VM),
+    risky("vm.min_free_kbytes", "KiB that are kept free", VM),
+    guard("vm.mmap_min_addr", "the lowest address that a program may map", VM),
+    plain("vm.{name}", "a value of memory management", VM),
+    plain(
+        "kernel.numa_balancing",
+        "whether memory follows the processors that use it, at the cost of page faults",
+        KERNEL,
+    ),
+    guard("kernel.randomize_va_space", "whether addresses of programs are random", KERNEL),
+    guard("kernel.kptr_restrict", "whether the kernel shows its addresses", KERNEL),
+    guard("kernel.dmesg_restrict", "whether every user may read the kernel's log", KERNEL),
+    guard("kernel.perf_event_paranoid", "what ordinary users may measure with perf", KERNEL),
+    guard("kernel.unprivileged_bpf_disabled", "whether ordinary users may load BPF programs", KERNEL),
+    guard(
+        "kernel.core_pattern",
+        "the file, or the program run as root, that gets the memory of a program that crashed",
+        KERNEL,
+    ),
+    guard("kernel.modprobe", "the program that loads modules, as root", KERNEL),
+    guard("kernel.sysrq", "which commands the keyboard gives to the kernel", KERNEL),
+    guard(
+        "kernel.yama.ptrace_scope",
+        "which processes may look into others",
+        "Documentation/admin-guide/LSM/Yama.rst",
+    ),
+    risky("kernel.{name}", "a value of the kernel", KERNEL),
+    guard("fs.protected_hardlinks", "whether users may link to files of others", FS),
+    guard("fs.protected_symlinks", "whether links in folders of everybody are followed", FS),
+    guard("fs.protected_fifos", "whether pipes in folders of everybody are opened", FS),
+    guard("fs.protected_regular", "whether files in folders of everybody are opened", FS),
+    guard("fs.suid_dumpable", "whether programs of root leave their memory in a file when they crash", FS),
+    plain("fs.{name}", "a value of file systems", FS),
+    Known {
+        key: "net.bridge.{name}",
+        about: BRIDGE_ABOUT,
+        source: "Documentation/networking/bridge.rst",
+        danger: Danger::Security,
+        place: Place::RunNetwork,
+        accepts: Accepts::Text,
+        settings: bridge,
+    },
+    network_guard("net.ipv4.ip_forward", "whether the host passes packets on between networks"),
+    network_guard(
+        "net.ipv4.tcp_syncookies",
+        "whether a flood of connection requests is answered without memory",
+    ),
+    network_guard(
+        "net.ipv4.conf.{device}.rp_filter",
+        "whether packets with a sender from another network are dropped",
+    ),
+    network_guard("net.ipv4.conf.{device}.accept_redirects", "whether a router may change the routes"),
+    network_guard("net.ipv4.conf.{device}.accept_source_route", "whether a sender may choose the route"),
+    network_guard("net.ipv4.conf.{device}.forwarding", "whether packets from a device are passed on"),
+    plain("net.ipv4.tcp_mem", "pages that all TCP sockets of the host may hold: little, pressure, most", IP),
+    plain("net.ipv4.udp_mem", "pages that all UDP sockets of the host may hold: little, pressure, most", IP),
+    plain("net.ipv4.tcp_max_orphans", "TCP connections of the host that no program holds any more", IP),
+    plain("net.ipv4.inet_peer_{name}", "how long the host remembers other hosts", IP),
+    plain("net.ipv4.neigh.default.gc_{name}", "how many neighbours the host remembers", IP),
+    plain("net.ipv6.neigh.default.gc_{name}", "how many neighbours the host remembers", IP),
+    network("net.core.somaxconn", "connections that may wait to be accepted", NET),
+    plain("net.core.{name}", "a value of the network that all namespaces share", NET),
+    network("net.{name}", "a value of one network namespace", IP),
+    risky("dev.{name}", "a value of a device", "Documentation/admin-guide/sysctl"),
+    risky("debug.{name}", "a value for debugging", "Documentation/admin-guide/sysctl"),
+    risky(
+        "user.{name}",
+        "how many namespaces and the like a user may have",
+        "Documentation/admin-guide/sysctl/user.rst",
+    ),
+    risky("sunrpc.{name}", "a value of NFS", "Documentation/admin-guide/sysctl/sunrpc.rst"),
+];
+
+/// Names that kernels had once, and what became of them.
+const GONE: &[(&str, &str)] = &[
+    (
+        "kernel.sched_min_granularity_ns",
+        "5.13 moved it to debugfs, and 6.6 replaced it; see `sched.base_slice_ns`",
+    ),
+    ("kernel.sched_wakeup_granularity_ns", "5.13 moved it to debugfs, and 6.6 removed it"),
+    ("kernel.sched_latency_ns", "5.13 moved it to debugfs, and 6.6 removed it"),
+    ("kernel.sched_migration_cost_ns", "5.13 moved it to debugfs: use `sched.migration_cost_ns`"),
+    ("kernel.sched_nr_migrate", "5.13 moved it to debugfs: use `sched.nr_migrate`"),
+    ("kernel.sched_tunable_scaling", "5.13 moved it to debugfs"),
+    ("kernel.sched_child_runs_first", "6.6 removed it"),
+    ("kernel.sched_compat_yield", "2.6.38 removed it"),
+    ("kernel.sched_features", "it is in debugfs, and no sysctl"),
+    ("net.ipv4.tcp_tw_recycle", "4.12 removed it, since it broke clients behind one address"),
+    ("net.ipv4.tcp_fack", "4.15 made it do nothing, and later kernels removed it"),
+    ("vm.nr_pdflush_threads", "2.6.32 gave each device its own thread for writing"),
+    ("vm.block_dump", "5.13 removed it"),
+];
+
+/// What became of a name that kernels had once.
+pub(super) fn became(key: &str) -> Option<&'static str> {
+    GONE.iter().find(|(gone, _)| *gone == key).map(|(_, became)| *became)
+}
+
+fn sysctl(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let path = path_of(request.key);
+    if path.contains("/../") || !request.root.path(&path).is_file() {
+        return Err(absent(request, &path));
+    }
+    request.file(&path, Form::Words)
+}
+
+/// Both of the pair are held, so that restoring works whichever of the two was in force: the kernel does not take a 0 in bytes, and has it
+/// when the ratio is written.
+fn with_its_pair(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let other = match request.key.strip_suffix("ratio") {
+        Some(start) => format!("{start}bytes"),
+        None => request.key.replace("bytes", "ratio"),
+    };
+    if request.value == "0" && request.key.ends_with("bytes") {
+        return Err(request.bad(format!("a number above 0; to have no limit in bytes set {other}")));
+    }
+    let mut settings = sysctl(request)?;
+    settings.push(request.one(&other, &path_of(&other), Form::Words, "0")?);
+    Ok(settings)
+}
+
+fn bridge(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
+    let path = path_of(request.key);
+    if !request.root.path(&path).exists() {
+        let why = "the module br_netfilter is not loaded, so no frame on a bridge passes netfilter";
+        return Err(request.absent(why, "modprobe br_netfilter, or leave the setting out"));
+    }
+    request.file(&path, Form::Words)
+}
+
+/// Dots part its folders, and a slash is a dot in a name (sysctl(8)); where a slash comes first, it is the other way round.
+fn path_of(key: &str) -> String {
+    let key = match key.find(['.', '/']) {
+        Some(first) if key.as_bytes()[first] == b'.' => key
+            .chars()
+            .map(|letter| match letter {
+                '.' => '/',
+                '/' => '.',
+                other => other,
+            })
+            .collect(),
+        _ => key.to_owned(),
+    };
+    format!("{FOLDER}/{key}")
+}
+
+fn absent(request: &Request<'_>, path: &str) -> HostError {
+    let (folder, name) = path.rsplit_once('/').unwrap_or((FOLDER, path));
+    let there = request.root.names(folder);
+    let near = nearest::among(name, there.iter().map(String::as_str));
+    let near = if near.is_empty() { String::new() } else { format!("; near to it are {}", near.join(", ")) };
+    request.absent(format!("there is no {path}{near}"), LEAVE_OUT)
+}

@@ -1,0 +1,215 @@
+//! The catalogue on a folder that plays a host.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+use crate::setting::{Form, Journal};
+
+/// A folder that plays a host.
+struct Fake {
+    folder: tempfile::TempDir,
+}
+
+impl Fake {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let fake = Self { folder: tempfile::tempdir().unwrap() };
+        for (path, text) in files {
+            let file = fake.root().path(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        fake
+    }
+
+    fn root(&self) -> Root {
+        Root::at(self.folder.path())
+    }
+
+    fn resolve(&self, key: &str, value: &str) -> Result<Vec<Setting>, HostError> {
+        resolve(&self.root(), key, value)
+    }
+
+    /// What is refused, and what to do about it.
+    fn refused(&self, key: &str, value: &str) -> String {
+        let error = self.resolve(key, value).unwrap_err();
+        format!("{}. {}", error.in_a_line(), error.remedy())
+    }
+
+    /// `path = value` of each setting.
+    fn shown(&self, key: &str, value: &str) -> Vec<String> {
+        let shown = |setting: &Setting| {
+            let path = setting.path.strip_prefix(self.folder.path()).unwrap();
+            format!("/{} = {}", path.display(), setting.value)
+        };
+        self.resolve(key, value).unwrap().iter().map(shown).collect()
+    }
+}
+
+const ONLINE: (&str, &str) = ("/sys/devices/system/cpu/online", "0-2\n");
+const PRESENT: (&str, &str) = ("/sys/devices/system/cpu/present", "0-3\n");
+
+#[test]
+fn every_key_is_there_once_and_has_its_source() {
+    let mut keys: Vec<&str> = all().map(|known| known.key).collect();
+    let count = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), count);
+    for known in all() {
+        assert!(!known.source.is_empty() && !known.about.is_empty(), "{}", known.key);
+        assert!(!known.about.ends_with('.'), "{}: it is a part of a sentence", known.key);
+    }
+}
+
+#[test]
+fn a_key_is_matched_with_its_names() {
+    assert_eq!(matched("block.{device}.scheduler", "block.*.scheduler"), Some(vec!["*"]));
+    assert_eq!(matched("nic.{device}.tso", "nic.eth0.100.tso"), Some(vec!["eth0.100"]));
+    assert_eq!(matched("module.{module}.{parameter}", "module.kvm.tdp_mmu"), Some(vec!["kvm", "tdp_mmu"]));
+    for (pattern, key) in [
+        ("thp", "thp.defrag"),
+        ("block.{device}.scheduler", "block..scheduler"),
+        ("block.{device}.scheduler", "block....scheduler"),
+        ("module.{module}.{parameter}", "module.../etc.passwd"),
+        ("service.{service}", "service."),
+    ] {
+        assert_eq!(matched(pattern, key), None, "{key}");
+    }
+}
+
+#[test]
+fn a_key_that_does_not_exist_is_refused_with_its_neighbours() {
+    let fake = Fake::with(&[("/proc/sys/vm/swappiness", "60\n")]);
+    let said = fake.refused("thp.defrg", "always");
+    assert!(said.contains("`thp.defrg`; near to it are thp.defrag"), "{said}");
+    let said = fake.refused("vm.swapiness", "10");
+    assert!(said.contains("near to it are swappiness"), "{said}");
+    let said = fake.refused("kernel.sched_min_granularity_ns", "10000000");
+    assert!(said.contains("6.6") && said.contains("sched.base_slice_ns"), "{said}");
+    let said = fake.refused("vm.//.//.shadow", "1");
+    assert!(said.contains("no setting is called") || said.contains("there is no"), "{said}");
+}
+
+#[test]
+fn a_sysctl_is_compared_word_by_word() {
+    let fake = Fake::with(&[("/proc/sys/net/ipv4/tcp_rmem", "4096\t87380\t6291456\n")]);
+    let [setting] = &fake.resolve("net.ipv4.tcp_rmem", "4096   87380 6291456").unwrap()[..] else { panic!() };
+    assert_eq!((setting.now().unwrap(), &setting.form), (setting.value.clone(), &Form::Words));
+    assert_eq!(find("net.ipv4.tcp_rmem").unwrap().place, Place::RunNetwork);
+    assert_eq!(find("net.core.rmem_max").unwrap().place, Place::Host);
+}
+
+#[test]
+fn a_limit_in_bytes_is_held_with_its_ratio_and_0_is_refused() {
+    let fake = Fake::with(&[("/proc/sys/vm/dirty_bytes", "0\n"), ("/proc/sys/vm/dirty_ratio", "20\n")]);
+    assert_eq!(
+        fake.shown("vm.dirty_bytes", "100000000"),
+        ["/proc/sys/vm/dirty_bytes = 100000000", "/proc/sys/vm/dirty_ratio = 0"]
+    );
+    assert!(fake.refused("vm.dirty_bytes", "0").contains("vm.dirty_ratio"));
+}
+
+#[test]
+fn words_and_numbers_that_a_setting_cannot_have_are_refused_with_those_that_it_can() {
+    let fake = Fake::with(&[
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+        ("/sys/block/vda/queue/scheduler", "[none] mq-deadline\n"),
+        ("/sys/block/vda/device/vendor", "0x1af4\n"),
+        ("/sys/block/loop0/queue/scheduler", "[none]\n"),
+        ("/sys/kernel/mm/ksm/run", "0\n"),
+        ("/sys/module/kvm/parameters/nx_huge_pages", "N\n"),
+    ]);
+    assert!(fake.refused("thp", "sometimes").contains("it accepts always, madvise, never"));
+    assert_eq!(
+        fake.shown("block.*.scheduler", "mq-deadline"),
+        ["/sys/block/vda/queue/scheduler = mq-deadline"]
+    );
+    assert!(fake.refused("block.vda.scheduler", "bfq").contains("none, mq-deadline"));
+    assert!(fake.refused("block.sdz.scheduler", "none").contains("there are loop0, vda"));
+    assert_eq!(fake.shown("ksm", "on"), ["/sys/kernel/mm/ksm/run = 1"]);
+    assert!(fake.refused("ksm", "").contains("on, off"));
+    assert_eq!(fake.shown("kvm.nx_huge_pages", "on"), ["/sys/module/kvm/parameters/nx_huge_pages = Y"]);
+    assert!(fake.refused("kvm.nx_huge_pages", "never").contains("one way"));
+    assert_eq!(find("kvm.nx_huge_pages").unwrap().danger, Danger::Security);
+}
+
+#[test]
+fn processors_and_nodes_that_do_not_exist_or_are_offline_are_named() {
+    let fake = Fake::with(&[
+        ONLINE,
+        PRESENT,
+        ("/sys/devices/virtual/workqueue/cpumask", "f\n"),
+        ("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "0\n"),
+        ("/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", "5\n"),
+    ]);
+    assert_eq!(fake.shown("workqueue.cpumask", "1-2"), ["/sys/devices/virtual/workqueue/cpumask = 6"]);
+    assert!(fake.refused("workqueue.cpumask", "0,3").contains("processor 3 is offline"));
+    assert!(fake.refused("workqueue.cpumask", "7").contains("processor 7 does not exist"));
+    assert!(fake.refused("workqueue.cpumask", "all").contains("0-3,8"));
+    assert!(fake.refused("hugepages.2MiB.node7", "1").contains("its nodes are 0-1"));
+    assert_eq!(
+        fake.shown("hugepages.2MiB", "5"),
+        [
+            "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages = 3",
+            "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages = 2",
+        ]
+    );
+}
+
+#[test]
+fn interrupts_of_a_virtio_device_are_those_of_its_bus_device() {
+    let pci = "/sys/devices/pci0000:00/0000:00:03.0";
+    let fake = Fake::with(&[
+        ONLINE,
+        (&format!("{pci}/msi_irqs/27"), ""),
+        (&format!("{pci}/msi_irqs/26"), ""),
+        (&format!("{pci}/msi_irqs/28"), ""),
+        (&format!("{pci}/virtio1/net/eth0/mtu"), "1500"),
+        ("/proc/irq/26/smp_affinity_list", "0-2\n"),
+        ("/proc/irq/27/smp_affinity_list", "0-2\n"),
+        ("/sys/class/net/lo/mtu", "65536"),
+    ]);
+    let class = fake.root().path("/sys/class/net/eth0");
+    fs::create_dir_all(&class).unwrap();
+    symlink(fake.root().path(&format!("{pci}/virtio1")), class.join("device")).unwrap();
+    assert_eq!(
+        fake.shown("irq.eth0.affinity", "1,2"),
+        ["/proc/irq/26/smp_affinity_list = 1-2", "/proc/irq/27/smp_affinity_list = 1-2"]
+    );
+    assert!(fake.refused("irq.lo.affinity", "1").contains("called lo"));
+}
+
+#[test]
+fn what_needs_a_reload_is_refused_with_how_to_do_it_unless_it_has_the_value() {
+    let parameter = "/sys/module/kvm_amd/parameters/nested";
+    let fake = Fake::with(&[(parameter, "Y\n")]);
+    fs::set_permissions(fake.root().path(parameter), fs::Permissions::from_mode(0o444)).unwrap();
+    assert_eq!(fake.shown("module.kvm-amd.nested", "1"), [format!("{parameter} = Y")]);
+    let said = fake.refused("module.kvm-amd.nested", "0");
+    assert!(said.contains("/etc/modprobe.d"), "{said}");
+    assert!(fake.refused("module.absent.x", "0").contains("module absent is not loaded"));
+}
+
+#[test]
+fn several_settings_of_a_key_are_held_and_restored_together() {
+    let limit =
+        |processor: u32| format!("/sys/devices/system/cpu/cpu{processor}/power/pm_qos_resume_latency_us");
+    let fake = Fake::with(&[ONLINE, (&limit(0), "0\n"), (&limit(1), "20\n"), (&limit(2), "0\n")]);
+    let journal = Journal::at(fake.folder.path().join("settings.json"), "this-boot");
+    let settings = fake.resolve("cpu.idle_latency_us", "0").unwrap();
+    assert_eq!(settings.len(), 3);
+    assert_eq!(journal.hold(&settings).unwrap(), []);
+    assert_eq!(fs::read_to_string(fake.root().path(&limit(1))).unwrap(), "n/a");
+    assert!(journal.restore().unwrap().iter().all(super::super::Outcome::is_settled));
+    assert_eq!(fs::read_to_string(fake.root().path(&limit(1))).unwrap(), "20\n");
+}
+
+#[test]
+fn a_limit_of_processes_is_no_file() {
+    let settings = resolve(&Root::real(), "limit.nofile", "1024").unwrap();
+    assert_eq!((settings[0].path(), settings[0].to_string()), (None, "limit.nofile".to_owned()));
+    let text = serde_json::to_string(&settings[0]).unwrap();
+    assert_eq!(serde_json::from_str::<Setting>(&text).unwrap(), settings[0]);
+    assert!(resolve(&Root::real(), "limit.nofile", "many").is_err());
+}

@@ -1,0 +1,92 @@
+//! How a setting is read and written: a file of the kernel, or something that is no file.
+//!
+//! Each gives its value as a text, so that a journal holds all of them alike.
+
+mod limit;
+mod mount_option;
+mod partition;
+mod service;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+pub use tilemark_sys::nic::NicValue;
+
+pub use limit::Limit;
+pub(super) use partition::CONTROLLER;
+
+/// How a setting is read and written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    /// By its file.
+    #[default]
+    File,
+    /// By its file, which says where the interrupts of one vector go. Vectors that the kernel spreads itself ("managed") refuse to
+    /// be moved, with EIO: that is reported, and no error.
+    Vector,
+    /// A value of a network device, by the requests of ethtool.
+    Nic {
+        /// The device.
+        device: String,
+        /// Which of its values.
+        value: NicValue,
+    },
+    /// Whether a service of systemd is running: `running` or `stopped`.
+    Service {
+        /// Its unit.
+        unit: String,
+    },
+    /// A limit of this process and of what it starts.
+    Limit(Limit),
+    /// An option of a mount: `on` or `off`.
+    MountOption {
+        /// Where it is mounted.
+        mount: PathBuf,
+        /// The option.
+        option: String,
+    },
+    /// Processors that a control group has for itself, isolated from the scheduler of all others: a list, or nothing.
+    Partition {
+        /// The group's folder; it exists while it has processors.
+        group: PathBuf,
+    },
+}
+
+impl Reach {
+    pub(super) fn is_file(&self) -> bool {
+        *self == Self::File
+    }
+
+    /// The text now.
+    pub(super) fn read(&self, path: &Path) -> io::Result<String> {
+        match self {
+            Self::File | Self::Vector => fs::read_to_string(path),
+            Self::Nic { device, value } => value.read(device),
+            Self::Service { unit } => service::read(unit),
+            Self::Limit(limit) => Ok(limit.read()),
+            Self::MountOption { mount, option } => mount_option::read(mount, option),
+            Self::Partition { group } => partition::read(group),
+        }
+    }
+
+    /// Has it take a value.
+    pub(super) fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        match self {
+            Self::File | Self::Vector => write_existing(path, text),
+            Self::Nic { device, value } => value.write(device, text),
+            Self::Service { unit } => service::write(unit, text),
+            Self::Limit(limit) => limit.write(text),
+            Self::MountOption { mount, option } => mount_option::write(mount, option, text),
+            Self::Partition { group } => partition::write(group, text),
+        }
+    }
+}
+
+/// The file is never created: where the kernel has none there is nothing to set.
+fn write_existing(path: &Path, order: &str) -> io::Result<()> {
+    // One write: the kernel takes each as a whole value.
+    File::options().write(true).truncate(true).open(path)?.write_all(order.as_bytes())
+}

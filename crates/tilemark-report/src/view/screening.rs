@@ -1,0 +1,90 @@
+//! Which settings of the host pay: one row for each setting, with its effect on each measure and what its profile claims.
+
+use super::{Cell, Part, Row, Section, Table, View, measured, words};
+use crate::number::{percent, three};
+use tilemark_record::result::{MeasureEffect, Screening, SettingEffect, SettingOutcome};
+
+/// The table of effects, where settings were screened.
+pub(crate) fn screening(view: &View) -> Option<Section> {
+    let found = view.report.result.screening.as_ref()?;
+    let mut parts = vec![Part::Text(about(found)), Part::Table(table(view, found))];
+    parts.extend(left_out(found).map(Part::Text));
+    Some(Section { id: "screening", title: "Which settings pay", parts, charts: Vec::new(), is_answer: true })
+}
+
+fn about(found: &Screening) -> String {
+    let level = format!("{:.0} %", 100.0 * found.level);
+    format!(
+        "Settings of the profile {}, each with its value here and the one found on this host. An effect is the figure with the setting over the \
+         figure without it, with its 95 % interval; it is that of the setting alone where it was confirmed, and else that of the design in which \
+         all of them change ({} repeats; a setting that does nothing looks real in {level} of such runs). The claim is the profile's.",
+        found.profile, found.repeats
+    )
+}
+
+fn table(view: &View, found: &Screening) -> Table {
+    let measures: Vec<&str> = found
+        .settings
+        .first()
+        .map(|setting| setting.screened.iter().map(|effect| effect.measure.as_str()).collect())
+        .unwrap_or_default();
+    let mut columns = vec![words("Setting")];
+    columns.extend(measures.iter().map(|measure| measured((*measure).to_owned())));
+    columns.extend([words("Outcome"), words("Claim").dispensable(1)]);
+    let is_struck = view.answer_struck();
+    let mut rows: Vec<Row> = found
+        .settings
+        .iter()
+        .map(|setting| {
+            let mut cells: Vec<Cell> = setting.effects().iter().map(effect).collect();
+            cells.push(outcome(setting).into());
+            cells.push(Cell::figure(setting.claim.clone()));
+            Row { struck: is_struck, ..Row::new(head(setting), cells) }
+        })
+        .collect();
+    if !found.together.is_empty() {
+        let mut cells: Vec<Cell> = found.together.iter().map(effect).collect();
+        cells.push("measured together".into());
+        cells.push(Cell::figure(None));
+        let head = Cell::from("all that looked better").beside(Some(found.together_of.join(", ")));
+        rows.push(Row { struck: is_struck, ..Row::new(head, cells) });
+    }
+    Table::new(columns, rows)
+}
+
+fn head(setting: &SettingEffect) -> Cell {
+    let found = setting.found.as_ref().map(|found| format!("found {found}"));
+    Cell::from(format!("{} = {}", setting.key, setting.value)).beside(found)
+}
+
+fn effect(effect: &MeasureEffect) -> Cell {
+    let Some(change) = effect.change else { return Cell::figure(None) };
+    let interval = change
+        .low
+        .zip(change.high)
+        .map(|(low, high)| format!("[{}, {}]", three(100.0 * low), three(100.0 * high)));
+    let sign = if change.value > 0.0 { "+" } else { "" };
+    Cell::from(format!("{sign}{} %", three(100.0 * change.value))).beside(interval)
+}
+
+/// `no effect above 1.2 % (throughput), 8.1 % (p99)`.
+fn outcome(setting: &SettingEffect) -> String {
+    match setting.outcome {
+        SettingOutcome::Pays => "pays".to_owned(),
+        SettingOutcome::Harms => "harms".to_owned(),
+        SettingOutcome::CannotTell => "cannot tell".to_owned(),
+        SettingOutcome::NoEffect => {
+            let above = |effect: &MeasureEffect| {
+                Some(format!("{} ({})", percent(effect.none_above()?), effect.measure))
+            };
+            let above: Vec<String> = setting.effects().iter().filter_map(above).collect();
+            format!("no effect above {}", above.join(", "))
+        }
+    }
+}
+
+fn left_out(found: &Screening) -> Option<String> {
+    let each: Vec<String> =
+        found.left_out.iter().map(|left| format!("{} ({})", left.key, left.why)).collect();
+    (!each.is_empty()).then(|| format!("Not screened: {}.", each.join("; ")))
+}

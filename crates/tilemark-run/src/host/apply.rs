@@ -1,0 +1,284 @@
+//! Applying a profile until it is restored, verifying it, and saying what is applied.
+
+use crate::{
+    failure::{Failure, FailureCode, state_failed},
+    host::{
+        plan::{HostPlan, Planned, State, plan_on},
+        profile,
+    },
+    job::{
+        host_journal::{Applied, HostJournal},
+        lock::{WhenBusy, take_for_run},
+    },
+    program::need_root_for,
+    stop::interrupted,
+};
+use serde::Serialize;
+use std::path::PathBuf;
+use tilemark_host::{
+    HostError,
+    setting::{Held, Now, Outcome, Setting, known::Root},
+};
+use tilemark_plan::profile::Profile;
+use tilemark_record::places::Places;
+use tilemark_units::counted;
+
+/// Why root is needed.
+const SETS: &str = "it changes settings of the kernel";
+
+/// How a user wants a profile applied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Consent {
+    /// The plan was seen, and is wanted.
+    pub yes: bool,
+    /// Keys of dangerous settings that are wanted all the same.
+    pub allow: Vec<String>,
+}
+
+/// What was applied.
+#[derive(Debug, Serialize)]
+pub struct Done {
+    /// The profile.
+    pub profile: String,
+    /// Settings that have another value now.
+    pub changed: Vec<Changed>,
+    /// How many had their value already.
+    pub as_wanted: usize,
+    /// Settings that this host lacks.
+    pub skipped: Vec<String>,
+    /// Interrupts that the kernel spreads itself: they stay where they are.
+    pub immovable: Vec<String>,
+}
+
+/// A setting with its value before and now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// What it is.
+    pub name: String,
+    /// Its file, where it is one.
+    pub path: Option<PathBuf>,
+    /// Its value before.
+    pub was: String,
+    /// Its value by the profile.
+    pub wanted: String,
+    /// Its value now: `wanted`, the one from before, or another program's.
+    pub now: Now,
+}
+
+impl Changed {
+    fn of(held: &Held) -> Self {
+        Self {
+            name: held.setting.name.clone(),
+            path: held.setting.path().map(ToOwned::to_owned),
+            was: held.found_value(),
+            wanted: held.setting.value.clone(),
+            now: held.now(),
+        }
+    }
+}
+
+/// What is applied on this host.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// The profile, where one is applied.
+    pub profile: Option<String>,
+    /// Its settings that had another value before.
+    pub settings: Vec<Changed>,
+}
+
+/// What came of restoring.
+#[derive(Debug, Serialize)]
+pub struct Restored {
+    /// The profile that was applied.
+    pub profile: Option<String>,
+    /// Settings that have their value from before.
+    pub restored: Vec<String>,
+    /// Settings that another program has changed since: they are left alone.
+    pub changed_by_others: Vec<String>,
+}
+
+/// How a host differs from a profile.
+#[derive(Debug, Serialize)]
+pub struct Verified {
+    /// The profile.
+    pub profile: String,
+    /// How many settings are as the profile wants them.
+    pub as_wanted: usize,
+    /// Each one that is not, in words.
+    pub differences: Vec<String>,
+    /// Settings that this host lacks.
+    pub skipped: Vec<String>,
+}
+
+/// Applies a profile; it stays until [`restore`], or until the host boots.
+///
+/// # Errors
+/// Where it is not wanted, another one is applied, a measured run is under way, or this host refuses a setting: then nothing is changed.
+pub fn apply(places: &Places, name: &str, consent: &Consent) -> Result<Done, Failure> {
+    let profile = profile::read(name)?;
+    let plan = plan_on(&Root::real(), &profile);
+    agreed(&plan, consent)?;
+    plan.check()?;
+    need_root_for("applying a profile", SETS)?;
+    let _locks = take_for_run(&places.state, "host-apply", WhenBusy::Stop)?;
+    let journal = HostJournal::of(&places.state).map_err(state_failed)?;
+    apply_on(&Root::real(), &journal, &profile)
+}
+
+/// The same on any host, of a plan that is agreed.
+pub(super) fn apply_on(root: &Root, journal: &HostJournal, profile: &Profile) -> Result<Done, Failure> {
+    if let Some(first) = journal.applied().map_err(host_failed)? {
+        return Err(held_already(&first));
+    }
+    let half = journal.restore_half().map_err(host_failed)?;
+    not_settled(&half)?;
+    // What a killed command had set is no value of the host.
+    let plan = plan_on(root, profile);
+    plan.check()?;
+    let settings: Vec<Setting> = plan.changes().filter_map(|planned| planned.setting.clone()).collect();
+    let immovable = journal.apply(&plan.profile, &settings).map_err(not_applied)?;
+    if interrupted() {
+        not_settled(&journal.restore_all().map_err(host_failed)?)?;
+        let remedy = "nothing to do: every setting has its old value";
+        return Err(Failure::new(FailureCode::Interrupted, "interrupted, and restored", remedy));
+    }
+    let held = journal.applied().map_err(host_failed)?.map(|applied| applied.held).unwrap_or_default();
+    Ok(Done {
+        profile: plan.profile.clone(),
+        changed: held.iter().map(Changed::of).collect(),
+        as_wanted: plan.settings.iter().filter(|planned| planned.state == State::AsWanted).count(),
+        skipped: skipped(&plan),
+        immovable: immovable.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// Whether the user has seen the plan, and named what is dangerous in it.
+pub(super) fn agreed(plan: &HostPlan, consent: &Consent) -> Result<(), Failure> {
+    if !consent.yes {
+        let changes = counted(plan.changes().count() as u64, "setting");
+        let message =
+            format!("nothing was changed: applying `{}` would change {changes} of this host", plan.profile);
+        let remedy = "look at the plan (`tilemark host plan`), then say `--yes`";
+        return Err(Failure::new(FailureCode::BadInput, message, remedy));
+    }
+    let asked: Vec<&Planned> =
+        plan.needs_consent().into_iter().filter(|planned| !consent.allow.contains(&planned.key)).collect();
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let named = asked.iter().map(|planned| format!("{} ({})", planned.key, planned.danger.name()));
+    let flags: Vec<String> = asked.iter().map(|planned| format!("--allow {}", planned.key)).collect();
+    Err(Failure::new(
+        FailureCode::BadInput,
+        format!(
+            "nothing was changed: these settings are dangerous: {}",
+            named.collect::<Vec<_>>().join(", ")
+        ),
+        format!("name them if you want them all the same: {}", flags.join(" ")),
+    ))
+}
+
+/// Which settings differ from a profile now.
+///
+/// # Errors
+/// Where the profile cannot be read.
+pub fn verify(name: &str) -> Result<Verified, Failure> {
+    Ok(verify_on(&Root::real(), &profile::read(name)?))
+}
+
+/// The same on any host.
+pub(super) fn verify_on(root: &Root, profile: &Profile) -> Verified {
+    let plan = plan_on(root, profile);
+    let difference = |planned: &Planned| match (planned.state, &planned.now, &planned.why) {
+        (State::AsWanted | State::Skipped, ..) => None,
+        (_, Some(now), _) => {
+            let Planned { name, wanted, .. } = planned;
+            Some(format!("{name} is {now}, and the profile wants {wanted}"))
+        }
+        (_, None, why) => why.as_ref().map(|why| why.message.clone()),
+    };
+    Verified {
+        profile: plan.profile.clone(),
+        as_wanted: plan.settings.iter().filter(|planned| planned.state == State::AsWanted).count(),
+        differences: plan.settings.iter().filter_map(difference).collect(),
+        skipped: skipped(&plan),
+    }
+}
+
+/// Restores what is applied, and what a killed command had applied in part.
+///
+/// # Errors
+/// Where a setting cannot be restored: it stays in the journal.
+pub fn restore(places: &Places) -> Result<Restored, Failure> {
+    need_root_for("restoring the host", SETS)?;
+    let _locks = take_for_run(&places.state, "host-restore", WhenBusy::Stop)?;
+    restore_from(&HostJournal::of(&places.state).map_err(state_failed)?)
+}
+
+/// The same, from any journal.
+pub(super) fn restore_from(journal: &HostJournal) -> Result<Restored, Failure> {
+    let profile = journal.applied().map_err(host_failed)?.map(|applied| applied.profile);
+    let outcomes = journal.restore_all().map_err(host_failed)?;
+    not_settled(&outcomes)?;
+    let (others, restored): (Vec<&Outcome>, Vec<&Outcome>) =
+        outcomes.iter().partition(|outcome| matches!(outcome.now, Now::Other(_)));
+    Ok(Restored {
+        profile,
+        restored: restored.into_iter().map(ToString::to_string).collect(),
+        changed_by_others: others.into_iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// What is applied, with the values now.
+///
+/// # Errors
+/// Where the journal cannot be read.
+pub fn status(places: &Places) -> Result<Status, Failure> {
+    status_from(&HostJournal::of(&places.state).map_err(state_failed)?)
+}
+
+/// The same, from any journal.
+pub(super) fn status_from(journal: &HostJournal) -> Result<Status, Failure> {
+    let applied = journal.applied().map_err(host_failed)?;
+    let settings = applied.iter().flat_map(|applied| applied.held.iter().map(Changed::of)).collect();
+    Ok(Status { profile: applied.map(|applied| applied.profile), settings })
+}
+
+fn skipped(plan: &HostPlan) -> Vec<String> {
+    let skipped = plan.settings.iter().filter(|planned| planned.state == State::Skipped);
+    skipped.filter_map(|planned| planned.why.as_ref()).map(|why| why.message.clone()).collect()
+}
+
+fn held_already(first: &Applied) -> Failure {
+    let held = counted(first.held.len() as u64, "setting");
+    Failure::new(
+        FailureCode::HostUnfit,
+        format!("the profile `{}` is applied already, with {held}: nothing was changed", first.profile),
+        "restore it first with `tilemark host restore`",
+    )
+}
+
+fn host_failed(error: HostError) -> Failure {
+    Failure::from_error(FailureCode::HostUnfit, &error, error.remedy())
+}
+
+/// A setting that the kernel refused: those before it are restored.
+fn not_applied(error: HostError) -> Failure {
+    let mut failure = host_failed(error);
+    failure.message = format!("nothing was applied: {}", failure.message);
+    failure
+}
+
+/// Settings that are neither as before nor another program's.
+fn not_settled(outcomes: &[Outcome]) -> Result<(), Failure> {
+    let left: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.is_settled()).collect();
+    let Some(first) = left.first() else { return Ok(()) };
+    let count = counted(left.len() as u64, "setting");
+    let mut failure = Failure::new(
+        FailureCode::NotRestored,
+        format!("{count} could not be restored"),
+        format!("`tilemark host restore` tries it again; by hand, {}", first.held.order_to_restore()),
+    );
+    failure.causes = left.iter().map(ToString::to_string).collect();
+    Err(failure)
+}

@@ -1,0 +1,62 @@
+//! Reading a profile by its name or its path.
+
+use crate::failure::{Failure, FailureCode};
+use serde::Serialize;
+use std::path::Path;
+use tilemark_host::setting::known;
+use tilemark_plan::{
+    parse::SCENARIO_BYTES_MAX,
+    profile::{PROFILES, Profile, builtin},
+};
+use tilemark_sys::text_file::read_text;
+
+/// A profile inside the program by its name, or a file by its path.
+///
+/// # Errors
+/// Where there is none, or it has mistakes.
+pub fn read(profile: &str) -> Result<Profile, Failure> {
+    if !profile.contains('/') && !profile.ends_with(".toml") {
+        let known: Vec<&str> = PROFILES.iter().map(|builtin| builtin.name).collect();
+        let Some(found) = builtin(profile) else {
+            let remedy = format!("there are: {}; a file needs its `/` or `.toml`", known.join(", "));
+            return Err(Failure::new(FailureCode::BadInput, format!("no profile `{profile}`"), remedy));
+        };
+        return Ok(Profile::from_toml(found.text, found.name)?);
+    }
+    let text = read_text(Path::new(profile), SCENARIO_BYTES_MAX as u64).map_err(|error| {
+        let message = format!("cannot read the profile {profile}");
+        Failure::caused_by(&error, FailureCode::BadInput, message, "check the path")
+    })?;
+    Ok(Profile::from_toml(&text, profile)?)
+}
+
+/// A setting of the catalogue, as `tilemark host settings` lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Its key; `{device}` and the like is any name.
+    pub key: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// What it accepts.
+    pub accepts: String,
+    /// What can go wrong.
+    pub danger: &'static str,
+    /// Where it is in force.
+    #[serde(rename = "where")]
+    pub place: &'static str,
+    /// Where it is documented.
+    pub source: &'static str,
+}
+
+/// All settings of the catalogue.
+pub fn settings() -> Vec<Listed> {
+    let listed = |known: &known::Known| Listed {
+        key: known.key,
+        about: known.about,
+        accepts: known.accepts.to_string(),
+        danger: known.danger.name(),
+        place: known.place.name(),
+        source: known.source,
+    };
+    known::all().map(listed).collect()
+}

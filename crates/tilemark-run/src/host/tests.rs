@@ -1,0 +1,311 @@
+//! Profiles on a folder that plays a host.
+
+use crate::{
+    failure::{Failure, FailureCode},
+    host::{
+        apply::{Consent, Done, apply_on, restore_from, status_from, verify_on},
+        plan::{HostPlan, State, plan_on},
+    },
+    job::host_journal::HostJournal,
+};
+use std::{fs, path::Path};
+use tempfile::TempDir;
+use tilemark_host::setting::{Form, Now, Setting, known::Root};
+use tilemark_plan::profile::Profile;
+
+/// Values of a host, as they are before anything is applied.
+const FILES: [(&str, &str); 7] = [
+    ("/proc/sys/vm/swappiness", "60\n"),
+    ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+    ("/proc/sys/kernel/randomize_va_space", "2\n"),
+    ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+    ("/sys/block/vda/queue/nr_requests", "256\n"),
+    ("/sys/block/vda/device/vendor", "0x1af4\n"),
+    ("/sys/kernel/mm/ksm/run", "0\n"),
+];
+
+struct Host {
+    folder: TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        let host = Self { folder: tempfile::tempdir().unwrap() };
+        for (path, text) in FILES {
+            host.write(path, text);
+        }
+        host
+    }
+
+    fn root(&self) -> Root {
+        Root::at(self.folder.path())
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let file = self.root().path(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root().path(path)).unwrap()
+    }
+
+    fn journal_in(&self, boot: &str) -> HostJournal {
+        HostJournal::in_boot(&self.folder.path().join("state"), boot.to_owned())
+    }
+
+    fn journal(&self) -> HostJournal {
+        self.journal_in("this-boot")
+    }
+
+    fn plan(&self, settings: &[(&str, &str)]) -> HostPlan {
+        plan_on(&self.root(), &profile(settings))
+    }
+
+    fn apply(&self, settings: &[(&str, &str)]) -> Result<Done, Failure> {
+        apply_on(&self.root(), &self.journal(), &profile(settings))
+    }
+
+    #[track_caller]
+    fn is_as_before(&self) {
+        for (path, text) in FILES {
+            assert_eq!(self.read(path), text, "{path}");
+        }
+    }
+}
+
+/// A profile with these keys and values. One that begins with `?` is optional.
+fn profile(settings: &[(&str, &str)]) -> Profile {
+    let line = |(key, value): &(&str, &str)| {
+        let optional = key.starts_with('?');
+        let key = key.trim_start_matches('?');
+        format!("[[setting]]\nkey = {key:?}\nvalue = {value:?}\nsource = \"a test\"\noptional = {optional}\n")
+    };
+    let lines: String = settings.iter().map(line).collect();
+    Profile::from_toml(&format!("schema = 1\nname = \"test\"\nabout = \"A test.\"\n{lines}"), "test").unwrap()
+}
+
+const SOME: [(&str, &str); 4] = [
+    ("vm.swappiness", "10"),
+    ("net.ipv4.tcp_rmem", "4096 131072 16777216"),
+    ("thp", "madvise"),
+    ("block.*.nr_requests", "64"),
+];
+
+fn states(plan: &HostPlan) -> Vec<(&str, State)> {
+    plan.settings.iter().map(|planned| (planned.key.as_str(), planned.state)).collect()
+}
+
+#[test]
+fn a_plan_shows_what_is_what_would_be_and_what_this_host_lacks() {
+    let host = Host::new();
+    let plan = host.plan(&[&SOME[..], &[("?module.absent.x", "1"), ("thp.defrag", "always")]].concat());
+    assert_eq!(
+        states(&plan),
+        [
+            ("vm.swappiness", State::Changes),
+            ("net.ipv4.tcp_rmem", State::Changes),
+            ("thp", State::AsWanted),
+            ("block.*.nr_requests", State::Changes),
+            ("module.absent.x", State::Skipped),
+            ("thp.defrag", State::Refused),
+        ]
+    );
+    let json = serde_json::to_value(&plan).unwrap();
+    let first = &json["settings"][1];
+    for (key, value) in [
+        ("key", "net.ipv4.tcp_rmem"),
+        ("now", "4096 131072 6291456"),
+        ("wanted", "4096 131072 16777216"),
+        ("source", "a test"),
+        ("danger", "none"),
+        ("where", "run-network"),
+    ] {
+        assert_eq!(first[key], value, "{first}");
+    }
+    assert!(first["path"].as_str().unwrap().ends_with("/proc/sys/net/ipv4/tcp_rmem"));
+    assert!(json["settings"][4]["path"].is_null() && json["settings"][4]["now"].is_null());
+    let text = plan.text();
+    assert!(text.contains("3 settings would change") && text.contains("vm.swappiness: 60 -> 10"), "{text}");
+    host.is_as_before();
+    assert!(!host.folder.path().join("state").exists(), "a plan touches nothing");
+}
+
+#[test]
+fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_before() {
+    let host = Host::new();
+    let done = host.apply(&SOME).unwrap();
+    assert_eq!((done.changed.len(), done.as_wanted), (3, 1));
+    assert_eq!(host.read("/proc/sys/vm/swappiness"), "10");
+    assert_eq!(verify_on(&host.root(), &profile(&SOME)).differences, Vec::<String>::new());
+    let status = status_from(&host.journal()).unwrap();
+    assert_eq!((status.profile.as_deref(), status.settings.len()), (Some("test"), 3));
+    assert!(status.settings.iter().all(|changed| changed.now == Now::Ours));
+    // What recover does.
+    assert_eq!(host.journal().restore_half().unwrap(), [], "it is whole: recover leaves it");
+    assert_eq!(host.read("/proc/sys/vm/swappiness"), "10");
+    let restored = restore_from(&host.journal()).unwrap();
+    assert_eq!((restored.restored.len(), restored.changed_by_others.len()), (3, 0));
+    host.is_as_before();
+    assert_eq!(status_from(&host.journal()).unwrap().profile, None);
+    assert_eq!(restore_from(&host.journal()).unwrap().restored.len(), 0, "once");
+    let differences = verify_on(&host.root(), &profile(&SOME)).differences;
+    assert_eq!(differences.len(), 3);
+    assert!(differences[0].contains("is 60, and the profile wants 10"), "{differences:?}");
+}
+
+#[test]
+fn a_second_profile_is_refused_with_the_name_of_the_first() {
+    let host = Host::new();
+    host.apply(&SOME).unwrap();
+    let refused = host.apply(&[("ksm", "on")]).unwrap_err();
+    assert!(refused.message.contains("`test`") && refused.remedy.contains("host restore"), "{refused:?}");
+    assert_eq!(
+        (refused.code, host.read("/sys/kernel/mm/ksm/run")),
+        (FailureCode::HostUnfit, "0\n".to_owned())
+    );
+}
+
+#[test]
+fn a_half_applied_profile_is_restored_by_recover_and_by_the_next_who_applies() {
+    let host = Host::new();
+    let files = || host.folder.path().join("state/.host");
+    for by_recover in [true, false] {
+        host.apply(&SOME).unwrap();
+        // As a command leaves it that is killed before its last step.
+        fs::rename(files().join("applied.json"), files().join("applying.json")).unwrap();
+        host.write("/proc/sys/vm/swappiness", "60\n");
+        if by_recover {
+            assert_eq!(host.journal().restore_half().unwrap().len(), 3);
+        } else {
+            host.apply(&[("ksm", "on")]).unwrap();
+            restore_from(&host.journal()).unwrap();
+        }
+        host.is_as_before();
+    }
+}
+
+#[test]
+fn a_value_of_another_program_is_left_alone_and_named() {
+    let host = Host::new();
+    host.apply(&SOME).unwrap();
+    host.write("/proc/sys/vm/swappiness", "33\n");
+    let restored = restore_from(&host.journal()).unwrap();
+    let [other] = &restored.changed_by_others[..] else { panic!("{restored:?}") };
+    assert!(other.contains("it was 60, Tilemark set 10, and it is 33 now"), "{other}");
+    assert_eq!((host.read("/proc/sys/vm/swappiness").as_str(), restored.restored.len()), ("33\n", 2));
+}
+
+#[test]
+fn what_a_boot_undid_is_not_replayed() {
+    let host = Host::new();
+    host.apply(&SOME).unwrap();
+    host.write("/proc/sys/vm/swappiness", "60\n");
+    let next = host.journal_in("next-boot");
+    assert_eq!(status_from(&next).unwrap().profile, None);
+    assert_eq!(restore_from(&next).unwrap().restored.len(), 0);
+    assert_eq!(host.read("/sys/block/vda/queue/nr_requests"), "64", "these are the new boot's own");
+}
+
+#[test]
+fn a_setting_that_is_refused_refuses_all_of_them_and_nothing_is_touched() {
+    let host = Host::new();
+    for (bad, said) in [
+        (("thp", "sometimes"), "it accepts always, madvise, never"),
+        (("vm.swapiness", "1"), "near to it are swappiness"),
+        (("hugepages.2MiB.node3", "1"), "no node 3"),
+        (("no.such", "1"), "no setting is called `no.such`"),
+    ] {
+        let refused = host.apply(&[("vm.swappiness", "10"), bad]).unwrap_err();
+        assert!(refused.message.contains(said), "{refused:?}");
+        host.is_as_before();
+    }
+    let refused = host.apply(&[("thp", "sometimes"), ("no.such", "1")]).unwrap_err();
+    assert_eq!(refused.causes.len(), 2, "{refused:?}");
+    let twice = [("block.*.nr_requests", "64"), ("block.vda.nr_requests", "32")];
+    let refused = host.apply(&twice).unwrap_err();
+    assert!(refused.message.contains("`block.*.nr_requests` wants 64"), "{refused:?}");
+    host.is_as_before();
+    assert!(host.apply(&[twice[0], ("block.vda.nr_requests", "64")]).is_ok(), "they agree");
+}
+
+#[test]
+fn a_dangerous_setting_has_to_be_named() {
+    let host = Host::new();
+    let plan = host.plan(&[("kernel.randomize_va_space", "0"), ("vm.swappiness", "10")]);
+    let needed: Vec<&str> = plan.needs_consent().iter().map(|planned| planned.key.as_str()).collect();
+    assert_eq!(needed, ["kernel.randomize_va_space"]);
+    let agreed = |yes, allow: &[&str]| {
+        let allow = allow.iter().map(|key| (*key).to_owned()).collect();
+        crate::host::apply::agreed(&plan, &Consent { yes, allow })
+    };
+    let refused = agreed(true, &["vm.swappiness"]).unwrap_err();
+    assert_eq!(refused.code, FailureCode::BadInput);
+    assert!(refused.remedy.contains("--allow kernel.randomize_va_space"), "{refused:?}");
+    assert!(agreed(false, &["kernel.randomize_va_space"]).unwrap_err().remedy.contains("--yes"));
+    assert!(agreed(true, &["kernel.randomize_va_space"]).is_ok());
+    assert!(plan.text().contains("--allow kernel.randomize_va_space"), "{}", plan.text());
+    // What has its value already changes nothing.
+    assert!(host.plan(&[("kernel.randomize_va_space", "2")]).needs_consent().is_empty());
+}
+
+#[test]
+fn a_program_that_changes_the_same_settings_is_named_with_what_to_do() {
+    let host = Host::new();
+    host.write("/proc/17/comm", "tuned\n");
+    host.write("/proc/18/comm", "irqbalance\n");
+    let refused = host.apply(&SOME).unwrap_err();
+    assert!(refused.message.contains("tuned runs (process 17) and changes vm.swappiness"), "{refused:?}");
+    assert!(refused.remedy.contains("systemctl stop tuned"), "{refused:?}");
+    host.is_as_before();
+    // It changes nothing of this one.
+    assert_eq!(host.plan(&[("thp", "madvise")]).rivals, []);
+}
+
+#[test]
+fn a_limit_of_processes_is_left_to_runs() {
+    let host = Host::new();
+    let plan = host.plan(&[("limit.nofile", "1048576")]);
+    assert_eq!(states(&plan), [("limit.nofile", State::Skipped)]);
+    assert!(plan.text().contains("host.setting.limit.nofile"), "{}", plan.text());
+}
+
+#[test]
+fn a_journal_names_its_profile_even_where_a_setting_could_not_be_restored() {
+    let host = Host::new();
+    host.apply(&SOME).unwrap();
+    let path = host.root().path("/proc/sys/vm/swappiness");
+    // Root may write every file, but no folder.
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let failure = restore_from(&host.journal()).unwrap_err();
+    assert_eq!(failure.code, FailureCode::NotRestored);
+    assert!(failure.causes[0].contains("vm.swappiness") && failure.remedy.contains("by hand"), "{failure:?}");
+    let applied = host.journal().applied().unwrap().unwrap();
+    assert_eq!((applied.profile.as_str(), applied.held.len()), ("test", 1));
+    fs::remove_dir(&path).unwrap();
+    host.write("/proc/sys/vm/swappiness", "10");
+    restore_from(&host.journal()).unwrap();
+    host.is_as_before();
+}
+
+/// Prints how long the largest profile takes, on files. Run it with `cargo test -- --ignored --nocapture`.
+#[test]
+#[ignore = "it prints times, and asserts none"]
+fn times_of_a_large_profile() {
+    let host = Host::new();
+    let settings: Vec<Setting> = (0..300)
+        .map(|number| {
+            let path = format!("/proc/sys/vm/value{number}");
+            host.write(&path, "1\n");
+            Setting::file(format!("value {number}"), host.root().path(&path), Form::Words, "2")
+        })
+        .collect();
+    let begun = std::time::Instant::now();
+    host.journal().apply("large", &settings).unwrap();
+    let applied = begun.elapsed();
+    assert!(host.journal().restore_all().unwrap().len() == 300);
+    println!("300 settings: applied in {applied:?}, restored in {:?}", begun.elapsed() - applied);
+    assert!(Path::new(&host.folder.path().join("state/.host")).exists());
+}

@@ -1,0 +1,217 @@
+//! The host itself, as an engine changes it: from inside of the run's namespaces, through a thread in the host's network.
+
+use crate::{
+    failure::{Failure, FailureCode},
+    job::keeper::host_proc,
+    job::state_folder::{StateFolder, boot_id},
+    pass::host_settings::Hands,
+};
+use std::{
+    fs::File,
+    io,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::Mutex,
+    thread,
+};
+use tilemark_host::{
+    HostError,
+    setting::{
+        Journal, Now, Outcome, Setting,
+        known::{self, Place, Root},
+    },
+};
+use tilemark_plan::host_settings::HostSettings;
+use tilemark_record::summary::SettingRead;
+use tilemark_sys::namespace::join_network;
+
+/// The hands of an engine.
+pub(crate) struct HostHands {
+    root: Root,
+    state: StateFolder,
+    /// For what ends with the run: in its own memory.
+    own_journal: PathBuf,
+    /// What the point under way has to do with the host.
+    held: Mutex<Vec<OneSetting>>,
+}
+
+/// One file, or what is no file, of one key.
+#[derive(Debug, Clone)]
+struct OneSetting {
+    key: String,
+    place: Place,
+    setting: Setting,
+    is_set: bool,
+}
+
+impl HostHands {
+    /// Of a run with this state folder, which has its memory mounted in `memory`.
+    pub(crate) fn new(state: &Path, memory: &Path) -> Self {
+        Self {
+            root: Root::real(),
+            state: StateFolder::at(state),
+            own_journal: memory.join("settings.json"),
+            held: Mutex::default(),
+        }
+    }
+
+    /// The settings of a key at a value, as this host has them; none where it lacks them and may.
+    fn resolved(
+        &self,
+        key: &str,
+        value: &str,
+        asked: &HostSettings,
+    ) -> Result<Vec<(Place, Setting)>, HostError> {
+        let place = known::find(key)?.place;
+        let found = self.at(place, || known::resolve(&self.root, key, value))?;
+        match found {
+            Err(HostError::SettingAbsent { .. } | HostError::SettingGone { .. })
+                if asked.optional.contains(key) =>
+            {
+                Ok(Vec::new())
+            }
+            found => Ok(found?.into_iter().map(|setting| (place, setting)).collect()),
+        }
+    }
+
+    /// Does something where a place is.
+    fn at<T: Send>(&self, place: Place, work: impl FnOnce() -> T + Send) -> Result<T, HostError> {
+        match place {
+            Place::Host => in_hosts_network(self.state.keeper(), work).map_err(|source| HostError::Setting {
+                verb: "reach",
+                name: "network of the host".to_owned(),
+                path: "/proc".into(),
+                source,
+            }),
+            Place::RunNetwork | Place::Process => Ok(work()),
+        }
+    }
+
+    fn journals(&self) -> io::Result<[(bool, Journal); 2]> {
+        Ok([(true, self.state.journal()?), (false, Journal::at(&self.own_journal, boot_id()?))])
+    }
+
+    /// What the run itself holds: processors of the load that are kept awake. A point leaves those as they are.
+    fn is_runs_own(&self, setting: &Setting) -> bool {
+        self.state
+            .under_way()
+            .is_ok_and(|under_way| under_way.settings.iter().any(|own| own.is_same_as(setting)))
+    }
+
+    fn hold(&self, all: &[OneSetting]) -> Result<(), HostError> {
+        let failed = |source| HostError::Journal { verb: "use", path: self.state.path().to_owned(), source };
+        for (is_hosts, journal) in self.journals().map_err(failed)? {
+            let place = if is_hosts { Place::Host } else { Place::RunNetwork };
+            let of_journal = all.iter().filter(|one| one.is_set && (one.place == Place::Host) == is_hosts);
+            let settings: Vec<Setting> = of_journal.map(|one| one.setting.clone()).collect();
+            self.at(place, || journal.hold(&settings))??;
+        }
+        Ok(())
+    }
+
+    fn restored(&self, all: &[OneSetting]) -> Result<Vec<Outcome>, HostError> {
+        let failed = |source| HostError::Journal { verb: "use", path: self.state.path().to_owned(), source };
+        let mut outcomes = Vec::new();
+        for (is_hosts, journal) in self.journals().map_err(failed)? {
+            let place = if is_hosts { Place::Host } else { Place::RunNetwork };
+            let ours =
+                |setting: &Setting| all.iter().any(|one| one.is_set && one.setting.is_same_as(setting));
+            outcomes.extend(self.at(place, || journal.restore_unless(&|held| !ours(&held.setting)))??);
+        }
+        Ok(outcomes)
+    }
+}
+
+impl Hands for HostHands {
+    fn apply(&self, wanted: &HostSettings, of_plan: &HostSettings) -> Result<Vec<SettingRead>, Failure> {
+        let mut all = Vec::new();
+        for (key, other) in &of_plan.setting {
+            let own = wanted.setting.get(key);
+            let found =
+                self.resolved(key, own.unwrap_or(other), of_plan).map_err(|error| refused(key, &error))?;
+            let found = found.into_iter().filter(|(_, setting)| !self.is_runs_own(setting));
+            all.extend(found.map(|(place, setting)| OneSetting {
+                key: key.clone(),
+                place,
+                setting,
+                is_set: own.is_some(),
+            }));
+        }
+        let before = self.values(&all);
+        if let Err(error) = self.hold(&all) {
+            // What was held of the other journal goes as well.
+            let _ = self.restored(&all);
+            return Err(refused(&named_by(&error, &all), &error));
+        }
+        let read = |(one, before): (&OneSetting, Option<String>)| SettingRead {
+            key: one.key.clone(),
+            what: one.setting.to_string(),
+            place: one.place.name().to_owned(),
+            set: one.is_set.then(|| one.setting.value.clone()),
+            before,
+            value: None,
+        };
+        let found = all.iter().zip(before).map(read).collect();
+        *self.held.lock().expect("nobody panics while it is held") = all;
+        Ok(found)
+    }
+
+    fn read(&self) -> Vec<Option<String>> {
+        self.values(&self.held.lock().expect("nobody panics while it is held"))
+    }
+
+    fn restore(&self) -> Result<Vec<String>, Failure> {
+        let all = std::mem::take(&mut *self.held.lock().expect("nobody panics while it is held"));
+        let outcomes = self.restored(&all).map_err(|error| {
+            Failure::from_error(FailureCode::NotRestored, &error, "`tilemark recover` tries again")
+        })?;
+        if let Some(left) = outcomes.iter().find(|outcome| !outcome.is_settled()) {
+            return Err(Failure::new(
+                FailureCode::NotRestored,
+                format!("a setting of the host could not be restored: {left}"),
+                "look at it by hand; `tilemark recover` tries again",
+            ));
+        }
+        let others = outcomes.iter().filter(|outcome| matches!(outcome.now, Now::Other(_)));
+        Ok(others.map(ToString::to_string).collect())
+    }
+}
+
+impl HostHands {
+    /// The values now; those of the host are read where it is.
+    fn values(&self, all: &[OneSetting]) -> Vec<Option<String>> {
+        let of_place = |is_hosts: bool| -> Vec<Option<String>> {
+            let value = |one: &OneSetting| (one.place == Place::Host) == is_hosts;
+            let read = |one: &OneSetting| value(one).then(|| one.setting.now().ok()).flatten();
+            let place = if is_hosts { Place::Host } else { Place::RunNetwork };
+            self.at(place, || all.iter().map(read).collect()).unwrap_or_else(|_| vec![None; all.len()])
+        };
+        of_place(true).into_iter().zip(of_place(false)).map(|(host, own)| host.or(own)).collect()
+    }
+}
+
+/// The key of the setting that an error is about, by the name of its file.
+fn named_by(error: &HostError, all: &[OneSetting]) -> String {
+    let text = error.to_string();
+    let key = all.iter().find(|one| text.contains(&one.setting.name)).map(|one| one.key.clone());
+    key.unwrap_or_else(|| "the host".to_owned())
+}
+
+fn refused(key: &str, error: &HostError) -> Failure {
+    let message = format!("the setting {key} of the host could not be applied");
+    let remedy = "leave it out, or give another value; `tilemark host plan` shows what this host accepts";
+    Failure::caused_by(error, FailureCode::HostUnfit, message, remedy)
+}
+
+/// Does something in a thread that sees the network of the host, as the keeper does.
+fn in_hosts_network<T: Send>(keeper: Option<u32>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let keeper = keeper.ok_or_else(|| io::Error::other("there is no keeper"))?;
+    let namespace = File::open(host_proc().join(keeper.to_string()).join("ns/net"))?;
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            join_network(namespace.as_fd())?;
+            Ok(work())
+        });
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,259 @@
+//! What a plan sets on this host: profiles are read, keys looked up, and the values of now read. Nothing is changed.
+
+use crate::{
+    failure::{Failure, FailureCode},
+    host::profile,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    thread,
+};
+use tilemark_host::{
+    HostError,
+    setting::known::{self, Danger, Place, Root},
+};
+use tilemark_plan::{
+    host_settings::{HostSettings, ProfileSettings},
+    plan::{Plan, Point, SideName},
+    profile::ProfileSetting,
+    screening::{Design, LeftOut, ScreenedSetting, Screening},
+};
+use tilemark_sys::namespace::own_network;
+
+/// A setting that a plan sets, on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedSetting {
+    /// Its key.
+    pub key: String,
+    /// The value that it is to have, as it was asked for.
+    pub value: String,
+    /// The points that set it, in a word or two: `side B`; empty where all do.
+    pub on: String,
+    /// Where it is in force: `host`, `run-network` or `process`.
+    pub place: &'static str,
+    /// What can go wrong: `none`, `stability`, `security` or `data-loss`.
+    pub danger: &'static str,
+    /// Each file, or what is no file, with its value of now and the one it is to have.
+    pub parts: Vec<SettingPart>,
+}
+
+/// One file of a setting, or what is no file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingPart {
+    /// What it is, with its path.
+    pub what: String,
+    /// Its value now; `None` where it cannot be read yet, as in the network of a run that does not exist.
+    pub now: Option<String>,
+    /// The value that it is to have.
+    pub wanted: String,
+}
+
+/// What a profile sets, for a plan. What makes the host easier to attack or may lose data is left out: it is set where it is named by its key.
+pub(crate) fn profile_settings(name: &str) -> Result<ProfileSettings, Failure> {
+    let mut settings = ProfileSettings::default();
+    for ProfileSetting { key, value, optional, .. } in profile::read(name)?.settings {
+        let Some(value) = value else { continue };
+        let needs_consent = known::find(&key).is_ok_and(|known| known.danger.needs_consent());
+        if needs_consent {
+            continue;
+        }
+        if optional {
+            settings.optional.insert(key.clone());
+        }
+        settings.setting.insert(key, value);
+    }
+    Ok(settings)
+}
+
+/// Settings of the plan's profiles that are not set because they are dangerous and were not named, each with what to do.
+///
+/// # Errors
+/// When a profile cannot be read.
+pub(crate) fn left_out(plan: &Plan) -> Result<Vec<String>, Failure> {
+    let profiles: BTreeSet<&String> =
+        plan.points.iter().filter_map(|point| point.host.profile.as_ref()).collect();
+    let mut left_out = Vec::new();
+    for name in profiles {
+        for ProfileSetting { key, value, .. } in profile::read(name)?.settings {
+            let Some(value) = value else { continue };
+            let Ok(known) = known::find(&key) else { continue };
+            let is_named = plan.points.iter().any(|point| point.host.setting.contains_key(&key));
+            if known.danger.needs_consent() && !is_named {
+                left_out.push(format!(
+                    "{key} of the profile {name} is not set: {}; `--set host.setting.{key}={value}` sets it",
+                    danger(known.danger)
+                ));
+            }
+        }
+    }
+    Ok(left_out)
+}
+
+fn danger(danger: Danger) -> &'static str {
+    if danger == Danger::Security { "it makes the host easier to attack" } else { "it may lose data" }
+}
+
+/// Everything that a plan sets, as this host has it.
+///
+/// # Errors
+/// A key that is not known, a value that cannot be, and what this host lacks unless its profile says that it may.
+pub(crate) fn look_up(plan: &Plan) -> Result<Vec<PlannedSetting>, Failure> {
+    let mut asked: BTreeMap<(&str, &str), (bool, Vec<&Point>)> = BTreeMap::new();
+    for point in &plan.points {
+        for (key, value) in &point.host.setting {
+            let entry = asked.entry((key, value)).or_default();
+            entry.0 |= point.host.optional.contains(key);
+            entry.1.push(point);
+        }
+    }
+    let mut planned = Vec::new();
+    for ((key, value), (may_lack, points)) in asked {
+        let parts = match parts_of(key, value) {
+            Err(HostError::SettingAbsent { .. } | HostError::SettingGone { .. }) if may_lack => Vec::new(),
+            found => found.map_err(|error| unknown(&error))?,
+        };
+        let known = known::find(key).map_err(|error| unknown(&error))?;
+        let on = if points.len() == plan.points.len() { String::new() } else { names(&points) };
+        planned.push(PlannedSetting {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            on,
+            place: known.place.name(),
+            danger: known.danger.name(),
+            parts,
+        });
+    }
+    Ok(planned)
+}
+
+/// The points that set something, by side and by what varies.
+fn names(points: &[&Point]) -> String {
+    let name = |point: &&Point| {
+        let side = point.side.map(|side| format!("side {side:?}"));
+        let values = point.vary.iter().map(|(name, value)| format!("{name} {value}"));
+        side.into_iter().chain(values).collect::<Vec<_>>().join(", ")
+    };
+    points.iter().map(name).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
+}
+
+fn unknown(error: &HostError) -> Failure {
+    Failure::from_error(FailureCode::BadInput, error, error.remedy())
+}
+
+/// What a key and a value are on this host. What is in force in the network of a run is read in a network as the run will have: a new one,
+/// which only root can make.
+fn parts_of(key: &str, value: &str) -> Result<Vec<SettingPart>, HostError> {
+    let root = Root::real();
+    let parts = |is_known: bool| -> Result<Vec<SettingPart>, HostError> {
+        let part = |setting: tilemark_host::setting::Setting| SettingPart {
+            what: setting.to_string(),
+            now: setting.now().ok().filter(|_| is_known),
+            wanted: setting.value,
+        };
+        Ok(known::resolve(&root, key, value)?.into_iter().map(part).collect())
+    };
+    match known::find(key)?.place {
+        Place::Host | Place::Process => parts(true),
+        Place::RunNetwork => thread::scope(|scope| {
+            let reader = scope.spawn(|| parts(own_network().is_ok()));
+            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        }),
+    }
+}
+
+/// Refuses two sides that differ in settings of the host alone, where each value is the same on both.
+///
+/// # Errors
+/// When they cannot differ; the message names the settings.
+pub(crate) fn refuse_equal_sides(plan: &Plan, planned: &[PlannedSetting]) -> Result<(), Failure> {
+    let of = |side| plan.points.iter().find(|point| point.side == Some(side));
+    let (Some(a), Some(b)) = (of(SideName::A), of(SideName::B)) else { return Ok(()) };
+    let elsewhere_alike = {
+        let b = Point { index: a.index, side: a.side, host: a.host.clone(), ..b.clone() };
+        *a == b
+    };
+    if !elsewhere_alike || (a.host.is_empty() && b.host.is_empty()) {
+        return Ok(());
+    }
+    let keys: BTreeSet<&String> = a.host.setting.keys().chain(b.host.setting.keys()).collect();
+    let differs = |key: &&String| values(planned, key, &a.host) != values(planned, key, &b.host);
+    if keys.iter().any(differs) {
+        return Ok(());
+    }
+    let each: Vec<String> = keys
+        .iter()
+        .filter_map(|key| {
+            Some(format!("{key} is {}", a.host.setting.get(*key).or(b.host.setting.get(*key))?))
+        })
+        .collect();
+    Err(Failure::new(
+        FailureCode::BadInput,
+        format!("both sides have the same settings of the host: {} on either", each.join(", ")),
+        "give one side another value than this host has now",
+    ))
+}
+
+/// The values that a key has where these settings are applied, file by file; `None` where that is not known before the run.
+fn values<'p>(
+    planned: &'p [PlannedSetting],
+    key: &str,
+    host: &HostSettings,
+) -> Vec<(&'p str, Option<&'p str>)> {
+    let own = host.setting.get(key);
+    let is_meant =
+        |found: &&PlannedSetting| found.key == key && own.is_none_or(|value| found.value == *value);
+    let part = |part: &'p SettingPart| {
+        let value = if own.is_some() { Some(part.wanted.as_str()) } else { part.now.as_deref() };
+        (part.what.as_str(), value)
+    };
+    planned.iter().find(is_meant).map(|found| found.parts.iter().map(part).collect()).unwrap_or_default()
+}
+
+/// The screening of a profile's settings on this host. What needs consent is screened only where it is in `allow`.
+///
+/// # Errors
+/// When the profile cannot be read, or names what is not known.
+pub(crate) fn screening(name: &str, allow: &[String], pairs: u32) -> Result<Screening, Failure> {
+    let profile = profile::read(name)?;
+    let unknown_key = allow.iter().find(|key| profile.settings.iter().all(|line| line.key != **key));
+    if let Some(key) = unknown_key {
+        let message = format!("`--allow {key}`: the profile `{}` has no such setting", profile.name);
+        return Err(Failure::new(FailureCode::BadInput, message, "leave it out, or add it to the profile"));
+    }
+    let (mut settings, mut left_out) = (Vec::new(), Vec::new());
+    for line in profile.settings {
+        let key = line.key.clone();
+        match screened(line, allow)? {
+            Ok(setting) => settings.push(setting),
+            Err(why) => left_out.push(LeftOut { key, why }),
+        }
+    }
+    let rows = Design::of(settings.len()).map_or(0, |design| design.rows().len() as u32);
+    Ok(Screening { profile: profile.name, settings, left_out, rows, pairs })
+}
+
+/// A line of a profile as it is screened, or why it is not.
+fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSetting, String>, Failure> {
+    let Some(value) = line.value else { return Ok(Err("the profile gives it no value today".to_owned())) };
+    let parts = match parts_of(&line.key, &value) {
+        Ok(parts) => parts,
+        Err(
+            error @ (HostError::SettingAbsent { .. }
+            | HostError::SettingGone { .. }
+            | HostError::SettingFixed { .. }),
+        ) => {
+            return Ok(Err(error.to_string()));
+        }
+        Err(error) => return Err(unknown(&error)),
+    };
+    let known = known::find(&line.key).map_err(|error| unknown(&error))?;
+    if known.danger.needs_consent() && !allow.contains(&line.key) {
+        return Ok(Err(format!("{}: screened only with `--allow {}`", danger(known.danger), line.key)));
+    }
+    if parts.iter().all(|part| part.now.as_ref() == Some(&part.wanted)) {
+        return Ok(Err(format!("this host has that value already: {value}")));
+    }
+    let found: BTreeSet<&str> = parts.iter().filter_map(|part| part.now.as_deref()).collect();
+    let found = (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "));
+    Ok(Ok(ScreenedSetting { key: line.key, value, found, claim: line.effect.or(line.note) }))
+}

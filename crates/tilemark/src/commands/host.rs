@@ -1,0 +1,128 @@
+//! `tilemark host`
+
+use super::{places, run};
+use crate::{
+    arguments::HostCommand,
+    screen::{self, Form},
+};
+use std::process::ExitCode;
+use tilemark_run::{
+    host::{
+        apply::{self, Changed, Consent, Done, Restored, Status, Verified},
+        plan,
+        profile::{self, Listed},
+    },
+    plan_words::counted,
+};
+
+/// Something differs from the profile.
+const DIFFERS: u8 = 1;
+/// Something was left as another program set it.
+const NOT_RESTORED: u8 = 6;
+
+/// Shows, applies, verifies and restores settings of this host.
+pub(crate) fn host(command: HostCommand) -> ExitCode {
+    match command {
+        HostCommand::Settings(flags) => {
+            screen::show_list(Ok(profile::settings()), Form::of(flags.json), "settings", ("", listed))
+        }
+        HostCommand::Plan { profile, json } => {
+            screen::show(plan::plan(&profile), Form::of(json.json), plan::HostPlan::text)
+        }
+        HostCommand::Apply { profile, yes, allow, json } => {
+            apply_profile(&profile, &Consent { yes, allow }, Form::of(json.json))
+        }
+        HostCommand::Verify { profile, json } => {
+            screen::show_with(apply::verify(&profile), Form::of(json.json), verified, |verified| {
+                if verified.differences.is_empty() { 0 } else { DIFFERS }
+            })
+        }
+        HostCommand::Restore(flags) => {
+            screen::show_with(apply::restore(&places()), Form::of(flags.json), restored, |restored| {
+                if restored.changed_by_others.is_empty() { 0 } else { NOT_RESTORED }
+            })
+        }
+        HostCommand::Try(arguments) => run::host_try(&arguments),
+        HostCommand::Status(flags) => screen::show(apply::status(&places()), Form::of(flags.json), status),
+    }
+}
+
+/// Who has not said yes is shown the plan first.
+fn apply_profile(profile: &str, consent: &Consent, form: Form) -> ExitCode {
+    if !consent.yes
+        && form == Form::Text
+        && let Ok(plan) = plan::plan(profile)
+    {
+        screen::print_text(&plan.text());
+    }
+    screen::show(apply::apply(&places(), profile, consent), form, done)
+}
+
+fn listed(setting: &Listed) -> String {
+    let Listed { key, about, accepts, danger, place, source } = setting;
+    format!("{key}: {about}\n    accepts: {accepts}; where: {place}; danger: {danger}; source: {source}")
+}
+
+fn done(done: &Done) -> String {
+    let count = counted(done.changed.len() as u64, "setting");
+    let mut lines: Vec<String> = done.changed.iter().map(changed).collect();
+    lines.extend(done.skipped.iter().map(|why| format!("Skipped: {why}.")));
+    let fixed = done.immovable.iter();
+    lines.extend(fixed.map(|vector| format!("Unchanged, because the kernel spreads it itself: {vector}.")));
+    let as_wanted = done.as_wanted;
+    lines.push(match done.changed.len() {
+        0 => format!("Nothing had to be changed: {as_wanted} already had the value of `{}`.", done.profile),
+        _ => format!(
+            "Applied `{}`: {count} changed, {as_wanted} already as wanted. `tilemark host restore` restores them; a boot does too.",
+            done.profile
+        ),
+    });
+    lines.join("\n")
+}
+
+fn changed(changed: &Changed) -> String {
+    let Changed { name, was, wanted, .. } = changed;
+    format!("  {name}: {} -> {wanted}", shown(was))
+}
+
+/// A value that is empty, as of a word that a list has not.
+fn shown(value: &str) -> &str {
+    if value.is_empty() { "off" } else { value }
+}
+
+fn verified(verified: &Verified) -> String {
+    let mut lines: Vec<String> =
+        verified.differences.iter().map(|difference| format!("  {difference}")).collect();
+    lines.extend(verified.skipped.iter().map(|why| format!("  skipped: {why}")));
+    let as_wanted = counted(verified.as_wanted as u64, "setting");
+    lines.push(match verified.differences.len() {
+        0 => format!("This host is as `{}` wants it: {as_wanted}.", verified.profile),
+        some => format!("{some} of `{}` differ; {as_wanted} as wanted.", verified.profile),
+    });
+    lines.join("\n")
+}
+
+fn restored(restored: &Restored) -> String {
+    let mut lines: Vec<String> = restored.restored.iter().map(|setting| format!("  {setting}")).collect();
+    let others = restored.changed_by_others.iter();
+    lines.extend(
+        others.map(|setting| format!("Not restored, because another program changed it: {setting}.")),
+    );
+    lines.push(match (&restored.profile, lines.is_empty()) {
+        (_, true) => "Nothing is applied.".to_owned(),
+        (Some(profile), _) => format!("Restored what `{profile}` had changed."),
+        (None, _) => "Restored what a killed command had changed.".to_owned(),
+    });
+    lines.join("\n")
+}
+
+fn status(status: &Status) -> String {
+    let Some(profile) = &status.profile else { return "No profile is applied.".to_owned() };
+    let mut lines = vec![format!("The profile `{profile}` is applied:")];
+    lines.extend(status.settings.iter().map(|setting| {
+        let Changed { name, was, wanted, now, .. } = setting;
+        format!("  {name}: {wanted}, before {} ({})", shown(was), now.in_words())
+    }));
+    lines.push("`tilemark host restore` restores it.".to_owned());
+    lines.join("\n")
+}

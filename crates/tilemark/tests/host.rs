@@ -1,0 +1,264 @@
+//! `tilemark host` on real settings of the kernel, in a network namespace of its own: nothing of this host is changed.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Home, Said, TILEMARK};
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+/// A network namespace. It ends with the process that holds it.
+struct Network {
+    holder: Child,
+}
+
+impl Network {
+    fn new() -> Option<Self> {
+        if !common::is_root() {
+            common::skipped("a network namespace needs root");
+            return None;
+        }
+        let mut command = Command::new("unshare");
+        // It is ready when it has printed a line.
+        command.args(["--net", "sh", "-c", "echo ready; exec sleep 3600"]).stdout(Stdio::piped());
+        let mut holder = command.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(holder.stdout.as_mut().unwrap()), &mut line)
+            .unwrap();
+        assert_eq!(line, "ready\n");
+        Some(Self { holder })
+    }
+
+    /// A command line in it.
+    fn command(&self, home: &Home, program: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--net", "--target", &self.holder.id().to_string(), "--"]).args(program);
+        command.env("TILEMARK_HOME", home.path()).env("TILEMARK_LOCK_FOLDER", home.lock_folder());
+        command
+    }
+
+    fn says(&self, home: &Home, arguments: &[&str]) -> Said {
+        let program = [&[TILEMARK], arguments].concat();
+        Said::of(&self.command(home, &program).output().unwrap())
+    }
+
+    /// The text of each sysctl of IPv4 that it can read.
+    fn values(&self, home: &Home) -> String {
+        let script =
+            "cd /proc/sys/net/ipv4 && for name in tcp_* ip_*; do echo \"$name: $(cat $name 2>&1)\"; done";
+        String::from_utf8(self.command(home, &["sh", "-c", script]).output().unwrap().stdout).unwrap()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// Values that no kernel has by itself, each of one network namespace.
+const SETTINGS: [(&str, &str); 24] = [
+    ("tcp_fin_timeout", "17"),
+    ("tcp_keepalive_time", "1234"),
+    ("tcp_keepalive_intvl", "33"),
+    ("tcp_keepalive_probes", "5"),
+    ("tcp_retries1", "4"),
+    ("tcp_retries2", "9"),
+    ("tcp_syn_retries", "4"),
+    ("tcp_synack_retries", "4"),
+    ("tcp_orphan_retries", "3"),
+    ("tcp_reordering", "5"),
+    ("tcp_max_reordering", "301"),
+    ("tcp_notsent_lowat", "131072"),
+    ("tcp_rmem", "4096 131072 4194304"),
+    ("tcp_wmem", "4096 65536 4194304"),
+    ("tcp_max_syn_backlog", "777"),
+    ("tcp_slow_start_after_idle", "0"),
+    ("tcp_no_metrics_save", "1"),
+    ("tcp_mtu_probing", "1"),
+    ("tcp_base_mss", "1100"),
+    ("tcp_timestamps", "0"),
+    ("tcp_sack", "0"),
+    ("tcp_window_scaling", "0"),
+    ("ip_default_ttl", "63"),
+    ("ip_local_port_range", "20000 40001"),
+];
+
+fn profile(home: &Home, further: &str) -> String {
+    let line = |(name, value): &(&str, &str)| {
+        format!("[[setting]]\nkey = \"net.ipv4.{name}\"\nvalue = \"{value}\"\nsource = \"a test\"\n")
+    };
+    let lines: String = SETTINGS.iter().map(line).collect();
+    let text = format!("schema = 1\nname = \"many\"\nabout = \"A test.\"\n{lines}{further}");
+    home.file("many.toml", &text).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
+    let Some(network) = Network::new() else { return };
+    let home = Home::new();
+    let path = profile(&home, "[[setting]]\nkey = \"module.absent.x\"\nvalue = \"1\"\noptional = true\n");
+    let profile = path.as_str();
+    let before = network.values(&home);
+
+    let plan = network.says(&home, &["host", "plan", profile, "--json"]);
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+    let settings = plan.json()["settings"].as_array().unwrap().clone();
+    assert_eq!(settings.len(), SETTINGS.len() + 1);
+    for key in ["key", "path", "now", "wanted", "source", "danger", "where"] {
+        assert!(settings.iter().all(|setting| setting.get(key).is_some()), "{key}: {plan:?}");
+    }
+    assert_eq!(settings[0]["path"], "/proc/sys/net/ipv4/tcp_fin_timeout");
+    assert!(settings[SETTINGS.len()]["path"].is_null(), "{plan:?}");
+    let refused = network.says(&home, &["host", "apply", profile]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.out.contains("-> 17") && refused.error.contains("--yes"), "{refused:?}");
+    assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(1));
+    assert_eq!(network.values(&home), before, "nothing is touched so far");
+
+    let applied = network.says(&home, &["host", "apply", profile, "--yes", "--json"]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert_eq!(applied.json()["changed"].as_array().unwrap().len(), SETTINGS.len(), "{applied:?}");
+    assert_ne!(network.values(&home), before);
+    assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0));
+    let again = network.says(&home, &["host", "apply", profile, "--yes"]);
+    assert!(again.code == Some(3) && again.error.contains("`many` is applied already"), "{again:?}");
+    let status = network.says(&home, &["host", "status", "--json"]).json();
+    assert_eq!(
+        (&status["profile"], &status["settings"][0]["was"]),
+        (&"many".into(), &"60".into()),
+        "{status}"
+    );
+    let recovered = network.says(&home, &["recover"]);
+    assert_eq!(recovered.code, Some(0), "{recovered:?}");
+    assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0), "it stays");
+
+    let restored = network.says(&home, &["host", "restore"]);
+    assert_eq!(restored.code, Some(0), "{restored:?}");
+    assert_eq!(network.values(&home), before);
+    assert!(network.says(&home, &["host", "status"]).out.contains("No profile is applied"));
+}
+
+#[test]
+fn a_value_that_another_program_set_meanwhile_is_left_and_exits_6() {
+    let Some(network) = Network::new() else { return };
+    let home = Home::new();
+    let profile = profile(&home, "");
+    assert_eq!(network.says(&home, &["host", "apply", &profile, "--yes"]).code, Some(0));
+    let other = ["sh", "-c", "echo 21 > /proc/sys/net/ipv4/tcp_fin_timeout"];
+    assert!(network.command(&home, &other).status().unwrap().success());
+    let verified = network.says(&home, &["host", "verify", &profile]);
+    assert!(verified.code == Some(1) && verified.out.contains("is 21"), "{verified:?}");
+    let restored = network.says(&home, &["host", "restore"]);
+    assert_eq!(restored.code, Some(6), "{restored:?}");
+    assert!(restored.out.contains("Tilemark set 17, and it is 21 now"), "{restored:?}");
+}
+
+#[test]
+fn apply_killed_at_any_moment_is_whole_or_recovered_byte_for_byte() {
+    let Some(network) = Network::new() else { return };
+    let home = Home::new();
+    let profile = profile(&home, "");
+    let before = network.values(&home);
+    let kills = std::env::var("TILEMARK_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12);
+    let mut half = 0;
+    for kill in 0..kills {
+        // Every third one is killed while it restores.
+        let is_restoring = kill % 3 == 2;
+        let apply = ["host", "apply", &profile, "--yes"];
+        if is_restoring {
+            assert_eq!(network.says(&home, &apply).code, Some(0));
+        }
+        let killed: &[&str] = if is_restoring { &["host", "restore"] } else { &apply };
+        let mut command = network.command(&home, &[&[TILEMARK], killed].concat());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // nsenter becomes the program: it is the one that is killed.
+        thread::sleep(Duration::from_micros(2_000 + (kill * 7_919) % 30_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let recovered = network.says(&home, &["recover", "--json"]);
+        assert_eq!(recovered.code, Some(0), "{recovered:?}");
+        half += u32::from(recovered.json()["settings"].as_array().is_some_and(|some| !some.is_empty()));
+        // One that was whole when it was killed stays applied.
+        assert_eq!(network.says(&home, &["host", "restore"]).code, Some(0));
+        assert_eq!(network.values(&home), before, "kill {kill}");
+    }
+    println!("{half} of {kills} were killed when some settings were set");
+}
+
+#[test]
+fn values_of_a_network_device_that_are_no_files_are_restored_too() {
+    let Some(network) = Network::new() else { return };
+    let home = Home::new();
+    let line = |(key, value): &(&str, &str)| {
+        format!("[[setting]]\nkey = \"nic.tm0.{key}\"\nvalue = \"{value}\"\nsource = \"a test\"\n")
+    };
+    let values = [("tso", "off"), ("gso", "off"), ("gro", "on"), ("tx_queue_len", "77"), ("rps_cpus", "0")];
+    let lines: String = values.iter().map(line).collect();
+    let text = format!("schema = 1\nname = \"nic\"\nabout = \"A test.\"\n{lines}");
+    let profile = home.file("nic.toml", &text).to_str().unwrap().to_owned();
+    // What /sys shows of devices is of the namespace in which it was mounted.
+    let script = format!(
+        "set -e; mount -t sysfs none /sys; ip link add tm0 type veth peer name tm1; cd {}
+         {TILEMARK} host plan {profile} --json > before
+         {TILEMARK} host apply {profile} --yes --json > applied
+         {TILEMARK} host verify {profile}
+         {TILEMARK} host restore
+         {TILEMARK} host plan {profile} --json > after",
+        home.path().display()
+    );
+    let said =
+        Said::of(&network.command(&home, &["unshare", "--mount", "sh", "-c", &script]).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let read = |name: &str| fs::read_to_string(home.path().join(name)).unwrap();
+    assert_eq!(read("before"), read("after"));
+    let applied: serde_json::Value = serde_json::from_str(&read("applied")).unwrap();
+    assert_eq!(applied["changed"].as_array().unwrap().len(), values.len(), "{applied}");
+    assert!(said.out.contains("nic.tm0.tso: it was on, Tilemark set off, and it is on again"), "{said:?}");
+}
+
+#[test]
+fn a_read_only_proc_sys_is_named_with_what_to_do() {
+    let Some(network) = Network::new() else { return };
+    let home = Home::new();
+    let profile = profile(&home, "");
+    let script = format!(
+        "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec {TILEMARK} host apply {profile} --yes"
+    );
+    let command = ["unshare", "--mount", "sh", "-c", &script];
+    let said = Said::of(&network.command(&home, &command).output().unwrap());
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.error.contains("Read-only file system") && said.error.contains("container"), "{said:?}");
+}
+
+#[test]
+fn what_is_wrong_with_a_profile_is_named_before_anything_is_touched() {
+    let home = Home::new();
+    let said = home.says(&["host", "plan", "no-such"]);
+    assert!(said.code == Some(2) && said.error.contains("current"), "{said:?}");
+    let bad = "schema = 1\nname = \"bad\"\nabout = \"A test.\"\n[[setting]]\nkey = \"thp\"\nvalue = \"sometimes\"\n";
+    let file = home.file("bad.toml", bad);
+    let said = home.says(&["host", "plan", file.to_str().unwrap(), "--json"]);
+    let setting = said.json()["settings"][0].clone();
+    assert!(setting["state"] == "refused" && setting["why"].as_str().unwrap().contains("always, madvise"));
+    let said = home.says(&["host", "apply", file.to_str().unwrap(), "--yes"]);
+    assert!(said.error.contains("always, madvise, never"), "{said:?}");
+    let listed = home.says(&["host", "settings", "--json"]).json();
+    assert!(listed["settings"].as_array().unwrap().iter().any(|one| one["key"] == "vm.swappiness"));
+    for name in ["current", "consolidation-2009", "messaging-2009", "oltp-2009", "block-io-2012"] {
+        let said = home.says(&["host", "plan", name]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(
+            !said.out.contains("no setting is called"),
+            "{name} has a key that is not in the catalogue: {said:?}"
+        );
+    }
+    assert!(!home.path().join("state").exists(), "a plan touches nothing");
+    assert!(fs::read_dir(home.path()).unwrap().count() <= 2);
+}

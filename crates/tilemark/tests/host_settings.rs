@@ -1,0 +1,190 @@
+//! Settings of the host around the repeats of real native runs: root and an image are needed.
+//!
+//! The host's own values are never changed: a file plays one of them, mounted over it where only the run sees it.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{
+    Said, TILEMARK,
+    real::{Process, Real, Running, keeper_of},
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use tilemark_record::{
+    RunDirectory,
+    result::{RunResult, SettingOutcome},
+    summary::SettingRead,
+};
+
+/// The file that is played, and its key.
+const PLAYED: &str = "/sys/kernel/mm/ksm/pages_to_scan";
+const KEY: &str = "ksm.pages_to_scan";
+const FOUND: &str = "100";
+
+/// A run of one tile that is short, and may be disturbed.
+const SHORT: [&str; 9] = [
+    "--on",
+    "native",
+    "--offline",
+    "--set",
+    "measure.warmup=0s",
+    "--set",
+    "measure.length=1s",
+    "--not-alone",
+    "--json",
+];
+
+/// The program where a file plays the value.
+fn played(file: &Path, arguments: &[&str]) -> Command {
+    let script = format!("mount --bind \"$1\" {PLAYED} && shift && exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh"]).arg(file).arg(TILEMARK).args(arguments);
+    command
+}
+
+/// A home with an image, and the file that plays a value; nothing where that can't be.
+fn with_file() -> Option<(Real, PathBuf)> {
+    let real = Real::new()?;
+    if !Path::new(PLAYED).exists() {
+        common::skipped(&format!("this kernel has no {PLAYED}"));
+        return None;
+    }
+    let file = real.home.file("played", &format!("{FOUND}\n"));
+    Some((real, file))
+}
+
+fn value(file: &Path) -> String {
+    fs::read_to_string(file).unwrap().trim().to_owned()
+}
+
+fn settings(real: &Real, run: &str, repeat: usize) -> Vec<SettingRead> {
+    let record = RunDirectory::at(&real.home.path().join("runs").join(run));
+    record.summaries().unwrap().into_iter().find(|found| found.point == repeat).unwrap().settings
+}
+
+#[test]
+fn both_sides_have_their_settings_and_the_host_has_its_own_afterwards() {
+    let Some((real, file)) = with_file() else { return };
+    let own = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let sides = ["ab", "web", "--set", "measure.repeats=1", "--a", "host.setting.net.core.somaxconn=1234"];
+    let b = ["--b", "host.setting.net.core.somaxconn=2345", "--b", "host.setting.ksm.pages_to_scan=77"];
+    let mut running = real.start_as(played(&file, &[&sides[..], &b, &SHORT].concat()));
+    let said = running.said();
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let expected = [("1234", FOUND, None), ("2345", "77", Some("77"))];
+    for (point, (somaxconn, pages, set)) in expected.into_iter().enumerate() {
+        let read = settings(&real, &result.run, point);
+        let of = |key: &str| read.iter().find(|one| one.key == key).unwrap();
+        assert_eq!(of("net.core.somaxconn").value.as_deref(), Some(somaxconn), "{read:?}");
+        assert_eq!(of("net.core.somaxconn").place, "run-network");
+        assert_eq!((of(KEY).value.as_deref(), of(KEY).set.as_deref()), (Some(pages), set), "{read:?}");
+        assert_eq!(of(KEY).before.as_deref(), Some(FOUND));
+    }
+    assert_eq!(result.provenance.as_it_was, Some(true), "{said:?}");
+    assert_eq!(value(&file), FOUND);
+    assert_eq!(fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap(), own);
+    let differs: Vec<String> =
+        result.comparison.unwrap().differences.into_iter().map(|found| found.key).collect();
+    assert_eq!(differs, ["host.setting.ksm.pages_to_scan", "host.setting.net.core.somaxconn"]);
+    real.all_gone(&BTreeSet::new(), &[]);
+}
+
+/// A run that holds the played value for a minute, once it does.
+fn holding<'a>(real: &'a Real, file: &Path) -> Running<'a> {
+    let long = ["--set", "measure.length=60s", "--set", "host.setting.ksm.pages_to_scan=77"];
+    let run = ["run", "web", "--tiles", "1", "--on", "native", "--offline", "--not-alone", "--json"];
+    let mut running = real.start_as(played(file, &[&run[..], &long].concat()));
+    running.until("the value is set", |_| (value(file) == "77").then_some(()));
+    running
+}
+
+#[test]
+fn a_run_that_is_killed_or_interrupted_while_it_holds_a_setting_restores_it() {
+    let Some((real, file)) = with_file() else { return };
+    for signal in [Signal::KILL, Signal::INT] {
+        let mut running = holding(&real, &file);
+        let under_way = running.until("a keeper", keeper_of);
+        let processes = Process::descendants(running.child.id() as i32);
+        running.signal(signal);
+        let ended = running.child.wait().unwrap();
+        real.all_gone(&processes, under_way.cgroup.as_slice());
+        assert_eq!(value(&file), FOUND, "{signal:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_setting_that_a_killed_keeper_left_is_restored_by_recover() {
+    let Some((real, file)) = with_file() else { return };
+    let mut running = holding(&real, &file);
+    let under_way = running.until("a keeper", keeper_of);
+    let keeper = Pid::from_raw(under_way.keeper.unwrap() as i32).unwrap();
+    kill_process(keeper, Signal::KILL).unwrap();
+    running.child.wait().unwrap();
+    assert_eq!(value(&file), "77", "nobody was left to restore it");
+    let mut recover = played(&file, &["recover", "--json"]);
+    let said = Said::of(&recover.env("TILEMARK_HOME", real.home.path()).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(value(&file), FOUND, "{said:?}");
+}
+
+#[test]
+fn what_cannot_be_set_is_named_before_anything_starts() {
+    let Some(real) = Real::new() else { return };
+    for (setting, names) in [
+        ("host.setting.vm.swapiness=10", "vm.swappiness"),
+        ("host.setting.vm.swappiness=often", "\"often\""),
+        ("host.profile=nowhere", "no profile `nowhere`"),
+    ] {
+        let said = real.home.says(&[&["run", "web", "--set", setting][..], &SHORT].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        let error = said.json()["error"].to_string();
+        assert!(error.contains(names.trim_matches('"')), "{names}: {error}");
+    }
+    let now = fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
+    let same = format!("host.setting.vm.swappiness={}", now.trim());
+    let said = real.home.says(&[&["ab", "web", "--a", &same, "--b", &same][..], &SHORT].concat());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.out.contains("both sides have the same settings"), "{said:?}");
+}
+
+#[test]
+fn a_screening_of_a_run_networks_settings_ends_with_a_table_and_keeps_what_paid_in_a_profile() {
+    let Some(real) = Real::new() else { return };
+    let profile = "schema = 1\nname = \"p\"\nabout = \"A test.\"\nsource = \"a test\"\n\
+        [[setting]]\nkey = \"net.core.somaxconn\"\nvalue = \"1234\"\neffect = \"the paper: 8 % more\"\n\
+        [[setting]]\nkey = \"net.ipv4.tcp_autocorking\"\nvalue = \"0\"\n\
+        [[setting]]\nkey = \"net.core.somaxcon\"\nvalue = \"1\"\n";
+    let bad = real.home.file("bad.toml", profile);
+    let good = real.home.file("p.toml", profile.rsplit_once("[[setting]]").unwrap().0);
+    let kept = real.home.path().join("kept.toml");
+    let kept = kept.to_str().unwrap();
+    let short = ["--pairs", "0", "--set", "measure.repeats=4", "--keep", kept, "--profile"];
+    let run = |profile: &Path| {
+        let profile = profile.to_str().unwrap();
+        real.home.says(&[&["host", "try", "web"][..], &SHORT, &short, &[profile]].concat())
+    };
+    let refused = run(&bad);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.out.contains("net.core.somaxcon"), "{refused:?}");
+    let said = run(&good);
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let found = result.screening.unwrap();
+    let keys: Vec<&str> = found.settings.iter().map(|setting| setting.key.as_str()).collect();
+    assert_eq!(keys, ["net.core.somaxconn", "net.ipv4.tcp_autocorking"]);
+    assert_eq!(found.settings[0].claim.as_deref(), Some("the paper: 8 % more"));
+    assert_eq!(result.points.len(), 8, "four rows and their mirror images");
+    assert!(said.error.contains("2 settings of the profile p are screened in 32 runs"), "{said:?}");
+    assert!(said.error.contains("the smallest effect that is found"), "{said:?}");
+    assert!(found.of(SettingOutcome::Pays).count() == 0, "nothing is confirmed: {found:?}");
+    assert!(said.error.contains(&format!("No setting is known to pay: {kept} was not written")), "{said:?}");
+    let page =
+        fs::read_to_string(real.home.path().join("runs").join(&result.run).join("report.html")).unwrap();
+    assert!(page.contains("Which settings pay") && page.contains("Settings of the host"));
+}
