@@ -11,6 +11,7 @@ pub mod image_needs;
 pub mod interference;
 mod order;
 pub mod parse;
+pub mod place;
 pub mod plan;
 pub mod problem;
 pub mod resolve;

@@ -206,6 +206,7 @@ fn summary() -> RepeatSummary {
         ready_s: None,
         seconds_to_ready: None,
         kernel_errors: Vec::new(),
+        place: None,
         uses: Vec::new(),
         levels: None,
     }

@@ -36,6 +36,7 @@ pub fn redact(report: &mut Report) {
         ready_s: _,
         seconds_to_ready: _,
         uses: _,
+        place: _,
     } in repeats
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
@@ -190,6 +191,7 @@ impl Scrub {
             kvm: _,
             hardware: _,
             counts_energy: _,
+            topology: _,
         } = &mut plan.host;
         name.clear();
         self.text(kernel);

@@ -228,6 +228,7 @@ impl World {
             ready_s: None,
             seconds_to_ready: None,
             kernel_errors: Vec::new(),
+            place: None,
             uses: Vec::new(),
             levels: None,
         });

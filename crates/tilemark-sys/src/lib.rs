@@ -9,6 +9,7 @@ pub mod files;
 pub mod kvm;
 pub mod limits;
 pub mod namespace;
+pub mod numa;
 pub mod peer;
 pub mod process;
 pub mod tap;

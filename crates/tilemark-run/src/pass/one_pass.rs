@@ -114,7 +114,7 @@ impl<W: World> OnePass<'_, W> {
         let memory = memory::of_guests(backend, &guests, |pid| world.pss(pid))
             .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
         let incidents = self.incidents(backend, &mut guests, &mut under_load);
-        let measured = under_load.measured;
+        let mut measured = under_load.measured;
         let consoles: Vec<_> = guests.iter().map(|guest| backend.console(guest.id).ok()).collect();
         drop(guests);
         started.stop()?;
@@ -134,6 +134,7 @@ impl<W: World> OnePass<'_, W> {
             seconds_to_ready,
             uses: guest_use::of(point, &measured.host),
             kernel_errors,
+            place: measured.place.take(),
             levels: Some(self.levels(&templates)?),
         };
         let files = self.record.repeat(point.index, self.pass.repeat)?;

@@ -4,6 +4,7 @@ use crate::plan::prepare::Prepared;
 use std::collections::BTreeMap;
 use tilemark_plan::{
     expect::{blocks_within, time_of_database_templates},
+    place::in_words,
     plan::{Demand, LoadPlan, Plan, Point},
     scenario::Gate,
     trust::{HostUse, host_uses},
@@ -28,12 +29,15 @@ pub fn of(prepared: &Prepared) -> String {
         format!("Load on   {}{awake}", threads(&plan.processors.load)),
         format!("Guests on {}", threads(&plan.processors.guests)),
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
+    ];
+    lines.extend(in_words(plan).into_iter().map(|place| format!("Place     {place}")));
+    lines.push(
         format!(
             "Root      needed, for namespaces, mounts and network devices. Host settings that are changed and restored: {}cgroup2's memory \
              controller where it is off",
             if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " }
         ),
-    ];
+    );
     lines.extend(lowered(plan));
     lines.extend(host_uses(plan).iter().map(|found| host_use(found, &prepared.named_by_file)));
     lines.extend([

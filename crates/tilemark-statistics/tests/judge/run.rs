@@ -184,6 +184,7 @@ fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
         ready_s: Some(2.0),
         seconds_to_ready: Some(SecondsToReady { p50: 1.0, p99: 1.5, max: 2.0 }),
         kernel_errors: Vec::new(),
+        place: None,
         uses: Vec::new(),
         levels: None,
     }
