@@ -137,11 +137,14 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         points.push(point);
     }
     let mut problems = unfit(&points, host, request);
-    let made = variants
-        .iter()
-        .zip(ranges)
-        .map(|(variant, range)| Made { scenario: &variant.scenario, points: points[range].iter().collect() });
-    problems.extend(unplaced(&made.collect::<Vec<_>>(), request, On { host, processors: &processors }));
+    if problems.is_empty() {
+        let made = variants.iter().zip(ranges).map(|(variant, range)| Made {
+            scenario: &variant.scenario,
+            points: points[range].iter().collect(),
+        });
+        let on = On { host, processors: &processors };
+        problems.extend(unplaced(&made.collect::<Vec<_>>(), request, on));
+    }
     if !problems.is_empty() {
         return Err(Problems(problems));
     }

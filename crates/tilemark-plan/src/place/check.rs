@@ -11,8 +11,8 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_units::{Bytes, counted};
 
-/// Entries of a map: more than names of guests in a tile.
-const MAP_MAX: usize = 1_000;
+/// Entries of a map: as many as guests of a tile.
+const MAP_MAX: usize = 100;
 
 /// Reports wishes that no host could keep.
 pub(crate) fn check_wishes(scenario: &Scenario, say: &mut Say<'_>) {
@@ -27,7 +27,7 @@ pub(crate) fn check_wishes(scenario: &Scenario, say: &mut Say<'_>) {
     if place.map.len() > MAP_MAX {
         say(
             format!("`place.map` has {} entries", place.map.len()),
-            "write 1000 at most: a `*` stands for any text",
+            "write 100 at most: a `*` stands for any text",
         );
     }
     for (pattern, target) in &place.map {

@@ -21,6 +21,7 @@ use crate::plan::{Backend, GuestPlan, HostSummary, Point, Processors};
 use rules::{Placer, Wanted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use target::Target;
 use tilemark_units::Bytes;
 
@@ -77,13 +78,14 @@ pub(crate) fn place(
         return;
     }
     let mut placer = Placer::new(&host.topology, &processors.guests, wishes);
-    for guest in guests {
+    let targets: BTreeMap<&str, Option<Target>> =
+        wishes.map.values().map(|target| (target.as_str(), Target::parse(target).ok())).collect();
+    // One with more processors than the host is refused by its name.
+    for guest in guests.iter_mut().filter(|guest| guest.vcpus as usize <= host.threads.len()) {
         let unit = guest.hugepages.map_or(Bytes::from_mib(1), HugePageSize::bytes);
         let wanted = Wanted { vcpus: guest.vcpus, memory: guest.memory, unit };
-        let target = wishes.target_of(&guest.name);
-        let placed = match target.map(Target::parse) {
-            Some(Ok(target)) => placer.at(&target, &wanted),
-            Some(Err(_)) => None,
+        let placed = match wishes.target_of(&guest.name) {
+            Some(target) => targets[target].as_ref().and_then(|target| placer.at(target, &wanted)),
             None => placer.by_rule(&wanted),
         };
         guest.place = placed.map(|place| match backend {

@@ -46,13 +46,14 @@ fn elsewhere_in(guest: &GuestPlaceFigures) -> Option<&ThreadFigures> {
 }
 
 fn pages(guests: &[&GuestPlaceFigures]) -> Option<String> {
-    let all: u64 = guests.iter().flat_map(|guest| guest.memory_bytes.values()).sum();
-    let elsewhere: u64 = guests.iter().map(|guest| guest.memory_bytes_elsewhere).sum();
+    let all: u128 =
+        guests.iter().flat_map(|guest| guest.memory_bytes.values()).map(|bytes| u128::from(*bytes)).sum();
+    let elsewhere: u128 = guests.iter().map(|guest| u128::from(guest.memory_bytes_elsewhere)).sum();
     (all > 0).then(|| format!("{} of the pages on the node planned", share(all - elsewhere.min(all), all)))
 }
 
 /// A part in percent, never rounded up to all of it.
-fn share(part: u64, all: u64) -> String {
+fn share(part: u128, all: u128) -> String {
     if part == all {
         return "100 %".to_owned();
     }
