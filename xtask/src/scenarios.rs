@@ -16,6 +16,7 @@ use std::{
     fs,
 };
 use tilemark_plan::{
+    place::PlaceWishes,
     scenario::{Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, QemuWishes, Scenario, Surge, Vary},
     workload::Work,
 };
@@ -49,6 +50,7 @@ fn keys() -> Vec<(&'static str, Vec<String>)> {
         ("Surge", owned(fields::<Surge>())),
         ("Gate", owned(fields::<Gate>())),
         ("HostWishes", owned(fields::<HostWishes>())),
+        ("PlaceWishes", owned(fields::<PlaceWishes>())),
         ("QemuWishes", owned(fields::<QemuWishes>())),
         ("Vary", owned(fields::<Vary>())),
     ]

@@ -68,6 +68,7 @@ pub fn host(threads: u32, memory: Bytes) -> HostSummary {
         kvm: AcceleratorVerdict::Usable,
         hardware: Hardware::Real,
         counts_energy: false,
+        topology: Default::default(),
     }
 }
 

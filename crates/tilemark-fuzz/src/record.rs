@@ -270,9 +270,14 @@ fn repeat(point: usize, repeat: u32) -> RepeatSummary {
         guest_processors_busy: Some(0.5),
         ..HostFigures::default()
     };
+    let place = serde_json::json!({"took_ms": 1.0, "guests": [{
+        "guest": "tile-001-web", "is_planned": true, "threads_count": 2, "threads_elsewhere": 1,
+        "threads": [{"name": "CPU 0/KVM", "planned": "1", "allowed": "0-1", "ran_on": 0, "is_elsewhere": true}],
+        "memory_bytes": {"0": 4096, "1": 8192}, "memory_bytes_elsewhere": 4096, "unread": "denied"
+    }]});
     let document = serde_json::json!({
         "point": point, "repeat": repeat, "block": repeat, "began_unix_ms": 1_700_000_000_000_u64,
-        "backend": "kvm", "loads": [load], "host": host, "incidents": [], "memory": null
+        "backend": "kvm", "loads": [load], "host": host, "incidents": [], "memory": null, "place": place
     });
     serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{error}: {document}"))
 }

@@ -1,7 +1,7 @@
 //! What the kernel says of the host and of processes, which name themselves.
 
 use crate::Target;
-use tilemark_host::{parse_list, telemetry::parse};
+use tilemark_host::{parse_list, placement, telemetry::parse};
 
 pub(crate) const TELEMETRY: Target = Target {
     name: "telemetry",
@@ -22,11 +22,12 @@ pub fn take_telemetry(bytes: &[u8]) {
     let _ = parse::parse_number(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = parse_list(text);
+        let _ = (placement::parse_numa_maps(text), placement::parse_stat(text));
     }
 }
 
 fn files() -> Vec<Vec<u8>> {
-    let files: [&str; 14] = [
+    let files: [&str; 15] = [
         "cpu  10 1 5 100 2 0 1 0 3 0\ncpu0 10 1 5 100 2 0 1 0 3 0\nintr 1\nctxt 2\nprocs_running 3\nprocs_blocked 0\n",
         "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=3\n",
         "MemTotal: 1024 kB\nMemFree: 512 kB\nMemAvailable: 700 kB\nDirty: 4 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n",
@@ -41,6 +42,7 @@ fn files() -> Vec<Vec<u8>> {
         "00400000-7fff rollup\nRss: 100 kB\nPss: 50 kB\nPss_Anon: 20 kB\nPss_Shmem: 10 kB\n",
         "usage_usec 100\nuser_usec 60\nsystem_usec 40\nnr_throttled 0\nthrottled_usec 0\n",
         "0-3,8,10-11\n",
+        "7f87 bind:1 file=/memfd:ram\\040(deleted) huge dirty=6 N1=6 kernelpagesize_kB=2048\n7f88 default heap anon=3 N0=3\n",
     ];
     files.iter().map(|file| file.as_bytes().to_vec()).collect()
 }

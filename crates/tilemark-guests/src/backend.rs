@@ -70,6 +70,11 @@ pub trait Backend: Send + Sync {
     /// made already. Waits; takes as long as a boot.
     fn template(&self, guest: &GuestPlan, service: &Service) -> Result<TemplateId, GuestError>;
 
+    /// Has a template's memory near a guest that is to be cloned from it, so that its start need not wait for that.
+    fn near(&self, _: TemplateId, _: &GuestPlan) -> Result<(), GuestError> {
+        Ok(())
+    }
+
     /// Starts a guest and returns at once, before it has booted. Its network device is on the bridge then.
     fn start(&self, guest: &GuestPlan, mode: StartMode) -> Result<GuestId, GuestError>;
 

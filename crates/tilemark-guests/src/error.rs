@@ -110,6 +110,17 @@ pub enum GuestError {
         #[source]
         source: io::Error,
     },
+    /// It cannot be put where the plan has it.
+    #[error("guest `{guest}`: cannot {what}")]
+    Place {
+        /// Who.
+        guest: String,
+        /// What was tried, as a verb.
+        what: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
     /// The run network.
     #[error("the run network cannot be built")]
     Network(#[from] NetlinkError),
@@ -180,6 +191,9 @@ impl GuestError {
                     .to_owned()
             }
             Self::File { .. } => "check permissions and free space there".to_owned(),
+            Self::Place { .. } => "check which processors, nodes and huge pages this container or control group may use, or leave out \
+                                   `place` and `hugepages`"
+                .to_owned(),
             Self::Network(error) => error.remedy().to_owned(),
             Self::Tool { .. } => "run `tilemark doctor` to see which tools are missing".to_owned(),
             Self::QemuMissing { .. } => {

@@ -179,6 +179,7 @@ impl NativeBackend {
                 .hand(streams.log, 2)
                 .hand(streams.other.into(), SOCKET_NUMBER)
                 .processors(&plan.processors)
+                .memory_of_nodes(plan.place.as_ref().map_or(&[], |place| &place.nodes))
                 .oom_score(1000)
                 .own_session();
         Ok(match streams.cgroup {
@@ -442,6 +443,8 @@ mod tests {
             processors: Vec::new(),
             reaches: Vec::new(),
             asks: None,
+            place: None,
+            hugepages: None,
         }
     }
 

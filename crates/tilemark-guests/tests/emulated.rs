@@ -14,9 +14,10 @@ use std::{
 use tilemark_agent_protocol::{Reply, Request};
 use tilemark_guests::{
     Backend, CLOCK_BOUND, Expected, GuestError, Origin, QemuBackend, ReadyGuest, RunNetwork, StartMode,
-    Wanted, describe, start_all_ready, start_ready, write_working_sets,
+    Wanted, describe, start_all_ready, start_ready, stop_all, write_working_sets,
 };
 use tilemark_plan::{
+    place::GuestPlace,
     plan::GuestPlan,
     scenario::{DiskMedium, Role},
 };
@@ -123,6 +124,55 @@ fn thirty_two_clones_are_thirty_two_guests_and_no_reboots() {
 }
 
 /// Memory that belongs to a process alone and was written, in bytes.
+/// The processors that each thread of a process may use, by the thread's name.
+fn affinities(pid: u32) -> BTreeSet<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let of = |key: &str| {
+            status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
+        };
+        Some((of("Name:")?, of("Cpus_allowed_list:")?))
+    };
+    tasks.filter_map(of).collect()
+}
+
+#[test]
+fn guests_and_clones_have_their_threads_and_memory_where_the_plan_has_them() {
+    in_namespaces("guests_and_clones_have_their_threads_and_memory_where_the_plan_has_them", |world| {
+        let network = Arc::new(RunNetwork::create().unwrap());
+        let backend = world.emulated(&network);
+        let online = rustix::thread::sched_getaffinity(None).unwrap();
+        let last = (0..1024).rev().find(|id| online.is_set(*id)).unwrap() as u32;
+        let placed = |index, vcpus: Vec<Vec<u32>>| {
+            let place = GuestPlace { vcpus, emulator: vec![last], nodes: vec![0], ..GuestPlace::default() };
+            let processors = place.processors();
+            GuestPlan { vcpus: 2, processors, place: Some(place), ..guest(index, Role::Idle) }
+        };
+        let plans = [placed(0, vec![vec![0], vec![last]]), placed(1, vec![vec![last], vec![0]])];
+        let booted = start_ready(&backend, &plans[0], &service(&plans[0]), StartMode::Boot, LIMIT);
+        let booted = booted.unwrap_or_else(|error| panic!("{error}"));
+        let cloned = clones(&backend, &plans[1..]);
+        for (ready, plan) in [(&booted, &plans[0]), (&cloned[0], &plans[1])] {
+            let [qemu] = backend.processes(ready.id).unwrap()[..] else { panic!("one process") };
+            let found = affinities(qemu);
+            let name = &plan.name;
+            for (number, wanted) in plan.place.as_ref().unwrap().vcpus.iter().enumerate() {
+                let is_its = |(name, _): &&(String, String)| name.starts_with(&format!("CPU {number}/"));
+                let (_, allowed) = found.iter().find(is_its).unwrap_or_else(|| panic!("{name}: {found:?}"));
+                assert_eq!(*allowed, wanted[0].to_string(), "{name}: {found:?}");
+            }
+            let others = found.iter().filter(|(name, _)| !name.starts_with("CPU "));
+            for (thread, allowed) in others {
+                assert_eq!(*allowed, last.to_string(), "{name}: {thread}: {found:?}");
+            }
+            let maps = fs::read_to_string(format!("/proc/{qemu}/numa_maps")).unwrap();
+            assert!(maps.lines().all(|line| line.contains(" bind:0")), "{name}: {maps:.2000}");
+        }
+        stop_all(&backend, &[booted.id, cloned[0].id]).into_iter().for_each(|stopped| stopped.unwrap());
+    });
+}
+
 fn private_memory(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).unwrap();

@@ -60,7 +60,7 @@ fn memory_of_twin(point: &Point, guest: &GuestPlan, written: Bytes) -> Bytes {
     needed.min(guest.memory)
 }
 
-fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
+pub(crate) fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     let memory = guest.memory;
     let loads = point.loads.iter().filter(|load| load.guest == guest.index);
     let written: Bytes = loads.map(|load| load.work.facts().memory()).sum();
@@ -70,6 +70,8 @@ fn memory_of_guest(point: &Point, guest: &GuestPlan) -> Bytes {
     };
     match (point.backend, start_of(guest, &point.measure)) {
         (Backend::Native, _) => memory_of_twin(point, guest, written),
+        // Its memory is in the pool already, which is no part of what is available.
+        (_, Start::Boot) if guest.hugepages.is_some() => qemu,
         (_, Start::Boot) => memory + qemu,
         (_, Start::Clone) if guest.role == Role::Idle => IDLE_CLONE + guest.working_set,
         // A clone shares what it does not write. A loaded web guest writes little besides its working set, into pages of it that are

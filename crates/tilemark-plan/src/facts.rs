@@ -182,6 +182,9 @@ pub struct Processors {
     pub threads_online: Fact<u32>,
     /// Each thread online, in the order of its number.
     pub threads: Vec<Thread>,
+    /// Threads that exist and are offline. Nothing in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offline: Vec<u32>,
     /// Whether two threads of one core are online anywhere.
     pub smt: Fact<Smt>,
     /// Processor flags that decide what guests can do: `vmx`, `svm`, `ept`, `npt`, `constant_tsc`, `nonstop_tsc`, …
@@ -232,6 +235,9 @@ pub struct NumaNode {
     pub threads: Vec<u32>,
     /// Its memory in bytes.
     pub memory_bytes: Fact<u64>,
+    /// Its pools of huge pages, smallest page first. Nothing in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub huge_pages: Vec<HugePages>,
 }
 
 /// Memory, swap and page sizes.

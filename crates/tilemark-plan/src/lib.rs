@@ -12,6 +12,7 @@ pub mod image_needs;
 pub mod interference;
 mod order;
 pub mod parse;
+pub mod place;
 pub mod plan;
 pub mod problem;
 pub mod profile;

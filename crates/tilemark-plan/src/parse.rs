@@ -138,6 +138,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
         workload::check_broker_memory(guest, &mut say);
     }
     check_limits(scenario, &mut say);
+    crate::place::check_wishes(scenario, &mut say);
     check_ladder(scenario, &mut say);
     check_measure(scenario, &mut say);
     let known: BTreeSet<&str> = scenario.load.iter().map(|load| load.name.as_str()).collect();

@@ -7,6 +7,7 @@ pub use crate::{
 use crate::{
     host_settings::HostSettings,
     interference::Together,
+    place::{GuestPlace, HugePageSize, Topology},
     scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
     screening::{Screened, Screening},
     workload::{At, BrokerService, Place, UnderWay, Work},
@@ -42,6 +43,9 @@ pub struct HostSummary {
     /// Whether it counts the energy of its processors: its idle power is then measured before the first guest.
     #[serde(default)]
     pub counts_energy: bool,
+    /// Its nodes, cores and huge pages. Empty in older records.
+    #[serde(default)]
+    pub topology: Topology,
 }
 
 impl HostSummary {
@@ -204,6 +208,12 @@ pub struct GuestPlan {
     /// Address of the back end that its dynamic pages ask. Nothing where it is in the guest itself, and in older plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<Ipv4Addr>,
+    /// Where it is put. Nothing where the scenario leaves that to the host, and in older plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<GuestPlace>,
+    /// Size of its huge pages. Nothing where it has ordinary ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hugepages: Option<HugePageSize>,
 }
 
 fn is_nothing(size: &Bytes) -> bool {

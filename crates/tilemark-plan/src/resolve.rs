@@ -6,6 +6,7 @@ use crate::{
     host_settings::HostSettings,
     interference::{self, Together},
     parse::Draft,
+    place::{self, Made},
     plan::{
         Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Plan, Point,
         Processors, Search, SideName, Swell, guest_address,
@@ -113,23 +114,42 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         scenario.image = BROKERS_IMAGE.to_owned();
     }
     let mut points = Vec::new();
+    // Which points are of which variant.
+    let mut ranges = Vec::new();
     // Where the twin of a search is measured is known when the search has its answer.
     let backends =
         if request.search { request.backends.get(..1).unwrap_or_default() } else { &request.backends[..] };
     for variant in &variants {
+        let first = points.len();
         for &backend in backends {
             let of_roles = variant.together.as_ref().map(|together| [together.tiles()]);
             for &tiles in of_roles.as_ref().map_or(tiles, |tiles| &tiles[..]) {
-                points.push(variant.point(points.len(), tiles, backend, &processors, request.seed));
+                points.push(variant.point(
+                    points.len(),
+                    tiles,
+                    backend,
+                    On { host, processors: &processors },
+                    request.seed,
+                ));
             }
         }
+        ranges.push(first..points.len());
     }
     if let (Some(backend), [variant, ..]) = (request.demonstrate, variants.as_slice()) {
-        let mut point = variant.point(points.len(), 1, backend, &processors, request.seed);
+        let mut point =
+            variant.point(points.len(), 1, backend, On { host, processors: &processors }, request.seed);
         point.measure.repeats = 1;
         points.push(point);
     }
-    let problems = unfit(&points, host, request);
+    let mut problems = unfit(&points, host, request);
+    if problems.is_empty() {
+        let made = variants.iter().zip(ranges).map(|(variant, range)| Made {
+            scenario: &variant.scenario,
+            points: points[range].iter().collect(),
+        });
+        let on = On { host, processors: &processors };
+        problems.extend(unplaced(&made.collect::<Vec<_>>(), request, on));
+    }
     if !problems.is_empty() {
         return Err(Problems(problems));
     }
@@ -178,7 +198,8 @@ impl Plan {
             host: like.host.clone(),
             chosen: self.settings.keys().cloned().collect(),
         };
-        variant.point(index, tiles, like.backend, &self.processors, self.seed)
+        let on = On { host: &self.host, processors: &self.processors };
+        variant.point(index, tiles, like.backend, on, self.seed)
     }
 
     /// A point that confirms what a screening found, beside those that were planned.
@@ -195,6 +216,13 @@ impl Plan {
         point.measure.repeats = pairs;
         point
     }
+}
+
+/// Where points are to be measured.
+#[derive(Clone, Copy)]
+struct On<'a> {
+    host: &'a HostSummary,
+    processors: &'a Processors,
 }
 
 /// The scenario at one value of everything that varies, on one side.
@@ -335,8 +363,8 @@ fn combinations(scenario: &Scenario) -> Vec<Vec<Setting>> {
 }
 
 impl Variant {
-    fn point(&self, index: usize, tiles: u32, backend: Backend, processors: &Processors, seed: u64) -> Point {
-        let scenario = &self.scenario;
+    fn point(&self, index: usize, tiles: u32, backend: Backend, on: On<'_>, seed: u64) -> Point {
+        let (scenario, processors) = (&self.scenario, on.processors);
         let mut guests = Vec::new();
         let mut loads = Vec::new();
         let mut vcpus = 0_u32;
@@ -373,6 +401,7 @@ impl Variant {
             swell(&mut loads, scenario, tiles);
         }
         connect(&mut guests, &loads);
+        place::place(&mut guests, &scenario.place, backend, on.host, processors);
         if backend == Backend::Emulated {
             let is_chosen = |load: &LoadPlan| self.chosen.contains(&format!("load.{}.rate", load.name));
             emulated::lower(&mut loads, processors.guests.len(), scenario.measure.length, is_chosen);
@@ -464,6 +493,8 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> Gue
         processors,
         reaches: Vec::new(),
         asks: None,
+        place: None,
+        hugepages: guest.hugepages,
     }
 }
 
@@ -539,7 +570,7 @@ fn ladder_of_host(
     let guests_max = processors.guests.len() * VCPUS_PER_THREAD_MAX;
     let fits = |tiles: u32| {
         request.backends.iter().all(|&backend| {
-            let point = variant.point(0, tiles, backend, processors, request.seed);
+            let point = variant.point(0, tiles, backend, On { host, processors }, request.seed);
             let vcpus: usize = point.guests.iter().map(|guest| guest.vcpus as usize).sum();
             expect::memory_of(&point) <= free && vcpus <= guests_max
         })
@@ -580,6 +611,22 @@ fn memory_remedy(points: &[Point], free: Bytes) -> String {
             format!("give `--tiles {}`: these steps fit; or lower the guests' `memory`", steps.join(","))
         }
     }
+}
+
+/// What of the wanted placement this host cannot do, and sides that would be placed alike.
+fn unplaced(made: &[Made<'_>], request: &Request, on: On<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for Made { scenario, points } in made {
+        let planned = points.iter().map(|point| point.tiles).max().unwrap_or(0);
+        let largest = if request.search { scenario.ladder.search_limit } else { planned };
+        let largest = largest.min(crate::parse::GUESTS_MAX / scenario.guest.len().max(1) as u32);
+        problems.extend(place::check_host(scenario, points, largest, on.host, on.processors));
+    }
+    if problems.is_empty() {
+        problems.extend(place::alike(made, on.host));
+    }
+    problems.dedup();
+    problems
 }
 
 fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem> {

@@ -8,6 +8,7 @@
 
 use crate::{
     host_settings,
+    place::{HugePageSize, PlaceWishes},
     workload::{self, BrokerService, Work},
 };
 use schemars::JsonSchema;
@@ -50,6 +51,9 @@ pub struct Scenario {
     /// Where loads and guests run.
     #[serde(default)]
     pub host: HostWishes,
+    /// Which processors and which node's memory guests have.
+    #[serde(default, skip_serializing_if = "PlaceWishes::is_default")]
+    pub place: PlaceWishes,
     /// Which QEMU runs the guests, and with which machine type and kernel.
     #[serde(default)]
     pub qemu: QemuWishes,
@@ -97,6 +101,10 @@ pub struct Guest {
     /// `web`, which serves such pages for `load.sessions`. The two guests can then reach each other on the run network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
+    /// Size of the huge pages that its memory consists of. Default: the kernel's ordinary pages. The host must have enough free ones
+    /// before it starts, and it must be booted. A native twin has no memory of its own, and so none of these pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hugepages: Option<HugePageSize>,
 }
 
 fn one() -> u32 {

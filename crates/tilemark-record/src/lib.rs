@@ -12,6 +12,7 @@ pub mod faults;
 mod faults;
 mod file;
 pub mod histogram;
+pub mod placement;
 pub mod places;
 pub mod result;
 pub mod rows;

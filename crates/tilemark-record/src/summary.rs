@@ -3,6 +3,7 @@
 use crate::{
     histogram::{self, BadHistogram},
     jobs::JobsFigures,
+    placement::PlaceFigures,
     result::{Fairness, LatencyMs, LatenessUs, Measured},
     store::StoreFigures,
 };
@@ -56,6 +57,9 @@ pub struct RepeatSummary {
     /// Settings of the host that any point of the plan sets, read back while it was measured. Absent where none does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<SettingRead>,
+    /// Where its guests were while it was measured, where the plan puts any in a place. Absent otherwise, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<PlaceFigures>,
     /// What it shares with other repeats and may differ beyond them; nothing in records from before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,

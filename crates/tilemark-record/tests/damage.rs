@@ -207,6 +207,7 @@ fn summary() -> RepeatSummary {
         seconds_to_ready: None,
         kernel_errors: Vec::new(),
         settings: Vec::new(),
+        place: None,
         uses: Vec::new(),
         levels: None,
     }

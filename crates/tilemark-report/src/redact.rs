@@ -41,6 +41,7 @@ pub fn redact(report: &mut Report) {
         seconds_to_ready: _,
         uses: _,
         settings,
+        place: _,
     } in repeats
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
@@ -232,6 +233,7 @@ impl Scrub {
             kvm: _,
             hardware: _,
             counts_energy: _,
+            topology: _,
         } = &mut plan.host;
         name.clear();
         self.text(kernel);

@@ -229,6 +229,7 @@ impl World {
             seconds_to_ready: None,
             kernel_errors: Vec::new(),
             settings: Vec::new(),
+            place: None,
             uses: Vec::new(),
             levels: None,
         });

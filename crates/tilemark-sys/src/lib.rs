@@ -10,6 +10,7 @@ pub mod kvm;
 pub mod limits;
 pub mod namespace;
 pub mod nic;
+pub mod numa;
 pub mod peer;
 pub mod process;
 pub mod tap;

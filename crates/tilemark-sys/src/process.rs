@@ -4,7 +4,7 @@
 //! children), cannot execute a program that is no file, and gives no pidfd without a race; so this module
 //! calls clone3 itself. Everything that allocates is done before; the child only makes system calls.
 
-use crate::{namespace::Namespaces, walls::Walls};
+use crate::{namespace::Namespaces, numa::NodeMask, walls::Walls};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{MemfdFlags, memfd_create},
@@ -48,6 +48,7 @@ pub struct Spawn {
     session: Session,
     huge_pages: HugePages,
     processors: Vec<u32>,
+    memory: Option<NodeMask>,
     oom_score: Option<i16>,
     cgroup: Option<OwnedFd>,
     walls: Option<Walls>,
@@ -131,6 +132,7 @@ impl Spawn {
             session: Session::Shared,
             huge_pages: HugePages::AsTheHostDoes,
             processors: Vec::new(),
+            memory: None,
             oom_score: None,
             cgroup: None,
             walls: None,
@@ -201,6 +203,12 @@ impl Spawn {
         self
     }
 
+    /// Its memory comes from these NUMA nodes only; empty: as the caller's. All that it starts inherits that.
+    pub fn memory_of_nodes(mut self, nodes: &[u32]) -> Self {
+        self.memory = NodeMask::of(nodes);
+        self
+    }
+
     /// Who is ended first when memory runs out: -1000 never, 1000 first.
     pub fn oom_score(mut self, score: i16) -> Self {
         self.oom_score = Some(score);
@@ -252,6 +260,7 @@ enum Step {
     Session,
     HugePages,
     Processors,
+    Memory,
     OomScore,
     Descriptors,
     Starter,
@@ -260,11 +269,12 @@ enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::DeathSignal,
         Self::Session,
         Self::HugePages,
         Self::Processors,
+        Self::Memory,
         Self::OomScore,
         Self::Descriptors,
         Self::Starter,
@@ -278,6 +288,7 @@ impl Step {
             Self::Session => "starting a session",
             Self::HugePages => "doing without huge pages",
             Self::Processors => "choosing processors",
+            Self::Memory => "choosing the NUMA nodes of its memory",
             Self::OomScore => "setting its order in memory shortage",
             Self::Descriptors => "handing descriptors",
             Self::Starter => "finding its parent alive",
@@ -302,6 +313,7 @@ struct Prepared {
     session: Session,
     huge_pages: HugePages,
     processors: Option<libc::cpu_set_t>,
+    memory: Option<NodeMask>,
     oom_score: Option<Vec<u8>>,
     cgroup: Option<OwnedFd>,
     walls: Option<Walls>,
@@ -356,6 +368,7 @@ impl Prepared {
             session: spawn.session,
             huge_pages: spawn.huge_pages,
             processors: processor_set(&spawn.processors),
+            memory: spawn.memory,
             oom_score: spawn.oom_score.map(|score| score.to_string().into_bytes()),
             cgroup: spawn.cgroup,
             walls: spawn.walls,
@@ -431,6 +444,11 @@ impl Prepared {
                 && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) != 0
             {
                 fail(Step::Processors);
+            }
+            if let Some(memory) = &self.memory
+                && memory.bind() != 0
+            {
+                fail(Step::Memory);
             }
             if let Some(score) = &self.oom_score
                 && write_file(c"/proc/self/oom_score_adj", score) != 0

@@ -4,7 +4,7 @@ use crate::text::{UnitError, split, textual};
 use std::{
     fmt,
     iter::Sum,
-    ops::{Add, Mul},
+    ops::{Add, AddAssign, Mul},
     str::FromStr,
 };
 
@@ -101,6 +101,12 @@ impl Mul<u64> for Bytes {
     type Output = Self;
     fn mul(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
     }
 }
 

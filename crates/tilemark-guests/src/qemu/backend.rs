@@ -3,9 +3,10 @@
 use super::{
     command::{Birth, arguments, number},
     confinement::{self, Confinement},
+    place,
     qmp::{Monitor, MonitorError, clone_commands, freeze_commands, greeting, is_migrated, is_resumed},
     settings::{Accelerator, QemuSettings, QemuVersion},
-    template::{Frozen, Thawed},
+    template::{Frozen, Thawed, of_huge_pages},
     template_key::template_key,
 };
 use crate::{
@@ -112,6 +113,8 @@ struct Guest {
     monitor: Mutex<Monitor>,
     /// Whether it runs: a clone does once its state is loaded.
     resumed: AtomicBool,
+    /// Whether its threads are where the plan has them.
+    is_in_place: AtomicBool,
     /// Never held while somebody waits. Where both are locked, this one is locked first.
     inner: Mutex<Inner>,
 }
@@ -163,13 +166,18 @@ impl QemuBackend {
         }
     }
 
+    fn frozen(&self, template: TemplateId) -> Result<Arc<Frozen>, GuestError> {
+        let frozen = lock(&self.templates).get(&template.0).map(|found| Arc::clone(&found.frozen));
+        frozen.ok_or(GuestError::UnknownTemplate(template.0))
+    }
+
     fn make_template(&self, plan: &GuestPlan, service: &Service) -> Result<Frozen, GuestError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let plan = GuestPlan { name: format!("template-{number}"), ..plan.clone() };
         let thawed = Thawed::new(plan.memory)?;
         let materials = Materials {
             tap: self.network.unconnected_tap(number)?,
-            memory: Some(thawed.memory()?),
+            memory: vec![(number::MEMORY, thawed.memory()?)],
             state: None,
             birth: Birth::Template,
         };
@@ -179,7 +187,7 @@ impl QemuBackend {
         let stopped = self.stop(id);
         lock(&self.guests.0).remove(&number);
         frozen.and(stopped)?;
-        thawed.freeze()
+        thawed.freeze(nodes_of(&plan))
     }
 
     fn warm_and_freeze(
@@ -236,6 +244,7 @@ impl QemuBackend {
             qemu_log,
             monitor: Mutex::new(monitor),
             resumed: AtomicBool::new(birth != Birth::Clone),
+            is_in_place: AtomicBool::new(false),
             inner: Mutex::new(Inner { disks, ended: None, stream: None }),
         })
     }
@@ -259,6 +268,7 @@ impl QemuBackend {
             .hand(materials.tap, number::TAP)
             .hand(self.initramfs.try_clone()?, number::INITRAMFS)
             .processors(&plan.processors)
+            .memory_of_nodes(nodes_of(plan))
             .oom_score(1000)
             // Nothing of ours: a password may stand in our environment.
             .environment(["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"])?
@@ -274,8 +284,8 @@ impl QemuBackend {
             // Under KVM they are the guest's own speed and stay.
             spawn = spawn.without_huge_pages();
         }
-        if let Some(memory) = materials.memory {
-            spawn = spawn.hand(memory, number::MEMORY);
+        for (number, memory) in materials.memory {
+            spawn = spawn.hand(memory, number);
         }
         Ok(spawn)
     }
@@ -284,9 +294,33 @@ impl QemuBackend {
 /// What a guest is made of, besides files of its own.
 struct Materials {
     tap: OwnedFd,
-    memory: Option<OwnedFd>,
+    /// Files that its memory is in, each under its number.
+    memory: Vec<(i32, OwnedFd)>,
     state: Option<OwnedFd>,
     birth: Birth,
+}
+
+/// The nodes that a guest's memory comes from.
+fn nodes_of(plan: &GuestPlan) -> &[u32] {
+    plan.place.as_ref().map_or(&[], |place| &place.nodes)
+}
+
+/// Files of huge pages for a guest that is booted: one, or one for each of its nodes.
+fn booted_memory(plan: &GuestPlan) -> Result<Vec<(i32, OwnedFd)>, GuestError> {
+    let Some(pages) = plan.hugepages else { return Ok(Vec::new()) };
+    let nodes = plan.place.as_ref().map_or(&[][..], |place| &place.virtual_nodes);
+    if nodes.is_empty() {
+        return Ok(vec![(number::MEMORY, of_huge_pages(plan.memory, pages)?)]);
+    }
+    let numbers = number::FIRST_NODE..number::END;
+    if nodes.len() > numbers.len() {
+        return Err(GuestError::Place {
+            guest: plan.name.clone(),
+            what: format!("give it huge pages on {} nodes", nodes.len()),
+            source: io::Error::other(format!("QEMU is handed at most {} files of memory", numbers.len())),
+        });
+    }
+    numbers.zip(nodes).map(|(number, node)| Ok((number, of_huge_pages(node.memory, pages)?))).collect()
 }
 
 struct Files {
@@ -372,6 +406,21 @@ impl Guest {
             drop(monitor);
             resumed.map_err(|error| self.ended_error(self.monitor_failed(error, within)))?;
         }
+        Ok(())
+    }
+
+    /// Puts its threads where the plan has them, once. QEMU has a thread for each processor before its guest begins.
+    fn keep_place(&self, within: Duration) -> Result<(), GuestError> {
+        let Some(place) = self.plan.place.as_ref().filter(|_| !self.is_in_place.load(Ordering::Acquire))
+        else {
+            return Ok(());
+        };
+        let mut monitor = lock(&self.monitor);
+        let answer = monitor.ask(&place::ask_threads(), within);
+        drop(monitor);
+        let answer = answer.map_err(|error| self.ended_error(self.monitor_failed(error, within)))?;
+        place::pin(&self.plan.name, self.child.pid(), place, &place::threads_in(&answer))?;
+        self.is_in_place.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -505,15 +554,21 @@ impl Backend for QemuBackend {
         Ok(TemplateId(number))
     }
 
+    fn near(&self, template: TemplateId, plan: &GuestPlan) -> Result<(), GuestError> {
+        self.frozen(template)?.memory(nodes_of(plan)).map(drop)
+    }
+
     fn start(&self, plan: &GuestPlan, mode: StartMode) -> Result<GuestId, GuestError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let tap = self.network.tap(plan)?;
         let materials = match mode {
-            StartMode::Boot => Materials { tap, memory: None, state: None, birth: Birth::Boot },
+            StartMode::Boot => {
+                Materials { tap, memory: booted_memory(plan)?, state: None, birth: Birth::Boot }
+            }
             StartMode::Clone(template) => {
-                let frozen = lock(&self.templates).get(&template.0).map(|found| Arc::clone(&found.frozen));
-                let frozen = frozen.ok_or(GuestError::UnknownTemplate(template.0))?;
-                let (memory, state) = (Some(frozen.memory()?), Some(frozen.state()?));
+                let frozen = self.frozen(template)?;
+                let memory = vec![(number::MEMORY, frozen.memory(nodes_of(plan))?)];
+                let state = Some(frozen.state()?);
                 Materials { tap, memory, state, birth: Birth::Clone }
             }
         };
@@ -535,6 +590,7 @@ impl Backend for QemuBackend {
         }
         let deadline = Instant::now() + within;
         guest.wait_until_resumed(within)?;
+        guest.keep_place(deadline.saturating_duration_since(Instant::now()))?;
         let stream = guest.call()?;
         let left = deadline.saturating_duration_since(Instant::now());
         let opened = SocketConversation::open(&guest.plan.name, guest.console.clone(), stream, left);
@@ -644,6 +700,8 @@ mod tests {
             processors: Vec::new(),
             reaches: Vec::new(),
             asks: None,
+            place: None,
+            hugepages: None,
         };
         let guest = Guest {
             monitor: Mutex::new(Monitor::new(&plan.name, ours).unwrap()),
@@ -654,6 +712,7 @@ mod tests {
             socket: "/nowhere/agent".into(),
             qemu_log: Console::of_file("/nowhere/qemu.log".as_ref()),
             resumed: AtomicBool::new(birth != Birth::Clone),
+            is_in_place: AtomicBool::new(false),
             inner: Mutex::new(Inner { disks: Vec::new(), ended: None, stream: None }),
         };
         (guest, theirs)

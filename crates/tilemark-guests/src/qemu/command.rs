@@ -3,7 +3,7 @@
 use super::settings::{Accelerator, QemuSettings};
 use crate::disks::LoopDisk;
 use std::path::Path;
-use tilemark_plan::{expect::LARGE_TRANSLATION, plan::GuestPlan};
+use tilemark_plan::{expect::LARGE_TRANSLATION, place::VirtualNode, plan::GuestPlan};
 use tilemark_units::Bytes;
 
 /// Numbers under which QEMU is handed descriptors.
@@ -14,6 +14,10 @@ pub(super) mod number {
     pub(crate) const CONSOLE: i32 = 13;
     pub(crate) const MEMORY: i32 = 14;
     pub(crate) const INITRAMFS: i32 = 15;
+    /// Memory of the first node of a guest with huge pages and nodes; those of the others follow.
+    pub(crate) const FIRST_NODE: i32 = 16;
+    /// All that may be handed.
+    pub(crate) const END: i32 = 64;
 }
 
 /// Size of the translator's buffer for each guest; QEMU's default is an eighth of the host's memory. An idle clone
@@ -52,7 +56,7 @@ pub(super) fn arguments(
     let mut all = Vec::new();
     let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
     add("-name", format!("{},debug-threads=on", plan.name));
-    let memory_backend = if birth == Birth::Boot { "" } else { ",memory-backend=ram" };
+    let memory_backend = if has_one_backend(plan, birth) { ",memory-backend=ram" } else { "" };
     add("-machine", format!("{}{memory_backend}", settings.machine));
     match settings.accelerator {
         Accelerator::Kvm => {
@@ -66,7 +70,7 @@ pub(super) fn arguments(
             add("-cpu", "qemu64,+rdrand".into());
         }
     }
-    add("-smp", plan.vcpus.to_string());
+    add("-smp", processors(plan));
     add("-m", format!("{}k", plan.memory.get() / 1024));
     memory(&mut add, plan, birth);
     kernel(&mut add, settings, birth);
@@ -83,16 +87,55 @@ fn translation(plan: &GuestPlan) -> Bytes {
     if plan.has_large_service() { LARGE_TRANSLATION } else { TRANSLATION }
 }
 
-fn memory(add: &mut impl FnMut(&str, String), plan: &GuestPlan, birth: Birth) {
-    let share = match birth {
-        Birth::Boot => return,
-        Birth::Template => "on",
-        Birth::Clone => "off",
-    };
-    let size = plan.memory.get();
-    let path = format!("/proc/self/fd/{}", number::MEMORY);
-    add("-object", format!("memory-backend-file,id=ram,size={size},mem-path={path},share={share}"));
+/// Whether all of its memory is one backend, `ram`. Without one, QEMU makes the memory itself.
+fn has_one_backend(plan: &GuestPlan, birth: Birth) -> bool {
+    birth != Birth::Boot || (plan.hugepages.is_some() && virtual_nodes(plan).is_empty())
 }
+
+fn virtual_nodes(plan: &GuestPlan) -> &[VirtualNode] {
+    plan.place.as_ref().map_or(&[], |place| &place.virtual_nodes)
+}
+
+/// In a guest with nodes each processor has a socket of its own: no socket of a machine is on two nodes.
+fn processors(plan: &GuestPlan) -> String {
+    let count = plan.vcpus;
+    if virtual_nodes(plan).is_empty() {
+        count.to_string()
+    } else {
+        format!("{count},sockets={count},cores=1,threads=1")
+    }
+}
+
+/// The engine makes files of huge pages: it may make larger ones than QEMU, which must not fill a disk.
+fn memory(add: &mut impl FnMut(&str, String), plan: &GuestPlan, birth: Birth) {
+    let size = plan.memory.get();
+    let file = |id: &str, size: u64, number: i32, more: &str| {
+        format!("memory-backend-file,id={id},size={size},mem-path=/proc/self/fd/{number},{more}")
+    };
+    match birth {
+        Birth::Template => add("-object", file("ram", size, number::MEMORY, "share=on")),
+        Birth::Clone => add("-object", file("ram", size, number::MEMORY, "share=off")),
+        Birth::Boot if has_one_backend(plan, birth) => {
+            add("-object", file("ram", size, number::MEMORY, ALL_AT_ONCE));
+        }
+        Birth::Boot => {
+            for (place, node) in (0..).zip(virtual_nodes(plan)) {
+                let (id, size) = (format!("ram{place}"), node.memory.get());
+                let bound = format!("host-nodes={},policy=bind", node.node);
+                let backend = match plan.hugepages {
+                    Some(_) => file(&id, size, number::FIRST_NODE + place, &format!("{ALL_AT_ONCE},{bound}")),
+                    None => format!("memory-backend-ram,id={id},size={size},{bound}"),
+                };
+                add("-object", backend);
+                let last = node.first_vcpu + node.vcpus - 1;
+                add("-numa", format!("node,nodeid={place},cpus={}-{last},memdev={id}", node.first_vcpu));
+            }
+        }
+    }
+}
+
+/// Huge pages are taken before the guest begins: where there are too few, QEMU says so and does not end in the middle of a measurement.
+const ALL_AT_ONCE: &str = "share=on,prealloc=on";
 
 /// A clone has its kernel in memory: QEMU need not read it again, which is most of what its start costs.
 fn kernel(add: &mut impl FnMut(&str, String), settings: &QemuSettings, birth: Birth) {
@@ -163,6 +206,7 @@ mod tests {
     use crate::disks::DiskFolders;
     use std::{fs, path::PathBuf};
     use tilemark_plan::{
+        place::{GuestPlace, HugePageSize},
         plan::{MacAddress, guest_address},
         scenario::Role,
         workload::BrokerService,
@@ -182,9 +226,8 @@ mod tests {
         }
     }
 
-    fn accelerator_of(accelerator: Accelerator, role: Role, broker: BrokerService) -> String {
-        let settings = settings(accelerator);
-        let plan = GuestPlan {
+    fn guest(role: Role, broker: BrokerService) -> GuestPlan {
+        GuestPlan {
             name: "a".to_owned(),
             index: 0,
             tile: 1,
@@ -199,7 +242,13 @@ mod tests {
             processors: Vec::new(),
             reaches: Vec::new(),
             asks: None,
-        };
+            place: None,
+            hugepages: None,
+        }
+    }
+
+    fn accelerator_of(accelerator: Accelerator, role: Role, broker: BrokerService) -> String {
+        let (settings, plan) = (settings(accelerator), guest(role, broker));
         let all = arguments(&settings, &plan, &[], Birth::Boot);
         let flag = all.iter().position(|argument| argument == "-accel").unwrap();
         all[flag + 1].clone()
@@ -217,6 +266,68 @@ mod tests {
             assert_eq!(accelerator_of(Accelerator::Emulated, role, broker), wanted);
             assert_eq!(accelerator_of(Accelerator::Kvm, role, broker), "kvm");
         }
+    }
+
+    /// The values of a flag, in order.
+    fn values<'a>(all: &'a [String], flag: &str) -> Vec<&'a str> {
+        all.windows(2).filter(|pair| pair[0] == flag).map(|pair| pair[1].as_str()).collect()
+    }
+
+    #[test]
+    fn a_guest_in_no_place_has_the_arguments_that_it_always_had() {
+        let plan = guest(Role::Web, BrokerService::Reference);
+        let placed =
+            GuestPlan { place: Some(GuestPlace { nodes: vec![1], ..GuestPlace::default() }), ..plan.clone() };
+        let of = |plan: &GuestPlan, birth| arguments(&settings(Accelerator::Kvm), plan, &[], birth);
+        assert_eq!(of(&plan, Birth::Boot), of(&placed, Birth::Boot), "its memory is bound by its process");
+        assert_eq!(of(&plan, Birth::Clone), of(&placed, Birth::Clone));
+        let all = of(&plan, Birth::Boot);
+        assert_eq!((values(&all, "-object"), values(&all, "-smp")), (vec![], vec!["1"]));
+    }
+
+    #[test]
+    fn huge_pages_are_files_that_the_guest_takes_all_at_once() {
+        let pages = Some(HugePageSize::TwoMebibytes);
+        let plan = GuestPlan { hugepages: pages, ..guest(Role::Web, BrokerService::Reference) };
+        let all = arguments(&settings(Accelerator::Kvm), &plan, &[], Birth::Boot);
+        assert_eq!(
+            values(&all, "-object"),
+            ["memory-backend-file,id=ram,size=1073741824,mem-path=/proc/self/fd/14,share=on,prealloc=on"]
+        );
+        assert_eq!(values(&all, "-machine"), ["pc,memory-backend=ram"]);
+    }
+
+    #[test]
+    fn a_guest_with_nodes_has_the_memory_of_each_on_its_own() {
+        let node = |node, first_vcpu, vcpus, mib| VirtualNode {
+            node,
+            first_vcpu,
+            vcpus,
+            memory: Bytes::from_mib(mib),
+        };
+        let virtual_nodes = vec![node(2, 0, 2, 600), node(5, 2, 1, 424)];
+        let place = Some(GuestPlace { virtual_nodes, ..GuestPlace::default() });
+        let plan = GuestPlan { vcpus: 3, place, ..guest(Role::Web, BrokerService::Reference) };
+        let all = arguments(&settings(Accelerator::Kvm), &plan, &[], Birth::Boot);
+        assert_eq!(values(&all, "-smp"), ["3,sockets=3,cores=1,threads=1"]);
+        assert_eq!(values(&all, "-machine"), ["pc"]);
+        assert_eq!(
+            values(&all, "-object"),
+            [
+                "memory-backend-ram,id=ram0,size=629145600,host-nodes=2,policy=bind",
+                "memory-backend-ram,id=ram1,size=444596224,host-nodes=5,policy=bind"
+            ]
+        );
+        assert_eq!(
+            values(&all, "-numa"),
+            ["node,nodeid=0,cpus=0-1,memdev=ram0", "node,nodeid=1,cpus=2-2,memdev=ram1"]
+        );
+        let plan = GuestPlan { hugepages: Some(HugePageSize::TwoMebibytes), ..plan };
+        let all = arguments(&settings(Accelerator::Kvm), &plan, &[], Birth::Boot);
+        assert_eq!(
+            values(&all, "-object")[1],
+            "memory-backend-file,id=ram1,size=444596224,mem-path=/proc/self/fd/17,share=on,prealloc=on,host-nodes=5,policy=bind"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod backend;
 mod command;
 mod confinement;
+mod place;
 mod qmp;
 mod settings;
 mod template;

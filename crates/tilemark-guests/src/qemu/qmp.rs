@@ -4,6 +4,7 @@ use crate::{conversation::Limited, error::GuestError};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 use std::{
+    cell::RefCell,
     io::{self, BufRead, BufReader, IoSlice, Write},
     mem::MaybeUninit,
     os::{fd::BorrowedFd, unix::net::UnixStream},
@@ -112,6 +113,20 @@ impl Monitor {
                 return Ok(());
             }
         }
+    }
+
+    /// Sends a command with an `id` and waits for the answer with it.
+    pub(super) fn ask(&mut self, command: &Value, within: Duration) -> Result<Value, MonitorError> {
+        self.send(std::slice::from_ref(command))?;
+        let answer = RefCell::new(Value::Null);
+        self.wait(within, |message| {
+            let is_answer = message.get("id") == command.get("id");
+            if is_answer {
+                answer.replace(message.clone());
+            }
+            is_answer
+        })?;
+        Ok(answer.into_inner())
     }
 
     /// The event only says that it failed; the reason has to be asked for.
@@ -223,6 +238,17 @@ mod tests {
             }
             assert_eq!(monitor.reason_of_end(), Some("guest-reset"), "{waits}");
         }
+    }
+
+    #[test]
+    fn an_answer_is_known_by_its_number_among_those_before_it() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs
+            .write_all(b"{\"return\": {}}\n{\"event\": \"STOP\"}\n{\"return\": [1], \"id\": \"a\"}\n")
+            .unwrap();
+        let mut monitor = Monitor::new("web", ours).unwrap();
+        let answer = monitor.ask(&json!({"execute": "x", "id": "a"}), Duration::from_secs(10)).unwrap();
+        assert_eq!(answer["return"], json!([1]));
     }
 
     #[test]

@@ -103,6 +103,8 @@ mod tests {
             processors: Vec::new(),
             reaches: Vec::new(),
             asks: None,
+            place: None,
+            hugepages: None,
         };
         let service = Service {
             role: Role::Idle,

@@ -156,6 +156,8 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
         processors: Vec::new(),
         reaches: Vec::new(),
         asks: None,
+        place: None,
+        hugepages: None,
     }
 }
 

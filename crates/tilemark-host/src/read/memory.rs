@@ -48,18 +48,23 @@ fn meminfo(text: &str, key: &str) -> Option<u64> {
 }
 
 fn huge_pages(host: &dyn HostView) -> Fact<Vec<HugePages>> {
-    let names = match host.list(HUGE_PAGES) {
-        Err(error) => return missing(HUGE_PAGES, error),
-        Ok(names) => names,
-    };
-    let mut pools: Vec<HugePages> = names.iter().filter_map(|name| pool(host, name)).collect();
-    pools.sort_unstable_by_key(|pool| pool.page_bytes);
-    Fact::Value(pools)
+    match pools(host, HUGE_PAGES) {
+        Err(error) => missing(HUGE_PAGES, error),
+        Ok(pools) => Fact::Value(pools),
+    }
 }
 
-fn pool(host: &dyn HostView, name: &str) -> Option<HugePages> {
+/// The pools in a folder, of the host or of one node, smallest page first.
+fn pools(host: &dyn HostView, folder: &str) -> std::io::Result<Vec<HugePages>> {
+    let names = host.list(folder)?;
+    let mut pools: Vec<HugePages> = names.iter().filter_map(|name| pool(host, folder, name)).collect();
+    pools.sort_unstable_by_key(|pool| pool.page_bytes);
+    Ok(pools)
+}
+
+fn pool(host: &dyn HostView, folder: &str, name: &str) -> Option<HugePages> {
     let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-    let count = |file: &str| number(host, &format!("{HUGE_PAGES}/{name}/{file}")).value().copied();
+    let count = |file: &str| number(host, &format!("{folder}/{name}/{file}")).value().copied();
     Some(HugePages {
         page_bytes: kib.checked_mul(1024)?,
         count_total: count("nr_hugepages")?,
@@ -84,6 +89,8 @@ fn node(host: &dyn HostView, id: u32) -> NumaNode {
     let threads = host.read(&format!("{NODES}/node{id}/cpulist")).ok().and_then(|text| parse_list(&text));
     NumaNode {
         id,
+        // A kernel without huge pages has no such folder.
+        huge_pages: pools(host, &format!("{NODES}/node{id}/hugepages")).unwrap_or_default(),
         threads: threads.unwrap_or_else(Vec::new), // a node without processors has an empty list, too
         memory_bytes: match host.read(&path) {
             Err(error) => missing(&path, error),

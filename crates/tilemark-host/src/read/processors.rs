@@ -47,6 +47,7 @@ pub(super) fn processors(host: &dyn HostView) -> Processors {
         Fact::Missing(_) => Vec::new(),
     };
     Processors {
+        offline: offline(host, &threads),
         model,
         sockets: count(&threads, |thread| thread.socket.value().copied()),
         cores: count(&threads, |thread| {
@@ -57,6 +58,14 @@ pub(super) fn processors(host: &dyn HostView) -> Processors {
         threads,
         flags,
     }
+}
+
+/// Threads that the kernel knows and does not run anything on.
+fn offline(host: &dyn HostView, online: &[Thread]) -> Vec<u32> {
+    let present = host.read(&format!("{FOLDER}/present")).ok().and_then(|text| parse_list(&text));
+    let mut offline = present.unwrap_or_default();
+    offline.retain(|id| online.iter().all(|thread| thread.id != *id));
+    offline
 }
 
 fn threads(host: &dyn HostView) -> Fact<Vec<Thread>> {

@@ -67,10 +67,15 @@ impl<'a> StartedGuests<'a> {
         let mut templates = Templates::default();
         for guest in point.guests.iter().filter(|guest| wanted_origin(point, guest) == Origin::Cloned) {
             let service = services::service(point, guest);
-            if templates.find(guest, &service).is_none() {
-                let id = self.backend.template(guest, &service)?;
-                templates.of.push(TemplateOf { service, disks: guest.disks.clone(), id });
-            }
+            let id = match templates.find(guest, &service) {
+                Some(id) => id,
+                None => {
+                    let id = self.backend.template(guest, &service)?;
+                    templates.of.push(TemplateOf { service, disks: guest.disks.clone(), id });
+                    id
+                }
+            };
+            self.backend.near(id, guest)?;
         }
         templates.took = began.elapsed();
         Ok(templates)

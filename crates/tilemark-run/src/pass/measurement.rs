@@ -14,19 +14,26 @@ use crate::{
     pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
     pass::load_listener::{LoadListener, LoadMessage, LoadSource, listen_inside, listen_outside},
     pass::load_process::LoadProcess,
+    pass::place_watch::{self, Halfway},
     stop::StopSignal,
 };
 use std::{
     collections::BTreeSet,
     path::PathBuf,
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    sync::{
+        OnceLock,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
     thread::{self, Scope},
     time::{Duration, Instant},
 };
 use tilemark_guests::{AgentSession, Backend, GuestId, ReadyGuest, stop_all};
 use tilemark_host::telemetry::{Watched, WatchedKind};
 use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
-use tilemark_record::summary::{Incident, IncidentKind};
+use tilemark_record::{
+    placement::PlaceFigures,
+    summary::{Incident, IncidentKind},
+};
 
 /// One measurement: what is measured and who watches.
 pub(crate) struct Measurement<'a> {
@@ -59,6 +66,8 @@ pub(crate) struct MeasuredPass {
     pub(crate) disks: Vec<HostCount>,
     /// Loads of which nothing counts, and why.
     pub(crate) lost: Vec<Incident>,
+    /// Where guests were, where the plan puts any in a place.
+    pub(crate) place: Option<PlaceFigures>,
 }
 
 impl Measurement<'_> {
@@ -77,11 +86,13 @@ impl Measurement<'_> {
         let (sender, messages) = mpsc::channel();
         let (going_on, over) = mpsc::channel();
         let disks = DiskCounts::of(self.backend, self.point, &ids);
+        let place = OnceLock::new();
         let measured = thread::scope(|scope| {
             let mut line = StartLine::default();
             self.outside_load(scope, load, &ports, &mut line, &sender);
             self.inside_loads(scope, guests, &ports, &mut line, &sender);
             let (ids, disks) = (&ids, &disks);
+            let halfway = self.places(scope, ids, &place);
             let watch_from_now = move || {
                 let times = self.times_from(Instant::now());
                 scope.spawn(move || {
@@ -89,6 +100,7 @@ impl Measurement<'_> {
                     let reading = || {
                         disks.read();
                         self.settings.read_at_start();
+                        halfway.count();
                     };
                     let read = self.watch.watch(&watched, &reading, times, &over);
                     let _ = sender.send(LoadMessage::Watched(read));
@@ -99,7 +111,28 @@ impl Measurement<'_> {
             running.end(self.point)
         })?;
         disks.read();
-        Ok(measured.map(|measured| MeasuredPass { disks: disks.into_counts(), ..measured }))
+        let (disks, place) = (disks.into_counts(), place.into_inner());
+        Ok(measured.map(|measured| MeasuredPass { disks, place, ..measured }))
+    }
+
+    /// Reads where guests are once half of the measurement is over, in a thread of its own: the one that watches the host reads it
+    /// each second, and does not wait for that.
+    fn places<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        ids: &'scope [GuestId],
+        place: &'scope OnceLock<PlaceFigures>,
+    ) -> Halfway {
+        let (halfway, hears) = Halfway::of(self.times_from(Instant::now()).seconds);
+        if place_watch::is_wanted(self.plan) {
+            scope.spawn(move || {
+                // The other end goes where the measurement ends before.
+                if hears.recv().is_ok() {
+                    let _ = place.set(place_watch::read(self.backend, self.point, ids));
+                }
+            });
+        }
+        halfway
     }
 
     /// Prepares the load that is sent from outside, if the point has one.

@@ -129,7 +129,7 @@ impl<W: World> OnePass<'_, W> {
             .map(|memory| memory::beside_available(memory, point.backend, free_before, free_after));
         let mut incidents = self.incidents(backend, &mut guests, &mut under_load);
         incidents.extend(changed);
-        let measured = under_load.measured;
+        let mut measured = under_load.measured;
         let consoles: Vec<_> = guests.iter().map(|guest| backend.console(guest.id).ok()).collect();
         drop(guests);
         started.stop()?;
@@ -151,6 +151,7 @@ impl<W: World> OnePass<'_, W> {
             uses: guest_use::of(point, &measured.host),
             kernel_errors,
             settings: settings_read,
+            place: measured.place.take(),
             levels: Some(self.levels(&templates)?),
         };
         let files = self.record.repeat(point.index, self.pass.repeat)?;

@@ -4,6 +4,7 @@ use crate::failure::{Failure, FailureCode};
 use tilemark_host::{HostView, LiveHost, accelerator, read_facts};
 use tilemark_plan::{
     facts::{Accelerator, AcceleratorVerdict, Fact, Hardware, HostFacts, Virtualisation},
+    place::Topology,
     plan::{Backend, HostSummary},
 };
 use tilemark_units::Bytes;
@@ -86,6 +87,7 @@ pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
         kvm: facts.accelerators.kvm.verdict,
         hardware: facts.hardware(),
         counts_energy: counts_energy(facts),
+        topology: Topology::of(facts),
     })
 }
 

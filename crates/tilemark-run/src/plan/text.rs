@@ -7,6 +7,7 @@ use crate::plan::{
 use std::{collections::BTreeMap, time::Duration};
 use tilemark_plan::{
     expect::{self, blocks_within, time_of_database_templates},
+    place::in_words,
     plan::{Demand, LoadPlan, Plan, Point},
     scenario::Gate,
     trust::{HostUse, HostUseKind, host_uses},
@@ -32,13 +33,16 @@ pub fn of(prepared: &Prepared) -> String {
         format!("Load on   {}{awake}", threads(&plan.processors.load)),
         format!("Guests on {}", threads(&plan.processors.guests)),
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
+    ];
+    lines.extend(in_words(plan).into_iter().map(|place| format!("Place     {place}")));
+    lines.push(
         format!(
             "Root      needed, for namespaces, mounts and network devices. Host settings that are changed and restored: {}cgroup2's memory \
              controller where it is off{}",
             if awake.is_empty() { "" } else { "the wake-up latency limit of the load's processors, " },
             if prepared.settings.is_empty() { "" } else { ", and those below" }
         ),
-    ];
+    );
     lines.extend(lowered(plan));
     let shown_below = |found: &&HostUse| {
         let is_of_host = matches!(found.kind, HostUseKind::Setting | HostUseKind::Profile);

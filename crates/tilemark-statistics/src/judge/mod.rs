@@ -22,6 +22,7 @@ mod limit;
 mod measured;
 mod more;
 mod pages;
+mod placement;
 mod points;
 mod scaling;
 mod screening;

@@ -194,6 +194,7 @@ pub(crate) fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
         seconds_to_ready: Some(SecondsToReady { p50: 1.0, p99: 1.5, max: 2.0 }),
         kernel_errors: Vec::new(),
         settings: Vec::new(),
+        place: None,
         uses: Vec::new(),
         levels: None,
     }

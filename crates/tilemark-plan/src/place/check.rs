@@ -1,0 +1,300 @@
+//! What a placement cannot be, named with what to do: first without a host, then on one.
+
+use super::{HugePageSize, PlaceRule, glob, rules::usable, target::Target, words::ranges};
+use crate::{
+    expect,
+    plan::{Backend, GuestPlan, HostSummary, Point, Processors},
+    problem::Problem,
+    scenario::{Guest, Scenario, Start},
+    workload::Say,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use tilemark_units::{Bytes, counted};
+
+/// Entries of a map: as many as guests of a tile.
+const MAP_MAX: usize = 100;
+
+/// Reports wishes that no host could keep.
+pub(crate) fn check_wishes(scenario: &Scenario, say: &mut Say<'_>) {
+    let place = &scenario.place;
+    if let (PlaceRule::None | PlaceRule::PerNode, Some(_)) = (place.guests, place.siblings) {
+        let rule = place.guests.name();
+        say(
+            format!("`place.siblings` does nothing with `place.guests = \"{rule}\"`"),
+            "leave it out, or write `place.guests = \"spread\"`, `\"pack\"` or `\"pairs\"`",
+        );
+    }
+    if place.map.len() > MAP_MAX {
+        say(
+            format!("`place.map` has {} entries", place.map.len()),
+            "write 100 at most: a `*` stands for any text",
+        );
+    }
+    for (pattern, target) in &place.map {
+        if let Err(wrong) = Target::parse(target) {
+            say(
+                format!("`place.map`: {pattern:?}: {wrong}"),
+                "write `\"node:0\"` or `\"cpus:2-3\"`, with the numbers of this host's nodes or processors",
+            );
+        }
+    }
+    for guest in &scenario.guest {
+        check_pages(guest, say);
+    }
+}
+
+/// Whether a guest's memory is a whole number of huge pages.
+fn check_pages(guest: &Guest, say: &mut Say<'_>) {
+    let Some(pages) = guest.hugepages else { return };
+    if guest.memory.get() % pages.bytes().get() != 0 {
+        say(
+            format!(
+                "guest `{}` has {} of memory, which is not a whole number of pages of {}",
+                guest.name,
+                guest.memory,
+                pages.name()
+            ),
+            &format!("write a `memory` that is a multiple of {}", pages.name()),
+        );
+    }
+}
+
+/// What this host cannot do of the placement of these points, which are of one scenario. `largest` is the most tiles that there may be.
+pub(crate) fn check_host(
+    scenario: &Scenario,
+    points: &[&Point],
+    largest: u32,
+    host: &HostSummary,
+    processors: &Processors,
+) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = scenario
+        .place
+        .map
+        .iter()
+        .filter_map(|(pattern, target)| entry_of_map(scenario, pattern, target, largest, host, processors))
+        .collect();
+    problems.extend(contradiction(scenario, largest));
+    if !scenario.place.is_none() && problems.is_empty() {
+        problems.extend(points.iter().flat_map(|point| memory_of_nodes(point, host)));
+    }
+    problems.extend(points.iter().flat_map(|point| booted_only(point)));
+    problems.extend(points.iter().flat_map(|point| huge_pages(point, host)));
+    problems
+}
+
+/// The names of all guests that there may be.
+fn names(scenario: &Scenario, tiles: u32) -> impl Iterator<Item = String> {
+    (1..=tiles).flat_map(move |tile| {
+        scenario.guest.iter().map(move |guest| format!("tile-{tile:03}-{}", guest.name))
+    })
+}
+
+fn entry_of_map(
+    scenario: &Scenario,
+    pattern: &str,
+    target: &str,
+    largest: u32,
+    host: &HostSummary,
+    processors: &Processors,
+) -> Option<Problem> {
+    if !names(scenario, largest).any(|name| glob::matches(pattern, &name)) {
+        let first = names(scenario, 1).next().unwrap_or_default();
+        let message = format!("`place.map`: {pattern:?} is the name of no guest");
+        return Some(Problem::new(
+            message,
+            format!("guests are called as `{first}`; `*` stands for any text"),
+        ));
+    }
+    let wrong = match Target::parse(target).ok()? {
+        Target::Nodes(nodes) => nodes.iter().find_map(|node| wrong_node(*node, host, processors)),
+        Target::Processors(wanted) => wanted.iter().find_map(|id| wrong_processor(*id, host, processors)),
+    };
+    wrong.map(|(what, remedy)| {
+        Problem::new(format!("`place.map`: {pattern:?} is put on {target}: {what}"), remedy)
+    })
+}
+
+fn wrong_node(id: u32, host: &HostSummary, processors: &Processors) -> Option<(String, String)> {
+    let nodes = &host.topology.nodes;
+    let known: Vec<u32> = nodes.iter().map(|node| node.id).collect();
+    let Some(node) = nodes.iter().find(|node| node.id == id) else {
+        let what = if known.is_empty() {
+            "the kernel of this host shows no NUMA nodes".to_owned()
+        } else {
+            format!("node {id} does not exist or is offline; this host has {}", ranges(&known))
+        };
+        return Some((what, "name a node of this host, or processors with `cpus:`".to_owned()));
+    };
+    if node.threads.is_empty() {
+        return Some((
+            format!("node {id} has no processor online"),
+            "name a node with processors".to_owned(),
+        ));
+    }
+    let is_for_guests = |id: &u32| processors.guests.contains(id);
+    (!node.threads.iter().any(is_for_guests)).then(|| {
+        let what = format!("all processors of node {id} are the load's");
+        (
+            what,
+            "name another node, or let guests share them with `host.load_processors = \"shared\"`".to_owned(),
+        )
+    })
+}
+
+fn wrong_processor(id: u32, host: &HostSummary, processors: &Processors) -> Option<(String, String)> {
+    if processors.guests.contains(&id) {
+        return None;
+    }
+    if host.threads.contains(&id) {
+        let others = ranges(&processors.guests);
+        return Some((
+            format!("processor {id} is the load's"),
+            format!(
+                "name processors of guests, which are {others}, or let them share with `host.load_processors = \"shared\"`"
+            ),
+        ));
+    }
+    let state = if host.topology.offline.contains(&id) { "is offline" } else { "does not exist" };
+    Some((
+        format!("processor {id} {state}; online are {}", ranges(&host.threads)),
+        format!("name processors of guests, which are {}", ranges(&processors.guests)),
+    ))
+}
+
+/// A guest that two entries put in different places.
+fn contradiction(scenario: &Scenario, largest: u32) -> Option<Problem> {
+    if scenario.place.map.len() < 2 {
+        return None;
+    }
+    names(scenario, largest).find_map(|name| {
+        let mut targets = scenario.place.targets_of(&name);
+        let (first, target) = targets.next()?;
+        let (second, other) = targets.find(|(_, other)| *other != target)?;
+        let message =
+            format!("`place.map` puts guest `{name}` on {target} by {first:?} and on {other} by {second:?}");
+        Some(Problem::new(message, "let one of the two patterns not fit that guest"))
+    })
+}
+
+/// Memory that is bound to a node must be there: the kernel ends guests for which it is not.
+fn memory_of_nodes(point: &Point, host: &HostSummary) -> Option<Problem> {
+    let mut bound: BTreeMap<u32, Bytes> = BTreeMap::new();
+    for guest in point.guests.iter().filter(|guest| guest.hugepages.is_none()) {
+        let needed = expect::memory_of_guest(point, guest);
+        match guest.place.as_ref().map(|place| place.nodes.as_slice()) {
+            Some([node]) => *bound.entry(*node).or_default() += needed,
+            Some(nodes) => {
+                for node in nodes {
+                    *bound.entry(*node).or_default() += Bytes::new(needed.get() / nodes.len() as u64);
+                }
+            }
+            None => {}
+        }
+    }
+    let too_much = |(id, needed): (u32, Bytes)| {
+        let memory = host.topology.nodes.iter().find(|node| node.id == id)?.memory?;
+        (needed > usable(memory)).then_some((id, needed, memory))
+    };
+    let (id, needed, memory) = bound.into_iter().find_map(too_much)?;
+    let message = format!(
+        "{} on {} need {} of the memory of node {id}, which has {}; a tenth of it must stay for others",
+        counted(point.tiles, "tile"),
+        point.backend.name(),
+        needed.rounded(),
+        memory.rounded()
+    );
+    Some(Problem::new(
+        message,
+        "put fewer guests on it, lower `ladder.tiles` (--tiles), or lower their `memory`",
+    ))
+}
+
+/// Guests whose memory no clone can have.
+fn booted_only(point: &Point) -> Option<Problem> {
+    let is_cloned = |guest: &&GuestPlan| {
+        point.backend != Backend::Native && expect::start_of(guest, &point.measure) == Start::Clone
+    };
+    let problem = |guest: &GuestPlan| {
+        let name = guest.name_in_tile();
+        let remedy = "boot its guests with `measure.start = \"boot\"`";
+        if let Some(pages) = guest.hugepages {
+            let size = pages.name();
+            let message = format!(
+                "guest `{name}` is a clone and is to have pages of {size}: a clone copies each page of its template that it writes, \
+                 and would copy {size} for every byte"
+            );
+            return Some(Problem::new(message, format!("{remedy}, or leave out `guest.{name}.hugepages`")));
+        }
+        let nodes = guest.place.as_ref().map_or(0, |place| place.virtual_nodes.len());
+        (nodes > 0).then(|| {
+            let message = format!(
+                "guest `{name}` is wider than a NUMA node of this host and would see {nodes} of its own: a clone has the one piece of \
+                 memory that its template was made with"
+            );
+            Problem::new(message, format!("{remedy}, or lower its `vcpus` or `memory`"))
+        })
+    };
+    point.guests.iter().filter(is_cloned).find_map(problem)
+}
+
+/// Huge pages must be free before a guest begins.
+fn huge_pages(point: &Point, host: &HostSummary) -> Vec<Problem> {
+    let mut needed: BTreeMap<(HugePageSize, Option<u32>), u64> = BTreeMap::new();
+    for guest in &point.guests {
+        let Some(size) = guest.hugepages else { continue };
+        let pages = |memory: Bytes| memory.get() / size.bytes().get();
+        match &guest.place {
+            Some(place) if !place.virtual_nodes.is_empty() => {
+                for node in &place.virtual_nodes {
+                    *needed.entry((size, Some(node.node))).or_default() += pages(node.memory);
+                }
+            }
+            Some(place) if place.nodes.len() == 1 => {
+                *needed.entry((size, Some(place.nodes[0]))).or_default() += pages(guest.memory);
+            }
+            _ => *needed.entry((size, None)).or_default() += pages(guest.memory),
+        }
+    }
+    let sizes: BTreeSet<HugePageSize> = needed.keys().map(|(size, _)| *size).collect();
+    let all = |size: HugePageSize| {
+        needed.iter().filter(move |((of, _), _)| *of == size).map(|(_, pages)| pages).sum()
+    };
+    let totals: Vec<((HugePageSize, Option<u32>), u64)> =
+        sizes.into_iter().map(|size| ((size, None), all(size))).collect();
+    let of_nodes = needed.iter().filter(|((_, node), _)| node.is_some()).map(|(key, pages)| (*key, *pages));
+    let mut problems: Vec<Problem> =
+        of_nodes.filter_map(|(key, pages)| too_few(point, key, pages, host)).collect();
+    if problems.is_empty() {
+        problems.extend(totals.into_iter().filter_map(|(key, pages)| too_few(point, key, pages, host)));
+    }
+    problems
+}
+
+fn too_few(
+    point: &Point,
+    (size, node): (HugePageSize, Option<u32>),
+    needed: u64,
+    host: &HostSummary,
+) -> Option<Problem> {
+    let free = host.topology.free_huge_pages(size.bytes(), node);
+    if needed <= free {
+        return None;
+    }
+    let kib = size.bytes().get() / 1024;
+    let (place, folder) = match node {
+        Some(node) => (format!(" of node {node}"), format!("/sys/devices/system/node/node{node}/hugepages")),
+        None => (String::new(), "/sys/kernel/mm/hugepages".to_owned()),
+    };
+    let message = format!(
+        "{} on {} need {} of {}{place}, and {free} are free",
+        counted(point.tiles, "tile"),
+        point.backend.name(),
+        counted(needed, "huge page"),
+        size.name(),
+    );
+    let remedy = format!(
+        "reserve {} more: raise {folder}/hugepages-{kib}kB/nr_hugepages and read it back, or lower `ladder.tiles` (--tiles)",
+        needed - free
+    );
+    Some(Problem::new(message, remedy))
+}

@@ -1,0 +1,248 @@
+//! Where the kernel has guests, read once about in the middle of a measurement and compared with the plan.
+//!
+//! Of every guest all threads are read, and where its memory is: some 10 microseconds a thread, and a walk through the page tables of each
+//! process. Plans that put no guest in a place do without. Where one side of a comparison is placed, the other one is read as well, so
+//! that both are disturbed alike.
+
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    io,
+    sync::mpsc::{self, Receiver, Sender},
+    time::Instant,
+};
+use tilemark_guests::{Backend, GuestId};
+use tilemark_host::placement::{ThreadPlace, memory_by_node, threads_of};
+use tilemark_plan::{
+    place::{GuestPlace, is_placed, ranges},
+    plan::{self, GuestPlan, Plan, Point},
+};
+use tilemark_record::placement::{GuestPlaceFigures, PlaceFigures, ThreadFigures};
+
+/// Threads of a guest that are listed one by one though they are in their place.
+const THREADS_LISTED: usize = 64;
+/// Threads of a guest that are listed at all: a guest may have as many as it likes.
+const ELSEWHERE_LISTED: usize = 256;
+/// Bytes of a thread's name: a process calls its threads as it likes.
+const NAME_BYTES: usize = 32;
+
+/// Counts readings of the host, and says when half of them are done.
+pub(crate) struct Halfway {
+    left: Cell<u32>,
+    reached: Sender<()>,
+}
+
+impl Halfway {
+    /// Of a measurement of so many seconds, which is read once more than it has seconds. The other end hears of it.
+    pub(crate) fn of(seconds: u32) -> (Self, Receiver<()>) {
+        let (reached, hears) = mpsc::channel();
+        (Self { left: Cell::new(seconds / 2 + 1), reached }, hears)
+    }
+
+    /// One more reading.
+    pub(crate) fn count(&self) {
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.left.get() == 0 {
+            // Nobody listens any more after the first time.
+            let _ = self.reached.send(());
+        }
+    }
+}
+
+/// Whether places are read while this plan is carried out.
+pub(crate) fn is_wanted(plan: &Plan) -> bool {
+    is_placed(&plan.points)
+}
+
+/// Reads where all guests of a point are.
+pub(crate) fn read(backend: &dyn Backend, point: &Point, ids: &[GuestId]) -> PlaceFigures {
+    let began = Instant::now();
+    let processes = backend.all_processes(ids);
+    let guests =
+        point.guests.iter().zip(processes).map(|(plan, pids)| guest(point.backend, plan, &pids)).collect();
+    PlaceFigures { took_ms: began.elapsed().as_secs_f64() * 1000.0, guests }
+}
+
+fn guest(backend: plan::Backend, plan: &GuestPlan, pids: &[u32]) -> GuestPlaceFigures {
+    let (mut threads, mut memory, mut unread) = (Vec::new(), BTreeMap::new(), None);
+    for pid in pids {
+        match threads_of(*pid) {
+            Ok(found) => threads.extend(found),
+            Err(error) => note(&mut unread, "threads", &error),
+        }
+        match memory_by_node(*pid) {
+            Ok(found) => {
+                for (node, bytes) in found {
+                    *memory.entry(node).or_default() += bytes;
+                }
+            }
+            Err(error) => note(&mut unread, "memory", &error),
+        }
+    }
+    if pids.is_empty() {
+        unread = Some("it has no process".to_owned());
+    }
+    compared(backend, plan, &threads, memory, unread)
+}
+
+/// A process that ended meanwhile is no reason: its successor is among the others.
+fn note(unread: &mut Option<String>, what: &str, error: &io::Error) {
+    let is_gone = error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH);
+    if !is_gone {
+        unread.get_or_insert_with(|| format!("its {what} cannot be read: {error}"));
+    }
+}
+
+/// "No such process", which reading a file of a process that has just ended gives.
+const ESRCH: i32 = rustix::io::Errno::SRCH.raw_os_error();
+
+/// What was read of a guest beside its plan.
+fn compared(
+    backend: plan::Backend,
+    plan: &GuestPlan,
+    threads: &[ThreadPlace],
+    memory_bytes: BTreeMap<u32, u64>,
+    unread: Option<String>,
+) -> GuestPlaceFigures {
+    let mut listed: Vec<ThreadFigures> =
+        threads.iter().map(|thread| compared_thread(backend, plan.place.as_ref(), thread)).collect();
+    // In the order of their numbers, those that are elsewhere first.
+    listed.sort_by_key(|thread| !thread.is_elsewhere);
+    let elsewhere = listed.iter().filter(|thread| thread.is_elsewhere).count();
+    listed.truncate(elsewhere.min(ELSEWHERE_LISTED) + THREADS_LISTED);
+    let nodes = plan.place.as_ref().map_or(&[][..], |place| &place.nodes);
+    let is_elsewhere = |node: &u32| !nodes.is_empty() && !nodes.contains(node);
+    let bytes_elsewhere =
+        memory_bytes.iter().filter(|(node, _)| is_elsewhere(node)).map(|(_, bytes)| bytes).sum();
+    GuestPlaceFigures {
+        guest: plan.name.clone(),
+        is_planned: plan.place.is_some(),
+        threads: listed,
+        threads_count: threads.len() as u32,
+        threads_elsewhere: elsewhere as u32,
+        memory_bytes,
+        memory_bytes_elsewhere: bytes_elsewhere,
+        unread,
+    }
+}
+
+fn compared_thread(
+    backend: plan::Backend,
+    place: Option<&GuestPlace>,
+    thread: &ThreadPlace,
+) -> ThreadFigures {
+    let planned = place.map(|place| planned(backend, place, &thread.name)).unwrap_or_default();
+    let is_planned = |id: &u32| planned.contains(id);
+    let is_elsewhere =
+        !planned.is_empty() && !(thread.allowed.iter().all(is_planned) && is_planned(&thread.ran_on));
+    ThreadFigures {
+        name: tilemark_units::printable(&shortened(&thread.name)).to_string(),
+        planned: ranges(&planned),
+        allowed: ranges(&thread.allowed),
+        ran_on: thread.ran_on,
+        is_elsewhere,
+    }
+}
+
+fn shortened(name: &str) -> String {
+    let end = (0..=NAME_BYTES.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
+    name[..end.unwrap_or(0)].to_owned()
+}
+
+/// Processors of a thread by its name. QEMU calls the threads of virtual processors `CPU 0/KVM`; a guest cannot change that.
+fn planned(backend: plan::Backend, place: &GuestPlace, name: &str) -> Vec<u32> {
+    if backend == plan::Backend::Native {
+        return place.processors();
+    }
+    if name.starts_with("ALL CPUs/") {
+        return place.processors();
+    }
+    let number = name.strip_prefix("CPU ").and_then(|rest| rest.split_once('/')?.0.parse::<usize>().ok());
+    number.and_then(|number| place.vcpus.get(number)).unwrap_or(&place.emulator).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{TILE, ladder, plan_of};
+
+    fn placed() -> GuestPlan {
+        let place = GuestPlace {
+            vcpus: vec![vec![2], vec![3]],
+            emulator: vec![2, 3],
+            nodes: vec![1],
+            ..GuestPlace::default()
+        };
+        let guest = plan_of(TILE, &ladder()).points[0].guests[0].clone();
+        GuestPlan { place: Some(place), ..guest }
+    }
+
+    fn thread(name: &str, allowed: &[u32], ran_on: u32) -> ThreadPlace {
+        ThreadPlace { id: 1, name: name.to_owned(), allowed: allowed.to_vec(), ran_on }
+    }
+
+    #[test]
+    fn a_thread_that_may_run_or_ran_elsewhere_is_named_with_both() {
+        let threads = [
+            thread("CPU 0/KVM", &[2], 2),
+            thread("CPU 1/KVM", &[2, 3], 2),
+            thread("qemu-system-x86", &[2, 3], 3),
+            thread("worker", &[2, 3], 0),
+        ];
+        let memory = BTreeMap::from([(0, 8), (1, 992)]);
+        let found = compared(plan::Backend::Kvm, &placed(), &threads, memory, None);
+        assert_eq!((found.threads_count, found.threads_elsewhere, found.memory_bytes_elsewhere), (4, 2, 8));
+        let first = &found.threads[0];
+        assert_eq!(
+            (&*first.name, &*first.planned, &*first.allowed, first.ran_on),
+            ("CPU 1/KVM", "3", "2-3", 2)
+        );
+        assert_eq!((&*found.threads[1].name, found.threads[1].ran_on), ("worker", 0));
+        assert!(!found.threads[2].is_elsewhere);
+    }
+
+    #[test]
+    fn a_twin_is_held_to_all_its_processors_whatever_its_threads_are_called() {
+        let found = compared(
+            plan::Backend::Native,
+            &placed(),
+            &[thread("CPU 1/x", &[2, 3], 2)],
+            BTreeMap::new(),
+            None,
+        );
+        assert_eq!((found.threads_elsewhere, &*found.threads[0].planned), (0, "2-3"));
+    }
+
+    #[test]
+    fn a_guest_in_no_place_is_nowhere_else() {
+        let plan = GuestPlan { place: None, ..placed() };
+        let found = compared(plan::Backend::Native, &plan, &[thread("a", &[0], 0)], [(0, 9)].into(), None);
+        assert_eq!((found.is_planned, found.threads_elsewhere, found.memory_bytes_elsewhere), (false, 0, 0));
+        assert_eq!(found.threads[0].allowed, "0");
+    }
+
+    #[test]
+    fn a_guest_of_many_threads_fills_no_record() {
+        let name = "x".repeat(10_000);
+        let mut threads = vec![thread(&name, &[2], 2); 10_000];
+        threads.extend(vec![thread("\u{1b}[2J", &[0], 0); 10_000]);
+        let found = compared(plan::Backend::Native, &placed(), &threads, BTreeMap::new(), None);
+        assert_eq!((found.threads_count, found.threads_elsewhere), (20_000, 10_000));
+        assert_eq!(found.threads.len(), ELSEWHERE_LISTED + THREADS_LISTED);
+        assert!(
+            found.threads.iter().all(|thread| thread.name.len() <= 64 && !thread.name.contains('\u{1b}'))
+        );
+    }
+
+    #[test]
+    fn half_of_the_readings_is_reached_once_whatever_the_length() {
+        for (seconds, wanted) in [(1, 1), (2, 2), (10, 6)] {
+            let (halfway, hears) = Halfway::of(seconds);
+            let reached = (1..=seconds + 1).find(|_| {
+                halfway.count();
+                hears.try_recv().is_ok()
+            });
+            assert_eq!(reached, Some(wanted), "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Whether the kernel kept guests where the plan puts them. It enters no figure and discards nothing: the figures are those of where guests
+//! really were, which the note says.
+
+use tilemark_record::placement::{GuestPlaceFigures, PlaceFigures, ThreadFigures};
+use tilemark_record::summary::RepeatSummary;
+use tilemark_units::counted;
+
+/// What was read in all repeats, in a sentence or two. Nothing where no guest was to be in a place.
+pub(crate) fn notes(kept: &[&RepeatSummary]) -> Vec<String> {
+    let read: Vec<&PlaceFigures> = kept.iter().filter_map(|repeat| repeat.place.as_ref()).collect();
+    let guests: Vec<&GuestPlaceFigures> =
+        read.iter().flat_map(|read| &read.guests).filter(|guest| guest.is_planned).collect();
+    if guests.is_empty() {
+        return Vec::new();
+    }
+    let repeats = counted(read.len() as u64, "repeat");
+    let found = [threads(&guests), pages(&guests)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let mut notes = vec![format!("placement, read under load in {repeats}: {found}")];
+    notes.extend(unread(&guests));
+    notes
+}
+
+fn threads(guests: &[&GuestPlaceFigures]) -> Option<String> {
+    let all: u64 = guests.iter().map(|guest| u64::from(guest.threads_count)).sum();
+    let elsewhere: u64 = guests.iter().map(|guest| u64::from(guest.threads_elsewhere)).sum();
+    if all == 0 {
+        return None;
+    }
+    if elsewhere == 0 {
+        return Some(format!("all {} on the processors planned", counted(all, "thread")));
+    }
+    let of_guest = |guest: &&GuestPlaceFigures| Some((guest.guest.clone(), elsewhere_in(guest)?.clone()));
+    let example = guests.iter().find_map(of_guest).map(|(guest, thread)| {
+        let ThreadFigures { name, planned, allowed, ran_on, .. } = thread;
+        format!(" (in {guest}: {name:?}, planned on {planned}, may run on {allowed}, last ran on {ran_on})")
+    });
+    Some(format!(
+        "{elsewhere} of {} not on the processors planned{}",
+        counted(all, "thread"),
+        example.unwrap_or_default()
+    ))
+}
+
+fn elsewhere_in(guest: &GuestPlaceFigures) -> Option<&ThreadFigures> {
+    guest.threads.iter().find(|thread| thread.is_elsewhere)
+}
+
+fn pages(guests: &[&GuestPlaceFigures]) -> Option<String> {
+    let all: u128 =
+        guests.iter().flat_map(|guest| guest.memory_bytes.values()).map(|bytes| u128::from(*bytes)).sum();
+    let elsewhere: u128 = guests.iter().map(|guest| u128::from(guest.memory_bytes_elsewhere)).sum();
+    (all > 0).then(|| format!("{} of the pages on the node planned", share(all - elsewhere.min(all), all)))
+}
+
+/// A part in percent, never rounded up to all of it.
+fn share(part: u128, all: u128) -> String {
+    if part == all {
+        return "100 %".to_owned();
+    }
+    format!("{:.1} %", (1000.0 * part as f64 / all as f64).floor() / 10.0)
+}
+
+/// What could not be read, with the first reason.
+fn unread(guests: &[&GuestPlaceFigures]) -> Option<String> {
+    let reasons: Vec<&String> = guests.iter().filter_map(|guest| guest.unread.as_ref()).collect();
+    let first = reasons.first()?;
+    Some(format!(
+        "where {} of {} were is not known in full: {first}",
+        reasons.len(),
+        counted(guests.len() as u64, "guest")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest(threads_elsewhere: u32, memory: &[(u32, u64)], bytes_elsewhere: u64) -> GuestPlaceFigures {
+        let thread = ThreadFigures {
+            name: "nginx".to_owned(),
+            planned: "1".to_owned(),
+            allowed: "0-1".to_owned(),
+            ran_on: 0,
+            is_elsewhere: true,
+        };
+        GuestPlaceFigures {
+            guest: "tile-001-web".to_owned(),
+            is_planned: true,
+            threads: if threads_elsewhere == 0 { Vec::new() } else { vec![thread] },
+            threads_count: 5,
+            threads_elsewhere,
+            memory_bytes: memory.iter().copied().collect(),
+            memory_bytes_elsewhere: bytes_elsewhere,
+            unread: None,
+        }
+    }
+
+    fn said(guests: &[GuestPlaceFigures]) -> String {
+        let guests: Vec<&GuestPlaceFigures> = guests.iter().collect();
+        [threads(&guests), pages(&guests), unread(&guests)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    #[test]
+    fn a_placement_that_was_kept_is_said_in_few_words() {
+        let both = [guest(0, &[(1, 4096)], 0), guest(0, &[(1, 4096)], 0)];
+        assert_eq!(
+            said(&both),
+            "all 10 threads on the processors planned; 100 % of the pages on the node planned"
+        );
+    }
+
+    #[test]
+    fn what_the_kernel_did_otherwise_has_its_share_and_an_example() {
+        let both = [guest(0, &[(1, 992)], 0), guest(1, &[(0, 8), (1, 0)], 8)];
+        assert_eq!(
+            said(&both),
+            "1 of 10 threads not on the processors planned (in tile-001-web: \"nginx\", planned on 1, may run on 0-1, last ran on 0); \
+             99.2 % of the pages on the node planned"
+        );
+        assert_eq!(share(99_999, 100_000), "99.9 %");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_reason() {
+        let blind = GuestPlaceFigures {
+            unread: Some("its memory cannot be read: denied".to_owned()),
+            ..guest(0, &[], 0)
+        };
+        assert_eq!(
+            said(&[blind]),
+            "all 5 threads on the processors planned; where 1 of 1 guest were is not known in full: its memory cannot be read: denied"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! Guests in their places, in whole runs: what the plan says is read back from the kernel under load.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{
+    Home,
+    real::{Process, Real, keeper_of},
+};
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
+use std::collections::BTreeSet;
+use tilemark_record::{RunDirectory, placement::PlaceFigures, result::RunResult, summary::RepeatSummary};
+
+/// One tile of the web, natively, for so many seconds.
+fn run<'a>(length: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let run = [
+        "run",
+        "web",
+        "--on",
+        "native",
+        "--offline",
+        "--not-alone",
+        "--json",
+        "--tiles",
+        "1",
+        "--set",
+        "measure.repeats=1",
+        "--set",
+        "measure.warmup=1s",
+        "--set",
+        "host.load_processors=shared",
+        "--set",
+        length,
+    ];
+    [&run[..], more].concat()
+}
+
+/// The last processor of this host: the load is on all, the guest on this one.
+fn last_processor() -> usize {
+    let online = sched_getaffinity(None).unwrap();
+    (0..CpuSet::MAX_CPU).rev().find(|id| online.is_set(*id)).unwrap()
+}
+
+fn first_repeat(real: &Real, id: &str) -> RepeatSummary {
+    let record = RunDirectory::at(&real.home.path().join("runs").join(id));
+    record.repeats().unwrap()[0].summary().unwrap()
+}
+
+fn notes_of(result: &RunResult) -> String {
+    result.points[0].notes.join("; ")
+}
+
+#[test]
+fn a_twin_stays_where_the_plan_puts_it_and_the_record_has_every_thread() {
+    let Some(real) = Real::new() else { return };
+    let last = last_processor();
+    let place = format!("place.map.*-web=cpus:{last}");
+    let said = real.start(&run("measure.length=2s", &["--set", &place])).said();
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let summary = first_repeat(&real, &result.run);
+    let PlaceFigures { guests, .. } = summary.place.unwrap();
+    let [guest] = guests.as_slice() else { panic!("{guests:?}") };
+    assert_eq!((&*guest.guest, guest.is_planned, &guest.unread), ("tile-001-web", true, &None));
+    assert!(guest.threads.iter().any(|thread| thread.name.starts_with("nginx")), "{guest:?}");
+    assert_eq!(guest.threads_count as usize, guest.threads.len());
+    for thread in &guest.threads {
+        let wanted = last.to_string();
+        assert_eq!(
+            (&thread.allowed, &thread.planned, thread.ran_on as usize),
+            (&wanted, &wanted, last),
+            "{thread:?}"
+        );
+    }
+    assert_eq!((guest.threads_elsewhere, guest.memory_bytes_elsewhere), (0, 0));
+    assert!(guest.memory_bytes.values().sum::<u64>() > 1 << 20, "{guest:?}");
+    let notes = notes_of(&result);
+    let wanted = format!(
+        "placement, read under load in 1 repeat: all {} threads on the processors planned; 100 % of the pages on the node planned",
+        guest.threads_count
+    );
+    assert!(result.points[0].repeats_kept == 0 || notes.contains(&wanted), "{notes}");
+}
+
+#[test]
+fn a_thread_that_somebody_moves_is_a_note_with_where_it_was() {
+    let Some(real) = Real::new() else { return };
+    let last = last_processor();
+    if last == 0 {
+        return common::skipped("one processor: there is nowhere to move a thread to");
+    }
+    let place = format!("place.map.*-web=cpus:{last}");
+    let mut running = real.start(&run("measure.length=3s", &["--set", &place]));
+    running.until("a keeper", keeper_of);
+    let mut first = CpuSet::new();
+    first.set(0);
+    // Again and again: until the middle of the measurement new ones may come.
+    let mut moved = BTreeSet::new();
+    while running.child.try_wait().unwrap().is_none() {
+        for process in Process::descendants(running.child.id() as i32) {
+            if process.name.starts_with("nginx")
+                && sched_setaffinity(Pid::from_raw(process.pid), &first).is_ok()
+            {
+                moved.insert(process.pid);
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(!moved.is_empty(), "nginx was never seen");
+    let said = running.said();
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let summary = first_repeat(&real, &result.run);
+    let PlaceFigures { guests, .. } = summary.place.unwrap();
+    assert!(guests[0].threads_elsewhere > 0, "{guests:?}");
+    let thread = &guests[0].threads[0];
+    assert_eq!((&*thread.allowed, &thread.planned), ("0", &last.to_string()), "{thread:?}");
+    let notes = notes_of(&result);
+    let wanted = format!(
+        "threads not on the processors planned (in tile-001-web: \"nginx\", planned on {last}, may run on 0"
+    );
+    assert!(result.points[0].repeats_kept == 0 || notes.contains(&wanted), "{notes}");
+}
+
+#[test]
+fn a_run_that_puts_nobody_in_a_place_reads_none_back() {
+    let Some(real) = Real::new() else { return };
+    let said = real.start(&run("measure.length=1s", &[])).said();
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert_eq!(first_repeat(&real, &result.run).place, None);
+}
+
+#[test]
+fn a_plan_prints_the_places_and_what_cannot_be_is_refused_before_anything_is_started() {
+    let home = Home::new();
+    let plan =
+        |more: &[&str]| home.says(&[&["plan", "web", "--on", "native", "--tiles", "1"], more].concat());
+    let last = last_processor();
+    let said = plan(&["--set", "host.load_processors=shared", "--set", &format!("place.map.*=cpus:{last}")]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let wanted = format!("Place     tile-001-web on processor {last}, memory on node");
+    assert!(said.out.lines().any(|line| line.starts_with(&wanted)), "{}", said.out);
+    for (setting, message) in [
+        ("place.map.*=node:900", "node 900 does not exist or is offline"),
+        ("place.map.*=cpus:9000", "processor 9000 does not exist"),
+        ("place.map.*-nobody=node:0", "is the name of no guest"),
+        ("place.guests=everywhere", "place.guests"),
+    ] {
+        let said = plan(&["--set", setting]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.error.contains(message), "{}", said.error);
+    }
+}
