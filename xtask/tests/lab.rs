@@ -290,7 +290,10 @@ fn one_tile_of_consolidation_runs_on_kvm() {
     let Some(lab) = lab("one_tile_of_consolidation_runs_on_kvm") else { return };
     let said = lab.script_with(
         &["--image", "consolidation"],
-        "tilemark run consolidation --on kvm --preset quick --tiles 1 --set measure.repeats=1 \\
+        "cd /var/lib/tilemark; mkdir above beside; modprobe overlay
+         # Templates of databases are made in the cache.
+         mount -t overlay -o lowerdir=/var/cache/tilemark,upperdir=above,workdir=beside overlay /var/cache/tilemark
+         tilemark run consolidation --on kvm --preset quick --tiles 1 --set measure.repeats=1 \\
             --set measure.length=20s --set measure.warmup=10s --set load.web.rate=1/s --set load.web.sessions.users=10 \\
             --set load.web-inside.rate=1/s --set load.web-inside.sessions.users=10 --set load.compute.rate=0.5/s \\
             --set load.files.rate=0.5/s --set load.database.rate=1/s --json || [ $? = 5 ]
