@@ -3,7 +3,7 @@
 //! [`read_facts`] turns `/proc` and `/sys` into the `HostFacts` that a plan is resolved against; [`accelerator`] times guest
 //! work; [`doctor`] says what each shortfall costs and how to end it; [`telemetry`] reads processors, memory, disks and
 //! processes each second; [`KernelLog`] tells of errors that the kernel reports; [`cgroup`] groups processes so that they can be ended whole;
-//! [`setting`] holds values of the kernel at others for a while; [`traces`] finds what is left of processes that are gone. It knows
+//! [`setting`] holds values of the kernel at others for a while; [`pin`] binds running guests; [`traces`] finds what is left of processes that are gone. It knows
 //! processes, not guests.
 
 pub mod accelerator;
@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod doctor;
 mod error;
 mod kernel_log;
+pub mod pin;
 mod read;
 pub mod setting;
 pub mod telemetry;
