@@ -10,6 +10,7 @@ pub mod accelerator;
 pub mod cgroup;
 pub mod doctor;
 mod error;
+pub mod exchange;
 mod kernel_log;
 pub mod pin;
 mod read;
