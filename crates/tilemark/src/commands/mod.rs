@@ -7,6 +7,7 @@ mod data;
 mod doctor;
 mod guests;
 mod host;
+mod host_pin;
 mod image;
 mod load;
 mod load_store;
@@ -44,8 +45,14 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         | Command::Data(_) => true,
         Command::Guests(command) => matches!(command, GuestsCommand::Up(_)),
         Command::Image(command) => matches!(command, ImageCommand::Build { .. }),
-        // They are done in a moment: Ctrl-C must not end them halfway.
-        Command::Host(command) => matches!(command, HostCommand::Apply { .. } | HostCommand::Restore(_)),
+        // They are done in a moment: Ctrl-C must not end them halfway. Watching ends with it.
+        Command::Host(command) => matches!(
+            command,
+            HostCommand::Apply { .. }
+                | HostCommand::Restore(_)
+                | HostCommand::Pin { .. }
+                | HostCommand::Unpin(_)
+        ),
         Command::Doctor(_)
         | Command::Plan(_)
         | Command::Compare(_)
