@@ -1,6 +1,7 @@
 //! Profiles of tuned, read.
 
-use tilemark_plan::profile::{PROFILE_SCHEMA, Profile, ProfileSetting};
+use tilemark_plan::profile::{PROFILE_SCHEMA, Profile, ProfileSetting, SETTINGS_MAX};
+use tilemark_units::printable_line;
 
 use super::export::is_sysctl;
 use super::sysfs;
@@ -41,6 +42,7 @@ impl Imported {
 
 /// Reads the text of a `tuned.conf`. `name` becomes the profile's.
 pub fn import_tuned(text: &str, name: &str) -> Imported {
+    let name = valid_name(name);
     let mut reader = Reader {
         about: String::new(),
         source: format!("tuned profile {name}"),
@@ -52,8 +54,8 @@ pub fn import_tuned(text: &str, name: &str) -> Imported {
     }
     let profile = Profile {
         schema: PROFILE_SCHEMA,
-        name: valid_name(name),
         about: if reader.about.is_empty() { format!("The tuned profile {name}.") } else { reader.about },
+        name,
         source: reader.source,
         settings: reader.settings,
     };
@@ -133,18 +135,19 @@ impl Taken {
 
 impl Reader {
     fn section(&mut self, section: &Section<'_>) {
-        let is_off = section.value("enabled").is_some_and(|value| matches!(value, "0" | "false" | "False"));
         for line in &section.lines {
             if matches!(line.option, "type" | "devices" | "enabled") {
+                continue;
+            }
+            if let Some(why) = unusable(section, line) {
+                self.refuse(section, line, why.to_owned());
                 continue;
             }
             if section.name == "main" && line.option == "summary" {
                 line.value.clone_into(&mut self.about);
                 continue;
             }
-            let taken =
-                if is_off { Err("its section is not enabled".to_owned()) } else { taken(section, line) };
-            match taken {
+            match taken(section, line) {
                 Ok(all) => all.into_iter().for_each(|taken| self.take(section, line, taken)),
                 Err(why) => self.refuse(section, line, why),
             }
@@ -162,6 +165,9 @@ impl Reader {
                 format!("{} is set twice, and the first one counts", taken.key),
             );
         }
+        if self.settings.len() == SETTINGS_MAX {
+            return self.refuse(section, line, format!("a profile has {SETTINGS_MAX} settings at most"));
+        }
         self.settings.push(ProfileSetting {
             key: taken.key,
             value: Some(taken.value),
@@ -176,8 +182,19 @@ impl Reader {
 
     fn refuse(&mut self, section: &Section<'_>, line: &Line<'_>, why: String) {
         let text = format!("[{}] {}={}", section.name, line.option, line.value);
+        let (text, why) = (printable_line(&text).into_owned(), printable_line(&why).into_owned());
         self.not_taken.push(NotTaken { line: line.number, text, why });
     }
+}
+
+/// Why a line is not even looked at.
+fn unusable(section: &Section<'_>, line: &Line<'_>) -> Option<&'static str> {
+    let is_odd = |text: &&str| text.contains(|c: char| c.is_control() && c != '\t');
+    if [section.name, line.option, line.value].iter().any(is_odd) {
+        return Some("it holds a character that is not printed");
+    }
+    let is_off = section.value("enabled").is_some_and(|value| matches!(value, "0" | "false" | "False"));
+    is_off.then_some("its section is not enabled")
 }
 
 /// What a line is in our terms; an error is the reason why it is nothing.
