@@ -2,7 +2,8 @@
 //! minutes of each part.
 
 use crate::{
-    decisions, figures, notices, promises, scenarios, schema, supply, test_pool, walls, words, workspace,
+    decisions, figures, notices, profiles, promises, scenarios, schema, supply, test_pool, walls, words,
+    workspace,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use std::{
@@ -40,6 +41,7 @@ pub(crate) fn run() -> Result<()> {
     part("notices are fresh", &notices::check_fresh);
     part("schemas are fresh", &schema::check_fresh);
     part("page of scenarios is fresh", &scenarios::check_fresh);
+    part("page of the host's settings is fresh", &profiles::check_fresh);
     part("decisions are listed", &decisions::check);
     part("page of figures is fresh", &figures::check_fresh);
     part("build", &|| cargo(&["build", "--workspace", "--all-features", "--locked"]));

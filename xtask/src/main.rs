@@ -8,6 +8,7 @@ mod figures;
 mod fuzz;
 mod lab;
 mod notices;
+mod profiles;
 mod promises;
 mod scenarios;
 mod schema;
@@ -23,7 +24,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | lab | notices | promises | scenarios | schema | soak | supply | walls | words
+const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | lab | notices | profiles | promises | scenarios | schema | soak | supply | walls | words
   ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; reports every failure
   bench   the figures that the project set out to reach, against their peers in turn; `bench --list` names them
   decisions
@@ -32,6 +33,8 @@ const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | lab |
   lab [--program FILE] [--with FILE]… [--image NAME] -- COMMAND
           run a command on an emulated server with NUMA, an IOMMU and KVM; its output and exit code are the command's
   notices write THIRD-PARTY-NOTICES.txt
+  profiles
+          write docs/host-settings.md from the profiles
   promises [--list]
           check that every test which PROMISES.md names is there; or print the names of all tests as sentences
   scenarios
@@ -63,6 +66,7 @@ fn main() -> Result<ExitCode> {
         ["scenarios"] => scenarios::write(),
         ["supply"] => supply::check(),
         ["notices"] => notices::write(),
+        ["profiles"] => profiles::write(),
         ["walls"] => walls::check(),
         ["words"] => words::check(),
         ["words", "--list"] => words::list(),

@@ -69,7 +69,8 @@ fn tests_in(source: &str) -> Vec<&str> {
     tests
 }
 
-fn faults(workspace: &Path, text: &str) -> Vec<String> {
+/// What a text says of tests that are not there, or that no test run runs.
+pub(crate) fn faults(workspace: &Path, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for line in text.lines() {
         let is_run_apart = RUNNERS.iter().any(|runner| line.contains(runner));

@@ -10,6 +10,7 @@ mod broker;
 mod edit;
 mod image;
 mod mutate;
+mod profile;
 mod record;
 mod scenario;
 mod server;
@@ -28,6 +29,7 @@ pub use image::{
     take_specification as image_specification,
 };
 pub use mutate::Mutator;
+pub use profile::take_profile as profile;
 pub use record::{take_histogram as histogram, take_record as record};
 pub use scenario::take_scenario as scenario;
 pub use site::take_answers as site;
@@ -50,12 +52,13 @@ pub struct Target {
 }
 
 /// All targets.
-pub const ALL: [Target; 18] = [
+pub const ALL: [Target; 19] = [
     agent::FRAMES,
     agent::EVENTS,
     record::RECORD,
     record::HISTOGRAM,
     scenario::SCENARIO,
+    profile::PROFILE,
     image::ARCHIVE,
     image::SPECIFICATION,
     image::ELF,

@@ -158,3 +158,32 @@ fn a_host_that_is_itself_emulated_is_told_from_one_that_is_virtual() {
     let page = render_text(&guest_of("KVMKVMKVM"), &under, Style::Plain);
     assert!(page.contains("runs on            a hypervisor: KVM\n"), "{page}");
 }
+
+#[test]
+fn libvirt_is_checked_where_it_is_installed() {
+    let found = |server: &Server| tilemark_host::doctor::libvirt(&server.host());
+    assert_eq!(found(&Server::new()), []);
+    let server =
+        Server::new().with("etc/libvirt/libvirtd.conf", "#max_workers = 20\nmax_client_requests = 300\n");
+    let [finding] = found(&server).try_into().unwrap();
+    assert_eq!(finding.key, "libvirtd-limits");
+    assert_eq!(finding.what, "libvirtd has max_workers = 20 (/etc/libvirt/libvirtd.conf)");
+    assert!(
+        finding.remedy.contains("for 256 write max_workers = 300 into /etc/libvirt/libvirtd.conf"),
+        "{}",
+        finding.remedy
+    );
+    assert!(finding.blocks.is_empty());
+    let raised = "max_clients = 300\nmax_workers = 300\nmax_client_requests = 300\n";
+    assert_eq!(found(&server.with("etc/libvirt/libvirtd.conf", raised)), []);
+}
+
+#[test]
+fn of_two_daemons_of_libvirt_the_one_that_runs_is_checked() {
+    let server = Server::new().with("etc/libvirt/libvirtd.conf", "").with("etc/libvirt/virtqemud.conf", "");
+    let keys = |server: &Server| -> Vec<String> {
+        tilemark_host::doctor::libvirt(&server.host()).into_iter().map(|finding| finding.key).collect()
+    };
+    assert_eq!(keys(&server), ["virtqemud-limits", "libvirtd-limits"]);
+    assert_eq!(keys(&server.with("run/virtqemud.pid", "12\n")), ["virtqemud-limits"]);
+}

@@ -24,8 +24,8 @@ pub fn builtin(name: &str) -> Option<Builtin> {
 
 /// `schema` of the profiles that this version reads.
 pub const PROFILE_SCHEMA: u32 = 1;
-/// Settings of a profile.
-const SETTINGS_MAX: usize = 1000;
+/// Most settings of a profile.
+pub const SETTINGS_MAX: usize = 1000;
 /// Characters of a name, as of a scenario's.
 const NAME_MAX: usize = 40;
 

@@ -9,7 +9,7 @@
 //! plan        from what was asked to a plan
 //! guests      what guests serve; how they are cloned, booted or made as twins
 //! job         command, keeper and engine of a job; its state, its lock, its disk space; what is left of it
-//! host        the host's settings by profile
+//! host        the host's settings by profile; running guests bound to nodes
 //! pass        one repeat of one point: guests, loads, the host watched, figures
 //! image       images: built, listed, moved
 //! run         one execution of a plan: which pass is next, the record, its result

@@ -134,6 +134,18 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Writes a small file for the caller alone so that a power cut leaves the old one or the new one, whole.
+///
+/// # Errors
+/// As [`open_private`].
+pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let aside = path.with_file_name(format!(".{name}.aside"));
+    write_private(&aside, bytes)?;
+    std::fs::rename(aside, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
 /// Whether what is at a path can be believed: a plain file or a folder that root or the caller owns, and that nobody else may write.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ pub mod file_mark;
 pub mod files;
 pub mod kvm;
 pub mod limits;
+pub mod memory;
 pub mod namespace;
 pub mod nic;
 pub mod numa;

@@ -6,6 +6,7 @@
 
 mod bytes;
 mod fraction;
+mod glob;
 mod hash;
 mod printable;
 mod rate;
@@ -14,6 +15,7 @@ mod text;
 
 pub use bytes::Bytes;
 pub use fraction::Fraction;
+pub use glob::matches_glob;
 pub use hash::{HashingWriter, NotAHash, Sha256Hash};
 pub use printable::{is_unprintable, printable, printable_json, printable_line, printable_painted};
 pub use rate::Rate;

@@ -693,6 +693,33 @@ pub(crate) enum HostCommand {
     /// Find out which settings of a profile pay on this host: all are changed at once by a design, and those that look real are then
     /// confirmed alone
     Try(TryArguments),
+    /// Print a profile in the format of another program. What that cannot say is in its comments
+    Export {
+        /// A profile inside the program by its name, or a file by its path
+        profile: String,
+        /// The format
+        #[arg(long, value_enum)]
+        format: ExportFormat,
+    },
+    /// Print a profile of tuned as a profile of ours. What cannot be taken is in its comments
+    Import {
+        /// The profile's file, such as /usr/lib/tuned/profiles/virtual-host/tuned.conf
+        file: PathBuf,
+    },
+    /// Bind running guests of QEMU and libvirt to NUMA nodes or processors, and move their memory there. Guests that no line names
+    /// are not touched
+    Pin {
+        /// A file with one guest a line: a name, in which * and ? are wildcards, then nodes (`web-* 0-1`) or processors
+        /// (`db cpus 4-7`)
+        file: PathBuf,
+        /// Also bind guests that are started later, until Ctrl-C
+        #[arg(long)]
+        watch: bool,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Undo `host pin` for guests that still run. A thread that another program has bound since is left alone (exit code 6)
+    Unpin(JsonOnly),
 }
 
 /// `tilemark host try`.
@@ -719,6 +746,17 @@ pub(crate) struct TryArguments {
     pub(crate) resolution: Resolution,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
+}
+
+/// Formats of `tilemark host export`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A profile of tuned
+    Tuned,
+    /// A file for /etc/sysctl.d
+    Sysctl,
+    /// Parameters for the boot loader
+    KernelCmdline,
 }
 
 /// `tilemark scenarios`.

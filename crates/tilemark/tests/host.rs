@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Home, Said, TILEMARK};
+use serde_json::Value;
 use std::{
     fs,
     process::{Child, Command, Stdio},
@@ -143,6 +144,33 @@ fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
     assert_eq!(restored.code, Some(0), "{restored:?}");
     assert_eq!(network.values(&home), before);
     assert!(network.says(&home, &["host", "status"]).out.contains("No profile is applied"));
+}
+
+#[test]
+fn network_settings_of_the_papers_are_taken_by_this_kernel_and_restored() {
+    let Some(network) = Network::new() else { return };
+    for paper in ["consolidation-2009", "messaging-2009"] {
+        let home = Home::new();
+        let before = network.values(&home);
+        let plan = network.says(&home, &["host", "plan", paper, "--json"]).json();
+        // Those that a network namespace has of its own: all others are of the whole host.
+        let own = plan["settings"].as_array().unwrap().iter().filter(|setting| {
+            let key = setting["key"].as_str().unwrap();
+            key.starts_with("net.ipv4.") && !setting["path"].is_null()
+        });
+        let line = |setting: &Value| {
+            format!("[[setting]]\nkey = {}\nvalue = {}\n", setting["key"], setting["wanted"])
+        };
+        let lines: Vec<String> = own.map(line).collect();
+        assert!(!lines.is_empty(), "{plan}");
+        let text = format!("schema = 1\nname = \"paper\"\nabout = \"A test.\"\n{}", lines.concat());
+        let file = home.file("paper.toml", &text);
+        let applied = network.says(&home, &["host", "apply", file.to_str().unwrap(), "--yes"]);
+        assert_eq!(applied.code, Some(0), "{applied:?}");
+        assert_eq!(network.says(&home, &["host", "verify", file.to_str().unwrap()]).code, Some(0));
+        assert_eq!(network.says(&home, &["host", "restore"]).code, Some(0));
+        assert_eq!(network.values(&home), before);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::view::HostView;
 /// File names of programs that are guests. A process's own name is cut at 15 characters, so the command line decides.
 const PROGRAMS: [&str; 5] = ["qemu-kvm", "kvm", "firecracker", "cloud-hypervisor", "crosvm"];
 
-pub(super) fn running_guests(host: &dyn HostView) -> Fact<Vec<RunningGuest>> {
+pub(crate) fn running_guests(host: &dyn HostView) -> Fact<Vec<RunningGuest>> {
     match host.list("/proc") {
         Err(error) => missing("/proc", error),
         Ok(names) => {

@@ -72,7 +72,7 @@ fn pool(host: &dyn HostView, folder: &str, name: &str) -> Option<HugePages> {
     })
 }
 
-pub(super) fn numa_nodes(host: &dyn HostView) -> Fact<Vec<NumaNode>> {
+pub(crate) fn numa_nodes(host: &dyn HostView) -> Fact<Vec<NumaNode>> {
     let path = format!("{NODES}/online");
     let ids = match host.read(&path) {
         Err(error) => return missing(&path, error),

@@ -1,9 +1,9 @@
 //! Reads [`HostFacts`] from `/proc`, `/sys` and `/dev`.
 
 mod devices;
-mod guests;
+pub(crate) mod guests;
 pub(crate) mod list;
-mod memory;
+pub(crate) mod memory;
 mod processors;
 mod system;
 mod tools;

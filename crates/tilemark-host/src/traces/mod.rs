@@ -12,4 +12,5 @@ pub use loops::{LoopDevice, loop_devices};
 pub use mounts::{Mount, mounts};
 pub use namespaces::{Holder, holders, loop_devices_in, of_process};
 pub use network_devices::network_devices;
+pub(crate) use process::Stat;
 pub use process::{Process, start_ticks};

@@ -1,7 +1,9 @@
-//! The host's settings by profile: shown, applied, verified, restored.
+//! The host's settings by profile: shown, applied, verified, restored, moved to and from other programs. And running guests bound to nodes.
 
 pub mod apply;
 mod describe;
+pub mod exchange;
+pub mod pin;
 pub mod plan;
 pub mod profile;
 mod rivals;

@@ -2,7 +2,10 @@
 
 use crate::plan::host::{Probe, facts};
 use serde::Serialize;
-use tilemark_host::doctor::{self, Finding, Severity, Style};
+use tilemark_host::{
+    LiveHost,
+    doctor::{self, Finding, Severity, Style},
+};
 use tilemark_plan::facts::HostFacts;
 
 /// Facts with what is to be said of them.
@@ -17,6 +20,7 @@ pub fn diagnose() -> Diagnosis {
     let facts = facts(Probe::Time);
     let mut findings = doctor::diagnose(&facts);
     findings.extend(tilemark_guests::missing_wall().map(no_ingress_filter));
+    findings.extend(doctor::libvirt(&LiveHost));
     Diagnosis { facts, findings }
 }
 

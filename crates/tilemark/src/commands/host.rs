@@ -1,14 +1,15 @@
 //! `tilemark host`
 
-use super::{places, run};
+use super::{host_pin, places, run};
 use crate::{
-    arguments::HostCommand,
+    arguments::{ExportFormat, HostCommand},
     screen::{self, Form},
 };
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 use tilemark_run::{
     host::{
         apply::{self, Changed, Consent, Done, Restored, Status, Verified},
+        exchange::{self, Format},
         plan,
         profile::{self, Listed},
     },
@@ -44,7 +45,24 @@ pub(crate) fn host(command: HostCommand) -> ExitCode {
         }
         HostCommand::Try(arguments) => run::host_try(&arguments),
         HostCommand::Status(flags) => screen::show(apply::status(&places()), Form::of(flags.json), status),
+        HostCommand::Export { profile, format } => export(&profile, format),
+        HostCommand::Import { file } => import(&file),
+        HostCommand::Pin { file, watch, json } => host_pin::pin(&file, watch, Form::of(json.json)),
+        HostCommand::Unpin(flags) => host_pin::unpin(Form::of(flags.json)),
     }
+}
+
+fn export(profile: &str, format: ExportFormat) -> ExitCode {
+    let format = match format {
+        ExportFormat::Tuned => Format::Tuned,
+        ExportFormat::Sysctl => Format::Sysctl,
+        ExportFormat::KernelCmdline => Format::KernelLine,
+    };
+    screen::show(exchange::exported(profile, format), Form::Text, String::clone)
+}
+
+fn import(file: &Path) -> ExitCode {
+    screen::show(exchange::imported(file), Form::Text, String::clone)
 }
 
 /// Who has not said yes is shown the plan first.

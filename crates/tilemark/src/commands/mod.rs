@@ -7,6 +7,7 @@ mod data;
 mod doctor;
 mod guests;
 mod host;
+mod host_pin;
 mod image;
 mod load;
 mod load_store;
@@ -44,10 +45,15 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         | Command::Data(_) => true,
         Command::Guests(command) => matches!(command, GuestsCommand::Up(_)),
         Command::Image(command) => matches!(command, ImageCommand::Build { .. }),
-        // Those that change the host must not be ended halfway.
-        Command::Host(command) => {
-            matches!(command, HostCommand::Apply { .. } | HostCommand::Restore(_) | HostCommand::Try(_))
-        }
+        // Those that change the host must not be ended halfway. Watching ends with Ctrl-C.
+        Command::Host(command) => matches!(
+            command,
+            HostCommand::Apply { .. }
+                | HostCommand::Restore(_)
+                | HostCommand::Try(_)
+                | HostCommand::Pin { .. }
+                | HostCommand::Unpin(_)
+        ),
         Command::Doctor(_)
         | Command::Plan(_)
         | Command::Compare(_)

@@ -1,5 +1,7 @@
 //! Queues of block devices: of one, or of all whose names match (`*`, `nvme*`) and that have hardware behind them.
 
+use tilemark_units::matches_glob;
+
 use super::{
     Accepts, Danger, Known, Place,
     request::{LEAVE_OUT, Request},
@@ -70,28 +72,7 @@ fn queue(request: &Request<'_>, device: &str, parameter: &str) -> Result<Setting
 fn with_hardware(request: &Request<'_>, pattern: &str) -> Vec<String> {
     let mut devices = request.root.names("/sys/block");
     devices.retain(|device| {
-        matches(pattern, device) && request.root.path(&format!("/sys/block/{device}/device")).exists()
+        matches_glob(pattern, device) && request.root.path(&format!("/sys/block/{device}/device")).exists()
     });
     devices
-}
-
-/// Whether a name matches a pattern, in which `*` is any text.
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((start, rest)) => name.strip_prefix(start).is_some_and(|left| {
-            (0..=left.len()).filter(|end| left.is_char_boundary(*end)).any(|end| matches(rest, &left[end..]))
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn a_star_is_any_text() {
-        assert!(matches("*", "vda") && matches("nvme*", "nvme0n1") && matches("*n1", "nvme0n1"));
-        assert!(!matches("nvme*", "sda") && !matches("*n2", "nvme0n1"));
-    }
 }

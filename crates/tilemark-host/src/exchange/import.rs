@@ -1,0 +1,346 @@
+//! Profiles of tuned, read.
+
+use tilemark_plan::profile::{PROFILE_SCHEMA, Profile, ProfileSetting, SETTINGS_MAX};
+use tilemark_units::printable_line;
+
+use super::export::is_sysctl;
+use super::sysfs;
+use crate::setting::known;
+
+/// A profile of tuned in our terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// What could be taken. Every setting is optional, since tuned passes over what a host lacks.
+    pub profile: Profile,
+    /// What could not.
+    pub not_taken: Vec<NotTaken>,
+}
+
+/// A line that could not be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotTaken {
+    /// Its number in the file.
+    pub line: usize,
+    /// Its section and text.
+    pub text: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Imported {
+    /// As TOML, which has what could not be taken as comments at its beginning.
+    pub fn to_toml(&self) -> String {
+        let comments = self
+            .not_taken
+            .iter()
+            .map(|NotTaken { line, text, why }| format!("# not taken, line {line}: {text} ({why})\n"));
+        let comments: String = comments.collect();
+        let gap = if comments.is_empty() { "" } else { "\n" };
+        format!("{comments}{gap}{}", self.profile.to_toml())
+    }
+}
+
+/// Reads the text of a `tuned.conf`. `name` becomes the profile's.
+pub fn import_tuned(text: &str, name: &str) -> Imported {
+    let name = valid_name(name);
+    let mut reader = Reader {
+        about: String::new(),
+        source: format!("tuned profile {name}"),
+        settings: Vec::new(),
+        not_taken: Vec::new(),
+    };
+    for section in sections(text) {
+        reader.section(&section);
+    }
+    let profile = Profile {
+        schema: PROFILE_SCHEMA,
+        about: if reader.about.is_empty() { format!("The tuned profile {name}.") } else { reader.about },
+        name,
+        source: reader.source,
+        settings: reader.settings,
+    };
+    Imported { profile, not_taken: reader.not_taken }
+}
+
+/// A profile's name has letters, digits and `-`, and at most 40 of them.
+fn valid_name(name: &str) -> String {
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
+    if name.is_empty() || name == "none" { "imported".to_owned() } else { name }
+}
+
+struct Line<'t> {
+    number: usize,
+    option: &'t str,
+    value: &'t str,
+}
+
+struct Section<'t> {
+    name: &'t str,
+    lines: Vec<Line<'t>>,
+}
+
+impl<'t> Section<'t> {
+    fn value(&self, option: &str) -> Option<&'t str> {
+        self.lines.iter().find(|line| line.option == option).map(|line| line.value)
+    }
+
+    /// The plugin that it is for: named, or the section's own name.
+    fn plugin(&self) -> &'t str {
+        self.value("type").unwrap_or(self.name)
+    }
+}
+
+fn sections(text: &str) -> Vec<Section<'_>> {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            sections.push(Section { name: name.trim(), lines: Vec::new() });
+            continue;
+        }
+        // A key of sysfs may hold a colon, so only the first equals sign parts.
+        let (option, value) = line.split_once('=').unwrap_or((line, ""));
+        let line = Line { number, option: option.trim(), value: value.trim() };
+        match sections.last_mut() {
+            Some(section) => section.lines.push(line),
+            None => sections.push(Section { name: "", lines: vec![line] }),
+        }
+    }
+    sections
+}
+
+struct Reader {
+    about: String,
+    source: String,
+    settings: Vec<ProfileSetting>,
+    not_taken: Vec<NotTaken>,
+}
+
+/// A key and a value of ours, with what was read into them.
+struct Taken {
+    key: String,
+    value: String,
+    note: Option<String>,
+}
+
+impl Taken {
+    fn new(key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { key: key.into(), value: value.into(), note: None }
+    }
+}
+
+impl Reader {
+    fn section(&mut self, section: &Section<'_>) {
+        for line in &section.lines {
+            if matches!(line.option, "type" | "devices" | "enabled") {
+                continue;
+            }
+            if let Some(why) = unusable(section, line) {
+                self.refuse(section, line, why.to_owned());
+                continue;
+            }
+            if section.name == "main" && line.option == "summary" {
+                line.value.clone_into(&mut self.about);
+                continue;
+            }
+            match taken(section, line) {
+                Ok(all) => all.into_iter().for_each(|taken| self.take(section, line, taken)),
+                Err(why) => self.refuse(section, line, why),
+            }
+        }
+    }
+
+    fn take(&mut self, section: &Section<'_>, line: &Line<'_>, taken: Taken) {
+        if let Err(error) = known::find(&taken.key) {
+            return self.refuse(section, line, error.in_a_line());
+        }
+        if self.settings.iter().any(|known| known.key == taken.key) {
+            return self.refuse(
+                section,
+                line,
+                format!("{} is set twice, and the first one counts", taken.key),
+            );
+        }
+        if self.settings.len() == SETTINGS_MAX {
+            return self.refuse(section, line, format!("a profile has {SETTINGS_MAX} settings at most"));
+        }
+        self.settings.push(ProfileSetting {
+            key: taken.key,
+            value: Some(taken.value),
+            source: format!("{}, [{}]", self.source, section.name),
+            then: None,
+            today: None,
+            effect: None,
+            note: taken.note,
+            optional: true,
+        });
+    }
+
+    fn refuse(&mut self, section: &Section<'_>, line: &Line<'_>, why: String) {
+        let text = format!("[{}] {}={}", section.name, line.option, line.value);
+        let (text, why) = (printable_line(&text).into_owned(), printable_line(&why).into_owned());
+        self.not_taken.push(NotTaken { line: line.number, text, why });
+    }
+}
+
+/// Why a line is not even looked at.
+fn unusable(section: &Section<'_>, line: &Line<'_>) -> Option<&'static str> {
+    let is_odd = |text: &&str| text.contains(|c: char| c.is_control() && c != '\t');
+    if [section.name, line.option, line.value].iter().any(is_odd) {
+        return Some("it holds a character that is not printed");
+    }
+    let is_off = section.value("enabled").is_some_and(|value| matches!(value, "0" | "false" | "False"));
+    is_off.then_some("its section is not enabled")
+}
+
+/// What a line is in our terms; an error is the reason why it is nothing.
+fn taken(section: &Section<'_>, line: &Line<'_>) -> Result<Vec<Taken>, String> {
+    let option = line.option;
+    if line.value.contains("${") || option.contains("${") {
+        return Err("it has a variable, which only tuned can fill in".to_owned());
+    }
+    let (value, note) = plain(line.value);
+    if value.is_empty() {
+        return Err("it has no value".to_owned());
+    }
+    let plugin = section.plugin();
+    let one = match plugin {
+        "sysctl" if is_sysctl(option) => Some(Taken::new(option, value)),
+        "sysfs" => sysfs::key_of(option, value).map(|(key, value)| Taken::new(key, value)),
+        "vm" => of_vm(option, value),
+        "cpu" => of_cpu(option, value)?,
+        "service" => of_service(option, value),
+        "disk" => return of_disk(section, option, value).ok_or_else(no_setting),
+        "net" => return of_net(section, option, value).ok_or_else(no_setting),
+        "main" if option == "include" => {
+            return Err("import the profiles that it includes too, and join their settings".to_owned());
+        }
+        "script" => return Err("it is a program, not a setting".to_owned()),
+        "bootloader" => {
+            return Err("it is read when the kernel boots, and no setting of a running host".to_owned());
+        }
+        "variables" => return Err("it is a variable of tuned".to_owned()),
+        _ => None,
+    };
+    one.map(|taken| vec![Taken { note, ..taken }]).ok_or_else(no_setting)
+}
+
+fn no_setting() -> String {
+    "there is no such setting here".to_owned()
+}
+
+/// A value without quotes and without tuned's conditions (`>2048`: only where it is less; `a|b`: the first that there is).
+fn plain(value: &str) -> (&str, Option<String>) {
+    let unquoted = value.trim_matches('"').trim();
+    if let Some(bound) = unquoted.strip_prefix(['>', '<']) {
+        return (
+            bound.trim(),
+            Some(format!("tuned sets it only where it crosses {bound}: here it is set always")),
+        );
+    }
+    match unquoted.split_once('|') {
+        Some((first, _)) => (first, Some(format!("tuned takes the first of {unquoted} that there is"))),
+        None => (unquoted, None),
+    }
+}
+
+fn of_vm(option: &str, value: &str) -> Option<Taken> {
+    Some(match option {
+        "transparent_hugepages" | "transparent_hugepage" => Taken::new("thp", value),
+        "transparent_hugepage.defrag" => Taken::new("thp.defrag", value),
+        "dirty_ratio" | "dirty_bytes" | "dirty_background_ratio" | "dirty_background_bytes" => {
+            Taken::new(format!("vm.{option}"), value)
+        }
+        _ => return None,
+    })
+}
+
+fn of_cpu(option: &str, value: &str) -> Result<Option<Taken>, String> {
+    Ok(Some(match option {
+        "governor" => Taken::new("cpu.governor", value),
+        "energy_performance_preference" => Taken::new("cpu.energy_preference", value),
+        "no_turbo" => Taken::new("cpu.turbo", if value == "1" { "off" } else { "on" }),
+        "pm_qos_resume_latency_us" if value == "n/a" => Taken::new("cpu.idle_latency_us", "0"),
+        "pm_qos_resume_latency_us" | "force_latency" if value.parse::<u32>().is_ok() => {
+            Taken::new("cpu.idle_latency_us", value)
+        }
+        "force_latency" => return Err("it names idle states, and only microseconds can be taken".to_owned()),
+        _ => return Ok(None),
+    }))
+}
+
+/// `service.cups=stop,disable`: whether it starts at boot is not ours.
+fn of_service(option: &str, value: &str) -> Option<Taken> {
+    let state = match value.split(',').next()?.trim() {
+        "stop" => "stopped",
+        "start" => "running",
+        _ => return None,
+    };
+    let name = option.strip_prefix("service.")?;
+    Some(Taken::new(if name == "irqbalance" { name.to_owned() } else { format!("service.{name}") }, state))
+}
+
+/// The devices of a section; all, where it names none.
+fn devices<'t>(section: &Section<'t>) -> Vec<&'t str> {
+    let named = section.value("devices").unwrap_or("*");
+    named.split(',').map(str::trim).filter(|device| !device.is_empty()).collect()
+}
+
+fn of_disk(section: &Section<'_>, option: &str, value: &str) -> Option<Vec<Taken>> {
+    let (parameter, value) = match option {
+        "elevator" => ("scheduler", value.to_owned()),
+        "readahead" => ("read_ahead_kb", kib(value)?.to_string()),
+        _ => return None,
+    };
+    let devices = devices(section).into_iter().filter(|device| !device.starts_with('!'));
+    Some(devices.map(|device| Taken::new(format!("block.{device}.{parameter}"), value.as_str())).collect())
+}
+
+/// A read-ahead of tuned is in KiB, or in sectors of half a KiB.
+fn kib(value: &str) -> Option<u64> {
+    let mut words = value.split_whitespace();
+    let number: u64 = words.next()?.parse().ok()?;
+    let is_sectors = words.next().is_some_and(|unit| unit.starts_with('s'));
+    Some(if is_sectors { number / 2 } else { number })
+}
+
+fn of_net(section: &Section<'_>, option: &str, value: &str) -> Option<Vec<Taken>> {
+    // Keys of network devices are of one device each.
+    let devices: Vec<&str> =
+        devices(section).into_iter().filter(|device| !device.contains(['*', '!'])).collect();
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let parameters: Vec<(&str, &str)> = match option {
+        "txqueuelen" => vec![("tx_queue_len", value)],
+        "features" | "ring" | "coalesce" => words
+            .chunks(2)
+            .map(|pair| Some((of_nic(option, pair.first()?)?, *pair.get(1)?)))
+            .collect::<Option<_>>()?,
+        _ => return None,
+    };
+    if devices.is_empty() {
+        return None;
+    }
+    let each = devices.iter().flat_map(|device| {
+        parameters
+            .iter()
+            .map(move |(parameter, value)| Taken::new(format!("nic.{device}.{parameter}"), *value))
+    });
+    Some(each.collect())
+}
+
+fn of_nic(option: &str, word: &str) -> Option<&'static str> {
+    Some(match (option, word) {
+        ("features", "tso") => "tso",
+        ("features", "gso") => "gso",
+        ("features", "gro") => "gro",
+        ("ring", "rx") => "rx_ring",
+        ("ring", "tx") => "tx_ring",
+        ("coalesce", "rx-usecs") => "rx_usecs",
+        ("coalesce", "tx-usecs") => "tx_usecs",
+        _ => return None,
+    })
+}

@@ -1,0 +1,379 @@
+//! Guests bound, and given back what they had.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use rustix::io::Errno;
+use serde::Serialize;
+use tilemark_plan::facts::Fact;
+
+use super::PinError;
+use super::journal::{PinJournal, PinnedGuest, PinnedThread};
+use super::map::{Machine, PinMap, Target, listed};
+use super::processes::{KernelThreads, Processes, Thread, guests, kernel_threads, start_ticks, threads};
+
+/// How often a guest is looked at for threads that it started meanwhile: one that has more is caught by the next call.
+const ROUNDS: u32 = 5;
+
+/// A guest that is where the file wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pinned {
+    /// Its name.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// The processors, as the kernel lists them.
+    pub processors: String,
+    /// The nodes.
+    pub nodes: String,
+    /// How many threads it has.
+    pub threads: usize,
+    /// How many of them were bound by this call: 0 for a guest that was there already.
+    pub bound: usize,
+    /// What the kernel did otherwise.
+    pub notes: Vec<String>,
+}
+
+/// A guest that could not be bound: it is as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Its name.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// Why.
+    pub why: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// What came of one call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PinReport {
+    /// Guests that are where they belong.
+    pub pinned: Vec<Pinned>,
+    /// Guests that could not be bound.
+    pub refused: Vec<Refused>,
+    /// Running guests that no line names.
+    pub left_alone: Vec<String>,
+}
+
+/// Binds every running guest that a line names. Guests that were bound before stay in the journal with what they had first.
+///
+/// # Errors
+/// Where guests cannot be found or the journal cannot be written. What was bound by then is in the journal.
+pub fn pin(processes: &dyn Processes, journal: &PinJournal, map: &PinMap) -> Result<PinReport, PinError> {
+    let host = processes.host();
+    let machine = Machine::of(host);
+    let mut held = journal.guests()?;
+    held.retain(|guest| start_ticks(host, guest.pid) == Some(guest.start_ticks));
+    let of_kernel = kernel_threads(host);
+    let mut report = PinReport::default();
+    for guest in guests(host)? {
+        let Fact::Value(name) = guest.name else { continue };
+        let Some(target) = map.target_of(&name) else {
+            report.left_alone.push(name);
+            continue;
+        };
+        // One that has ended meanwhile needs no place.
+        let Some(start_ticks) = start_ticks(host, guest.pid) else { continue };
+        let before = held.iter().find(|held| held.is(guest.pid, start_ticks)).cloned();
+        let fresh = || PinnedGuest { name: name.clone(), pid: guest.pid, start_ticks, threads: Vec::new() };
+        let before = before.unwrap_or_else(fresh);
+        let mut binding = Binding {
+            processes,
+            journal,
+            target,
+            of_kernel: &of_kernel,
+            others: held.iter().filter(|held| !held.is(guest.pid, start_ticks)).cloned().collect(),
+            guest: before.clone(),
+            before,
+            bound: Vec::new(),
+        };
+        let outcome = binding.follow(&machine)?;
+        held = binding.whole();
+        match outcome {
+            Outcome::Pinned(pinned) => report.pinned.push(pinned),
+            Outcome::Refused(refused) => report.refused.push(refused),
+            Outcome::Ended => {}
+        }
+    }
+    Ok(report)
+}
+
+enum Outcome {
+    Pinned(Pinned),
+    Refused(Refused),
+    Ended,
+}
+
+/// One guest on its way to its place.
+struct Binding<'p> {
+    processes: &'p dyn Processes,
+    journal: &'p PinJournal,
+    target: &'p Target,
+    of_kernel: &'p KernelThreads,
+    /// All other guests of the journal.
+    others: Vec<PinnedGuest>,
+    guest: PinnedGuest,
+    /// The same before this call.
+    before: PinnedGuest,
+    /// Threads that were bound by this call, and what they might use just before.
+    bound: Vec<(Thread, BTreeSet<u32>)>,
+}
+
+impl Binding<'_> {
+    fn follow(&mut self, machine: &Machine) -> Result<Outcome, PinError> {
+        let mut all = Vec::new();
+        for _ in 0..ROUNDS {
+            all = threads(self.processes.host(), self.guest.pid, self.of_kernel);
+            let wanting = self.wanting(&all);
+            if wanting.is_empty() {
+                break;
+            }
+            self.note(&wanting)?;
+            for (thread, now) in wanting {
+                match self.processes.bind(thread.tid, &self.target.processors) {
+                    Ok(()) => self.bound.push((thread, now)),
+                    Err(error) if is_gone(&error) => {}
+                    Err(error) => return self.refuse(&error),
+                }
+            }
+        }
+        if start_ticks(self.processes.host(), self.guest.pid) != Some(self.guest.start_ticks) {
+            self.guest.threads.clear();
+            self.write()?;
+            return Ok(Outcome::Ended);
+        }
+        let mut notes = self.read_back()?;
+        if !self.bound.is_empty() {
+            notes.extend(self.bring_memory(machine));
+        }
+        Ok(Outcome::Pinned(Pinned {
+            name: self.guest.name.clone(),
+            pid: self.guest.pid,
+            processors: listed(&self.target.processors),
+            nodes: listed(&self.target.nodes),
+            threads: all.len(),
+            bound: self.bound.len(),
+            notes,
+        }))
+    }
+
+    /// Threads that are not where they belong, with what they may use now. One that the kernel bound more narrowly than we asked is not
+    /// asked again.
+    fn wanting(&self, all: &[Thread]) -> Vec<(Thread, BTreeSet<u32>)> {
+        let wanting = all.iter().filter_map(|thread| {
+            let now = self.processes.affinity(thread.tid).ok()?;
+            let is_ours = self.bound.iter().any(|(bound, _)| bound == thread);
+            (now != self.target.processors && !is_ours).then(|| (thread.clone(), now))
+        });
+        wanting.collect()
+    }
+
+    /// Writes into the journal what these threads had, before they are touched.
+    fn note(&mut self, wanting: &[(Thread, BTreeSet<u32>)]) -> Result<(), PinError> {
+        // A thread that began after an earlier call inherited its place.
+        let inherited = self.guest.threads.first().map(|main| (main.set.clone(), main.found.clone()));
+        for (thread, now) in wanting {
+            let known = self
+                .guest
+                .threads
+                .iter_mut()
+                .find(|known| (known.tid, known.start_ticks) == (thread.tid, thread.start_ticks));
+            match known {
+                // Ours from an earlier call: what was there first is what counts.
+                Some(known) if known.set == *now => known.set.clone_from(&self.target.processors),
+                // Somebody else has bound it since.
+                Some(known) => {
+                    known.found.clone_from(now);
+                    known.set.clone_from(&self.target.processors);
+                }
+                None => self.guest.threads.push(PinnedThread {
+                    tid: thread.tid,
+                    start_ticks: thread.start_ticks,
+                    found: match &inherited {
+                        Some((set, found)) if set == now => found.clone(),
+                        _ => now.clone(),
+                    },
+                    set: self.target.processors.clone(),
+                }),
+            }
+        }
+        self.write()
+    }
+
+    /// Puts what the kernel made of it into the journal, and says where it is not what was asked.
+    fn read_back(&mut self) -> Result<Vec<String>, PinError> {
+        let mut narrower = BTreeSet::new();
+        for (thread, _) in &self.bound {
+            let Ok(now) = self.processes.affinity(thread.tid) else { continue };
+            if now == self.target.processors {
+                continue;
+            }
+            narrower.insert(listed(&now));
+            for known in self.guest.threads.iter_mut().filter(|known| known.tid == thread.tid) {
+                known.set.clone_from(&now);
+            }
+        }
+        if narrower.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write()?;
+        let got = narrower.into_iter().collect::<Vec<_>>().join(" and ");
+        Ok(vec![format!("its control group (cpuset) has fewer processors than asked: threads may use {got}")])
+    }
+
+    fn bring_memory(&self, machine: &Machine) -> Option<String> {
+        let from: BTreeSet<u32> =
+            machine.nodes.keys().copied().filter(|node| !self.target.nodes.contains(node)).collect();
+        if from.is_empty() {
+            return None;
+        }
+        match self.processes.move_memory(self.guest.pid, &from, &self.target.nodes) {
+            Ok(0) => None,
+            Ok(pages) => Some(format!("{pages} pages could not be moved from node {}", listed(&from))),
+            Err(error) => Some(format!("its memory stays where it is: {error}")),
+        }
+    }
+
+    /// Undoes what this call bound: a guest is bound whole or not at all.
+    fn refuse(&mut self, error: &io::Error) -> Result<Outcome, PinError> {
+        for (thread, before) in self.bound.drain(..).collect::<Vec<_>>() {
+            // One that has ended needs nothing, and any other error would come again.
+            let _ = self.processes.bind(thread.tid, &before);
+        }
+        let is_still_bound = |thread: &PinnedThread| {
+            thread.found != thread.set
+                && self.processes.affinity(thread.tid).is_ok_and(|now| now == thread.set)
+        };
+        let mut threads = self.before.threads.clone();
+        threads.retain(|known| {
+            !self.guest.threads.iter().any(|new| new.tid == known.tid && is_still_bound(new))
+        });
+        threads.extend(self.guest.threads.iter().filter(|new| is_still_bound(new)).cloned());
+        self.guest.threads = threads;
+        self.write()?;
+        Ok(Outcome::Refused(Refused {
+            name: self.guest.name.clone(),
+            pid: self.guest.pid,
+            why: format!("cannot bind it to processors {}: {error}", listed(&self.target.processors)),
+            remedy: remedy(error).to_owned(),
+        }))
+    }
+
+    /// All guests of the journal.
+    fn whole(&self) -> Vec<PinnedGuest> {
+        let guest = (!self.guest.threads.is_empty()).then(|| self.guest.clone());
+        self.others.iter().cloned().chain(guest).collect()
+    }
+
+    fn write(&self) -> Result<(), PinError> {
+        self.journal.write(&self.whole())
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM | Errno::ACCESS) => "run as root: the guest belongs to another user",
+        Some(Errno::INVAL) => {
+            "its control group (cpuset) allows none of these processors: widen it (libvirt: `virsh emulatorpin` and `vcpupin`, or \
+             <cputune>), or name others"
+        }
+        _ => "look at the guest's process, and try again",
+    }
+}
+
+/// What became of a guest that was given back what it had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unpinned {
+    /// Its name.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// Threads that have again what they had.
+    pub threads: usize,
+    /// Threads that somebody else has bound since: left alone.
+    pub left_alone: Vec<Kept>,
+    /// Threads that could not be given back what they had: they stay in the journal.
+    pub failed: Vec<Kept>,
+}
+
+/// A thread that has not what it had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Its number.
+    pub tid: u32,
+    /// What it had.
+    pub found: String,
+    /// What it has.
+    pub now: String,
+    /// What the kernel said, where it refused.
+    pub why: Option<String>,
+}
+
+/// Gives every guest of the journal that still runs what its threads had. Memory that was moved stays where it is: nothing holds it there.
+///
+/// # Errors
+/// Where the journal cannot be read or written.
+pub fn unpin(processes: &dyn Processes, journal: &PinJournal) -> Result<Vec<Unpinned>, PinError> {
+    let host = processes.host();
+    let mut held = journal.guests()?;
+    held.retain(|guest| start_ticks(host, guest.pid) == Some(guest.start_ticks));
+    let of_kernel = kernel_threads(host);
+    let mut unpinned = Vec::new();
+    let mut left = Vec::new();
+    for guest in held {
+        let outcome = release(processes, &guest, &of_kernel);
+        let failed: BTreeSet<u32> = outcome.failed.iter().map(|kept| kept.tid).collect();
+        let threads: Vec<PinnedThread> =
+            guest.threads.iter().filter(|thread| failed.contains(&thread.tid)).cloned().collect();
+        if !threads.is_empty() {
+            left.push(PinnedGuest { threads, ..guest });
+        }
+        unpinned.push(outcome);
+    }
+    journal.write(&left)?;
+    Ok(unpinned)
+}
+
+fn release(processes: &dyn Processes, guest: &PinnedGuest, of_kernel: &KernelThreads) -> Unpinned {
+    let mut outcome = Unpinned {
+        name: guest.name.clone(),
+        pid: guest.pid,
+        threads: 0,
+        left_alone: Vec::new(),
+        failed: Vec::new(),
+    };
+    // The main thread is the first one, and a thread inherits from who starts it.
+    let Some(main) = guest.threads.first() else { return outcome };
+    for thread in threads(processes.host(), guest.pid, of_kernel) {
+        let known = guest
+            .threads
+            .iter()
+            .find(|known| (known.tid, known.start_ticks) == (thread.tid, thread.start_ticks));
+        let (found, set) = known.map_or((&main.found, &main.set), |known| (&known.found, &known.set));
+        // One that has ended needs nothing.
+        let Ok(now) = processes.affinity(thread.tid) else { continue };
+        let kept =
+            |why: Option<String>| Kept { tid: thread.tid, found: listed(found), now: listed(&now), why };
+        if now == *found {
+            continue;
+        }
+        if now != *set {
+            // A thread that began after the binding and has a place of its own was never ours.
+            outcome.left_alone.extend(known.map(|_| kept(None)));
+            continue;
+        }
+        match processes.bind(thread.tid, found) {
+            Ok(()) => outcome.threads += 1,
+            Err(error) if is_gone(&error) => {}
+            Err(error) => outcome.failed.push(kept(Some(error.to_string()))),
+        }
+    }
+    outcome
+}

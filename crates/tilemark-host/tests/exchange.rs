@@ -1,0 +1,192 @@
+//! Profiles in the formats of other programs.
+#![allow(clippy::unwrap_used)] // only tests
+
+use std::collections::BTreeMap;
+
+use tilemark_host::exchange::{Format, export, import_tuned};
+use tilemark_host::setting::known;
+use tilemark_plan::profile::{PROFILES, Profile, builtin};
+
+const FORMATS: [Format; 3] = [Format::Tuned, Format::Sysctl, Format::KernelLine];
+
+fn profile(name: &str) -> Profile {
+    Profile::from_toml(builtin(name).unwrap().text, name).unwrap()
+}
+
+fn all() -> impl Iterator<Item = Profile> {
+    PROFILES.into_iter().map(|builtin| profile(builtin.name))
+}
+
+#[test]
+fn exports_of_the_consolidation_paper() {
+    for format in FORMATS {
+        insta::assert_snapshot!(
+            format!("consolidation_{}", format.name()),
+            export(&profile("consolidation-2009"), format)
+        );
+    }
+}
+
+#[test]
+fn exports_of_the_current_profile() {
+    for format in FORMATS {
+        insta::assert_snapshot!(format!("current_{}", format.name()), export(&profile("current"), format));
+    }
+}
+
+#[test]
+fn exports_of_devices_nodes_and_boot_parameters() {
+    let text = r#"
+schema = 1
+name = "mine"
+about = "Two lines\nof text."
+[[setting]]
+key = "nic.eth0.rx_ring"
+value = "4096"
+[[setting]]
+key = "nic.eth0.tx_ring"
+value = "1024"
+[[setting]]
+key = "nic.eth1.tso"
+value = "off"
+[[setting]]
+key = "nic.eth1.rps_cpus"
+value = "0-3"
+[[setting]]
+key = "block.*.read_ahead_kb"
+value = "128"
+[[setting]]
+key = "block.sda.nr_requests"
+value = "64"
+[[setting]]
+key = "hugepages.1GiB.node0"
+value = "2"
+[[setting]]
+key = "hugepages.1GiB.node1"
+value = "3"
+[[setting]]
+key = "hugepages.2MiB"
+value = "100"
+[[setting]]
+key = "cpu.idle_latency_us"
+value = "0"
+[[setting]]
+key = "cpuset.isolated"
+value = "2-3"
+[[setting]]
+key = "irqbalance"
+value = "stopped"
+[[setting]]
+key = "module.kvm_amd.avic"
+value = "1"
+[[setting]]
+key = "smt"
+value = "off"
+[[setting]]
+key = "kernel.core_pattern"
+value = "a\nb"
+[[setting]]
+key = "boot.iommu"
+then = "iommu=pt"
+today = "same"
+[[setting]]
+key = "boot.divider"
+then = "divider=10"
+today = "obsolete"
+"#;
+    let mine = Profile::from_toml(text, "mine").unwrap();
+    for format in FORMATS {
+        insta::assert_snapshot!(format!("mine_{}", format.name()), export(&mine, format));
+    }
+}
+
+#[test]
+fn no_setting_is_dropped_by_any_format() {
+    for profile in all() {
+        for format in FORMATS {
+            let text = export(&profile, format);
+            for setting in profile.settings.iter().filter(|setting| setting.value.is_none()) {
+                let then = setting.then.as_deref().unwrap_or("nothing of then");
+                assert!(
+                    text.contains(&setting.key) || text.contains(then),
+                    "{}: {}",
+                    profile.name,
+                    setting.key
+                );
+            }
+            let values = profile.settings.iter().filter(|setting| setting.value.is_some()).count();
+            let left_out = text.lines().filter(|line| line.starts_with("# not in this format: ")).count();
+            assert_eq!(said(&text, format), values - left_out, "{} {}\n{text}", profile.name, format.name());
+        }
+    }
+}
+
+/// How many settings a text has, comments apart.
+fn said(text: &str, format: Format) -> usize {
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    match format {
+        Format::Sysctl => lines.count(),
+        Format::Tuned => lines
+            .filter(|line| !line.starts_with('['))
+            .filter(|line| !["summary=", "type=", "devices="].iter().any(|start| line.starts_with(start)))
+            .count(),
+        Format::KernelLine => {
+            let line: String = lines.collect();
+            let is_word = |word: &&str| word.contains('=') || *word == "nosmt";
+            let of_boot = ["intel_iommu=", "iommu=", "hugepagesz="];
+            line.split_whitespace()
+                .filter(is_word)
+                .filter(|word| !of_boot.iter().any(|start| word.starts_with(start)))
+                .count()
+        }
+    }
+}
+
+#[test]
+fn what_tuned_can_say_comes_back_from_it() {
+    for profile in all() {
+        let text = export(&profile, Format::Tuned);
+        let back = import_tuned(&text, &profile.name);
+        assert_eq!(back.not_taken, [], "{}", profile.name);
+        let values = |profile: &Profile| -> BTreeMap<String, String> {
+            let set = profile.settings.iter();
+            set.filter_map(|setting| Some((setting.key.clone(), setting.value.clone()?))).collect()
+        };
+        let mut sent = values(&profile);
+        sent.retain(|key, _| !text.contains(&format!("# not in this format: {key} =")));
+        assert_eq!(values(&back.profile), sent);
+    }
+}
+
+#[test]
+fn every_value_of_a_profile_has_a_key_of_the_catalogue() {
+    for profile in all() {
+        for setting in profile.settings.iter().filter(|setting| setting.value.is_some()) {
+            known::find(&setting.key)
+                .unwrap_or_else(|error| panic!("{}: {}", profile.name, error.in_a_line()));
+        }
+    }
+}
+
+#[test]
+fn a_profile_of_tuned_is_read_and_what_cannot_be_taken_is_named() {
+    let text = include_str!("tuned/database.conf");
+    let imported = import_tuned(text, "data base");
+    let toml = imported.to_toml();
+    insta::assert_snapshot!("imported", toml);
+    let again = Profile::from_toml(&toml, "imported").unwrap();
+    assert_eq!(again, imported.profile);
+}
+
+#[test]
+fn every_line_of_a_profile_of_tuned_is_taken_or_named() {
+    let text = include_str!("tuned/database.conf");
+    let imported = import_tuned(text, "database");
+    // Lines that are about a section, or become the profile's `about`, and those that become two settings.
+    let options =
+        text.lines().filter(|line| line.contains('=') && !line.trim_start().starts_with(['#', ';']));
+    let meta = ["type", "devices", "enabled", "summary"];
+    let options = options.filter(|line| !meta.contains(&line.split('=').next().unwrap().trim())).count();
+    let pairs = 3; // two devices, two rings, two offloads
+    assert_eq!(imported.profile.settings.len() + imported.not_taken.len(), options + pairs);
+}

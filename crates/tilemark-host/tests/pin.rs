@@ -1,0 +1,398 @@
+//! Running guests are bound to nodes and given back what they had: on a tree that plays a host, and with processes that play QEMU.
+#![allow(clippy::unwrap_used)] // only tests
+
+mod fixture;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use fixture::Server;
+use tempfile::TempDir;
+use tilemark_host::parse_list;
+use tilemark_host::pin::{
+    LiveProcesses, Machine, PinError, PinJournal, PinMap, PinReport, Processes, Unpinned, pin, unpin,
+};
+use tilemark_host::{HostView, TreeHost};
+
+const SRCH: i32 = 3;
+const PERM: i32 = 1;
+const INVAL: i32 = 22;
+
+fn set(list: &str) -> BTreeSet<u32> {
+    parse_list(list).unwrap().into_iter().collect()
+}
+
+/// A host whose guests are files, and whose scheduler is a map.
+struct Fake {
+    server: Server,
+    host: TreeHost,
+    affinities: RefCell<BTreeMap<u32, BTreeSet<u32>>>,
+    /// What the scheduler was asked to do, in order.
+    asked: RefCell<Vec<String>>,
+    /// The journal's text at the moment when a thread is first bound.
+    journal_at_first_bind: RefCell<Option<String>>,
+    /// Threads that the kernel refuses to bind, with its error.
+    refused: RefCell<BTreeMap<u32, i32>>,
+    /// Processors that a control group leaves to everybody in it.
+    cpuset: RefCell<BTreeSet<u32>>,
+    pages_that_stay: Cell<u64>,
+    state: TempDir,
+}
+
+impl Fake {
+    fn new() -> Self {
+        let server = Server::new();
+        let host = TreeHost::new(server.root());
+        Self {
+            server,
+            host,
+            affinities: RefCell::default(),
+            asked: RefCell::default(),
+            journal_at_first_bind: RefCell::default(),
+            refused: RefCell::default(),
+            cpuset: RefCell::new(set("0-7")),
+            pages_that_stay: Cell::new(0),
+            state: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A guest with threads; the first one is its main one.
+    fn guest(&self, name: &str, tids: &[u32]) {
+        let pid = tids[0];
+        let command_line = format!("/usr/bin/qemu-system-x86_64\0-name\0guest={name},debug-threads=on\0");
+        self.server.put(&format!("proc/{pid}/cmdline"), &command_line);
+        self.server.put(&format!("proc/{pid}/stat"), &stat(pid, 1, 100));
+        for tid in tids {
+            self.thread(pid, *tid, "0-7");
+        }
+    }
+
+    fn thread(&self, pid: u32, tid: u32, processors: &str) {
+        self.server.put(&format!("proc/{pid}/task/{tid}/stat"), &stat(tid, 1, 100));
+        self.affinities.borrow_mut().insert(tid, set(processors));
+    }
+
+    fn end(&self, pid: u32) {
+        fs::remove_dir_all(self.server.root().join(format!("proc/{pid}"))).unwrap();
+    }
+
+    fn journal(&self) -> PinJournal {
+        PinJournal::at(self.state.path().join("pins.json"), "this-boot")
+    }
+
+    fn has_journal(&self) -> bool {
+        self.state.path().join("pins.json").exists()
+    }
+
+    fn pin(&self, text: &str) -> PinReport {
+        let map = PinMap::parse(text, &Machine::of(&self.host)).unwrap();
+        pin(self, &self.journal(), &map).unwrap()
+    }
+
+    fn unpin(&self) -> Vec<Unpinned> {
+        unpin(self, &self.journal()).unwrap()
+    }
+
+    fn affinity_of(&self, tid: u32) -> BTreeSet<u32> {
+        self.affinities.borrow()[&tid].clone()
+    }
+}
+
+fn stat(pid: u32, parent: u32, start_ticks: u64) -> String {
+    let zeros = "0 ".repeat(17);
+    format!("{pid} (a) name) S {parent} {zeros}{start_ticks} 0 0\n")
+}
+
+impl Processes for Fake {
+    fn host(&self) -> &dyn HostView {
+        &self.host
+    }
+
+    fn affinity(&self, tid: u32) -> io::Result<BTreeSet<u32>> {
+        self.affinities.borrow().get(&tid).cloned().ok_or_else(|| io::Error::from_raw_os_error(SRCH))
+    }
+
+    fn bind(&self, tid: u32, processors: &BTreeSet<u32>) -> io::Result<()> {
+        let journal = fs::read_to_string(self.state.path().join("pins.json")).unwrap_or_default();
+        self.journal_at_first_bind.borrow_mut().get_or_insert(journal);
+        if let Some(error) = self.refused.borrow().get(&tid) {
+            return Err(io::Error::from_raw_os_error(*error));
+        }
+        let allowed: BTreeSet<u32> = processors.intersection(&self.cpuset.borrow()).copied().collect();
+        if allowed.is_empty() {
+            return Err(io::Error::from_raw_os_error(INVAL));
+        }
+        self.asked.borrow_mut().push(format!("bind {tid}"));
+        *self.affinities.borrow_mut().get_mut(&tid).ok_or_else(|| io::Error::from_raw_os_error(SRCH))? =
+            allowed;
+        Ok(())
+    }
+
+    fn move_memory(&self, pid: u32, from: &BTreeSet<u32>, to: &BTreeSet<u32>) -> io::Result<u64> {
+        self.asked.borrow_mut().push(format!("move {pid} {from:?} -> {to:?}"));
+        Ok(self.pages_that_stay.get())
+    }
+}
+
+#[test]
+fn a_guest_that_a_line_names_is_bound_and_no_other_is_touched() {
+    let fake = Fake::new();
+    fake.guest("node1-web", &[10, 11, 12]);
+    fake.guest("other", &[20, 21]);
+    let report = fake.pin("node1-* 1\n");
+    assert_eq!((report.pinned.len(), report.refused.len()), (1, 0));
+    let pinned = &report.pinned[0];
+    assert_eq!(
+        (pinned.processors.as_str(), pinned.nodes.as_str(), pinned.threads, pinned.bound),
+        ("2-3,6-7", "1", 3, 3)
+    );
+    assert_eq!(report.left_alone, ["other"]);
+    for tid in [10, 11, 12] {
+        assert_eq!(fake.affinity_of(tid), set("2-3,6-7"));
+    }
+    assert_eq!(*fake.asked.borrow(), ["bind 10", "bind 11", "bind 12", "move 10 {0} -> {1}"]);
+}
+
+#[test]
+fn what_threads_had_is_in_the_journal_before_the_first_is_bound() {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.thread(10, 11, "0-3");
+    fake.pin("web 1\n");
+    let journal = fake.journal_at_first_bind.borrow().clone().unwrap();
+    let journal: serde_json::Value = serde_json::from_str(&journal).unwrap();
+    let threads = &journal["guests"][0]["threads"];
+    assert_eq!(threads[1]["found"], serde_json::json!([0, 1, 2, 3]));
+    assert_eq!(threads[1]["set"], serde_json::json!([2, 3, 6, 7]));
+}
+
+#[test]
+fn unpinning_gives_every_thread_what_it_had_and_those_that_began_later_too() {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.thread(10, 11, "0-3");
+    fake.pin("web 1\n");
+    fake.thread(10, 12, "2-3,6-7"); // it began later and inherited
+    let unpinned = fake.unpin();
+    assert_eq!((unpinned[0].threads, unpinned[0].left_alone.len(), unpinned[0].failed.len()), (3, 0, 0));
+    assert_eq!(fake.affinity_of(10), set("0-7"));
+    assert_eq!(fake.affinity_of(11), set("0-3"));
+    assert_eq!(fake.affinity_of(12), set("0-7"));
+    assert!(!fake.has_journal());
+    assert_eq!(fake.unpin(), []);
+}
+
+#[test]
+fn a_guest_that_is_pinned_again_keeps_what_it_had_first() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    fake.pin("web 1\n");
+    let again = fake.pin("web 1\n");
+    assert_eq!(again.pinned[0].bound, 0, "it is where it belongs");
+    fake.thread(10, 11, "2-3,6-7");
+    fake.pin("web 0\n");
+    assert_eq!(fake.affinity_of(10), set("0-1,4-5"));
+    fake.unpin();
+    assert_eq!(fake.affinity_of(10), set("0-7"));
+    assert_eq!(fake.affinity_of(11), set("0-7"), "it inherited what was ours");
+}
+
+#[test]
+fn a_thread_that_somebody_else_has_bound_since_is_left_alone_and_named() {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.pin("web 1\n");
+    fake.thread(10, 11, "7");
+    let unpinned = fake.unpin();
+    assert_eq!(unpinned[0].threads, 1);
+    let kept = &unpinned[0].left_alone[0];
+    assert_eq!((kept.tid, kept.found.as_str(), kept.now.as_str()), (11, "0-7", "7"));
+    assert_eq!(fake.affinity_of(11), set("7"));
+}
+
+#[test]
+fn a_process_that_took_the_number_of_a_guest_is_not_touched() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    fake.pin("web 1\n");
+    fake.server.put("proc/10/stat", &stat(10, 1, 200));
+    fake.server.put("proc/10/cmdline", "/bin/sh\0");
+    assert_eq!(fake.unpin(), []);
+    assert_eq!(fake.affinity_of(10), set("2-3,6-7"));
+    assert!(!fake.has_journal());
+}
+
+#[test]
+fn a_guest_of_another_boot_is_not_touched() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    fake.pin("web 1\n");
+    let next_boot = PinJournal::at(fake.state.path().join("pins.json"), "next-boot");
+    assert_eq!(unpin(&fake, &next_boot).unwrap(), []);
+    assert_eq!(fake.affinity_of(10), set("2-3,6-7"));
+}
+
+#[test]
+fn a_guest_that_ends_meanwhile_is_no_error() {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.affinities.borrow_mut().remove(&11); // it is listed, and gone when it is asked
+    fake.guest("db", &[20]);
+    let report = fake.pin("* 1\n");
+    assert_eq!((report.pinned.len(), report.refused.len()), (2, 0));
+    fake.end(10);
+    fake.end(20);
+    assert_eq!(fake.unpin(), []);
+}
+
+#[test]
+fn a_guest_is_bound_whole_or_not_at_all() {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11, 12]);
+    fake.guest("db", &[20]);
+    fake.refused.borrow_mut().insert(12, PERM);
+    let report = fake.pin("* 1\n");
+    assert_eq!(report.refused[0].name, "web");
+    assert!(report.refused[0].remedy.contains("root"), "{:?}", report.refused);
+    assert_eq!(fake.affinity_of(10), set("0-7"));
+    assert_eq!(fake.affinity_of(20), set("2-3,6-7"));
+    let held = fake.journal().guests().unwrap();
+    assert_eq!(held.iter().map(|guest| guest.name.as_str()).collect::<Vec<_>>(), ["db"]);
+}
+
+#[test]
+fn a_guest_that_cannot_be_moved_on_stays_where_it_was_pinned_before() {
+    let fake = Fake::new();
+    fake.guest("web", &[10, 11]);
+    fake.pin("web 1\n");
+    fake.refused.borrow_mut().insert(11, PERM);
+    let report = fake.pin("web 0\n");
+    assert_eq!(report.refused.len(), 1);
+    assert_eq!(fake.affinity_of(10), set("2-3,6-7"));
+    fake.refused.borrow_mut().clear();
+    fake.unpin();
+    assert_eq!(fake.affinity_of(10), set("0-7"));
+    assert_eq!(fake.affinity_of(11), set("0-7"));
+}
+
+#[test]
+fn a_control_group_that_leaves_none_of_the_processors_is_named() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    *fake.cpuset.borrow_mut() = set("0-1");
+    let report = fake.pin("web 1\n");
+    assert!(report.refused[0].remedy.contains("cpuset"), "{:?}", report.refused);
+    assert!(!fake.has_journal());
+}
+
+#[test]
+fn a_control_group_that_leaves_some_of_the_processors_is_a_note_and_is_still_given_back() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    *fake.cpuset.borrow_mut() = set("0-2");
+    fake.affinities.borrow_mut().insert(10, set("0-2"));
+    let report = fake.pin("web 1\n");
+    assert_eq!(
+        report.pinned[0].notes,
+        ["its control group (cpuset) has fewer processors than asked: threads may use 2"]
+    );
+    *fake.cpuset.borrow_mut() = set("0-7");
+    fake.unpin();
+    assert_eq!(fake.affinity_of(10), set("0-2"));
+}
+
+#[test]
+fn pages_that_stay_behind_are_a_note() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    fake.pages_that_stay.set(7);
+    let report = fake.pin("web cpus 6-7\n");
+    assert_eq!(report.pinned[0].notes, ["7 pages could not be moved from node 0"]);
+    assert_eq!(fake.affinity_of(10), set("6-7"));
+}
+
+#[test]
+fn threads_of_the_kernel_that_work_for_a_guest_go_with_it_and_impostors_do_not() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    for (tid, parent) in [(30, 2), (31, 1)] {
+        fake.server.put(&format!("proc/{tid}/comm"), "vhost-10\n");
+        fake.server.put(&format!("proc/{tid}/stat"), &stat(tid, parent, 100));
+        fake.affinities.borrow_mut().insert(tid, set("0-7"));
+    }
+    fake.pin("web 1\n");
+    assert_eq!(fake.affinity_of(30), set("2-3,6-7"));
+    assert_eq!(fake.affinity_of(31), set("0-7"));
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_stops_before_anything_is_touched() {
+    let fake = Fake::new();
+    fake.guest("web", &[10]);
+    fs::write(fake.state.path().join("pins.json"), "{").unwrap();
+    let map = PinMap::parse("web 1\n", &Machine::of(&fake.host)).unwrap();
+    let error = pin(&fake, &fake.journal(), &map).unwrap_err();
+    assert!(matches!(error, PinError::Journal { verb: "read", .. }), "{error}");
+    assert_eq!(fake.affinity_of(10), set("0-7"));
+}
+
+#[test]
+fn a_host_without_nodes_is_one_node() {
+    let fake = Fake::new();
+    fs::remove_dir_all(fake.server.root().join("sys/devices/system/node")).unwrap();
+    fake.guest("web", &[10]);
+    fake.thread(10, 10, "0");
+    let report = fake.pin("web 0\n");
+    assert_eq!(report.pinned[0].processors, "0-7");
+    assert_eq!(*fake.asked.borrow(), ["bind 10"], "there is no other node that memory could come from");
+}
+
+/// A shell that is called like QEMU, with a guest's name, until it is dropped.
+struct Player(Child);
+
+impl Player {
+    fn named(name: &str) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.arg0("/usr/bin/qemu-system-x86_64").args(["-c", "read line", "sh", "-name"]);
+        Self(command.arg(format!("guest={name},debug-threads=on")).stdin(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn affinity(&self) -> BTreeSet<u32> {
+        LiveProcesses.affinity(self.0.id()).unwrap()
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn real_processes_are_bound_and_given_back_by_their_names() {
+    let before = LiveProcesses.affinity(std::process::id()).unwrap();
+    let Some(first) = before.first().filter(|_| before.len() > 1) else {
+        println!("skipped: it needs two processors that this process may use");
+        return;
+    };
+    let mark = std::process::id();
+    let (mine, other) =
+        (Player::named(&format!("pin-{mark}-web")), Player::named(&format!("unpinned-{mark}")));
+    let state = tempfile::tempdir().unwrap();
+    let journal = PinJournal::at(state.path().join("pins.json"), "this-boot");
+    let map =
+        PinMap::parse(&format!("pin-{mark}-* cpus {first}\n"), &Machine::of(LiveProcesses.host())).unwrap();
+    let report = pin(&LiveProcesses, &journal, &map).unwrap();
+    assert_eq!(report.pinned.iter().map(|pinned| pinned.pid).collect::<Vec<_>>(), [mine.0.id()]);
+    assert_eq!(report.refused, []);
+    assert_eq!(mine.affinity(), BTreeSet::from([*first]));
+    assert_eq!(other.affinity(), before);
+    let unpinned = unpin(&LiveProcesses, &journal).unwrap();
+    assert_eq!((unpinned.len(), unpinned[0].threads), (1, 1));
+    assert_eq!(mine.affinity(), before);
+}

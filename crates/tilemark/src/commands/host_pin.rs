@@ -1,0 +1,75 @@
+//! `tilemark host pin` and `unpin`
+
+use super::places;
+use crate::screen::{self, Form, Watcher};
+use std::{path::Path, process::ExitCode};
+use tilemark_run::{
+    host::pin::{Kept, Looking, PinReport, Undone, in_words, pin_guests, undo},
+    plan_words::counted,
+};
+
+/// A guest could not be bound.
+const UNFIT: u8 = 3;
+/// A thread has not what it had.
+const NOT_RESTORED: u8 = 6;
+
+/// Binds running guests by a file of globs.
+pub(super) fn pin(file: &Path, watch: bool, form: Form) -> ExitCode {
+    let looking = if watch { Looking::UntilInterrupted } else { Looking::Once };
+    let mut watcher = Watcher::new();
+    let outcome = pin_guests(&places(), file, looking, &mut watcher);
+    drop(watcher);
+    screen::show_with(outcome, form, described, |report| if report.refused.is_empty() { 0 } else { UNFIT })
+}
+
+fn described(report: &PinReport) -> String {
+    let mut lines: Vec<String> = report.pinned.iter().map(in_words).collect();
+    lines.extend(report.refused.iter().map(|guest| {
+        format!(
+            "{} (process {}) is unchanged: {}\n  to fix: {}",
+            guest.name, guest.pid, guest.why, guest.remedy
+        )
+    }));
+    if !report.left_alone.is_empty() {
+        lines.push(format!("In no line of the file, and not touched: {}.", report.left_alone.join(", ")));
+    }
+    if !report.pinned.is_empty() {
+        lines.push("`tilemark host unpin` undoes it.".to_owned());
+    }
+    lines.join("\n")
+}
+
+/// Gives guests what they had.
+pub(super) fn unpin(form: Form) -> ExitCode {
+    screen::show_with(
+        undo(&places()),
+        form,
+        undone,
+        |undone| if undone.is_whole() { 0 } else { NOT_RESTORED },
+    )
+}
+
+fn undone(undone: &Undone) -> String {
+    if undone.guests.is_empty() {
+        return "No guest that runs was pinned.".to_owned();
+    }
+    let mut lines = Vec::new();
+    for guest in &undone.guests {
+        let threads = counted(guest.threads as u64, "thread");
+        lines.push(format!("{} (process {}): {threads} as before", guest.name, guest.pid));
+        lines.extend(
+            guest
+                .left_alone
+                .iter()
+                .map(|kept| format!("  left alone, another program changed it: {}", words(kept))),
+        );
+        lines.extend(guest.failed.iter().map(|kept| format!("  not restored: {}", words(kept))));
+    }
+    lines.push("Memory that was moved stays where it is.".to_owned());
+    lines.join("\n")
+}
+
+fn words(kept: &Kept) -> String {
+    let why = kept.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("thread {} had processors {} and has {}{why}", kept.tid, kept.found, kept.now)
+}

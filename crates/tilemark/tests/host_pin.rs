@@ -1,0 +1,127 @@
+//! `tilemark host pin`, `unpin`, `export` and `import`, with processes that play QEMU.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Home, Said, TILEMARK, hears_ctrl_c};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+};
+
+/// A shell that is called like QEMU, with a guest's name, until it is dropped.
+struct Player(Child);
+
+impl Player {
+    fn named(name: &str) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.arg0("/usr/bin/qemu-system-x86_64").args(["-c", "read line", "sh", "-name"]);
+        Self(command.arg(format!("guest={name},debug-threads=on")).stdin(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn processors(&self) -> String {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A name that no other test has, and no guest of this host.
+fn own(name: &str) -> String {
+    format!("tilemark-test-{}-{name}", std::process::id())
+}
+
+#[test]
+fn guests_are_pinned_by_a_file_and_unpinned_again() {
+    let home = Home::new();
+    let (mine, other) = (Player::named(&own("one-web")), Player::named(&own("other")));
+    let before = mine.processors();
+    if before == "0" {
+        common::skipped("it needs two processors that this process may use");
+        return;
+    }
+    let file = home.file("pins", &format!("# mine\n{}* cpus 0\n", own("one-")));
+    let report = home.says(&["host", "pin", file.to_str().unwrap(), "--json"]);
+    assert_eq!(report.code, Some(0), "{report:?}");
+    let document = report.json();
+    assert_eq!(document["pinned"][0]["pid"], mine.0.id());
+    assert_eq!(document["pinned"].as_array().unwrap().len(), 1);
+    assert_eq!((mine.processors(), other.processors()), ("0".to_owned(), before.clone()));
+    let undone = home.says(&["host", "unpin"]);
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert!(undone.out.contains("1 thread as before"), "{undone:?}");
+    assert_eq!(mine.processors(), before);
+    assert_eq!(home.says(&["host", "unpin"]).out, "No guest that runs was pinned.\n");
+}
+
+#[test]
+fn a_watch_pins_guests_that_start_later_and_keeps_everybody_else_out() {
+    let home = Home::new();
+    let file = home.file("pins", &format!("{} cpus 0\n", own("late")));
+    let mut command = hears_ctrl_c();
+    command.args(["host", "pin", file.to_str().unwrap(), "--watch"]).env("TILEMARK_HOME", home.path());
+    let mut watch = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.next().unwrap().starts_with("Looking for guests until Ctrl-C."));
+    let refused = home.says(&["host", "unpin"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.error.contains(&format!("process {} is pinning", watch.id())), "{refused:?}");
+    let late = Player::named(&own("late"));
+    // The watch prints a line when it has bound it.
+    let line = lines.next().unwrap();
+    assert!(
+        line.starts_with(&format!("{} (process {}): 1 thread on processors 0", own("late"), late.0.id())),
+        "{line}"
+    );
+    assert_eq!(late.processors(), "0");
+    let interrupt = rustix::process::Pid::from_child(&watch);
+    rustix::process::kill_process(interrupt, rustix::process::Signal::INT).unwrap();
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+    assert_eq!(late.processors(), "0", "it stays until `unpin`");
+    assert_eq!(home.says(&["host", "unpin"]).code, Some(0));
+}
+
+#[test]
+fn what_cannot_be_pinned_is_bad_input_with_a_remedy() {
+    let home = Home::new();
+    let file = home.file("pins", "web 999\n");
+    let said = home.says(&["host", "pin", file.to_str().unwrap()]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.error.contains("line 1: there is no node 999 on this host"), "{said:?}");
+    assert!(said.error.contains("to fix: write one guest a line"), "{said:?}");
+    let file = home.file("pins", &format!("{} cpus 0\n", own("nobody")));
+    let said = home.says(&["host", "pin", file.to_str().unwrap(), "--json"]);
+    assert_eq!(
+        (said.code, said.json()["error"]["code"].as_str().unwrap().to_owned()),
+        (Some(2), "bad-input".to_owned())
+    );
+}
+
+#[test]
+fn an_exported_profile_is_imported_again() {
+    let home = Home::new();
+    let exported = home.says(&["host", "export", "current", "--format", "tuned"]);
+    assert_eq!(exported.code, Some(0), "{exported:?}");
+    let file = home.file("mine/tuned.conf", &exported.out);
+    let imported = home.says(&["host", "import", file.to_str().unwrap()]);
+    assert_eq!(imported.code, Some(0), "{imported:?}");
+    let profile = home.file("mine.toml", &imported.out);
+    let keys = |profile: &str| -> BTreeMap<String, String> {
+        let mut command = Command::new(TILEMARK);
+        command.args(["host", "plan", profile, "--json"]).env("TILEMARK_HOME", home.path());
+        let plan = Said::of(&command.output().unwrap()).json();
+        let settings = plan["settings"].as_array().unwrap().iter();
+        settings.map(|one| (one["name"].to_string(), one["wanted"].to_string())).collect()
+    };
+    assert_eq!(keys(profile.to_str().unwrap()), keys("current"));
+}
