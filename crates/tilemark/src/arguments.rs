@@ -105,8 +105,8 @@ pub(crate) struct Resolution {
     /// Set one value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
-    /// Allow the scenario's file to name programs and files of this host, which are then used as root, and to run QEMU without
-    /// its sandbox (`qemu.walls = "off"`); `plan` lists all of them
+    /// Allow the scenario's file to name programs and files of this host, which are then used as root, to change settings of the host,
+    /// and to run QEMU without its sandbox (`qemu.walls = "off"`); `plan` lists all of them
     #[arg(long)]
     pub(crate) trust: bool,
     /// Seed of the order, the schedules and all random choices. Default: a new one, which is printed

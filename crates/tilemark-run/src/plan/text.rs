@@ -135,12 +135,14 @@ pub(crate) fn screening(plan: &Plan) -> Vec<String> {
             found(0.02),
             found(0.1)
         ),
-        format!(
+    ];
+    if screening.pairs > 0 {
+        lines.push(format!(
             "then each setting that looks real is confirmed alone in {}, about {} for the first of them",
             counted(screening.pairs, "pair"),
             alone.rounded()
-        ),
-    ];
+        ));
+    }
     let left_out = screening.left_out.iter().map(|left| format!("not screened: {} ({})", left.key, left.why));
     lines.extend(left_out);
     lines
