@@ -74,12 +74,16 @@ pub(crate) fn check_host(
         .filter_map(|(pattern, target)| entry_of_map(scenario, pattern, target, largest, host, processors))
         .collect();
     problems.extend(contradiction(scenario, largest));
-    if !scenario.place.is_none() && problems.is_empty() {
-        problems.extend(points.iter().flat_map(|point| memory_of_nodes(point, host)));
-    }
     problems.extend(points.iter().flat_map(|point| booted_only(point)));
-    problems.extend(points.iter().flat_map(|point| huge_pages(point, host)));
+    if problems.is_empty() {
+        problems.extend(points.iter().flat_map(|point| check_point(point, host)));
+    }
     problems
+}
+
+/// What the nodes of a host lack for a point: memory or free huge pages.
+pub fn check_point(point: &Point, host: &HostSummary) -> Vec<Problem> {
+    memory_of_nodes(point, host).into_iter().chain(huge_pages(point, host)).collect()
 }
 
 /// The names of all guests that there may be.
