@@ -27,7 +27,7 @@ pub(crate) fn check_wishes(scenario: &Scenario, say: &mut Say<'_>) {
     if place.map.len() > MAP_MAX {
         say(
             format!("`place.map` has {} entries", place.map.len()),
-            "write 100 at most: a `*` stands for any text",
+            "write 100 at most: a `*` matches any text",
         );
     }
     for (pattern, target) in &place.map {
@@ -104,10 +104,7 @@ fn entry_of_map(
     if !names(scenario, largest).any(|name| glob::matches(pattern, &name)) {
         let first = names(scenario, 1).next().unwrap_or_default();
         let message = format!("`place.map`: {pattern:?} is the name of no guest");
-        return Some(Problem::new(
-            message,
-            format!("guests are called as `{first}`; `*` stands for any text"),
-        ));
+        return Some(Problem::new(message, format!("guests are called as `{first}`; `*` matches any text")));
     }
     let wrong = match Target::parse(target).ok()? {
         Target::Nodes(nodes) => nodes.iter().find_map(|node| wrong_node(*node, host, processors)),
