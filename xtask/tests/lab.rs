@@ -311,6 +311,42 @@ fn one_tile_of_consolidation_runs_on_kvm() {
 }
 
 #[test]
+fn four_kvm_guests_on_two_nodes_have_their_threads_and_pages_where_the_plan_has_them() {
+    let name = "four_kvm_guests_on_two_nodes_have_their_threads_and_pages_where_the_plan_has_them";
+    let Some(lab) = lab(name) else { return };
+    let said = lab.script(
+        "tilemark run web --on kvm --tiles 4 --set place.guests=per-node --set measure.repeats=1 --set measure.length=4s \
+            --set measure.warmup=1s --set load.web.rate=5/s --not-alone --json >/var/lib/tilemark/result || [ $? = 5 ]
+         ! pgrep qemu >&2
+         cat /var/lib/tilemark/runs/*/points/00/repeat-1/summary.json",
+    );
+    let summary = json(&said);
+    let guests = summary["place"]["guests"].as_array().unwrap();
+    assert_eq!(guests.len(), 4, "{summary:#}");
+    let number = |value: &Value| value.as_f64().unwrap();
+    for guest in guests {
+        assert_eq!(
+            (&guest["unread"], &guest["threads_elsewhere"]),
+            (&Value::Null, &Value::from(0)),
+            "{guest:#}"
+        );
+        let threads = guest["threads"].as_array().unwrap();
+        assert!(threads.iter().any(|thread| thread["name"] == "CPU 0/KVM"), "{guest:#}");
+        // The load has processor 0, so guests have one processor of node 0 and both of node 1.
+        assert!(
+            threads.iter().all(|thread| thread["allowed"] == "1" || thread["allowed"] == "2-3"),
+            "{guest:#}"
+        );
+        let all: f64 = guest["memory_bytes"].as_object().unwrap().values().map(number).sum();
+        let elsewhere = number(&guest["memory_bytes_elsewhere"]);
+        assert!(all > f64::from(16 << 20) && elsewhere <= 0.01 * all, "{guest:#}");
+    }
+    let of_nodes: BTreeSet<&str> =
+        guests.iter().map(|guest| guest["threads"][0]["planned"].as_str().unwrap()).collect();
+    assert_eq!(of_nodes.len(), 2, "guests are on both nodes: {guests:#?}");
+}
+
+#[test]
 fn two_labs_at_once_are_apart() {
     let Some(lab) = lab("two_labs_at_once_are_apart") else { return };
     // Each sees what only it wrote, and neither ends before both had a file to see.

@@ -5,7 +5,11 @@ mod fixture;
 
 use fixture::{Server, usable};
 use tilemark_host::{TreeHost, read_facts};
-use tilemark_plan::facts::{Fact, HostFacts, Smt, Turbo, Virtualisation};
+use tilemark_plan::{
+    facts::{Fact, HostFacts, Smt, Turbo, Virtualisation},
+    place::{FreeHugePages, Topology},
+};
+use tilemark_units::Bytes;
 
 fn read(server: &Server) -> HostFacts {
     read_facts(&server.host(), usable())
@@ -106,4 +110,21 @@ fn facts_survive_being_written_and_read() {
     let facts = read(&Server::new());
     let text = serde_json::to_string(&facts).unwrap();
     assert_eq!(serde_json::from_str::<HostFacts>(&text).unwrap(), facts);
+}
+
+#[test]
+fn nodes_cores_offline_threads_and_free_huge_pages_become_the_topology_of_a_plan() {
+    let server = Server::new()
+        .with("sys/devices/system/cpu/present", "0-9\n")
+        .with("sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", "40\n")
+        .with("sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages", "36\n");
+    let topology = Topology::of(&read(&server));
+    assert_eq!(topology.cores, [[0, 4], [1, 5], [2, 6], [3, 7]]);
+    assert_eq!(topology.offline, [8, 9]);
+    let [first, second] = topology.nodes.as_slice() else { panic!("{topology:?}") };
+    assert_eq!((first.id, &*first.threads, first.memory), (0, &[0, 1, 4, 5][..], Some(Bytes::from_mib(16))));
+    assert_eq!(first.huge_pages, []);
+    assert_eq!(second.huge_pages, [FreeHugePages { size: Bytes::from_mib(2), free: 36 }]);
+    let none = Topology::of(&read(&Server::new().without("sys/devices/system/node")));
+    assert_eq!((none.nodes, none.cores.len()), (vec![], 4));
 }

@@ -51,7 +51,7 @@ pub struct Scenario {
     /// Where loads and guests run.
     #[serde(default)]
     pub host: HostWishes,
-    /// Which processors and which node's memory guests have.
+    /// Which processors and which node's memory guests have. Default: the host chooses.
     #[serde(default, skip_serializing_if = "PlaceWishes::is_default")]
     pub place: PlaceWishes,
     /// Which QEMU runs the guests, and with which machine type and kernel.

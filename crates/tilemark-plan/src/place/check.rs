@@ -27,7 +27,7 @@ pub(crate) fn check_wishes(scenario: &Scenario, say: &mut Say<'_>) {
     if place.map.len() > MAP_MAX {
         say(
             format!("`place.map` has {} entries", place.map.len()),
-            "write 100 at most: a `*` stands for any text",
+            "write 100 at most: a `*` matches any text",
         );
     }
     for (pattern, target) in &place.map {
@@ -74,12 +74,16 @@ pub(crate) fn check_host(
         .filter_map(|(pattern, target)| entry_of_map(scenario, pattern, target, largest, host, processors))
         .collect();
     problems.extend(contradiction(scenario, largest));
-    if !scenario.place.is_none() && problems.is_empty() {
-        problems.extend(points.iter().flat_map(|point| memory_of_nodes(point, host)));
-    }
     problems.extend(points.iter().flat_map(|point| booted_only(point)));
-    problems.extend(points.iter().flat_map(|point| huge_pages(point, host)));
+    if problems.is_empty() {
+        problems.extend(points.iter().flat_map(|point| check_point(point, host)));
+    }
     problems
+}
+
+/// What the nodes of a host lack for a point: memory or free huge pages.
+pub fn check_point(point: &Point, host: &HostSummary) -> Vec<Problem> {
+    memory_of_nodes(point, host).into_iter().chain(huge_pages(point, host)).collect()
 }
 
 /// The names of all guests that there may be.
@@ -100,10 +104,7 @@ fn entry_of_map(
     if !names(scenario, largest).any(|name| glob::matches(pattern, &name)) {
         let first = names(scenario, 1).next().unwrap_or_default();
         let message = format!("`place.map`: {pattern:?} is the name of no guest");
-        return Some(Problem::new(
-            message,
-            format!("guests are called as `{first}`; `*` stands for any text"),
-        ));
+        return Some(Problem::new(message, format!("guests are called as `{first}`; `*` matches any text")));
     }
     let wrong = match Target::parse(target).ok()? {
         Target::Nodes(nodes) => nodes.iter().find_map(|node| wrong_node(*node, host, processors)),

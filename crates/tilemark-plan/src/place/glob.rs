@@ -1,6 +1,6 @@
 //! Names with `*` in them.
 
-/// Whether a name is what a pattern says: `*` stands for any text, also for none, and every other character for itself.
+/// Whether a name is what a pattern says: `*` matches any text, also for none, and every other character for itself.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -10,6 +10,7 @@ mod topology;
 mod wishes;
 mod words;
 
+pub use check::check_point;
 pub use topology::{FreeHugePages, HostNode, Topology};
 pub use wishes::{HugePageSize, PlaceRule, PlaceWishes, Siblings};
 pub use words::{in_words, ranges};

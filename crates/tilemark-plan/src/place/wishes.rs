@@ -12,8 +12,8 @@ use tilemark_units::Bytes;
 pub struct PlaceWishes {
     /// How guests are placed.
     pub guests: PlaceRule,
-    /// Guests that are placed by name, whatever `guests` says. Each key is a name of guests in which `*` stands for any text, such as
-    /// `"tile-00*-web"`; its value is `"node:LIST"` or `"cpus:LIST"`, such as `"node:0"` or `"cpus:2-3"`.
+    /// Guests that are placed by name, whatever `guests` says. Each key is a name of guests in which `*` matches any text, such as
+    /// `"tile-00*-web"`; its value is `"node:LIST"` or `"cpus:LIST"`, such as `"node:0"` or `"cpus:2-3"`. Default: no guest.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub map: BTreeMap<String, String>,
     /// Whether virtual processors of one guest use threads of the same core. Default: `"apart"` with `guests = "spread"`, `"together"`

@@ -256,11 +256,14 @@ fn difference(had: &Plan, now: &Plan) -> Option<String> {
     had.iter().zip(&now).find_map(|((key, had), (_, now))| first_difference(key, had, now))
 }
 
-/// The parts of a plan that must be equal, those first that say most about a difference.
+/// The parts of a plan that must be equal, those first that say most about a difference. What the host's nodes decide is in the points;
+/// their free huge pages are of the moment.
 fn parts(plan: &Plan) -> [(&'static str, Value); 7] {
     let mut host = json!(plan.host);
     let mut search = json!(plan.search);
-    for (of, keys) in [(&mut host, &["memory_available"][..]), (&mut search, &["within", "memory_end"])] {
+    for (of, keys) in
+        [(&mut host, &["memory_available", "topology"][..]), (&mut search, &["within", "memory_end"])]
+    {
         if let Some(of) = of.as_object_mut() {
             keys.iter().for_each(|key| drop(of.remove(*key)));
         }

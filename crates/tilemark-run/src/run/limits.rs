@@ -9,6 +9,7 @@ use crate::{
 use std::time::Duration;
 use tilemark_plan::{
     expect,
+    place::check_point,
     plan::{Pass, Point},
 };
 use tilemark_statistics::judge::{CapacitySearch, Known};
@@ -64,6 +65,9 @@ impl<W: World> Pipeline<'_, W> {
             return Err(Failure::new(FailureCode::HostUnfit, message, remedy));
         }
         // A search adds points that were not known before the run.
+        if let Some(lack) = check_point(point, &self.plan.host).into_iter().next() {
+            return Err(Failure::new(FailureCode::HostUnfit, lack.message, lack.remedy));
+        }
         resources::enough_files(std::slice::from_ref(point))?;
         if let Some(free) = self.world.disk_available().filter(|free| *free < DISK_RESERVE) {
             let message = format!("only {} of disk space is left, {DISK_RESERVE} must be", free.rounded());
