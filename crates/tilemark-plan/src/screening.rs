@@ -5,7 +5,7 @@
 //! confirm:  nothing set, each that looked real alone, all that paid together ...   in turn, as two sides are
 //! ```
 //! A row and its mirror image, in which every setting has its other level, are measured one after the other. In the difference of the
-//! two all that is the same in both cancels out: the level of the host at that time, and what two settings do together (decision 0100).
+//! two all that is the same in both cancels out: the level of the host at that time, and what two settings do together (decision 0071).
 
 use crate::{
     host_settings::HostSettings,
