@@ -46,7 +46,7 @@ pub(crate) fn check_wishes(scenario: &Scenario, say: &mut Say<'_>) {
 /// Whether a guest's memory is a whole number of huge pages.
 fn check_pages(guest: &Guest, say: &mut Say<'_>) {
     let Some(pages) = guest.hugepages else { return };
-    if guest.memory.get() % pages.bytes().get() != 0 {
+    if !guest.memory.get().is_multiple_of(pages.bytes().get()) {
         say(
             format!(
                 "guest `{}` has {} of memory, which is not a whole number of pages of {}",
