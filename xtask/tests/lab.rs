@@ -347,6 +347,25 @@ fn four_kvm_guests_on_two_nodes_have_their_threads_and_pages_where_the_plan_has_
 }
 
 #[test]
+#[ignore = "minutes; `make lab` runs it"]
+fn a_kvm_guest_wider_than_a_node_has_nodes_of_its_own_in_huge_pages() {
+    let Some(lab) = lab("a_kvm_guest_wider_than_a_node_has_nodes_of_its_own_in_huge_pages") else { return };
+    let said = lab.script(
+        "for node in 0 1; do echo 160 >/sys/devices/system/node/node$node/hugepages/hugepages-2048kB/nr_hugepages; done
+         tilemark run web --on kvm --tiles 1 --set place.guests=per-node --set guest.web.vcpus=3 --set guest.web.hugepages=2MiB \
+            --set measure.start=boot --set measure.repeats=1 --set measure.length=4s --set measure.warmup=1s \
+            --set load.web.rate=5/s --not-alone --json >/var/lib/tilemark/result || [ $? = 5 ]
+         ! pgrep qemu >&2
+         cat /var/lib/tilemark/runs/*/points/00/repeat-1/summary.json",
+    );
+    let guest = &json(&said)["place"]["guests"][0];
+    assert_eq!((&guest["unread"], &guest["threads_elsewhere"]), (&Value::Null, &Value::from(0)), "{guest:#}");
+    // Node 0 has one processor for guests, node 1 two; so the guest has a third of its 256 MiB on node 0.
+    let of_node = |node: &str| guest["memory_bytes"][node].as_f64().unwrap_or(0.0) / f64::from(1 << 20);
+    assert!(of_node("0") > 80.0 && of_node("1") > 160.0, "{guest:#}");
+}
+
+#[test]
 fn two_labs_at_once_are_apart() {
     let Some(lab) = lab("two_labs_at_once_are_apart") else { return };
     // Each sees what only it wrote, and neither ends before both had a file to see.

@@ -133,14 +133,13 @@ fn compared_thread(
 ) -> ThreadFigures {
     let planned = place.map(|place| planned(backend, place, &thread.name)).unwrap_or_default();
     let is_planned = |id: &u32| planned.contains(id);
-    let is_elsewhere =
-        !planned.is_empty() && !(thread.allowed.iter().all(is_planned) && is_planned(&thread.ran_on));
+    let is_kept = planned.is_empty() || (thread.allowed.iter().all(is_planned) && is_planned(&thread.ran_on));
     ThreadFigures {
         name: tilemark_units::printable(&shortened(&thread.name)).to_string(),
         planned: ranges(&planned),
         allowed: ranges(&thread.allowed),
         ran_on: thread.ran_on,
-        is_elsewhere,
+        is_elsewhere: !is_kept,
     }
 }
 
