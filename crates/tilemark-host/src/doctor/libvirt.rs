@@ -51,12 +51,12 @@ fn shortage(daemon: &str, path: &str, text: &str) -> Option<Finding> {
 
 /// The last line that gives a name its value; a line with `#` before it is a comment.
 fn value_of(text: &str, name: &str) -> Option<u64> {
-    let values = text.lines().filter_map(|line| {
+    let mut values = text.lines().filter_map(|line| {
         let (found, value) = line.split_once('=')?;
         let value = value.split('#').next().unwrap_or_default();
         (found.trim() == name).then(|| value.trim().parse().ok()).flatten()
     });
-    values.last()
+    values.next_back()
 }
 
 #[cfg(test)]
