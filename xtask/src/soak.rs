@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 10] = [
+const ALL: [Trial; 11] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -44,6 +44,12 @@ const ALL: [Trial; 10] = [
         about: "100 emulated runs, each killed at another moment",
         minutes: 16,
         run: kills_emulated,
+    },
+    Trial {
+        name: "kills-host",
+        about: "1,000 times a profile of the host applied or restored, each killed at another moment",
+        minutes: 6,
+        run: kills_host,
     },
     Trial {
         name: "comparisons",
@@ -161,6 +167,19 @@ fn kills(bench: &Bench, file: &str, test: &str, own: usize) -> Result<Vec<String
     let gone: Vec<f64> = lines.iter().filter_map(|line| line["gone_after_s"].as_f64()).collect();
     let slowest = gone.iter().copied().fold(0.0, f64::max);
     Ok(vec![format!("{} kills, everything gone each time, the slowest after {slowest:.2} s", gone.len())])
+}
+
+fn kills_host(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_KILLS", bench.times(1000).to_string())];
+    let test = "apply_killed_at_any_moment_is_whole_or_recovered_byte_for_byte";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "host"], test, &settings)?;
+    let line = |line: &Value| {
+        format!(
+            "{} kills, {} of them with some settings set: byte-equal each time",
+            line["kills"], line["in_part"]
+        )
+    };
+    Ok(lines.iter().map(line).collect())
 }
 
 fn comparisons(bench: &Bench) -> Result<Vec<String>> {

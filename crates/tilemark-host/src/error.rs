@@ -169,7 +169,13 @@ fn said(nearest: &[String]) -> String {
 
 /// What to do where the kernel refused to have a setting read or written.
 fn remedy_of(source: &io::Error) -> &'static str {
-    match Errno::from_io_error(source) {
+    /// What a driver answers that cannot do it (`ENOTSUPP` of the kernel, which is in no header of user space).
+    const NOT_SUPPORTED: i32 = 524;
+    let error = Errno::from_io_error(source).map(|error| match error.raw_os_error() {
+        NOT_SUPPORTED => Errno::OPNOTSUPP,
+        _ => error,
+    });
+    match error {
         Some(Errno::ROFS) => {
             "it is mounted read-only, as in most containers: run on the host, or in a container that is privileged"
         }

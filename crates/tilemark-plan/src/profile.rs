@@ -100,7 +100,7 @@ impl Profile {
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, Problems> {
         check_text(text, origin, "profile")?;
         let profile: Self = toml::from_str(text).map_err(|error| {
-            let remedy = "correct the line that is named; the format is in docs/host-settings.md";
+            let remedy = "correct the line that is named; README.md shows the format";
             Problem::new(format!("{origin}: {}", error.to_string().trim()), remedy)
         })?;
         let problems = profile.problems();

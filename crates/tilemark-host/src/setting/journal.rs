@@ -82,10 +82,18 @@ impl Held {
         }
     }
 
-    /// Writes the text found, whatever the value is, and reads it back.
+    /// Writes the text found, whatever the value is, and reads it back. A third value then is what our write brought, such as fewer huge
+    /// pages than there were: it counts as ours, so that the next who tries restores it.
     fn put_back(&self) -> Outcome {
         let refused = self.setting.write(&self.found).err().map(|error| error.in_a_line());
-        self.outcome(self.now(), refused)
+        match self.now() {
+            Now::Other(value) => {
+                let why = refused.unwrap_or_else(|| format!("the kernel keeps {value}"));
+                let setting = Setting { value, ..self.setting.clone() };
+                Self { setting, ..self.clone() }.outcome(Now::Ours, Some(why))
+            }
+            now => self.outcome(now, refused),
+        }
     }
 
     fn outcome(&self, now: Now, refused: Option<String>) -> Outcome {
@@ -434,6 +442,20 @@ mod tests {
         host.set(0, "n/a\n");
         assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound]);
         assert_eq!(host.limits(), ["20\n", "0\n"]);
+    }
+
+    #[test]
+    fn a_third_value_after_restoring_is_the_kernels_and_stays_in_the_journal() {
+        let host = Host::with(&[]);
+        // A 0 in this file means the value at the start of the process: it is never read.
+        let setting = Setting::file("slack of timers", "/proc/self/timerslack_ns", Form::Whole, "70000");
+        setting.write("70000").unwrap();
+        host.journal().adopt(vec![Held { setting, found: "0\n".to_owned() }]).unwrap();
+        let outcomes = host.journal().restore().unwrap();
+        assert!(!outcomes[0].is_settled() && outcomes[0].now == Now::Ours, "{outcomes:?}");
+        let named = outcomes[0].to_string();
+        assert!(named.contains("it was 0") && named.contains("the kernel keeps 50000"), "{named}");
+        assert_eq!(host.journal().held().unwrap()[0].now(), Now::Ours, "the next who tries restores it");
     }
 
     #[test]
