@@ -260,6 +260,7 @@ impl Schema {
             "object" if property["additionalProperties"]["type"] == "integer" => {
                 "table of whole numbers".to_owned()
             }
+            "object" if property["additionalProperties"]["type"] == "string" => "table of texts".to_owned(),
             "object" => "table of tables".to_owned(),
             "array" => match self.kind(&property["items"])?.as_str() {
                 "any value" => "list of values".to_owned(),
