@@ -78,6 +78,8 @@ impl Held {
     pub fn restore(&self) -> Outcome {
         match self.now() {
             Now::Ours => self.put_back(),
+            // Our own write of another setting brought it.
+            Now::Other(_) if self.setting.is_follower() => self.put_back(),
             now => self.outcome(now, None),
         }
     }
@@ -230,19 +232,23 @@ impl Journal {
         let mut new = Vec::new();
         for setting in settings {
             let found = setting.read()?;
-            if setting.form.value_in(&found) != setting.value {
+            if setting.is_follower() || setting.form.value_in(&found) != setting.value {
                 // One that is held already, and changed since: its value now is what is to be found again.
                 before.retain(|held| !held.setting.is_same_as(setting));
                 new.push(Held { setting: setting.clone(), found });
             }
         }
         let mut immovable = Vec::new();
-        if new.is_empty() {
+        if new.iter().all(|held| held.setting.is_follower()) {
             return Ok(immovable);
         }
+        new.sort_by_key(|held| !held.setting.goes_first());
         self.write(&[&before[..], &new[..]].concat())?;
         at(Moment::Journaled);
         for (place, held) in new.iter().enumerate() {
+            if held.setting.is_follower() {
+                continue;
+            }
             let set = held.setting.set(&mut || at(Moment::Written));
             if let Err(error) = set {
                 if held.setting.is_immovable(&error) {
@@ -277,7 +283,13 @@ impl Journal {
     /// As [`Self::restore`].
     pub fn restore_unless(&self, in_use: &dyn Fn(&Held) -> bool) -> Result<Vec<Outcome>, HostError> {
         let (mut left, free): (Vec<Held>, Vec<Held>) = self.held()?.into_iter().partition(in_use);
-        let outcomes: Vec<Outcome> = free.iter().rev().map(Held::restore).collect();
+        let mut outcomes: Vec<Outcome> = free.iter().rev().map(Held::restore).collect();
+        for outcome in outcomes.iter_mut().filter(|outcome| matches!(outcome.now, Now::Other(_))) {
+            // Restoring another one may have restored it.
+            if outcome.held.now() == Now::AsFound {
+                outcome.now = Now::AsFound;
+            }
+        }
         let not_restored = outcomes.iter().rev().filter(|outcome| !outcome.is_settled());
         left.extend(not_restored.map(|outcome| outcome.held.clone()));
         self.write(&left)?;
@@ -442,6 +454,35 @@ mod tests {
         host.set(0, "n/a\n");
         assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound]);
         assert_eq!(host.limits(), ["20\n", "0\n"]);
+    }
+
+    #[test]
+    fn what_a_write_changes_beside_its_own_value_is_restored_after_it() {
+        let host = Host::with(&[]);
+        let queue = host.folder.path().join("queue");
+        fs::create_dir(&queue).unwrap();
+        let [scheduler, depth] = ["scheduler", "nr_requests"].map(|name| queue.join(name));
+        fs::write(&scheduler, "none\n").unwrap();
+        fs::write(&depth, "128\n").unwrap();
+        let settings = [
+            Setting::file("depth", &depth, Form::Whole, "64"),
+            Setting::file("depth of the scheduler", &depth, Form::Whole, "128").follower(),
+            Setting::file("scheduler", &scheduler, Form::Choice, "mq-deadline"),
+        ];
+        // As the kernel does it: whenever the scheduler was written, the depth is 256.
+        host.journal().hold_watched(&settings[1..], &mut |_| fs::write(&depth, "256").unwrap()).unwrap();
+        assert_eq!(nows(&host.journal().restore().unwrap()), [Now::AsFound, Now::AsFound]);
+        assert_eq!(fs::read_to_string(&depth).unwrap(), "128\n");
+        // A depth that is asked for too is written after the scheduler.
+        host.journal().hold(&settings).unwrap();
+        let names: Vec<String> =
+            host.journal().held().unwrap().into_iter().map(|held| held.setting.name).collect();
+        assert_eq!(names, ["depth of the scheduler", "scheduler", "depth"]);
+        host.journal().restore().unwrap();
+        assert_eq!(fs::read_to_string(&depth).unwrap(), "128\n");
+        // Nothing is held where only a follower would be.
+        host.journal().hold(&settings[1..2]).unwrap();
+        assert_eq!(host.journal().held().unwrap(), []);
     }
 
     #[test]

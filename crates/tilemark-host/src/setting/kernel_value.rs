@@ -128,6 +128,21 @@ impl Setting {
         Self { reach: Reach::Vector, ..self }
     }
 
+    /// The value that a file has now, held because another setting changes it: see [`Reach::Follower`].
+    pub(super) fn follower(self) -> Self {
+        Self { reach: Reach::Follower, ..self }
+    }
+
+    /// Whether it is held only to be restored.
+    pub fn is_follower(&self) -> bool {
+        self.reach == Reach::Follower
+    }
+
+    /// Whether it is set before others: a new scheduler of a queue sets the queue's depth too.
+    pub(super) fn goes_first(&self) -> bool {
+        self.is_follower() || self.path.ends_with("queue/scheduler")
+    }
+
     /// Its file; `None` where it is no file.
     pub fn path(&self) -> Option<&Path> {
         (!self.path.as_os_str().is_empty()).then_some(&self.path)

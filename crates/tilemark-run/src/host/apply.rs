@@ -135,7 +135,9 @@ pub(super) fn apply_on(root: &Root, journal: &HostJournal, profile: &Profile) ->
     // What a killed command had set is no value of the host.
     let plan = plan_on(root, profile);
     plan.check()?;
-    let settings: Vec<Setting> = plan.changes().filter_map(|planned| planned.setting.clone()).collect();
+    let held =
+        |planned: &Planned| planned.followers.iter().chain(&planned.setting).cloned().collect::<Vec<_>>();
+    let settings: Vec<Setting> = plan.changes().flat_map(held).collect();
     let immovable = journal.apply(&plan.profile, &settings).map_err(not_applied)?;
     if interrupted() {
         not_settled(&journal.restore_all().map_err(host_failed)?)?;
@@ -145,7 +147,7 @@ pub(super) fn apply_on(root: &Root, journal: &HostJournal, profile: &Profile) ->
     let held = journal.applied().map_err(host_failed)?.map(|applied| applied.held).unwrap_or_default();
     Ok(Done {
         profile: plan.profile.clone(),
-        changed: held.iter().map(Changed::of).collect(),
+        changed: held.iter().filter(|held| !held.setting.is_follower()).map(Changed::of).collect(),
         as_wanted: plan.settings.iter().filter(|planned| planned.state == State::AsWanted).count(),
         skipped: skipped(&plan),
         immovable: immovable.iter().map(ToString::to_string).collect(),
@@ -240,7 +242,8 @@ pub fn status(places: &Places) -> Result<Status, Failure> {
 /// The same, from any journal.
 pub(super) fn status_from(journal: &HostJournal) -> Result<Status, Failure> {
     let applied = journal.applied().map_err(host_failed)?;
-    let settings = applied.iter().flat_map(|applied| applied.held.iter().map(Changed::of)).collect();
+    let held = applied.iter().flat_map(|applied| &applied.held);
+    let settings = held.filter(|held| !held.setting.is_follower()).map(Changed::of).collect();
     Ok(Status { profile: applied.map(|applied| applied.profile), settings })
 }
 

@@ -70,6 +70,9 @@ pub struct Planned {
     /// What a journal holds; none where there is nothing to set.
     #[serde(skip)]
     pub(super) setting: Option<Setting>,
+    /// What is held with it only to be restored.
+    #[serde(skip)]
+    pub(super) followers: Vec<Setting>,
 }
 
 /// What applying would do to a setting.
@@ -156,7 +159,15 @@ fn as_not_set(line: &ProfileSetting) -> NotSet {
 fn planned(root: &Root, line: &ProfileSetting) -> Vec<Planned> {
     let value = line.value.as_deref().unwrap_or_default();
     match known::resolve(root, &line.key, value) {
-        Ok(settings) => settings.into_iter().map(|setting| on_host(line, setting)).collect(),
+        Ok(settings) => {
+            let (followers, settings): (Vec<_>, Vec<_>) =
+                settings.into_iter().partition(Setting::is_follower);
+            let mut all: Vec<Planned> = settings.into_iter().map(|setting| on_host(line, setting)).collect();
+            if let Some(first) = all.iter_mut().find(|planned| planned.state == State::Changes) {
+                first.followers = followers;
+            }
+            all
+        }
         Err(error) => {
             let is_skipped = line.optional && matches!(error, HostError::SettingAbsent { .. });
             let state = if is_skipped { State::Skipped } else { State::Refused };
@@ -210,6 +221,7 @@ fn unplaced(line: &ProfileSetting) -> Planned {
         effect: line.effect.clone(),
         note: line.note.clone(),
         setting: None,
+        followers: Vec::new(),
     }
 }
 

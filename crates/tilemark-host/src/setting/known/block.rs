@@ -50,7 +50,22 @@ fn queues(request: &Request<'_>) -> Result<Vec<Setting>, HostError> {
         let why = format!("no block device with hardware behind it is called {}", request.parts[0]);
         return Err(request.absent(why, LEAVE_OUT));
     }
-    devices.iter().map(|device| queue(request, device, parameter)).collect()
+    let mut settings = Vec::new();
+    for device in &devices {
+        if parameter == "scheduler" {
+            settings.extend(depth(request, device));
+        }
+        settings.push(queue(request, device, parameter)?);
+    }
+    Ok(settings)
+}
+
+/// How many requests may wait, which a new scheduler sets to its own default.
+fn depth(request: &Request<'_>, device: &str) -> Option<Setting> {
+    let path = format!("/sys/block/{device}/queue/nr_requests");
+    let now = request.root.text(&path)?;
+    let name = format!("block.{device}.nr_requests");
+    request.one(&name, &path, Form::Whole, &now).ok().map(Setting::follower)
 }
 
 fn queue(request: &Request<'_>, device: &str, parameter: &str) -> Result<Setting, HostError> {

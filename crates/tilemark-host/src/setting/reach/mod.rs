@@ -27,6 +27,9 @@ pub enum Reach {
     /// By its file, which says where the interrupts of one vector go. Vectors that the kernel spreads itself ("managed") refuse to
     /// be moved, with EIO: that is reported, and no error.
     Vector,
+    /// By its file, which the kernel changes when another setting of the same journal is written, as the depth of a queue with its
+    /// scheduler. It is held only to be restored, after that one, and never set.
+    Follower,
     /// A value of a network device, by the requests of ethtool.
     Nic {
         /// The device.
@@ -63,7 +66,7 @@ impl Reach {
     /// The text now.
     pub(super) fn read(&self, path: &Path) -> io::Result<String> {
         match self {
-            Self::File | Self::Vector => fs::read_to_string(path),
+            Self::File | Self::Vector | Self::Follower => fs::read_to_string(path),
             Self::Nic { device, value } => value.read(device),
             Self::Service { unit } => service::read(unit),
             Self::Limit(limit) => Ok(limit.read()),
@@ -75,7 +78,7 @@ impl Reach {
     /// Has it take a value.
     pub(super) fn write(&self, path: &Path, text: &str) -> io::Result<()> {
         match self {
-            Self::File | Self::Vector => write_existing(path, text),
+            Self::File | Self::Vector | Self::Follower => write_existing(path, text),
             Self::Nic { device, value } => value.write(device, text),
             Self::Service { unit } => service::write(unit, text),
             Self::Limit(limit) => limit.write(text),
