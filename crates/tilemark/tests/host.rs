@@ -130,6 +130,13 @@ fn a_profile_is_planned_applied_verified_and_restored_byte_for_byte() {
     assert_eq!(network.says(&home, &["host", "verify", profile]).code, Some(0));
     let again = network.says(&home, &["host", "apply", profile, "--yes"]);
     assert!(again.code == Some(3) && again.error.contains("`many` is applied already"), "{again:?}");
+    // The journal of another home would take these values for the host's own.
+    let other = Home::new();
+    let mut elsewhere = network.command(&other, &[TILEMARK, "host", "apply", profile, "--yes"]);
+    elsewhere.env("TILEMARK_LOCK_FOLDER", home.lock_folder());
+    let elsewhere = Said::of(&elsewhere.output().unwrap());
+    let named = home.path().join("state").display().to_string();
+    assert!(elsewhere.code == Some(3) && elsewhere.error.contains(&named), "{elsewhere:?}");
     let status = network.says(&home, &["host", "status", "--json"]).json();
     assert_eq!(
         (&status["profile"], &status["settings"][0]["was"]),

@@ -96,6 +96,54 @@ fn both_sides_have_their_settings_and_the_host_has_its_own_afterwards() {
     real.all_gone(&BTreeSet::new(), &[]);
 }
 
+/// A loop device without a use, which goes with this.
+struct Loop {
+    device: String,
+}
+
+impl Loop {
+    fn of(file: &Path) -> Self {
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output().unwrap();
+        let device = String::from_utf8(made.stdout).unwrap().trim().replace("/dev/", "");
+        assert!(device.starts_with("loop"), "{device}");
+        Self { device }
+    }
+
+    fn queue(&self, name: &str) -> String {
+        fs::read_to_string(format!("/sys/block/{}/queue/{name}", self.device)).unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &format!("/dev/{}", self.device)]).status();
+    }
+}
+
+/// The kernel gives a queue another depth with another scheduler: that is restored too, and is no change by another program.
+#[test]
+fn a_scheduler_is_set_with_what_it_changes_along_and_both_are_restored() {
+    let Some((real, _)) = with_file() else { return };
+    let blank = real.home.file("blank", "");
+    fs::File::options().write(true).open(&blank).unwrap().set_len(1 << 20).unwrap();
+    let device = Loop::of(&blank);
+    let before = ["scheduler", "nr_requests"].map(|name| device.queue(name));
+    if !(before[0].contains("[none]") && before[0].contains("mq-deadline")) {
+        return common::skipped(&format!("the schedulers of a loop device are {}", before[0]));
+    }
+    let key = format!("block.{}.scheduler", device.device);
+    let set = format!("host.setting.{key}=mq-deadline");
+    let run = ["run", "web", "--tiles", "1", "--set", "measure.repeats=1", "--set", &set];
+    let said = real.home.says(&[&run[..], &SHORT].concat());
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let read = settings(&real, &result.run, 0);
+    let values: Vec<_> = read.iter().map(|one| (one.key.as_str(), one.value.as_deref())).collect();
+    assert_eq!(values, [(key.as_str(), Some("mq-deadline"))], "{said:?}");
+    let voided = format!("{:?}", result.points[0].repeats_voided);
+    assert!(!voided.contains("another program"), "{voided}");
+    assert_eq!(["scheduler", "nr_requests"].map(|name| device.queue(name)), before);
+}
+
 /// A run that holds the played value for a minute, once it does.
 fn holding<'a>(real: &'a Real, file: &Path) -> Running<'a> {
     let long = ["--set", "measure.length=60s", "--set", "host.setting.ksm.pages_to_scan=77"];

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tilemark_sys::files::{read_trusted, write_private};
+use tilemark_sys::files::{read_trusted, replace_private};
 
 use super::Setting;
 use crate::error::HostError;
@@ -317,11 +317,7 @@ impl Journal {
             }
             let Self { boot_id, owner, .. } = self.clone();
             let document = Document { boot_id, owner, held: held.to_vec() };
-            let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-            let aside = self.path.with_file_name(format!(".{name}.aside"));
-            write_private(&aside, &serde_json::to_vec_pretty(&document)?)?;
-            fs::rename(aside, &self.path)?;
-            self.sync_folder()
+            replace_private(&self.path, &serde_json::to_vec_pretty(&document)?)
         };
         written().map_err(|source| self.failed("write", source))
     }

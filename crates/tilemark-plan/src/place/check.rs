@@ -1,6 +1,6 @@
 //! What a placement cannot be, named with what to do: first without a host, then on one.
 
-use super::{HugePageSize, PlaceRule, glob, rules::usable, target::Target, words::ranges};
+use super::{HugePageSize, PlaceRule, rules::usable, target::Target, words::ranges};
 use crate::{
     expect,
     plan::{Backend, GuestPlan, HostSummary, Point, Processors},
@@ -9,7 +9,7 @@ use crate::{
     workload::Say,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use tilemark_units::{Bytes, counted};
+use tilemark_units::{Bytes, counted, matches_glob};
 
 /// Entries of a map: as many as guests of a tile.
 const MAP_MAX: usize = 100;
@@ -101,7 +101,7 @@ fn entry_of_map(
     host: &HostSummary,
     processors: &Processors,
 ) -> Option<Problem> {
-    if !names(scenario, largest).any(|name| glob::matches(pattern, &name)) {
+    if !names(scenario, largest).any(|name| matches_glob(pattern, &name)) {
         let first = names(scenario, 1).next().unwrap_or_default();
         let message = format!("`place.map`: {pattern:?} is the name of no guest");
         return Some(Problem::new(message, format!("guests are called as `{first}`; `*` matches any text")));

@@ -3,7 +3,6 @@
 
 mod check;
 mod differ;
-mod glob;
 mod rules;
 mod target;
 mod topology;

@@ -1,10 +1,9 @@
 //! What a scenario says about where guests are.
 
-use super::glob;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tilemark_units::Bytes;
+use tilemark_units::{Bytes, matches_glob};
 
 /// Which processors and which node's memory guests have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -12,7 +11,7 @@ use tilemark_units::Bytes;
 pub struct PlaceWishes {
     /// How guests are placed.
     pub guests: PlaceRule,
-    /// Guests that are placed by name, whatever `guests` says. Each key is a name of guests in which `*` matches any text, such as
+    /// Guests that are placed by name, whatever `guests` says. Each key is a name of guests in which `*` matches any text and `?` one character, such as
     /// `"tile-00*-web"`; its value is `"node:LIST"` or `"cpus:LIST"`, such as `"node:0"` or `"cpus:2-3"`. Default: no guest.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub map: BTreeMap<String, String>,
@@ -112,7 +111,7 @@ impl PlaceWishes {
 
     /// All patterns of the map that a guest's name fits, with what they say.
     pub(super) fn targets_of(&self, guest: &str) -> impl Iterator<Item = (&str, &str)> {
-        let fits = move |(pattern, _): &(&String, &String)| glob::matches(pattern, guest);
+        let fits = move |(pattern, _): &(&String, &String)| matches_glob(pattern, guest);
         self.map.iter().filter(fits).map(|(pattern, target)| (pattern.as_str(), target.as_str()))
     }
 

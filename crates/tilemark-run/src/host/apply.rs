@@ -7,7 +7,7 @@ use crate::{
         profile,
     },
     job::{
-        host_journal::{Applied, HostJournal},
+        host_journal::{self, Applied, HostJournal},
         lock::{WhenBusy, take_for_run},
     },
     program::need_root_for,
@@ -121,6 +121,14 @@ pub fn apply(places: &Places, name: &str, consent: &Consent) -> Result<Done, Fai
     plan.check()?;
     need_root_for("applying a profile", SETS)?;
     let _locks = take_for_run(&places.state, "host-apply", WhenBusy::Stop)?;
+    if let Some((home, first)) = host_journal::of_another_home(&places.state).map_err(host_failed)? {
+        let remedy = format!(
+            "restore it first with `tilemark host restore` in the home whose states are in {}",
+            home.display()
+        );
+        return Err(Failure { remedy, ..held_already(&first) });
+    }
+    host_journal::announce(&places.state).map_err(host_failed)?;
     let journal = HostJournal::of(&places.state).map_err(state_failed)?;
     apply_on(&Root::real(), &journal, &profile)
 }

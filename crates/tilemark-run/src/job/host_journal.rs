@@ -3,22 +3,26 @@
 //! ```text
 //! STATE/.host/applying.json   while it is applied: whoever comes next restores it where its command was killed
 //! STATE/.host/applied.json    once all of it is: only `host restore` does
+//! /run/tilemark/applied-by    the STATE of the home that applied last: another home must not apply on top of it
 //! ```
 
-use crate::job::state_folder::boot_id;
+use crate::job::{lock::host_folder, state_folder::boot_id};
 use std::{
+    ffi::OsString,
     io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 use tilemark_host::{
     HostError,
     setting::{Held, Journal, Outcome, Setting},
 };
-use tilemark_sys::files::make_private_folder;
+use tilemark_sys::files::{make_private_folder, read_trusted, replace_private};
 
 const FOLDER: &str = ".host";
 const APPLYING: &str = "applying.json";
 const APPLIED: &str = "applied.json";
+const APPLIED_BY: &str = "applied-by";
 
 /// The journals of a home.
 #[derive(Debug, Clone)]
@@ -34,6 +38,39 @@ pub(crate) struct Applied {
     pub(crate) profile: String,
     /// Its settings that had another value before.
     pub(crate) held: Vec<Held>,
+}
+
+/// What another home has applied on this host, in part or whole, and that home's folder of states.
+///
+/// # Errors
+/// Where a file cannot be read, or is not to be trusted.
+pub(crate) fn of_another_home(states: &Path) -> Result<Option<(PathBuf, Applied)>, HostError> {
+    let path = host_folder().join(APPLIED_BY);
+    let failed = |source| HostError::Journal { verb: "read", path: path.clone(), source };
+    let home = match read_trusted(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => PathBuf::from(OsString::from_vec(read.map_err(failed)?)),
+    };
+    if home == states {
+        return Ok(None);
+    }
+    let journal = HostJournal::of(&home).map_err(failed)?;
+    let applied = journal.in_file(APPLIED)?;
+    let found = applied.map_or_else(|| journal.in_file(APPLYING), |applied| Ok(Some(applied)))?;
+    Ok(found.map(|applied| (home, applied)))
+}
+
+/// Says to all homes of this host that this one applies a profile. The host's lock is held.
+///
+/// # Errors
+/// Where that cannot be written.
+pub(crate) fn announce(states: &Path) -> Result<(), HostError> {
+    let path = host_folder().join(APPLIED_BY);
+    replace_private(&path, states.as_os_str().as_bytes()).map_err(|source| HostError::Journal {
+        verb: "write",
+        path,
+        source,
+    })
 }
 
 impl HostJournal {
@@ -59,7 +96,11 @@ impl HostJournal {
     /// # Errors
     /// Where a journal cannot be read.
     pub(crate) fn applied(&self) -> Result<Option<Applied>, HostError> {
-        let journal = self.journal(APPLIED);
+        self.in_file(APPLIED)
+    }
+
+    fn in_file(&self, name: &str) -> Result<Option<Applied>, HostError> {
+        let journal = self.journal(name);
         let Some(profile) = journal.owner()? else { return Ok(None) };
         Ok(Some(Applied { profile, held: journal.held()? }))
     }

@@ -41,8 +41,13 @@ const FOLDER: &str = "/run/tilemark";
 /// # Errors
 /// When another run is under way, in this home or another, or a lock cannot be made.
 pub fn take_for_run(states: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {
+    take_both(states, &host_folder(), id, when_busy)
+}
+
+/// The folder of what holds for the whole host, whoever's home it comes from.
+pub(crate) fn host_folder() -> PathBuf {
     let folder = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
-    take_both(states, &folder.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from), id, when_busy)
+    folder.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
 }
 
 fn take_both(states: &Path, host: &Path, id: &str, when_busy: WhenBusy) -> Result<Vec<File>, Failure> {

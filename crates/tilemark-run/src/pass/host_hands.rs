@@ -151,7 +151,7 @@ impl Hands for HostHands {
             before,
             value: None,
         };
-        let found = all.iter().zip(before).map(read).collect();
+        let found = shown(&all).zip(before).map(read).collect();
         *self.held.lock().expect("nobody panics while it is held") = all;
         Ok(found)
     }
@@ -184,10 +184,16 @@ impl HostHands {
             let value = |one: &OneSetting| (one.place == Place::Host) == is_hosts;
             let read = |one: &OneSetting| value(one).then(|| one.setting.now().ok()).flatten();
             let place = if is_hosts { Place::Host } else { Place::RunNetwork };
-            self.at(place, || all.iter().map(read).collect()).unwrap_or_else(|_| vec![None; all.len()])
+            self.at(place, || shown(all).map(read).collect())
+                .unwrap_or_else(|_| vec![None; shown(all).count()])
         };
         of_place(true).into_iter().zip(of_place(false)).map(|(host, own)| host.or(own)).collect()
     }
+}
+
+/// Those that somebody asked for: what the kernel changes along with one of them is only restored.
+fn shown(all: &[OneSetting]) -> impl Iterator<Item = &OneSetting> {
+    all.iter().filter(|one| !one.setting.is_follower())
 }
 
 /// The key of the setting that an error is about, by the name of its file.

@@ -22,7 +22,7 @@ use tilemark_plan::{
     plan::{Backend, Demand, HostSummary, Plan},
     workload::{Details, JobKind, JobsParameters, Work},
 };
-use tilemark_sys::files::{read_trusted, write_private};
+use tilemark_sys::files::{read_trusted, replace_private};
 use tilemark_units::Span;
 
 /// Long enough for a few jobs of each kind.
@@ -95,9 +95,7 @@ impl JobTimesOfHost {
     }
 
     fn store(&self, file: &Path) -> std::io::Result<()> {
-        let aside = file.with_extension(format!("{}.aside", std::process::id()));
-        write_private(&aside, &serde_json::to_vec_pretty(self)?)?;
-        fs::rename(aside, file)
+        replace_private(file, &serde_json::to_vec_pretty(self)?)
     }
 }
 
