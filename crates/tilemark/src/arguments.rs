@@ -683,6 +683,9 @@ pub(crate) enum HostCommand {
     Verify {
         /// A profile inside the program by its name, or a file by its path
         profile: String,
+        /// Also compare this dangerous setting; may be repeated
+        #[arg(long, value_name = "KEY")]
+        allow: Vec<String>,
         #[command(flatten)]
         json: JsonOnly,
     },

@@ -46,6 +46,8 @@ pub struct Done {
     pub as_wanted: usize,
     /// Settings that this host lacks.
     pub skipped: Vec<String>,
+    /// Dangerous settings that nobody named: they are not set.
+    pub left_out: Vec<String>,
     /// Interrupts that the kernel spreads itself: they stay where they are.
     pub immovable: Vec<String>,
 }
@@ -108,6 +110,8 @@ pub struct Verified {
     pub differences: Vec<String>,
     /// Settings that this host lacks.
     pub skipped: Vec<String>,
+    /// Dangerous settings that differ and that nobody named.
+    pub left_out: Vec<String>,
 }
 
 /// Applies a profile; it stays until [`restore`], or until the host boots.
@@ -130,18 +134,23 @@ pub fn apply(places: &Places, name: &str, consent: &Consent) -> Result<Done, Fai
     }
     host_journal::announce(&places.state).map_err(host_failed)?;
     let journal = HostJournal::of(&places.state).map_err(state_failed)?;
-    apply_on(&Root::real(), &journal, &profile)
+    apply_on(&Root::real(), &journal, &profile, &consent.allow)
 }
 
 /// The same on any host, of a plan that is agreed.
-pub(super) fn apply_on(root: &Root, journal: &HostJournal, profile: &Profile) -> Result<Done, Failure> {
+pub(super) fn apply_on(
+    root: &Root,
+    journal: &HostJournal,
+    profile: &Profile,
+    allow: &[String],
+) -> Result<Done, Failure> {
     if let Some(first) = journal.applied().map_err(host_failed)? {
         return Err(held_already(&first));
     }
     let half = journal.restore_half().map_err(host_failed)?;
     not_settled(&half)?;
     // What a killed command had set is no value of the host.
-    let plan = plan_on(root, profile);
+    let plan = plan_on(root, profile).allowing(allow);
     plan.check()?;
     let held =
         |planned: &Planned| planned.followers.iter().chain(&planned.setting).cloned().collect::<Vec<_>>();
@@ -158,49 +167,52 @@ pub(super) fn apply_on(root: &Root, journal: &HostJournal, profile: &Profile) ->
         changed: held.iter().filter(|held| !held.setting.is_follower()).map(Changed::of).collect(),
         as_wanted: plan.settings.iter().filter(|planned| planned.state == State::AsWanted).count(),
         skipped: skipped(&plan),
+        left_out: plan.left_out(),
         immovable: immovable.iter().map(ToString::to_string).collect(),
     })
 }
 
-/// Whether the user has seen the plan, and named what is dangerous in it.
+/// Whether the user has seen the plan, and named only what is in it.
 pub(super) fn agreed(plan: &HostPlan, consent: &Consent) -> Result<(), Failure> {
-    if !consent.yes {
-        let changes = counted(plan.changes().count() as u64, "setting");
-        let message =
-            format!("nothing was changed: applying `{}` would change {changes} of this host", plan.profile);
-        let remedy = "look at the plan (`tilemark host plan`), then say `--yes`";
-        return Err(Failure::new(FailureCode::BadInput, message, remedy));
-    }
-    let asked: Vec<&Planned> =
-        plan.needs_consent().into_iter().filter(|planned| !consent.allow.contains(&planned.key)).collect();
-    if asked.is_empty() {
+    in_profile(plan, &consent.allow)?;
+    if consent.yes {
         return Ok(());
     }
-    let named = asked.iter().map(|planned| format!("{} ({})", planned.key, planned.danger.name()));
-    let flags: Vec<String> = asked.iter().map(|planned| format!("--allow {}", planned.key)).collect();
-    Err(Failure::new(
-        FailureCode::BadInput,
-        format!(
-            "nothing was changed: these settings are dangerous: {}",
-            named.collect::<Vec<_>>().join(", ")
-        ),
-        format!("name them if you want them all the same: {}", flags.join(" ")),
-    ))
+    let changes = counted(plan.changes().count() as u64, "setting");
+    let message =
+        format!("nothing was changed: applying `{}` would change {changes} of this host", plan.profile);
+    let remedy = "look at the plan (`tilemark host plan`), then say `--yes`";
+    Err(Failure::new(FailureCode::BadInput, message, remedy))
 }
 
-/// Which settings differ from a profile now.
+/// Whether a profile has each of these keys.
+fn in_profile(plan: &HostPlan, keys: &[String]) -> Result<(), Failure> {
+    let is_there = |key: &String| plan.settings.iter().any(|planned| planned.key == *key);
+    match keys.iter().find(|key| !is_there(key)) {
+        None => Ok(()),
+        Some(key) => Err(Failure::new(
+            FailureCode::BadInput,
+            format!("`{key}` is no setting of the profile `{}`", plan.profile),
+            "give `--allow` a key as `tilemark host plan` shows it",
+        )),
+    }
+}
+
+/// Which settings differ from a profile now. Of those that are dangerous, only these keys are compared.
 ///
 /// # Errors
-/// Where the profile cannot be read.
-pub fn verify(name: &str) -> Result<Verified, Failure> {
-    Ok(verify_on(&Root::real(), &profile::read(name)?))
+/// Where the profile cannot be read, or has no such key.
+pub fn verify(name: &str, allow: &[String]) -> Result<Verified, Failure> {
+    let profile = profile::read(name)?;
+    in_profile(&plan_on(&Root::real(), &profile), allow)?;
+    Ok(verify_on(&Root::real(), &profile, allow))
 }
 
 /// The same on any host.
-pub(super) fn verify_on(root: &Root, profile: &Profile) -> Verified {
-    let plan = plan_on(root, profile);
+pub(super) fn verify_on(root: &Root, profile: &Profile, allow: &[String]) -> Verified {
+    let plan = plan_on(root, profile).allowing(allow);
     let difference = |planned: &Planned| match (planned.state, &planned.now, &planned.why) {
-        (State::AsWanted | State::Skipped, ..) => None,
+        (State::AsWanted | State::Skipped | State::LeftOut, ..) => None,
         (_, Some(now), _) => {
             let Planned { name, wanted, .. } = planned;
             Some(format!("{name} is {now}, and the profile wants {wanted}"))
@@ -212,6 +224,7 @@ pub(super) fn verify_on(root: &Root, profile: &Profile) -> Verified {
         as_wanted: plan.settings.iter().filter(|planned| planned.state == State::AsWanted).count(),
         differences: plan.settings.iter().filter_map(difference).collect(),
         skipped: skipped(&plan),
+        left_out: plan.left_out(),
     }
 }
 

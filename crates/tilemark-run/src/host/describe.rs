@@ -40,7 +40,7 @@ impl HostPlan {
             return;
         }
         let flags: Vec<String> = dangerous.iter().map(|planned| format!("--allow {}", planned.key)).collect();
-        line(text, format_args!("\nApplying needs {}", flags.join(" ")));
+        line(text, format_args!("\nDangerous, and set only with {}", flags.join(" ")));
     }
 }
 

@@ -87,6 +87,8 @@ pub enum State {
     Skipped,
     /// It cannot be set: nothing of the profile is applied.
     Refused,
+    /// It is dangerous, and nobody named it: it stays as it is.
+    LeftOut,
 }
 
 /// Why a setting would not be set.
@@ -267,6 +269,28 @@ impl HostPlan {
             self.changes().filter(|planned| planned.danger.needs_consent()).collect();
         some.dedup_by(|one, other| one.key == other.key);
         some
+    }
+
+    /// The same plan, without what is dangerous and not among these keys.
+    pub(super) fn allowing(mut self, allow: &[String]) -> Self {
+        for planned in &mut self.settings {
+            let is_allowed = !planned.danger.needs_consent() || allow.contains(&planned.key);
+            if planned.state == State::Changes && !is_allowed {
+                planned.state = State::LeftOut;
+            }
+        }
+        self
+    }
+
+    /// What is left out since it is dangerous, in words.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        let left_out = self.settings.iter().filter(|planned| planned.state == State::LeftOut);
+        let words = |planned: &Planned| {
+            let now = planned.now.as_deref().unwrap_or("unknown");
+            let Planned { name, wanted, danger, key, .. } = planned;
+            format!("{name} is {now}, not {wanted} (danger: {}); `--allow {key}` sets it", danger.name())
+        };
+        left_out.map(words).collect()
     }
 
     /// Why it cannot be applied here.

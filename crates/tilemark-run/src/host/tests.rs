@@ -64,7 +64,7 @@ impl Host {
     }
 
     fn apply(&self, settings: &[(&str, &str)]) -> Result<Done, Failure> {
-        apply_on(&self.root(), &self.journal(), &profile(settings))
+        apply_on(&self.root(), &self.journal(), &profile(settings), &[])
     }
 
     #[track_caller]
@@ -138,7 +138,7 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     let done = host.apply(&SOME).unwrap();
     assert_eq!((done.changed.len(), done.as_wanted), (3, 1));
     assert_eq!(host.read("/proc/sys/vm/swappiness"), "10");
-    assert_eq!(verify_on(&host.root(), &profile(&SOME)).differences, Vec::<String>::new());
+    assert_eq!(verify_on(&host.root(), &profile(&SOME), &[]).differences, Vec::<String>::new());
     let status = status_from(&host.journal()).unwrap();
     assert_eq!((status.profile.as_deref(), status.settings.len()), (Some("test"), 3));
     assert!(status.settings.iter().all(|changed| changed.now == Now::Ours));
@@ -150,7 +150,7 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     host.is_as_before();
     assert_eq!(status_from(&host.journal()).unwrap().profile, None);
     assert_eq!(restore_from(&host.journal()).unwrap().restored.len(), 0, "once");
-    let differences = verify_on(&host.root(), &profile(&SOME)).differences;
+    let differences = verify_on(&host.root(), &profile(&SOME), &[]).differences;
     assert_eq!(differences.len(), 3);
     assert!(differences[0].contains("is 60, and the profile wants 10"), "{differences:?}");
 }
@@ -236,16 +236,26 @@ fn a_dangerous_setting_has_to_be_named() {
     let plan = host.plan(&[("kernel.randomize_va_space", "0"), ("vm.swappiness", "10")]);
     let needed: Vec<&str> = plan.needs_consent().iter().map(|planned| planned.key.as_str()).collect();
     assert_eq!(needed, ["kernel.randomize_va_space"]);
-    let agreed = |yes, allow: &[&str]| {
-        let allow = allow.iter().map(|key| (*key).to_owned()).collect();
-        crate::host::apply::agreed(&plan, &Consent { yes, allow })
-    };
-    let refused = agreed(true, &["vm.swappiness"]).unwrap_err();
-    assert_eq!(refused.code, FailureCode::BadInput);
-    assert!(refused.remedy.contains("--allow kernel.randomize_va_space"), "{refused:?}");
-    assert!(agreed(false, &["kernel.randomize_va_space"]).unwrap_err().remedy.contains("--yes"));
-    assert!(agreed(true, &["kernel.randomize_va_space"]).is_ok());
     assert!(plan.text().contains("--allow kernel.randomize_va_space"), "{}", plan.text());
+    let agreed =
+        |yes, allow: &[String]| crate::host::apply::agreed(&plan, &Consent { yes, allow: allow.to_vec() });
+    let [named, absent] = ["kernel.randomize_va_space", "thp"].map(|key| vec![key.to_owned()]);
+    assert!(agreed(false, &named).unwrap_err().remedy.contains("--yes"));
+    assert!(agreed(true, &absent).unwrap_err().message.contains("`thp` is no setting of the profile"));
+    assert!(agreed(true, &named).is_ok());
+
+    let dangerous = profile(&[("kernel.randomize_va_space", "0"), ("vm.swappiness", "10")]);
+    let done = apply_on(&host.root(), &host.journal(), &dangerous, &[]).unwrap();
+    assert_eq!((done.changed.len(), done.left_out.len()), (1, 1), "{done:?}");
+    assert!(done.left_out[0].contains("`--allow kernel.randomize_va_space` sets it"), "{done:?}");
+    let verified = |allow: &[String]| verify_on(&host.root(), &dangerous, allow);
+    assert_eq!((verified(&[]).differences.len(), verified(&[]).left_out.len()), (0, 1));
+    assert_eq!((verified(&named).differences.len(), verified(&named).left_out.len()), (1, 0));
+    restore_from(&host.journal()).unwrap();
+    host.is_as_before();
+    assert_eq!(apply_on(&host.root(), &host.journal(), &dangerous, &named).unwrap().changed.len(), 2);
+    restore_from(&host.journal()).unwrap();
+    host.is_as_before();
     // What has its value already changes nothing.
     assert!(host.plan(&[("kernel.randomize_va_space", "2")]).needs_consent().is_empty());
 }

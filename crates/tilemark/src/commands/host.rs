@@ -33,8 +33,8 @@ pub(crate) fn host(command: HostCommand) -> ExitCode {
         HostCommand::Apply { profile, yes, allow, json } => {
             apply_profile(&profile, &Consent { yes, allow }, Form::of(json.json))
         }
-        HostCommand::Verify { profile, json } => {
-            screen::show_with(apply::verify(&profile), Form::of(json.json), verified, |verified| {
+        HostCommand::Verify { profile, allow, json } => {
+            screen::show_with(apply::verify(&profile, &allow), Form::of(json.json), verified, |verified| {
                 if verified.differences.is_empty() { 0 } else { DIFFERS }
             })
         }
@@ -85,6 +85,7 @@ fn done(done: &Done) -> String {
     let count = counted(done.changed.len() as u64, "setting");
     let mut lines: Vec<String> = done.changed.iter().map(changed).collect();
     lines.extend(done.skipped.iter().map(|why| format!("Skipped: {why}.")));
+    lines.extend(done.left_out.iter().map(|why| format!("Left out: {why}.")));
     let fixed = done.immovable.iter();
     lines.extend(fixed.map(|vector| format!("Unchanged, because the kernel spreads it itself: {vector}.")));
     let as_wanted = done.as_wanted;
@@ -112,6 +113,7 @@ fn verified(verified: &Verified) -> String {
     let mut lines: Vec<String> =
         verified.differences.iter().map(|difference| format!("  {difference}")).collect();
     lines.extend(verified.skipped.iter().map(|why| format!("  skipped: {why}")));
+    lines.extend(verified.left_out.iter().map(|why| format!("  left out: {why}")));
     let as_wanted = counted(verified.as_wanted as u64, "setting");
     lines.push(match verified.differences.len() {
         0 => format!("This host is as `{}` wants it: {as_wanted}.", verified.profile),
