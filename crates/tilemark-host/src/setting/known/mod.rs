@@ -1,6 +1,6 @@
 //! The catalogue of settings that a user may name: keys, what they do, their dangers, what they accept.
 //!
-//! One file for each family of settings. A family is a list of [`Known`]s; it is registered by its line in [`FAMILIES`].
+//! One file for each family of settings. A family is a list of [`Known`]s; it is registered by its line in `FAMILIES`.
 
 mod block;
 mod cgroup;
