@@ -1,4 +1,4 @@
-//! Running guests are bound to nodes and given back what they had: on a tree that plays a host, and with processes that play QEMU.
+//! Running guests are bound to nodes, and their old binding is restored: on a tree that plays a host, and with processes that play QEMU.
 #![allow(clippy::unwrap_used)] // only tests
 
 mod fixture;

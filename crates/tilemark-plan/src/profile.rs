@@ -80,7 +80,7 @@ pub struct ProfileSetting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Today {
-    /// It is as it was then.
+    /// It exists unchanged.
     Same,
     /// A current kernel or machine has this value by itself.
     Default,

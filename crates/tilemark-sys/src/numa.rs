@@ -24,7 +24,7 @@ impl NodeMask {
     /// Binds what the calling thread, and all that it starts, allocates from now on. 0 when it worked. A system call only: it may be
     /// called between clone and exec.
     pub(crate) fn bind(&self) -> libc::c_long {
-        // SAFETY: the mask has as many bits as the call is told; the kernel takes the last argument for one more than there are.
+        // SAFETY: the mask has as many bits as the call's argument says; the kernel takes the last argument for one more than there are.
         // It changes nothing but the thread's own policy. Neither rustix nor nix has the call.
         unsafe {
             libc::syscall(libc::SYS_set_mempolicy, BIND, self.0.as_ptr(), libc::c_ulong::from(NODES_MAX) + 1)

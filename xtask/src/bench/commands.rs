@@ -18,7 +18,7 @@ struct Named {
     measure: fn(&Bench) -> Result<Vec<Figure>>,
 }
 
-const ALL: [Named; 21] = [
+const ALL: [Named; 22] = [
     Named {
         name: "web",
         about: "closed loop against wrk: rate, processor time per request",
@@ -72,6 +72,12 @@ const ALL: [Named; 21] = [
         about: "256 native twins of `consolidation`: time until all are ready, memory",
         minutes: 4.0,
         measure: guests::twins,
+    },
+    Named {
+        name: "profile",
+        about: "a profile of 300 settings in files: applied and restored",
+        minutes: 1.0,
+        measure: guests::profile,
     },
     Named {
         name: "kill",

@@ -70,8 +70,8 @@ pub(super) fn groups_of(up: &Up<'_>) -> Result<Vec<String>> {
 
 /// Process ids of the QEMUs below the keeper of some guests.
 pub(super) fn qemus_of(up: &Up<'_>) -> Result<Vec<u32>> {
-    let told = under_way(up)?;
-    let keeper = told["keeper"]["pid"].as_u64().context("guests have a keeper")?;
+    let state = under_way(up)?;
+    let keeper = state["keeper"]["pid"].as_u64().context("guests have a keeper")?;
     let mut family = BTreeSet::from([u32::try_from(keeper)?]);
     let all: Vec<(u32, u32, String)> = fs::read_dir("/proc")?
         .flatten()
@@ -263,5 +263,21 @@ pub(super) fn quick(bench: &Bench) -> Result<Vec<Figure>> {
     Ok(vec![
         Figure::median_of("`tilemark quick`, image cached", "min", &took, Target::AtMost(5.0)),
         Figure::median_of("the same: time taken against time said before", "%", &off, Target::Within(20.0)),
+    ])
+}
+
+/// The journal's own time for a profile of 300 settings, in files that play a host: what the kernel takes for each comes on top.
+pub(super) fn profile(bench: &Bench) -> Result<Vec<Figure>> {
+    let name = "host::tests::times_of_a_large_profile";
+    let lines = measurement(bench, &["-p", "tilemark-run", "--lib"], name, &[])?;
+    let of = |key: &str| lines.iter().filter_map(|line| line[key].as_f64()).collect::<Vec<f64>>();
+    Ok(vec![
+        Figure::median_of(
+            "a profile of 300 settings in files: applied",
+            "s",
+            &of("apply_s"),
+            Target::AtMost(1.0),
+        ),
+        Figure::median_of("the same: restored", "s", &of("restore_s"), Target::AtMost(1.0)),
     ])
 }

@@ -1,4 +1,4 @@
-//! Guests bound, and given back what they had.
+//! Guests are bound, and their old binding is restored.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -34,7 +34,7 @@ pub struct Pinned {
     pub notes: Vec<String>,
 }
 
-/// A guest that could not be bound: it is as it was found.
+/// A guest that could not be bound: it is restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// Its name.
@@ -161,7 +161,7 @@ impl Binding<'_> {
     }
 
     /// Threads that are not where they belong, with what they may use now. One that the kernel bound more narrowly than we asked is not
-    /// asked again.
+    /// bound again.
     fn wanting(&self, all: &[Thread]) -> Vec<(Thread, BTreeSet<u32>)> {
         let wanting = all.iter().filter_map(|thread| {
             let now = self.processes.affinity(thread.tid).ok()?;
@@ -288,7 +288,7 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// What became of a guest that was given back what it had.
+/// What became of a guest whose binding was restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unpinned {
     /// Its name.
@@ -299,7 +299,7 @@ pub struct Unpinned {
     pub threads: usize,
     /// Threads that somebody else has bound since: left alone.
     pub left_alone: Vec<Kept>,
-    /// Threads that could not be given back what they had: they stay in the journal.
+    /// Threads whose binding could not be restored: they stay in the journal.
     pub failed: Vec<Kept>,
 }
 

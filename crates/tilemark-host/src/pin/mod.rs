@@ -21,7 +21,7 @@ pub use processes::{LiveProcesses, Processes};
 use std::io;
 use std::path::PathBuf;
 
-/// Why guests could not be pinned, or given back what they had.
+/// Why guests could not be pinned, or their binding restored.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
     /// The file of globs has lines that cannot be followed on this host.

@@ -1,4 +1,4 @@
-//! Running guests that others started, bound to nodes or processors by a file, and given back what they had.
+//! Running third-party guests are bound to nodes or processors by a file, and their old binding is restored.
 
 use crate::{
     failure::{Failure, FailureCode, place_distrusted, state_failed},

@@ -302,7 +302,7 @@ fn a_journal_names_its_profile_even_where_a_setting_could_not_be_restored() {
 
 /// Prints how long the largest profile takes, on files. Run it with `cargo test -- --ignored --nocapture`.
 #[test]
-#[ignore = "it prints times, and asserts none"]
+#[ignore = "it prints times, and asserts none: `cargo xtask bench profile` runs it"]
 fn times_of_a_large_profile() {
     let host = Host::new();
     let settings: Vec<Setting> = (0..300)
@@ -316,6 +316,7 @@ fn times_of_a_large_profile() {
     host.journal().apply("large", &settings).unwrap();
     let applied = begun.elapsed();
     assert!(host.journal().restore_all().unwrap().len() == 300);
-    println!("300 settings: applied in {applied:?}, restored in {:?}", begun.elapsed() - applied);
+    let restored = begun.elapsed() - applied;
+    println!("{{\"apply_s\":{},\"restore_s\":{}}}", applied.as_secs_f64(), restored.as_secs_f64());
     assert!(Path::new(&host.folder.path().join("state/.host")).exists());
 }
