@@ -203,14 +203,14 @@ fn in_profile(plan: &HostPlan, keys: &[String]) -> Result<(), Failure> {
 /// # Errors
 /// Where the profile cannot be read, or has no such key.
 pub fn verify(name: &str, allow: &[String]) -> Result<Verified, Failure> {
-    let profile = profile::read(name)?;
-    in_profile(&plan_on(&Root::real(), &profile), allow)?;
-    Ok(verify_on(&Root::real(), &profile, allow))
+    let plan = plan_on(&Root::real(), &profile::read(name)?);
+    in_profile(&plan, allow)?;
+    Ok(verified(plan, allow))
 }
 
-/// The same on any host.
-pub(super) fn verify_on(root: &Root, profile: &Profile, allow: &[String]) -> Verified {
-    let plan = plan_on(root, profile).allowing(allow);
+/// How a host differs from a plan for it.
+pub(super) fn verified(plan: HostPlan, allow: &[String]) -> Verified {
+    let plan = plan.allowing(allow);
     let difference = |planned: &Planned| match (planned.state, &planned.now, &planned.why) {
         (State::AsWanted | State::Skipped | State::LeftOut, ..) => None,
         (_, Some(now), _) => {

@@ -3,7 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode},
     host::{
-        apply::{Consent, Done, apply_on, restore_from, status_from, verify_on},
+        apply::{Consent, Done, apply_on, restore_from, status_from, verified},
         plan::{HostPlan, State, plan_on},
     },
     job::host_journal::HostJournal,
@@ -138,7 +138,7 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     let done = host.apply(&SOME).unwrap();
     assert_eq!((done.changed.len(), done.as_wanted), (3, 1));
     assert_eq!(host.read("/proc/sys/vm/swappiness"), "10");
-    assert_eq!(verify_on(&host.root(), &profile(&SOME), &[]).differences, Vec::<String>::new());
+    assert_eq!(verified(plan_on(&host.root(), &profile(&SOME)), &[]).differences, Vec::<String>::new());
     let status = status_from(&host.journal()).unwrap();
     assert_eq!((status.profile.as_deref(), status.settings.len()), (Some("test"), 3));
     assert!(status.settings.iter().all(|changed| changed.now == Now::Ours));
@@ -150,7 +150,7 @@ fn what_is_applied_stays_until_it_is_restored_and_then_it_is_byte_for_byte_as_be
     host.is_as_before();
     assert_eq!(status_from(&host.journal()).unwrap().profile, None);
     assert_eq!(restore_from(&host.journal()).unwrap().restored.len(), 0, "once");
-    let differences = verify_on(&host.root(), &profile(&SOME), &[]).differences;
+    let differences = verified(plan_on(&host.root(), &profile(&SOME)), &[]).differences;
     assert_eq!(differences.len(), 3);
     assert!(differences[0].contains("is 60, and the profile wants 10"), "{differences:?}");
 }
@@ -248,9 +248,9 @@ fn a_dangerous_setting_has_to_be_named() {
     let done = apply_on(&host.root(), &host.journal(), &dangerous, &[]).unwrap();
     assert_eq!((done.changed.len(), done.left_out.len()), (1, 1), "{done:?}");
     assert!(done.left_out[0].contains("`--allow kernel.randomize_va_space` sets it"), "{done:?}");
-    let verified = |allow: &[String]| verify_on(&host.root(), &dangerous, allow);
-    assert_eq!((verified(&[]).differences.len(), verified(&[]).left_out.len()), (0, 1));
-    assert_eq!((verified(&named).differences.len(), verified(&named).left_out.len()), (1, 0));
+    let compared = |allow: &[String]| verified(plan_on(&host.root(), &dangerous), allow);
+    assert_eq!((compared(&[]).differences.len(), compared(&[]).left_out.len()), (0, 1));
+    assert_eq!((compared(&named).differences.len(), compared(&named).left_out.len()), (1, 0));
     restore_from(&host.journal()).unwrap();
     host.is_as_before();
     assert_eq!(apply_on(&host.root(), &host.journal(), &dangerous, &named).unwrap().changed.len(), 2);
