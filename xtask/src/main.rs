@@ -6,6 +6,7 @@ mod ci;
 mod decisions;
 mod figures;
 mod fuzz;
+mod host_cuts;
 mod lab;
 mod notices;
 mod profiles;

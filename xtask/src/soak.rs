@@ -5,7 +5,7 @@ use crate::{
     attacks,
     bench::{Asked, Bench, Skipped, masked, measurement, up_and_distinct},
     ci::target,
-    fuzz,
+    fuzz, host_cuts,
 };
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 11] = [
+const ALL: [Trial; 12] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -50,6 +50,12 @@ const ALL: [Trial; 11] = [
         about: "1,000 times a profile of the host applied or restored, each killed at another moment",
         minutes: 6,
         run: kills_host,
+    },
+    Trial {
+        name: "cuts-host",
+        about: "20 power cuts of the lab while a profile is applied, and 100 kills: every setting as before",
+        minutes: 20,
+        run: host_cuts::run,
     },
     Trial {
         name: "comparisons",

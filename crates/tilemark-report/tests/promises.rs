@@ -292,6 +292,15 @@ fn which_settings_pay_is_one_table_with_effects_intervals_and_the_claim_before_t
 }
 
 #[test]
+fn the_smallest_change_of_a_screening_is_that_of_its_design() {
+    let mut report = with_screening();
+    report.result.comparison = None;
+    let text = terminal(&report, Style { colour: Colour::Plain, width: 160 }).replace('\u{202f}', " ");
+    let line = "Smallest change that this run can show: 3.00 % in throughput; 3.00 % in p99.";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn settings_of_the_host_are_listed_with_what_was_read_on_both_sides() {
     let text = terminal(&with_screening(), Style { colour: Colour::Plain, width: 160 });
     let section = &text[text.find("Settings of the host").unwrap()..];

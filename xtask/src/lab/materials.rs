@@ -29,6 +29,8 @@ pub(crate) struct Materials {
     pub(crate) programs: Vec<ProgramFile>,
     /// A file system with the image cache.
     pub(crate) cache: OwnedFd,
+    /// The file that is its data disk; none: memory.
+    pub(crate) disk: Option<PathBuf>,
 }
 
 /// A program for the lab.
@@ -56,6 +58,8 @@ pub(crate) struct Wishes {
     pub(crate) with: Vec<PathBuf>,
     /// The image of the guests in it, one inside the program.
     pub(crate) image: Option<String>,
+    /// The file that is its data disk and stays when it ends; none: memory, which ends with it.
+    pub(crate) disk: Option<PathBuf>,
 }
 
 impl Materials {
@@ -82,6 +86,7 @@ impl Materials {
             initramfs: initramfs(&lab)?,
             programs,
             cache: cache_disk(&cache, &guest)?,
+            disk: wishes.disk,
         })
     }
 }

@@ -70,8 +70,7 @@ impl Server {
         let (output, output_theirs) = UnixStream::pair()?;
         let (error, error_theirs) = UnixStream::pair()?;
         let (mut console, mut log) = (in_memory("lab-console")?, in_memory("lab-log")?);
-        let data = in_memory("lab-data")?;
-        data.set_len(DATA_BYTES)?;
+        let data = data_disk(materials)?;
         let qemu = Spawn::path(&materials.qemu)?
             .arguments(arguments(materials))?
             .hand(File::open("/dev/null")?.into(), 0)
@@ -128,6 +127,22 @@ impl Drop for Server {
         let _ = self.qemu.signal(Signal::KILL);
         let _ = self.qemu.wait();
     }
+}
+
+/// The disk that the lab may write. One that is there already keeps what it holds.
+fn data_disk(materials: &Materials) -> Result<File> {
+    let data = match &materials.disk {
+        Some(path) => File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .with_context(|| format!("{} cannot be the lab's disk", path.display()))?,
+        None => in_memory("lab-data")?,
+    };
+    data.set_len(DATA_BYTES)?;
+    Ok(data)
 }
 
 fn in_memory(name: &str) -> Result<File> {

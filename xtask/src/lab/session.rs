@@ -15,10 +15,11 @@ use std::{
 };
 
 const USAGE: &str =
-    "usage: cargo xtask lab [--program FILE] [--with FILE]… [--image NAME] -- COMMAND [ARGUMENT…]
+    "usage: cargo xtask lab [--program FILE] [--with FILE]… [--image NAME] [--disk FILE] -- COMMAND [ARGUMENT…]
   --program FILE  the `tilemark` to be tried, instead of the one that is built here
   --with FILE     one more program for the lab, on its PATH under its own name
-  --image NAME    the image that its cache has, one inside `tilemark`, instead of `first-look`";
+  --image NAME    the image that its cache has, one inside `tilemark`, instead of `first-look`
+  --disk FILE     its /var/lib/tilemark is in this file, which stays: a lab that is killed and started again had a power cut";
 /// The lab itself failed: no code of the command's. As of containers and `env`.
 const LAB_FAILED: u8 = 125;
 /// What a shell calls the end of a program whose reader is gone: 128 and SIGPIPE.
@@ -86,6 +87,10 @@ fn parse(arguments: &[String]) -> Result<(Wishes, Vec<String>)> {
                 wishes.image = Some(name.clone());
                 rest
             }
+            [flag, file, rest @ ..] if flag == "--disk" && wishes.disk.is_none() => {
+                wishes.disk = Some(PathBuf::from(file));
+                rest
+            }
             [dashes, command @ ..] if dashes == "--" && !command.is_empty() => {
                 return Ok((wishes, command.to_vec()));
             }
@@ -114,9 +119,15 @@ mod tests {
 
     #[test]
     fn what_follows_the_dashes_is_the_commands_own() {
-        let (wishes, command) = parsed("--with a --program t --with b --image i -- sh -c -- --with").unwrap();
-        let with = vec![PathBuf::from("a"), PathBuf::from("b")];
-        assert_eq!(wishes, Wishes { program: Some("t".into()), with, image: Some("i".into()) });
+        let (wishes, command) =
+            parsed("--with a --program t --with b --image i --disk d -- sh -c -- --with").unwrap();
+        let wanted = Wishes {
+            program: Some("t".into()),
+            with: vec!["a".into(), "b".into()],
+            image: Some("i".into()),
+            disk: Some("d".into()),
+        };
+        assert_eq!(wishes, wanted);
         assert_eq!(command, ["sh", "-c", "--", "--with"]);
         assert_eq!(parsed("-- true").unwrap().0, Wishes::default());
     }
@@ -132,6 +143,7 @@ mod tests {
             "--fast -- true",
             "--program a --program b -- true",
             "--image a --image b -- true",
+            "--disk a --disk b -- true",
         ] {
             assert!(parsed(text).is_none(), "{text}");
         }

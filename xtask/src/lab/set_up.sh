@@ -24,5 +24,7 @@ tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id
 hostname lab
 depmod
 modprobe -a kvm_amd tun vhost_net bridge veth loop xfs vfio_pci vfio_iommu_type1
-mkfs.xfs -q "$(disk tilemark-data)"
-mount "$(disk tilemark-data)" /var/lib/tilemark
+data=$(disk tilemark-data)
+# One that an earlier lab left has its file system already.
+[ -n "$(blkid "$data")" ] || mkfs.xfs -q "$data"
+mount "$data" /var/lib/tilemark

@@ -80,8 +80,19 @@ impl Held {
             Now::Ours => self.put_back(),
             // Our own write of another setting brought it.
             Now::Other(_) if self.setting.is_follower() => self.put_back(),
+            Now::Other(value) if self.is_on_the_way(&value) => self.put_back(),
             now => self.outcome(now, None),
         }
+    }
+
+    /// Whether a value is one that our own write passes: whoever is killed in it leaves the kernel there.
+    fn is_on_the_way(&self, value: &str) -> bool {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let ends = number(&self.found_value()).zip(number(&self.setting.value));
+        self.setting.is_set_in_steps()
+            && ends
+                .zip(number(value))
+                .is_some_and(|((one, other), now)| (one.min(other)..=one.max(other)).contains(&now))
     }
 
     /// Writes the text found, whatever the value is, and reads it back. A third value then is what our write brought, such as fewer huge
@@ -427,6 +438,26 @@ mod tests {
         assert_eq!(outcomes[1].to_string(), named);
         assert!(outcomes[1].is_settled());
         assert!(!host.journal().path.exists());
+    }
+
+    #[test]
+    fn a_count_of_huge_pages_that_a_killed_write_left_half_way_is_ours_to_restore() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = folder.path().join("nr_hugepages");
+        fs::write(&count, "4\n").unwrap();
+        let journal = Journal::at(folder.path().join("settings.json"), "this-boot");
+        let setting = Setting::file("huge pages", &count, Form::Whole, "200");
+        for (left, now, after) in [
+            ("31\n", Now::AsFound, "4\n"),
+            ("201\n", Now::Other("201".to_owned()), "201\n"),
+            ("3\n", Now::Other("3".to_owned()), "3\n"),
+        ] {
+            fs::write(&count, "4\n").unwrap();
+            journal.hold(std::slice::from_ref(&setting)).unwrap();
+            fs::write(&count, left).unwrap();
+            assert_eq!(nows(&journal.restore().unwrap()), [now]);
+            assert_eq!(fs::read_to_string(&count).unwrap(), after);
+        }
     }
 
     #[test]

@@ -143,6 +143,12 @@ impl Setting {
         self.is_follower() || self.path.ends_with("queue/scheduler")
     }
 
+    /// Whether one write takes the kernel many steps, which others see: it allocates huge pages one by one, until all are there or the
+    /// writer is killed.
+    pub(super) fn is_set_in_steps(&self) -> bool {
+        self.path.ends_with("nr_hugepages")
+    }
+
     /// Its file; `None` where it is no file.
     pub fn path(&self) -> Option<&Path> {
         (!self.path.as_os_str().is_empty()).then_some(&self.path)

@@ -4,7 +4,7 @@ use super::{Kind, View};
 use crate::number::{brief, counted, percent, whole};
 use std::collections::BTreeMap;
 use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware};
-use tilemark_record::result::{Figure, JUDGED_BY, PointResult, VerdictStatus};
+use tilemark_record::result::{Figure, JUDGED_BY, PointResult, Screening, VerdictStatus};
 
 /// A mark that is seen before anything is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,6 +248,9 @@ fn resolution(view: &View) -> String {
     if let Some(comparison) = &view.report.result.comparison {
         return sides_resolution(&comparison.measures);
     }
+    if let Some(screening) = &view.report.result.screening {
+        return screening_resolution(screening);
+    }
     let Some(point) = reference(view) else {
         return "no step has repeats enough to say".to_owned();
     };
@@ -289,6 +292,19 @@ fn sides_resolution(measures: &[tilemark_record::result::MeasureComparison]) -> 
         .filter(|measure| measure.primary)
         .filter_map(|measure| Some(format!("{} in {}", percent(measure.resolution?), measure.name)))
         .collect();
+    joined(&named)
+}
+
+/// The smallest effect of one setting: the design is as fine for each of them, so the first stands for all.
+fn screening_resolution(screening: &Screening) -> String {
+    let measures = screening.settings.iter().take(1).flat_map(|setting| &setting.screened);
+    let named: Vec<String> = measures
+        .filter_map(|effect| Some(format!("{} in {}", percent(effect.resolution?), effect.measure)))
+        .collect();
+    joined(&named)
+}
+
+fn joined(named: &[String]) -> String {
     if named.is_empty() { "not known: too few repeats".to_owned() } else { named.join("; ") }
 }
 

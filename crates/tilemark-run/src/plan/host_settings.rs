@@ -253,7 +253,9 @@ fn screened(line: ProfileSetting, allow: &[String]) -> Result<Result<ScreenedSet
     if parts.iter().all(|part| part.now.as_ref() == Some(&part.wanted)) {
         return Ok(Err(format!("this host has that value already: {value}")));
     }
-    let found: BTreeSet<&str> = parts.iter().filter_map(|part| part.now.as_deref()).collect();
+    // Only what would change: a ratio comes with the bytes that it replaces, which are 0 already.
+    let changed = parts.iter().filter(|part| part.now.as_ref() != Some(&part.wanted));
+    let found: BTreeSet<&str> = changed.filter_map(|part| part.now.as_deref()).collect();
     let found = (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "));
     Ok(Ok(ScreenedSetting { key: line.key, value, found, claim: line.effect.or(line.note) }))
 }

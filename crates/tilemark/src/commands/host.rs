@@ -1,6 +1,6 @@
 //! `tilemark host`
 
-use super::{host_pin, places, run};
+use super::{NOT_RESTORED, host_pin, places, run};
 use crate::{
     arguments::{ExportFormat, HostCommand},
     screen::{self, Form},
@@ -18,8 +18,6 @@ use tilemark_run::{
 
 /// Something differs from the profile.
 const DIFFERS: u8 = 1;
-/// Something was left as another program set it.
-const NOT_RESTORED: u8 = 6;
 
 /// Shows, applies, verifies and restores settings of this host.
 pub(crate) fn host(command: HostCommand) -> ExitCode {

@@ -1,6 +1,6 @@
 //! `tilemark host pin` and `unpin`
 
-use super::places;
+use super::{NOT_RESTORED, places};
 use crate::screen::{self, Form, Watcher};
 use std::{path::Path, process::ExitCode};
 use tilemark_run::{
@@ -10,8 +10,6 @@ use tilemark_run::{
 
 /// A guest could not be bound.
 const UNFIT: u8 = 3;
-/// A thread has not what it had.
-const NOT_RESTORED: u8 = 6;
 
 /// Binds running guests by a file of globs.
 pub(super) fn pin(file: &Path, watch: bool, form: Form) -> ExitCode {

@@ -32,6 +32,9 @@ const LICENCES: &str = concat!(
     include_str!("../../../../THIRD-PARTY-NOTICES.txt")
 );
 
+/// Something of the host was left as another program set it.
+const NOT_RESTORED: u8 = 6;
+
 /// Whether a command counts Ctrl-C and ends in order. The broker hears of it by itself; all others have nothing to keep or to
 /// give back, and just end.
 pub(crate) fn ends_in_order(command: &Command) -> bool {

@@ -1,13 +1,15 @@
 //! `tilemark recover`
 
-use super::places;
+use super::{NOT_RESTORED, places};
 use crate::screen::{self, Form};
 use std::process::ExitCode;
 use tilemark_run::job::recover::{Recovered, recover as remove_left};
 
 /// Removes what a killed run left behind.
 pub(crate) fn recover(json: bool) -> ExitCode {
-    screen::show(remove_left(&places()), Form::of(json), described)
+    screen::show_with(remove_left(&places()), Form::of(json), described, |recovered| {
+        if recovered.changed_by_others.is_empty() { 0 } else { NOT_RESTORED }
+    })
 }
 
 fn described(recovered: &Recovered) -> String {

@@ -8,6 +8,7 @@ mod cpu;
 mod huge_pages;
 mod interrupt;
 mod ksm;
+mod libvirt;
 mod limit;
 mod module;
 mod nearest;
@@ -31,7 +32,7 @@ use request::Request;
 pub use root::Root;
 
 /// All families. Where several patterns match a key, the first one counts: what is special comes before what is general.
-const FAMILIES: [&[Known]; 14] = [
+const FAMILIES: [&[Known]; 15] = [
     transparent::KNOWN,
     huge_pages::KNOWN,
     ksm::KNOWN,
@@ -43,6 +44,7 @@ const FAMILIES: [&[Known]; 14] = [
     cgroup::KNOWN,
     module::KNOWN,
     limit::KNOWN,
+    libvirt::KNOWN,
     service::KNOWN,
     scheduler::KNOWN,
     sysctl::KNOWN,

@@ -2,6 +2,7 @@
 //!
 //! Each gives its value as a text, so that a journal holds all of them alike.
 
+mod libvirt;
 mod limit;
 mod mount_option;
 mod partition;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 pub use tilemark_sys::nic::NicValue;
 
+pub use libvirt::LibvirtLimit;
 pub use limit::Limit;
 pub(super) use partition::CONTROLLER;
 
@@ -44,6 +46,8 @@ pub enum Reach {
     },
     /// A limit of this process and of what it starts.
     Limit(Limit),
+    /// A limit of libvirt's daemon.
+    Libvirt(LibvirtLimit),
     /// An option of a mount: `on` or `off`.
     MountOption {
         /// Where it is mounted.
@@ -70,6 +74,7 @@ impl Reach {
             Self::Nic { device, value } => value.read(device),
             Self::Service { unit } => service::read(unit),
             Self::Limit(limit) => Ok(limit.read()),
+            Self::Libvirt(limit) => limit.read(),
             Self::MountOption { mount, option } => mount_option::read(mount, option),
             Self::Partition { group } => partition::read(group),
         }
@@ -82,6 +87,7 @@ impl Reach {
             Self::Nic { device, value } => value.write(device, text),
             Self::Service { unit } => service::write(unit, text),
             Self::Limit(limit) => limit.write(text),
+            Self::Libvirt(limit) => limit.write(text),
             Self::MountOption { mount, option } => mount_option::write(mount, option, text),
             Self::Partition { group } => partition::write(group, text),
         }

@@ -1,0 +1,97 @@
+//! Limits of libvirt's running daemon, by virt-admin(1). They last until the daemon ends: its configuration is not touched.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+/// Daemons that manage QEMU, the one of current versions first, each with the socket of its admin interface.
+const DAEMONS: [(&str, &str); 2] =
+    [("virtqemud", "/run/libvirt/virtqemud-admin-sock"), ("libvirtd", "/run/libvirt/libvirt-admin-sock")];
+
+/// A limit of the daemon that can be changed while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LibvirtLimit {
+    /// Clients that are connected at once.
+    Clients,
+    /// Requests that run at once.
+    Workers,
+}
+
+impl LibvirtLimit {
+    pub(super) fn read(self) -> io::Result<String> {
+        let daemon = running_daemon()?;
+        let shown = virt_admin(daemon, &[self.command("info"), daemon])?;
+        let label = self.label();
+        value_of(&shown, label).ok_or_else(|| {
+            io::Error::other(format!("virt-admin shows no {label} of {daemon}: {}", shown.trim()))
+        })
+    }
+
+    pub(super) fn write(self, text: &str) -> io::Result<()> {
+        let daemon = running_daemon()?;
+        let option = match self {
+            Self::Clients => "--max-clients",
+            Self::Workers => "--max-workers",
+        };
+        virt_admin(daemon, &[self.command("set"), daemon, option, text.trim()]).map(drop)
+    }
+
+    fn command(self, verb: &str) -> &'static str {
+        match (self, verb) {
+            (Self::Clients, "set") => "server-clients-set",
+            (Self::Clients, _) => "server-clients-info",
+            (Self::Workers, "set") => "server-threadpool-set",
+            (Self::Workers, _) => "server-threadpool-info",
+        }
+    }
+
+    /// As virt-admin shows it.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Clients => "nclients_max",
+            Self::Workers => "maxWorkers",
+        }
+    }
+}
+
+fn running_daemon() -> io::Result<&'static str> {
+    DAEMONS.iter().find(|(_, socket)| Path::new(socket).exists()).map(|(daemon, _)| *daemon).ok_or_else(
+        || io::Error::new(io::ErrorKind::NotFound, "neither virtqemud nor libvirtd runs on this host"),
+    )
+}
+
+/// The value in a line such as `maxWorkers     : 20`.
+fn value_of(shown: &str, label: &str) -> Option<String> {
+    shown
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.trim() == label)
+        .map(|(_, value)| value.trim().to_owned())
+}
+
+fn virt_admin(daemon: &str, arguments: &[&str]) -> io::Result<String> {
+    let mut command = Command::new("virt-admin");
+    command.args(["--connect", &format!("{daemon}:///system")]).args(arguments);
+    let output =
+        command.output().map_err(|error| io::Error::new(error.kind(), format!("virt-admin: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("virt-admin {}: {}", arguments.join(" "), said.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_the_value_behind_its_own_label() {
+        let shown = "nclients_max        : 5000\nnclients            : 3\nnclients_unauth_max : 20\n";
+        assert_eq!(value_of(shown, LibvirtLimit::Clients.label()).as_deref(), Some("5000"));
+        assert_eq!(value_of(shown, LibvirtLimit::Workers.label()), None);
+    }
+}
