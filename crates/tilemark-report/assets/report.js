@@ -82,9 +82,15 @@
     return merged;
   };
   const decal = () => ({ symbol: "rect", dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: -Math.PI / 4, color: colour("panel") });
+  const stripes = () => ({ symbol: "rect", dashArrayX: [1, 0], dashArrayY: [1.5, 4], rotation: Math.PI / 4, color: colour("faint") });
   const signs = { holds: "circle", breaks: "diamond", undecided: "emptyCircle", "cannot tell": "emptyCircle" };
   const outcomeInk = (point, ink) => (point.outcome === "breaks" ? colour("bad") : point.outcome === "undecided" ? colour("warn") : ink);
   const widthOf = (id) => byId(id).clientWidth;
+
+  // A load has one colour in every chart: the headline load the accent, the others by their place in the plan.
+  const loadInks = ["line-a", "line-b", "line-c", "line-d"];
+  const others = data.loads.filter((name) => name !== data.headline);
+  const inkOfLoad = (name) => (name === data.headline ? "accent" : loadInks[Math.max(0, others.indexOf(name)) % loadInks.length]);
 
   function legend(id, entries) {
     const place = byId(id);
@@ -107,6 +113,7 @@
   }
   const stroke = (ink, dash) => ["line", { x1: 0, y1: 6, x2: 22, y2: 6, stroke: ink, "stroke-width": 2, "stroke-dasharray": dash || "none" }];
   const box = (ink) => ["rect", { x: 0.5, y: 0.5, width: 11, height: 11, rx: 1.5, fill: ink, stroke: colour("faint"), "stroke-width": 0.5 }];
+  const slash = () => ["path", { d: "M1 11 L11 1 M1 6 L6 1 M6 11 L11 6", stroke: colour("faint"), "stroke-width": 1.2 }];
   const dot = (ink) => ["circle", { cx: 11, cy: 6, r: 4, fill: ink }];
   const diamond = (ink) => ["path", { d: "M11 0.5 L16.5 6 L11 11.5 L5.5 6Z", fill: ink }];
   const ring = (ink) => ["circle", { cx: 11, cy: 6, r: 3.5, fill: "none", stroke: ink, "stroke-width": 1.6 }];
@@ -128,13 +135,13 @@
 
   // --- p99 against tiles, and the achieved share below -------------------------------------------------------
   function latency() {
-    let spare = 0;
-    const inks = ["line-a", "line-b", "line-c", "line-d"];
+    // Several groups of the headline load are told apart by colours that no load has.
+    let spare = others.length;
+    const leading = data.lines.find((line) => line.kind === "main" || line.kind === "emulated");
     const drawn = data.lines.map((line) => {
-      const first = line.kind === "main" || line.kind === "emulated";
-      const lead = first && spare === 0 && !data.lines.some((other) => other !== line && other.kind === line.kind && data.lines.indexOf(other) < data.lines.indexOf(line));
-      const ink = lead ? colour("accent") : line.kind === "twin" ? colour("twin") : colour(inks[spare++ % inks.length]);
-      return { ...line, lead, ink };
+      const lead = line === leading;
+      const ink = line.kind === "twin" ? "twin" : lead || line.load !== data.headline ? inkOfLoad(line.load) : loadInks[spare++ % loadInks.length];
+      return { ...line, lead, ink: colour(ink) };
     });
     const all = drawn.flatMap((line) => line.points.flatMap((point) => [point.value, point.low, point.high]));
     const scale = scaleOf([...all, data.gate.p99_ms, ...data.raw.map((repeat) => repeat.value)]);
@@ -268,13 +275,15 @@
   // --- CPU time by use ---------------------------------------------------------------------------
   const parts = [
     ["guest_work", "guest work", "guest", "Processor time spent inside guests, doing what they are for."],
-    ["guest_overhead", "QEMU & host kernel", "overhead", "Processor time that the host spends on behalf of guests: devices, network, exits."],
+    ["guest_overhead", data.qemu_ran ? "QEMU & host kernel" : "host kernel", "overhead", "Processor time that the host spends on behalf of guests: devices, network, exits."],
     ["load", "load", "load", "Sending requests and checking answers. It has processors of its own."],
     ["tilemark", "Tilemark", "tilemark", "Telemetry, keeper and pipeline."],
     ["other", "other", "other", "Everything on this host that is not part of the run."],
     ["steal", "steal", "steal", "Taken away by the hypervisor under this host."],
-    ["idle", "idle", "idle", "Time that was not used."],
+    ["idle_of_load", "idle, the load's own", "idle", "At most this much of the load's own processors was not used. Guests may not use it."],
+    ["idle", "idle", "idle", "Time that was not used, and that guests could have had."],
   ];
+  const isIdle = (key) => key.startsWith("idle");
   function processors() {
     const bars = data.processors;
     const slot = (widthOf("chart-processors") - 56) / Math.max(bars.length, 1);
@@ -284,13 +293,13 @@
     const names = Math.max(...bars.map((bar) => bar.label.length), 0);
     const series = parts.filter(([key]) => key === "idle" || bars.some((bar) => bar.parts && bar.parts[key] >= 0.005)).map(([key, name, ink]) => ({
       type: "bar", stack: "all", name, barWidth: Math.min(slot * 0.72, 52), animation: false,
-      itemStyle: { color: colour(ink), borderColor: colour("paper"), borderWidth: slot > 16 ? 0.8 : 0, decal: data.emulated && key !== "idle" ? decal() : undefined },
+      itemStyle: { color: colour(ink), borderColor: colour("paper"), borderWidth: slot > 16 ? 0.8 : 0, decal: key === "idle_of_load" ? stripes() : data.emulated && !isIdle(key) ? decal() : undefined },
       data: bars.map((bar) => ({
         value: bar.parts ? bar.parts[key] * 100 : null, itemStyle: { opacity: bar.struck ? 0.45 : 1 },
         told: bar.parts ? lines([`${bar.label} ${data.axis}` + (bar.struck ? ", not trusted" : ""), ...parts.map(([part, word]) => `${word} ${percent(bar.parts[part])}`), bar.limit ? `limit: ${bar.limit}` : ""]) : "",
       })),
     }));
-    legend("legend-processors", parts.filter(([, name]) => series.some((one) => one.name === name)).map(([, name, ink, tip]) => ({ name, tip, draw: [box(colour(ink))] })));
+    legend("legend-processors", parts.filter(([, name]) => series.some((one) => one.name === name)).map(([, name, ink, tip]) => ({ name, tip, draw: [box(colour(ink)), ...(name === "idle, the load's own" ? [slash()] : [])] })));
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || "", { trigger: "item" }),
       grid: { outerBoundsMode: "none", left: 44, right: 8, top: longest === 0 ? 12 : upright ? 18 + longest * 6.6 : 30, bottom: 42 },
@@ -347,9 +356,10 @@
   // --- Time line -------------------------------------------------------------------------------------------
   let chosen = null;
   function steps() {
-    const seen = [...new Set(data.timeline.repeats.map((repeat) => repeat.point))];
+    const place = (point) => data.details.findIndex((one) => one.index === point);
+    const seen = [...new Set(data.timeline.repeats.map((repeat) => repeat.point))].sort((a, b) => place(a) - place(b));
     return seen.map((point) => {
-      const detail = data.details.find((one) => one.index === point);
+      const detail = data.details[place(point)];
       const name = detail ? `${detail.label} ${data.axis}` + (data.details.some((one) => one.group !== detail.group) && detail.group ? `, ${detail.group}` : "") + `: ${detail.outcome}` : `point ${point}`;
       return { point, name, detail };
     });
@@ -367,8 +377,7 @@
     });
     const names = [...new Set(repeats.flatMap((repeat) => repeat.loads.map((load) => load.name)))];
     names.sort((a, b) => (b === data.headline) - (a === data.headline));
-    const inks = ["accent", "line-a", "line-b", "line-c", "line-d"];
-    const ink = (name) => colour(name === data.headline ? "accent" : inks[1 + ((names.indexOf(name) + inks.length - 2) % (inks.length - 1))]);
+    const ink = (name) => colour(inkOfLoad(name));
     const worst = placed.flatMap((repeat) => repeat.loads.flatMap((load) => load.marks.map((mark) => mark[5])));
     const scale = scaleOf([...worst, data.gate.p99_ms]);
     const to = (value) => (value === null || value <= 0 ? null : scale.to(value));
@@ -401,7 +410,7 @@
       } });
     legend("legend-timeline", [
       ...names.map((name) => ({ name, draw: [stroke(ink(name))] })), { name: "asked", draw: [stroke(colour("faint"), "4 3")] }, { name: `gate ${brief(data.gate.p99_ms)} ms`, draw: [stroke(colour("bad"))] },
-      ...parts.filter(([key]) => key !== "idle").map(([, name, paint]) => ({ name, draw: [box(colour(paint))] })),
+      ...parts.filter(([key]) => !isIdle(key)).map(([, name, paint]) => ({ name, draw: [box(colour(paint))] })),
       ...(discarded.length ? [{ name: "discarded repeat", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("bad-wash"), stroke: colour("bad"), "stroke-width": 0.7 }]] }] : []),
       ...(emulated ? [{ name: "EMULATED: says nothing about this host", draw: [cross(colour("warn"))] }] : []),
     ]);
@@ -416,7 +425,7 @@
         const second = at - repeat.start;
         const told = names.map((name) => { const mark = marksOf(repeat, name).find((one) => one[0] === second); return mark ? `${name}: p50 ${three(mark[4])}, p99 ${three(mark[5])}, max ${three(mark[6])} ms; ${three(mark[2])} of ${three(mark[1])}/s` + (mark[3] ? `, ${three(mark[3])} errors/s` : "") : ""; });
         const host = repeat.host.find((mark) => mark[0] === second);
-        const used = host ? ["guest work", "QEMU & host kernel", "load", "Tilemark", "other", "steal"].map((name, place) => `${name} ${percent(host[1][place])}`).join(", ") : "";
+        const used = host ? [0, 1, 2, 3, 4, 5].map((place) => parts[place][1]).map((name, place) => `${name} ${percent(host[1][place])}`).join(", ") : "";
         return lines([`repeat ${repeat.repeat}, second ${second}` + (repeat.void ? ` (discarded: ${repeat.void})` : ""), ...told, used, host && host[2] !== null ? `${three(host[2] / 1024)} GiB of memory left` : ""]);
       }, { trigger: "axis" }),
       grid: [[24, 170], [222, 90], [340, 66]].map(([top, height]) => ({ outerBoundsMode: "none", left: 76, right: 14, top, height })),
@@ -612,6 +621,34 @@
     ["chart-left", memory("chart-left", (detail) => (detail.memory_available_min === null ? null : detail.memory_available_min / 2 ** 30), "GiB")],
   ];
   const live = new Map();
+
+  // By keyboard: arrows go from point to point, Home and End to the first and the last; each is shown as on hover, and read out.
+  const spoken = byId("spoken");
+  const walkers = new WeakMap();
+  function walkable(place, chart) {
+    if (walkers.has(place)) return;
+    walkers.set(place, -1);
+    place.tabIndex = 0;
+    place.addEventListener("keydown", (event) => {
+      const points = chart.getOption().series.flatMap((one, seriesIndex) => (one.silent ? [] : (one.data || []).map((item, dataIndex) => ({ seriesIndex, dataIndex, item }))))
+        .filter(({ item }) => item !== null && item !== undefined && !(Array.isArray(item) && item[1] === null) && item.value !== null);
+      if (points.length === 0) return;
+      const now = walkers.get(place), last = points.length - 1;
+      const next = { ArrowRight: Math.min(now + 1, last), ArrowLeft: Math.max(now - 1, 0), Home: 0, End: last }[event.key];
+      if (event.key === "Escape") chart.dispatchAction({ type: "hideTip" });
+      if (next === undefined) return;
+      event.preventDefault();
+      walkers.set(place, next);
+      const { seriesIndex, dataIndex } = points[next];
+      chart.dispatchAction({ type: "downplay" });
+      chart.dispatchAction({ type: "highlight", seriesIndex, dataIndex });
+      chart.dispatchAction({ type: "showTip", seriesIndex, dataIndex });
+      const shown = [...place.querySelectorAll("div")].pop();
+      spoken.textContent = shown ? shown.innerText.replaceAll("\n", ", ") : "";
+    });
+    place.addEventListener("blur", () => { chart.dispatchAction({ type: "hideTip" }); chart.dispatchAction({ type: "downplay" }); });
+  }
+
   function draw() {
     for (const [id, option] of charts) {
       const place = byId(id);
@@ -620,6 +657,7 @@
         if (id === "chart-fairness") place.style.height = Math.max(120, 62 + 26 * real().filter((detail) => detail.guests.length > 1).length) + "px";
         if (!live.has(id)) live.set(id, echarts.init(place, null, { renderer: "svg" }));
         const chart = live.get(id);
+        walkable(place, chart);
         chart.resize();
         chart.setOption(option(), true);
         // With a view box the drawing scales where paper is narrower than the screen was.

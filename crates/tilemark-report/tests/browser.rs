@@ -4,7 +4,7 @@ mod fixture;
 
 use std::{
     env, fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -20,8 +20,8 @@ fn browser() -> Option<PathBuf> {
     env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
 }
 
-/// The document as it is after its scripts ran.
-fn drawn(browser: &PathBuf, page: &str) -> String {
+/// What the browser writes to its output when it is asked for `ask`, which is told the folder of the page; the folder with it.
+fn browsed(browser: &PathBuf, page: &str, ask: impl Fn(&Path) -> String) -> (String, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder for the browser");
     let file = folder.path().join("report.html");
     fs::write(&file, page).expect("the page is written");
@@ -30,12 +30,26 @@ fn drawn(browser: &PathBuf, page: &str) -> String {
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
         .arg(format!("--window-size={},{}", SCREEN.0, SCREEN.1))
-        .arg("--dump-dom")
+        .arg(ask(folder.path()))
         .arg(format!("file://{}", file.display()))
         .stderr(Stdio::null())
         .output()
         .expect("the browser starts");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    (String::from_utf8_lossy(&output.stdout).into_owned(), folder)
+}
+
+/// The document as it is after its scripts ran.
+fn drawn(browser: &PathBuf, page: &str) -> String {
+    browsed(browser, page, |_| "--dump-dom".to_owned()).0
+}
+
+/// Sheets of paper that a page takes.
+fn sheets(browser: &PathBuf, page: &str) -> usize {
+    let paper = |folder: &Path| folder.join("report.pdf");
+    let (_, folder) = browsed(browser, page, |folder| format!("--print-to-pdf={}", paper(folder).display()));
+    let pdf = fs::read(paper(folder.path())).expect("the page was printed");
+    let objects = String::from_utf8_lossy(&pdf);
+    objects.matches("/Type /Page").count() - objects.matches("/Type /Pages").count()
 }
 
 /// The value of a `data-` attribute of the document.
@@ -76,6 +90,22 @@ fn chromium_draws_every_chart_without_an_error() {
         assert!(!document.contains("data-owned"), "foreign script ran: {sentence}");
         let ends: u32 = told(&document, "data-first-screen-ends").parse().expect("pixels");
         assert!(ends <= SCREEN.1, "the first screen ends at {ends}: {sentence}");
+    }
+}
+
+#[test]
+fn a_report_is_printed_on_three_sheets() {
+    let Some(browser) = browser() else {
+        println!("skipped: no Chromium on PATH (apt-get install chromium)");
+        return;
+    };
+    for (name, report) in [
+        ("trusted", fixture::trusted()),
+        ("not trusted", fixture::not_trusted()),
+        ("undecided", fixture::undecided()),
+        ("no KVM", fixture::no_kvm()),
+    ] {
+        assert_eq!(sheets(&browser, &tilemark_report::html(&report)), 3, "{name}");
     }
 }
 

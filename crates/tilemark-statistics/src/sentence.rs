@@ -18,8 +18,8 @@ pub fn answer(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Ve
     }
     let mut sentences = Vec::new();
     sentences.extend(answer.holds.map(|tiles| carries(plan, answer, points, verdict, tiles)));
-    sentences.extend(answer.undecided.map(|counts| undecided_counts(counts, points, answer)));
-    sentences.extend(answer.breaks.as_ref().map(|broke| breaks(broke, answer.holds, points, answer)));
+    sentences.extend(answer.undecided.map(|counts| undecided_counts(plan, counts, points, answer)));
+    sentences.extend(answer.breaks.as_ref().map(|broke| breaks(plan, broke, points, answer)));
     if sentences.is_empty() {
         return "No answer: no step was measured.".to_owned();
     }
@@ -35,7 +35,7 @@ pub fn answer(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Ve
 }
 
 /// `This host carries 6 tiles: 24 guests, 1.5 vCPUs per hardware thread, 200 requests/s each. Their p99 was 32 ms [29, 36], within
-/// the limit of 50 ms in 5 of 5 repeats.`
+/// the limit of 50 ms in 5 of 5 repeats.` Where a tile is one guest: `This host carries 28 of these guests: 1.5 vCPUs …`
 fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdict, count: u32) -> String {
     let is_native = answer.backend == Some(Backend::Native);
     let planned =
@@ -51,19 +51,23 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
         (false, false) => "",
     };
     let at_least = if is_memory { "" } else { at_least };
-    let what = if is_native {
-        format!("{} measured without VMs", counted(guests, "service"))
+    let without = if is_native { " measured without VMs" } else { "" };
+    let mut details = Vec::new();
+    let carried = if is_one_guest(plan) {
+        format!("{count} of these {}s", what_is_counted(plan, answer))
     } else {
-        counted(guests, "guest")
+        details.push(format!("{}{without}", counted(guests, if is_native { "service" } else { "guest" })));
+        tiles(count)
     };
-    let mut text = format!("This host carries {at_least}{}{last}: {what}", tiles(count));
-    if let Some(share) = answer.vcpus_per_thread.filter(|_| !is_native) {
+    let without = if is_one_guest(plan) { without } else { "" };
+    details.extend(answer.vcpus_per_thread.filter(|_| !is_native).map(|share| {
         let noun = if share == 1.0 { "vCPU" } else { "vCPUs" };
-        text += &format!(", {} {noun} per hardware thread", short(share));
-    }
-    let Some(planned) = planned else { return format!("{text}.") };
-    text += &demand(plan, planned);
-    text += ".";
+        format!("{} {noun} per hardware thread", short(share))
+    }));
+    details.extend(planned.and_then(|planned| demand(plan, planned)));
+    let details = if details.is_empty() { String::new() } else { format!(": {}", details.join(", ")) };
+    let mut text = format!("This host carries {at_least}{carried}{without}{last}{details}.");
+    let Some(planned) = planned else { return text };
     let point = measured(points, answer, count);
     let limit = short(planned.gate.p99.as_milliseconds());
     if let Some((point, p99)) = point.and_then(|point| Some((point, point.p99_ms?))) {
@@ -97,24 +101,26 @@ fn measured<'a>(points: &'a [PointResult], answer: &Answer, count: u32) -> Optio
 }
 
 /// `17 to 18 tiles are undecided: at 17 tiles the p99 of web in tile 3 was 47 ms [41, 55].`
-fn undecided_counts(counts: Counts, points: &[PointResult], answer: &Answer) -> String {
+fn undecided_counts(plan: &Plan, counts: Counts, points: &[PointResult], answer: &Answer) -> String {
     let Counts { from, to } = counts;
+    let noun = what_is_counted(plan, answer);
     let which = if from == to {
-        format!("{} {}", tiles(from), if from == 1 { "is" } else { "are" })
+        format!("{} {}", counted(from, noun), if from == 1 { "is" } else { "are" })
     } else {
-        format!("{from} to {to} tiles are")
+        format!("{from} to {to} {noun}s are")
     };
     let mut inside = points
         .iter()
         .filter(|point| Some(point.backend) == answer.backend && (from..=to).contains(&point.tiles));
     let shown = inside.find_map(|point| Some((point.tiles, point.across.first()?)));
-    let shown =
-        shown.map_or(String::new(), |(count, limit)| format!(": at {} {}", tiles(count), what_broke(limit)));
+    let shown = shown.map_or(String::new(), |(count, limit)| {
+        format!(": at {} {}", counted(count, noun), what_broke(limit))
+    });
     format!("{which} undecided{shown}.")
 }
 
 /// `7 tiles do not hold: the p99 of web in tile 5 was 81 ms [74, 90] in 5 repeats.`
-fn breaks(broke: &Break, held: Option<u32>, points: &[PointResult], answer: &Answer) -> String {
+fn breaks(plan: &Plan, broke: &Break, points: &[PointResult], answer: &Answer) -> String {
     let repeats = measured(points, answer, broke.tiles).map_or(0, |point| point.repeats_kept);
     let what = what_broke(broke);
     let measured_in = if broke.measure.is_failure() || broke.low.is_none() {
@@ -122,9 +128,10 @@ fn breaks(broke: &Break, held: Option<u32>, points: &[PointResult], answer: &Ans
     } else {
         format!(" in {}", counted(u64::from(repeats), "repeat"))
     };
-    match held {
-        Some(_) => format!("{} do not hold: {what}{measured_in}.", tiles(broke.tiles)),
-        None => format!("This host does not carry {}: {what}{measured_in}.", tiles(broke.tiles)),
+    let count = counted(broke.tiles, what_is_counted(plan, answer));
+    match answer.holds {
+        Some(_) => format!("{count} do not hold: {what}{measured_in}."),
+        None => format!("This host does not carry {count}: {what}{measured_in}."),
     }
 }
 
@@ -320,17 +327,29 @@ fn tiles(count: u32) -> String {
     counted(count, "tile")
 }
 
-fn demand(plan: &Plan, point: &Point) -> String {
+/// Whether a tile is one guest, so that a reader counts guests.
+fn is_one_guest(plan: &Plan) -> bool {
+    plan.scenario.guest.len() == 1
+}
+
+/// The noun of a count in the answer.
+fn what_is_counted(plan: &Plan, answer: &Answer) -> &'static str {
+    match (is_one_guest(plan), answer.backend) {
+        (false, _) => "tile",
+        (true, Some(Backend::Native)) => "service",
+        (true, _) => "guest",
+    }
+}
+
+fn demand(plan: &Plan, point: &Point) -> Option<String> {
     let headline = plan.scenario.headline.as_deref();
     let load = point.loads.iter().find(|load| Some(load.name.as_str()) == headline);
-    let Some((load, guest)) = load.and_then(|load| Some((load, point.guests.get(load.guest as usize)?)))
-    else {
-        return String::new();
-    };
-    match &load.demand {
-        Demand::Open { rate, .. } => format!(", {} {}/s each", short(rate.get()), load.work.facts().unit()),
-        Demand::Closed => format!(", with {} at each", load.under_way(guest).in_closed_loop()),
-    }
+    let load = load?;
+    let guest = point.guests.get(load.guest as usize)?;
+    Some(match &load.demand {
+        Demand::Open { rate, .. } => format!("{} {}/s each", short(rate.get()), load.work.facts().unit()),
+        Demand::Closed => format!("with {} at each", load.under_way(guest).in_closed_loop()),
+    })
 }
 
 /// `the p99 of web in tile 5 was 81 ms [74, 90]`

@@ -140,7 +140,7 @@ fn host(view: &View) -> Vec<Said> {
         ),
         said("Memory", bytes(provenance.memory_bytes)),
         said("Kernel", &*provenance.kernel),
-        said("QEMU", provenance.qemu.as_deref().unwrap_or(none)),
+        said("QEMU", view.qemu().unwrap_or(none)),
         said("Image", provenance.image.as_deref().unwrap_or(none)),
         said("Kernel of guests", provenance.guest_kernel.as_deref().unwrap_or(none)),
         said("Threads for load", threads(&view.report.plan.processors.load)),

@@ -2,7 +2,7 @@
 
 use super::{below, markup::Markup, section, term};
 use crate::number::{bytes, counted};
-use crate::view::{self, Axis, Charts, Kind, Section, View};
+use crate::view::{self, Axis, Charts, Kind, Section, SentencePart, View};
 use tilemark_record::result::{LeftOver, Provenance};
 
 /// Squares of the strip of tiles at most; more tiles share a square.
@@ -82,13 +82,13 @@ fn not_as_before(page: &mut Markup, left: &[LeftOver], changed_by_others: &[Stri
 
 /// Host, backend, versions, time taken.
 fn facts(view: &View) -> Vec<String> {
-    let Provenance { tilemark, host, processor, threads, memory_bytes, kernel, qemu, .. } =
+    let Provenance { tilemark, host, processor, threads, memory_bytes, kernel, .. } =
         &view.report.result.provenance;
     let mut facts = vec![if host.is_empty() { "host not named".to_owned() } else { host.clone() }];
     facts.extend(Some(view.backends()).filter(|words| !words.is_empty()));
     facts.push(format!("{processor}, {}, {}", counted((*threads).into(), "thread"), bytes(*memory_bytes)));
     facts.push(format!("Linux {kernel}"));
-    facts.extend(qemu.iter().map(|version| view::qemu_words(version)));
+    facts.extend(view.qemu().map(view::qemu_words));
     facts.push(format!("Tilemark {tilemark}"));
     facts.push(view::took(&view.report.result.provenance));
     facts
@@ -101,15 +101,24 @@ fn answer(page: &mut Markup, view: &View) {
         166..=240 => " longer",
         _ => " long",
     };
-    let struck = if view.sentence_struck() { " struck" } else { "" };
+    let is_struck = view.sentence_struck();
     page.raw("<div class=\"answer\"><p id=\"answer\"")
-        .attribute("class", &format!("sentence{long}{struck}"))
+        .attribute("class", &format!("sentence{long}"))
         .raw(">");
-    let (lead, rest) = lead(&sentence);
-    page.element("b", "", lead);
-    with_whole_options(page, rest);
+    for (place, part) in view::sentence_parts(&sentence).into_iter().enumerate() {
+        let (SentencePart::Claim(text) | SentencePart::Remedy(text)) = part;
+        let is_struck = is_struck && matches!(part, SentencePart::Claim(_));
+        let (lead, rest) = if place == 0 { lead(text) } else { ("", text) };
+        page.raw(if is_struck { "<span class=\"struck\">" } else { "" });
+        if !lead.is_empty() {
+            page.element("b", "", lead);
+        }
+        with_whole_options(page, rest);
+        page.raw(if is_struck { "</span>" } else { "" });
+    }
     page.raw("</p>");
     page.raw("<button type=\"button\" id=\"copy\" aria-label=\"Copy the answer\">Copy</button></div>\n");
+    let struck = if is_struck { " struck" } else { "" };
     if let Some(capacity) = view::capacity(view) {
         page.element("p", &format!("capacity{struck}"), &capacity).raw("\n");
     }

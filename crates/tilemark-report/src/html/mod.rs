@@ -31,7 +31,7 @@ pub fn html(report: &Report) -> String {
     below::below(&mut page, &view, &charts, &sections);
     disclosure::disclosure(&mut page, &view);
     glossary(&mut page);
-    page.raw("</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n");
+    page.raw("</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n<div id=\"spoken\" aria-live=\"polite\"></div>\n");
     page.raw("<script type=\"application/json\" id=\"data\">").json(&charts).raw("</script>\n");
     page.raw("<script>")
         .raw(ECHARTS)

@@ -33,6 +33,9 @@ pub(super) fn table<'page>(page: &'page mut Markup, table: &Table) -> &'page mut
     if !table.title.is_empty() {
         page.element("h3", "", table.title);
     }
+    if table.columns.iter().any(is_wide) {
+        page.raw("<label class=\"all\"><input type=\"checkbox\"> all columns</label>");
+    }
     page.raw("<div class=\"scroll\"><table><thead><tr>");
     for column in &table.columns {
         head(page, column);
@@ -53,8 +56,19 @@ pub(super) fn table<'page>(page: &'page mut Markup, table: &Table) -> &'page mut
     notes(page, table)
 }
 
+/// Whether a phone leaves a column out until all are asked for.
+fn is_wide(column: &Column) -> bool {
+    column.dispensable > 0
+}
+
 fn head(page: &mut Markup, column: &Column) {
-    page.raw("<th scope=\"col\"").raw(if column.is_left() { " class=\"left\">" } else { ">" });
+    let left = column.is_left().then_some("left");
+    let class: Vec<&str> = left.into_iter().chain(is_wide(column).then_some("wide")).collect();
+    page.raw("<th scope=\"col\"");
+    if !class.is_empty() {
+        page.attribute("class", &class.join(" "));
+    }
+    page.raw(">");
     term(page, column.word, &column.head);
     if let Some(unit) = column.unit {
         page.element("small", "", unit);
@@ -127,9 +141,11 @@ fn cell(page: &mut Markup, table: &Table, column: &Column, cell: &Cell) {
         Holds::Words => "name",
         Holds::Outcome => "gate",
     };
+    let wide = is_wide(column).then_some("wide");
+    let class: Vec<&str> = [class].into_iter().chain(wide).filter(|class| !class.is_empty()).collect();
     page.raw("<td");
     if !class.is_empty() {
-        page.attribute("class", class);
+        page.attribute("class", &class.join(" "));
     }
     if let Some(heat) = cell.heat {
         page.attribute("style", &format!("--heat:{heat}%"));

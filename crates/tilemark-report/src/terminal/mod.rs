@@ -6,7 +6,7 @@ mod section;
 
 use crate::Report;
 use crate::number::counted;
-use crate::view::{self, Chip, Outcome, Table, View};
+use crate::view::{self, Chip, Outcome, SentencePart, Table, View};
 use paint::{Ink, Paint, clean, wrap};
 use tilemark_record::result::Provenance;
 
@@ -138,10 +138,7 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
         );
     }
     out.push('\n');
-    let ink = if view.sentence_struck() { Ink::Struck } else { Ink::Strong };
-    for line in wrap(&clean(&view::sentence(view)), width) {
-        out.push_str(&format!("{}\n", paint.ink(ink, &line)));
-    }
+    answer(&mut out, view, paint, width);
     if view.sentence_struck() && paint.0 == Colour::Plain {
         out.push_str("(not trusted)\n");
     }
@@ -169,6 +166,28 @@ fn head(view: &View, paint: &Paint, width: usize) -> String {
     out
 }
 
+/// The answer. Where it is not trusted its claims are struck through, its reasons and remedies not.
+fn answer(out: &mut String, view: &View, paint: &Paint, width: usize) {
+    let sentence = view::sentence(view);
+    let mut write = |text: &str, ink| {
+        for line in wrap(&clean(text), width) {
+            out.push_str(&format!("{}\n", paint.ink(ink, &line)));
+        }
+    };
+    if !view.sentence_struck() {
+        return write(&sentence, Ink::Strong);
+    }
+    let (mut claims, mut remedies) = (String::new(), String::new());
+    for part in view::sentence_parts(&sentence) {
+        match part {
+            SentencePart::Claim(text) => claims += text,
+            SentencePart::Remedy(text) => remedies += text.trim_start_matches("; "),
+        }
+    }
+    write(&claims, Ink::Struck);
+    write(&remedies, Ink::Strong);
+}
+
 /// A figure of an answer that is not trusted is struck with it.
 fn ink_of_aside(view: &View) -> Ink {
     if view.sentence_struck() { Ink::Struck } else { Ink::Plain }
@@ -193,7 +212,7 @@ fn facts(view: &View) -> String {
         vec![if provenance.host.is_empty() { "host not named".to_owned() } else { provenance.host.clone() }];
     facts.push(view.backends());
     facts.push(format!("Linux {}", provenance.kernel));
-    facts.extend(provenance.qemu.iter().map(|version| view::qemu_words(version)));
+    facts.extend(view.qemu().map(view::qemu_words));
     facts.push(format!("Tilemark {}", provenance.tilemark));
     facts.push(view::took(provenance));
     facts.extend(provenance.as_it_was.map(|same| match same {

@@ -37,7 +37,7 @@ impl Paint {
             Ink::Warn => "33;1",
             Ink::Strong => "1",
             Ink::Dim => "2",
-            Ink::Struck => "9;2",
+            Ink::Struck => "9",
             Ink::Plain => return text.to_owned(),
         };
         match self.0 {

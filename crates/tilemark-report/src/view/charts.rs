@@ -19,7 +19,11 @@ pub(crate) struct Charts<'a> {
     axis: String,
     steps: Vec<String>,
     headline: String,
+    /// Names of all loads, in the plan's order: each has one colour in all charts.
+    loads: Vec<String>,
     emulated: bool,
+    /// Whether any guest ran in QEMU.
+    qemu_ran: bool,
     gate: Option<GateLines>,
     lines: Vec<Line>,
     raw: Vec<RawRepeat>,
@@ -110,11 +114,42 @@ struct RawRepeat {
 #[derive(Serialize)]
 struct ProcessorBar {
     label: String,
-    parts: Option<ProcessorFigures>,
+    parts: Option<BarParts>,
     limit: Option<&'static str>,
     outcome: &'static str,
     twin: bool,
     struck: bool,
+}
+
+/// Parts of the processors, together 1.
+#[derive(Serialize)]
+struct BarParts {
+    /// In it, `idle` is without what is idle of the load's own processors.
+    #[serde(flatten)]
+    used: ProcessorFigures,
+    /// What the load left of its own processors: guests may not use it. At most this much, since other programs may have run there.
+    idle_of_load: f64,
+}
+
+impl BarParts {
+    /// `load_share`: the part of all threads that only the load may use.
+    fn of(figures: ProcessorFigures, load_share: f64) -> Self {
+        // Kernel threads have no colour of their own: they are drawn with the host's work for guests.
+        let used = ProcessorFigures {
+            guest_overhead: figures.guest_overhead + figures.kernel,
+            kernel: 0.0,
+            ..figures
+        };
+        let idle_of_load = (load_share - used.load - used.tilemark).clamp(0.0, used.idle);
+        Self { used: ProcessorFigures { idle: used.idle - idle_of_load, ..used }, idle_of_load }
+    }
+}
+
+/// The part of all threads that only the load may use; none where it shares them with guests.
+fn share_of_load(view: &View) -> f64 {
+    let plan = &view.report.plan;
+    let own = plan.processors.load.iter().filter(|thread| !plan.processors.guests.contains(thread)).count();
+    own as f64 / plan.host.threads.len().max(1) as f64
 }
 
 #[derive(Serialize)]
@@ -193,7 +228,9 @@ pub(crate) fn charts<'a>(view: &View, sections: &'a [Section]) -> Charts<'a> {
         view.report.plan.points.first().map(|point| &point.gate).unwrap_or(&view.report.plan.scenario.gate);
     Charts {
         axis: view.axis_words(),
+        loads: view.loads(),
         emulated: view.all_emulated(),
+        qemu_ran: view.qemu_ran(),
         gate: Some(GateLines { p99_ms: gate.p99.as_milliseconds(), achieved: gate.achieved.get() }),
         lines: lines(view, &drawn, &steps),
         raw: raw(view, &drawn, &steps),
@@ -303,11 +340,6 @@ fn raw(view: &View, drawn: &[&Group], steps: &[String]) -> Vec<RawRepeat> {
     figures.collect()
 }
 
-/// Kernel threads have no colour of their own: they are drawn with the host's work for guests.
-fn with_kernel_threads(parts: ProcessorFigures) -> ProcessorFigures {
-    ProcessorFigures { guest_overhead: parts.guest_overhead + parts.kernel, kernel: 0.0, ..parts }
-}
-
 fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
     let mut points: Vec<(&Group, &PointResult)> =
         drawn.iter().flat_map(|group| group.points.iter().map(move |point| (*group, *point))).collect();
@@ -328,7 +360,7 @@ fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
             };
             ProcessorBar {
                 label,
-                parts: point.processor.map(with_kernel_threads),
+                parts: point.processor.map(|figures| BarParts::of(figures, share_of_load(view))),
                 limit: point.limit.map(limit_word),
                 outcome: Outcome::of(view, point).word(),
                 twin: group.kind == Kind::Twin,

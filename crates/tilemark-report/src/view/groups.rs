@@ -103,6 +103,28 @@ impl<'a> View<'a> {
         self.report.plan.scenario.headline.as_deref().unwrap_or_default()
     }
 
+    /// Names of all loads, in the plan's order.
+    pub(crate) fn loads(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for load in self.report.result.points.iter().flat_map(|point| &point.loads) {
+            if !names.contains(&load.name) {
+                names.push(load.name.clone());
+            }
+        }
+        names
+    }
+
+    /// Whether any guest ran in QEMU; a record without a point says it by its version.
+    pub(crate) fn qemu_ran(&self) -> bool {
+        let points = &self.report.result.points;
+        points.is_empty() || points.iter().any(|point| point.backend != Backend::Native)
+    }
+
+    /// The version of QEMU that guests ran in.
+    pub(crate) fn qemu(&self) -> Option<&'a str> {
+        self.report.result.provenance.qemu.as_deref().filter(|_| self.qemu_ran())
+    }
+
     /// Groups that belong into the charts of the first screen: never emulated beside real ones.
     pub(crate) fn drawn(&self) -> Vec<&Group<'a>> {
         let real: Vec<&Group> = self.groups.iter().filter(|group| group.kind != Kind::Emulated).collect();

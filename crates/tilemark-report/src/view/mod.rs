@@ -31,7 +31,9 @@ pub(crate) use section::{
     Cell, Chart, Column, GroupHead, Holds, Part, Row, Section, Table, given, measured, words,
 };
 pub(crate) use tables::{differences, failures, fairness, loads, measures, published};
-pub(crate) use trust::{Chip, capacity, chips, cost, gate_words, older_rule, proof, sentence, trust};
+pub(crate) use trust::{
+    Chip, SentencePart, capacity, chips, cost, gate_words, older_rule, proof, sentence, sentence_parts, trust,
+};
 
 use tilemark_record::result::Provenance;
 

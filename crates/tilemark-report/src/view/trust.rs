@@ -120,6 +120,36 @@ pub(crate) fn sentence(view: &View) -> String {
         .unwrap_or_else(|| "No answer: the record has none.".to_owned())
 }
 
+/// A part of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SentencePart<'a> {
+    /// What is claimed: struck through where it is not to be believed.
+    Claim(&'a str),
+    /// Why it is not, or what to do: that always holds.
+    Remedy(&'a str),
+}
+
+/// How sentences of the answer begin, or go on, that give a reason or a remedy.
+const REMEDIES: [&str; 6] =
+    ["Not trusted: ", "Cannot tell: ", "To try ", "About ", "With one run a side", "; to fix: "];
+
+/// The parts of an answer's `sentence`; joined, they are the whole.
+pub(crate) fn sentence_parts(sentence: &str) -> Vec<SentencePart<'_>> {
+    let mut parts: Vec<SentencePart> = Vec::new();
+    let mut rest = sentence;
+    let mut is_remedy = false;
+    while !rest.is_empty() {
+        let end = rest.find(". ").map_or(rest.len(), |at| at + 2);
+        let fix = rest[..end].find("; to fix: ").filter(|at| *at > 0);
+        let (part, after) = rest.split_at(fix.unwrap_or(end));
+        let begins_remedy = REMEDIES.iter().any(|begin| part.starts_with(begin));
+        is_remedy = begins_remedy || (is_remedy && part.starts_with(char::is_lowercase));
+        parts.push(if is_remedy { SentencePart::Remedy(part) } else { SentencePart::Claim(part) });
+        rest = after;
+    }
+    parts
+}
+
 /// What virtualization costs, or why that is not known and how to know it.
 pub(crate) struct CostView {
     /// In a sentence or two.
@@ -395,5 +425,21 @@ mod tests {
             why_discarded(["sent 2 ms late"].into_iter(), &["at 2 tiles: sent 2 ms late".to_owned()]),
             Vec::<String>::new()
         );
+    }
+
+    #[test]
+    fn a_remedy_is_no_claim_and_nothing_is_lost() {
+        use SentencePart::{Claim, Remedy};
+        let whole = "This host carries 6 tiles: 24 guests. 7 tiles were not tried. To try them: `tilemark capacity web`. \
+                     Not trusted: it was loud.";
+        let wanted = [
+            Claim("This host carries 6 tiles: 24 guests. "),
+            Claim("7 tiles were not tried. "),
+            Remedy("To try them: `tilemark capacity web`. "),
+            Remedy("Not trusted: it was loud."),
+        ];
+        assert_eq!(sentence_parts(whole), wanted);
+        let parts = sentence_parts("These two runs differ in p99; to fix: compare them in turn.");
+        assert_eq!(parts, [Claim("These two runs differ in p99"), Remedy("; to fix: compare them in turn.")]);
     }
 }

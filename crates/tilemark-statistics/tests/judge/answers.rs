@@ -305,6 +305,20 @@ fn a_native_answer_says_that_it_is_native() {
     assert!(sentence.starts_with(wanted), "{sentence}");
 }
 
+#[test]
+fn where_a_tile_is_one_guest_guests_are_counted() {
+    let mut run = broken_at(&[1, 2, 4], 4);
+    run.plan.scenario.guest.truncate(1);
+    let sentence = run.judged().sentence;
+    assert!(sentence.starts_with("This host carries 2 of these guests: "), "{sentence}");
+    assert!(sentence.contains("4 guests do not hold"), "{sentence}");
+    let mut run = ladder(&[Native], &[1]);
+    run.plan.scenario.guest.truncate(1);
+    let sentence = run.judged().sentence;
+    let wanted = "This host carries at least 1 of these services measured without VMs, the most tried: ";
+    assert!(sentence.starts_with(wanted), "{sentence}");
+}
+
 type Change = fn(&mut RepeatSummary);
 
 fn load(repeat: &mut RepeatSummary, name: &str) -> usize {
