@@ -64,7 +64,10 @@ const SHAPES: [Shape; 14] = [
     Shape::ShortStr,
     Shape::ShortStr,
 ];
+const HEADERS: usize = 2;
 const DELIVERY_MODE: usize = 3;
+const PRIORITY: usize = 4;
+const EXPIRATION: usize = 7;
 const USER_ID: usize = 11;
 
 impl<'a> Properties<'a> {
@@ -98,19 +101,49 @@ impl<'a> Properties<'a> {
         self.find(USER_ID)
     }
 
+    /// What a broker acts on, found in one walk over all properties.
+    #[inline]
+    pub fn wishes(self) -> Result<Wishes<'a>, DecodeError> {
+        match self.0 {
+            [0, 0] => Ok(Wishes::default()),
+            [0x10, 0, mode] => Ok(Wishes { persistent: *mode == 2, ..Wishes::default() }),
+            _ => {
+                let mut wishes = Wishes::default();
+                self.walk(|index, bytes| match index {
+                    HEADERS => wishes.headers = Table::of_checked(bytes),
+                    DELIVERY_MODE => wishes.persistent = bytes == [2],
+                    PRIORITY => wishes.priority = bytes.first().copied().unwrap_or(0),
+                    EXPIRATION => wishes.expiration = Some(bytes),
+                    USER_ID => wishes.user_id = Some(bytes),
+                    _ => {}
+                })?;
+                Ok(wishes)
+            }
+        }
+    }
+
     /// Walks over all properties, so that a malformed one is found here and not at a consumer.
     pub fn check(self) -> Result<(), DecodeError> {
         self.find(SHAPES.len()).map(|_| ())
     }
 
     fn find(self, wanted: usize) -> Result<Option<&'a [u8]>, DecodeError> {
+        let mut found = None;
+        self.walk(|index, bytes| {
+            if index == wanted {
+                found = Some(bytes);
+            }
+        })?;
+        Ok(found)
+    }
+
+    fn walk(self, mut each: impl FnMut(usize, &'a [u8])) -> Result<(), DecodeError> {
         let mut from = Decoder::new(self.0);
         let flags = from.short()?;
         if flags & 0b11 != 0 {
             // Bit 1 is unused by class basic and bit 0 announces more flags, which basic does not have.
             return Err(DecodeError::Truncated);
         }
-        let mut found = None;
         for (index, shape) in SHAPES.into_iter().enumerate() {
             if flags & (0x8000 >> index) == 0 {
                 continue;
@@ -121,13 +154,25 @@ impl<'a> Properties<'a> {
                 Shape::Octet => from.take(1)?,
                 Shape::LongLong => from.take(8)?,
             };
-            if index == wanted {
-                found = Some(bytes);
-            }
+            each(index, bytes);
         }
-        from.finish()?;
-        Ok(found)
+        from.finish()
     }
+}
+
+/// The properties of a message that a broker acts on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes<'a> {
+    /// The table of headers; empty without one.
+    pub headers: Table<'a>,
+    /// It asks to survive a restart (delivery mode 2).
+    pub persistent: bool,
+    /// 0 without one.
+    pub priority: u8,
+    /// After how many milliseconds it is of no use to anybody, in digits.
+    pub expiration: Option<&'a [u8]>,
+    /// The user that the publisher claims to be.
+    pub user_id: Option<&'a [u8]>,
 }
 
 /// Appends a content header.
@@ -244,6 +289,13 @@ mod tests {
         let properties = Properties(&[0x90, 0x10, 1, b'a', 2, 1, b'u']);
         assert_eq!(properties.is_persistent(), Ok(true));
         assert_eq!(properties.user_id(), Ok(Some(&b"u"[..])));
+        let wishes = properties.wishes().unwrap();
+        assert_eq!((wishes.persistent, wishes.user_id), (true, Some(&b"u"[..])));
+        // headers, priority 7, expiration "60"
+        let headers = [0x29, 0, 0, 0, 0, 4, 1, b'a', b't', 1, 7, 2, b'6', b'0'];
+        let wishes = Properties(&headers).wishes().unwrap();
+        assert_eq!((wishes.priority, wishes.expiration), (7, Some(&b"60"[..])));
+        assert_eq!(wishes.headers.get("a"), Some(crate::Value::Bool(true)));
         assert_eq!(Properties::PERSISTENT.is_persistent(), Ok(true));
         assert_eq!(Properties::NONE.is_persistent(), Ok(false));
         assert_eq!(Properties(&[0x10, 0, 1]).is_persistent(), Ok(false));

@@ -31,6 +31,11 @@ impl<'a> Table<'a> {
         Ok(Self(bytes))
     }
 
+    /// Bytes that [`Table::checked`] has seen.
+    pub(crate) const fn of_checked(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
     /// The bytes without the length in front.
     pub const fn as_bytes(self) -> &'a [u8] {
         self.0

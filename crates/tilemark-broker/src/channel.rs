@@ -92,8 +92,12 @@ pub(crate) struct Channel {
     pub(crate) stopped: bool,
     /// We closed it and wait for `channel.close-ok`; until then everything on it is ignored.
     pub(crate) closing: bool,
+    /// The client closed it too, before it had read our close: it may open the channel again without a `close-ok`.
+    pub(crate) closed_by_both: bool,
     /// The queue that was declared last: what an empty name means.
     pub(crate) last_queue: Box<[u8]>,
+    /// The limit for all its consumers kept a queue from delivering: when there is room again, its queues are woken.
+    pub(crate) passed_by: bool,
     /// A `tx.commit-ok` that waits for the journal.
     pub(crate) commit_waits_for: Option<u64>,
 }
@@ -105,6 +109,16 @@ impl Channel {
         if let Mode::Confirm(confirms) = &mut self.mode {
             confirms.publish(verdict);
         }
+    }
+
+    /// Deliveries that count against the limit for all consumers: an acknowledgement counts when it is committed.
+    #[inline]
+    pub(crate) fn held(&self) -> usize {
+        let uncommitted = match &self.mode {
+            Mode::Transaction(transaction) => transaction.settlements.len(),
+            _ => 0,
+        };
+        self.unacknowledged.len() + uncommitted
     }
 
     pub(crate) fn waits_for_journal(&self) -> bool {

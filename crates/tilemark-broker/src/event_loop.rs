@@ -21,7 +21,8 @@ const READ_BYTES: usize = 256 * 1024;
 const BUFFER_BYTES: usize = 2 * READ_BYTES;
 const LISTENER: u64 = u64::MAX;
 const WAKE: u64 = u64::MAX - 1;
-const TICK: Duration = Duration::from_secs(1);
+/// Short, so that a peer is dropped after two of its heartbeat's intervals, and not half an interval later.
+const TICK: Duration = Duration::from_millis(250);
 /// After a failed accept (no descriptors left) others are served for this long before the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// At the end, peers have this long to answer `connection.close`, and the disk to store what was taken.

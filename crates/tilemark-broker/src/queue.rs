@@ -65,6 +65,8 @@ pub(crate) struct Queue {
     pub(crate) next_consumer: usize,
     /// When a tick first found it without a consumer; declaring, getting and consuming start anew.
     pub(crate) unused_since: Option<Instant>,
+    /// When it last delivered to a channel whose queues share a limit.
+    pub(crate) last_round: u64,
     /// Queued for delivery in this turn of the loop.
     pub(crate) dirty: bool,
     /// Publishers that wait until the backlog is shorter.
@@ -87,6 +89,7 @@ impl Queue {
             consumers: Vec::new(),
             next_consumer: 0,
             unused_since: None,
+            last_round: 0,
             dirty: false,
             held_back: Vec::new(),
         }
@@ -116,8 +119,11 @@ impl Queue {
         self.ready.insert(at, entry);
     }
 
-    /// Whether it holds more than its limits allow.
+    /// Whether it holds more than its limits allow. A queue that refuses what is too much never drops what it has.
     pub(crate) fn is_over_limit(&self) -> bool {
+        if self.settings.overflow == Overflow::RejectPublish {
+            return false;
+        }
         let payload = self.ready_bytes - self.ready.len() as u64 * ENTRY_BYTES;
         self.settings.max_length.is_some_and(|limit| self.ready.len() as u64 > limit)
             || self.settings.max_length_bytes.is_some_and(|limit| payload > limit)

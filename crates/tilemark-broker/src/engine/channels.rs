@@ -11,6 +11,10 @@ use crate::exception::Exception;
 impl Engine {
     pub(super) fn open_channel(&mut self, id: ConnectionId, number: u16) -> Result<(), Exception> {
         let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
+        let is_over = connection.channel(number).is_some_and(|channel| channel.closed_by_both);
+        if is_over && connection.channels[usize::from(number)].take().is_some() {
+            connection.open_channels -= 1;
+        }
         if connection.channel(number).is_some() {
             return Err(Exception::new(ReplyCode::ChannelError, format!("channel {number} is open already")));
         }

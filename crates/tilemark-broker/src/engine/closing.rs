@@ -1,5 +1,7 @@
 //! Ends of channels and connections, and everything they leave behind.
 
+use std::time::Duration;
+
 use tilemark_amqp::{Method, ReplyCode, Scope, ShortStr, put_method};
 
 use super::Engine;
@@ -63,8 +65,14 @@ impl Engine {
     }
 
     pub(super) fn client_closes_channel(&mut self, id: ConnectionId, number: u16) -> Result<(), Exception> {
-        self.empty_channel(id, number);
-        self.drop_channel(id, number);
+        // The two closes have crossed: each side answers the other's, so the client's `close-ok` is still to come.
+        match self.channel(id, number) {
+            Some(channel) if channel.closing => channel.closed_by_both = true,
+            _ => {
+                self.empty_channel(id, number);
+                self.drop_channel(id, number);
+            }
+        }
         self.send(id, number, &Method::ChannelCloseOk {});
         Ok(())
     }
@@ -150,12 +158,14 @@ impl Engine {
     pub(crate) fn tick(&mut self) {
         for id in self.connections.keys() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
-            let silent_s = self.now.duration_since(connection.last_received).as_secs();
+            let silent = self.now.duration_since(connection.last_received);
             let quiet_s = self.now.duration_since(connection.last_sent).as_secs();
             let in_phase_s = self.now.duration_since(connection.phase_since).as_secs();
             let heartbeat_s = u64::from(connection.heartbeat);
             // A peer that we do not read from cannot be heard.
-            let is_gone = heartbeat_s > 0 && connection.pause.is_none() && silent_s > 2 * heartbeat_s;
+            let is_gone = heartbeat_s > 0
+                && connection.pause.is_none()
+                && silent >= Duration::from_secs(2 * heartbeat_s);
             let is_overdue = connection.phase != Phase::Running && in_phase_s >= PHASE_LIMIT_S;
             if is_gone || is_overdue {
                 self.leave(id);

@@ -3,7 +3,7 @@
 use tilemark_amqp::{Method, ReplyCode, ShortStr, put_content, put_method};
 
 use super::Engine;
-use super::queues::generated_name;
+use super::queues::{check_no_arguments, generated_name};
 use crate::channel::Unacknowledged;
 use crate::connection::ConnectionId;
 use crate::exception::Exception;
@@ -24,11 +24,8 @@ impl Engine {
         if let Some(channel) = self.channel(id, number) {
             if global {
                 channel.prefetch_per_channel = prefetch_count;
-                for consumer in channel.consumers.clone() {
-                    if let Some(queue) = self.consumers.get(consumer).map(|consumer| consumer.queue) {
-                        self.mark_dirty(queue);
-                    }
-                }
+                self.limits_channels |= prefetch_count != 0;
+                self.wake_channel(id, number);
             } else {
                 channel.prefetch_per_consumer = prefetch_count;
             }
@@ -43,9 +40,17 @@ impl Engine {
         number: u16,
         method: &Method<'_>,
     ) -> Result<(), Exception> {
-        let Method::BasicConsume { queue, consumer_tag, no_ack, exclusive, no_wait, .. } = *method else {
+        let Method::BasicConsume {
+            queue, consumer_tag, no_local, no_ack, exclusive, no_wait, arguments, ..
+        } = *method
+        else {
             return Ok(());
         };
+        check_no_arguments("a consumer", arguments)?;
+        if no_local {
+            let text = "consumers that take nothing of their own connection (no-local) are not supported";
+            return Err(Exception::new(ReplyCode::NotImplemented, text));
+        }
         let queue = self.find_queue(id, number, queue)?;
         let tag: Box<[u8]> = match consumer_tag.as_bytes() {
             b"" => generated_name("amq.ctag-"),

@@ -26,28 +26,50 @@ fn has_room(consumer: &Consumer, connection: &mut Connection) -> bool {
     if connection.phase != Phase::Running {
         return false;
     }
-    let Some(channel) = connection.channel(consumer.channel) else { return false };
+    let Some(channel) = connection.channel_mut(consumer.channel) else { return false };
     let limit = usize::from(channel.prefetch_per_channel);
-    !channel.stopped && !channel.closing && (limit == 0 || channel.unacknowledged.len() < limit)
+    if limit != 0 && channel.held() >= limit {
+        channel.passed_by = true;
+        return false;
+    }
+    !channel.stopped && !channel.closing
+}
+
+/// Whether a queue has more to deliver after it has given others their turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    Over,
+    Again,
 }
 
 impl Engine {
     pub(super) fn deliver_all(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
-        for queue in dirty.drain(..) {
-            self.deliver(queue);
+        if self.limits_channels && dirty.len() > 1 {
+            // Queues that share the room of a channel: who has waited longest goes first.
+            dirty.sort_by_key(|queue| self.queues.get(*queue).map_or(0, |queue| queue.last_round));
         }
+        let mut at = 0;
+        while let Some(&queue) = dirty.get(at) {
+            if self.deliver(queue) == Round::Again {
+                dirty.push(queue);
+            }
+            at += 1;
+        }
+        dirty.clear();
         // Nothing gets dirty by delivering; the buffer is kept for the next turn.
         if self.dirty.is_empty() {
             self.dirty = dirty;
         }
     }
 
-    /// Gives the messages of a queue to its consumers in turn, until the queue is empty or nobody has room.
-    fn deliver(&mut self, id: QueueId) {
-        let Some(queue) = self.queues.get_mut(id) else { return };
+    /// Gives the messages of a queue to its consumers in turn, until the queue is empty or nobody has room. After a message
+    /// to a channel whose queues share a limit, the other queues have their turn.
+    fn deliver(&mut self, id: QueueId) -> Round {
+        let Some(queue) = self.queues.get_mut(id) else { return Round::Over };
         queue.dirty = false;
         let mut passed_by = 0;
+        let mut round = Round::Over;
         while !queue.ready.is_empty() && passed_by < queue.consumers.len() {
             if queue.next_consumer >= queue.consumers.len() {
                 queue.next_consumer = 0;
@@ -66,6 +88,9 @@ impl Engine {
             let Some(channel) = connection.channel_mut(consumer.channel) else { break };
             channel.last_delivery += 1;
             let tag = channel.last_delivery;
+            if channel.prefetch_per_channel != 0 {
+                round = Round::Again;
+            }
             if !consumer.no_ack {
                 consumer.unacknowledged += 1;
                 queue.unacknowledged += 1;
@@ -94,10 +119,16 @@ impl Engine {
                 }
                 self.store.release(entry.message);
             }
+            if round == Round::Again {
+                self.last_round += 1;
+                queue.last_round = self.last_round;
+                break;
+            }
         }
         if queue.ready_bytes < RELIEVED_BYTES && !queue.held_back.is_empty() {
             self.resumed.append(&mut queue.held_back);
         }
+        round
     }
 
     /// A peer has read: queues that passed it by may go on.

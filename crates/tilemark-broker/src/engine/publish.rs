@@ -1,6 +1,8 @@
 //! Messages on their way in.
 
-use tilemark_amqp::{ContentHeader, Method, PublishArguments, ReplyCode, ShortStr, put_content, put_method};
+use tilemark_amqp::{
+    ContentHeader, Method, PublishArguments, ReplyCode, ShortStr, Wishes, put_content, put_method,
+};
 
 use super::Engine;
 use super::consume::route_names;
@@ -9,7 +11,7 @@ use super::memory::BACKLOG_BYTES;
 use crate::channel::{Channel, Mode, PendingPublish, Stage};
 use crate::confirms::Verdict;
 use crate::connection::{Connection, ConnectionId, Phase};
-use crate::exception::Exception;
+use crate::exception::{Exception, shown};
 use crate::journal::NewMessage;
 use crate::queue::{Entry, Overflow, QueueId};
 use crate::store::{Layout, MessageId};
@@ -31,6 +33,41 @@ fn channel_of(connection: &mut Connection, number: u16) -> Result<Option<&mut Ch
         Some(channel) => Ok(Some(channel)),
         None => Err(Exception::new(ReplyCode::ChannelError, format!("channel {number} is not open"))),
     }
+}
+
+/// As [`channel_of`], with the name of the connection's user.
+fn channel_and_user(
+    connection: &mut Connection,
+    number: u16,
+) -> Result<Option<(&mut Channel, &[u8])>, Exception> {
+    if channel_of(connection, number)?.is_none() {
+        return Ok(None);
+    }
+    let channel = connection.channels[usize::from(number)].as_deref_mut();
+    Ok(channel.map(|channel| (channel, &*connection.user)))
+}
+
+/// What a message asks for is done or refused by its name, and never passed over.
+#[inline]
+fn check_wishes(wishes: &Wishes<'_>, user: &[u8]) -> Result<(), Exception> {
+    let refused = |text: String| Err(Exception::new(ReplyCode::NotImplemented, text));
+    if let Some(claimed) = wishes.user_id
+        && claimed != user
+    {
+        let text = format!("user-id is '{}', and the connection's user is '{}'", shown(claimed), shown(user));
+        return Err(Exception::new(ReplyCode::PreconditionFailed, text));
+    }
+    if let Some(expiration) = wishes.expiration {
+        return refused(format!("expiration '{}' of a message is not supported", shown(expiration)));
+    }
+    if wishes.priority != 0 {
+        return refused(format!("priority {} of a message is not supported, only 0", wishes.priority));
+    }
+    let more_keys = wishes.headers.entries().find(|(name, _)| matches!(*name, b"CC" | b"BCC"));
+    if let Some((name, _)) = more_keys {
+        return refused(format!("header '{}' of a message is not supported", shown(name)));
+    }
+    Ok(())
 }
 
 fn unexpected(what: &str) -> Exception {
@@ -90,12 +127,17 @@ impl Engine {
         payload: &[u8],
     ) -> Result<(), Exception> {
         let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
-        let Some(channel) = channel_of(connection, number)? else { return Ok(()) };
+        let Some((channel, user)) = channel_and_user(connection, number)? else { return Ok(()) };
         if channel.assembly.stage != Stage::Header {
             return Err(unexpected("a content header"));
         }
         let header = ContentHeader::decode(payload)?;
-        let persistent = header.properties.is_persistent()?;
+        let wishes = header.properties.wishes()?;
+        if let Err(exception) = check_wishes(&wishes, user) {
+            channel.assembly.stage = Stage::Idle;
+            return Err(exception);
+        }
+        let persistent = wishes.persistent;
         if header.body_size > self.limits.largest_message_bytes {
             let limit = self.limits.largest_message_bytes;
             let text = format!("a message of {} bytes is larger than the limit of {limit}", header.body_size);

@@ -60,6 +60,10 @@ impl Engine {
         else {
             return Ok(());
         };
+        if passive && name.is_empty() {
+            // Only a declaration that creates can have its name generated.
+            return Err(Exception::new(ReplyCode::NotFound, "no queue ''"));
+        }
         let queue = if passive || (!name.is_empty() && self.queue_names.contains_key(name.as_bytes())) {
             let queue = self.find_queue(id, channel, name)?;
             if !passive {
@@ -135,9 +139,14 @@ impl Engine {
         channel: u16,
         method: &Method<'_>,
     ) -> Result<(), Exception> {
-        let Method::QueueBind { queue, exchange, routing_key, no_wait, .. } = *method else { return Ok(()) };
-        let queue = self.find_queue(id, channel, queue)?;
+        let Method::QueueBind { queue: name, exchange, routing_key, no_wait, arguments, .. } = *method else {
+            return Ok(());
+        };
+        let queue = self.find_queue(id, channel, name)?;
         check_exchange_name(exchange)?;
+        check_no_arguments("a binding", arguments)?;
+        let key = self.key_of_binding(queue, name, routing_key);
+        let routing_key = ShortStr::new(&key).expect("a key or the name of a queue");
         let found = self.exchanges.get_mut(exchange.as_bytes()).ok_or_else(|| no_exchange(exchange))?;
         if found.bind(routing_key.as_bytes(), queue) {
             self.routing_generation += 1;
@@ -158,10 +167,35 @@ impl Engine {
         channel: u16,
         method: &Method<'_>,
     ) -> Result<(), Exception> {
-        let Method::QueueUnbind { queue, exchange, routing_key, .. } = *method else { return Ok(()) };
-        let queue = self.find_queue(id, channel, queue)?;
+        let Method::QueueUnbind { queue: name, exchange, routing_key, arguments, .. } = *method else {
+            return Ok(());
+        };
         check_exchange_name(exchange)?;
-        let found = self.exchanges.get_mut(exchange.as_bytes()).ok_or_else(|| no_exchange(exchange))?;
+        check_no_arguments("a binding", arguments)?;
+        let queue = match self.find_queue(id, channel, name) {
+            Ok(queue) => Some(queue),
+            // Unbinding what is gone succeeds, as deleting it does.
+            Err(exception) if exception.code == ReplyCode::NotFound && !name.is_empty() => None,
+            Err(exception) => return Err(exception),
+        };
+        if let Some(queue) = queue {
+            let key = self.key_of_binding(queue, name, routing_key);
+            self.unbind(exchange, queue, ShortStr::new(&key).expect("a key or the name of a queue"));
+        }
+        self.send(id, channel, &Method::QueueUnbindOk {});
+        Ok(())
+    }
+
+    /// Without a queue's name and a key, the key is the name of the queue that the channel declared last.
+    fn key_of_binding(&self, queue: QueueId, name: ShortStr<'_>, key: ShortStr<'_>) -> Box<[u8]> {
+        match self.queues.get(queue) {
+            Some(found) if name.is_empty() && key.is_empty() => found.name.clone(),
+            _ => key.as_bytes().into(),
+        }
+    }
+
+    fn unbind(&mut self, exchange: ShortStr<'_>, queue: QueueId, routing_key: ShortStr<'_>) {
+        let Some(found) = self.exchanges.get_mut(exchange.as_bytes()) else { return };
         if found.unbind(routing_key.as_bytes(), queue) {
             self.routing_generation += 1;
             let durable = found.settings.durable;
@@ -172,8 +206,6 @@ impl Engine {
             }
             self.remove_exchange_if_done(exchange.as_bytes());
         }
-        self.send(id, channel, &Method::QueueUnbindOk {});
-        Ok(())
     }
 
     /// A binding is durable when both its ends are.
@@ -334,6 +366,13 @@ impl Engine {
             }
         }
     }
+}
+
+/// Arguments that nothing here knows are refused by their name.
+pub(super) fn check_no_arguments(what: &str, arguments: Table<'_>) -> Result<(), Exception> {
+    let Some((name, _)) = arguments.entries().next() else { return Ok(()) };
+    let text = format!("argument '{}' of {what} is not supported", shown(name));
+    Err(Exception::new(ReplyCode::NotImplemented, text))
 }
 
 /// The default exchange has the bindings that it has.

@@ -58,6 +58,9 @@ impl Engine {
                 crate::queue::Entry { redelivered: true, ..entry },
                 self.store.length(entry.message),
             );
+            while self.queues.get(queue_id).is_some_and(crate::queue::Queue::is_over_limit) {
+                self.drop_head(queue_id);
+            }
         } else {
             if entry.journaled
                 && let Some(journal) = &mut self.journal
@@ -70,9 +73,9 @@ impl Engine {
     }
 
     /// A channel has room again: all its queues may deliver.
-    fn wake_channel(&mut self, id: ConnectionId, number: u16) {
+    pub(super) fn wake_channel(&mut self, id: ConnectionId, number: u16) {
         let Some(channel) = self.channel(id, number) else { return };
-        if channel.prefetch_per_channel == 0 {
+        if !std::mem::take(&mut channel.passed_by) {
             return;
         }
         for consumer in channel.consumers.clone() {

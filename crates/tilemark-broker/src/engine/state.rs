@@ -59,6 +59,10 @@ pub(crate) struct Engine {
     /// Changes with every binding, so that channels forget where they last published to.
     pub(super) routing_generation: u64,
     pub(super) last_serial: u64,
+    /// A channel has had a limit for all its consumers, so queues may have to take turns.
+    pub(super) limits_channels: bool,
+    /// Counts the turns of queues that take turns.
+    pub(super) last_round: u64,
     pub(super) last_journal_queue: u64,
     /// Connections that have output, or that must be dropped.
     pub(super) touched: Vec<ConnectionId>,
@@ -105,6 +109,8 @@ impl Engine {
             journal: None,
             routing_generation: 1,
             last_serial: 0,
+            limits_channels: false,
+            last_round: 0,
             last_journal_queue: 0,
             touched: Vec::new(),
             dirty: Vec::new(),

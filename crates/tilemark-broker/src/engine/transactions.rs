@@ -37,6 +37,7 @@ impl Engine {
         for (unacknowledged, settlement) in transaction.settlements.iter().rev() {
             self.settle(unacknowledged, *settlement);
         }
+        self.wake_channel(id, number);
         let needed = self.journal.as_mut().and_then(|journal| {
             journal.end_group();
             (journal.waiting_bytes() > before).then(|| journal.open_batch())

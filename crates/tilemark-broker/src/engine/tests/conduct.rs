@@ -136,3 +136,14 @@ fn shutting_down_tells_everybody() {
     lab.engine.shut_down();
     assert!(lab.hear(client).join("").contains("ConnectionClose { reply_code: 320"));
 }
+
+#[test]
+fn a_silent_client_is_dropped_after_two_of_its_intervals() {
+    let mut lab = Lab::new();
+    let silent = lab.client();
+    // The lab's clients agree on 10 s.
+    lab.pass(Duration::from_millis(19_750));
+    assert!(!lab.engine.is_ended(silent));
+    lab.pass(Duration::from_millis(250));
+    assert!(lab.engine.is_ended(silent));
+}

@@ -3,7 +3,7 @@
 use tilemark_amqp::{Method, Properties};
 
 use crate::engine::testing::{
-    Lab, QueueFlags, ack, consume, declare, get, name, prefetch, publish, publish_as,
+    Lab, QueueFlags, ack, consume, declare, declare_with, get, name, prefetch, publish, publish_as,
 };
 
 fn lab_with_queue() -> (Lab, crate::connection::ConnectionId) {
@@ -211,4 +211,65 @@ fn a_cancelled_consumer_gets_nothing_more() {
     assert_eq!(said, [r#"BasicCancelOk { consumer_tag: "c" }"#]);
     lab.put(client, "q", "x");
     assert!(lab.hear(client).is_empty());
+}
+
+/// Two queues with 50 messages each, and consumers of both on one channel with a limit for all of them.
+fn lab_with_shared_limit(limit: u16) -> (Lab, crate::connection::ConnectionId) {
+    let (mut lab, client) = lab_with_queue();
+    lab.ask(client, &declare("r", QueueFlags::default()));
+    for queue in ["q", "r"] {
+        (0..50).for_each(|_| lab.put(client, queue, queue));
+    }
+    lab.ask(client, &Method::BasicQos { prefetch_size: 0, prefetch_count: limit, global: true });
+    (lab, client)
+}
+
+#[test]
+fn queues_that_share_a_channels_limit_take_turns() {
+    let (mut lab, client) = lab_with_shared_limit(1);
+    lab.send(client, 1, &consume("q", "a", false));
+    lab.send(client, 1, &consume("r", "b", false));
+    let mut seen = lab.bodies(client);
+    for tag in 1..50 {
+        lab.send(client, 1, &ack(tag));
+        seen.extend(lab.bodies(client));
+        // A queue that is never empty has its turn like others.
+        lab.put(client, "q", "q");
+    }
+    let of_q = seen.iter().filter(|body| *body == "q").count();
+    assert!((24..=26).contains(&of_q) && seen.len() == 50, "{of_q} of {} came from q", seen.len());
+}
+
+#[test]
+fn a_commit_makes_room_for_every_queue_of_its_channel() {
+    let (mut lab, client) = lab_with_shared_limit(2);
+    lab.ask(client, &Method::TxSelect {});
+    lab.send(client, 1, &consume("q", "a", false));
+    lab.send(client, 1, &consume("r", "b", false));
+    let mut seen = lab.bodies(client);
+    let mut tag = 0;
+    while seen.len() < 100 {
+        let before = seen.len();
+        tag += 2;
+        lab.send(client, 1, &Method::BasicAck { delivery_tag: tag, multiple: true });
+        // What is acknowledged and not committed still counts.
+        assert!(lab.bodies(client).is_empty());
+        lab.send(client, 1, &Method::TxCommit {});
+        seen.extend(lab.bodies(client));
+        assert!(seen.len() > before, "nothing comes after {before} messages");
+    }
+}
+
+#[test]
+fn a_limit_of_length_holds_after_a_requeue() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    let arguments = tilemark_amqp::TableBuilder::new().integer("x-max-length", 2);
+    lab.ask(client, &declare_with("l", QueueFlags::default(), arguments.as_table()));
+    ["0", "1"].iter().for_each(|body| lab.put(client, "l", body));
+    lab.ask(client, &get("l", false));
+    ["2", "3"].iter().for_each(|body| lab.put(client, "l", body));
+    lab.send(client, 1, &Method::BasicReject { delivery_tag: 1, requeue: true });
+    (0..3).for_each(|_| lab.send(client, 1, &get("l", true)));
+    assert_eq!(lab.bodies(client), ["2", "3"]);
 }

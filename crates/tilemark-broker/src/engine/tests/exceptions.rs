@@ -167,3 +167,96 @@ fn only_known_arguments_are_taken() {
     assert_ne!(unknown.as_table(), Table::default());
     lab.refused(client, &declare, 540);
 }
+
+#[test]
+fn closes_that_cross_end_the_channel_and_not_the_connection() {
+    let close = Method::ChannelClose { reply_code: 200, reply_text: name(""), class_id: 0, method_id: 0 };
+    // Most clients answer our close after all, some go on at once.
+    for answers in [true, false] {
+        let mut lab = Lab::new();
+        let client = lab.client();
+        let mut wire = publish(1, "absent", "k", Properties::NONE, b"x");
+        put_method(&mut wire, 1, &close);
+        lab.bytes(client, &wire);
+        let said = lab.hear(client);
+        assert!(said[0].starts_with("ChannelClose { reply_code: 404"), "{said:?}");
+        assert_eq!(said[1..], ["ChannelCloseOk"]);
+        if answers {
+            lab.send(client, 1, &Method::ChannelCloseOk {});
+        }
+        for channel in [2, 1] {
+            lab.send(client, channel, &Method::ChannelOpen { reserved_1: name("") });
+            assert!(lab.hear(client)[0].starts_with("ChannelOpenOk"));
+        }
+        assert!(lab.ask(client, &declare("q", QueueFlags::default()))[0].starts_with("QueueDeclareOk"));
+    }
+}
+
+#[test]
+fn what_a_message_asks_for_and_does_not_get_is_refused_by_its_name() {
+    // user-id "eve"; priority 3; expiration "60"; headers CC and BCC.
+    let headers = |key: &str| {
+        let table = TableBuilder::new().text(key, "other");
+        let bytes = table.as_table().as_bytes();
+        let length = u32::try_from(bytes.len()).unwrap().to_be_bytes();
+        [&[0x20, 0][..], &length, bytes].concat()
+    };
+    for (properties, code, named) in [
+        (vec![0, 0x10, 3, b'e', b'v', b'e'], 406, "eve"),
+        (vec![0x08, 0, 3], 540, "priority 3"),
+        (vec![0x01, 0, 2, b'6', b'0'], 540, "expiration '60'"),
+        (headers("CC"), 540, "'CC'"),
+        (headers("BCC"), 540, "'BCC'"),
+    ] {
+        let mut lab = Lab::new();
+        let client = lab.client();
+        lab.ask(client, &declare("q", QueueFlags::default()));
+        lab.bytes(client, &publish(1, "", "q", Properties::from_bytes(&properties), b"x"));
+        let said = lab.hear(client).join("");
+        assert!(said.contains(&format!("reply_code: {code},")) && said.contains(named), "{said}");
+        assert_eq!(lab.engine.statistics().messages, 0);
+    }
+    // A true user, priority 0 and other headers are taken.
+    let mut lab = Lab::new();
+    let client = lab.client();
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    let honest = [0, 0x10, 5, b'g', b'u', b'e', b's', b't'];
+    for properties in [&honest[..], &[0x08, 0, 0], &headers("cc")] {
+        lab.bytes(client, &publish(1, "", "q", Properties::from_bytes(properties), b"x"));
+    }
+    assert_eq!(lab.engine.statistics().messages, 3);
+}
+
+#[test]
+fn arguments_of_consumers_and_bindings_are_refused_by_their_name() {
+    let arguments = TableBuilder::new().integer("x-priority", 5);
+    let consume = |no_local, arguments| Method::BasicConsume {
+        reserved_1: 0,
+        queue: name("q"),
+        consumer_tag: name("c"),
+        no_local,
+        no_ack: true,
+        exclusive: false,
+        no_wait: false,
+        arguments,
+    };
+    let bind = Method::QueueBind {
+        reserved_1: 0,
+        queue: name("q"),
+        exchange: name("amq.topic"),
+        routing_key: name("k"),
+        no_wait: false,
+        arguments: arguments.as_table(),
+    };
+    for (method, named) in [
+        (consume(false, arguments.as_table()), "x-priority"),
+        (consume(true, Table::default()), "no-local"),
+        (bind, "x-priority"),
+    ] {
+        let mut lab = Lab::new();
+        let client = lab.client();
+        lab.ask(client, &declare("q", QueueFlags::default()));
+        let said = lab.refused(client, &method, 540);
+        assert!(said.contains(named), "{said}");
+    }
+}

@@ -134,7 +134,7 @@ fn storm(lab: &mut Lab, durable: f64) {
         &declare_with("mine", QueueFlags { exclusive: true, ..QueueFlags::default() }, Table::default()),
     );
     let mut clients: Vec<ConnectionId> = (0..4).map(|_| lab.client()).collect();
-    for round in 0..40_000 {
+    for round in 0..60_000 {
         let place = rng.random_range(0..clients.len());
         lab.bytes(clients[place], &random_bytes(&mut rng, durable));
         let is_over = rng.random_bool(0.5) && answer(lab, clients[place]);

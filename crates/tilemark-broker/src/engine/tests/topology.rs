@@ -208,3 +208,56 @@ fn exchange_passive(exchange: &str) -> Method<'_> {
         arguments: Table::default(),
     }
 }
+
+fn unbind<'a>(queue: &'a str, exchange: &'a str, key: &'a str) -> Method<'a> {
+    Method::QueueUnbind {
+        reserved_1: 0,
+        queue: name(queue),
+        exchange: name(exchange),
+        routing_key: name(key),
+        arguments: Table::default(),
+    }
+}
+
+#[test]
+fn unbinding_what_is_gone_succeeds() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    for (queue, exchange) in [("q", "amq.direct"), ("q", "absent"), ("absent", "amq.direct")] {
+        assert_eq!(lab.ask(client, &unbind(queue, exchange, "k")), ["QueueUnbindOk"], "{queue} {exchange}");
+    }
+}
+
+#[test]
+fn without_a_queue_and_a_key_the_last_queue_is_bound_with_its_name() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    assert_eq!(lab.ask(client, &bind("", "amq.direct", "")), ["QueueBindOk"]);
+    for (key, held) in [("", 0), ("q", 1)] {
+        lab.bytes(client, &publish(1, "amq.direct", key, Properties::NONE, b"x"));
+        assert_eq!(lab.engine.statistics().messages, held, "key '{key}'");
+    }
+    assert_eq!(lab.ask(client, &unbind("", "amq.direct", "")), ["QueueUnbindOk"]);
+    lab.bytes(client, &publish(1, "amq.direct", "q", Properties::NONE, b"x"));
+    assert_eq!(lab.engine.statistics().messages, 1);
+}
+
+#[test]
+fn a_passive_declaration_of_no_name_finds_nothing() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    let passive = Method::QueueDeclare {
+        reserved_1: 0,
+        queue: name(""),
+        passive: true,
+        durable: false,
+        exclusive: false,
+        auto_delete: false,
+        no_wait: false,
+        arguments: Table::default(),
+    };
+    lab.refused(client, &passive, 404);
+}
