@@ -28,7 +28,9 @@ pub use disks::{DiskFolders, disk_file_name, is_data_disk};
 pub use error::GuestError;
 pub use native::{NativeBackend, NativeSettings};
 pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, is_named_as_ours, missing_wall, port_name};
-pub use qemu::{Accelerator, QemuBackend, QemuSettings, QemuVersion, find_qemu};
+pub use qemu::{
+    Accelerator, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings, QemuVersion, USUAL_MACHINE, find_qemu,
+};
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, StartEvent, Wanted, describe, make_ready, start_all_ready,
     start_all_ready_while, start_ready, stop_all, write_working_sets,

@@ -16,6 +16,7 @@ pub mod place;
 pub mod plan;
 pub mod problem;
 pub mod profile;
+mod qemu_keys;
 pub mod resolve;
 pub mod scenario;
 pub mod screening;

@@ -12,6 +12,7 @@ use crate::{
         Processors, Search, SideName, Swell, guest_address,
     },
     problem::{Problem, Problems},
+    qemu_keys,
     scenario::{Guest, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
     screening::{self, SETTINGS_MAX, Screened, Screening},
     seed::mixed,
@@ -141,7 +142,8 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         point.measure.repeats = 1;
         points.push(point);
     }
-    let mut problems = unfit(&points, host, request);
+    let mut problems = qemu_keys::ignored(request, &scenario);
+    problems.extend(unfit(&points, host, request));
     if problems.is_empty() {
         let made = variants.iter().zip(ranges).map(|(variant, range)| Made {
             scenario: &variant.scenario,

@@ -408,8 +408,16 @@ pub enum LoadProcessors {
 pub struct QemuWishes {
     /// Path of the QEMU program. Default: the first that is found.
     pub binary: Option<String>,
-    /// Machine type, such as `pc` or `q35`. Default: `"pc"`.
+    /// Machine type, such as `pc` or `q35`, with options of its own after a comma, such as `q35,hpet=off`. Default: `"pc"`.
     pub machine: Option<String>,
+    /// Processor model, with options of its own after a comma, such as `Nehalem` or `max,-avx2`. Default: `"host,migratable=on"` with kvm,
+    /// `"qemu64,+rdrand"` for emulated guests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// Further arguments of QEMU, each a text of its own, such as `["-device", "virtio-rng-pci"]`. What Tilemark sets itself, and what would open
+    /// the sandbox, is refused. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
     /// Another kernel for the guests: the path of an ELF `vmlinux`. Default: the image's.
     pub kernel: Option<String>,
     /// Whether QEMU runs in a sandbox: as a user of its own without capabilities, with a filter of system calls, in an

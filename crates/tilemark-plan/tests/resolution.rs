@@ -338,7 +338,9 @@ fn sides_are_compared_at_the_ladders_first_step_or_at_those_asked_for() {
     let sides = || Some(Sides { a: settings(&[]), b: settings(&[("qemu.machine", "q35")]) });
     let text = TILE.replace("[1, 2, 4]", "[2, 4]");
     let steps = |tiles| {
-        let plan = plan(&text, &Request { sides: sides(), tiles, ..asked() }).unwrap();
+        let plan =
+            plan(&text, &Request { sides: sides(), tiles, backends: vec![Backend::Emulated], ..asked() })
+                .unwrap();
         plan.points.iter().map(|point| point.tiles).collect::<BTreeSet<_>>()
     };
     assert_eq!(steps(None), BTreeSet::from([2]));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan.json  facts.json  events.ndjson  result.json  report.html  report.csv
-//! points/NN/repeat-M/{summary.json,latency.hlog,seconds.csv,telemetry.csv,guests.csv,guests/NAME/console.log}
+//! points/NN/repeat-M/{summary.json,latency.hlog,seconds.csv,telemetry.csv,guests.csv,guests/NAME/{console.log,qemu.arguments}}
 //! manifest.json      SHA-256 of each of these; written last: without it the run never came to its end
 //! before/            documents from before a session that continues the run, while that is under way
 //! ```

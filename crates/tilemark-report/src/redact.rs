@@ -277,7 +277,8 @@ impl Scrub {
     }
 
     fn qemu(&self, qemu: &mut QemuWishes) {
-        let QemuWishes { binary, machine: _, kernel, walls: _ } = qemu;
+        let QemuWishes { binary, machine: _, cpu: _, args, kernel, walls: _ } = qemu;
+        self.all(args);
         self.maybe(binary);
         self.maybe(kernel);
     }

@@ -48,6 +48,8 @@ use tilemark_sys::{
 const TEMPLATE_WITHIN: Duration = Duration::from_secs(480);
 /// Saving the state of devices; memory is not copied.
 const FREEZES_WITHIN: Duration = Duration::from_secs(60);
+/// In a guest's folder: the program and its arguments, one a line, as they are without the sandbox's own.
+pub const QEMU_ARGUMENTS: &str = "qemu.arguments";
 /// A killed QEMU only has to give back its memory.
 const STOPS_WITHIN: Duration = Duration::from_secs(30);
 
@@ -229,7 +231,7 @@ impl QemuBackend {
         greeted.map_err(file("write to the monitor of", &folder))?;
         let files = Files { console: console_end, log: log_end, agent: listen(&socket)?, monitor: theirs };
         let spawn = self
-            .command(plan, number, &disks, files, materials)
+            .command(plan, (number, &folder), &disks, files, materials)
             .map_err(file("prepare the start in", &folder))?;
         let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
         if self.confinement.is_some() {
@@ -252,13 +254,18 @@ impl QemuBackend {
     fn command(
         &self,
         plan: &GuestPlan,
-        number: u64,
+        (number, folder): (u64, &Path),
         disks: &[LoopDisk],
         files: Files,
         materials: Materials,
     ) -> io::Result<Spawn> {
+        let own = arguments(&self.settings, plan, disks, materials.birth);
+        fs::write(
+            folder.join(QEMU_ARGUMENTS),
+            format!("{}\n{}\n", self.settings.binary.display(), own.join("\n")),
+        )?;
         let mut spawn = Spawn::path(&self.settings.binary)?
-            .arguments(arguments(&self.settings, plan, disks, materials.birth))?
+            .arguments(own)?
             .hand(File::open("/dev/null")?.into(), 0)
             .hand(files.log.try_clone()?, 1)
             .hand(files.log, 2)

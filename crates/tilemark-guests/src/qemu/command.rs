@@ -61,15 +61,12 @@ pub(super) fn arguments(
     match settings.accelerator {
         Accelerator::Kvm => {
             add("-accel", "kvm".into());
-            // `invtsc` would make its state impossible to save.
-            add("-cpu", "host,migratable=on".into());
         }
         Accelerator::Emulated => {
             add("-accel", format!("tcg,tb-size={}", translation(plan).get() >> 20));
-            // The kernel's generator is ready at once when there is an instruction for randomness.
-            add("-cpu", "qemu64,+rdrand".into());
         }
     }
+    add("-cpu", settings.cpu_model().to_owned());
     add("-smp", processors(plan));
     add("-m", format!("{}k", plan.memory.get() / 1024));
     memory(&mut add, plan, birth);
@@ -80,6 +77,7 @@ pub(super) fn arguments(
     }
     all.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
     all.extend(["-display", "none"].map(str::to_owned));
+    all.extend(settings.more.iter().cloned());
     all
 }
 
@@ -217,6 +215,8 @@ mod tests {
             accelerator,
             binary: PathBuf::new(),
             machine: "pc".to_owned(),
+            cpu: None,
+            more: Vec::new(),
             vmlinux: PathBuf::new(),
             initramfs: Vec::new(),
             root_erofs: PathBuf::new(),

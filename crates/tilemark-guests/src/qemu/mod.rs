@@ -10,11 +10,13 @@
 mod backend;
 mod command;
 mod confinement;
+mod lists;
 mod place;
 mod qmp;
 mod settings;
 mod template;
 mod template_key;
 
-pub use backend::QemuBackend;
-pub use settings::{Accelerator, QemuSettings, QemuVersion, find_qemu};
+pub use backend::{QEMU_ARGUMENTS, QemuBackend};
+pub use lists::QemuLists;
+pub use settings::{Accelerator, QemuSettings, QemuVersion, USUAL_MACHINE, find_qemu};

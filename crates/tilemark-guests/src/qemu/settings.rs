@@ -26,6 +26,10 @@ pub struct QemuSettings {
     pub binary: PathBuf,
     /// Machine type, such as `pc`.
     pub machine: String,
+    /// Processor model; the accelerator's usual one where it is not named.
+    pub cpu: Option<String>,
+    /// Further arguments.
+    pub more: Vec<String>,
     /// The kernel as an ELF file.
     pub vmlinux: PathBuf,
     /// The image's initramfs and after it the agent's (`tilemark_image::agent_initramfs`), in one.
@@ -39,6 +43,28 @@ pub struct QemuSettings {
     /// Whether QEMU is kept away from the host.
     pub walls: QemuWalls,
 }
+
+impl QemuSettings {
+    /// The processor model that guests have.
+    pub fn cpu_model(&self) -> &str {
+        self.cpu.as_deref().unwrap_or(self.accelerator.usual_cpu())
+    }
+}
+
+impl Accelerator {
+    /// The processor model of guests whose scenario names none.
+    pub const fn usual_cpu(self) -> &'static str {
+        match self {
+            // `invtsc` would make its state impossible to save.
+            Self::Kvm => "host,migratable=on",
+            // The kernel's generator is ready at once when there is an instruction for randomness.
+            Self::Emulated => "qemu64,+rdrand",
+        }
+    }
+}
+
+/// The machine type of guests whose scenario names none.
+pub const USUAL_MACHINE: &str = "pc";
 
 /// The oldest QEMU that serves: its clones and its monitor were tried.
 const OLDEST: QemuVersion = QemuVersion { major: 7, minor: 2, micro: 0 };

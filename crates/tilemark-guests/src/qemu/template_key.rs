@@ -80,6 +80,8 @@ mod tests {
             accelerator: Accelerator::Emulated,
             binary: place("qemu"),
             machine: "pc".to_owned(),
+            cpu: None,
+            more: Vec::new(),
             vmlinux: place("vmlinux"),
             initramfs: b"agent".to_vec(),
             root_erofs: place("root"),

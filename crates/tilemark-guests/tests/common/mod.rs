@@ -105,6 +105,8 @@ impl World {
             accelerator: accelerator(),
             binary: find_qemu(None).unwrap(),
             machine: "pc".to_owned(),
+            cpu: None,
+            more: Vec::new(),
             vmlinux: self.image.join("vmlinux"),
             initramfs,
             root_erofs: self.image.join("root.erofs"),

@@ -24,7 +24,7 @@ use crate::{
     stop::StopSignal,
 };
 use std::{fs, path::PathBuf, time::Instant};
-use tilemark_guests::{Backend, ReadyGuest, write_working_sets};
+use tilemark_guests::{Backend, QEMU_ARGUMENTS, ReadyGuest, write_working_sets};
 use tilemark_plan::{
     host_settings::HostSettings,
     plan::{Pass, Plan, Point},
@@ -290,6 +290,8 @@ impl<W: World> OnePass<'_, W> {
                 continue;
             };
             let kept = files.guest(&guest.name)?;
+            // A native twin has none.
+            let _ = fs::rename(console.with_file_name(QEMU_ARGUMENTS), kept.join(QEMU_ARGUMENTS));
             // A console is for a person who looks for a fault; a figure does not depend on it.
             if fs::rename(console, kept.join("console.log")).is_ok()
                 && let Some(folder) = console.parent()

@@ -21,7 +21,7 @@ use std::{
 };
 use tilemark_guests::{
     Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
-    find_qemu,
+    USUAL_MACHINE, find_qemu,
 };
 use tilemark_host::{
     KernelLog,
@@ -144,7 +144,9 @@ impl<'a> RealWorld<'a> {
         let settings = QemuSettings {
             accelerator,
             binary: find_qemu(wishes.binary.as_deref().map(Path::new))?,
-            machine: wishes.machine.clone().unwrap_or_else(|| "pc".to_owned()),
+            machine: wishes.machine.clone().unwrap_or_else(|| USUAL_MACHINE.to_owned()),
+            cpu: wishes.cpu.clone(),
+            more: wishes.args.clone(),
             vmlinux: wishes.kernel.as_ref().map_or_else(|| self.image(FileName::Vmlinux), PathBuf::from),
             initramfs,
             root_erofs: self.image(FileName::RootErofs),

@@ -4,4 +4,5 @@ pub mod host;
 pub mod host_settings;
 pub(crate) mod image_check;
 pub mod prepare;
+pub(crate) mod qemu_check;
 pub mod text;

@@ -4,7 +4,7 @@ use crate::{
     failure::{Failure, FailureCode},
     plan::host::{Probe, choose, facts, summary},
     plan::host_settings::{self, PlannedSetting},
-    plan::image_check,
+    plan::{image_check, qemu_check},
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
@@ -177,6 +177,11 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         }
         None => not_typed(named, &asked.settings, asked.sides.as_ref()),
     };
+    // A program that only the file names is not started before it is trusted.
+    let is_untrusted = named_by_file.iter().any(|found| found.kind == HostUseKind::Program) && !asked.trust;
+    if !is_untrusted {
+        qemu_check::check(&plan)?;
+    }
     Ok(Prepared { plan, facts, scenario_text, named_by_file, settings: planned, left_out, out_of_reach })
 }
 

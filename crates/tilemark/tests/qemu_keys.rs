@@ -1,0 +1,80 @@
+//! QEMU by keys: what a scenario says to QEMU reaches its command line and the record, and what cannot be is reported before anything starts.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{
+    Home,
+    real::{Process, Real, keeper_of},
+};
+use std::{collections::BTreeSet, fs, path::Path};
+
+const OWN: [&str; 3] =
+    ["qemu.machine=q35,hpet=off", "qemu.cpu=max,la57=off", "qemu.args=[\"-device\", \"virtio-rng-pci\"]"];
+
+/// The arguments of a process whose program is a QEMU with this guest's name.
+fn arguments_of_guest(processes: &BTreeSet<Process>) -> Option<Vec<String>> {
+    processes.iter().find_map(|process| {
+        let text = fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
+        let words: Vec<String> =
+            text.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        words.iter().any(|word| word.starts_with("tile-001-idle,")).then_some(words)
+    })
+}
+
+fn has_own(words: &[String]) -> bool {
+    let has =
+        |flag: &str, start: &str| words.windows(2).any(|pair| pair[0] == flag && pair[1].starts_with(start));
+    has("-machine", "q35,hpet=off") && has("-cpu", "max,la57=off") && has("-device", "virtio-rng-pci")
+}
+
+fn files_called(folder: &Path, name: &str) -> Vec<String> {
+    let entries: Vec<_> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut found = Vec::new();
+    for path in entries {
+        if path.is_dir() {
+            found.extend(files_called(&path, name));
+        } else if path.file_name().is_some_and(|own| own == name) {
+            found.push(fs::read_to_string(path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_machine_option_a_processor_and_an_argument_reach_the_guest_and_the_record() {
+    let Some(real) = Real::new() else { return };
+    let mut run = vec!["run", "density", "--on", "emulated", "--offline", "--not-alone", "--tiles", "1"];
+    for set in OWN.into_iter().chain(["measure.start=boot", "measure.repeats=1", "measure.length=2s"]) {
+        run.extend(["--set", set]);
+    }
+    let mut running = real.start(&run);
+    running.until("a guest with its own arguments", |real| {
+        let keeper = i32::try_from(keeper_of(real)?.keeper?).ok()?;
+        arguments_of_guest(&Process::descendants(keeper)).filter(|words| has_own(words)).map(drop)
+    });
+    let said = running.said();
+    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let kept = files_called(&real.home.path().join("runs"), "qemu.arguments");
+    let words = |text: &String| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    assert!(kept.iter().any(|text| has_own(&words(text))), "{kept:?}");
+}
+
+#[test]
+fn what_qemu_lacks_or_must_not_be_told_is_reported_before_anything_starts() {
+    let home = Home::new();
+    for (flags, wanted) in [
+        (&["--on", "emulated", "--set", "qemu.machine=q53"][..], "the nearest names are q35"),
+        (&["--on", "emulated", "--set", "qemu.cpu=nehalem"], "Nehalem"),
+        (&["--on", "emulated", "--set", "qemu.cpu=host"], "no such processor model for emulated guests"),
+        (&["--on", "emulated", "--set", "qemu.args=[\"-daemonize\"]"], "must not hold `-daemonize`"),
+        (&["--on", "native", "--set", "qemu.machine=q35"], "`qemu.machine` changes nothing natively"),
+        (&["--on", "native", "--set", "qemu.args=[\"-no-hpet\"]"], "`qemu.args` changes nothing natively"),
+    ] {
+        let said = home.says(&[&["plan", "density"][..], flags].concat());
+        assert_eq!(said.code, Some(2), "{flags:?}: {said:?}");
+        assert!(said.error.contains(wanted), "{flags:?}: {said:?}");
+    }
+}
