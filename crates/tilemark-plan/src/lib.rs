@@ -17,6 +17,7 @@ pub mod plan;
 pub mod problem;
 pub mod profile;
 pub mod resolve;
+pub mod resolved;
 pub mod scenario;
 pub mod screening;
 pub mod search;
