@@ -18,6 +18,7 @@ pub mod problem;
 pub mod profile;
 mod qemu_keys;
 pub mod resolve;
+pub mod resolved;
 pub mod scenario;
 pub mod screening;
 pub mod search;

@@ -648,6 +648,20 @@ fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem
             );
             problems.push(Problem::new(message, memory_remedy(points, free)));
         }
+        // A twin may use less than it is allowed; no host can keep a promise of more than it has.
+        if let Some(guest) = point.guests.iter().find(|guest| guest.memory > host.memory_total) {
+            let message = format!(
+                "guest `{}` has {} of memory and this host has {}",
+                guest.name,
+                guest.memory.rounded(),
+                host.memory_total.rounded()
+            );
+            let own = guest.name_in_tile();
+            problems.push(Problem::new(
+                message,
+                format!("lower its `memory`, as with `--set guest.{own}.memory=1GiB`"),
+            ));
+        }
         let threads = host.threads.len();
         if let Some(guest) = point.guests.iter().find(|guest| guest.vcpus as usize > threads) {
             let GuestPlan { name, vcpus, .. } = guest;

@@ -76,6 +76,21 @@ impl RunDirectory {
         let _ = fs::remove_dir(&self.path);
     }
 
+    /// Removes a record with all its files.
+    ///
+    /// # Errors
+    /// When the folder is no record, a run continues it at this moment, or a file cannot be removed.
+    pub fn remove(self) -> Result<(), RecordError> {
+        // A link would lead to another folder.
+        let is_folder = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_dir());
+        if !is_folder || self.plan().is_err() {
+            return Err(RecordError::NoRecord { path: self.path });
+        }
+        let _lock = self.lock()?;
+        fs::remove_dir_all(&self.path)
+            .map_err(|source| RecordError::Write { path: self.path.clone(), source })
+    }
+
     /// Takes up one that exists, whole or not.
     pub fn at(path: &Path) -> Self {
         Self { path: path.to_owned() }

@@ -51,6 +51,12 @@ pub enum RecordError {
         /// The run's directory.
         path: PathBuf,
     },
+    /// A folder that is no record of a run.
+    #[error("{} is no record of a run", path.display())]
+    NoRecord {
+        /// The folder.
+        path: PathBuf,
+    },
     /// There is something where the record was to be written.
     #[error("{} exists and is not empty", path.display())]
     Occupied {
@@ -97,6 +103,9 @@ impl RecordError {
             Self::Unfinished { .. } => "run it again; its events.ndjson shows how far it came".to_owned(),
             Self::Busy { .. } => {
                 "wait until it has ended; `tilemark recover` lists runs under way".to_owned()
+            }
+            Self::NoRecord { .. } => {
+                "remove it yourself if nothing in it is needed; `tilemark runs` lists records".to_owned()
             }
             Self::Occupied { .. } => "name an empty or new directory".to_owned(),
             Self::NoSuchRun { .. } => "`tilemark runs` lists them; a path works too".to_owned(),

@@ -12,6 +12,7 @@ pub mod faults;
 mod faults;
 mod file;
 pub mod histogram;
+mod notes;
 pub mod placement;
 pub mod places;
 pub mod result;
@@ -24,6 +25,7 @@ pub use directory::{Reopened, RepeatFiles, RunDirectory, TaggedSecond};
 pub use error::RecordError;
 pub use events::{Event, Events};
 pub use file::{sha256_of, write_whole};
+pub use notes::{Notes, RunNotes};
 pub use runs::{Listed, Runs};
 
 /// What a load of jobs on one guest found: part of a repeat's summary.

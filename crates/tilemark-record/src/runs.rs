@@ -23,6 +23,10 @@ pub struct Listed {
     pub sentence: Option<String>,
     /// The verdict, where the run came to its end.
     pub verdict: Option<VerdictStatus>,
+    /// When it began, where the run came to its end.
+    pub began: Option<String>,
+    /// The host's name, where the run came to its end.
+    pub host: Option<String>,
 }
 
 impl Runs {
@@ -57,7 +61,10 @@ impl Runs {
             // The result of a run that is being continued is that of the sessions before.
             let result = record.result().ok().filter(|_| record.is_closed());
             let verdict = result.as_ref().map(|result| result.verdict.status);
-            Listed { id, path, verdict, sentence: result.map(|result| result.sentence) }
+            let provenance = result.as_ref().map(|result| &result.provenance);
+            let began = provenance.map(|provenance| provenance.began.clone());
+            let host = provenance.map(|provenance| provenance.host.clone());
+            Listed { id, path, verdict, began, host, sentence: result.map(|result| result.sentence) }
         };
         self.ids().into_iter().map(listed).collect()
     }

@@ -7,7 +7,7 @@ use crate::{
 use tilemark_plan::plan::Hardware;
 use tilemark_record::result::{LoadResult, PointResult};
 
-const HEAD: &str = "point,tiles,guests,vcpus_per_thread,backend,side,vary,load,headline,measured,loop,\
+const HEAD: &str = "run,began,host,tags,point,tiles,guests,vcpus_per_thread,backend,side,vary,load,headline,measured,loop,\
 repeats_kept,repeats_voided,trusted,holds,limit,offered_per_s,achieved_fraction,throughput,throughput_unit,\
 throughput_low,throughput_high,latency_n,mean_ms,p50_ms,p90_ms,p99_ms,p999_ms,max_ms,p99_repeats_ms,p99_low_ms,\
 p99_high_ms,errors_fraction,jain,least_served,least_of_mean,most_served,most_of_mean,send_lateness_p99_us,\
@@ -17,11 +17,26 @@ guest_work,guest_overhead,load_processor,tilemark,other,steal,idle,pss_mib_per_g
 /// measured; `trusted` is `false` where the report strikes figures through; `outcome` is `holds`, `undecided`, `breaks`, or
 /// `cannot tell` where it was not judged.
 pub fn csv(report: &Report) -> String {
+    csv_with_tags(report, &[])
+}
+
+/// The same with the tags of the run, which are kept beside the record.
+pub fn csv_with_tags(report: &Report, tags: &[String]) -> String {
+    let result = &report.result;
+    let of_run = [
+        text(&result.run),
+        text(&result.provenance.began),
+        text(&result.provenance.host),
+        text(&tags.join(" ")),
+    ];
+    let of_run = of_run.join(",");
     let view = View::of(report);
     let mut out = HEAD.to_owned();
     for point in &report.result.points {
         for load in &point.loads {
             let cells = cells(&view, point, load);
+            out.push_str(&of_run);
+            out.push(',');
             out.push_str(&cells.join(","));
             out.push('\n');
         }

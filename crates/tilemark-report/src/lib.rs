@@ -23,7 +23,7 @@ mod terminal;
 mod view;
 mod words;
 
-pub use csv::csv;
+pub use csv::{csv, csv_with_tags};
 pub use echarts::{ECHARTS_SHA256, ECHARTS_VERSION};
 pub use html::html;
 pub use input::Report;

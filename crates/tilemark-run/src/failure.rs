@@ -108,6 +108,7 @@ impl From<RecordError> for Failure {
             | RecordError::Damaged { .. }
             | RecordError::Unfinished { .. }
             | RecordError::Newer { .. }
+            | RecordError::NoRecord { .. }
             | RecordError::Occupied { .. }
             | RecordError::NoSuchRun { .. }
             | RecordError::NotUnique { .. } => FailureCode::BadInput,

@@ -1,7 +1,7 @@
 //! Flags and commands, as the user writes them.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 use tilemark_run::plan_words::Span;
 
 /// Measures how many guests a Linux/KVM host carries before they get slow, the first bottleneck, what virtualization
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Show what this host has, what is missing, what that costs and how to fix it
     Doctor(JsonOnly),
-    /// Show what a run would do, with its minutes, memory and disk; touches nothing
+    /// Show what a run would do, with its minutes, memory and disk, and what would stop it; touches nothing
     Plan(PlanArguments),
     /// Take a first look: find this host's capacity for small mixed guests, in minutes
     Quick(QuickArguments),
@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Compare(CompareArguments),
     /// Draw a record again: HTML, terminal or CSV
     Report(ReportArguments),
-    /// List what was measured, and keep sets of runs to compare with
+    /// List, show, tag and remove what was measured, and keep sets of runs to compare with
     Runs(RunsArguments),
     /// Start guests without a run, list them, run programs in them, end them
     #[command(subcommand)]
@@ -117,19 +117,61 @@ pub(crate) struct Resolution {
 /// `tilemark plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
-    /// A scenario inside the program by its name, or a file by its path
-    pub(crate) scenario: String,
-    #[command(flatten)]
-    pub(crate) resolution: Resolution,
-    /// Tile counts to use instead of the scenario's ladder, such as 1,2,4
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) tiles: Option<Vec<u32>>,
-    /// Also measure the native twin, in the same blocks
-    #[arg(long)]
-    pub(crate) twin: bool,
-    /// Print the plan as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// What is planned. `plan SCENARIO` is `plan run SCENARIO`
+    #[command(subcommand)]
+    pub(crate) command: PlanCommand,
+}
+
+/// The command line with `run` where `plan` is followed by none of the commands that it plans.
+pub(crate) fn with_planned_command(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut given: Vec<OsString> = given.collect();
+    let known = ["run", "capacity", "ab", "quick", "help", "-h", "--help", "-V", "--version"];
+    let names_one = given.get(2).is_some_and(|next| known.iter().any(|known| next == known));
+    if given.get(1).is_some_and(|command| command == "plan") && !names_one {
+        given.insert(2, "run".into());
+    }
+    given
+}
+
+/// How a plan is printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct PlanForm {
+    /// Print the scenario as resolved, as TOML, instead of the plan: with the preset, all settings and tile counts in place
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) resolved: bool,
+}
+
+/// The commands whose work can be planned.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Plan `tilemark run`; `plan SCENARIO` is the same
+    Run {
+        #[command(flatten)]
+        arguments: RunArguments,
+        #[command(flatten)]
+        form: PlanForm,
+    },
+    /// Plan `tilemark capacity`
+    Capacity {
+        #[command(flatten)]
+        arguments: CapacityArguments,
+        #[command(flatten)]
+        form: PlanForm,
+    },
+    /// Plan `tilemark ab`
+    Ab {
+        #[command(flatten)]
+        arguments: AbArguments,
+        #[command(flatten)]
+        form: PlanForm,
+    },
+    /// Plan `tilemark quick`
+    Quick {
+        #[command(flatten)]
+        arguments: QuickArguments,
+        #[command(flatten)]
+        form: PlanForm,
+    },
 }
 
 /// What all that measure share.
@@ -257,7 +299,8 @@ pub(crate) struct AbArguments {
 #[derive(Debug, Args)]
 pub(crate) struct ExitVerdict {
     /// For `git bisect run`: exit 0 when B cannot be worse than A by more than the tolerance (also when B is better), 1 when B is
-    /// worse by more or fails where A does not, 125 for anything else
+    /// worse by more or fails where A does not, 125 when it cannot be told or guests of A fail too (bisect skips the commit), 128
+    /// when no other commit could change it, such as a bad flag or a missing QEMU (bisect stops)
     #[arg(long)]
     pub(crate) exit_verdict: bool,
     /// Largest slowdown of a primary measure that is accepted
@@ -295,6 +338,47 @@ pub(crate) struct RunsArguments {
 /// What can be done with runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
+    /// Show one run: when, where, with what, its answer, tags and note
+    Show {
+        /// The run: an id, a unique prefix of an id, `last` or a path
+        #[arg(default_value = "last")]
+        run: String,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Remove records of runs, with all their files
+    Rm {
+        /// The runs: ids, unique prefixes of ids, `last` or paths
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<String>,
+        /// Remove them; without this flag they are listed
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Add tags to a run, or take them away. The closed record is not changed
+    Tag {
+        /// The run: an id, a unique prefix of an id, `last` or a path
+        run: String,
+        /// Tags: letters, digits, `.`, `-`, `_`. Without tags, those of the run are listed
+        #[arg(value_name = "TAG")]
+        tags: Vec<String>,
+        /// Take these tags away instead
+        #[arg(long)]
+        remove: bool,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Write a note of a run, beside its record
+    Note {
+        /// The run: an id, a unique prefix of an id, `last` or a path
+        run: String,
+        /// The note; it takes the place of an earlier one, and an empty one removes it. Without it, the note is printed
+        text: Option<String>,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
     /// Keep named sets of runs for `tilemark compare`: add runs, list the sets, take runs out
     Baseline {
         /// Name of the set. Without a name, all sets are listed

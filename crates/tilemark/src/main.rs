@@ -6,7 +6,7 @@ mod arguments;
 mod commands;
 mod screen;
 
-use arguments::Arguments;
+use arguments::{Arguments, with_planned_command};
 use clap::Parser;
 use screen::Form;
 use std::{panic::catch_unwind, process::ExitCode};
@@ -22,9 +22,9 @@ fn main() -> ExitCode {
     if let Some(code) = tilemark_run::internal_main(&PROGRAM, &given) {
         return code;
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(with_planned_command(std::env::args_os())) {
         Ok(arguments) => arguments,
-        Err(error) => return screen::refuse_flags(&error, &given),
+        Err(error) => return screen::ended(screen::refuse_flags(&error, &given)),
     };
     if commands::ends_in_order(&arguments.command) {
         tilemark_run::stop::count_interrupts();
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let done = || commands::dispatch(arguments.command, form);
     if screen::asks_verdict(&given) {
         // What was going on is told by the panic itself.
-        return catch_unwind(done).unwrap_or(ExitCode::from(screen::NO_VERDICT));
+        return screen::ended(catch_unwind(done).unwrap_or(ExitCode::from(screen::STOP_BISECT)));
     }
-    done()
+    screen::ended(done())
 }

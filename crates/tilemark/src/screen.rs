@@ -2,20 +2,20 @@
 //!
 //! All that this program prints passes here, since much of it quotes guests, records and files of others: nothing that a
 //! terminal would obey is printed, but colours of ours.
-#![allow(clippy::print_stderr, reason = "the other modules may not print")]
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
-    io::{IsTerminal, Write, stderr, stdout},
+    io::{self, IsTerminal, Write, stderr, stdout},
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 use tilemark_record::result::VerdictStatus;
 use tilemark_report::{Colour, Style};
 use tilemark_run::{
-    failure::Failure,
+    failure::{Failure, FailureCode},
     progress::{Listener, Progress},
     standalone::password,
 };
@@ -61,8 +61,23 @@ fn explained(failure: &Failure) -> String {
     format!("error: {}{because}{fix}", failure.message)
 }
 
-/// What `--exit-verdict` ends with unless B is no worse (0) or worse (1): `git bisect run` then skips the commit.
-pub(crate) const NO_VERDICT: u8 = 125;
+/// What `--exit-verdict` ends with where it cannot be told whether B is no worse (0) or worse (1): `git bisect run` then skips the commit.
+const SKIP_COMMIT: u8 = 125;
+/// What `--exit-verdict` ends with where another commit would end the same way: `git bisect run` then stops.
+pub(crate) const STOP_BISECT: u8 = 128;
+
+/// The exit code of `--exit-verdict` for a comparison that failed. Guests that fail may be the commit's own fault; a bad flag, a
+/// host that lacks something and the user's Ctrl-C are not.
+pub(crate) fn no_verdict(failure: &Failure) -> ExitCode {
+    ExitCode::from(match failure.code {
+        FailureCode::GuestFailed => SKIP_COMMIT,
+        FailureCode::Bug
+        | FailureCode::BadInput
+        | FailureCode::HostUnfit
+        | FailureCode::Interrupted
+        | FailureCode::NotRestored => STOP_BISECT,
+    })
+}
 
 /// Whether the exit code is to be a verdict. A flag that is nearly spelt so was meant so.
 pub(crate) fn asks_verdict(given: &[String]) -> bool {
@@ -82,12 +97,11 @@ pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
         // As plain text; the library would print the passwords too, and what a terminal obeys.
         let _ = write!(stderr(), "{shown}");
     } else {
-        // A closed terminal cannot be told anything.
-        let _ = error.print();
+        written(error.print());
     }
     ExitCode::from(match error.use_stderr() {
         false => 0,
-        true if asks_verdict(given) => NO_VERDICT,
+        true if asks_verdict(given) => STOP_BISECT,
         true => 2,
     })
 }
@@ -166,26 +180,47 @@ pub(crate) fn print_painted(text: &str) {
     print(&printable_painted(text));
 }
 
+/// Whether something that was to be printed on standard output could not be, for another reason than that its reader has left.
+static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
+
 fn print(text: &str) {
     let mut out = stdout().lock();
-    let _ = writeln!(out, "{}", text.trim_end());
-    let _ = out.flush();
+    let printed = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
+    drop(out);
+    written(printed);
 }
 
-/// Prints a text on standard error and ends its line.
+/// A reader that has left wants no more, and that is no error. Any other reason is reported, once.
+fn written(printed: io::Result<()>) {
+    let Err(error) = printed else { return };
+    if error.kind() == io::ErrorKind::BrokenPipe || OUTPUT_LOST.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let remedy = "free some space there, or write it elsewhere; a run's record is whole: `tilemark report last` prints it again";
+    let message = "the result could not be written to standard output";
+    let failure = Failure::from_error(FailureCode::HostUnfit, &error, remedy);
+    note(&explained(&Failure { message: message.to_owned(), causes: vec![error.to_string()], ..failure }));
+}
+
+/// The exit code of the program: a result that nobody could read is no success.
+pub(crate) fn ended(code: ExitCode) -> ExitCode {
+    let lost = OUTPUT_LOST.load(Ordering::Relaxed);
+    if lost && code == ExitCode::SUCCESS { ExitCode::from(FailureCode::HostUnfit.exit_code()) } else { code }
+}
+
+/// Prints a text on standard error and ends its line. Whoever read it may have left: the run goes on.
 pub(crate) fn note(text: &str) {
-    eprintln!("{}", printable(text));
+    let _ = writeln!(stderr(), "{}", printable(text));
 }
 
 /// Writes what a program in a guest wrote: as it is into a file or a pipe, fit for a terminal onto one.
 pub(crate) fn pass_on(mut stream: impl Write + IsTerminal, bytes: &[u8]) {
-    // Whoever reads may have gone away.
-    let _ = if stream.is_terminal() {
+    let passed = if stream.is_terminal() {
         stream.write_all(printable(&String::from_utf8_lossy(bytes)).as_bytes())
     } else {
         stream.write_all(bytes)
     };
-    let _ = stream.flush();
+    written(passed.and_then(|()| stream.flush()));
 }
 
 /// Colours and width of standard output.

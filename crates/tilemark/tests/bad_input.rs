@@ -114,9 +114,9 @@ fn a_search_among_emulated_guests_is_not_given_a_twin() {
     }
 }
 
-/// `git bisect run` takes 1 to 124 for "bad".
+/// `git bisect run` takes 1 to 124 for "bad", skips a commit at 125, and stops from 128 on.
 #[test]
-fn what_is_no_verdict_ends_with_125() {
+fn what_no_other_commit_could_change_stops_a_bisection() {
     let home = Home::new();
     for arguments in [
         &["ab", "web", "--exit-verdict", "--frobnicate"][..],
@@ -125,8 +125,10 @@ fn what_is_no_verdict_ends_with_125() {
         &["compare", "one", "other", "--exit-verdict"],
         &["ab", "wob", "--exit-verdict"],
         &["ab", "web", "--on", "native", "--offline", "--exit-verdict", "--tolerance", "much"],
+        &["ab", "web", "--on", "native", "--exit-verdict"],
+        &["ab", "web", "--on", "emulated", "--b", "qemu.binary=/nowhere/qemu", "--exit-verdict"],
     ] {
-        assert_eq!(home.says(arguments).code, Some(125), "{arguments:?}");
+        assert_eq!(home.says(arguments).code, Some(128), "{arguments:?}");
     }
     assert_eq!(home.says(&["ab", "--exit-verdict", "--help"]).code, Some(0), "help is no failure");
 }
@@ -303,7 +305,7 @@ fn runs_that_are_not_there() {
     ] {
         refused(&home, &Refused { arguments, code: 2, message, remedy: "`tilemark runs`" });
     }
-    assert_eq!(home.says(&["compare", "a", "b", "--exit-verdict"]).code, Some(125), "git bisect skips it");
+    assert_eq!(home.says(&["compare", "a", "b", "--exit-verdict"]).code, Some(128), "git bisect stops");
     let said = home.says(&["runs"]);
     assert_eq!((said.code, said.out.as_str()), (Some(0), "No runs yet. `tilemark quick` makes one.\n"));
     assert_eq!(home.says(&["runs", "--json"]).json(), serde_json::json!({ "runs": [] }));

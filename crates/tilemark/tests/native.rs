@@ -550,7 +550,7 @@ fn two_equal_sides_are_compared_and_too_few_repeats_give_no_verdict() {
         "--a",
         "load.web.rate=300/s",
         "--b",
-        "load.web.rate=300/s",
+        "measure.start=boot",
         "--set",
         "measure.repeats=2",
         "--set",

@@ -78,7 +78,7 @@ pub(crate) fn ensure(job: &ImageJob, link: &CommandLink) -> Result<JobDone, Fail
 }
 
 /// A name inside the program, or the path of an `image.toml`.
-fn spec_of(image: &str) -> Result<ImageSpec, Failure> {
+pub(crate) fn spec_of(image: &str) -> Result<ImageSpec, Failure> {
     if !image.contains('/') && !image.ends_with(".toml") {
         return Ok(ImageSpec::built_in(image)?);
     }

@@ -1,5 +1,6 @@
 //! From what the user asked to a plan, before anything starts.
 
+pub mod checks;
 pub mod host;
 pub mod host_settings;
 pub(crate) mod image_check;

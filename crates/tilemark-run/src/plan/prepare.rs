@@ -2,6 +2,7 @@
 
 use crate::{
     failure::{Failure, FailureCode},
+    plan::checks,
     plan::host::{Probe, choose, facts, summary},
     plan::host_settings::{self, PlannedSetting},
     plan::{image_check, qemu_check},
@@ -84,6 +85,8 @@ pub struct Prepared {
     pub settings: Vec<PlannedSetting>,
     /// Settings of profiles that are not set because they are dangerous, with what to do.
     pub left_out: Vec<String>,
+    /// Settings of two sides.
+    pub sides: Option<Sides>,
     /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
     pub out_of_reach: Option<String>,
 }
@@ -164,6 +167,9 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let planned = host_settings::look_up(&plan)?;
     let left_out = host_settings::left_out(&plan)?;
     host_settings::refuse_equal_sides(&plan, &planned)?;
+    if let Some(Sides { a, b }) = &asked.sides {
+        checks::sides_differ(&plan, !(a.is_empty() && b.is_empty()))?;
+    }
     // Only now: which image serves a third-party broker is resolved.
     image_check::check_built_in(&plan.scenario)?;
     enough_for_a_repeat(&plan)?;
@@ -182,7 +188,16 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if !is_untrusted {
         qemu_check::check(&plan)?;
     }
-    Ok(Prepared { plan, facts, scenario_text, named_by_file, settings: planned, left_out, out_of_reach })
+    Ok(Prepared {
+        plan,
+        facts,
+        scenario_text,
+        named_by_file,
+        settings: planned,
+        left_out,
+        sides: asked.sides.clone(),
+        out_of_reach,
+    })
 }
 
 /// Refuses to run what only the scenario's file names, unless the user trusts the file.
@@ -204,6 +219,22 @@ pub(crate) fn need_trust(asked: &Asked, prepared: &Prepared) -> Result<(), Failu
             shell_word(&format!("{}={}", first.key, first.value))
         ),
     ))
+}
+
+/// The scenario of a plan as it was resolved, as a file that can be run; what two sides set is in comments above it.
+///
+/// # Errors
+/// When a value of it has no form in TOML.
+pub fn resolved(prepared: &Prepared) -> Result<String, Failure> {
+    let plan = &prepared.plan;
+    let text = tilemark_plan::resolved::as_toml(&plan.scenario).map_err(|error| {
+        Failure::from_error(FailureCode::Bug, &error, "print the plan with `--json` instead")
+    })?;
+    let sides = prepared.sides.iter().flat_map(|sides| [("A", &sides.a), ("B", &sides.b)]);
+    let lines = sides.flat_map(|(side, settings)| {
+        settings.iter().map(move |(key, value)| format!("# side {side}: {key} = {value}\n"))
+    });
+    Ok(format!("# As resolved, with seed {}.\n{}{text}", plan.seed, lines.collect::<String>()))
 }
 
 /// The name of the scenario that is asked for.
@@ -330,7 +361,10 @@ mod tests {
                 scenario: path.to_str().unwrap().to_owned(),
                 on: Some(Backend::Native),
                 settings: asked.map(|pairs| (REPEATS.to_owned(), pairs.to_owned())).into_iter().collect(),
-                sides: Some(Sides { a: BTreeMap::new(), b: BTreeMap::new() }),
+                sides: Some(Sides {
+                    a: BTreeMap::new(),
+                    b: [("guest.web.vcpus".to_owned(), "2".to_owned())].into(),
+                }),
                 ..Asked::default()
             };
             let plan = prepare(&asked).unwrap().plan;

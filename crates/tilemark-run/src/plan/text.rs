@@ -1,6 +1,7 @@
 //! A plan as a person reads it: what would be done, with minutes, memory, disk and what needs root.
 
 use crate::plan::{
+    checks::Looked,
     host_settings::{PlannedSetting, SettingPart},
     prepare::Prepared,
 };
@@ -16,7 +17,7 @@ use tilemark_statistics::{runs_one_at_a_time, smallest_effect_found};
 use tilemark_units::{Rate, Span, counted};
 
 /// The whole text.
-pub fn of(prepared: &Prepared) -> String {
+pub fn of(prepared: &Prepared, looked: &Looked) -> String {
     let plan = &prepared.plan;
     let expected = &plan.expected;
     let awake = if plan.kept_awake().is_empty() { "" } else { ", kept awake" };
@@ -33,7 +34,15 @@ pub fn of(prepared: &Prepared) -> String {
         format!("Load on   {}{awake}", threads(&plan.processors.load)),
         format!("Guests on {}", threads(&plan.processors.guests)),
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
+        format!("Image     {}", looked.image),
     ];
+    lines.extend(looked.warnings.iter().map(|warning| format!("Warning   {warning}")));
+    lines.extend(
+        prepared
+            .out_of_reach
+            .iter()
+            .map(|why| format!("Warning   no difference can be shown by this run: {why}")),
+    );
     lines.extend(in_words(plan).into_iter().map(|place| format!("Place     {place}")));
     lines.push(
         format!(

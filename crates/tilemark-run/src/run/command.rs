@@ -9,6 +9,7 @@ use crate::{
     job::resources,
     job::state_folder::StateFolder,
     job::types::{ImageReady, Job, JobDone, RunDone, RunJob},
+    plan::checks,
     plan::image_check::check_image,
     plan::prepare::{Asked, Prepared, need_trust, prepare},
     plan::text,
@@ -78,6 +79,11 @@ pub fn run(
     };
     let mut prepared = prepare(&asked)?;
     need_trust(&asked, &prepared)?;
+    // An image that may not be fetched is reported when it is obtained, after the places that cannot be written.
+    checks::look(&prepared, places, request.output.as_deref(), false)?
+        .warnings
+        .iter()
+        .for_each(|warning| listener.note(warning));
     announce(&asked, &prepared, listener);
     let (id, path) = id_and_path(places, request, earlier.as_ref(), &prepared);
     let locks = locks_with_room(places, request, &prepared.plan, &id, &path)?;
@@ -154,6 +160,9 @@ fn earlier_record(
 
 /// Shows what will be measured, before anything is.
 fn announce(asked: &Asked, prepared: &Prepared, listener: &mut dyn Listener) {
+    if let Err(few) = checks::enough_requests(&prepared.plan) {
+        listener.note(&format!("no p99 can be had by this run: {}", few.message));
+    }
     if let Some(reason) = &prepared.out_of_reach {
         listener.note(&format!("no difference can be shown by this run: {reason}"));
     }

@@ -15,6 +15,7 @@ mod plan;
 mod recover;
 mod report;
 mod run;
+mod runs;
 mod scenarios;
 
 use crate::{
@@ -96,8 +97,12 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         Command::Report(arguments) => report::report(&arguments),
         Command::Runs(arguments) => match &arguments.command {
             None => report::runs(arguments.json.json),
-            Some(RunsCommand::Baseline { name, runs, remove, json }) => {
-                baseline::baseline(name.as_deref(), runs, *remove, json.json)
+            Some(RunsCommand::Show { run, json }) => runs::show(run, json.json),
+            Some(RunsCommand::Rm { runs: unwanted, yes, json }) => runs::remove(unwanted, *yes, json.json),
+            Some(RunsCommand::Tag { run, tags, remove, json }) => runs::tag(run, tags, *remove, json.json),
+            Some(RunsCommand::Note { run, text, json }) => runs::note(run, text.as_deref(), json.json),
+            Some(RunsCommand::Baseline { name, runs: of_set, remove, json }) => {
+                baseline::baseline(name.as_deref(), of_set, *remove, json.json)
             }
         },
         Command::Guests(command) => guests::guests(command),

@@ -1,37 +1,83 @@
-//! `tilemark plan`
+//! `tilemark plan`: what a command that measures would do, and what would stop it.
 
-use super::{backend, settings};
+use super::{places, run};
 use crate::{
-    arguments::PlanArguments,
+    arguments::{Continuing, Measuring, PlanArguments, PlanCommand},
     screen::{self, Form},
 };
 use std::process::ExitCode;
 use tilemark_run::{
-    plan::prepare::{Asked, prepare},
+    failure::{Failure, FailureCode},
+    plan::checks::{self, Looked},
+    plan::prepare::{Asked, Prepared, prepare, resolved},
     plan::text,
+    run::compare::Tolerance,
 };
 
-/// Prints what would be done.
+/// Prints what would be done, or the reason why it cannot be.
 pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
-    let form = Form::of(arguments.json);
-    let asked = Asked {
-        scenario: arguments.scenario.clone(),
-        on: backend(arguments.resolution.on),
-        preset: arguments.resolution.preset.clone(),
-        settings: settings(&arguments.resolution.set),
-        tiles: arguments.tiles.clone(),
-        twin: arguments.twin,
-        seed: arguments.resolution.seed,
-        ..Asked::default()
-    };
-    match prepare(&asked) {
+    match &arguments.command {
+        PlanCommand::Run { arguments, form } => {
+            let asked = Ok(run::asked_of_run(arguments));
+            show(asked, &arguments.measuring, Some(&arguments.continuing), form.resolved)
+        }
+        PlanCommand::Capacity { arguments, form } => {
+            let asked = Ok(run::asked_of_capacity(arguments));
+            show(asked, &arguments.measuring, Some(&arguments.continuing), form.resolved)
+        }
+        PlanCommand::Ab { arguments, form } => {
+            let verdict = &arguments.verdict;
+            let tolerance = Tolerance::read(&verdict.tolerance, verdict.tolerance_p99.as_deref());
+            let asked = tolerance.map(|_| run::asked_of_ab(arguments));
+            show(asked, &arguments.measuring, None, form.resolved)
+        }
+        PlanCommand::Quick { arguments, form } => {
+            let asked = Ok(run::asked_of_quick(arguments));
+            show(asked, &arguments.measuring, Some(&arguments.continuing), form.resolved)
+        }
+    }
+}
+
+fn show(
+    asked: Result<Asked, Failure>,
+    measuring: &Measuring,
+    continuing: Option<&Continuing>,
+    as_resolved: bool,
+) -> ExitCode {
+    let form = Form::of(measuring.json);
+    let planned = continuing.map_or(Ok(()), nothing_continued).and_then(|()| looked_at(&asked?, measuring));
+    match planned {
         Err(failure) => screen::fail(&failure, form),
-        Ok(prepared) => {
+        Ok((prepared, looked)) => {
             match form {
                 Form::Json => screen::print_json(&prepared.plan),
-                Form::Text => screen::print_text(&text::of(&prepared)),
+                Form::Text if as_resolved => match resolved(&prepared) {
+                    Ok(text) => screen::print_text(&text),
+                    Err(failure) => return screen::fail(&failure, form),
+                },
+                Form::Text => screen::print_text(&text::of(&prepared, &looked)),
             }
             ExitCode::SUCCESS
         }
     }
+}
+
+/// What further repeats would do depends on what the record's repeats show.
+fn nothing_continued(continuing: &Continuing) -> Result<(), Failure> {
+    if continuing.more.is_none() {
+        return Ok(());
+    }
+    let message = "`plan` with `--more`: the repeats that a record lacks are known when it is continued";
+    Err(Failure::new(
+        FailureCode::BadInput,
+        message,
+        "leave out `--more`: the plan of one session is the same",
+    ))
+}
+
+fn looked_at(asked: &Asked, measuring: &Measuring) -> Result<(Prepared, Looked), Failure> {
+    let prepared = prepare(asked)?;
+    checks::enough_requests(&prepared.plan)?;
+    let looked = checks::look(&prepared, &places(), measuring.output.as_deref(), measuring.offline)?;
+    Ok((prepared, looked))
 }

@@ -1,12 +1,12 @@
 //! `tilemark report` and `tilemark runs`
 
-use super::{places, roots_are_apart};
+use super::{places, roots_are_apart, runs::tags_of};
 use crate::{
     arguments::ReportArguments,
     screen::{self, Form},
 };
 use std::process::ExitCode;
-use tilemark_record::{Runs, result::VerdictStatus};
+use tilemark_record::{RunDirectory, Runs, result::VerdictStatus};
 use tilemark_run::{
     failure::Failure,
     run::record::report_of,
@@ -50,7 +50,9 @@ fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
         },
     }
     if let Some(path) = &arguments.csv {
-        draw_to(path, &tilemark_report::csv(&report))?;
+        // A tag may name a machine.
+        let tags = if arguments.redact { Vec::new() } else { tags_of(&record)? };
+        draw_to(path, &tilemark_report::csv_with_tags(&report, &tags))?;
     }
     match form {
         Form::Json => screen::print_json(&report.result),
@@ -69,6 +71,8 @@ pub(crate) fn runs(json: bool) -> ExitCode {
                 .map(|run| {
                     serde_json::json!({
                         "id": run.id, "path": run.path, "verdict": run.verdict, "sentence": run.sentence,
+                        "began": run.began, "host": run.host,
+                        "tags": tags_of(&RunDirectory::at(&run.path)).unwrap_or_default(),
                     })
                 })
                 .collect();

@@ -26,26 +26,36 @@ use tilemark_run::{
 
 /// `tilemark run`
 pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
-    let asked = Asked {
+    let asked = asked_of_run(arguments);
+    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+}
+
+/// What `tilemark run` is asked for.
+pub(crate) fn asked_of_run(arguments: &RunArguments) -> Asked {
+    Asked {
         scenario: arguments.scenario.clone(),
         tiles: arguments.tiles.clone(),
         twin: arguments.twin,
         within: arguments.within,
         ..asked(&arguments.resolution)
-    };
-    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+    }
 }
 
 /// `tilemark capacity`
 pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
-    let asked = Asked {
+    let asked = asked_of_capacity(arguments);
+    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+}
+
+/// What `tilemark capacity` is asked for.
+pub(crate) fn asked_of_capacity(arguments: &CapacityArguments) -> Asked {
+    Asked {
         scenario: arguments.scenario.clone(),
         search: true,
         twin: arguments.twin,
         within: arguments.within,
         ..asked(&arguments.resolution)
-    };
-    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+    }
 }
 
 /// `tilemark interference`
@@ -84,6 +94,12 @@ pub(crate) fn host_try(arguments: &TryArguments) -> ExitCode {
 /// `tilemark quick`: guests if this host runs them at speed; else the native capacity, and a tile of
 /// emulated guests to see whether they work.
 pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
+    let asked = asked_of_quick(arguments);
+    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+}
+
+/// What `tilemark quick` is asked for on this host.
+pub(crate) fn asked_of_quick(arguments: &QuickArguments) -> Asked {
     let shown = demonstration();
     if let Some(why) = &shown.why_not_kvm {
         screen::note(&format!("No capacity answer for guests on this host: {why}"));
@@ -91,7 +107,7 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
             "Measuring natively instead. One tile of emulated guests then shows whether guests work.",
         );
     }
-    let asked = Asked {
+    Asked {
         scenario: "first-look".to_owned(),
         preset: Some("quick".to_owned()),
         on: Some(shown.backend),
@@ -103,8 +119,7 @@ pub(crate) fn quick(arguments: &QuickArguments) -> ExitCode {
         within: Some(arguments.within),
         seed: arguments.seed,
         ..Asked::default()
-    };
-    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+    }
 }
 
 /// `tilemark ab`
@@ -112,7 +127,7 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
     let form = Form::of(arguments.measuring.json);
     let no_verdict = |failure: &Failure, form| {
         let code = screen::fail(failure, form);
-        if arguments.verdict.exit_verdict { ExitCode::from(screen::NO_VERDICT) } else { code }
+        if arguments.verdict.exit_verdict { screen::no_verdict(failure) } else { code }
     };
     // Before anything is measured for minutes.
     let asked_for = &arguments.verdict;
@@ -120,13 +135,7 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         Ok(tolerance) => tolerance,
         Err(failure) => return no_verdict(&failure, form),
     };
-    let asked = Asked {
-        scenario: arguments.scenario.clone(),
-        tiles: arguments.tiles.clone(),
-        within: arguments.within,
-        sides: Some(Sides { a: settings(&arguments.a), b: settings(&arguments.b) }),
-        ..asked(&arguments.resolution)
-    };
+    let asked = asked_of_ab(arguments);
     let outcome = measured(asked, &arguments.measuring, None);
     if !arguments.verdict.exit_verdict {
         return finish(outcome, &arguments.measuring);
@@ -145,6 +154,17 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
     }
 }
 
+/// What `tilemark ab` is asked for.
+pub(crate) fn asked_of_ab(arguments: &AbArguments) -> Asked {
+    Asked {
+        scenario: arguments.scenario.clone(),
+        tiles: arguments.tiles.clone(),
+        within: arguments.within,
+        sides: Some(Sides { a: settings(&arguments.a), b: settings(&arguments.b) }),
+        ..asked(&arguments.resolution)
+    }
+}
+
 fn asked(resolution: &Resolution) -> Asked {
     Asked {
         on: backend(resolution.on),
@@ -157,7 +177,7 @@ fn asked(resolution: &Resolution) -> Asked {
 }
 
 /// The record that is to be continued, if one is.
-fn which(continuing: &Continuing) -> Option<RecordToContinue> {
+pub(crate) fn which(continuing: &Continuing) -> Option<RecordToContinue> {
     continuing.more.clone().map(|run| run.map_or(RecordToContinue::Newest, RecordToContinue::Named))
 }
 

@@ -1,0 +1,203 @@
+//! All that would stop a run later or spoil its answer, looked at before anything starts: files and programs that are named, the image,
+//! disks and limits, the requests that a p99 needs, two sides that are one.
+
+use crate::{
+    failure::{Failure, FailureCode},
+    guests::database_disks::store_file,
+    image::build::spec_of,
+    job::resources,
+    plan::{image_check::check_image, prepare::Prepared},
+};
+use std::path::Path;
+use tilemark_guests::find_qemu;
+use tilemark_image::{ImageCache, ImageError, ImageSpec, Standing};
+use tilemark_plan::{
+    facts::HostFacts,
+    plan::{Backend, Demand, LoadPlan, Plan, Point, SideName},
+    scenario::DiskMedium,
+};
+use tilemark_record::places::Places;
+use tilemark_statistics::percentile_admissible;
+use tilemark_units::{Bytes, counted};
+
+/// What was found beside the plan, for a person.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Whether the image is built already.
+    pub image: String,
+    /// What is no mistake, and should be known.
+    pub warnings: Vec<String>,
+}
+
+/// Looks at all that a run of this plan needs of the host. Touches nothing.
+///
+/// # Errors
+/// With the first thing that is absent, or too small.
+pub fn look(
+    prepared: &Prepared,
+    places: &Places,
+    record: Option<&Path>,
+    offline: bool,
+) -> Result<Looked, Failure> {
+    let plan = &prepared.plan;
+    named_files(plan)?;
+    let image = image_state(prepared, places, offline)?;
+    disk_tools(plan, &prepared.facts, places)?;
+    resources::enough(plan, places, record.unwrap_or(&places.runs))?;
+    Ok(Looked { image, warnings: twins_memory(plan).into_iter().collect() })
+}
+
+/// Refuses a plan whose repeats cannot give the p99 that the gate is about.
+///
+/// # Errors
+/// When the requests of a point's headline load are too few; the message has their number.
+pub fn enough_requests(plan: &Plan) -> Result<(), Failure> {
+    let Some((point, requests)) = plan.points.iter().find_map(|point| {
+        let requests = requests_of(plan, point)?;
+        percentile_admissible(requests, 0.99).is_err().then_some((point, requests))
+    }) else {
+        return Ok(());
+    };
+    let load = plan.scenario.headline.as_deref().unwrap_or_default();
+    let measure = &point.measure;
+    let least = measure.length.get().as_secs_f64() * f64::from(REQUESTS_MIN) / (requests.max(1) as f64);
+    Err(Failure::new(
+        FailureCode::BadInput,
+        format!(
+            "a p99 needs {REQUESTS_MIN} requests, and load `{load}` asks {requests} at {} in {} of {}",
+            counted(point.tiles, "tile"),
+            counted(measure.repeats, "repeat"),
+            measure.length
+        ),
+        format!(
+            "measure longer (`--set measure.length={}s`), or give the load a higher `rate`",
+            least.ceil().max(1.0)
+        ),
+    ))
+}
+
+/// Fewer requests give no p99: 20 must lie beyond it.
+const REQUESTS_MIN: u32 = 2_000;
+
+/// Requests of the headline load in all repeats of a point; `None` where they are not known before, or are not judged.
+fn requests_of(plan: &Plan, point: &Point) -> Option<u64> {
+    if plan.host.emulates(point.backend) {
+        return None;
+    }
+    let headline = plan.scenario.headline.as_deref()?;
+    let rate = |load: &LoadPlan| match &load.demand {
+        Demand::Open { rate, .. } if load.work.name() == "web" => Some(rate.get()),
+        _ => None,
+    };
+    let rates: Option<Vec<f64>> = point.loads.iter().filter(|load| load.name == headline).map(rate).collect();
+    let rate: f64 = rates.filter(|rates| !rates.is_empty())?.iter().sum();
+    let seconds = point.measure.length.get().as_secs_f64() * f64::from(point.measure.repeats);
+    Some((rate * seconds) as u64)
+}
+
+/// Refuses two sides that are not given, or that are one and the same.
+///
+/// # Errors
+/// When nothing differs between the sides.
+pub(crate) fn sides_differ(plan: &Plan, given: bool) -> Result<(), Failure> {
+    if !given {
+        return Err(Failure::new(
+            FailureCode::BadInput,
+            "the two sides have no settings: neither `--a` nor `--b` was given",
+            "give what differs, such as `--a qemu.machine=pc --b qemu.machine=q35`",
+        ));
+    }
+    let of = |side: SideName| plan.points.iter().filter(move |point| point.side == Some(side));
+    let alike = of(SideName::A).zip(of(SideName::B)).all(|(a, b)| {
+        let b = Point { index: a.index, side: a.side, ..b.clone() };
+        *a == b
+    });
+    if !alike {
+        return Ok(());
+    }
+    Err(Failure::new(
+        FailureCode::BadInput,
+        "both sides have the same settings: nothing would differ between them",
+        "give one side another value. How far two runs of one thing lie apart: `tilemark run` twice, then `tilemark compare`",
+    ))
+}
+
+/// Programs and files that values name.
+fn named_files(plan: &Plan) -> Result<(), Failure> {
+    for point in plan.points.iter().filter(|point| point.backend != Backend::Native) {
+        find_qemu(point.qemu.binary.as_deref().map(Path::new))?;
+        if let Some(kernel) = point.qemu.kernel.as_deref().filter(|kernel| !Path::new(kernel).is_file()) {
+            let message = format!("there is no kernel {kernel} (`qemu.kernel`)");
+            let remedy = "check the path, or leave out `qemu.kernel` to boot the image's own kernel";
+            return Err(Failure::new(FailureCode::BadInput, message, remedy));
+        }
+    }
+    Ok(())
+}
+
+/// What is in the cache for the plan's image. A cached one is asked for all that its guests need.
+fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<String, Failure> {
+    let name = &prepared.plan.scenario.image;
+    let spec = spec_of(name)?;
+    if let Some(folder) = cached(&spec, places)? {
+        check_image(&prepared.plan.scenario, &folder)?;
+        return Ok(format!("`{name}`, in the cache"));
+    }
+    if offline {
+        return Err(ImageError::NotCached { name: spec.name, cache: places.cache.clone() }.into());
+    }
+    for (tool, package) in [("mmdebstrap", "mmdebstrap"), ("mkfs.erofs", "erofs-utils")] {
+        has_tool(&prepared.facts, tool, package, "building the guest image")?;
+    }
+    Ok(format!(
+        "`{name}`, not in the cache: it is built first, which takes a minute or more and needs the network"
+    ))
+}
+
+fn cached(spec: &ImageSpec, places: &Places) -> Result<Option<std::path::PathBuf>, Failure> {
+    // Opening a cache makes its folder, and a plan touches nothing.
+    if !places.cache.join("images").exists() {
+        return Ok(None);
+    }
+    // One that may not be read is not in use either.
+    let Ok(cache) = ImageCache::open(&places.cache) else { return Ok(None) };
+    let current = cache.list()?.into_iter().filter(|cached| cached.standing == Standing::Current);
+    let images = current.filter_map(|cached| cached.image.ok());
+    Ok(images.filter(|image| image.spec() == spec).map(|image| image.folder().to_owned()).next())
+}
+
+/// The disk store is a file system that is made once.
+fn disk_tools(plan: &Plan, facts: &HostFacts, places: &Places) -> Result<(), Failure> {
+    let in_store = |point: &Point| {
+        let mut disks = point.guests.iter().flat_map(|guest| &guest.disks);
+        disks.any(|disk| disk.on == DiskMedium::Store)
+    };
+    if !plan.points.iter().any(in_store) || store_file(&places.cache).exists() {
+        return Ok(());
+    }
+    has_tool(facts, "mkfs.xfs", "xfsprogs", "making the disk store")
+}
+
+fn has_tool(facts: &HostFacts, tool: &str, package: &str, what: &str) -> Result<(), Failure> {
+    if facts.tools.iter().any(|found| found.name == tool && found.path.value().is_some()) {
+        return Ok(());
+    }
+    let message = format!("`{tool}` is not installed, which {what} needs");
+    Err(Failure::new(FailureCode::HostUnfit, message, format!("apt-get install {package}")))
+}
+
+/// Native twins together may be allowed more memory than there is: they use less, and nothing says so before it runs out.
+fn twins_memory(plan: &Plan) -> Option<String> {
+    let native = plan.points.iter().filter(|point| point.backend == Backend::Native);
+    let (point, sum) = native
+        .map(|point| (point, point.guests.iter().map(|guest| guest.memory).sum::<Bytes>()))
+        .max_by_key(|(_, sum)| *sum)?;
+    (sum > plan.host.memory_available).then(|| {
+        format!(
+            "the native twins of {} may use {} together and this host has {} available: most use less, and where they do not, memory runs out",
+            counted(point.tiles, "tile"),
+            sum.rounded(),
+            plan.host.memory_available.rounded()
+        )
+    })
+}

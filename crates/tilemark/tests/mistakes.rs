@@ -1,0 +1,184 @@
+//! Mistakes in scenarios and flags are reported within a second, with their exit code, and start nothing.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::Home;
+use std::time::{Duration, Instant};
+
+/// A mistake: what is typed, the exit code, and words of the message.
+type Mistake = (&'static str, i32, &'static str);
+
+const OF_FLAGS: &[Mistake] = &[
+    ("plan", 2, "required arguments were not provided"),
+    ("plan run", 2, "required arguments were not provided"),
+    ("plan capacity", 2, "required arguments were not provided"),
+    ("plan ab", 2, "required arguments were not provided"),
+    ("plan quick web", 2, "unexpected argument 'web'"),
+    ("plan web --frobnicate", 2, "unexpected argument '--frobnicate'"),
+    ("plan run web --on moon", 2, "invalid value 'moon'"),
+    ("plan run web --set gate.p99", 2, "`gate.p99` is not KEY=VALUE"),
+    ("plan run web --set =1", 2, "is not KEY=VALUE"),
+    ("plan run web --tiles one", 2, "invalid value 'one'"),
+    ("plan run web --tiles -1", 2, "unexpected argument '-1'"),
+    ("plan run web --seed x", 2, "invalid value 'x'"),
+    ("plan run web --within soon", 2, "`soon` is not a length of time"),
+    ("plan capacity web --within 0x", 2, "`0x` is not a length of time"),
+    ("plan quick --within", 2, "a value is required"),
+    ("plan run web --resolved --json", 2, "cannot be used with"),
+    ("plan ab web --a x", 2, "`x` is not KEY=VALUE"),
+    ("plan ab web --on native --b measure.repeats=4 --tolerance much", 2, "much"),
+    ("plan run web --on native --twin", 2, "`--twin` beside `--on native`"),
+    ("plan capacity web --on emulated --twin", 2, "emulated guests give no capacity"),
+    ("plan run web --on native --more last", 2, "`plan` with `--more`"),
+    ("plan run web --on native --within 1s", 2, "ends before one whole repeat"),
+    ("run", 2, "required arguments were not provided"),
+    ("capacity web --tiles 1", 2, "unexpected argument '--tiles'"),
+    ("ab web --on native --tolerance much", 2, "much"),
+    ("quick --on native", 2, "unexpected argument '--on'"),
+    ("compare one", 2, "required arguments were not provided"),
+    ("report --html", 2, "a value is required"),
+    ("runs wob", 2, "unrecognized subcommand 'wob'"),
+    ("wob", 2, "unrecognized subcommand 'wob'"),
+];
+
+const OF_SCENARIOS: &[Mistake] = &[
+    ("plan wob", 2, "no scenario `wob`"),
+    ("plan ./wob.toml", 2, "cannot read the scenario ./wob.toml"),
+    ("plan capacity wob", 2, "no scenario `wob`"),
+    ("plan ab wob --a measure.repeats=4", 2, "no scenario `wob`"),
+    ("plan web --on native --preset quik", 2, "no preset `quik`"),
+    ("plan web --on native --set gate.p99=soon", 2, "`gate.p99`: `soon` is not a"),
+    ("plan web --on native --set gate.p98=1ms", 2, "unknown field `p98`"),
+    ("plan web --on native --set gate.errors=2", 2, "gate.errors"),
+    ("plan web --on native --set load.wob.rate=1/s", 2, "no `wob`; there are: web"),
+    ("plan web --on native --set load.web.rate=0/s", 2, "without a rate"),
+    ("plan web --on native --set load.web.rate=10/day", 2, "`10/day` is not a rate"),
+    ("plan web --on native --set load.web.loop=open-ish", 2, "open-ish"),
+    ("plan web --on native --set load.web.loop=closed", 2, "closed loop with a rate"),
+    ("plan web --on native --set load.web.connections=0", 2, "has no connection"),
+    ("plan web --on native --set load.web.guest=wob", 2, "which the tile does not have"),
+    ("plan web --on native --set measure.repeats=0", 2, "measures nothing"),
+    ("plan web --on native --set measure.length=0s", 2, "not a whole number of seconds"),
+    ("plan web --on native --set measure.length=1500ms", 2, "not a whole number of seconds"),
+    ("plan web --on native --set measure.start=lift", 2, "lift"),
+    ("plan web --on native --tiles 0", 2, "is not a valid ladder"),
+    ("plan web --on native --tiles 4,2", 2, "is not a valid ladder"),
+    ("plan web --on native --tiles 1200", 2, "1200 tiles are 1200 guests"),
+    ("plan web --on native --set guest.web.vcpus=0", 2, "has no processor"),
+    ("plan web --on native --set guest.web.vcpus=4096", 2, "has 4096 processors"),
+    ("plan web --on native --set guest.web.memory=1MiB", 2, "of memory"),
+    ("plan web --on native --set guest.web.memory=2TiB", 2, "has 2 TiB of memory and this host has"),
+    ("plan web --on emulated --set guest.web.memory=2TiB", 2, "of memory and this host has"),
+    ("plan web --on native --set guest.web.role=wob", 2, "unknown variant `wob`"),
+    ("plan web --on native --set guest.web.role=disk", 2, "needs a guest with role `web`"),
+    ("plan web --on native --set headline=wob", 2, "names no load"),
+    ("plan web --on native --set name=a/b", 2, "is not a valid name"),
+    ("plan web --on native --set schema=9", 2, "`schema = 9` is not known"),
+    ("plan web --on native --set image=wob", 2, "wob"),
+    ("plan web --on native --set image=./wob.toml", 2, "cannot read ./wob.toml"),
+    ("plan sessions --on native --set image=first-look", 2, "has no PHP, which guest `web` needs"),
+    ("plan web --on native --offline", 3, "is not in the cache"),
+    ("plan web --on emulated --set qemu.binary=/nowhere/qemu", 3, "looked for /nowhere/qemu"),
+    ("plan web --on emulated --set qemu.kernel=/nowhere/vmlinux", 2, "there is no kernel /nowhere/vmlinux"),
+    ("plan web --on native --set host.setting.vm.wob=1", 2, "vm.wob"),
+    (
+        "plan web --on native --set measure.length=1s --set measure.repeats=1 --set load.web.rate=9/s",
+        2,
+        "a p99 needs 2000 requests",
+    ),
+    (
+        "plan capacity web --on native --set measure.length=1s --set measure.repeats=1 --set load.web.rate=9/s",
+        2,
+        "asks 9 at 1 tile",
+    ),
+    ("plan ab web --on native", 2, "neither `--a` nor `--b` was given"),
+    (
+        "plan ab web --on native --a load.web.rate=300/s --b load.web.rate=300/s",
+        2,
+        "both sides have the same settings",
+    ),
+    ("plan ab web --on native --a wob=1", 2, "unknown field `wob`"),
+    ("plan ab web --on emulated --b qemu.binary=/nowhere/qemu", 3, "looked for /nowhere/qemu"),
+];
+
+/// Within this on a quiet machine; a busy one may be slower, and a test may not judge by it.
+const GOAL: Duration = Duration::from_secs(1);
+
+#[test]
+fn each_mistake_is_reported_with_its_exit_code_and_starts_nothing() {
+    let home = Home::new();
+    assert!(OF_FLAGS.len() + OF_SCENARIOS.len() >= 60);
+    let (mut wrong, mut slowest) = (Vec::new(), (Duration::ZERO, ""));
+    for &(typed, code, words) in OF_FLAGS.iter().chain(OF_SCENARIOS) {
+        let arguments: Vec<&str> = typed.split(' ').filter(|word| !word.is_empty()).collect();
+        let began = Instant::now();
+        let said = home.says(&arguments);
+        slowest = slowest.max((began.elapsed(), typed));
+        let has_words = said.error.contains(words) || said.out.contains(words);
+        if said.code != Some(code) || !has_words || said.error.contains("panicked") {
+            wrong.push(format!("{typed}: wanted {code} and {words:?}: {said:?}"));
+        }
+    }
+    println!("slowest: {:?} for `{}`; the goal is {GOAL:?}", slowest.0, slowest.1);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "something was made: {left:?}");
+}
+
+/// What is resolved can be run, and says what it would have said.
+#[test]
+fn a_resolved_scenario_is_a_scenario() {
+    let home = Home::new();
+    let plan = ["plan", "run", "first-look", "--on", "native", "--set", "gate.p99=20ms", "--tiles", "1,3"];
+    let said = home.says(&[&plan[..], &["--resolved", "--seed", "7"]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains("p99 = \"20ms\""), "{said:?}");
+    let file = home.file("resolved.toml", &said.out);
+    let of = |arguments: &[&str]| {
+        home.says(&[arguments, &["--seed", "7", "--json"]].concat()).json()["points"].clone()
+    };
+    assert_eq!(of(&["plan", file.to_str().unwrap(), "--on", "native"]), of(&plan));
+}
+
+#[test]
+fn a_plan_of_each_command_has_its_flags() {
+    let home = Home::new();
+    let ab =
+        home.says(&["plan", "ab", "web", "--on", "native", "--a", "load.web.rate=300/s", "--json"]).json();
+    assert_eq!(ab["points"].as_array().unwrap().len(), 2);
+    let capacity =
+        home.says(&["plan", "capacity", "web", "--on", "native", "--within", "10m", "--json"]).json();
+    assert!(capacity["search"].is_object(), "{capacity}");
+    let plain = home.says(&["plan", "web", "--on", "native", "--seed", "1"]);
+    assert_eq!(plain.out, home.says(&["plan", "run", "web", "--on", "native", "--seed", "1"]).out);
+    assert!(plain.out.contains("Image     `first-look`, not in the cache"), "{plain:?}");
+}
+
+/// A reader that leaves ends nothing; a full disk behind standard output is an error.
+#[test]
+fn a_result_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
+    let home = Home::new();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = std::process::Command::new(common::TILEMARK);
+    let output =
+        command.args(["scenarios", "list"]).env("TILEMARK_HOME", home.path()).stdout(full).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(
+        error.contains("could not be written to standard output") && error.contains("to fix:"),
+        "{error}"
+    );
+
+    for stream in ["1", "2"] {
+        // The reading end is closed before the program begins.
+        let typed = format!("exec {stream}> >(exec true); sleep 0.2; exec \"$0\" \"$@\"");
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &typed, common::TILEMARK, "plan", "wob"]).env("TILEMARK_HOME", home.path());
+        assert_eq!(command.output().unwrap().status.code(), Some(2), "stream {stream}");
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &typed, common::TILEMARK, "scenarios", "list"]).env("TILEMARK_HOME", home.path());
+        assert_eq!(command.output().unwrap().status.code(), Some(0), "stream {stream}");
+    }
+}

@@ -1,0 +1,75 @@
+//! What a user keeps of runs: shown, tagged, noted and removed, while closed records stay as they were.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Home, record::record_of};
+use serde_json::json;
+use tilemark_record::RunDirectory;
+
+const ID: &str = "20260101-000000-web";
+
+#[test]
+fn tags_and_a_note_are_in_the_list_and_in_every_row_and_the_record_stays_whole() {
+    let home = Home::new();
+    let record = record_of(&home, ID);
+    let said = home.says(&["runs", "tag", "2026", "new-qemu", "rack-4", "--json"]);
+    assert_eq!(said.json(), json!({ "id": ID, "tags": ["new-qemu", "rack-4"] }), "{said:?}");
+    home.says(&["runs", "tag", ID, "rack-4", "--remove"]);
+    assert_eq!(home.says(&["runs", "note", ID, "After the update."]).code, Some(0));
+    let shown = home.says(&["runs", "show", "--json"]).json();
+    assert_eq!((&shown["tags"], &shown["note"]), (&json!(["new-qemu"]), &json!("After the update.")));
+    assert!(home.says(&["runs", "show", ID]).out.contains("After the update."));
+    assert_eq!(home.says(&["runs", "--json"]).json()["runs"][0]["tags"], json!(["new-qemu"]));
+    RunDirectory::at(&record).verify().unwrap();
+
+    let file = home.path().join("rows.csv");
+    let said = home.says(&["report", ID, "--csv", file.to_str().unwrap()]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut rows = text.lines();
+    assert!(rows.next().unwrap().starts_with("run,began,host,tags,point,"), "{text}");
+    assert!(rows.all(|row| row.starts_with(&format!("{ID},"))), "{text}");
+}
+
+#[test]
+fn a_record_is_removed_only_with_consent_and_what_is_none_stays() {
+    let home = Home::new();
+    let record = record_of(&home, ID);
+    home.says(&["runs", "tag", ID, "old"]);
+    let said = home.says(&["runs", "rm", ID]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(
+        said.error.contains("nothing was removed") && said.error.contains("--yes") && record.exists(),
+        "{said:?}"
+    );
+
+    let other = home.file("other/plan.json", "{}").parent().unwrap().to_owned();
+    let said = home.says(&["runs", "rm", other.to_str().unwrap(), "--yes"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.error.contains("is no record of a run") && other.join("plan.json").exists(), "{said:?}");
+
+    assert_eq!(home.says(&["runs", "rm", ID, "--yes"]).code, Some(0));
+    assert!(!record.exists());
+    let notes = std::fs::read_to_string(home.path().join("runs/notes.json")).unwrap();
+    assert!(!notes.contains(ID), "what was written of it goes with it: {notes}");
+}
+
+#[test]
+fn what_cannot_be_a_tag_or_a_note_is_refused() {
+    let home = Home::new();
+    record_of(&home, ID);
+    for (arguments, message) in [
+        (&["runs", "tag", ID, "two words"][..], "`two words` cannot be a tag"),
+        (&["runs", "tag", ID, ""], "`` cannot be a tag"),
+        (&["runs", "tag", "1999", "x"], "no run `1999`"),
+        (&["runs", "note", ID, &"x".repeat(5000)], "longer than 4096"),
+        (&["runs", "rm", "1999", "--yes"], "no run `1999`"),
+        (&["runs", "show", "1999"], "no run `1999`"),
+    ] {
+        let said = home.says(arguments);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.error.contains(message), "{said:?}");
+    }
+}
