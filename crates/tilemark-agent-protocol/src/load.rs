@@ -43,13 +43,39 @@ pub struct Stream {
     pub credentials: Option<Credentials>,
     /// How long the service may leave the load waiting before it gives up.
     pub patience: Span,
+    /// Files that a command in a guest brings along.
+    pub files: Vec<BroughtFile>,
 }
+
+/// A file that a command brings along.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BroughtFile {
+    /// Its name in the command's folder.
+    pub name: String,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
+/// Bytes of all files of a command: with the rest of the job they fit a frame.
+pub const BROUGHT_BYTES_MAX: usize = 512 << 10;
 
 impl Stream {
     /// A stream with one connection, to a service that knows no users.
     pub const fn new(id: u32, target: SocketAddr, demand: Demand, work: Work) -> Self {
         let patience = Span::new(Duration::ZERO);
-        Self { id, target, demand, connections: 1, seed: 1, work, disks: 0, credentials: None, patience }
+        let files = Vec::new();
+        Self {
+            id,
+            target,
+            demand,
+            connections: 1,
+            seed: 1,
+            work,
+            disks: 0,
+            credentials: None,
+            patience,
+            files,
+        }
     }
 }
 

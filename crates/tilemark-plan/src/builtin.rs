@@ -10,7 +10,7 @@ pub struct Builtin {
 }
 
 /// All of them, in the order in which they are listed.
-pub const BUILTINS: [Builtin; 11] = [
+pub const BUILTINS: [Builtin; 12] = [
     Builtin { name: "first-look", text: include_str!("../../../scenarios/first-look.toml") },
     Builtin { name: "web", text: include_str!("../../../scenarios/web.toml") },
     Builtin { name: "disk", text: include_str!("../../../scenarios/disk.toml") },
@@ -19,6 +19,7 @@ pub const BUILTINS: [Builtin; 11] = [
     Builtin { name: "sysbench", text: include_str!("../../../scenarios/sysbench.toml") },
     Builtin { name: "memory", text: include_str!("../../../scenarios/memory.toml") },
     Builtin { name: "jobs", text: include_str!("../../../scenarios/jobs.toml") },
+    Builtin { name: "my-command", text: include_str!("../../../scenarios/my-command.toml") },
     Builtin { name: "sessions", text: include_str!("../../../scenarios/sessions.toml") },
     Builtin { name: "consolidation", text: include_str!("../../../scenarios/consolidation.toml") },
     Builtin { name: "density", text: include_str!("../../../scenarios/density.toml") },

@@ -285,7 +285,7 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
             format!("load `{name}` is for guest `{}`, which the tile does not have", load.guest),
             "name a guest",
         ),
-        Some(guest) if guest.role != wanted => {
+        Some(guest) if !facts.fits(guest.role) => {
             let (role, wanted) = (guest.role.name(), wanted.name());
             say(
                 format!("load `{name}` needs a guest with role `{wanted}`, `{}` is `{role}`", guest.name),

@@ -103,6 +103,12 @@ impl Plan {
         words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
     }
 
+    /// What every load asks, in the scenario and at every point.
+    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut Work> {
+        let points = self.points.iter_mut().flat_map(|point| &mut point.loads).map(|load| &mut load.work);
+        self.scenario.load.iter_mut().map(|load| &mut load.work).chain(points)
+    }
+
     /// Processors that are kept awake while it is carried out: those that an open loop has for itself. Waking late would
     /// make requests late; a closed loop has no time to miss.
     pub fn kept_awake(&self) -> &[u32] {

@@ -9,6 +9,7 @@ use crate::{
     resolve::Sides,
     scenario::QemuWishes,
     settings,
+    workload::{CommandFrom, Work},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt};
@@ -66,7 +67,29 @@ pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
             uses.push(found);
         }
     }
+    let of_loads = plan.scenario.load.iter().map(|load| (load.name.as_str(), &load.work));
+    let of_points = plan.points.iter().flat_map(|point| &point.loads);
+    let of_points = of_points.map(|load| (load.name.as_str(), &load.work));
+    for found in of_loads.chain(of_points).flat_map(|(name, work)| of_command(name, work)) {
+        if !uses.contains(&found) {
+            uses.push(found);
+        }
+    }
     uses
+}
+
+/// The program of a command on the host, and the files that a command brings along.
+fn of_command(load: &str, work: &Work) -> Vec<HostUse> {
+    let Some(command) = work.facts().command() else { return Vec::new() };
+    let (run, files) = (json!(command.run), json!(command.files));
+    let found = |key, value: Value, kind| HostUse {
+        key: format!("load.{load}.command.{key}"),
+        value: value.to_string(),
+        kind,
+    };
+    let program = (command.from == CommandFrom::Host).then(|| found("run", run, HostUseKind::Program));
+    let files = (!command.files.is_empty()).then(|| found("files", files, HostUseKind::File));
+    program.into_iter().chain(files).collect()
 }
 
 /// Those that no flag of the command line gave: neither a `--set` nor a side.

@@ -19,7 +19,7 @@ use tilemark_plan::{
     scenario::{LoopKind, Role},
 };
 
-pub use tilemark_plan::workload::IncidentKind;
+pub use tilemark_plan::workload::{Better, CommandFigure, IncidentKind};
 
 /// One repeat of one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -202,6 +202,9 @@ pub struct LoadFigures {
     /// What a load of jobs found besides, for each guest. Absent in older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobsFigures>,
+    /// The one figure of a command, the mean over its guests, in place of a rate. Absent of other loads, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<CommandFigure>,
 }
 
 /// The guests of a load in other tiles than the one with the surge, in whole seconds of the measurement.
@@ -256,9 +259,19 @@ pub enum DriftOf {
 }
 
 impl LoadFigures {
-    /// Right answers a second: those that came within the schedule's time, over its length.
+    /// Right answers a second: those that came within the schedule's time, over its length. Of a command with one figure: that.
     pub fn rate(&self) -> f64 {
+        if let Some(figure) = &self.figure {
+            return figure.value;
+        }
         self.completed_in_time.unwrap_or(self.completed) as f64 / self.seconds
+    }
+}
+
+impl LoadFigures {
+    /// The unit of its rate, or of its one figure.
+    pub fn unit_of_rate(&self) -> String {
+        self.figure.as_ref().map_or_else(|| format!("{}/s", self.unit), |figure| figure.unit.clone())
     }
 }
 

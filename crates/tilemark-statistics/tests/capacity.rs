@@ -299,6 +299,7 @@ fn load(guests: Vec<GuestFigures>, all: &Histogram<u64>) -> LoadFigures {
         surge: None,
         store: Vec::new(),
         jobs: Vec::new(),
+        figure: None,
     }
 }
 

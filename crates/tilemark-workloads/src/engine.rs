@@ -5,7 +5,7 @@ use crate::{
     mix::{Mix, together},
     start_line::{StartLine, Starter},
 };
-use std::{error::Error, sync::mpsc, thread, time::Instant};
+use std::{error::Error, fmt, sync::mpsc, thread, time::Instant};
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 use tilemark_load::{Start, Stop};
 
@@ -42,6 +42,12 @@ impl LoadFailure {
 
     fn event(self) -> LoadEvent {
         LoadEvent::Failed { message: self.message, remedy: self.remedy }
+    }
+}
+
+impl fmt::Display for LoadFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
     }
 }
 

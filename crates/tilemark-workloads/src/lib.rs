@@ -10,10 +10,12 @@
 //! | [`sessions`] | nginx, PHP and a back end | users who go from page to page, from outside | every byte, and the back end's count of the session |
 //! | `jobs` | none | small jobs of a mix, from inside | the result that is known by another way |
 //! | `memory` | none | copies of blocks, from inside | every page of the copy is that of its source |
+//! | `command` | any | a program of the user's, from inside or beside the load | what its lines say |
 //!
 //! A new workload is a module here and a line in the table below.
 
 mod clocks;
+mod command;
 pub mod disk;
 mod engine;
 mod error;
@@ -43,4 +45,5 @@ const ENGINES: &[(&str, Engine)] = &[
     ("memory", memory::run_job),
     ("jobs", jobs::run_job),
     ("sessions", sessions::run_job),
+    ("command", command::run_job),
 ];

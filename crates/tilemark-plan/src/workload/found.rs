@@ -1,6 +1,6 @@
 //! What a load found beside what every load counts: it travels from the load and is part of a repeat's summary.
 
-use super::JobKind;
+use super::{Better, JobKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,6 +13,19 @@ pub enum Details {
     Store(StoreFigures),
     /// A mix of jobs'.
     Jobs(JobsFigures),
+    /// The one figure of a command.
+    Command(CommandFigure),
+}
+
+/// The one figure that a command has at its end. Over several guests it is their mean.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CommandFigure {
+    /// Its value.
+    pub value: f64,
+    /// Its unit, as the scenario calls it.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
 }
 
 /// A load of jobs on one guest.

@@ -3,6 +3,7 @@
 //!
 //! A new workload is a file here and a line in the table below.
 
+mod command;
 mod database;
 mod disk;
 mod found;
@@ -14,11 +15,12 @@ mod store;
 mod sysbench;
 mod web;
 
+pub use command::{Better, CommandFrom, CommandParameters, LatencyUnit};
 pub use database::{StoreDatabase, StoreDurability, database_log};
 pub use disk::DiskParameters;
 pub use found::{
-    Details, Finding, IncidentKind, JobTimes, JobsFigures, ServerSetting, SteadyWindow, StepLatency,
-    StoreFigures, StoreServer, StoreVerdict,
+    CommandFigure, Details, Finding, IncidentKind, JobTimes, JobsFigures, ServerSetting, SteadyWindow,
+    StepLatency, StoreFigures, StoreServer, StoreVerdict,
 };
 pub use jobs::{JobKind, JobsParameters};
 pub use memory::MemoryParameters;
@@ -68,6 +70,14 @@ macro_rules! workloads {
                 match self { $(Self::$variant(parameters) => parameters,)* }
             }
 
+            /// The files of the host that its program needs, by their names beside it.
+            pub fn files_mut(&mut self) -> Option<&mut std::collections::BTreeMap<String, String>> {
+                match self {
+                    Self::Command(command) => Some(&mut command.files),
+                    _ => None,
+                }
+            }
+
             /// Its texts that name a place of their writer's, for a report that names none.
             pub fn texts_mut(&mut self) -> Vec<&mut String> {
                 match self { $(Self::$variant(parameters) => parameters.texts_mut(),)* }
@@ -93,6 +103,8 @@ workloads! {
     "jobs": Jobs(JobsParameters),
     /// Users who go from page to page of a site with PHP and a back end, for role `web`.
     "sessions": Sessions(SessionsParameters),
+    /// A program of your own, run in the guest or beside the load, for a guest of any role.
+    "command": Command(CommandParameters),
 }
 
 /// What others must know of a workload. What is left out is as most workloads have it.
@@ -100,11 +112,16 @@ pub trait Facts {
     /// What the loaded guest is for.
     fn role(&self) -> Role;
 
+    /// Whether a guest with this role will do.
+    fn fits(&self, role: Role) -> bool {
+        role == self.role()
+    }
+
     /// Where its load runs and is measured.
     fn place(&self) -> Place;
 
     /// What it counts, in the plural: `requests`.
-    fn unit(&self) -> &'static str {
+    fn unit(&self) -> &str {
         "requests"
     }
 
@@ -177,6 +194,11 @@ pub trait Facts {
     /// It ends when so many are done, at most; 0: by time alone.
     fn count(&self) -> u64 {
         0
+    }
+
+    /// A program of the user's that it runs.
+    fn command(&self) -> Option<&CommandParameters> {
+        None
     }
 
     /// Its guest may need so much longer than others until it serves.

@@ -12,7 +12,7 @@ use tilemark_agent_protocol::{Counts, LoadEvent};
 use tilemark_plan::{
     plan::{Demand, LoadPlan, Point},
     scenario::LoopKind,
-    workload::Details,
+    workload::{CommandFigure, Details},
 };
 use tilemark_record::{
     TaggedSecond,
@@ -175,6 +175,7 @@ impl LoadReports {
             surge,
             store: self.stores(point, name),
             jobs: self.jobs(point, name),
+            figure: self.figure(point, name),
         });
         Ok(())
     }
@@ -208,6 +209,18 @@ impl LoadReports {
             })
         };
         loads.filter_map(of).collect()
+    }
+
+    /// The one figure of commands of this name: the mean over their guests.
+    fn figure(&self, point: &Point, name: &str) -> Option<CommandFigure> {
+        let loads = (0..).zip(&point.loads).filter(|(_, load)| load.name == name);
+        let of = |(place, _): (u32, &LoadPlan)| match self.streams.get(&place)?.details.clone()? {
+            Details::Command(figure) => Some(figure),
+            Details::Store(_) | Details::Jobs(_) => None,
+        };
+        let figures: Vec<CommandFigure> = loads.filter_map(of).collect();
+        let value = figures.iter().map(|figure| figure.value).sum::<f64>() / figures.len() as f64;
+        figures.into_iter().next().map(|figure| CommandFigure { value, ..figure })
     }
 
     /// Databases whose load reported no audit: nobody can say whether what it did was right.

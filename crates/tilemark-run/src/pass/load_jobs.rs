@@ -88,6 +88,7 @@ fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, port: u16) -> Str
         disks: guest.disks.len() as u32,
         credentials: credentials_of(guest.role),
         patience: Span::new(point.backend.costs().patience),
+        files: Vec::new(),
     }
 }
 

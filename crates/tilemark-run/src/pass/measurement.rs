@@ -15,6 +15,7 @@ use crate::{
     pass::load_listener::{LoadListener, LoadMessage, LoadSource, listen_inside, listen_outside},
     pass::load_process::LoadProcess,
     pass::place_watch::{self, Halfway},
+    plan::command_files,
     stop::StopSignal,
 };
 use std::{
@@ -173,7 +174,8 @@ impl Measurement<'_> {
                 .in_guest(&self.point.guests[guest as usize].name);
             let times = times_inside(self.point, load);
             scope.spawn(move || {
-                let ended = listen_inside(session, job, times, &listener);
+                let ended =
+                    command_files::bring(job).and_then(|job| listen_inside(session, job, times, &listener));
                 listener.send(LoadMessage::Ended(ended));
             });
         }

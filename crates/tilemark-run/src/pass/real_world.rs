@@ -212,7 +212,8 @@ impl World for RealWorld<'_> {
     }
 
     fn load_process(&self) -> Result<Box<dyn LoadProcess>, Failure> {
-        let process = AgentProcess::start(self.program.agent).map_err(load_failed)?;
+        let process =
+            AgentProcess::start_in(self.program.agent, &self.folders.memory()).map_err(load_failed)?;
         Ok(Box::new(process))
     }
 

@@ -9,8 +9,8 @@ use std::{
 };
 use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Stream, StreamSecond, StreamTotal};
 use tilemark_plan::workload::{
-    Details, Finding, JobTimes, JobsFigures, JobsParameters, StepLatency, StoreFigures, StoreServer,
-    StoreVerdict,
+    CommandFigure, CommandParameters, Details, Finding, JobTimes, JobsFigures, JobsParameters, StepLatency,
+    StoreFigures, StoreServer, StoreVerdict,
 };
 use tilemark_record::histogram::{self, BadHistogram};
 
@@ -45,6 +45,17 @@ pub(crate) enum RefusedReport {
     TooEarly(&'static str),
     #[error("its load reported twice that it was ready")]
     ReadyTwice,
+}
+
+/// A figure is a number over 0, and what it is was planned.
+fn check_command(figure: &mut CommandFigure, command: &CommandParameters) -> Result<(), RefusedReport> {
+    let value = figure.value;
+    if command.figure.is_none() || !value.is_finite() || value <= 0.0 {
+        return Err(RefusedReport::Figure { what: "the figure of its command", value });
+    }
+    figure.unit = command.unit.clone().unwrap_or_default();
+    figure.better = command.better.unwrap_or(figure.better);
+    Ok(())
 }
 
 /// Requests of a stream in a second: more than any device or server answers.
@@ -89,6 +100,8 @@ pub(crate) struct ReportCheck {
 struct StreamSoFar {
     /// The mix that it does.
     jobs: Option<JobsParameters>,
+    /// The command that it runs.
+    command: Option<CommandParameters>,
     seconds: BTreeSet<u32>,
     /// Answers in all seconds, and in the one with the most.
     answers: u64,
@@ -194,6 +207,10 @@ impl ReportCheck {
                 check_jobs(jobs, parameters, longest)?;
                 stream.check_answers(jobs.kinds.values().fold(0, |sum, kind| sum.saturating_add(kind.count)))
             }
+            (Details::Command(figure), None) => {
+                let Some(command) = &stream.command else { return Err(RefusedReport::NoDetails(id)) };
+                check_command(figure, command)
+            }
             _ => Err(RefusedReport::NoDetails(id)),
         }
     }
@@ -234,7 +251,8 @@ impl ReportCheck {
 
 impl StreamSoFar {
     fn of(stream: &Stream) -> Self {
-        Self { jobs: stream.work.facts().jobs().cloned(), ..Self::default() }
+        let facts = stream.work.facts();
+        Self { jobs: facts.jobs().cloned(), command: facts.command().cloned(), ..Self::default() }
     }
 
     /// Totals are those of the seconds. What was answered around the first and the last of them may be in one of the two only.

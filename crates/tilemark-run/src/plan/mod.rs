@@ -1,6 +1,7 @@
 //! From what the user asked to a plan, before anything starts.
 
 pub mod checks;
+pub(crate) mod command_files;
 pub mod host;
 pub mod host_settings;
 pub(crate) mod image_check;

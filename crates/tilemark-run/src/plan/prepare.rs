@@ -3,6 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode},
     plan::checks,
+    plan::command_files,
     plan::host::{Probe, choose, facts, summary},
     plan::host_settings::{self, PlannedSetting},
     plan::{image_check, qemu_check},
@@ -163,6 +164,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     let mut plan = resolve(&draft, &request, &summary(&facts)?)?;
     // Before profiles are read into it: a profile is one use of the host.
     let named = host_uses(&plan);
+    command_files::find(&mut plan)?;
     plan.expand_profiles(host_settings::profile_settings)?;
     let planned = host_settings::look_up(&plan)?;
     let left_out = host_settings::left_out(&plan)?;

@@ -89,6 +89,7 @@ fn time_of_request(repeat: &RepeatSummary, load: &str, loop_kind: LoopKind) -> O
     let figures = repeat.loads.iter().find(|figures| figures.name == load)?;
     match loop_kind {
         LoopKind::Open => figures.latency_ms.mean,
+        LoopKind::Closed if figures.figure.is_some() => None,
         LoopKind::Closed => {
             Some(figures.guests.len() as f64 / figures.rate()).filter(|time| time.is_finite())
         }

@@ -212,7 +212,7 @@ fn load_result(
         measured: like.measured,
         offered: mean(&offered),
         achieved_fraction: mean(&achieved),
-        throughput: throughput.map(|figure| Throughput { unit: format!("{}/s", like.unit), figure }),
+        throughput: throughput.map(|figure| Throughput { unit: like.unit_of_rate(), figure }),
         latency_ms,
         p99_ms,
         errors: mean(&errors),
@@ -264,7 +264,8 @@ fn guests(kept: &[&LoadFigures]) -> Vec<GuestResult> {
         GuestResult {
             name: name.to_owned(),
             tile: repeats[0].tile,
-            throughput: in_time as f64 / seconds,
+            // Where a load was lost in every repeat, nothing was measured for no time at all.
+            throughput: if seconds > 0.0 { in_time as f64 / seconds } else { 0.0 },
             latency_ms: merged_latency(&latencies),
             errors: errors as f64 / (completed + errors).max(1) as f64,
         }

@@ -44,6 +44,11 @@ fn fit(line: &[&MeasuredPoint], headline: &str, seed: u64) -> Result<ScalingFit,
              law needs a load in a closed loop"
         )));
     }
+    if line.iter().any(|point| point.load(headline).iter().any(|load| load.figure.is_some())) {
+        return Err(Missing::because(format!(
+            "{headline} has one figure and no throughput, which a scaling law is about"
+        )));
+    }
     let steps: Vec<ScalingStep> = line
         .iter()
         .map(|point| ScalingStep {

@@ -7,7 +7,7 @@ use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{
     Comparison, ComparisonOutcome, Difference, FailureComparison, MeasureComparison, Verdict, VoidedSides,
 };
-use tilemark_record::summary::RepeatSummary;
+use tilemark_record::summary::{Better, RepeatSummary};
 use tilemark_units::counted;
 
 use super::blocks::{FigureOf, RepeatBlock, figures, whole_blocks};
@@ -404,9 +404,13 @@ fn measures(step: &SideStep, headline: &str, pairing: Pairing, decides: bool) ->
         margin: plan.margin.get(),
         blocks: blocks(step, headline, pairing, figure),
     };
-    let rate = measure(format!("{headline} throughput"), closed, BetterWhen::Higher, &|repeat| {
-        throughput(repeat, headline)
-    });
+    let figure = load.and_then(|load| load.figure.as_ref());
+    let what = if figure.is_some() { "figure" } else { "throughput" };
+    let better = match figure.map(|figure| figure.better) {
+        Some(Better::Lower) => BetterWhen::Lower,
+        Some(Better::Higher) | None => BetterWhen::Higher,
+    };
+    let rate = measure(format!("{headline} {what}"), closed, better, &|repeat| throughput(repeat, headline));
     let median =
         measure(format!("{headline} p50"), !closed, BetterWhen::Lower, &|repeat| p50(repeat, headline));
     let tail = Measure {

@@ -250,6 +250,7 @@ fn load(point: &Point, name: &str, wobble: f64) -> LoadFigures {
         surge: None,
         store: vec![],
         jobs: vec![],
+        figure: None,
     }
 }
 

@@ -1,0 +1,341 @@
+//! `command`: a program of the user's own.
+
+use super::{Alone, At, Facts, Place, Say, UnderWay};
+use crate::image_needs::{FIO, Program, SYSBENCH};
+use crate::scenario::{Guest, Load, Measure, Role};
+use regex_lite::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::Path};
+use tilemark_units::Span;
+
+/// Bytes of a pattern. Each makes a few states, and a match takes at most so many steps for each byte of a line.
+const PATTERN_BYTES_MAX: usize = 500;
+/// Words of a command, and files that it brings along.
+const WORDS_MAX: usize = 200;
+const FILES_MAX: usize = 32;
+/// Characters of a unit.
+const UNIT_MAX: usize = 20;
+const SILENCE_MAX: Span = Span::from_seconds(3600);
+
+/// For a guest of any role: a program of your own, run in the guest or beside the load. Its words are read by exactly one pattern: `rate`, `latency` or
+/// `figure`, a regular expression whose first group is the number. A program that ends with an exit code other than 0, prints no
+/// number, prints over 16 MiB or does not end in time fails its repeat, with its last lines as the reason. Its output stays in the record. `rate` and `loop` of the load itself
+/// are not used. In the words of `run`, `{address}` and `{port}` are those of the guest, `{seconds}` is the measured time, `{total_seconds}` the same with
+/// the warm-up, and `{seed}` a number that is another one in each repeat.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CommandParameters {
+    /// The program and its arguments, such as `["sysbench", "cpu", "--time={total_seconds}", "--report-interval=1", "run"]`. A program that prints seconds
+    /// begins with the warm-up; one with a `figure` begins with the measured seconds.
+    pub run: Vec<String>,
+    /// Where it runs: `"guest"`, or `"host"` beside the load, on the load's processors, as root.
+    pub from: CommandFrom,
+    /// Files that it needs, by the name that they have in its folder, where it is started: `{ "bench.sh" = "./bench.sh" }`. A path is relative to the scenario's
+    /// file. At most 512 KiB together.
+    pub files: BTreeMap<String, String>,
+    /// Pattern of a rate a second, of which the program prints one value in every line that matches, such as `'tps: ([0-9.]+)'`. A value holds for the time since
+    /// the line before it.
+    /// Default: none.
+    pub rate: Option<String>,
+    /// Pattern of a latency, of which the program prints one in every line that matches. Each is an operation.
+    /// Default: none.
+    pub latency: Option<String>,
+    /// Unit of the latencies: `"ns"`, `"us"`, `"ms"` or `"s"`.
+    pub latency_unit: LatencyUnit,
+    /// Pattern of the one figure that the program prints. The last match counts.
+    /// Default: none.
+    pub figure: Option<String>,
+    /// With `figure`: whether `"higher"` or `"lower"` is better.
+    /// Default: none.
+    pub better: Option<Better>,
+    /// What the rate or the figure counts, such as `transactions` or `MB/s`. A `figure` needs it. Default: `operations`.
+    pub unit: Option<String>,
+    /// With `rate` and `latency`: a program that prints no value for so long fails. Default: `"10s"`.
+    pub silence: Option<Span>,
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommandFrom {
+    /// In the guest.
+    #[default]
+    Guest,
+    /// Beside the load, on the host.
+    Host,
+}
+
+/// Unit of a command's latencies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LatencyUnit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    #[default]
+    Ms,
+    /// Seconds.
+    S,
+}
+
+impl LatencyUnit {
+    /// Nanoseconds of one.
+    pub const fn nanoseconds(self) -> f64 {
+        match self {
+            Self::Ns => 1.0,
+            Self::Us => 1e3,
+            Self::Ms => 1e6,
+            Self::S => 1e9,
+        }
+    }
+}
+
+/// Which way a figure is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+impl CommandParameters {
+    /// How long it may print no value.
+    pub fn silence(&self) -> Span {
+        self.silence.unwrap_or(Span::from_seconds(10))
+    }
+
+    /// The patterns that are given, by their keys.
+    pub fn patterns(&self) -> Vec<(&'static str, &str)> {
+        let all = [("rate", &self.rate), ("latency", &self.latency), ("figure", &self.figure)];
+        all.into_iter().filter_map(|(key, pattern)| Some((key, pattern.as_deref()?))).collect()
+    }
+
+    /// A pattern, compiled; what is wrong with it otherwise.
+    ///
+    /// # Errors
+    /// The reason, as a fragment.
+    pub fn compiled(pattern: &str) -> Result<Regex, String> {
+        if pattern.len() > PATTERN_BYTES_MAX {
+            return Err(format!("has {} bytes, more than {PATTERN_BYTES_MAX}", pattern.len()));
+        }
+        let regex = Regex::new(pattern).map_err(|error| format!("is no regular expression: {error}"))?;
+        match regex.captures_len() {
+            1 => Err("has no group for the number".to_owned()),
+            _ => Ok(regex),
+        }
+    }
+
+    fn check_run(&self, name: &str, say: &mut Say<'_>) {
+        let is_bad = |word: &String| word.len() > 4096 || word.contains('\0');
+        if self.run.first().is_none_or(String::is_empty)
+            || self.run.len() > WORDS_MAX
+            || self.run.iter().any(is_bad)
+        {
+            say(
+                format!("load `{name}` runs no program: `run` has {} words", self.run.len()),
+                "write the program and its arguments, such as `run = [\"sysbench\", \"cpu\", \"run\"]`, at most 200 words of 4096 bytes",
+            );
+        }
+    }
+
+    fn check_patterns(&self, name: &str, say: &mut Say<'_>) {
+        let patterns = self.patterns();
+        if patterns.len() != 1 {
+            say(
+                format!("load `{name}` has {} patterns for the words of its command", patterns.len()),
+                "write exactly one of `rate`, `latency` and `figure`, such as `rate = 'tps: ([0-9.]+)'`",
+            );
+        }
+        for (key, pattern) in patterns {
+            if let Err(why) = Self::compiled(pattern) {
+                say(
+                    format!("load `{name}`: `{key} = {pattern:?}` {why}"),
+                    "write a regular expression whose first group is the number, such as 'tps: ([0-9.]+)'",
+                );
+            }
+        }
+        let has_figure = self.figure.is_some();
+        if has_figure && (self.better.is_none() || self.unit.is_none()) {
+            say(
+                format!("load `{name}` has a `figure` and does not say what it is"),
+                "add `unit = \"MB/s\"` and `better = \"higher\"` or `\"lower\"`",
+            );
+        }
+        if !has_figure && self.better.is_some() {
+            say(
+                format!("load `{name}` has `better` without a `figure`"),
+                "leave it out: a higher rate and a lower latency are better",
+            );
+        }
+        if let Some(unit) = &self.unit
+            && (unit.is_empty() || unit.chars().count() > UNIT_MAX)
+        {
+            say(format!("load `{name}` has the unit {unit:?}"), "write 1 to 20 characters");
+        }
+        if self.silence.is_some_and(|silence| silence.get().is_zero() || silence > SILENCE_MAX) {
+            say(
+                format!("load `{name}` has `silence = \"{}\"`", self.silence()),
+                "write more than 0 and at most 1h",
+            );
+        }
+    }
+
+    fn check_files(&self, name: &str, say: &mut Say<'_>) {
+        if self.files.len() > FILES_MAX {
+            say(
+                format!("load `{name}` brings {} files", self.files.len()),
+                "bring 32 at most, or an archive",
+            );
+        }
+        for (file, path) in &self.files {
+            let is_plain = !file.starts_with('.')
+                && file.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+            if file.is_empty() || file.len() > 100 || !is_plain || path.is_empty() {
+                say(
+                    format!("load `{name}` brings the file {file:?} from {path:?}"),
+                    "name it by letters, digits, `.`, `_` and `-`, and give the path that it has on this host",
+                );
+            }
+        }
+    }
+
+    /// The name of its program without folders.
+    fn program(&self) -> &str {
+        let program = self.run.first().map_or("", String::as_str);
+        Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+}
+
+impl Facts for CommandParameters {
+    fn role(&self) -> Role {
+        Role::Idle
+    }
+
+    fn fits(&self, _role: Role) -> bool {
+        true
+    }
+
+    fn place(&self) -> Place {
+        match self.from {
+            CommandFrom::Guest => Place::Inside,
+            CommandFrom::Host => Place::Outside,
+        }
+    }
+
+    fn unit(&self) -> &str {
+        self.unit.as_deref().unwrap_or("operations")
+    }
+
+    fn under_way(&self, _at: At) -> UnderWay {
+        UnderWay::steady(1, "command")
+    }
+
+    fn connections(&self, _at: At) -> u32 {
+        0
+    }
+
+    /// Its program decides when it does what.
+    fn is_flat_out(&self) -> bool {
+        true
+    }
+
+    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+        let name = &load.name;
+        self.check_run(name, say);
+        self.check_patterns(name, say);
+        self.check_files(name, say);
+        if load.rate.is_some() {
+            say(
+                format!("load `{name}` has a rate, and its command decides by itself what it does when"),
+                "leave out `rate`, and give the program its rate in `run`",
+            );
+        }
+        if load.from.is_some() {
+            say(
+                format!(
+                    "load `{name}` has `from`, and a command runs in the guest that it loads or on the host"
+                ),
+                "name the guest that it runs in as `guest`, and leave out `from`",
+            );
+        }
+        let serves = matches!(guest.role, Role::Web | Role::Broker | Role::Database | Role::Backend);
+        if !serves && self.run.iter().any(|word| word.contains("{port}")) {
+            say(
+                format!(
+                    "load `{name}` uses `{{port}}`, and guest `{}` with role `{}` serves none",
+                    guest.name,
+                    guest.role.name()
+                ),
+                "give the guest a role that serves, such as `web`, or write the port itself",
+            );
+        }
+    }
+
+    fn alone_on(&self) -> Option<Alone> {
+        (self.from == CommandFrom::Guest).then_some(Alone::Inside)
+    }
+
+    fn programs(&self) -> Vec<Program> {
+        let is_brought = self.files.contains_key(self.program()) || self.from == CommandFrom::Host;
+        let known = [SYSBENCH, FIO].into_iter().filter(|known| known.name == self.program() && !is_brought);
+        known.collect()
+    }
+
+    fn command(&self) -> Option<&CommandParameters> {
+        Some(self)
+    }
+
+    fn texts_mut(&mut self) -> Vec<&mut String> {
+        self.files.values_mut().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::Draft;
+
+    /// What is reported of a scenario with these lines in its command.
+    fn reported(load: &str, command: &str) -> String {
+        let text = format!(
+            "schema = 1\nname = \"c\"\nabout = \"c\"\nheadline = \"l\"\n[[guest]]\nname = \"g\"\nrole = \"idle\"\n\
+             [[load]]\nname = \"l\"\nguest = \"g\"\n{load}\n[load.command]\n{command}\n[ladder]\ntiles = [1]\n"
+        );
+        Draft::from_toml(&text, "t")
+            .unwrap()
+            .finish()
+            .err()
+            .map(|problems| problems.to_string())
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn every_mistake_in_a_command_is_named() {
+        let run = "run = [\"a\"]\n";
+        assert_eq!(reported("", &format!("{run}rate = 'tps: ([0-9.]+)'")), "");
+        assert_eq!(reported("", &format!("{run}figure = '([0-9.]+)'\nunit = \"s\"\nbetter = \"lower\"")), "");
+        for (load, command, wanted) in [
+            ("", "rate = '(1)'", "runs no program"),
+            ("", run, "has 0 patterns"),
+            ("", "run = [\"a\"]\nrate = '(1)'\nlatency = '(1)'", "has 2 patterns"),
+            ("", "run = [\"a\"]\nrate = '(1'", "is no regular expression"),
+            ("", "run = [\"a\"]\nrate = 'tps'", "has no group for the number"),
+            ("", "run = [\"a\"]\nfigure = '(1)'", "does not say what it is"),
+            ("", "run = [\"a\"]\nrate = '(1)'\nbetter = \"lower\"", "`better` without a `figure`"),
+            ("", "run = [\"a\"]\nrate = '(1)'\nsilence = \"0s\"", "has `silence"),
+            ("", "run = [\"a\"]\nrate = '(1)'\nunit = \"\"", "has the unit"),
+            ("", "run = [\"a\"]\nrate = '(1)'\nfiles = { \"../a\" = \"b\" }", "brings the file"),
+            ("", "run = [\"a\", \"{port}\"]\nrate = '(1)'", "serves none"),
+            ("", "run = [\"a\"]\nrate = '(1)'\nlatency_unit = \"h\"", "latency_unit"),
+            ("rate = \"1/s\"", "run = [\"a\"]\nrate = '(1)'", "has a rate"),
+            ("from = \"g\"", "run = [\"a\"]\nrate = '(1)'", "has `from`"),
+        ] {
+            let reported = reported(load, command);
+            assert!(reported.contains(wanted), "{wanted}: {reported}");
+        }
+    }
+}
