@@ -122,7 +122,11 @@ mod tests {
         let notes = Notes::new(folder.path());
         let run = RunDirectory::at(&folder.path().join("1"));
         assert_eq!(notes.of(&run).unwrap(), RunNotes::default());
-        notes.change(&run, |own| drop(own.tags.insert("new-qemu".to_owned()))).unwrap();
+        notes
+            .change(&run, |own| {
+                own.tags.insert("new-qemu".to_owned());
+            })
+            .unwrap();
         let own = notes.change(&run, |own| own.note = "After the update.".to_owned()).unwrap();
         assert_eq!(notes.of(&run).unwrap(), own);
         assert!(own.tags.contains("new-qemu") && own.note == "After the update.");
