@@ -23,7 +23,7 @@ pub enum Request {
         adjust_ns: i64,
     },
     /// Start the service and say when it answers from inside. The same one again is answered at once.
-    StartService(Service),
+    StartService(Box<Service>),
     /// End the service and wait until it is gone.
     StopService,
     /// Make ready to send load, or to work from inside. Progress comes as events: `Started` when all stands that it needs,

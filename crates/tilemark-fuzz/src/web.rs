@@ -22,7 +22,7 @@ pub fn take_answers(bytes: &[u8]) {
     let path = (first % 2 == 1).then(|| "/".to_owned());
     let piece = usize::from(first >> 1) * 8 + 1;
     let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
-    let work = Work::Web(WebParameters { files, path });
+    let work = Work::Web(WebParameters { files, path, ..WebParameters::default() });
     let stream = Stream::new(1, ([127, 0, 0, 1], 80).into(), Demand::Closed, work);
     let job = LoadJob {
         streams: vec![stream.clone()],

@@ -87,7 +87,7 @@ pub fn make_ready(
     let bound = set_clock(guest.plan, &mut session, asked.elapsed(), within)?;
     steps.identity = asked.elapsed();
     let asked = Instant::now();
-    let serving = session.ask(&Request::StartService(guest.service.clone()), within)?;
+    let serving = session.ask(&Request::StartService(Box::new(guest.service.clone())), within)?;
     let port = expect_serving(guest.plan, serving)?;
     steps.service = asked.elapsed();
     steps.ping = ping(backend, guest, within)?;

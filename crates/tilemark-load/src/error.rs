@@ -32,6 +32,14 @@ pub enum LoadError {
         /// What the last try ended with.
         reason: String,
     },
+    /// The server is not what the load is for, and trying longer would not help.
+    #[error("{target} cannot be loaded: {reason}")]
+    WrongServer {
+        /// Where it goes.
+        target: SocketAddr,
+        /// Why.
+        reason: String,
+    },
     /// The kernel refused what a sender needs.
     #[error("a sender could not {doing}")]
     Kernel {
@@ -66,6 +74,10 @@ impl LoadError {
             Self::BadBursts { .. } => "set `burst_length` above 0 and at most `burst_every`",
             Self::Unreachable { .. } => {
                 "see that the service runs, listens on that address and lets so many connections in"
+            }
+            Self::WrongServer { .. } => {
+                "check protocol and port (https:// or `tls` only where the server has TLS); for a certificate give the name that it is \
+                 for, the authority that signed it with `--ca FILE` (`ca` in a scenario), or accept any with `--insecure`"
             }
             Self::Kernel { .. } => {
                 "raise the limit of open files (`ulimit -n`); Linux 5.11 or newer is needed"

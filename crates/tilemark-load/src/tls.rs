@@ -1,13 +1,14 @@
 //! TLS on a wire, between its socket and the conversation: the conversation reads and writes what is inside.
 
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
     client::{
         Resumption,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
     crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     version::TLS13,
 };
 use std::{
@@ -27,18 +28,51 @@ impl Tls {
     /// TLS 1.3 to a guest at that address. A guest makes its certificate itself, so that nobody has signed it: any one is accepted whose key signs
     /// the handshake. What a handshake costs is then the same as with a signed one, but for the lookup of who signed it.
     pub fn to_guest(address: IpAddr) -> Self {
+        Self::with(ServerName::IpAddress(address.into()), None)
+    }
+
+    /// TLS 1.3 to a server by its name, or by its address where it has none. `ca`: PEM text of the authorities, one of which must have signed its
+    /// certificate, which must be for that name; `None`: as with a guest, any certificate is accepted.
+    ///
+    /// # Errors
+    /// In words, where the name or the certificates are none.
+    pub fn to_server(name: Option<&str>, address: IpAddr, ca: Option<&str>) -> Result<Self, String> {
+        let name = match name {
+            Some(text) => ServerName::try_from(text.to_owned())
+                .map_err(|_| format!("{text:?} is neither a name nor an address"))?,
+            None => ServerName::IpAddress(address.into()),
+        };
+        let roots = ca.map(roots_of).transpose()?;
+        Ok(Self::with(name, roots))
+    }
+
+    fn with(name: ServerName<'static>, roots: Option<RootCertStore>) -> Self {
         let provider = ring::default_provider();
         let verifier = AnyCertificate { algorithms: provider.signature_verification_algorithms };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[&TLS13])
-            .expect("this provider has TLS 1.3")
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
+            .expect("this provider has TLS 1.3");
+        let mut config = match roots {
+            Some(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
+            None => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+            }
+        };
         // Each handshake is a whole one.
         config.resumption = Resumption::disabled();
-        Self { config: Arc::new(config), name: ServerName::IpAddress(address.into()) }
+        Self { config: Arc::new(config), name }
     }
+}
+
+/// The certificates of a PEM text.
+fn roots_of(pem: &str) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let certificate = certificate.map_err(|error| format!("a certificate cannot be read: {error}"))?;
+        // Stores of distributions hold some that this library does not take; the others count.
+        let _ = roots.add(certificate);
+    }
+    if roots.is_empty() { Err("no certificate of an authority can be used".to_owned()) } else { Ok(roots) }
 }
 
 /// Accepts a certificate by its key alone.
@@ -84,12 +118,37 @@ impl ServerCertVerifier for AnyCertificate {
 
 /// What ends a wire: the peer does not speak TLS, or not as it must.
 #[derive(Debug, thiserror::Error)]
-#[error("TLS: {0}")]
-pub(crate) struct TlsFailure(String);
+#[error("TLS: {text}")]
+pub(crate) struct TlsFailure {
+    text: String,
+    /// Another attempt would end in the same way.
+    pub(crate) is_final: bool,
+}
+
+impl TlsFailure {
+    fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), is_final: false }
+    }
+}
 
 impl From<Error> for TlsFailure {
     fn from(error: Error) -> Self {
-        Self(error.to_string())
+        let is_final = matches!(
+            error,
+            Error::InvalidCertificate(_) | Error::InvalidMessage(_) | Error::PeerIncompatible(_)
+        );
+        let text = match &error {
+            Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            ) => format!("the server's certificate is for another name ({error})"),
+            Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                "no authority that is accepted has signed the server's certificate".to_owned()
+            }
+            Error::InvalidCertificate(_) => format!("the server's certificate is not accepted ({error})"),
+            Error::InvalidMessage(_) => format!("the server does not speak TLS on this port ({error})"),
+            _ => error.to_string(),
+        };
+        Self { text, is_final }
     }
 }
 
@@ -137,16 +196,16 @@ impl Secured {
         while !received.is_empty() {
             match self.connection.read_tls(&mut received) {
                 // It takes nothing after the peer has said that it closes.
-                Ok(0) => return Err(TlsFailure("bytes came after the peer had closed".to_owned())),
+                Ok(0) => return Err(TlsFailure::of("bytes came after the peer had closed")),
                 Ok(_) => {}
                 // It reads from memory, and its buffer has room since it was emptied.
-                Err(_) => return Err(TlsFailure("a record is longer than it may be".to_owned())),
+                Err(_) => return Err(TlsFailure::of("a record is longer than it may be")),
             }
             let count = self.connection.process_new_packets()?.plaintext_bytes_to_read();
             let length = plain.len();
             plain.resize(length + count, 0);
             let read = self.connection.reader().read_exact(&mut plain[length..]);
-            read.map_err(|_| TlsFailure("it had less than it said".to_owned()))?;
+            read.map_err(|_| TlsFailure::of("it had less than it said"))?;
         }
         Ok(())
     }

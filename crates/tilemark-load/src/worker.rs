@@ -85,6 +85,8 @@ pub(crate) struct Worker {
     cpu_at_tick: u64,
     cpu_at_start: u64,
     is_started: bool,
+    /// Why a server will never be what the load is for, with its address.
+    is_wrong: Option<(std::net::SocketAddr, String)>,
     samples: Vec<Sample>,
 }
 
@@ -112,6 +114,7 @@ impl Worker {
             cpu_at_tick: 0,
             cpu_at_start: 0,
             is_started: false,
+            is_wrong: None,
             samples: Vec::with_capacity(SAMPLES_PER_CHUNK),
         }
     }
@@ -153,6 +156,9 @@ impl Worker {
         loop {
             let missing = self.connections.iter().find(|connection| connection.doing != Doing::Resting);
             let Some(missing) = missing else { return Ok(()) };
+            if let Some((target, reason)) = self.is_wrong.take() {
+                return Err(LoadError::WrongServer { target, reason });
+            }
             let now = clock::now();
             if now >= limit || stop.is_asked() {
                 return Err(LoadError::Unreachable {

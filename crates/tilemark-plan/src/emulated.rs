@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn web(size: Bytes) -> Work {
-        Work::Web(WebParameters { files: vec![WebFile { size, weight: 1 }], path: None })
+        Work::Web(WebParameters { files: vec![WebFile { size, weight: 1 }], ..WebParameters::default() })
     }
 
     #[test]

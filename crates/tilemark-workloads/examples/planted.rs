@@ -91,7 +91,7 @@ fn load(
 ) -> Gathered {
     let work = Work::Web(WebParameters {
         files: vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }],
-        path: None,
+        ..WebParameters::default()
     });
     let job = LoadJob {
         streams: vec![Stream { connections, ..Stream::new(0, target, demand, work) }],

@@ -41,7 +41,7 @@ fn number(text: &str) -> u32 {
 
 fn files(size: &[&str]) -> WebParameters {
     let size = Bytes::new(size.first().map_or(1024, |size| u64::from(number(size))));
-    WebParameters { files: vec![WebFile { size, weight: 1 }], path: None }
+    WebParameters { files: vec![WebFile { size, weight: 1 }], ..WebParameters::default() }
 }
 
 fn demand(pace: &str) -> Demand {

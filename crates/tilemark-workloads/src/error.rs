@@ -22,6 +22,12 @@ pub enum WorkloadError {
         /// The path.
         path: String,
     },
+    /// What certificates are accepted is not understood.
+    #[error("TLS is not possible: {why}")]
+    BadTls {
+        /// What is wrong.
+        why: String,
+    },
     /// The disk load has nothing to work on.
     #[error("the disk load has no data disk")]
     NoDisk,
@@ -82,6 +88,9 @@ impl WorkloadError {
             Self::FilesTooLarge { .. } => "choose fewer or smaller `web.files`",
             Self::BadPath { .. } => {
                 "write `web.path` as the part of a URL after the host, such as `/index.html`"
+            }
+            Self::BadTls { .. } => {
+                "give a certificate of an authority as PEM text, and a host that is a name or an address"
             }
             Self::NoDisk => "give the guest a data disk in the scenario",
             Self::BadDisk { .. } => {

@@ -109,3 +109,110 @@ fn nginx_serves_the_default_mix_and_every_byte_is_right() {
     assert_eq!(gathered.counts(|_| true).failed, 3);
     assert_eq!(gathered.totals[0].errors[0], "the answer's status is 404");
 }
+
+/// A server with TLS of a user's own, on one port of loopback, beside one without. Its certificate is for `shop.example`.
+fn start_tls() -> (Nginx, SocketAddr, String) {
+    let made = rcgen::generate_simple_self_signed(["shop.example".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (root, state) = (folder.path().join("root"), folder.path().join("state"));
+    for path in [&root, &state] {
+        std::fs::create_dir(path).unwrap();
+    }
+    let parameters = WebParameters::default();
+    for file in service_files(&parameters).unwrap() {
+        std::fs::write(root.join(&file.path), &file.contents).unwrap();
+    }
+    std::fs::write(state.join("crt"), made.cert.pem()).unwrap();
+    std::fs::write(state.join("key"), made.signing_key.serialize_pem()).unwrap();
+    // Both are held until both are known.
+    let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [address, secure] = ports.map(|port| port.local_addr().unwrap());
+    let state_path = state.display();
+    let server = format!(
+        "listen {} ssl;\nssl_certificate {state_path}/crt;\nssl_certificate_key {state_path}/key;\n\
+         location = /moved {{ return 301 /1024.bin; }}\nlocation = /post {{ if ($request_method != POST) {{ return 405; }} \
+         return 200 \"$http_host $http_x_mark $content_length\"; }}\n",
+        secure.port()
+    );
+    let conf = nginx_conf(1, address.port(), &root, &state);
+    let conf = conf.replace("        root ", &format!("{server}        root "));
+    let path = folder.path().join("nginx.conf");
+    std::fs::write(&path, conf).unwrap();
+    let child = Command::new(NGINX).args(nginx_arguments(&path)).stdin(Stdio::null()).spawn().unwrap();
+    let nginx = Nginx { child, address, _folder: folder };
+    wait_until_ready(&nginx, &parameters);
+    (nginx, secure, made.cert.pem())
+}
+
+/// A job of an even load of three requests.
+fn three(target: SocketAddr, web: WebParameters) -> LoadJob {
+    let mut job = common::job(target, open(1000.0, Arrival::Even), 1);
+    job.streams[0].work = Work::Web(web);
+    job.length = Span::from_milliseconds(3);
+    job
+}
+
+fn refused(job: &LoadJob) -> String {
+    let factory = tilemark_workloads::web::WebFactory::new(job).unwrap();
+    let stop = tilemark_load::Stop::new().unwrap();
+    let run = tilemark_load::figures::Gathered::of(|start, events| {
+        tilemark_load::run(job, &factory, &stop, start, events)
+    });
+    let error = run.unwrap_err();
+    assert!(matches!(error, tilemark_load::LoadError::WrongServer { .. }), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn a_server_with_tls_is_asked_by_its_name_with_method_headers_and_body_and_its_certificate_is_checked() {
+    if !is_possible() {
+        return;
+    }
+    let (nginx, secure, ca) = start_tls();
+    let text = |text: &str| Some(text.to_owned());
+    let own = WebParameters {
+        path: text("/post"),
+        host: text("shop.example"),
+        tls: true,
+        ca: text(&ca),
+        method: text("POST"),
+        headers: [("X-Mark".to_owned(), "seen".to_owned())].into(),
+        body: text("hello"),
+        contains: text("shop.example seen 5"),
+        ..WebParameters::default()
+    };
+    let gathered = run(&three(secure, own.clone()));
+    assert_eq!(gathered.counts(|_| true).completed, 3, "{:?}", gathered.totals[0].errors);
+    // The files of our own service over TLS: any certificate, every byte.
+    let built_in = WebParameters { tls: true, ..WebParameters::default() };
+    let gathered = run(&three(secure, built_in));
+    assert_eq!(gathered.counts(|_| true).completed, 3, "{:?}", gathered.totals[0].errors);
+    // A redirect is an error by name, unless it is expected.
+    let moved =
+        WebParameters { path: text("/moved"), method: None, body: None, contains: None, ..own.clone() };
+    let gathered = run(&three(secure, moved.clone()));
+    assert_eq!(gathered.counts(|_| true).failed, 3);
+    assert!(gathered.totals[0].errors[0].contains("301: a redirect"), "{:?}", gathered.totals[0].errors);
+    let gathered = run(&three(secure, WebParameters { expect_status: Some(301), ..moved }));
+    assert_eq!(gathered.counts(|_| true).completed, 3, "{:?}", gathered.totals[0].errors);
+    // What is wrong for good is named before the load begins.
+    let said = refused(&three(secure, WebParameters { host: text("other.example"), ..own.clone() }));
+    assert!(said.contains("the server's certificate is for another name"), "{said}");
+    let other = rcgen::generate_simple_self_signed(["shop.example".to_owned()]).unwrap().cert.pem();
+    let said = refused(&three(secure, WebParameters { ca: text(&other), ..own.clone() }));
+    assert!(said.contains("certificate"), "{said}");
+    let said = refused(&three(nginx.address, own));
+    assert!(said.contains("does not speak TLS on this port"), "{said}");
+    // A server that speaks first, as a database does.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let database = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.write_all(b"\x4a\0\0\0\x0a10.11.14-MariaDB");
+            let _ = stream.read(&mut [0; 64]);
+        }
+    });
+    let said = refused(&three(database, WebParameters::default()));
+    assert!(said.contains("the server spoke first, as databases"), "{said}");
+}

@@ -478,7 +478,7 @@ pub(crate) struct GuestsUpArguments {
 /// `tilemark load`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
-    /// Send GET requests to a web server
+    /// Send requests to a web server, with or without TLS
     Web(LoadWebArguments),
     /// Send messages through an AMQP 0-9-1 broker as fast as it takes them
     MessagingThroughput(ThroughputArguments),
@@ -660,8 +660,36 @@ pub(crate) struct LoadStoreArguments {
 /// `tilemark load web`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadWebArguments {
-    /// The URL, such as http://127.0.0.1:8080/index.html; its host must be an IP address
+    /// The URL, such as http://127.0.0.1:8080/index.html or https://shop.example/. A name is looked up once
     pub(crate) url: String,
+    /// File of requests with weights, instead of a path in the URL: TOML with a table [[request]] for each, with path, weight, method,
+    /// headers, body, expect_status, contains, length, any_length
+    #[arg(long, value_name = "FILE")]
+    pub(crate) requests: Option<PathBuf>,
+    /// Method of the requests. Default: GET
+    #[arg(long)]
+    pub(crate) method: Option<String>,
+    /// A header of the requests, such as 'Accept: text/html'; may be given several times
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// Body of the requests; @FILE: the text of a file
+    #[arg(long)]
+    pub(crate) body: Option<String>,
+    /// Status that an answer must have. Redirects are not followed. Default: 200
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) expect_status: Option<u16>,
+    /// Text that the body of an answer must contain
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) contains: Option<String>,
+    /// Accept answers of any length. Default: each must be as long as the first
+    #[arg(long)]
+    pub(crate) any_length: bool,
+    /// File with PEM certificates of the authorities that may have signed the server's certificate. Default: those of this host
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Accept any certificate
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// Number of connections
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,

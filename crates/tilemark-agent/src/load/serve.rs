@@ -132,7 +132,7 @@ mod tests {
     /// A request each millisecond.
     fn job(target: SocketAddr, length: Span) -> LoadJob {
         let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
-        let work = Work::Web(WebParameters { files, path: None });
+        let work = Work::Web(WebParameters { files, ..WebParameters::default() });
         let demand = Demand::Open {
             rate: Rate::per_second(1_000.0).unwrap(),
             arrival: Arrival::Even,

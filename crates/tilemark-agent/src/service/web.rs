@@ -14,7 +14,10 @@ use std::{
     time::Duration,
 };
 use tilemark_agent_protocol::Service;
-use tilemark_workloads::web::{self, ServiceFile};
+use tilemark_workloads::{
+    sessions,
+    web::{self, ServiceFile},
+};
 
 /// An emulated guest on a busy host takes some seconds to start a server.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
@@ -28,10 +31,15 @@ pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
     let parameters = service.web();
     let unfit = |error: tilemark_workloads::WorkloadError| AgentError::Service(error.to_string());
     lay_out(&web::service_files(&parameters).map_err(unfit)?)?;
-    let conf = web::nginx_conf(service.vcpus, web::PORT, Path::new(TREE), Path::new(STATE));
+    if parameters.tls {
+        for file in sessions::certificate() {
+            write_file(STATE, &file.path, &file.contents)?;
+        }
+    }
+    let conf = web::service_conf(&parameters, service.vcpus, Path::new(TREE), Path::new(STATE));
     let request = web::ready_request(&parameters).map_err(unfit)?;
     let child = start_nginx(&conf, &request, "200")?;
-    Ok(Started::process(web::PORT, child))
+    Ok(Started::process(parameters.service_port(), child))
 }
 
 /// Writes what the service serves.

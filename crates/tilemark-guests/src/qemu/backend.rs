@@ -201,7 +201,7 @@ impl QemuBackend {
     ) -> Result<(), GuestError> {
         let mut session = self.connect(id, TEMPLATE_WITHIN)?;
         let within = TEMPLATE_WITHIN.max(service.answer_within());
-        expect_serving(plan, session.ask(&Request::StartService(service.clone()), within)?)?;
+        expect_serving(plan, session.ask(&Request::StartService(Box::new(service.clone())), within)?)?;
         drop(session);
         let guest = self.guest(id)?;
         lock(&guest.inner).hang_up();

@@ -119,6 +119,9 @@ impl Worker {
             let bytes = match opened {
                 Ok(bytes) => bytes,
                 Err(failure) => {
+                    if failure.is_final && !self.is_started {
+                        self.is_wrong = Some((connection.target, failure.to_string()));
+                    }
                     self.broke(place, now, Verdict::Failed, &|| failure.to_string(), links);
                     return now;
                 }
@@ -185,6 +188,11 @@ impl Worker {
             (Progress::Broken(verdict), Doing::Asking(_)) => {
                 let said = self.connections[place].conversation.explain();
                 self.broke(place, now, verdict, &|| said.clone(), links);
+            }
+            (Progress::Broken(_), Doing::Connecting | Doing::Resting) if !self.is_started => {
+                let reason = self.connections[place].conversation.explain();
+                self.is_wrong = Some((self.connections[place].target, reason.clone()));
+                self.broke(place, now, Verdict::Failed, &|| reason.clone(), links);
             }
             (_, _) => {
                 let why = || "the peer spoke unasked, or refused the connection".to_owned();

@@ -14,6 +14,7 @@ mod sessions;
 mod store;
 mod sysbench;
 mod web;
+mod web_check;
 
 pub use command::{Better, CommandFrom, CommandParameters, LatencyUnit};
 pub use database::{StoreDatabase, StoreDurability, database_log};
@@ -28,7 +29,7 @@ pub use messaging::{BrokerService, MessagingMeasure, MessagingMode, MessagingPar
 pub use sessions::{SessionFiles, SessionPage, SessionShape, SessionsParameters, Site};
 pub use store::StoreParameters;
 pub use sysbench::SysbenchParameters;
-pub use web::{WebFile, WebParameters};
+pub use web::{REQUEST_FILE_BYTES_MAX, WebFile, WebParameters, WebRequest, parse_requests};
 
 pub(crate) use messaging::check_broker_memory;
 
@@ -159,6 +160,11 @@ pub trait Facts {
     /// The guest's service is started with its parameters.
     fn shapes_service(&self) -> bool {
         false
+    }
+
+    /// The port of the guest that it is sent to; `None`: that of the guest's service.
+    fn port(&self) -> Option<u16> {
+        None
     }
 
     /// The store that is loaded into the guest's database before it serves.

@@ -116,7 +116,7 @@ pub(crate) fn services_ended(point: &Point, guests: &mut [ReadyGuest], known: &[
         if left.is_zero() || known.iter().any(has_ended) {
             continue;
         }
-        let request = Request::StartService(services::service(point, plan));
+        let request = Request::StartService(Box::new(services::service(point, plan)));
         if let Err(GuestError::Refused { message, .. }) = guest.session.ask(&request, left) {
             let what = format!("its service ended during the measurement: {message}");
             ended.push(Incident { kind: IncidentKind::GuestEnded, what, guest: Some(plan.name.clone()) });

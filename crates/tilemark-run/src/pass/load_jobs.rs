@@ -80,7 +80,7 @@ fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, port: u16) -> Str
     let guest = &point.guests[load.guest as usize];
     Stream {
         id,
-        target: SocketAddr::from((guest.address, port)),
+        target: SocketAddr::from((guest.address, load.work.facts().port().unwrap_or(port))),
         demand: load.demand.clone(),
         connections: load.connections,
         seed: load.seed_of_block(block),

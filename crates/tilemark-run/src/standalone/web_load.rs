@@ -9,22 +9,46 @@ use crate::{
     program::Program,
 };
 use serde::Serialize;
-use std::net::SocketAddr;
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, ToSocketAddrs},
+    path::{Path, PathBuf},
+};
 use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_plan::{
     plan::Demand,
+    problem::{Problem, Problems},
     scenario::{Arrival, Gate},
-    workload::{WebParameters, Work},
+    workload::{REQUEST_FILE_BYTES_MAX, WebParameters, Work, parse_requests},
 };
 use tilemark_record::result::{LatencyMs, LatenessUs, Verdict, VerdictStatus};
 use tilemark_statistics::judge::{LATENESS_OF_P99_MAX, SENDER_BUSY_MAX};
+use tilemark_sys::text_file::read_text;
 use tilemark_units::{Rate, Span};
 
 /// A web load that was asked for.
 #[derive(Debug, Clone)]
 pub struct WebLoadRequest {
-    /// Such as `http://127.0.0.1:8080/index.html`.
+    /// Such as `https://shop.example:8443/index.html`.
     pub url: String,
+    /// File of requests with weights, instead of the URL's path.
+    pub requests: Option<PathBuf>,
+    /// Method of the requests.
+    pub method: Option<String>,
+    /// Headers, each as `Name: value`.
+    pub headers: Vec<String>,
+    /// Body of the requests; with `@` before it, the path of a file with the body.
+    pub body: Option<String>,
+    /// Status of a right answer.
+    pub expect_status: Option<u16>,
+    /// Text that a right answer contains.
+    pub contains: Option<String>,
+    /// Answers may have any length.
+    pub any_length: bool,
+    /// File with the certificates of authorities; `None`: those of the host.
+    pub ca: Option<PathBuf>,
+    /// Any certificate is accepted.
+    pub insecure: bool,
     /// Connections.
     pub connections: u32,
     /// Length of the measurement.
@@ -73,7 +97,9 @@ pub struct WebLoadResult {
 
 /// Sends a web load. Ctrl-C ends it, and its figures up to then are reported too.
 pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, Failure> {
-    let (target, path) = parse_url(&asked.url)?;
+    let url = Url::read(&asked.url)?;
+    let parameters = parameters(asked, &url)?;
+    let target = url.resolve()?;
     let demand = match asked.rate {
         None => Demand::Closed,
         Some(rate) => Demand::Open {
@@ -90,7 +116,7 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
             surge: None,
         },
     };
-    let work = Work::Web(WebParameters { path: Some(path), ..WebParameters::default() });
+    let work = Work::Web(parameters);
     let stream = Stream {
         connections: asked.connections,
         seed: asked.seed,
@@ -164,19 +190,166 @@ fn result(
     })
 }
 
-/// `http://ADDRESS[:PORT]/PATH`; names are not looked up, so that nothing but the load is measured.
-fn parse_url(url: &str) -> Result<(SocketAddr, String), Failure> {
-    let wrong = |why: &str| {
-        Failure::new(
-            FailureCode::BadInput,
-            format!("`{url}` cannot be loaded: {why}"),
-            "write it like http://127.0.0.1:8080/index.html",
-        )
+/// A file whose name starts the body of `--body`.
+const OF_FILE: char = '@';
+/// Where distributions keep the certificates of the authorities that a host accepts.
+const HOST_CA: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// What is asked, checked.
+fn parameters(asked: &WebLoadRequest, url: &Url) -> Result<WebParameters, Failure> {
+    let request = match &asked.requests {
+        None => Vec::new(),
+        Some(file) if url.path != "/" => {
+            return Err(Failure::new(
+                FailureCode::BadInput,
+                format!("`--requests {}` beside the path `{}`", file.display(), url.path),
+                "leave the path out: the file has the paths",
+            ));
+        }
+        Some(file) => {
+            let text = text_of(file, "--requests", REQUEST_FILE_BYTES_MAX)?;
+            parse_requests(&text, &file.display().to_string()).map_err(Problems::from)?
+        }
     };
-    let rest = url.strip_prefix("http://").ok_or_else(|| wrong("only http:// is spoken"))?;
-    let (host, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
-    let target = host.parse::<SocketAddr>().or_else(|_| format!("{host}:80").parse());
-    Ok((target.map_err(|_| wrong("its host must be an address"))?, path.to_owned()))
+    let body = match &asked.body {
+        Some(text) => Some(match text.strip_prefix(OF_FILE) {
+            Some(file) => text_of(Path::new(file), "--body", REQUEST_FILE_BYTES_MAX)?,
+            None => text.clone(),
+        }),
+        None => None,
+    };
+    if !url.tls && (asked.ca.is_some() || asked.insecure) {
+        return Err(Failure::new(
+            FailureCode::BadInput,
+            format!("`{}` has no TLS, and `--ca` or `--insecure` was given", url.text),
+            "write https://, or leave out `--ca` and `--insecure`",
+        ));
+    }
+    let ca = match &asked.ca {
+        Some(file) => Some(text_of(file, "--ca", REQUEST_FILE_BYTES_MAX)?),
+        None if url.tls && !asked.insecure => Some(ca_of_host()?),
+        None => None,
+    };
+    let parameters = WebParameters {
+        path: asked.requests.is_none().then(|| url.path.clone()),
+        request,
+        host: Some(url.host_header()),
+        tls: url.tls,
+        ca,
+        insecure: asked.insecure,
+        method: asked.method.clone(),
+        headers: headers(&asked.headers)?,
+        body,
+        expect_status: asked.expect_status,
+        contains: asked.contains.clone(),
+        any_length: asked.any_length,
+        ..WebParameters::default()
+    };
+    let mut problems = Vec::new();
+    parameters.check_alone("web", &mut |message: String, remedy: &str| {
+        problems.push(Problem::new(message, remedy))
+    });
+    if problems.is_empty() { Ok(parameters) } else { Err(Problems(problems).into()) }
+}
+
+fn text_of(file: &Path, flag: &str, most: u64) -> Result<String, Failure> {
+    read_text(file, most).map_err(|error| {
+        let message = format!("cannot read `{flag} {}`", file.display());
+        Failure::caused_by(&error, FailureCode::BadInput, message, "give the path of a file of UTF-8 text")
+    })
+}
+
+fn ca_of_host() -> Result<String, Failure> {
+    let found = HOST_CA.iter().find_map(|path| read_text(Path::new(path), REQUEST_FILE_BYTES_MAX).ok());
+    found.ok_or_else(|| {
+        Failure::new(
+            FailureCode::HostUnfit,
+            format!("this host has no certificates of authorities: there is no {}", HOST_CA.join(", no ")),
+            "install ca-certificates, give `--ca FILE`, or accept any certificate with `--insecure`",
+        )
+    })
+}
+
+fn headers(lines: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let header = |line: &String| {
+        let (name, value) = line.split_once(':').ok_or_else(|| {
+            Failure::new(
+                FailureCode::BadInput,
+                format!("`--header {line}` is not a header"),
+                "write it like --header 'Accept: text/html'",
+            )
+        })?;
+        Ok((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    lines.iter().map(header).collect()
+}
+
+/// `http://HOST[:PORT]/PATH` or `https://…`.
+#[derive(Debug, PartialEq, Eq)]
+struct Url {
+    text: String,
+    tls: bool,
+    /// As it is written: with the brackets of IPv6.
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Url {
+    fn read(text: &str) -> Result<Self, Failure> {
+        let wrong = |why: &str| {
+            Failure::new(
+                FailureCode::BadInput,
+                format!("`{text}` cannot be loaded: {why}"),
+                "write it like http://127.0.0.1:8080/index.html or https://shop.example/",
+            )
+        };
+        let (tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err(wrong("it starts with neither http:// nor https://")),
+        };
+        let (place, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if place.contains('@') {
+            return Err(wrong("a user in the address is not supported; give --header 'Authorization: …'"));
+        }
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let host_ends = if place.starts_with('[') { place.find(']').map_or(0, |end| end + 1) } else { 0 };
+        let (host, port) = match place[host_ends..].split_once(':') {
+            Some((_, port)) => {
+                let number = port.parse::<u16>().ok().filter(|port| *port > 0);
+                let number = number.ok_or_else(|| wrong("its port is not a number from 1 to 65535"))?;
+                (&place[..place.len() - port.len() - 1], number)
+            }
+            None => (place, if tls { 443 } else { 80 }),
+        };
+        if host.is_empty() {
+            return Err(wrong("it has no host"));
+        }
+        Ok(Self { text: text.to_owned(), tls, host: host.to_owned(), port, path })
+    }
+
+    /// As it is sent to the server: without the port that its scheme has anyway.
+    fn host_header(&self) -> String {
+        let usual = if self.tls { 443 } else { 80 };
+        if self.port == usual { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
+    }
+
+    /// Its first address. A name is looked up once, before anything is measured.
+    fn resolve(&self) -> Result<SocketAddr, Failure> {
+        let host = self.host.trim_matches(['[', ']']);
+        let unknown = |cause: String| Failure {
+            causes: vec![cause],
+            ..Failure::new(
+                FailureCode::HostUnfit,
+                format!("the host `{}` is not known", self.host),
+                "check its spelling and this host's DNS, or give an address",
+            )
+        };
+        let mut found = (host, self.port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+        found.next().ok_or_else(|| unknown("it has no address".to_owned()))
+    }
 }
 
 #[cfg(test)]
@@ -185,20 +358,25 @@ mod tests {
 
     #[test]
     fn urls_are_read_with_and_without_port_and_path() {
-        for (url, address, path) in [
-            ("http://127.0.0.1:8080/a/b?c", "127.0.0.1:8080", "/a/b?c"),
-            ("http://10.0.0.1", "10.0.0.1:80", "/"),
-            ("http://[::1]:81/", "[::1]:81", "/"),
+        for (text, address, host, path) in [
+            ("http://127.0.0.1:8080/a/b?c", "127.0.0.1:8080", "127.0.0.1:8080", "/a/b?c"),
+            ("http://10.0.0.1", "10.0.0.1:80", "10.0.0.1", "/"),
+            ("http://[::1]:81/", "[::1]:81", "[::1]:81", "/"),
+            ("https://[::1]", "[::1]:443", "[::1]", "/"),
+            ("https://127.0.0.1:443/x", "127.0.0.1:443", "127.0.0.1", "/x"),
+            ("http://127.0.0.1?q", "127.0.0.1:80", "127.0.0.1", "/?q"),
         ] {
-            let (target, found) = parse_url(url).unwrap();
-            assert_eq!((target.to_string().as_str(), found.as_str()), (address, path));
+            let url = Url::read(text).unwrap();
+            let found = (url.resolve().unwrap().to_string(), url.host_header(), url.path.clone());
+            assert_eq!(found, (address.to_owned(), host.to_owned(), path.to_owned()), "{text}");
         }
     }
 
     #[test]
-    fn a_name_or_another_scheme_is_refused_with_an_example() {
-        for url in ["https://127.0.0.1/", "http://localhost/", "127.0.0.1"] {
-            let failure = parse_url(url).unwrap_err();
+    fn what_is_no_url_is_refused_with_an_example() {
+        for text in ["ftp://127.0.0.1/", "127.0.0.1", "http://", "http://a:b/", "http://a:0/", "http://u@a/"]
+        {
+            let failure = Url::read(text).unwrap_err();
             assert!(failure.remedy.contains("http://127.0.0.1:8080"), "{failure:?}");
         }
     }

@@ -70,6 +70,9 @@ impl Answer {
             }
             return Ok(None);
         };
+        if head.is_chunked {
+            return Err("the answer comes in chunks, and pages of this site have a Content-Length");
+        }
         self.head = Some(head);
         // The head's end lies in these bytes: without them it was not whole.
         Ok(Some((head, &bytes[head.bytes - known..])))

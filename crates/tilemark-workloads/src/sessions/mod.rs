@@ -18,6 +18,7 @@ use tilemark_load::{Conversation, Factory, Limits, Start, Stop};
 use tilemark_plan::workload::{Facts, SessionsParameters, Work};
 
 pub use back_end::{BACK_END_PORT, BackEnd};
+pub(crate) use service::tls_lines;
 pub use service::{
     ASKS, PHP_FPM, READY_STATUS, certificate, php_arguments, php_conf, ready_request, site_conf, site_files,
     site_port,

@@ -52,21 +52,22 @@ pub fn certificate() -> [ServiceFile; 2] {
     [file(CERTIFICATE, made.cert.pem()), file(KEY, made.signing_key.serialize_pem())]
 }
 
-/// nginx's configuration; see [`crate::web::nginx_conf`]. Its port without TLS is there too where users come over TLS: PHP is asked on it whether it serves.
-pub fn site_conf(site: &Site, workers: u32, root: &Path, state: &Path) -> String {
-    let socket = state.join("php.sock");
-    let tls = if site.tls {
-        format!(
-            "        listen {TLS_PORT} ssl default_server backlog=4096;
+/// The lines of nginx's server with which it speaks TLS too, with the files of [`certificate`] in `state`.
+pub(crate) fn tls_lines(state: &Path) -> String {
+    format!(
+        "        listen {TLS_PORT} ssl default_server backlog=4096;
         ssl_protocols TLSv1.3;
         ssl_certificate {0}/{CERTIFICATE};
         ssl_certificate_key {0}/{KEY};
 ",
-            state.display()
-        )
-    } else {
-        String::new()
-    };
+        state.display()
+    )
+}
+
+/// nginx's configuration; see [`crate::web::nginx_conf`]. Its port without TLS is there too where users come over TLS: PHP is asked on it whether it serves.
+pub fn site_conf(site: &Site, workers: u32, root: &Path, state: &Path) -> String {
+    let socket = state.join("php.sock");
+    let tls = if site.tls { tls_lines(state) } else { String::new() };
     let server = format!(
         "{tls}        if_modified_since before;
         location = /page.php {{

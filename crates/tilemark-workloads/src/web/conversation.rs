@@ -1,12 +1,13 @@
 //! One kept-alive connection: requests from the mix, answers checked byte by byte.
 
 use super::{
+    chunks::{Chunks, Piece},
     factory::{Expected, Mix},
     response::{After, Head, parse},
 };
 use rand_chacha::{ChaCha8Rng, rand_core::Rng};
 use std::sync::{Arc, atomic::Ordering};
-use tilemark_load::{Answer, Conversation, Progress, Verdict};
+use tilemark_load::{Answer, Conversation, Progress, Tls, Verdict};
 
 /// The load's end of one connection.
 pub(super) struct WebConversation {
@@ -17,6 +18,10 @@ pub(super) struct WebConversation {
     reading: Reading,
     /// The beginning of a head that came in pieces.
     partial_head: Vec<u8>,
+    chunks: Chunks,
+    /// The end of what came of a body in which a text is looked for.
+    tail: Vec<u8>,
+    is_found: bool,
     trouble: Trouble,
 }
 
@@ -37,8 +42,17 @@ enum Reading {
 enum Trouble {
     None,
     Status(u16),
-    Length { expected: u64, found: u64 },
-    Byte { at: u64 },
+    Length {
+        expected: u64,
+        found: u64,
+    },
+    Byte {
+        at: u64,
+    },
+    /// The text that the body must contain is not in it.
+    Missing,
+    /// It was sent elsewhere, with this status.
+    Redirect(u16),
     Text(&'static str),
 }
 
@@ -50,6 +64,9 @@ impl WebConversation {
             asked: 0,
             reading: Reading::Nothing,
             partial_head: Vec::with_capacity(1024),
+            chunks: Chunks::new(),
+            tail: Vec::new(),
+            is_found: false,
             trouble: Trouble::None,
         }
     }
@@ -62,7 +79,7 @@ impl WebConversation {
         }
         // Weights are 32 bits each: the remainder's bias is below 2^-24.
         let drawn = self.random.next_u64() % self.mix.weight;
-        files.iter().position(|file| drawn < file.weight_up_to).expect("the last bound is the whole weight")
+        files.partition_point(|file| file.weight_up_to <= drawn)
     }
 
     fn broken(&mut self, why: &'static str, verdict: Verdict) -> Progress {
@@ -73,13 +90,27 @@ impl WebConversation {
 
     /// What a head alone says of the answer.
     fn judge_head(&mut self, head: &Head) -> Verdict {
-        if head.status != 200 {
-            self.trouble = Trouble::Status(head.status);
+        let file = &self.mix.files[self.asked];
+        if head.status != file.status {
+            self.trouble = match head.status {
+                300..=399 if head.status != 304 => Trouble::Redirect(head.status),
+                status => Trouble::Status(status),
+            };
             return Verdict::Failed;
         }
-        let found = head.content_length;
+        if head.is_chunked || !file.has_body {
+            Verdict::Right
+        } else {
+            self.judge_length(head.content_length)
+        }
+    }
+
+    /// Whether a body may be so long.
+    fn judge_length(&mut self, found: u64) -> Verdict {
         let expected = match &self.mix.files[self.asked].expected {
             Expected::Body(body) => body.len() as u64,
+            Expected::Length(length) | Expected::Contains(_, Some(length)) => *length,
+            Expected::Any | Expected::Contains(_, None) => return Verdict::Right,
             // The first answer to any connection of the load says how long they all must be.
             Expected::SameLength(first) => {
                 let not_yet = u64::MAX;
@@ -95,31 +126,101 @@ impl WebConversation {
         Verdict::Wrong
     }
 
-    /// Takes bytes of the body.
+    /// Takes bytes that follow a head.
     fn body(&mut self, head: Head, received: u64, verdict: Verdict, bytes: &[u8]) -> Progress {
+        if head.is_chunked {
+            return self.chunked_body(head, received, verdict, bytes);
+        }
         let left = head.content_length - received;
         if bytes.len() as u64 > left {
             return self.broken("more bytes came than the answer announced", Verdict::Wrong);
         }
-        let mut verdict = verdict;
-        if verdict == Verdict::Right
-            && let Expected::Body(body) = &self.mix.files[self.asked].expected
-        {
-            let from = received as usize;
-            // One comparison of memory for each read; which byte differs is looked for only when one does.
-            let expected = &body[from..from + bytes.len()];
-            if expected != bytes {
-                let same = expected.iter().zip(bytes).take_while(|(a, b)| a == b).count();
-                self.trouble = Trouble::Byte { at: received + same as u64 };
-                verdict = Verdict::Wrong;
-            }
-        }
+        let verdict = self.compare(received, verdict, bytes);
         let received = received + bytes.len() as u64;
         if received < head.content_length {
             self.reading = Reading::Body { head, received, verdict };
             return Progress::More;
         }
+        self.ended(head, received, verdict)
+    }
+
+    /// Takes bytes of a body in chunks.
+    fn chunked_body(&mut self, head: Head, received: u64, verdict: Verdict, bytes: &[u8]) -> Progress {
+        let (mut received, mut verdict, mut rest) = (received, verdict, bytes);
+        while !rest.is_empty() {
+            match self.chunks.next(&mut rest) {
+                Piece::None => {}
+                Piece::Data(data) => {
+                    verdict = self.compare(received, verdict, data);
+                    received += data.len() as u64;
+                }
+                Piece::End if !rest.is_empty() => {
+                    return self.broken("more bytes came than the answer announced", Verdict::Wrong);
+                }
+                Piece::End => {
+                    if verdict == Verdict::Right {
+                        verdict = self.judge_length(received);
+                    }
+                    return self.ended(head, received, verdict);
+                }
+                Piece::Malformed => {
+                    return self.broken("a chunk of the answer is malformed", Verdict::Failed);
+                }
+            }
+        }
+        self.reading = Reading::Body { head, received, verdict };
+        Progress::More
+    }
+
+    /// Compares bytes of a body, which come after `received` others, with what they must be.
+    fn compare(&mut self, received: u64, verdict: Verdict, bytes: &[u8]) -> Verdict {
+        if verdict != Verdict::Right {
+            return verdict;
+        }
+        let mix = Arc::clone(&self.mix);
+        match &mix.files[self.asked].expected {
+            Expected::Body(body) => {
+                let from = received as usize;
+                // One comparison of memory for each read; which byte differs is looked for only when one does.
+                let expected = body.get(from..).unwrap_or_default();
+                let expected = &expected[..bytes.len().min(expected.len())];
+                if expected != bytes {
+                    let same = expected.iter().zip(bytes).take_while(|(a, b)| a == b).count();
+                    self.trouble = Trouble::Byte { at: received + same as u64 };
+                    return Verdict::Wrong;
+                }
+            }
+            Expected::Contains(text, _) if !self.is_found => self.look_for(text, bytes),
+            _ => {}
+        }
+        verdict
+    }
+
+    /// Looks for a text that may be cut by the pieces in which a body comes.
+    fn look_for(&mut self, text: &[u8], bytes: &[u8]) {
+        let is_in = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+        let keep = text.len() - 1;
+        let border = bytes.len().min(keep);
+        self.tail.extend_from_slice(&bytes[..border]);
+        self.is_found = is_in(&self.tail) || is_in(bytes);
+        if bytes.len() > keep {
+            self.tail.clear();
+            self.tail.extend_from_slice(&bytes[bytes.len() - keep..]);
+        } else if self.tail.len() > keep {
+            self.tail.drain(..self.tail.len() - keep);
+        }
+    }
+
+    /// The answer is whole.
+    fn ended(&mut self, head: Head, received: u64, verdict: Verdict) -> Progress {
         self.reading = Reading::Nothing;
+        let must_contain = matches!(self.mix.files[self.asked].expected, Expected::Contains(..));
+        let verdict = if verdict == Verdict::Right && must_contain && !self.is_found {
+            self.trouble = Trouble::Missing;
+            Verdict::Wrong
+        } else {
+            verdict
+        };
         let answer = Answer { verdict, body_bytes: received };
         match head.after {
             After::Keep => Progress::Answered(answer),
@@ -153,11 +254,17 @@ impl WebConversation {
 
     fn after_head(&mut self, head: Head, rest: &[u8]) -> Progress {
         let verdict = self.judge_head(&head);
+        let file = &self.mix.files[self.asked];
+        let head = if file.has_body { head } else { Head { content_length: 0, is_chunked: false, ..head } };
         self.body(head, 0, verdict, rest)
     }
 }
 
 impl Conversation for WebConversation {
+    fn tls(&self) -> Option<&Tls> {
+        self.mix.tls.as_ref()
+    }
+
     fn connected(&mut self, _wire: usize, _out: &mut Vec<u8>) -> Progress {
         self.reading = Reading::Nothing;
         Progress::Ready
@@ -166,6 +273,9 @@ impl Conversation for WebConversation {
     fn request(&mut self, outs: &mut [Vec<u8>]) {
         self.asked = self.draw();
         self.partial_head.clear();
+        self.chunks = Chunks::new();
+        self.tail.clear();
+        self.is_found = false;
         self.reading = Reading::Head;
         self.trouble = Trouble::None;
         outs[0].extend_from_slice(&self.mix.files[self.asked].request);
@@ -173,7 +283,10 @@ impl Conversation for WebConversation {
 
     fn received(&mut self, _wire: usize, bytes: &[u8], _outs: &mut [Vec<u8>]) -> Progress {
         match self.reading {
-            Reading::Nothing => self.broken("the server spoke unasked", Verdict::Wrong),
+            Reading::Nothing => self.broken(
+                "the server spoke first, as databases, mail and SSH servers do: it is no web server",
+                Verdict::Wrong,
+            ),
             Reading::Head => self.head(bytes),
             Reading::Body { head, received, verdict } => self.body(head, received, verdict, bytes),
         }
@@ -183,9 +296,17 @@ impl Conversation for WebConversation {
         match self.trouble {
             Trouble::None => "no trouble".to_owned(),
             Trouble::Status(status) => format!("the answer's status is {status}"),
+            Trouble::Length { expected, found } if self.mix.is_foreign => format!(
+                "the answer's body has {found} bytes instead of {expected} (where lengths may differ, say so with \
+                 `any_length` or `contains`)"
+            ),
             Trouble::Length { expected, found } => {
                 format!("the answer's body has {found} bytes instead of {expected}")
             }
+            Trouble::Missing => "the answer's body does not contain the expected text".to_owned(),
+            Trouble::Redirect(status) => format!(
+                "the answer's status is {status}: a redirect, which is not followed; ask for the address that it names"
+            ),
             Trouble::Byte { at } => format!("byte {at} of the answer's body is wrong"),
             Trouble::Text(text) => text.to_owned(),
         }
@@ -202,7 +323,7 @@ mod tests {
 
     fn conversation(path: Option<&str>) -> WebConversation {
         let files = vec![WebFile { size: Bytes::new(1000), weight: 1 }];
-        let parameters = WebParameters { files, path: path.map(str::to_owned) };
+        let parameters = WebParameters { files, path: path.map(str::to_owned), ..WebParameters::default() };
         let target = "10.77.1.0:80".parse().unwrap();
         let mix = WebFactory::mix_of(&parameters, target).unwrap();
         let mut conversation = WebConversation::new(mix, WebFactory::random(1, 0));
@@ -273,12 +394,61 @@ mod tests {
         assert_eq!(hear(&mut conversation, &bytes), Progress::Broken(Verdict::Wrong));
     }
 
+    fn asking(parameters: &WebParameters) -> WebConversation {
+        let mix = WebFactory::mix_of(parameters, "10.77.1.0:80".parse().unwrap()).unwrap();
+        let mut conversation = WebConversation::new(mix, WebFactory::random(1, 0));
+        conversation.request(&mut [Vec::new()]);
+        conversation
+    }
+    fn own(contains: Option<&str>) -> WebParameters {
+        let contains = contains.map(str::to_owned);
+        WebParameters { path: Some("/".to_owned()), contains, ..WebParameters::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_and_the_text_that_is_looked_for_are_found_however_they_are_cut(
+            cuts in prop::collection::vec(1_usize..9, 1..30),
+        ) {
+            let bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n\
+                6;a=b\r\n world\r\n0\r\nX: y\r\n\r\n";
+            for (text, verdict) in [("lo wo", Verdict::Right), ("low", Verdict::Wrong)] {
+                let mut conversation = asking(&own(Some(text)));
+                let mut rest = &bytes[..];
+                for cut in cuts.iter().cycle() {
+                    let (part, after) = rest.split_at((*cut).min(rest.len()));
+                    rest = after;
+                    let progress = hear(&mut conversation, part);
+                    if rest.is_empty() {
+                        prop_assert_eq!(progress, ended(verdict, 11));
+                        break;
+                    }
+                    prop_assert_eq!(progress, Progress::More);
+                }
+            }
+        }
+    }
+
     #[test]
-    fn chunks_are_refused_in_words() {
-        let mut conversation = conversation(None);
-        let bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        assert_eq!(hear(&mut conversation, bytes), Progress::Broken(Verdict::Failed));
-        assert!(conversation.explain().contains("in chunks"));
+    fn a_malformed_chunk_breaks_the_connection() {
+        for chunk in ["x\r\n", "ffffffffffffffffff\r\n", "1\r\nabc", "\r\n"] {
+            let mut conversation = asking(&own(None));
+            let bytes = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}");
+            let progress = hear(&mut conversation, bytes.as_bytes());
+            assert_eq!(progress, Progress::Broken(Verdict::Failed), "{chunk:?}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_is_not_followed_and_an_expected_status_is_right() {
+        let mut conversation = asking(&own(None));
+        assert_eq!(hear(&mut conversation, &answer("301 Moved", b"")), ended(Verdict::Failed, 0));
+        assert!(conversation.explain().contains("301: a redirect, which is not followed"));
+        let mut conversation = asking(&WebParameters { expect_status: Some(301), ..own(None) });
+        assert_eq!(hear(&mut conversation, &answer("301 Moved", b"")), ended(Verdict::Right, 0));
+        let head = WebParameters { method: Some("HEAD".to_owned()), ..own(None) };
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n";
+        assert_eq!(hear(&mut asking(&head), bytes), ended(Verdict::Right, 0));
     }
 
     #[test]

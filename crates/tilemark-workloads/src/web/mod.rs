@@ -1,6 +1,7 @@
 //! The workload `web`: nginx serves a mix of file sizes; GET requests come over kept-alive connections.
 
 mod body;
+mod chunks;
 mod conversation;
 mod factory;
 pub(crate) mod response;
@@ -14,7 +15,8 @@ pub use body::fill_body;
 pub use factory::WebFactory;
 pub(crate) use service::nginx_conf_with;
 pub use service::{
-    NGINX, PORT, ServiceFile, file_path, nginx_arguments, nginx_conf, ready_request, service_files,
+    NGINX, PORT, ServiceFile, file_path, nginx_arguments, nginx_conf, ready_request, service_conf,
+    service_files,
 };
 
 /// The engine of `web`.

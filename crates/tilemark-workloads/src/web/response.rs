@@ -8,13 +8,19 @@ const HEADERS_MAX: usize = 64;
 /// The answer to a request for a file that the client has and that has not changed: it has no body.
 pub(crate) const NOT_MODIFIED: u16 = 304;
 
+/// The answer that has no body.
+const NO_CONTENT: u16 = 204;
+
 /// What matters of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Bytes of the head, with its empty line.
     pub(crate) bytes: usize,
     pub(crate) status: u16,
+    /// Bytes of the body; none where it comes in chunks.
     pub(crate) content_length: u64,
+    /// The body comes in chunks.
+    pub(crate) is_chunked: bool,
     pub(crate) after: After,
 }
 
@@ -30,7 +36,7 @@ pub(crate) enum After {
 pub(crate) enum BadHead {
     Malformed,
     TooLong,
-    Chunked,
+    Encoding,
     NoLength,
 }
 
@@ -39,8 +45,8 @@ impl BadHead {
         match self {
             Self::Malformed => "the answer is not HTTP/1.x",
             Self::TooLong => "the answer's head is longer than 16 KiB or 64 lines",
-            Self::Chunked => "the answer comes in chunks; only answers with Content-Length are understood",
-            Self::NoLength => "the answer has no Content-Length",
+            Self::Encoding => "the answer has a Transfer-Encoding other than chunked",
+            Self::NoLength => "the answer has neither Content-Length nor chunks",
         }
     }
 }
@@ -57,12 +63,15 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, BadHead> {
     };
     // HTTP/1.0 closes unless it says otherwise; we never ask it to keep.
     let mut after = if response.version == Some(1) { After::Keep } else { After::Close };
-    let mut content_length = None;
+    let (mut content_length, mut is_chunked) = (None, false);
     for header in response.headers.iter() {
         if header.name.eq_ignore_ascii_case("content-length") {
             content_length = Some(number(header.value).ok_or(BadHead::Malformed)?);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err(BadHead::Chunked);
+            if !header.value.eq_ignore_ascii_case(b"chunked") {
+                return Err(BadHead::Encoding);
+            }
+            is_chunked = true;
         } else if header.name.eq_ignore_ascii_case("connection")
             && header.value.eq_ignore_ascii_case(b"close")
         {
@@ -71,8 +80,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, BadHead> {
     }
     let status = response.code.ok_or(BadHead::Malformed)?;
     // It says how long the body would be that it does not have.
-    let content_length = if status == NOT_MODIFIED { 0 } else { content_length.ok_or(BadHead::NoLength)? };
-    Ok(Some(Head { bytes: length, status, content_length, after }))
+    let has_body = status != NOT_MODIFIED && status != NO_CONTENT;
+    let content_length = match content_length {
+        _ if !has_body || is_chunked => 0,
+        Some(length) => length,
+        None => return Err(BadHead::NoLength),
+    };
+    Ok(Some(Head { bytes: length, status, content_length, is_chunked: is_chunked && has_body, after }))
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -95,14 +109,16 @@ mod tests {
         for cut in 0..length {
             assert_eq!(parse(&text[..cut]), Ok(None), "{cut}");
         }
-        let head = Head { bytes: length, status: 200, content_length: 12, after: After::Keep };
+        let head =
+            Head { bytes: length, status: 200, content_length: 12, is_chunked: false, after: After::Keep };
         assert_eq!(parse(text), Ok(Some(head)));
     }
 
     #[test]
     fn heads_that_cannot_be_followed_say_why() {
         let of = |rest: &str| parse(format!("HTTP/1.1 200 OK\r\n{rest}\r\n\r\n").as_bytes());
-        assert_eq!(of("Transfer-Encoding: chunked"), Err(BadHead::Chunked));
+        assert_eq!(of("Transfer-Encoding: gzip, chunked"), Err(BadHead::Encoding));
+        assert!(of("Transfer-Encoding: Chunked").unwrap().unwrap().is_chunked);
         assert_eq!(of("Server: x"), Err(BadHead::NoLength));
         let unchanged = parse(b"HTTP/1.1 304 Not Modified\r\nServer: x\r\n\r\n").unwrap().unwrap();
         assert_eq!((unchanged.status, unchanged.content_length), (NOT_MODIFIED, 0));

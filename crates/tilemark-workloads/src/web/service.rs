@@ -28,7 +28,7 @@ pub fn file_path(size: u64) -> String {
 
 /// Every file of the mix, once. None for a server that is not ours.
 pub fn service_files(parameters: &WebParameters) -> Result<Vec<ServiceFile>, WorkloadError> {
-    if parameters.path.is_some() {
+    if parameters.is_own_server() {
         return Ok(Vec::new());
     }
     let sizes = sizes(parameters)?;
@@ -59,6 +59,12 @@ pub(super) fn sizes(parameters: &WebParameters) -> Result<Vec<u64>, WorkloadErro
 /// the page.
 pub fn nginx_conf(workers: u32, port: u16, root: &Path, state: &Path) -> String {
     nginx_conf_with(workers, port, root, state, "")
+}
+
+/// The same for a load's parameters: with TLS on its own port too, where the load uses TLS.
+pub fn service_conf(parameters: &WebParameters, workers: u32, root: &Path, state: &Path) -> String {
+    let tls = if parameters.tls { crate::sessions::tls_lines(state) } else { String::new() };
+    nginx_conf_with(workers, PORT, root, state, &tls)
 }
 
 /// The same, with more lines for its server.
@@ -113,8 +119,8 @@ pub fn nginx_arguments(conf: &Path) -> Vec<String> {
 /// What to send from inside to see that the service serves: it is ready when the answer to this begins with
 /// `HTTP/1.1 200`.
 pub fn ready_request(parameters: &WebParameters) -> Result<Vec<u8>, WorkloadError> {
-    let path = match &parameters.path {
-        Some(path) => path.clone(),
+    let path = match parameters.own_requests().first() {
+        Some(request) => request.path.clone(),
         None => file_path(sizes(parameters)?[0]),
     };
     Ok(format!("GET {path} HTTP/1.1\r\nHost: guest\r\nConnection: close\r\n\r\n").into_bytes())
@@ -128,7 +134,7 @@ mod tests {
 
     fn mix(files: &[(u64, u32)]) -> WebParameters {
         let file = |(size, weight): &(u64, u32)| WebFile { size: Bytes::new(*size), weight: *weight };
-        WebParameters { files: files.iter().map(file).collect(), path: None }
+        WebParameters { files: files.iter().map(file).collect(), ..WebParameters::default() }
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn serve(mut stream: TcpStream, script: &dyn Fn(u64) -> Act) {
 /// A job of one stream for the one file of [`SIZE`].
 pub fn job(target: SocketAddr, demand: Demand, connections: u32) -> LoadJob {
     let files = vec![WebFile { size: Bytes::new(SIZE as u64), weight: 1 }];
-    let work = Work::Web(WebParameters { files, path: None });
+    let work = Work::Web(WebParameters { files, ..WebParameters::default() });
     LoadJob {
         streams: vec![Stream { connections, seed: 42, ..Stream::new(7, target, demand, work) }],
         processors: Vec::new(),

@@ -31,6 +31,15 @@ fn web(arguments: &LoadWebArguments) -> ExitCode {
     let form = Form::of(arguments.json);
     let asked = WebLoadRequest {
         url: arguments.url.clone(),
+        requests: arguments.requests.clone(),
+        method: arguments.method.clone(),
+        headers: arguments.headers.clone(),
+        body: arguments.body.clone(),
+        expect_status: arguments.expect_status,
+        contains: arguments.contains.clone(),
+        any_length: arguments.any_length,
+        ca: arguments.ca.clone(),
+        insecure: arguments.insecure,
         connections: arguments.connections,
         seconds: arguments.seconds,
         rate: arguments.rate,
