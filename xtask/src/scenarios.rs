@@ -17,7 +17,9 @@ use std::{
 };
 use tilemark_plan::{
     place::PlaceWishes,
-    scenario::{Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, QemuWishes, Scenario, Surge, Vary},
+    scenario::{
+        Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, QemuWishes, Ready, Scenario, Surge, Vary,
+    },
     workload::Work,
 };
 
@@ -45,6 +47,7 @@ fn keys() -> Vec<(&'static str, Vec<String>)> {
         ("Guest", owned(fields::<Guest>())),
         ("Disk", owned(fields::<Disk>())),
         ("Load", load_keys()),
+        ("Ready", owned(fields::<Ready>())),
         ("Ladder", owned(fields::<Ladder>())),
         ("Measure", owned(fields::<Measure>())),
         ("Surge", owned(fields::<Surge>())),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::{net::Ipv4Addr, time::Duration};
 use tilemark_plan::{
     plan::MacAddress,
-    scenario::Role,
+    scenario::{Ready, Role},
     workload::{BrokerService, Site, StoreParameters, SysbenchParameters, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Span};
@@ -22,9 +22,9 @@ pub enum Request {
         /// By how much, in nanoseconds.
         adjust_ns: i64,
     },
-    /// Start the service and say when it answers from inside. The same one again is answered at once.
+    /// Start the service, then those after it, each when the one before it answers from inside. The same ones again are answered at once.
     StartService(Box<Service>),
-    /// End the service and wait until it is gone.
+    /// End all services and wait until they are gone.
     StopService,
     /// Make ready to send load, or to work from inside. Progress comes as events: `Started` when all stands that it needs,
     /// the last is `Done` or `Failed`.
@@ -86,6 +86,12 @@ pub struct Service {
     pub holds: Option<Work>,
     /// Who may use it, where a service knows users.
     pub credentials: Option<Credentials>,
+    /// A program of the user's own with its arguments; empty for every other role.
+    pub run: Vec<String>,
+    /// When that program is ready.
+    pub ready: Option<Ready>,
+    /// Services that are started after it, in this order.
+    pub then: Vec<Service>,
 }
 
 impl Service {
@@ -127,7 +133,8 @@ impl Service {
     /// How long the host waits for the answer to [`Request::StartService`]: a little longer than the agent waits for the
     /// service, so that the agent can say itself what is wrong.
     pub fn answer_within(&self) -> Duration {
-        self.foreign_broker_within() + Duration::from_secs(30)
+        let after: Duration = self.then.iter().map(Self::answer_within).sum();
+        self.foreign_broker_within() + Duration::from_secs(30) + after
     }
 }
 
@@ -167,10 +174,10 @@ pub enum Reply {
     Pong(u64),
     /// Done.
     Done,
-    /// The service answers on these ports.
+    /// The services answer on these ports.
     Serving {
-        /// TCP port, 0 when the role serves nobody.
-        port: u16,
+        /// The TCP port of each, 0 where its role serves nobody.
+        ports: Vec<u16>,
     },
     /// What the real-time clock shows, in nanoseconds since 1970.
     Clock {

@@ -170,7 +170,7 @@ impl Agent {
                 return Ok(Reply::Clock { realtime_ns: clock::realtime_ns() });
             }
             Request::StartService(service) => {
-                return Ok(Reply::Serving { port: self.services.start(&service, self.place.power())? });
+                return Ok(Reply::Serving { ports: self.services.start(&service, self.place.power())? });
             }
             Request::StopService => self.services.stop(self.place.power())?,
             Request::PrepareLoad(_) => return Err(AgentError::Refused("a load runs already")),

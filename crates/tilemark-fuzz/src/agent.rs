@@ -99,7 +99,7 @@ fn frames() -> Vec<Vec<u8>> {
     let replies = [
         Reply::Pong(7),
         Reply::Done,
-        Reply::Serving { port: 80 },
+        Reply::Serving { ports: vec![80, 9000] },
         Reply::Clock { realtime_ns: 1 },
         Reply::Random(vec![1, 2, 3]),
         Reply::Description(description),

@@ -339,7 +339,7 @@ fn reply_of(guest: &mut FakeGuest, request: &Request, fault: Option<&Fault>) -> 
             message: "the service did not start: nginx ended with code 1".to_owned(),
             remedy: "read the guest's console".to_owned(),
         },
-        Request::StartService(_) => Reply::Serving { port: FAKE_PORT },
+        Request::StartService(service) => Reply::Serving { ports: vec![FAKE_PORT; 1 + service.then.len()] },
         Request::PrepareLoad(_) if fault == Some(&Fault::LoadFails) => Reply::Failed {
             message: "fio is not there".to_owned(),
             remedy: "use an image that has fio".to_owned(),

@@ -433,6 +433,7 @@ mod tests {
             index: 0,
             tile: 1,
             role: Role::Web,
+            services: Vec::new(),
             broker: Default::default(),
             vcpus: 1,
             memory: Bytes::from_mib(96),

@@ -33,8 +33,8 @@ pub struct ReadyGuest {
     pub id: GuestId,
     /// The conversation with its agent.
     pub session: AgentSession,
-    /// Where its service listens; 0 when it serves nobody.
-    pub port: u16,
+    /// Where each of its services listens; 0 where one serves nobody.
+    pub ports: Vec<u16>,
     /// How far its clock can be from the host's.
     pub clock_bound: Duration,
     /// The machine id that it was given.
@@ -88,13 +88,13 @@ pub fn make_ready(
     steps.identity = asked.elapsed();
     let asked = Instant::now();
     let serving = session.ask(&Request::StartService(Box::new(guest.service.clone())), within)?;
-    let port = expect_serving(guest.plan, serving)?;
+    let ports = expect_serving(guest.plan, serving, guest.service)?;
     steps.service = asked.elapsed();
     steps.ping = ping(backend, guest, within)?;
     Ok(ReadyGuest {
         id: guest.id,
         session,
-        port,
+        ports,
         clock_bound: bound,
         machine_id,
         ready_at: Instant::now(),
@@ -235,9 +235,13 @@ fn expect_done(plan: &GuestPlan, reply: Reply) -> Result<(), GuestError> {
     }
 }
 
-pub(crate) fn expect_serving(plan: &GuestPlan, reply: Reply) -> Result<u16, GuestError> {
+pub(crate) fn expect_serving(
+    plan: &GuestPlan,
+    reply: Reply,
+    asked: &Service,
+) -> Result<Vec<u16>, GuestError> {
     match reply {
-        Reply::Serving { port } => Ok(port),
+        Reply::Serving { ports } if ports.len() == 1 + asked.then.len() => Ok(ports),
         _ => Err(misplaced(plan, "starting the service")),
     }
 }

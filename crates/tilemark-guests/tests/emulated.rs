@@ -71,7 +71,7 @@ fn an_emulated_guest_boots_and_serves() {
         let ready = ready.unwrap_or_else(|error| panic!("{error}"));
         println!("steps: {:?}", ready.steps);
         assert_eq!(backend.origin(ready.id).unwrap(), Origin::Booted);
-        let stream = std::net::TcpStream::connect((plan.address, ready.port));
+        let stream = std::net::TcpStream::connect((plan.address, ready.ports[0]));
         assert!(stream.is_ok(), "{stream:?}");
         let processes = backend.processes(ready.id).unwrap();
         assert_eq!(processes.len(), 1, "QEMU");

@@ -29,7 +29,7 @@ fn a_native_twin_serves_the_web_over_the_bridge_and_leaves_nothing() {
         let plan = guest(0, Role::Web);
         let mut ready = start_ready(&backend, &plan, &service(&plan), StartMode::Boot, LIMIT).unwrap();
         println!("steps: {:?}", ready.steps);
-        let mut web = TcpStream::connect((plan.address, ready.port)).unwrap();
+        let mut web = TcpStream::connect((plan.address, ready.ports[0])).unwrap();
         web.set_read_timeout(Some(LIMIT)).unwrap();
         web.write_all(b"GET /1024.bin HTTP/1.0\r\n\r\n").unwrap();
         let mut text = Vec::new();
@@ -211,7 +211,7 @@ fn a_twin_reaches_no_neighbour_and_its_flood_is_counted() {
         let counts = |ready: &ReadyGuest| backend.port_counts(ready.id).unwrap();
         let (before, quiet) = (counts(&attacker), counts(&neighbour));
         assert_eq!((before.dropped, quiet.dropped), (0, 0), "twins that behave are not accused");
-        let arguments = format!("' {} {} {BRIDGE_ADDRESS}", plans[1].address, neighbour.port);
+        let arguments = format!("' {} {} {BRIDGE_ADDRESS}", plans[1].address, neighbour.ports[0]);
         let attack = ATTACK_NEIGHBOUR.trim_end().trim_end_matches('\'').to_owned() + &arguments;
         assert_eq!(told_by_shell(&mut attacker, &attack), "unreachable\n");
         let after = counts(&attacker);

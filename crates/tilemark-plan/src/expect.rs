@@ -43,20 +43,21 @@ const CACHED_PER_DATA: u64 = 3;
 
 /// Most memory of a twin, which has none of its own: its service takes what it needs, up to its guest's memory.
 fn memory_of_twin(point: &Point, guest: &GuestPlan, written: Bytes) -> Bytes {
-    let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);
-    let needed = match guest.role {
-        // Its queues can fill it.
-        Role::Broker => guest.memory,
+    let loads = || point.loads.iter().filter(|load| load.guest == guest.index);
+    let of_role = |role: Role| match role {
+        // Its queues can fill it, and nobody knows what a program of the user's own takes.
+        Role::Broker | Role::Program => guest.memory,
         // A database whose files are in memory too can fill it with both.
         Role::Database if guest.disks.is_empty() => guest.memory,
         Role::Database => {
-            let data = loads.find_map(|load| load.work.facts().data()).unwrap_or_default();
+            let data = loads().find_map(|load| load.work.facts().data()).unwrap_or_default();
             DATABASE_TWIN + Bytes::new(data.get().saturating_mul(CACHED_PER_DATA))
         }
         Role::Idle | Role::Web | Role::Disk | Role::Compute | Role::Client | Role::Backend => {
             SMALL_TWIN + written
         }
     };
+    let needed: Bytes = guest.services().iter().map(|service| of_role(service.role)).sum();
     needed.min(guest.memory)
 }
 
@@ -127,7 +128,7 @@ fn third_party_broker_start(point: &Point) -> f64 {
 
 /// The databases' part of the start of each guest.
 fn database_start(point: &Point) -> f64 {
-    point.backend.costs().database * share(point, |guest| guest.role == Role::Database)
+    point.backend.costs().database * share(point, |guest| guest.serves(Role::Database))
 }
 
 /// Which part of a point's guests is of a kind.
@@ -173,7 +174,7 @@ pub fn time_of_database_templates(points: &[Point]) -> Duration {
 /// By what the template of a database is told from others, and how much is loaded into it; `None` where the guest's
 /// disks begin empty.
 fn database_template(point: &Point, guest: &GuestPlan) -> Option<(String, Bytes)> {
-    let is_cloned = guest.role == Role::Database
+    let is_cloned = guest.serves(Role::Database)
         && !guest.disks.is_empty()
         && guest.disks.iter().all(|disk| disk.on == DiskMedium::Store);
     let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);

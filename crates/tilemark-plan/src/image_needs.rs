@@ -49,8 +49,10 @@ pub fn image_needs(scenario: &Scenario) -> Vec<ImageNeed> {
     for guest in &scenario.guest {
         let loads = scenario.load.iter().filter(|load| load.guest == guest.name);
         let of_loads: Vec<Program> = loads.flat_map(|load| load.work.facts().programs()).collect();
-        let own = of_service(guest.role, guest.broker, of_loads.is_empty());
-        for program in own.into_iter().chain(of_loads) {
+        let has_no_load = of_loads.iter().all(|program| [PHP, NGINX].contains(program));
+        let roles = guest.roles();
+        let own = roles.into_iter().filter_map(|role| of_service(role, guest.broker, has_no_load));
+        for program in own.chain(of_loads) {
             let need = ImageNeed { guest: guest.name.clone(), program };
             if !needs.contains(&need) {
                 needs.push(need);
@@ -68,7 +70,7 @@ fn of_service(role: Role, broker: BrokerService, has_no_load: bool) -> Option<Pr
         (Role::Broker, BrokerService::Rabbitmq) => Some(RABBITMQ),
         (Role::Broker, BrokerService::QpidBrokerJ) => Some(JAVA),
         (Role::Broker, BrokerService::Reference)
-        | (Role::Idle | Role::Disk | Role::Compute | Role::Client | Role::Backend, _) => None,
+        | (Role::Idle | Role::Disk | Role::Compute | Role::Client | Role::Backend | Role::Program, _) => None,
     }
 }
 

@@ -23,6 +23,7 @@ pub mod scenario;
 pub mod screening;
 pub mod search;
 mod seed;
+pub mod services;
 mod settings;
 pub mod trust;
 mod unreadable;

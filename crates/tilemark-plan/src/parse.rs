@@ -137,6 +137,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
         }
         workload::check_broker_memory(guest, &mut say);
     }
+    crate::services::check_services(scenario, &mut say);
     check_limits(scenario, &mut say);
     crate::place::check_wishes(scenario, &mut say);
     crate::qemu_keys::check(scenario, &mut say);
@@ -167,12 +168,14 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
         );
     }
     for guest in &scenario.guest {
-        let shapes = |load: &&Load| load.guest == guest.name && load.work.facts().shapes_service();
-        let mut shaping = scenario.load.iter().filter(shapes);
-        let first = shaping.next();
-        if let Some((first, other)) =
-            first.and_then(|first| Some((first, shaping.find(|load| load.work != first.work)?)))
-        {
+        for role in guest.roles() {
+            let shapes = |load: &&Load| {
+                let facts = load.work.facts();
+                load.guest == guest.name && facts.shapes_service() && facts.role() == role
+            };
+            let mut shaping = scenario.load.iter().filter(shapes);
+            let Some(first) = shaping.next() else { continue };
+            let Some(other) = shaping.find(|load| load.work != first.work) else { continue };
             say(
                 format!(
                     "guest `{}` would have to serve load `{}` and load `{}`, which want different services",
@@ -285,10 +288,10 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
             format!("load `{name}` is for guest `{}`, which the tile does not have", load.guest),
             "name a guest",
         ),
-        Some(guest) if !facts.fits(guest.role) => {
-            let (role, wanted) = (guest.role.name(), wanted.name());
+        Some(guest) if !guest.roles().iter().any(|role| facts.fits(*role)) => {
+            let (role, wanted) = (guest.said_roles(), wanted.name());
             say(
-                format!("load `{name}` needs a guest with role `{wanted}`, `{}` is `{role}`", guest.name),
+                format!("load `{name}` needs a guest with role `{wanted}`, `{}` is {role}", guest.name),
                 "change one",
             );
         }
@@ -326,9 +329,9 @@ fn alone_on(load: &Load) -> Option<Alone> {
 
 /// Whether the guest that a guest asks can answer.
 fn check_asked(scenario: &Scenario, guest: &Guest, asked: &str, say: &mut Say<'_>) {
-    let (name, role) = (&guest.name, guest.role.name());
-    if guest.role != Role::Web {
-        let message = format!("guest `{name}` with role `{role}` asks guest `{asked}`");
+    let (name, role) = (&guest.name, guest.said_roles());
+    if !guest.serves(Role::Web) {
+        let message = format!("guest `{name}` with role {role} asks guest `{asked}`");
         say(message, "leave out `asks`, or make its role `web`: only a web server's pages ask a back end");
     }
     match scenario.guest.iter().find(|guest| guest.name == asked) {
@@ -336,9 +339,9 @@ fn check_asked(scenario: &Scenario, guest: &Guest, asked: &str, say: &mut Say<'_
             format!("guest `{name}` asks guest `{asked}`, which the tile does not have"),
             "name a guest with role `backend`",
         ),
-        Some(other) if other.role != Role::Backend => {
+        Some(other) if !other.serves(Role::Backend) => {
             let message =
-                format!("guest `{name}` asks guest `{asked}`, whose role is `{}`", other.role.name());
+                format!("guest `{name}` asks guest `{asked}`, whose role is {}", other.said_roles());
             say(message, "name a guest with role `backend`");
         }
         Some(_) => {}
@@ -359,10 +362,10 @@ fn check_sender(scenario: &Scenario, load: &Load, from: &str, say: &mut Say<'_>)
             format!("load `{name}` is sent from guest `{from}`, which the tile does not have"),
             "name a guest with role `client`",
         ),
-        Some(guest) if guest.role != Role::Client => {
-            let role = guest.role.name();
+        Some(guest) if !guest.serves(Role::Client) => {
+            let role = guest.said_roles();
             say(
-                format!("load `{name}` is sent from guest `{from}`, whose role is `{role}`"),
+                format!("load `{name}` is sent from guest `{from}`, whose role is {role}"),
                 "name a guest with role `client`: it serves nobody, so what it sends is all that it does",
             );
         }

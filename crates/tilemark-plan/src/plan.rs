@@ -10,6 +10,7 @@ use crate::{
     place::{GuestPlace, HugePageSize, Topology},
     scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
     screening::{Screened, Screening},
+    services::ServicePlan,
     workload::{At, BrokerService, Place, UnderWay, Work},
 };
 use schemars::JsonSchema;
@@ -188,8 +189,11 @@ pub struct GuestPlan {
     pub index: u32,
     /// The tile that it belongs to, counted from 1.
     pub tile: u32,
-    /// What it is for.
+    /// What it is for: the first of its services.
     pub role: Role,
+    /// Its services in the order of their start. Empty in older plans: then it has the one of its role. See [`GuestPlan::services`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServicePlan>,
     /// Which broker, if it is one.
     pub broker: BrokerService,
     /// Its processors.
@@ -232,22 +236,43 @@ impl GuestPlan {
         self.name.splitn(3, '-').last().unwrap_or(&self.name)
     }
 
+    /// Its services in the order of their start.
+    pub fn services(&self) -> Vec<ServicePlan> {
+        match &self.services[..] {
+            [] => vec![ServicePlan { role: self.role, memory: self.memory, run: Vec::new(), ready: None }],
+            services => services.to_vec(),
+        }
+    }
+
+    /// Whether one of its services is of that role.
+    pub fn serves(&self, role: Role) -> bool {
+        self.role == role || self.services.iter().any(|service| service.role == role)
+    }
+
+    /// The service that a load asks, by its place in the order of their start.
+    pub fn service_asked(&self, work: &Work) -> usize {
+        let roles: Vec<Role> = self.services().iter().map(|service| service.role).collect();
+        let (facts, own) = (work.facts(), work.facts().role());
+        let exact = roles.iter().position(|role| *role == own);
+        exact.or_else(|| roles.iter().position(|role| facts.fits(*role))).unwrap_or(0)
+    }
+
     /// Whether its service is a broker that others wrote, with a runtime of its own: Erlang's, or Java's.
     pub fn has_third_party_broker(&self) -> bool {
-        self.role == Role::Broker && self.broker != BrokerService::Reference
+        self.serves(Role::Broker) && self.broker != BrokerService::Reference
     }
 
     /// Whether it keeps data on disks: a database; the reference broker or jobs in a guest with a disk. What it has in memory belongs to
     /// what is on them, so it is never cloned.
     pub fn keeps_data(&self) -> bool {
-        let is_reference = self.role == Role::Broker && self.broker == BrokerService::Reference;
-        let has_files = is_reference || self.role == Role::Compute;
-        self.role == Role::Database || (has_files && !self.disks.is_empty())
+        let is_reference = self.serves(Role::Broker) && self.broker == BrokerService::Reference;
+        let has_files = is_reference || self.serves(Role::Compute);
+        self.serves(Role::Database) || (has_files && !self.disks.is_empty())
     }
 
     /// Whether what its service runs over and over is more than the translator's usual buffer holds.
     pub fn has_large_service(&self) -> bool {
-        self.role == Role::Database || self.has_third_party_broker()
+        self.serves(Role::Database) || self.has_third_party_broker()
     }
 }
 

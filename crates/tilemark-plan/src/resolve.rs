@@ -108,7 +108,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         request.search || request.screening.is_some() || (request.sides.is_some() && request.tiles.is_none());
     let tiles = if is_one_step { &scenario.ladder.tiles[..1] } else { &scenario.ladder.tiles[..] };
     // What varies may name brokers that the scenario itself does not.
-    let foreign = |guest: &Guest| guest.role == Role::Broker && guest.broker != BrokerService::Reference;
+    let foreign = |guest: &Guest| guest.serves(Role::Broker) && guest.broker != BrokerService::Reference;
     if scenario.image == crate::scenario::default_image()
         && variants.iter().any(|variant| variant.scenario.guest.iter().any(foreign))
     {
@@ -484,7 +484,8 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> Gue
         name: format!("tile-{tile:03}-{}", guest.name),
         index,
         tile,
-        role: guest.role,
+        role: guest.roles().first().copied().unwrap_or(Role::Idle),
+        services: guest.service_plans(),
         broker: guest.broker,
         vcpus: guest.vcpus,
         memory: guest.memory,

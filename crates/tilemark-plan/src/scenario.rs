@@ -6,6 +6,8 @@
 //! `docs/scenarios.md` is made from the comments of these types (`cargo xtask scenarios`). A key whose default is no
 //! value says in a sentence of its own, which begins with `Default:`, what then happens.
 
+pub use crate::services::Ready;
+
 use crate::{
     host_settings,
     place::{HugePageSize, PlaceWishes},
@@ -76,8 +78,24 @@ pub(crate) fn default_image() -> String {
 pub struct Guest {
     /// Its name, unique in the tile, such as `web`. Guests of a run are called `tile-003-NAME`.
     pub name: String,
-    /// What it is for; this decides which service runs in it.
-    pub role: Role,
+    /// What it is for; this decides which service runs in it. Default: none. A guest needs `role`, `services` or `run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// The services that run in it, in the order in which they are started; each must answer before the next one starts. In place of
+    /// `role`, which is the short form for one. Default: the one of `role`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<Role>,
+    /// Memory that each service sizes itself by, as in `{ database = "256MiB" }`. Default: an equal part of the guest's memory for each of
+    /// its services.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub service_memory: BTreeMap<Role, Bytes>,
+    /// A program of your own, with its arguments: it is started after the services, as root, and runs until the guest ends. Its output is in
+    /// the guest's console. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run: Vec<String>,
+    /// When `run` is ready. Default: none. `run` needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Ready>,
     /// Virtual processors: at most as many as the host has threads.
     #[serde(default = "one")]
     pub vcpus: u32,
@@ -134,6 +152,8 @@ pub enum Role {
     Client,
     /// What the dynamic pages of web servers ask.
     Backend,
+    /// A program of your own: `run`.
+    Program,
 }
 
 impl Role {
@@ -148,6 +168,7 @@ impl Role {
             Self::Compute => "compute",
             Self::Client => "client",
             Self::Backend => "backend",
+            Self::Program => "program",
         }
     }
 }

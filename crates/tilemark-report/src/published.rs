@@ -1,7 +1,7 @@
 //! The figures of the four papers, as data (`published.toml`), as tables.
 
 use crate::number::three;
-use tilemark_plan::scenario::{Role, Scenario};
+use tilemark_plan::scenario::{Guest, Role, Scenario};
 use toml::{Table, Value};
 
 const PUBLISHED: &str = include_str!("../published.toml");
@@ -24,7 +24,7 @@ pub(crate) struct Paper {
 /// The papers; those whose kind of guest the scenario has come first.
 pub(crate) fn papers(scenario: &Scenario) -> Vec<Paper> {
     let data: Table = PUBLISHED.parse().expect("published.toml is our own; a test parses it");
-    let has = |role| scenario.guest.iter().any(|guest| guest.role == role);
+    let has = |role| scenario.guest.iter().any(|guest| guest.serves(role));
     let mut names = vec![
         ("messaging", has(Role::Broker)),
         ("block_io", has(Role::Disk)),
@@ -63,10 +63,8 @@ pub(crate) struct PublishedScaling {
 
 /// Of the consolidation paper, where a scenario consolidates: its tile has web guests and others.
 pub(crate) fn scaling(scenario: &Scenario) -> Option<PublishedScaling> {
-    let is_web = |role: Role| role == Role::Web;
-    if !scenario.guest.iter().any(|guest| is_web(guest.role))
-        || scenario.guest.iter().all(|guest| is_web(guest.role))
-    {
+    let is_web = |guest: &Guest| guest.roles() == [Role::Web];
+    if !scenario.guest.iter().any(is_web) || scenario.guest.iter().all(is_web) {
         return None;
     }
     let data: Table = PUBLISHED.parse().expect("published.toml is our own; a test parses it");

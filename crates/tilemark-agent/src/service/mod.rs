@@ -1,7 +1,8 @@
-//! The service of this guest: one at a time, started once. What it is made of stands in `tilemark-workloads`.
+//! The services of this guest, each started once, in order. What it is made of stands in `tilemark-workloads`.
 
 mod broker;
 mod database;
+mod program;
 mod running;
 mod site;
 mod wait;

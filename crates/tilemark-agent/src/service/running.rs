@@ -1,6 +1,6 @@
-//! The one service that runs in this guest, whichever it is.
+//! The services that run in this guest.
 
-use super::{broker, database, site, web};
+use super::{broker, database, program, site, web};
 use crate::{
     data_disk::DataDisk,
     error::{AgentError, step},
@@ -12,10 +12,10 @@ use tilemark_broker::Broker;
 use tilemark_plan::scenario::Role;
 use tilemark_workloads::sessions::BackEnd;
 
-/// The running service, if any.
+/// The running services, in the order of their start.
 #[derive(Default)]
 pub(crate) struct Services {
-    running: Option<Running>,
+    running: Vec<Running>,
 }
 
 struct Running {
@@ -27,6 +27,8 @@ struct Running {
 pub(in crate::service) struct Started {
     /// TCP port, 0 when the role serves nobody.
     pub(in crate::service) port: u16,
+    /// Its process has a group of its own.
+    pub(in crate::service) has_group: bool,
     /// Its process, if it has one.
     pub(in crate::service) child: Option<Child>,
     /// The process that makes its dynamic pages.
@@ -55,7 +57,7 @@ impl Started {
 
     /// A service that listens there, with nothing said of what it is.
     pub(in crate::service) const fn at(port: u16) -> Self {
-        Self { port, child: None, pages: None, back_end: None, broker: None }
+        Self { port, has_group: false, child: None, pages: None, back_end: None, broker: None }
     }
 
     /// Nothing runs until a load begins.
@@ -65,13 +67,27 @@ impl Started {
 }
 
 impl Services {
-    /// Starts it and waits until it answers. The same service again is no error while it runs: a clone's does already.
-    pub(crate) fn start(&mut self, service: &Service, power: &mut Power) -> Result<u16, AgentError> {
-        match &mut self.running {
-            Some(running) if running.service == *service => return running.started.port_if_it_runs(),
-            Some(_) => return Err(AgentError::Refused("another service runs in this guest")),
-            None => {}
+    /// Starts it and those after it, each when the one before it answers; their ports. The same services again are no error while they
+    /// run: a clone's do already.
+    pub(crate) fn start(&mut self, first: &Service, power: &mut Power) -> Result<Vec<u16>, AgentError> {
+        let asked: Vec<&Service> = std::iter::once(first).chain(&first.then).collect();
+        let is_same = |(running, asked): (&Running, &&Service)| running.service == **asked;
+        if self.running.len() > asked.len() || !self.running.iter().zip(&asked).all(is_same) {
+            return Err(AgentError::Refused("another service runs in this guest"));
         }
+        let mut ports = Vec::new();
+        for running in &mut self.running {
+            ports.push(running.started.port_if_it_runs()?);
+        }
+        for service in asked.into_iter().skip(ports.len()) {
+            let started = Self::start_one(service, power)?;
+            ports.push(started.port);
+            self.running.push(Running { service: service.clone(), started });
+        }
+        Ok(ports)
+    }
+
+    fn start_one(service: &Service, power: &mut Power) -> Result<Started, AgentError> {
         let started = match service.role {
             Role::Web => match service.site() {
                 Some(site) => site::start(service, &site)?,
@@ -87,15 +103,20 @@ impl Services {
             }
             Role::Broker => broker::start(service, power)?,
             Role::Database => database::start(service, power)?,
+            Role::Program => program::start(service)?,
         };
-        let port = started.port;
-        self.running = Some(Running { service: service.clone(), started });
-        Ok(port)
+        Ok(started)
     }
 
-    /// Ends it and waits until it is gone.
+    /// Ends all of them, the last first, and waits until they are gone.
     pub(crate) fn stop(&mut self, power: &mut Power) -> Result<(), AgentError> {
-        let Some(Running { service, started }) = self.running.take() else { return Ok(()) };
+        while let Some(running) = self.running.pop() {
+            Self::stop_one(running, power)?;
+        }
+        Ok(())
+    }
+
+    fn stop_one(Running { service, started }: Running, power: &mut Power) -> Result<(), AgentError> {
         if let Some(broker) = started.broker {
             // Dropped, it ends.
             drop(broker);
@@ -114,6 +135,9 @@ impl Services {
             // Its disks shall be whole and free afterwards.
             Role::Database => database::stop(&service, child, power),
             _ => {
+                if started.has_group {
+                    program::end_group(&child);
+                }
                 let _ = child.kill();
                 child.wait().map_err(step("wait for the service's end"))?;
                 Ok(())

@@ -201,7 +201,11 @@ impl QemuBackend {
     ) -> Result<(), GuestError> {
         let mut session = self.connect(id, TEMPLATE_WITHIN)?;
         let within = TEMPLATE_WITHIN.max(service.answer_within());
-        expect_serving(plan, session.ask(&Request::StartService(Box::new(service.clone())), within)?)?;
+        expect_serving(
+            plan,
+            session.ask(&Request::StartService(Box::new(service.clone())), within)?,
+            service,
+        )?;
         drop(session);
         let guest = self.guest(id)?;
         lock(&guest.inner).hang_up();
@@ -697,6 +701,7 @@ mod tests {
             index: 0,
             tile: 1,
             role: Role::Web,
+            services: Vec::new(),
             broker: Default::default(),
             vcpus: 1,
             memory: Bytes::from_mib(96),

@@ -232,6 +232,7 @@ mod tests {
             index: 0,
             tile: 1,
             role,
+            services: Vec::new(),
             broker,
             vcpus: 1,
             memory: Bytes::from_gib(1),

@@ -95,6 +95,7 @@ mod tests {
             index: 0,
             tile: 1,
             role: Role::Idle,
+            services: Vec::new(),
             broker: Default::default(),
             vcpus: 1,
             memory: Bytes::from_mib(96),
@@ -116,6 +117,9 @@ mod tests {
             broker: None,
             holds: None,
             credentials: None,
+            run: Vec::new(),
+            ready: None,
+            then: Vec::new(),
         };
         let now = SystemTime::now();
         let key = |settings: &QemuSettings, plan: &GuestPlan| {

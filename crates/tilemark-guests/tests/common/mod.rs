@@ -148,6 +148,7 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
         index,
         tile: index + 1,
         role,
+        services: Vec::new(),
         broker: Default::default(),
         vcpus: 1,
         memory: Bytes::from_mib(96),
@@ -172,6 +173,9 @@ pub fn service(guest: &GuestPlan) -> Service {
         broker: None,
         holds: None,
         credentials: None,
+        run: Vec::new(),
+        ready: None,
+        then: Vec::new(),
     }
 }
 

@@ -263,13 +263,16 @@ impl Facts for CommandParameters {
                 "name the guest that it runs in as `guest`, and leave out `from`",
             );
         }
-        let serves = matches!(guest.role, Role::Web | Role::Broker | Role::Database | Role::Backend);
+        let listens = |role: &Role| {
+            matches!(role, Role::Web | Role::Broker | Role::Database | Role::Backend | Role::Program)
+        };
+        let serves = guest.roles().iter().any(listens);
         if !serves && self.run.iter().any(|word| word.contains("{port}")) {
             say(
                 format!(
                     "load `{name}` uses `{{port}}`, and guest `{}` with role `{}` serves none",
                     guest.name,
-                    guest.role.name()
+                    guest.said_roles()
                 ),
                 "give the guest a role that serves, such as `web`, or write the port itself",
             );

@@ -262,7 +262,7 @@ fn check_one_pair(name: &str, messaging: &MessagingParameters, say: &mut Say<'_>
 
 /// Says of a guest that it is too small for its broker, loaded or not.
 pub(crate) fn check_broker_memory(guest: &Guest, say: &mut Say<'_>) {
-    let is_foreign = guest.role == Role::Broker && guest.broker != BrokerService::Reference;
+    let is_foreign = guest.serves(Role::Broker) && guest.broker != BrokerService::Reference;
     if is_foreign && guest.memory < FOREIGN_MEMORY {
         let Guest { name, memory, broker, .. } = guest;
         let remedy = format!("write `--set guest.{name}.memory=1GiB`; {FOREIGN_MEMORY} is the least");

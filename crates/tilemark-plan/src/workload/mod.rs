@@ -113,9 +113,19 @@ pub trait Facts {
     /// What the loaded guest is for.
     fn role(&self) -> Role;
 
-    /// Whether a guest with this role will do.
+    /// Whether a service of that role can answer it.
     fn fits(&self, role: Role) -> bool {
         role == self.role()
+    }
+
+    /// The port that it asks; `None`: the one that its guest's service says it listens on.
+    fn port(&self) -> Option<u16> {
+        None
+    }
+
+    /// Ports that the guest's service listens on for it, besides its usual one.
+    fn ports(&self) -> Vec<u16> {
+        Vec::new()
     }
 
     /// Where its load runs and is measured.
@@ -160,11 +170,6 @@ pub trait Facts {
     /// The guest's service is started with its parameters.
     fn shapes_service(&self) -> bool {
         false
-    }
-
-    /// The port of the guest that it is sent to; `None`: that of the guest's service.
-    fn port(&self) -> Option<u16> {
-        None
     }
 
     /// The store that is loaded into the guest's database before it serves.

@@ -300,6 +300,11 @@ impl Site {
     }
 }
 
+/// The port of a site over TLS.
+const TLS_PORT: u16 = 443;
+/// The port of a back end.
+const BACK_END_PORT: u16 = 8080;
+
 impl Facts for SessionsParameters {
     fn role(&self) -> Role {
         Role::Web
@@ -307,6 +312,12 @@ impl Facts for SessionsParameters {
 
     fn programs(&self) -> Vec<Program> {
         vec![PHP]
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        let tls = self.site().tls.then_some(TLS_PORT);
+        // The web server has a back end of its own.
+        tls.into_iter().chain([BACK_END_PORT]).collect()
     }
 
     fn place(&self) -> Place {

@@ -186,6 +186,24 @@ impl WebParameters {
         }
     }
 
+    /// Whether the guest has somebody who answers, and what is asked of whom.
+    fn check_port(&self, name: &str, guest: &Guest, say: &mut Say<'_>) {
+        let guest_name = &guest.name;
+        let own_port = guest.ready.as_ref().and_then(|ready| ready.port);
+        let has_web = guest.serves(Role::Web);
+        let is_own = !has_web || self.port.is_some_and(|port| port != self.service_port());
+        if is_own && !self.is_own_server() {
+            let message = format!(
+                "load `{name}` asks guest `{guest_name}`'s own program for the files of our web server"
+            );
+            say(message, "write which path to ask for, such as `path = \"/\"` in `[load.web]`");
+        }
+        if !has_web && self.port.is_none() && own_port.is_none() {
+            let message = format!("load `{name}` is for guest `{guest_name}`, whose program names no port");
+            say(message, "write `ready = { port = 9000 }` for the guest, or `port = 9000` in `[load.web]`");
+        }
+    }
+
     /// The port of our own service for it.
     pub const fn service_port(&self) -> u16 {
         if self.tls { TLS_PORT } else { PORT }
@@ -241,6 +259,14 @@ impl Facts for WebParameters {
         Role::Web
     }
 
+    fn fits(&self, role: Role) -> bool {
+        role == Role::Web || role == Role::Program
+    }
+
+    fn port(&self) -> Option<u16> {
+        self.port
+    }
+
     fn place(&self) -> Place {
         Place::Outside
     }
@@ -249,8 +275,9 @@ impl Facts for WebParameters {
         UnderWay::steady(at.connections.into(), "request")
     }
 
-    fn check(&self, load: &Load, _guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
+    fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {
         web_check::check(self, &load.name, say);
+        self.check_port(&load.name, guest, say);
     }
 
     fn entries(&self) -> u64 {
@@ -259,10 +286,6 @@ impl Facts for WebParameters {
 
     fn shapes_service(&self) -> bool {
         true
-    }
-
-    fn port(&self) -> Option<u16> {
-        self.port
     }
 
     fn frames_each(&self) -> u64 {

@@ -206,7 +206,8 @@ fn guests(view: &View) -> Vec<Said> {
         let disks: Vec<String> =
             guest.disk.iter().map(|disk| format!("disk of {}", disk.size.rounded())).collect();
         let disks = if disks.is_empty() { String::new() } else { format!(", {}", disks.join(", ")) };
-        let text = format!("{}: {} vCPU, {}{disks}", guest.role.name(), guest.vcpus, guest.memory.rounded());
+        let roles: Vec<&str> = guest.roles().iter().map(|role| role.name()).collect();
+        let text = format!("{}: {} vCPU, {}{disks}", roles.join(" + "), guest.vcpus, guest.memory.rounded());
         said(&guest.name, text)
     });
     guests.collect()

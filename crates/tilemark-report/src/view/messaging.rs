@@ -440,7 +440,7 @@ fn differs(view: &View, paper: &MessagingPaper) -> String {
 fn brokers(view: &View) -> String {
     let of_scenario = view.report.plan.scenario.guest.iter();
     let mut names: Vec<&str> = of_scenario
-        .filter(|guest| guest.role == tilemark_plan::scenario::Role::Broker)
+        .filter(|guest| guest.serves(tilemark_plan::scenario::Role::Broker))
         .map(|guest| match guest.broker {
             tilemark_plan::workload::BrokerService::Reference => "Tilemark's reference broker",
             tilemark_plan::workload::BrokerService::Rabbitmq => "RabbitMQ",

@@ -113,11 +113,11 @@ impl DatabaseDisks {
         progress: &dyn Fn(&str),
     ) -> Result<Duration, Failure> {
         let mut on_templates = Duration::ZERO;
-        for guest in point.guests.iter().filter(|guest| guest.role == Role::Database) {
+        for guest in point.guests.iter().filter(|guest| guest.serves(Role::Database)) {
             if guest.disks.iter().any(|disk| disk.on != DiskMedium::Store) || guest.disks.is_empty() {
                 continue;
             }
-            let service = services::service(point, guest);
+            let service = services::database(point, guest);
             let template = Template::of(guest, &service, maker);
             if !template.is_whole(&self.store, guest)? {
                 let began = Instant::now();
@@ -225,7 +225,7 @@ fn maker_of(like: &GuestPlan) -> GuestPlan {
 
 /// What is wanted of the template of a guest's disks, as a name: guests with the same share it.
 pub(crate) fn template_kind(point: &Point, guest: &GuestPlan) -> String {
-    Template::of(guest, &services::service(point, guest), "").kind
+    Template::of(guest, &services::database(point, guest), "").kind
 }
 
 /// A part of the names of templates: those that stay in caches are found again only by the same.

@@ -7,20 +7,40 @@ use tilemark_plan::{
     facts::Hardware,
     plan::{Backend, GuestPlan, Point},
     scenario::{Role, Start},
+    services::ServicePlan,
 };
 
 /// The service that runs in a guest of this point: it must hold what the guest's loads will ask for.
 pub(crate) fn service(point: &Point, guest: &GuestPlan) -> Service {
+    let mut services = guest.services().into_iter().map(|planned| one_service(point, guest, planned));
+    let first = services.next().expect("a guest has a service");
+    Service { then: services.collect(), ..first }
+}
+
+/// The database of a guest alone: what its frozen disks are made by.
+pub(crate) fn database(point: &Point, guest: &GuestPlan) -> Service {
+    let planned = guest.services().into_iter().find(|planned| planned.role == Role::Database);
+    one_service(point, guest, planned.expect("asked of a guest with a database"))
+}
+
+fn one_service(point: &Point, guest: &GuestPlan, planned: ServicePlan) -> Service {
+    let ServicePlan { role, memory, run, ready } = planned;
     let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);
-    let shaping = loads.rfind(|load| load.work.facts().shapes_service());
+    let shaping = loads.rfind(|load| {
+        let facts = load.work.facts();
+        facts.shapes_service() && facts.role() == role
+    });
     Service {
-        role: guest.role,
-        memory: guest.memory,
+        role,
+        memory,
         vcpus: guest.vcpus,
         is_emulated: point.backend == Backend::Emulated,
-        broker: (guest.role == Role::Broker).then_some(guest.broker),
+        broker: (role == Role::Broker).then_some(guest.broker),
         holds: shaping.map(|load| load.work.clone()),
-        credentials: credentials_of(guest.role),
+        credentials: credentials_of(role),
+        run,
+        ready,
+        then: Vec::new(),
     }
 }
 
@@ -33,7 +53,13 @@ pub(crate) fn credentials_of(role: Role) -> Option<Credentials> {
 const fn has_users(role: Role) -> bool {
     match role {
         Role::Broker | Role::Database => true,
-        Role::Idle | Role::Web | Role::Disk | Role::Compute | Role::Client | Role::Backend => false,
+        Role::Idle
+        | Role::Web
+        | Role::Disk
+        | Role::Compute
+        | Role::Client
+        | Role::Backend
+        | Role::Program => false,
     }
 }
 
@@ -65,12 +91,15 @@ fn ready_within_on_hardware(point: &Point) -> Duration {
     if let Some(broker) = point.guests.iter().find(|guest| guest.has_third_party_broker()) {
         return service(point, broker).answer_within();
     }
-    let databases = point.guests.iter().filter(|guest| guest.role == Role::Database).count() as u32;
+    let databases = point.guests.iter().filter(|guest| guest.serves(Role::Database)).count() as u32;
     let boots = point.guests.iter().any(GuestPlan::keeps_data);
     let start = if boots { Start::Boot } else { point.measure.start };
     // What a template holds is there already, but disks in memory begin empty.
     let prepares = point.loads.iter().map(|load| load.work.facts().prepares_within()).max();
-    point.backend.costs().database_within * databases
+    let programs = point.guests.iter().flat_map(GuestPlan::services).filter_map(|service| service.ready);
+    let program = programs.map(|ready| ready.within.get()).max().unwrap_or_default();
+    program
+        + point.backend.costs().database_within * databases
         + prepares.unwrap_or_default()
         + match (point.backend, start) {
             (Backend::Native, _) => Duration::from_secs(60),

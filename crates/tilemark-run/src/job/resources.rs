@@ -84,7 +84,7 @@ fn record_of(plan: &Plan, pass: &Pass) -> Bytes {
 }
 
 fn is_database(guest: &GuestPlan) -> bool {
-    guest.role == Role::Database
+    guest.serves(Role::Database)
 }
 
 fn on_disk(guest: &GuestPlan) -> Bytes {

@@ -421,7 +421,7 @@ mod tests {
 
     /// What the outside load process of the plan may report, when it is ready.
     fn check(plan: &Plan) -> ReportCheck {
-        let job = outside_job(plan, &plan.points[0], 1, &[1; 8]).unwrap();
+        let job = outside_job(plan, &plan.points[0], 1, &vec![vec![1]; 8]).unwrap();
         let mut check = ReportCheck::of(&job, Reporter::Ours, Duration::from_secs(60));
         let sender = Sender { workers: 1, real_time: false, timer_slack_ns: 1, pinned: false };
         check.take(LoadEvent::Started(sender)).unwrap();
@@ -457,7 +457,7 @@ mod tests {
         let plan = plan_of(&TILE.replace("[ladder]", compute), &Request { tiles: Some(vec![1]), ..ladder() });
         let point = &plan.points[0];
         let load = point.loads.iter().find(|load| load.name == "jobs").unwrap();
-        let job = inside_job(point, 1, load, &[1; 8]).unwrap();
+        let job = inside_job(point, 1, load, &vec![vec![1]; 8]).unwrap();
         let mut check = ReportCheck::of(&job, Reporter::Guest, Duration::from_secs(10));
         let sender = Sender { workers: 1, real_time: false, timer_slack_ns: 1, pinned: false };
         check.take(LoadEvent::Started(sender)).unwrap();

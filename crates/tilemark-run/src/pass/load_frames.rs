@@ -8,7 +8,7 @@ use crate::{
 };
 use std::io::Read;
 use tilemark_agent_protocol::{LoadEvent, Reply, read_frame};
-use tilemark_plan::plan::{Plan, Point};
+use tilemark_plan::plan::{GuestPlan, Plan, Point};
 use tilemark_record::summary::{Incident, LoadFigures};
 
 /// Reads frames until the last event, the first that is broken or refused, or the end, and makes figures of what was heard.
@@ -47,7 +47,8 @@ pub fn figures_of_frames(
 
 /// As the engine listens to it; `None` where the point has no load there.
 fn report_check(plan: &Plan, point: &Point, from: LoadSource) -> Option<ReportCheck> {
-    let ports = vec![1; point.guests.len()];
+    let of_guest = |guest: &GuestPlan| vec![1; guest.services().len()];
+    let ports: Vec<Vec<u16>> = point.guests.iter().map(of_guest).collect();
     Some(match from {
         LoadSource::Outside => {
             let job = outside_job(plan, point, 1, &ports)?;

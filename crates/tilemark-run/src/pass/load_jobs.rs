@@ -56,19 +56,17 @@ pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
 
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
 /// nothing is sent from outside.
-pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[u16]) -> Option<LoadJob> {
+pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[Vec<u16>]) -> Option<LoadJob> {
     let outside = |(_, load): &(u32, &LoadPlan)| load.runs_in().is_none();
     let loads = (0..).zip(&point.loads).filter(outside);
-    let streams: Vec<Stream> =
-        loads.map(|(id, load)| stream(point, block, id, load, ports[load.guest as usize])).collect();
+    let streams: Vec<Stream> = loads.map(|(id, load)| stream(point, block, id, load, ports)).collect();
     (!streams.is_empty()).then(|| job(point, streams, plan.processors.load.clone()))
 }
 
 /// The job of a load that runs inside a guest, in one block; `None` for one that is sent from outside.
-pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan, ports: &[u16]) -> Option<LoadJob> {
+pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan, ports: &[Vec<u16>]) -> Option<LoadJob> {
     load.runs_in()?;
-    let port = ports[load.guest as usize];
-    Some(job(point, vec![stream(point, block, 0, load, port)], Vec::new()))
+    Some(job(point, vec![stream(point, block, 0, load, ports)], Vec::new()))
 }
 
 fn job(point: &Point, streams: Vec<Stream>, processors: Vec<u32>) -> LoadJob {
@@ -76,17 +74,19 @@ fn job(point: &Point, streams: Vec<Stream>, processors: Vec<u32>) -> LoadJob {
     LoadJob { streams, processors, warmup, length }
 }
 
-fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, port: u16) -> Stream {
+fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, ports: &[Vec<u16>]) -> Stream {
     let guest = &point.guests[load.guest as usize];
+    let asked = guest.service_asked(&load.work);
+    let port = load.work.facts().port().unwrap_or(ports[load.guest as usize][asked]);
     Stream {
         id,
-        target: SocketAddr::from((guest.address, load.work.facts().port().unwrap_or(port))),
+        target: SocketAddr::from((guest.address, port)),
         demand: load.demand.clone(),
         connections: load.connections,
         seed: load.seed_of_block(block),
         work: load.work.clone(),
         disks: guest.disks.len() as u32,
-        credentials: credentials_of(guest.role),
+        credentials: credentials_of(guest.services()[asked].role),
         patience: Span::new(point.backend.costs().patience),
         files: Vec::new(),
     }

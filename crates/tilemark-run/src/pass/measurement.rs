@@ -81,7 +81,7 @@ impl Measurement<'_> {
         guests: &mut [ReadyGuest],
         load: &mut dyn LoadProcess,
     ) -> Result<Option<MeasuredPass>, Failure> {
-        let ports: Vec<u16> = guests.iter().map(|guest| guest.port).collect();
+        let ports: Vec<Vec<u16>> = guests.iter().map(|guest| guest.ports.clone()).collect();
         let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
         let (end_load, load_pid) = (load.ender(), load.pid());
         let (sender, messages) = mpsc::channel();
@@ -141,7 +141,7 @@ impl Measurement<'_> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         load: &'scope mut dyn LoadProcess,
-        ports: &[u16],
+        ports: &[Vec<u16>],
         line: &mut StartLine,
         sender: &Sender<LoadMessage>,
     ) {
@@ -159,7 +159,7 @@ impl Measurement<'_> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         guests: &'scope mut [ReadyGuest],
-        ports: &[u16],
+        ports: &[Vec<u16>],
         line: &mut StartLine,
         sender: &Sender<LoadMessage>,
     ) {

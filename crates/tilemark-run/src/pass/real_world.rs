@@ -218,7 +218,7 @@ impl World for RealWorld<'_> {
     }
 
     fn prepare_disks(&self, point: &Point, progress: &dyn Fn(&str)) -> Result<Duration, Failure> {
-        if point.guests.iter().all(|guest| guest.role != Role::Database || guest.disks.is_empty()) {
+        if point.guests.iter().all(|guest| !guest.serves(Role::Database) || guest.disks.is_empty()) {
             return Ok(Duration::ZERO);
         }
         let disks = match self.databases.get() {

@@ -83,6 +83,9 @@ mod tests {
                 broker: Some(BrokerService::QpidBrokerJ),
                 holds: None,
                 credentials: None,
+                run: Vec::new(),
+                ready: None,
+                then: Vec::new(),
             };
             QpidBrokerJ.command(&service).get_args().any(|argument| argument == "-XX:TieredStopAtLevel=1")
         };

@@ -88,6 +88,9 @@ mod tests {
             broker: Some(BrokerService::Rabbitmq),
             holds: None,
             credentials: None,
+            run: Vec::new(),
+            ready: None,
+            then: Vec::new(),
         };
         let path = format!("{}:/usr/bin:/bin", folder.path().display());
         let mut command = RabbitMq.command(&service);
