@@ -267,6 +267,7 @@ impl Schema {
             "object" => "table of tables".to_owned(),
             "array" => match self.kind(&property["items"])?.as_str() {
                 "any value" => "list of values".to_owned(),
+                "one of these words" => "list of these words".to_owned(),
                 item => format!("list of {item}s"),
             },
             "any" => "any value".to_owned(),

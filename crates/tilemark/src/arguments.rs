@@ -299,7 +299,7 @@ pub(crate) struct AbArguments {
 #[derive(Debug, Args)]
 pub(crate) struct ExitVerdict {
     /// For `git bisect run`: exit 0 when B cannot be worse than A by more than the tolerance (also when B is better), 1 when B is
-    /// worse by more or fails where A does not, 125 when it cannot be told or guests of A fail too (bisect skips the commit), 128
+    /// worse by more or fails where A does not, 125 when it is not certain or guests of A fail too (bisect skips the commit), 128
     /// when no other commit could change it, such as a bad flag or a missing QEMU (bisect stops)
     #[arg(long)]
     pub(crate) exit_verdict: bool,

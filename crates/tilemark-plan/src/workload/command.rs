@@ -34,11 +34,11 @@ pub struct CommandParameters {
     /// Files that it needs, by the name that they have in its folder, where it is started: `{ "bench.sh" = "./bench.sh" }`. A path is relative to the scenario's
     /// file. At most 512 KiB together.
     pub files: BTreeMap<String, String>,
-    /// Pattern of a rate a second, of which the program prints one value in every line that matches, such as `'tps: ([0-9.]+)'`. A value holds for the time since
+    /// Pattern of a rate a second. The program prints one value in every line that matches, such as `'tps: ([0-9.]+)'`. A value holds for the time since
     /// the line before it.
     /// Default: none.
     pub rate: Option<String>,
-    /// Pattern of a latency, of which the program prints one in every line that matches. Each is an operation.
+    /// Pattern of a latency. The program prints one in every line that matches, and each is an operation.
     /// Default: none.
     pub latency: Option<String>,
     /// Unit of the latencies: `"ns"`, `"us"`, `"ms"` or `"s"`.
