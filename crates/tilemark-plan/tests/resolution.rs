@@ -661,7 +661,6 @@ fn all_that_cannot_be_read_is_told_at_once_with_its_place() {
     let text = TILE
         .replace("rate =", "rte =")
         .replace("repeats = 3", "repeats = \"three\"")
-        .replace("role = \"idle\"", "")
         .replace("tiles = [1, 2, 4]", "tiles = \"many\"")
         + "[gat]\n";
     let problems = plan(&text, &asked()).unwrap_err();
@@ -670,7 +669,6 @@ fn all_that_cannot_be_read_is_told_at_once_with_its_place() {
     for wanted in [
         "`load.web`: unknown field `rte`, expected",
         "`measure.repeats`: invalid type: string \"three\", expected u32",
-        "`guest.idle`: missing field `role`",
         "`ladder.tiles`: invalid type: string \"many\", expected a sequence",
         "the scenario: unknown field `gat`, expected",
     ] {

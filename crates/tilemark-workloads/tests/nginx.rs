@@ -129,7 +129,7 @@ fn start_tls() -> (Nginx, SocketAddr, String) {
     let [address, secure] = ports.map(|port| port.local_addr().unwrap());
     let state_path = state.display();
     let server = format!(
-        "listen {} ssl;\nssl_certificate {state_path}/crt;\nssl_certificate_key {state_path}/key;\n\
+        "listen {} ssl;\nssl_protocols TLSv1.3;\nssl_certificate {state_path}/crt;\nssl_certificate_key {state_path}/key;\n\
          location = /moved {{ return 301 /1024.bin; }}\nlocation = /post {{ if ($request_method != POST) {{ return 405; }} \
          return 200 \"$http_host $http_x_mark $content_length\"; }}\n",
         secure.port()

@@ -244,7 +244,9 @@ pub fn parse_requests(text: &str, origin: &str) -> Result<Vec<WebRequest>, Probl
         return Err(Problem::new(message, format!("write {REQUEST_FILE_BYTES_MAX} bytes at most")));
     }
     let file: RequestFile = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        let line = error.span().map_or(1, |span| {
+            text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+        });
         let said: String = error.message().chars().take(300).collect();
         Problem::new(format!("{origin}: line {line}: {}", tilemark_units::printable(&said)), remedy)
     })?;
