@@ -3,9 +3,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-/// How the engine says that a guest started its machine anew.
-const GUEST_RESET: &str = "because the guest reset its machine";
-
 use rustix::process::{Pid, Signal, kill_process, pidfd_send_signal};
 use serde_json::Value;
 use std::{
@@ -22,6 +19,8 @@ use std::{
 use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
+/// How the engine says that a guest started its machine anew.
+const GUEST_RESET: &str = "because the guest reset its machine";
 /// A name in the environment of everything that a test starts.
 const MARK: &str = "TILEMARK_LAB_TEST";
 /// Far above what the end of a killed process takes.
