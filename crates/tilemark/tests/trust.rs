@@ -33,9 +33,12 @@ fn a_plan_names_the_programs_that_a_file_names_and_who_named_them() {
     let wanted =
         format!("starts the program \"{}/qemu\" (`qemu.binary`); the file names it", home.path().display());
     assert!(said.out.contains(&wanted), "{said:?}");
-    let typed =
-        home.says(&["plan", "density", "--on", "emulated", "--tiles", "1", "--set", "qemu.binary=/x/qemu"]);
-    assert!(typed.out.contains("As root   starts the program \"/x/qemu\" (`qemu.binary`)\n"), "{typed:?}");
+    // One that is there: `plan` refuses one that is not.
+    let program = home.path().join("qemu");
+    let typed = format!("qemu.binary={}", program.display());
+    let typed = home.says(&["plan", "density", "--on", "emulated", "--tiles", "1", "--set", &typed]);
+    let wanted = format!("As root   starts the program \"{}\" (`qemu.binary`)\n", program.display());
+    assert!(typed.out.contains(&wanted), "{typed:?}");
     assert!(!home.says(&["plan", "density", "--on", "emulated", "--tiles", "1"]).out.contains("As root"));
 }
 
