@@ -196,8 +196,8 @@ fn scenarios_that_cannot_be_resolved() {
             "",
         ),
         (&["capacity", "web", "--within", "soon"], "`soon` is not a length of time such as `50ms`", "--help"),
-        (&["load", "web", "https://127.0.0.1/"], "only http:// is spoken", "http://127.0.0.1:8080"),
-        (&["load", "web", "http://localhost/"], "its host must be an address", "http://127.0.0.1:8080"),
+        (&["load", "web", "ftp://127.0.0.1/"], "neither http:// nor https://", "http://127.0.0.1:8080"),
+        (&["load", "web", "http://127.0.0.1:9/", "--insecure"], "has no TLS", "write https://"),
         (&["load", "web", "http://127.0.0.1/", "--rate", "0"], "`--rate 0` is not a valid rate", "above 0"),
     ] {
         refused(&home, &Refused { arguments, code: 2, message, remedy });
