@@ -71,9 +71,12 @@ impl Guest {
         self.roles().iter().map(|role| format!("`{}`", role.name())).collect::<Vec<_>>().join(", ")
     }
 
-    /// Its services as they are planned.
+    /// Its services as they are planned; none where it has the one of its role, which has all of its memory.
     pub(crate) fn service_plans(&self) -> Vec<ServicePlan> {
         let roles = self.roles();
+        if roles.len() == 1 && roles[0] != Role::Program && self.service_memory.is_empty() {
+            return Vec::new();
+        }
         let part = Bytes::new(self.memory.get() / (roles.len().max(1) as u64));
         let plan = |role: &Role| {
             let is_own = *role == Role::Program;
