@@ -191,7 +191,7 @@ pub struct GuestPlan {
     pub tile: u32,
     /// What it is for: the first of its services.
     pub role: Role,
-    /// Its services in the order of their start. Empty where it has the one of its role only. See [`GuestPlan::services`].
+    /// Its services in the order of their start. Empty in older plans: then it has the one of its role. See [`GuestPlan::services`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<ServicePlan>,
     /// Which broker, if it is one.

@@ -679,7 +679,7 @@ fn all_that_cannot_be_read_is_told_at_once_with_its_place() {
         !message.contains("missing field `tiles`") && !message.contains("missing field `ladder`"),
         "{message}"
     );
-    assert!(message.starts_with("5 problems:"), "{message}");
+    assert!(message.starts_with("4 problems:"), "{message}");
     let request =
         Request { settings: settings(&[("load.wob.rate", "1/s"), ("guest.wub.vcpus", "1")]), ..asked() };
     let message = problem(TILE, &request);
