@@ -203,16 +203,4 @@ fn a_server_with_tls_is_asked_by_its_name_with_method_headers_and_body_and_its_c
     assert!(said.contains("certificate"), "{said}");
     let said = refused(&three(nginx.address, own));
     assert!(said.contains("does not speak TLS on this port"), "{said}");
-    // A server that speaks first, as a database does.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let database = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.write_all(b"\x4a\0\0\0\x0a10.11.14-MariaDB");
-            let _ = stream.read(&mut [0; 64]);
-        }
-    });
-    let said = refused(&three(database, WebParameters::default()));
-    assert!(said.contains("the server spoke first, as databases"), "{said}");
 }
