@@ -31,7 +31,7 @@ impl Tls {
         Self::with(ServerName::IpAddress(address.into()), None)
     }
 
-    /// TLS 1.3 to a server by its name, or by its address where it has none. `ca`: PEM text of the authorities, one of which must have signed its
+    /// TLS 1.3 to a server by its name, or by its address where it has none. `ca`: PEM text of authorities; one of them must have signed its
     /// certificate, which must be for that name; `None`: as with a guest, any certificate is accepted.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A scenario as it was resolved, as a file that can be run.
+//! A resolved scenario, as a file that can be run.
 
 use crate::scenario::Scenario;
 use serde_json::Value;

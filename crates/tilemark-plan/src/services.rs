@@ -269,7 +269,7 @@ fn check_pages(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
 mod tests {
     use crate::parse::Draft;
 
-    /// What is said of a guest with these lines.
+    /// What is reported of a guest with these lines.
     fn said(guest: &str, load: &str) -> String {
         let text = format!(
             "schema = 1\nname = \"s\"\nabout = \"s\"\n{}[[guest]]\nname = \"g\"\n{guest}\n{load}\n[ladder]\ntiles = [1]\n",

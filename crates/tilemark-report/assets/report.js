@@ -135,7 +135,7 @@
 
   // --- p99 against tiles, and the achieved share below -------------------------------------------------------
   function latency() {
-    // Several groups of the headline load are told apart by colours that no load has.
+    // Several groups of the headline load are distinguished by colours that no load has.
     let spare = others.length;
     const leading = data.lines.find((line) => line.kind === "main" || line.kind === "emulated");
     const drawn = data.lines.map((line) => {

@@ -20,7 +20,7 @@ fn browser() -> Option<PathBuf> {
     env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
 }
 
-/// What the browser writes to its output when it is asked for `ask`, which is told the folder of the page; the folder with it.
+/// What the browser writes to its output when it gets the option `ask`, which is made from the folder of the page; the folder with it.
 fn browsed(browser: &PathBuf, page: &str, ask: impl Fn(&Path) -> String) -> (String, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder for the browser");
     let file = folder.path().join("report.html");

@@ -61,7 +61,7 @@ fn explained(failure: &Failure) -> String {
     format!("error: {}{because}{fix}", failure.message)
 }
 
-/// What `--exit-verdict` ends with where it cannot be told whether B is no worse (0) or worse (1): `git bisect run` then skips the commit.
+/// What `--exit-verdict` ends with where it is not certain whether B is no worse (0) or worse (1): `git bisect run` then skips the commit.
 const SKIP_COMMIT: u8 = 125;
 /// What `--exit-verdict` ends with where another commit would end the same way: `git bisect run` then stops.
 pub(crate) const STOP_BISECT: u8 = 128;

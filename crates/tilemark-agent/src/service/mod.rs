@@ -1,4 +1,4 @@
-//! The services of this guest, each started once, in order. What it is made of stands in `tilemark-workloads`.
+//! The services of this guest, each started once, in order. What it is made of is in `tilemark-workloads`.
 
 mod broker;
 mod database;

@@ -7,7 +7,7 @@ use std::{path::Path, process::Command};
 /// The machine types and processor models of one QEMU program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QemuLists {
-    /// Each name, and the name that it stands for where it is an alias.
+    /// Each name, and the name behind it where it is an alias.
     machines: Vec<(String, Option<String>)>,
     cpus: Vec<String>,
 }
@@ -54,7 +54,7 @@ impl QemuLists {
     }
 }
 
-/// What stands before the first option.
+/// What comes before the first option.
 fn name_of(value: &str) -> &str {
     value.split(',').next().unwrap_or(value)
 }

@@ -223,7 +223,7 @@ pub(crate) fn need_trust(asked: &Asked, prepared: &Prepared) -> Result<(), Failu
     ))
 }
 
-/// The scenario of a plan as it was resolved, as a file that can be run; what two sides set is in comments above it.
+/// The resolved scenario of a plan, as a file that can be run; what two sides set is in comments above it.
 ///
 /// # Errors
 /// When a value of it has no form in TOML.

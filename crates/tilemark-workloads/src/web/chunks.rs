@@ -19,7 +19,7 @@ enum State {
     Size { size: u64, digits: u32 },
     /// What may follow them, to the end of the line.
     Extension { size: u64 },
-    /// Bytes of the body, so many of which are left.
+    /// Bytes of the body that are left.
     Data { left: u64 },
     /// The end of the line after a chunk.
     AfterData,
