@@ -86,21 +86,6 @@ impl<'a> Properties<'a> {
         self.0
     }
 
-    /// Whether the message asks to survive a restart (delivery mode 2).
-    #[inline]
-    pub fn is_persistent(self) -> Result<bool, DecodeError> {
-        match self.0 {
-            [0, 0] => Ok(false),
-            [0x10, 0, mode] => Ok(*mode == 2),
-            _ => Ok(self.find(DELIVERY_MODE)? == Some(&[2])),
-        }
-    }
-
-    /// The user that the publisher claims to be.
-    pub fn user_id(self) -> Result<Option<&'a [u8]>, DecodeError> {
-        self.find(USER_ID)
-    }
-
     /// What a broker acts on, found in one walk over all properties.
     #[inline]
     pub fn wishes(self) -> Result<Wishes<'a>, DecodeError> {
@@ -124,17 +109,7 @@ impl<'a> Properties<'a> {
 
     /// Walks over all properties, so that a malformed one is found here and not at a consumer.
     pub fn check(self) -> Result<(), DecodeError> {
-        self.find(SHAPES.len()).map(|_| ())
-    }
-
-    fn find(self, wanted: usize) -> Result<Option<&'a [u8]>, DecodeError> {
-        let mut found = None;
-        self.walk(|index, bytes| {
-            if index == wanted {
-                found = Some(bytes);
-            }
-        })?;
-        Ok(found)
+        self.walk(|_, _| {})
     }
 
     fn walk(self, mut each: impl FnMut(usize, &'a [u8])) -> Result<(), DecodeError> {
@@ -287,8 +262,6 @@ mod tests {
     fn the_delivery_mode_is_found_among_other_properties() {
         // content-type "a", delivery-mode 2, user-id "u"
         let properties = Properties(&[0x90, 0x10, 1, b'a', 2, 1, b'u']);
-        assert_eq!(properties.is_persistent(), Ok(true));
-        assert_eq!(properties.user_id(), Ok(Some(&b"u"[..])));
         let wishes = properties.wishes().unwrap();
         assert_eq!((wishes.persistent, wishes.user_id), (true, Some(&b"u"[..])));
         // headers, priority 7, expiration "60"
@@ -296,9 +269,9 @@ mod tests {
         let wishes = Properties(&headers).wishes().unwrap();
         assert_eq!((wishes.priority, wishes.expiration), (7, Some(&b"60"[..])));
         assert_eq!(wishes.headers.get("a"), Some(crate::Value::Bool(true)));
-        assert_eq!(Properties::PERSISTENT.is_persistent(), Ok(true));
-        assert_eq!(Properties::NONE.is_persistent(), Ok(false));
-        assert_eq!(Properties(&[0x10, 0, 1]).is_persistent(), Ok(false));
+        assert!(Properties::PERSISTENT.wishes().unwrap().persistent);
+        assert!(!Properties::NONE.wishes().unwrap().persistent);
+        assert!(!Properties(&[0x10, 0, 1]).wishes().unwrap().persistent);
     }
 
     #[test]

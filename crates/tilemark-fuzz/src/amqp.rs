@@ -65,11 +65,7 @@ fn look_inside(kind: FrameKind, payload: &[u8]) {
         }
         FrameKind::Header => {
             if let Ok(header) = ContentHeader::decode(payload) {
-                let _ = (
-                    header.properties.check(),
-                    header.properties.is_persistent(),
-                    header.properties.user_id(),
-                );
+                let _ = (header.properties.check(), header.properties.wishes());
             }
         }
         FrameKind::Body | FrameKind::Heartbeat => {}

@@ -1,14 +1,10 @@
 //! Named sets of runs, in one small file beside the records: with several runs of the same thing, a comparison knows how far runs of
 //! one thing lie apart.
 
-use crate::{
-    RecordError, RunDirectory,
-    file::{make_folder, write_whole},
-};
+use crate::{RecordError, RunDirectory, beside_runs};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -36,18 +32,8 @@ impl Baselines {
 
     /// All, by name: ids of runs, or paths of runs elsewhere.
     pub fn all(&self) -> Result<BTreeMap<String, Vec<String>>, RecordError> {
-        let path = self.folder.join(FILE);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            Err(source) => return Err(RecordError::Read { path, source }),
-        };
-        let stored: Stored = serde_json::from_slice(&text)
-            .map_err(|error| RecordError::Damaged { path: path.clone(), what: error.to_string() })?;
-        if stored.schema > SCHEMA {
-            return Err(RecordError::Newer { path, found: stored.schema, known: SCHEMA });
-        }
-        Ok(stored.baselines)
+        let stored = beside_runs::read(&self.folder, FILE, SCHEMA, |stored: &Stored| stored.schema)?;
+        Ok(stored.map_or_else(BTreeMap::new, |stored| stored.baselines))
     }
 
     /// The runs of one; `None` where no baseline has this name.
@@ -59,7 +45,7 @@ impl Baselines {
     pub fn add(&self, name: &str, runs: &[RunDirectory]) -> Result<Vec<String>, RecordError> {
         let mut all = self.all()?;
         let own = all.entry(name.to_owned()).or_default();
-        for run in runs.iter().map(|run| self.called(run)) {
+        for run in runs.iter().map(|run| beside_runs::called(&self.folder, run)) {
             if !own.contains(&run) {
                 own.push(run);
             }
@@ -73,7 +59,7 @@ impl Baselines {
     pub fn remove(&self, name: &str, runs: &[RunDirectory]) -> Result<Vec<String>, RecordError> {
         let mut all = self.all()?;
         let mut own = all.remove(name).unwrap_or_default();
-        let removed: Vec<String> = runs.iter().map(|run| self.called(run)).collect();
+        let removed: Vec<String> = runs.iter().map(|run| beside_runs::called(&self.folder, run)).collect();
         own.retain(|run| !removed.is_empty() && !removed.contains(run));
         if !own.is_empty() {
             all.insert(name.to_owned(), own.clone());
@@ -82,28 +68,15 @@ impl Baselines {
         Ok(own)
     }
 
-    /// The id of a run in the folder, or the whole path of one elsewhere.
-    fn called(&self, run: &RunDirectory) -> String {
-        let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let path = whole(run.path());
-        match (path.parent(), path.file_name()) {
-            (Some(parent), Some(id)) if parent == whole(&self.folder) => id.to_string_lossy().into_owned(),
-            _ => path.to_string_lossy().into_owned(),
-        }
-    }
-
     fn write(&self, baselines: BTreeMap<String, Vec<String>>) -> Result<(), RecordError> {
-        let path = self.folder.join(FILE);
-        make_folder(&self.folder).map_err(|source| RecordError::Write { path: path.clone(), source })?;
-        let text = serde_json::to_vec_pretty(&Stored { schema: SCHEMA, baselines })
-            .expect("names and ids can be written as JSON");
-        write_whole(&path, &text)
+        beside_runs::write(&self.folder, FILE, &Stored { schema: SCHEMA, baselines })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn runs_are_added_once_listed_and_removed() {

@@ -2,6 +2,7 @@
 //! half-written. It knows nothing of drawing and nothing of how figures were measured.
 
 mod baselines;
+mod beside_runs;
 mod bounds;
 mod directory;
 mod error;

@@ -1,13 +1,9 @@
 //! Tags and notes of runs, in one small file beside the records: a closed record stays as its manifest has it.
 
-use crate::{
-    RecordError, RunDirectory,
-    file::{make_folder, write_whole},
-};
+use crate::{RecordError, RunDirectory, beside_runs};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -55,7 +51,7 @@ impl Notes {
     /// # Errors
     /// When the file of notes cannot be read, is damaged, or was written by a later version.
     pub fn of(&self, run: &RunDirectory) -> Result<RunNotes, RecordError> {
-        Ok(self.all()?.remove(&self.called(run)).unwrap_or_default())
+        Ok(self.all()?.remove(&beside_runs::called(&self.folder, run)).unwrap_or_default())
     }
 
     /// Changes what is written of a run, and returns it.
@@ -68,7 +64,7 @@ impl Notes {
         change: impl FnOnce(&mut RunNotes),
     ) -> Result<RunNotes, RecordError> {
         let mut all = self.all()?;
-        let name = self.called(run);
+        let name = beside_runs::called(&self.folder, run);
         let mut own = all.remove(&name).unwrap_or_default();
         change(&mut own);
         if !own.is_empty() {
@@ -79,42 +75,19 @@ impl Notes {
     }
 
     fn all(&self) -> Result<BTreeMap<String, RunNotes>, RecordError> {
-        let path = self.folder.join(FILE);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            Err(source) => return Err(RecordError::Read { path, source }),
-        };
-        let stored: Stored = serde_json::from_slice(&text)
-            .map_err(|error| RecordError::Damaged { path: path.clone(), what: error.to_string() })?;
-        if stored.schema > SCHEMA {
-            return Err(RecordError::Newer { path, found: stored.schema, known: SCHEMA });
-        }
-        Ok(stored.runs)
-    }
-
-    /// The id of a run in the folder, or the whole path of one elsewhere.
-    fn called(&self, run: &RunDirectory) -> String {
-        let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let path = whole(run.path());
-        match (path.parent(), path.file_name()) {
-            (Some(parent), Some(id)) if parent == whole(&self.folder) => id.to_string_lossy().into_owned(),
-            _ => path.to_string_lossy().into_owned(),
-        }
+        let stored = beside_runs::read(&self.folder, FILE, SCHEMA, |stored: &Stored| stored.schema)?;
+        Ok(stored.map_or_else(BTreeMap::new, |stored| stored.runs))
     }
 
     fn write(&self, runs: BTreeMap<String, RunNotes>) -> Result<(), RecordError> {
-        let path = self.folder.join(FILE);
-        make_folder(&self.folder).map_err(|source| RecordError::Write { path: path.clone(), source })?;
-        let text = serde_json::to_vec_pretty(&Stored { schema: SCHEMA, runs })
-            .expect("ids, tags and notes can be written as JSON");
-        write_whole(&path, &text)
+        beside_runs::write(&self.folder, FILE, &Stored { schema: SCHEMA, runs })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn what_is_written_of_a_run_is_kept_beside_it_and_forgotten_when_it_is_empty() {

@@ -177,8 +177,7 @@ impl WebConversation {
         if verdict != Verdict::Right {
             return verdict;
         }
-        let mix = Arc::clone(&self.mix);
-        match &mix.files[self.asked].expected {
+        match &self.mix.files[self.asked].expected {
             Expected::Body(body) => {
                 let from = received as usize;
                 // One comparison of memory for each read; which byte differs is looked for only when one does.
@@ -190,25 +189,12 @@ impl WebConversation {
                     return Verdict::Wrong;
                 }
             }
-            Expected::Contains(text, _) if !self.is_found => self.look_for(text, bytes),
+            Expected::Contains(text, _) if !self.is_found => {
+                self.is_found = is_found(text, &mut self.tail, bytes);
+            }
             _ => {}
         }
         verdict
-    }
-
-    /// Looks for a text that may be cut by the pieces in which a body comes.
-    fn look_for(&mut self, text: &[u8], bytes: &[u8]) {
-        let is_in = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text);
-        let keep = text.len() - 1;
-        let border = bytes.len().min(keep);
-        self.tail.extend_from_slice(&bytes[..border]);
-        self.is_found = is_in(&self.tail) || is_in(bytes);
-        if bytes.len() > keep {
-            self.tail.clear();
-            self.tail.extend_from_slice(&bytes[bytes.len() - keep..]);
-        } else if self.tail.len() > keep {
-            self.tail.drain(..self.tail.len() - keep);
-        }
     }
 
     /// The answer is whole.
@@ -258,6 +244,21 @@ impl WebConversation {
         let head = if file.has_body { head } else { Head { content_length: 0, is_chunked: false, ..head } };
         self.body(head, 0, verdict, rest)
     }
+}
+
+/// Looks for a text, not empty, that may be cut by the pieces in which a body comes; `tail` is the end of the pieces before.
+fn is_found(text: &[u8], tail: &mut Vec<u8>, bytes: &[u8]) -> bool {
+    let is_in = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+    let keep = text.len() - 1;
+    tail.extend_from_slice(&bytes[..bytes.len().min(keep)]);
+    let is_found = is_in(tail) || is_in(bytes);
+    if bytes.len() > keep {
+        tail.clear();
+        tail.extend_from_slice(&bytes[bytes.len() - keep..]);
+    } else if tail.len() > keep {
+        tail.drain(..tail.len() - keep);
+    }
+    is_found
 }
 
 impl Conversation for WebConversation {
