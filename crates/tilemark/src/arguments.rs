@@ -660,9 +660,9 @@ pub(crate) struct LoadStoreArguments {
 /// `tilemark load web`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadWebArguments {
-    /// The URL, such as http://127.0.0.1:8080/index.html or https://shop.example/. A name is looked up once
+    /// The URL, such as http://127.0.0.1:8080/index.html, with http or https. A name is looked up once
     pub(crate) url: String,
-    /// File of requests with weights, instead of a path in the URL: TOML with a table [[request]] for each, with path, weight, method,
+    /// File of requests with weights, instead of a path in the URL: TOML, an array of tables named request, with path, weight, method,
     /// headers, body, expect_status, contains, length, any_length
     #[arg(long, value_name = "FILE")]
     pub(crate) requests: Option<PathBuf>,
