@@ -868,8 +868,29 @@ pub struct Provenance {
     pub changed_by_others: Vec<String>,
     /// The command that repeats it.
     pub command: String,
+    /// The user's own commands around the measured seconds of each repeat. Absent where there were none.
+    #[serde(default, skip_serializing_if = "Hooks::is_empty")]
+    pub hooks: Hooks,
     /// SHA-256 by name: `tilemark`, `agent`, `image`, `scenario`.
     pub hashes: BTreeMap<String, String>,
+}
+
+/// Shell commands of the user's own, as they were typed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Hooks {
+    /// `--hook-before`: started when the measured seconds begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// `--hook-after`: started when they are over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+impl Hooks {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.before.is_none() && self.after.is_none()
+    }
 }
 
 /// Something of a run that was found on the host after it.

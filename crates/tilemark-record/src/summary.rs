@@ -63,6 +63,42 @@ pub struct RepeatSummary {
     /// What it shares with other repeats and may differ beyond them; nothing in records from before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
+    /// The user's own commands that ran around its measured seconds. Absent where none did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookRun>,
+}
+
+/// When a hook runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HookKind {
+    /// `--hook-before`: it is started when the measured seconds begin.
+    Before,
+    /// `--hook-after`: it is started when they are over.
+    After,
+}
+
+impl HookKind {
+    /// Its name in files and in the environment.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+        }
+    }
+}
+
+/// A command of the user's own that ran around the measured seconds. What it printed is in `hook-before.txt` or `hook-after.txt`
+/// beside the summary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HookRun {
+    /// Which one.
+    pub hook: HookKind,
+    /// How long it ran, in seconds.
+    pub seconds: f64,
+    /// Why it failed, in words. Absent where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// A setting of the host while a repeat was measured.
@@ -408,6 +444,9 @@ pub struct ProcessorFigures {
     pub load: f64,
     /// Tilemark itself: telemetry, keeper, pipeline.
     pub tilemark: f64,
+    /// The user's own hooks, such as a profiler. Absent where none used any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hooks: f64,
     /// The host's kernel threads, which work for whoever uses the host: packets, writes to disks, memory. In older records 0: they are
     /// in `other`.
     #[serde(default)]
@@ -418,6 +457,10 @@ pub struct ProcessorFigures {
     pub steal: f64,
     /// Idle.
     pub idle: f64,
+}
+
+fn is_zero(part: &f64) -> bool {
+    *part == 0.0
 }
 
 /// What happened besides the load.

@@ -210,6 +210,7 @@ fn summary() -> RepeatSummary {
         place: None,
         uses: Vec::new(),
         levels: None,
+        hooks: Vec::new(),
     }
 }
 

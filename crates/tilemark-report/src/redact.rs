@@ -13,7 +13,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     result::{
-        Answer, Comparison, Cost, Function, LeftOver, PointResult, Provenance, RunResult, Screening,
+        Answer, Comparison, Cost, Function, Hooks, LeftOver, PointResult, Provenance, RunResult, Screening,
         SettingEffect, Verdict,
     },
     summary::{RepeatSummary, SettingRead},
@@ -42,11 +42,13 @@ pub fn redact(report: &mut Report) {
         uses: _,
         settings,
         place: _,
+        hooks,
     } in repeats
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
         incidents.iter_mut().for_each(|incident| scrub.text(&mut incident.what));
         scrub.all(kernel_errors);
+        hooks.iter_mut().for_each(|run| scrub.maybe(&mut run.failed));
         for SettingRead { key, what, place: _, set, before, value } in settings {
             scrub.text(key);
             scrub.text(what);
@@ -205,6 +207,7 @@ impl Scrub {
             as_it_was: _,
             left,
             changed_by_others,
+            hooks: Hooks { before, after },
             hashes,
         } = provenance;
         for LeftOver { what, remedy } in left {
@@ -218,6 +221,8 @@ impl Scrub {
         self.maybe(image);
         self.maybe(guest_kernel);
         self.text(command);
+        self.maybe(before);
+        self.maybe(after);
         // A QEMU is named by its path.
         *hashes = std::mem::take(hashes).into_iter().map(|(name, hash)| (self.clean(&name), hash)).collect();
     }

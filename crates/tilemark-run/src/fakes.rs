@@ -131,6 +131,7 @@ pub(crate) fn quiet_second() -> Second {
             host_for_guests: Some(0.1),
             load: 0.1,
             tilemark: 0.0,
+            hooks: 0.0,
             kernel: None,
             other: 0.0,
             interrupts: 0.0,

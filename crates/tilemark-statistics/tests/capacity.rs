@@ -232,6 +232,7 @@ impl World {
             place: None,
             uses: Vec::new(),
             levels: None,
+            hooks: Vec::new(),
         });
     }
 

@@ -1,6 +1,9 @@
 //! Flags and commands, as the user writes them.
 
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{NonEmptyStringValueParser, RangedU64ValueParser},
+};
 use std::{ffi::OsString, path::PathBuf};
 use tilemark_run::plan_words::Span;
 
@@ -189,6 +192,13 @@ pub(crate) struct Measuring {
     /// Run at the same time as another run; the verdict is then at best "cannot tell"
     #[arg(long)]
     pub(crate) not_alone: bool,
+    /// Start this shell command as root when the measured seconds of a repeat begin, such as a profiler. When they are over it gets
+    /// SIGINT, and is ended where it does not end. Guests' names and pids are in its environment
+    #[arg(long, value_name = "COMMAND", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) hook_before: Option<String>,
+    /// Run this shell command as root when the measured seconds of a repeat are over, while its guests are still there
+    #[arg(long, value_name = "COMMAND", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) hook_after: Option<String>,
     /// Print the result as one JSON document on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -465,6 +465,12 @@ fn guests_stay_after_the_command_answer_all_others_and_go_when_asked() {
     }
     assert!(guests.iter().all(|guest| guest["random_hex"].as_str().unwrap().len() == 32), "{ready}");
     assert_eq!(list(), Value::from(vec![ready.clone()]));
+    for guest in guests {
+        let status = fs::read_to_string(format!("/proc/{}/status", guest["pid"])).unwrap();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap();
+        assert!(numbers.ends_with("\t1"), "the first process of a twin by the host's number: {numbers}");
+        assert!(fs::metadata(guest["console"].as_str().unwrap()).is_ok(), "{guest}");
+    }
 
     let name = |place: usize| guests[place]["name"].as_str().unwrap();
     let says = |arguments: &[&str]| real.home.says(&[&["guests"], arguments].concat());

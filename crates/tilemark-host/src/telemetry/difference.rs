@@ -105,7 +105,8 @@ fn split(before: &HostProcessor, after: &HostProcessor, watched: &[WatchedSecond
     };
     let (guest, load) = (used(&|set| is_guest(set.kind)), used(&|set| set.kind == WatchedKind::Load));
     let tilemark = used(&|set| set.kind == WatchedKind::Tilemark);
-    let (mine, steal) = (guest + load + tilemark, of_all(whole.steal));
+    let hooks = used(&|set| set.kind == WatchedKind::Hooks);
+    let (mine, steal) = (guest + load + tilemark + hooks, of_all(whole.steal));
     let other = (of_all(whole.processes()) - mine).max(0.0);
     let busy = of_all(whole.processes() + whole.irq + whole.softirq);
     let interrupts = (busy - mine - other).max(0.0);
@@ -117,6 +118,7 @@ fn split(before: &HostProcessor, after: &HostProcessor, watched: &[WatchedSecond
         host_for_guests: guest_work.map(|work| (guest - work).max(0.0)),
         load,
         tilemark,
+        hooks,
         kernel: None,
         other,
         interrupts,
@@ -128,7 +130,7 @@ fn split(before: &HostProcessor, after: &HostProcessor, watched: &[WatchedSecond
 fn is_guest(kind: WatchedKind) -> bool {
     match kind {
         WatchedKind::QemuGuest | WatchedKind::NativeGuest => true,
-        WatchedKind::Load | WatchedKind::Tilemark => false,
+        WatchedKind::Load | WatchedKind::Tilemark | WatchedKind::Hooks => false,
     }
 }
 
@@ -279,7 +281,7 @@ struct GuestParts {
 fn guest_parts(then: &WatchedSample, now: &WatchedSample, used: Used) -> Option<GuestParts> {
     let all_ns = used.user_ns + used.system_ns;
     match now.kind {
-        WatchedKind::Load | WatchedKind::Tilemark => None,
+        WatchedKind::Load | WatchedKind::Tilemark | WatchedKind::Hooks => None,
         WatchedKind::NativeGuest => Some(GuestParts { guest_work_ns: all_ns, host_ns: 0 }),
         WatchedKind::QemuGuest => {
             let same = then.processes == now.processes && then.threads == now.threads;
@@ -365,14 +367,16 @@ mod tests {
                 set("twin", WatchedKind::NativeGuest, ns),
                 set("load", WatchedKind::Load, ns),
                 set("main", WatchedKind::Tilemark, ns),
+                set("hooks", WatchedKind::Hooks, ns / 2),
             ]
         });
+        close(split.hooks, 0.0625);
         close(split.guests, 0.125);
         close(split.guest_work.unwrap(), 0.125);
         close(split.host_for_guests.unwrap(), 0.0);
         close(split.load, 0.125);
         close(split.tilemark, 0.125);
-        close(split.other, 0.6 - 0.375);
+        close(split.other, 0.6 - 0.375 - 0.0625);
         close(split.interrupts, 0.1);
         close(split.steal, 0.05);
         close(split.idle, 0.25);

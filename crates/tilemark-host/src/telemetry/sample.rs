@@ -34,6 +34,8 @@ pub enum WatchedKind {
     Load,
     /// Tilemark itself: main process, keeper, telemetry.
     Tilemark,
+    /// Commands of the user's own that run beside the load, such as a profiler.
+    Hooks,
 }
 
 /// Processor time in nanoseconds.

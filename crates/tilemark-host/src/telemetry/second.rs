@@ -71,6 +71,9 @@ pub struct ProcessorSplit {
     pub load: f64,
     /// Tilemark itself.
     pub tilemark: f64,
+    /// The user's own hooks.
+    #[serde(default)]
+    pub hooks: f64,
     /// The kernel's own threads, which work for whoever uses the host. Read over a whole measurement only; absent in a second of
     /// it, where they are among the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -68,7 +68,10 @@ fn evidence(page: &mut Markup, view: &View) {
         let errors = repeat.loads.iter().flat_map(|load| {
             load.errors.iter().map(|error| format!("{place}, {}: {error}", load.name)).collect::<Vec<_>>()
         });
-        seen.extend(incidents.chain(errors));
+        let hooks = repeat.hooks.iter().filter_map(|run| {
+            Some(format!("{place}: --hook-{} failed: {}", run.hook.name(), run.failed.as_ref()?))
+        });
+        seen.extend(incidents.chain(errors).chain(hooks));
     }
     bullets(page, "Incidents and first errors", &seen, "none");
     page.raw("</div></section>\n");
@@ -125,6 +128,9 @@ fn run(view: &View) -> Vec<Said> {
         said("Tilemark", &*provenance.tilemark),
         said("Format", format!("result {}, plan {}", result.schema, plan.schema)),
     ];
+    let hooks = [("before", &provenance.hooks.before), ("after", &provenance.hooks.after)];
+    let given = hooks.into_iter().filter_map(|(when, command)| Some((when, command.as_ref()?)));
+    lines.extend(given.map(|(when, command)| said(&format!("Hook {when}"), &**command)));
     lines.extend(plan.settings.iter().map(|(key, value)| said(&format!("Set {key}"), &**value)));
     lines
 }

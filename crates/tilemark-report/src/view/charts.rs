@@ -138,6 +138,9 @@ impl BarParts {
         let used = ProcessorFigures {
             guest_overhead: figures.guest_overhead + figures.kernel,
             kernel: 0.0,
+            // Hooks are programs that are not ours.
+            other: figures.other + figures.hooks,
+            hooks: 0.0,
             ..figures
         };
         let idle_of_load = (load_share - used.load - used.tilemark).clamp(0.0, used.idle);

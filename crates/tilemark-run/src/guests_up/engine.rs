@@ -7,6 +7,7 @@ use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests::memory,
     guests::start::{StartedGuests, origin_name},
+    job::host_pids,
     job::messages::{CommandLink, Messages, send},
     job::state_folder::StateFolder,
     job::types::{GuestsJob, GuestsReady, JobDone, ReadyGuest},
@@ -217,7 +218,9 @@ fn describe_all(
     template_was_ready: Instant,
 ) -> Result<GuestsReady, Failure> {
     let mut seen = Vec::new();
-    for (guest, plan) in guests.iter_mut().zip(&point.guests) {
+    let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
+    let pids = first_pids(backend, &ids);
+    for ((guest, plan), pid) in guests.iter_mut().zip(&point.guests).zip(pids) {
         let description = describe(plan, &mut guest.session)?;
         let random = guest.session.ask(&Request::Random(16), Duration::from_secs(30))?;
         let Reply::Random(random) = random else {
@@ -233,6 +236,8 @@ fn describe_all(
             seconds_to_ready: guest.ready_at.saturating_duration_since(template_was_ready).as_secs_f64(),
             how: origin_name(backend.origin(guest.id)?).to_owned(),
             ended: None,
+            pid,
+            console: backend.console(guest.id).ok(),
         });
     }
     Ok(GuestsReady {
@@ -242,6 +247,12 @@ fn describe_all(
         guests: seen,
         ..starting(id, point)
     })
+}
+
+/// The first process of each guest, as programs on the host number it.
+fn first_pids(backend: &dyn Backend, ids: &[GuestId]) -> Vec<Option<u32>> {
+    let firsts = backend.all_processes(ids).into_iter().map(|pids| pids.first().copied());
+    host_pids::of(&firsts.collect::<Vec<_>>())
 }
 
 /// What is known of guests while they start.
@@ -348,12 +359,15 @@ impl GuestsServer<'_> {
     fn list(&self) -> GuestsReady {
         let Some(served) = self.served.get() else { return starting(self.id, self.point) };
         let mut now = served.ready.clone();
-        for (shown, guest) in now.guests.iter_mut().zip(&served.guests) {
+        let ids: Vec<GuestId> = served.guests.iter().map(|guest| guest.id).collect();
+        let pids = first_pids(self.backend, &ids);
+        for ((shown, guest), pid) in now.guests.iter_mut().zip(&served.guests).zip(pids) {
             shown.ended = match self.backend.state(guest.id) {
                 Ok(GuestState::Ended(how)) => Some(how),
                 Ok(GuestState::Starting | GuestState::Running) => None,
                 Err(error) => Some(error.to_string()),
             };
+            shown.pid = pid.filter(|_| shown.ended.is_none());
         }
         now.ready = now.guests.iter().filter(|guest| guest.ended.is_none()).count() as u32;
         now

@@ -5,6 +5,7 @@
 
 pub(crate) mod command;
 pub(crate) mod host_journal;
+pub(crate) mod host_pids;
 pub(crate) mod keeper;
 pub mod lock;
 pub(crate) mod messages;

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 use tilemark_plan::plan::{Backend, Hardware, Plan, Point};
-use tilemark_record::summary::SecondsToReady;
+use tilemark_record::{result::Hooks, summary::SecondsToReady};
 use tilemark_units::{Bytes, Span};
 
 /// A job of an engine.
@@ -38,6 +38,9 @@ pub struct RunJob {
     pub continues: bool,
     /// Other runs may be under way: the verdict is at most `cannot-tell`.
     pub beside_others: bool,
+    /// The user's own commands around the measured seconds.
+    #[serde(default)]
+    pub hooks: Hooks,
 }
 
 /// Build an image, or find it in the cache.
@@ -169,4 +172,10 @@ pub struct ReadyGuest {
     pub how: String,
     /// How it ended, in words; null while it lives.
     pub ended: Option<String>,
+    /// Its first process, as programs on the host number it: QEMU, or the init of a native twin. Null once it has ended.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// The file in which its console is written.
+    #[serde(default)]
+    pub console: Option<PathBuf>,
 }

@@ -130,8 +130,8 @@ fn row(point: usize, repeat: u32, second: u32, read: &Second) -> TelemetryRow {
         guest_overhead: processor.guest_overhead,
         load: processor.load,
         tilemark: processor.tilemark,
-        // Kernel threads are not read each second: here they are among the others.
-        other: processor.other + processor.kernel,
+        // Kernel threads are not read each second: here they are among the others, and so are hooks.
+        other: processor.other + processor.kernel + processor.hooks,
         steal: processor.steal,
         idle: processor.idle,
         memory_available_bytes: read.memory.map(|memory| memory.available_bytes),
@@ -190,6 +190,7 @@ fn processor(read: &Second) -> ProcessorFigures {
         guest_overhead: split.host_for_guests.unwrap_or(0.0) + split.interrupts,
         load: split.load,
         tilemark: split.tilemark,
+        hooks: split.hooks,
         kernel: split.kernel.unwrap_or(0.0),
         other: split.other,
         steal: split.steal,

@@ -8,6 +8,7 @@
 use crate::{
     failure::Failure,
     pass::disk_check::{DiskCounts, HostCount},
+    pass::hooks::{HookGuests, RepeatHooks},
     pass::host_settings::SettingsHeld,
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_figures::LoadReports,
@@ -33,7 +34,7 @@ use tilemark_host::telemetry::{Watched, WatchedKind};
 use tilemark_plan::plan::{self, GuestPlan, Plan, Point};
 use tilemark_record::{
     placement::PlaceFigures,
-    summary::{Incident, IncidentKind},
+    summary::{HookRun, Incident, IncidentKind},
 };
 
 /// One measurement: what is measured and who watches.
@@ -52,6 +53,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) watch: &'a dyn Watch,
     /// What is set on the host meanwhile.
     pub(crate) settings: &'a SettingsHeld<'a>,
+    /// The user's own commands around the measured seconds.
+    pub(crate) hooks: Option<RepeatHooks<'a>>,
     /// Whether it is to end.
     pub(crate) stop: &'a StopSignal,
 }
@@ -69,6 +72,8 @@ pub(crate) struct MeasuredPass {
     pub(crate) lost: Vec<Incident>,
     /// Where guests were, where the plan puts any in a place.
     pub(crate) place: Option<PlaceFigures>,
+    /// The user's own commands that ran.
+    pub(crate) hooks: Vec<HookRun>,
 }
 
 impl Measurement<'_> {
@@ -87,13 +92,15 @@ impl Measurement<'_> {
         let (sender, messages) = mpsc::channel();
         let (going_on, over) = mpsc::channel();
         let disks = DiskCounts::of(self.backend, self.point, &ids);
-        let place = OnceLock::new();
+        let (place, ran) = (OnceLock::new(), OnceLock::new());
+        let (measuring, hears) = mpsc::channel();
         let measured = thread::scope(|scope| {
             let mut line = StartLine::default();
             self.outside_load(scope, load, &ports, &mut line, &sender);
             self.inside_loads(scope, guests, &ports, &mut line, &sender);
             let (ids, disks) = (&ids, &disks);
             let halfway = self.places(scope, ids, &place);
+            self.run_hooks(scope, ids, hears, &ran);
             let watch_from_now = move || {
                 let times = self.times_from(Instant::now());
                 scope.spawn(move || {
@@ -102,8 +109,11 @@ impl Measurement<'_> {
                         disks.read();
                         self.settings.read_at_start();
                         halfway.count();
+                        // Without hooks nobody listens.
+                        let _ = measuring.send(());
                     };
                     let read = self.watch.watch(&watched, &reading, times, &over);
+                    drop(measuring);
                     let _ = sender.send(LoadMessage::Watched(read));
                 });
             };
@@ -113,7 +123,8 @@ impl Measurement<'_> {
         })?;
         disks.read();
         let (disks, place) = (disks.into_counts(), place.into_inner());
-        Ok(measured.map(|measured| MeasuredPass { disks, place, ..measured }))
+        let hooks = ran.into_inner().unwrap_or_default();
+        Ok(measured.map(|measured| MeasuredPass { disks, place, hooks, ..measured }))
     }
 
     /// Reads where guests are once half of the measurement is over, in a thread of its own: the one that watches the host reads it
@@ -134,6 +145,21 @@ impl Measurement<'_> {
             });
         }
         halfway
+    }
+
+    /// Runs the user's own commands, in a thread of its own, from the first reading of the host until its watcher is through.
+    fn run_hooks<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        ids: &'scope [GuestId],
+        measuring: Receiver<()>,
+        ran: &'scope OnceLock<Vec<HookRun>>,
+    ) {
+        let Some(hooks) = &self.hooks else { return };
+        scope.spawn(move || {
+            let guests = HookGuests::of(self.backend, self.point, ids);
+            let _ = ran.set(hooks.follow(&guests, &measuring));
+        });
     }
 
     /// Prepares the load that is sent from outside, if the point has one.
@@ -216,6 +242,10 @@ impl Measurement<'_> {
         let mut watched: Vec<Watched> = groups.into_iter().zip(&self.point.guests).map(guest).collect();
         watched.extend(load.map(|pid| one("load", WatchedKind::Load, vec![pid])));
         watched.push(one("tilemark", WatchedKind::Tilemark, self.own_processes.clone()));
+        watched.extend(self.hooks.as_ref().map(|hooks| Watched {
+            group: Some(hooks.group().to_owned()),
+            ..one("hooks", WatchedKind::Hooks, Vec::new())
+        }));
         watched
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! `one_pass.rs` is its order. It starts guests (`guests/start.rs`), has `measurement.rs` run the loads and watch the host, and
 //! checks what guests and loads report: `report_check.rs`, `disk_check.rs`, `network_check.rs`, `guest_check.rs`. Settings of
-//! the host are held meanwhile by `host_settings.rs`. A pass only notes
+//! the host are held meanwhile by `host_settings.rs`, and the user's own commands run by `hooks.rs`. A pass only notes
 //! incidents; whether its repeat is discarded is decided when it is judged, in `tilemark-statistics`.
 
 mod disk_check;
 mod guest_check;
 mod guest_use;
 mod histograms;
+pub(crate) mod hooks;
 mod host_hands;
 pub(crate) mod host_settings;
 pub(crate) mod host_watch;

@@ -153,6 +153,7 @@ impl<W: World> OnePass<'_, W> {
             settings: settings_read,
             place: measured.place.take(),
             levels: Some(self.levels(&templates)?),
+            hooks: std::mem::take(&mut measured.hooks),
         };
         let files = self.record.repeat(point.index, self.pass.repeat)?;
         self.write(&files, &measured, summary)?;
@@ -197,6 +198,10 @@ impl<W: World> OnePass<'_, W> {
         mut load: Box<dyn LoadProcess>,
         settings: &SettingsHeld<'_>,
     ) -> Result<Option<UnderLoad>, Failure> {
+        let hooks = self.world.hooks().map(|hooks| {
+            let files = self.record.repeat(self.point.index, self.pass.repeat)?;
+            hooks.of_repeat(self.point, self.pass, files.path())
+        });
         let measurement = Measurement {
             plan: self.plan,
             point: self.point,
@@ -205,11 +210,17 @@ impl<W: World> OnePass<'_, W> {
             own_processes: self.world.own_processes(),
             watch: self.world.watch(),
             settings,
+            hooks: hooks.transpose()?,
             stop: self.stop,
         };
         let clocks = Clocks::read(self.point, guests, &[]);
         let before = Ports::read(backend, guests);
         let measured = measurement.run(guests, load.as_mut())?;
+        for run in measured.iter().flat_map(|measured| &measured.hooks) {
+            if let Some(failed) = &run.failed {
+                self.link.note(format!("--hook-{} failed: {failed}", run.hook.name()));
+            }
+        }
         let ports = [before, Ports::read(backend, guests)];
         Ok(measured.map(|measured| UnderLoad { measured, ports, clocks }))
     }

@@ -4,6 +4,7 @@ use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests::database_disks::DatabaseDisks,
     job::types::QEMU_HASH,
+    pass::hooks::HookRunner,
     pass::host_hands::HostHands,
     pass::host_settings::Hands,
     pass::load_process::{AgentProcess, LoadProcess, load_failed},
@@ -60,6 +61,7 @@ pub(crate) struct RealWorld<'a> {
     // After the backends: their disks lie in it.
     databases: OnceCell<DatabaseDisks>,
     hands: HostHands,
+    hooks: Option<HookRunner>,
     /// Nothing where this host's kernel does not let its log be read.
     kernel_log: Option<RefCell<KernelLog>>,
 }
@@ -98,8 +100,14 @@ impl<'a> RealWorld<'a> {
             native: OnceCell::new(),
             qemus: QemuBackends::default(),
             databases: OnceCell::new(),
+            hooks: None,
             kernel_log: KernelLog::from_now().ok().map(RefCell::new),
         })
+    }
+
+    /// The same with commands of the user's own.
+    pub(crate) fn with_hooks(self, hooks: Option<HookRunner>) -> Self {
+        Self { hooks, ..self }
     }
 
     fn image(&self, file: FileName) -> PathBuf {
@@ -262,6 +270,10 @@ impl World for RealWorld<'_> {
 
     fn hands(&self) -> &dyn Hands {
         &self.hands
+    }
+
+    fn hooks(&self) -> Option<&HookRunner> {
+        self.hooks.as_ref()
     }
 
     fn kernel_errors(&self) -> Vec<String> {

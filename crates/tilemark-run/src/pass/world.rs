@@ -2,6 +2,7 @@
 
 use crate::{
     failure::Failure,
+    pass::hooks::HookRunner,
     pass::host_settings::{Hands, NoHands},
     pass::host_watch::{LiveWatch, Watch},
     pass::load_process::LoadProcess,
@@ -42,6 +43,10 @@ pub(crate) trait World {
     /// Who sets the host.
     fn hands(&self) -> &dyn Hands {
         &NoHands
+    }
+    /// The user's own commands around the measured seconds, where there are any.
+    fn hooks(&self) -> Option<&HookRunner> {
+        None
     }
     /// Who watches the host.
     fn watch(&self) -> &dyn Watch {

@@ -28,7 +28,7 @@ use tilemark_plan::plan::Plan;
 use tilemark_record::{
     RecordError, RunDirectory, Runs,
     places::Places,
-    result::{Provenance, RunResult},
+    result::{Hooks, Provenance, RunResult},
     sha256_of,
 };
 use tilemark_sys::files::{OPEN_FOLDER, Place, trusted};
@@ -48,6 +48,8 @@ pub struct RunRequest {
     pub continues: Option<RecordToContinue>,
     /// The command line of the user.
     pub command: String,
+    /// The user's own commands around the measured seconds of each repeat.
+    pub hooks: Hooks,
 }
 
 /// A run that was measured, judged and closed.
@@ -129,6 +131,7 @@ pub fn run(
         cache: places.cache.clone(),
         image: image.folder,
         beside_others: request.when_busy.is_none(),
+        hooks: request.hooks.clone(),
     };
     let _reopened = earlier.as_ref().map(|earlier| earlier.record.reopen()).transpose()?;
     let (mut done, found) = in_engine(job, &state, locks, listener)?;
@@ -295,6 +298,7 @@ fn provenance(program: &Program, prepared: &Prepared, request: &RunRequest) -> R
         began: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         expected_seconds: prepared.plan.expected.time.as_seconds(),
         command: command_that_repeats(request, prepared.plan.seed),
+        hooks: request.hooks.clone(),
         sessions: 1,
         hashes: hashes.map(|(name, hash)| (name.to_owned(), hash)).into(),
         ..Provenance::default()
@@ -330,6 +334,7 @@ mod tests {
                 when_busy: None,
                 continues: None,
                 command: "tilemark run web".to_owned(),
+                hooks: Hooks::default(),
             };
             command_that_repeats(&request, 7)
         };

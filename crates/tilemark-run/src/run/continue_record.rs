@@ -166,6 +166,7 @@ impl EarlierRecord {
             as_it_was: now.as_it_was,
             left: now.left,
             changed_by_others: now.changed_by_others,
+            hooks: if now.hooks.is_empty() { had.hooks } else { now.hooks },
             qemu: now.qemu.or(had.qemu),
             hashes: had.hashes.into_iter().chain(now.hashes).collect(),
             ..had

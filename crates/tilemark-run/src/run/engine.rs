@@ -6,6 +6,7 @@ use crate::{
     job::state_folder::StateFolder,
     job::types::{JobDone, RunDone, RunJob},
     memory_limit::limit_for,
+    pass::hooks::HookRunner,
     pass::real_world::{Folders, RealWorld},
     program::Program,
     run::pipeline::Pipeline,
@@ -29,7 +30,8 @@ pub(crate) fn run(
         consoles: job.record.join("guests"),
     };
     let cgroup = StateFolder::at(&job.state).under_way().ok().and_then(|under_way| under_way.cgroup);
-    let world = RealWorld::new(program, folders, cgroup)?;
+    let hooks = HookRunner::of(&job.hooks, cgroup.as_deref(), &job.record)?;
+    let world = RealWorld::new(program, folders, cgroup)?.with_hooks(hooks);
     let before = job.continues.then(|| record.summaries()).transpose()?;
     let mut pipeline = Pipeline::new(&world, job.plan.clone(), record, link, stop, before)?;
     let failed = match pipeline.run() {

@@ -14,6 +14,7 @@ mod failures;
 mod function;
 mod gate;
 mod guests;
+mod hooks;
 mod interference;
 mod kernel;
 mod ladder;
@@ -116,6 +117,7 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         Some(screening) => verdict::of_screening(&measured, screening),
         None => verdict::verdict(&measured, &answer, survey.as_ref(), sides.as_ref()),
     };
+    let verdict = hooks::doubt(verdict, repeats);
     answer.more = more::more(plan, &measured, survey.as_ref(), &answer, &verdict);
     let sentence = match (&sides, &interference) {
         _ if screening.is_some() => {

@@ -18,7 +18,7 @@ use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
 use super::survey::{Standing, Survey};
 use super::tail::{RepeatLatency, merged_latency, merged_p99};
-use super::{kernel, placement, steady};
+use super::{hooks, kernel, placement, steady};
 use crate::fairness::{Demanded, fairness_by_demand};
 use crate::figure::{Missing, Scale};
 use crate::interval::estimate;
@@ -135,6 +135,7 @@ pub(crate) fn point_result(
             .into_iter()
             .chain(heat_note(&measured.kept))
             .chain(kernel::note(&measured.kept))
+            .chain(hooks::notes(&measured.kept))
             .chain(memory_note(&measured.kept))
             .chain(placement::notes(&measured.kept))
             .chain(kernel_notes(measured))
@@ -370,6 +371,7 @@ fn processor(kept: &[&RepeatSummary]) -> Option<ProcessorFigures> {
         guest_overhead: of(|parts| parts.guest_overhead)?,
         load: of(|parts| parts.load)?,
         tilemark: of(|parts| parts.tilemark)?,
+        hooks: of(|parts| parts.hooks)?,
         kernel: of(|parts| parts.kernel)?,
         other: of(|parts| parts.other)?,
         steal: of(|parts| parts.steal)?,

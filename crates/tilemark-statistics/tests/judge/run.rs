@@ -197,6 +197,7 @@ pub(crate) fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
         place: None,
         uses: Vec::new(),
         levels: None,
+        hooks: Vec::new(),
     }
 }
 
@@ -275,6 +276,7 @@ fn host() -> HostFigures {
             guest_overhead: 0.05,
             load: 0.10,
             tilemark: 0.01,
+            hooks: 0.0,
             kernel: 0.0,
             other: 0.01,
             steal: 0.0,

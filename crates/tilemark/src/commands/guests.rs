@@ -60,7 +60,8 @@ fn described(ready: &GuestsReady) -> String {
     )];
     lines.extend(ready.guests.iter().map(|guest| {
         let how = guest.ended.as_ref().map_or(guest.how.clone(), |ended| format!("ended: {ended}"));
-        format!("  {:<20} {:<15} {}  {how}", guest.name, guest.address, guest.mac)
+        let pid = guest.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        format!("  {:<20} {:<15} {}  {pid:>8}  {how}", guest.name, guest.address, guest.mac)
     }));
     if ready.is_on_emulated_host() {
         lines.push("This host is itself emulated: these times mean nothing.".to_owned());

@@ -10,7 +10,10 @@ use crate::{
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
-use tilemark_record::{RunDirectory, result::Provenance};
+use tilemark_record::{
+    RunDirectory,
+    result::{Hooks, Provenance},
+};
 use tilemark_run::{
     failure::Failure,
     job::lock::WhenBusy,
@@ -197,6 +200,7 @@ fn measured(
         },
         continues: more,
         command: command_line(),
+        hooks: Hooks { before: measuring.hook_before.clone(), after: measuring.hook_after.clone() },
     };
     command::run(&PROGRAM, &places(), &request, &mut Watcher::new())
 }
