@@ -9,17 +9,18 @@ INSTALL_SUDO = $(shell place="$(DESTDIR)$(PREFIX)"; until [ -e "$$place" ]; do p
 
 # What the program needs at run time, and what its tests need besides.
 TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
-TEST_TOOLS := $(TOOLS) chromium cpio fio kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
+TEST_TOOLS := $(TOOLS) chromium cpio fio groff-base kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
 	python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go) $(if $(shell command -v mvn),,maven)
 
-.PHONY: help quick build test lab soak install tools test-tools rust
+.PHONY: help quick build test lab soak install dist tools test-tools rust
 help:
 	@echo "make quick    build, make the guest image, take a first look at this host"
 	@echo "make build    build target/release/tilemark"
 	@echo "make test     all that CI runs"
 	@echo "make lab      all tests in the lab, the long ones too (an emulated server with KVM inside)"
 	@echo "make soak     what tests do in short at length, the fuzzing and all attacks; TRIALS=\"fuzzing attacks\" chooses"
-	@echo "make install  install to $(PREFIX)/bin, with shell completions and notices"
+	@echo "make install  install to $(PREFIX), with the manual, completions, documents and scenarios"
+	@echo "make dist     an archive and a Debian package in target/dist, for hosts without a compiler"
 
 quick: tools build
 	@echo $(SUDO) target/release/tilemark quick
@@ -40,14 +41,13 @@ soak: rust test-tools
 	cargo xtask soak $(TRIALS)
 
 install: build
-	$(INSTALL_SUDO) install -Dm755 target/release/tilemark $(DESTDIR)$(PREFIX)/bin/tilemark
-	$(INSTALL_SUDO) install -Dm644 -t $(DESTDIR)$(PREFIX)/share/doc/tilemark LICENSE THIRD-PARTY-NOTICES.txt
-	target/release/tilemark completion bash | $(INSTALL_SUDO) install -Dm644 /dev/stdin \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tilemark
-	target/release/tilemark completion zsh | $(INSTALL_SUDO) install -Dm644 /dev/stdin \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tilemark
-	target/release/tilemark completion fish | $(INSTALL_SUDO) install -Dm644 /dev/stdin \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tilemark.fish
+	rm -rf target/tree
+	packaging/tree.sh target/release/tilemark target/tree
+	$(INSTALL_SUDO) mkdir -p $(DESTDIR)$(PREFIX)
+	$(INSTALL_SUDO) cp --recursive --no-preserve=ownership target/tree/. $(DESTDIR)$(PREFIX)
+
+dist: rust
+	packaging/package.sh "$$(packaging/build.sh target/dist)" target/dist
 
 # Says what it installs, and installs only what is missing.
 define need

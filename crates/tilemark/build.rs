@@ -63,7 +63,10 @@ fn build_agent(workspace: &Path) -> PathBuf {
         let profile = name.starts_with("CARGO_PROFILE_")
             || name.starts_with("CARGO_FEATURE_")
             || name.starts_with("CARGO_CFG_");
-        if of_this_build.contains(&name.as_str()) || profile || name.starts_with("CARGO_PKG_") {
+        // A linker for another C library, as `make dist` has one, cannot link the agent statically.
+        let tools = ["CARGO_TARGET_X86_64", "CC_", "CXX_", "AR_", "RANLIB_"];
+        let tool = tools.iter().any(|tool| name.starts_with(tool));
+        if of_this_build.contains(&name.as_str()) || profile || tool || name.starts_with("CARGO_PKG_") {
             cargo.env_remove(&name);
         }
     }

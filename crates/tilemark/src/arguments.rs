@@ -11,10 +11,6 @@ use tilemark_run::plan_words::Span;
 /// costs, and which change makes a difference.
 #[derive(Debug, Parser)]
 #[command(name = "tilemark", version, propagate_version = true, max_term_width = 100)]
-#[command(
-    after_help = "Begin with `tilemark doctor`, then `tilemark quick`. Exit codes: 0 done and trusted, 1 a bug \
-in Tilemark, 2 bad scenario or flag, 3 host unfit, 4 a guest failed, 5 finished with verdict NOT TRUSTED or CANNOT TELL, 6 host not restored."
-)]
 pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -24,27 +20,27 @@ pub(crate) struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what this host has, what is missing, what that costs and how to fix it
+    /// Show what this host has, what is missing, and how to fix it
     Doctor(JsonOnly),
-    /// Show what a run would do, with its minutes, memory and disk, and what would stop it; touches nothing
+    /// Show what a run would do and what would stop it; touches nothing
     Plan(PlanArguments),
-    /// Take a first look: find this host's capacity for small mixed guests, in minutes
+    /// Take a first look: how many small mixed guests, in minutes
     Quick(QuickArguments),
     /// Measure a scenario at every step of its ladder
     Run(RunArguments),
-    /// Search for the largest tile count that holds, and confirm both ends of the answer
+    /// Search for the largest tile count that holds, and confirm it
     Capacity(CapacityArguments),
-    /// Measure each role of a tile alone and beside every other role: who slows whom?
+    /// Measure each role alone and beside every other: who slows whom?
     Interference(InterferenceArguments),
-    /// Measure two configurations in turn, and report whether they differ
+    /// Measure two configurations in turn: do they differ?
     Ab(AbArguments),
     /// Compare two runs, or two sets of runs
     Compare(CompareArguments),
     /// Draw a record again: HTML, terminal or CSV
     Report(ReportArguments),
-    /// List, show, tag and remove what was measured, and keep sets of runs to compare with
+    /// List, show, tag and remove what was measured; keep baselines
     Runs(RunsArguments),
-    /// Start guests without a run, list them, run programs in them, end them
+    /// Start guests, list them, run programs in them, end them
     #[command(subcommand)]
     Guests(GuestsCommand),
     /// Send a load to any address, without guests
@@ -58,7 +54,7 @@ pub(crate) enum Command {
     /// Build, list, move and remove guest images
     #[command(subcommand)]
     Image(ImageCommand),
-    /// Show, apply, verify, try and restore settings of this host's kernel, by profile
+    /// Show, apply, try and restore settings of this host, by profile
     #[command(subcommand)]
     Host(HostCommand),
     /// List or print the scenarios inside this program
@@ -72,6 +68,12 @@ pub(crate) enum Command {
     Completion {
         /// Which shell
         shell: clap_complete::Shell,
+    },
+    /// Write the pages of the manual into a folder
+    Man {
+        /// The folder; it is made if it is missing. `man -l DIR/tilemark.1` shows the first page
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
 }
 
@@ -103,7 +105,7 @@ pub(crate) struct Resolution {
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) on: On,
     /// Use a preset of the scenario, such as quick, host or published
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
     /// Set one value of the scenario, such as `gate.p99=20ms` or `load.web.rate=300/s`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
@@ -113,7 +115,7 @@ pub(crate) struct Resolution {
     #[arg(long)]
     pub(crate) trust: bool,
     /// Seed of the order, the schedules and all random choices. Default: a new one, which is printed
-    #[arg(long)]
+    #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 }
 
@@ -217,17 +219,18 @@ pub(crate) struct Continuing {
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
     /// A scenario inside the program by its name, or a file by its path
+    #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
     /// Tile counts to use instead of the scenario's ladder, such as 1,2,4
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "COUNTS")]
     pub(crate) tiles: Option<Vec<u32>>,
     /// Also measure the native twin, in the same blocks
     #[arg(long)]
     pub(crate) twin: bool,
     /// End within this time, such as 10m, after a whole block of repeats
-    #[arg(long)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
     pub(crate) continuing: Continuing,
@@ -239,6 +242,7 @@ pub(crate) struct RunArguments {
 #[derive(Debug, Args)]
 pub(crate) struct CapacityArguments {
     /// A scenario inside the program by its name, or a file by its path
+    #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
@@ -246,7 +250,7 @@ pub(crate) struct CapacityArguments {
     #[arg(long)]
     pub(crate) twin: bool,
     /// End within this time, such as 10m
-    #[arg(long)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
     pub(crate) continuing: Continuing,
@@ -258,6 +262,7 @@ pub(crate) struct CapacityArguments {
 #[derive(Debug, Args)]
 pub(crate) struct InterferenceArguments {
     /// A scenario inside the program by its name, or a file by its path. Its ladder is not used
+    #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
@@ -269,10 +274,10 @@ pub(crate) struct InterferenceArguments {
 #[derive(Debug, Args)]
 pub(crate) struct QuickArguments {
     /// End within this time, such as 10m
-    #[arg(long, default_value = "5m")]
+    #[arg(long, default_value = "5m", value_name = "TIME")]
     pub(crate) within: Span,
     /// Seed of the order, the schedules and all random choices. Default: a new one, which is printed
-    #[arg(long)]
+    #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) continuing: Continuing,
@@ -284,6 +289,7 @@ pub(crate) struct QuickArguments {
 #[derive(Debug, Args)]
 pub(crate) struct AbArguments {
     /// A scenario inside the program by its name, or a file by its path
+    #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) resolution: Resolution,
@@ -294,10 +300,10 @@ pub(crate) struct AbArguments {
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) b: Vec<(String, String)>,
     /// Tile counts to use instead of the first of the scenario's ladder
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "COUNTS")]
     pub(crate) tiles: Option<Vec<u32>>,
     /// End within this time, such as 20m, after a whole pair; with fewer pairs only larger differences can be shown
-    #[arg(long)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
     pub(crate) verdict: ExitVerdict,
@@ -314,10 +320,10 @@ pub(crate) struct ExitVerdict {
     #[arg(long)]
     pub(crate) exit_verdict: bool,
     /// Largest slowdown of a primary measure that is accepted
-    #[arg(long, default_value = "0%")]
+    #[arg(long, default_value = "0%", value_name = "PERCENT")]
     pub(crate) tolerance: String,
     /// The same for p99, which varies more [default: --tolerance]
-    #[arg(long, value_name = "TOLERANCE")]
+    #[arg(long, value_name = "PERCENT")]
     pub(crate) tolerance_p99: Option<String>,
 }
 
@@ -325,8 +331,10 @@ pub(crate) struct ExitVerdict {
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
     /// The first side: a run (an id, a unique prefix of an id, `last` or a path), or the name of a baseline
+    #[arg(value_name = "RUN")]
     pub(crate) a: String,
     /// The second side. A verdict needs at least 3 runs on each side
+    #[arg(value_name = "RUN")]
     pub(crate) b: String,
     #[command(flatten)]
     pub(crate) verdict: ExitVerdict,
@@ -351,7 +359,7 @@ pub(crate) enum RunsCommand {
     /// Show one run: when, where, with what, its answer, tags and note
     Show {
         /// The run: an id, a unique prefix of an id, `last` or a path
-        #[arg(default_value = "last")]
+        #[arg(default_value = "last", value_name = "RUN")]
         run: String,
         #[command(flatten)]
         json: JsonOnly,
@@ -370,6 +378,7 @@ pub(crate) enum RunsCommand {
     /// Add tags to a run, or take them away. The closed record is not changed
     Tag {
         /// The run: an id, a unique prefix of an id, `last` or a path
+        #[arg(value_name = "RUN")]
         run: String,
         /// Tags: letters, digits, `.`, `-`, `_`. Without tags, those of the run are listed
         #[arg(value_name = "TAG")]
@@ -383,8 +392,10 @@ pub(crate) enum RunsCommand {
     /// Write a note of a run, beside its record
     Note {
         /// The run: an id, a unique prefix of an id, `last` or a path
+        #[arg(value_name = "RUN")]
         run: String,
         /// The note; it takes the place of an earlier one, and an empty one removes it. Without it, the note is printed
+        #[arg(value_name = "TEXT")]
         text: Option<String>,
         #[command(flatten)]
         json: JsonOnly,
@@ -408,7 +419,7 @@ pub(crate) enum RunsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
     /// The run: an id, a unique prefix of an id, `last` or a path
-    #[arg(default_value = "last")]
+    #[arg(default_value = "last", value_name = "RUN")]
     pub(crate) run: String,
     /// Write the HTML page into this file instead of into the record
     #[arg(long, value_name = "FILE")]
@@ -434,19 +445,22 @@ pub(crate) enum GuestsCommand {
     /// Run a program in a guest and exit with its exit code; its standard input is empty
     Exec {
         /// The guest's name, as `guests list` shows it
+        #[arg(value_name = "GUEST")]
         guest: String,
         /// The program and its arguments
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
         command: Vec<String>,
     },
     /// Print what a guest wrote on its console
     Console {
         /// The guest's name
+        #[arg(value_name = "GUEST")]
         guest: String,
     },
     /// End guests, and wait until nothing of them is left
     Down {
         /// Id of the guests to end, as `guests list` shows it. Default: all
+        #[arg(value_name = "ID")]
         id: Option<String>,
         #[command(flatten)]
         json: JsonOnly,
@@ -457,7 +471,7 @@ pub(crate) enum GuestsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct GuestsUpArguments {
     /// Number of guests
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "NUMBER")]
     pub(crate) count: u32,
     /// Their role: the service that runs in them
     #[arg(long, default_value = "idle", value_parser = ["idle", "web", "disk"])]
@@ -472,7 +486,7 @@ pub(crate) struct GuestsUpArguments {
     #[arg(long)]
     pub(crate) boot: bool,
     /// Memory of each guest
-    #[arg(long, default_value = "96MiB")]
+    #[arg(long, default_value = "96MiB", value_name = "SIZE")]
     pub(crate) memory: String,
     /// Do not measure their memory use; this saves a wait of ten seconds
     #[arg(long)]
@@ -503,19 +517,19 @@ pub(crate) enum LoadCommand {
 pub(crate) struct ThroughputArguments {
     /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Set the password in
     /// TILEMARK_BROKER_PASSWORD instead: other users can see a password in the address
-    #[arg(long)]
+    #[arg(long, value_name = "URL")]
     pub(crate) broker: String,
     /// Size of a message in bytes
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub(crate) size: usize,
     /// Number of queues, or of topics
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) queues: u16,
     /// Publishers of each queue or topic
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) publishers: u16,
     /// Subscribers of each queue or topic
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) subscribers: u16,
     /// Which subscribers get a message: one of the queue, all, or all of its topic
     #[arg(long, value_parser = ["shared", "fanout", "topic"], default_value = "shared")]
@@ -524,22 +538,22 @@ pub(crate) struct ThroughputArguments {
     #[arg(long)]
     pub(crate) durable: bool,
     /// Maximum number of unconfirmed publishes; 0: publisher confirms are off
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     pub(crate) confirms: u32,
     /// Acknowledge after this many messages; 0: automatic acknowledgement
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     pub(crate) ack: u32,
     /// Messages that a subscriber may hold unacknowledged; 0: no limit
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     pub(crate) prefetch: u16,
     /// Publishes in a transaction; 0: no transactions
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
     pub(crate) transactions: u32,
     /// Messages of each publisher. Default: no limit, the load ends by time alone
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
     pub(crate) count: Option<u64>,
     /// How long to publish, in seconds
-    #[arg(long, default_value_t = 10, value_parser = seconds())]
+    #[arg(long, default_value_t = 10, value_parser = seconds(), value_name = "SECONDS")]
     pub(crate) seconds: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -551,19 +565,19 @@ pub(crate) struct ThroughputArguments {
 pub(crate) struct LatencyArguments {
     /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Set the password in
     /// TILEMARK_BROKER_PASSWORD instead: other users can see a password in the address
-    #[arg(long)]
+    #[arg(long, value_name = "URL")]
     pub(crate) broker: String,
     /// Size of a message in bytes
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub(crate) size: usize,
     /// Messages per second, sent at intended times
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_name = "RATE")]
     pub(crate) rate: u64,
     /// Use a durable queue and persistent messages
     #[arg(long)]
     pub(crate) durable: bool,
     /// How long to publish, in seconds
-    #[arg(long, default_value_t = 10, value_parser = seconds())]
+    #[arg(long, default_value_t = 10, value_parser = seconds(), value_name = "SECONDS")]
     pub(crate) seconds: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -574,7 +588,7 @@ pub(crate) struct LatencyArguments {
 #[derive(Debug, Args)]
 pub(crate) struct BrokerArguments {
     /// Address to listen on; port 0 chooses a free port
-    #[arg(long, default_value = "127.0.0.1:5672")]
+    #[arg(long, default_value = "127.0.0.1:5672", value_name = "ADDRESS:PORT")]
     pub(crate) listen: std::net::SocketAddr,
     /// Folder of the journal. Without it, durable queues are refused
     #[arg(long, value_name = "DIR")]
@@ -592,10 +606,10 @@ pub(crate) enum DataCommand {
 #[derive(Debug, Args)]
 pub(crate) struct DataStoreArguments {
     /// Size of the data as CSV, 10MB to 100GB; with `--as ds2` a DVD Store 2 size: S, M, L, or 1MB to 4095GB
-    #[arg(long)]
+    #[arg(long, value_name = "SIZE")]
     pub(crate) size: String,
     /// Seed of the data: the same seed gives the same bytes, with any number of threads
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) seed: u64,
     /// Format of the files
     #[arg(long, value_parser = ["csv"], default_value = "csv")]
@@ -604,7 +618,7 @@ pub(crate) struct DataStoreArguments {
     #[arg(long = "as", value_parser = ["ds2"], value_name = "BENCHMARK")]
     pub(crate) like: Option<String>,
     /// Threads that make rows. Default: as many as the host has processors
-    #[arg(long)]
+    #[arg(long, value_name = "NUMBER")]
     pub(crate) threads: Option<usize>,
     /// Folder for the CSV files, new or empty
     #[arg(long, value_name = "DIR", required_unless_present = "into")]
@@ -626,41 +640,41 @@ pub(crate) struct LoadStoreArguments {
     #[arg(long, value_name = "URL")]
     pub(crate) database: String,
     /// Number of clients, each with one connection
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) clients: u32,
     /// How long to measure, in seconds
-    #[arg(long, default_value_t = 60, value_parser = seconds())]
+    #[arg(long, default_value_t = 60, value_parser = seconds(), value_name = "SECONDS")]
     pub(crate) seconds: u64,
     /// Seconds of load before the measurement
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX))]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX), value_name = "SECONDS")]
     pub(crate) warmup: u64,
     /// Length of the steady window in the result: the last seconds of the run. Default: all seconds after the load had settled
-    #[arg(long)]
+    #[arg(long, value_name = "SECONDS")]
     pub(crate) window: Option<u64>,
     /// Orders per second of all clients, at intended times. Default (closed loop): each client sends its next order
     /// when its previous order is served
-    #[arg(long)]
+    #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<f64>,
     /// How the orders of a rate are spread in time
     #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
     pub(crate) arrival: String,
     /// Mean pause of a client after each order, in seconds
-    #[arg(long, default_value_t = 0.0, conflicts_with = "rate")]
+    #[arg(long, default_value_t = 0.0, conflicts_with = "rate", value_name = "SECONDS")]
     pub(crate) think_time: f64,
     /// Percentage of orders that come from new customers
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_name = "NUMBER")]
     pub(crate) new_customers: u32,
     /// Mean number of searches in the catalogue before an order
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_name = "NUMBER")]
     pub(crate) searches: u32,
     /// Mean number of rows that a search asks for
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_name = "NUMBER")]
     pub(crate) search_rows: u32,
     /// Mean number of lines of an order
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_name = "NUMBER")]
     pub(crate) items: u32,
     /// Seed of all random choices
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) seed: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -671,19 +685,20 @@ pub(crate) struct LoadStoreArguments {
 #[derive(Debug, Args)]
 pub(crate) struct LoadWebArguments {
     /// The URL, such as http://127.0.0.1:8080/index.html, with http or https. A name is looked up once
+    #[arg(value_name = "URL")]
     pub(crate) url: String,
     /// File of requests with weights, instead of a path in the URL: TOML, an array of tables named request, with path, weight, method,
     /// headers, body, expect_status, contains, length, any_length
     #[arg(long, value_name = "FILE")]
     pub(crate) requests: Option<PathBuf>,
     /// Method of the requests. Default: GET
-    #[arg(long)]
+    #[arg(long, value_name = "METHOD")]
     pub(crate) method: Option<String>,
     /// A header of the requests, such as 'Accept: text/html'; may be given several times
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
     /// Body of the requests; @FILE: the text of a file
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
     /// Status that an answer must have. Redirects are not followed. Default: 200
     #[arg(long, value_name = "STATUS")]
@@ -701,20 +716,20 @@ pub(crate) struct LoadWebArguments {
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Number of connections
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..), value_name = "NUMBER")]
     pub(crate) connections: u32,
     /// How long to measure, in seconds
-    #[arg(long, default_value_t = 10, value_parser = seconds())]
+    #[arg(long, default_value_t = 10, value_parser = seconds(), value_name = "SECONDS")]
     pub(crate) seconds: u64,
     /// Requests per second, at intended times. Default (closed loop): each connection sends its next
     /// request when the previous one is answered
-    #[arg(long)]
+    #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<f64>,
     /// How the requests of a rate are spread in time
     #[arg(long, value_parser = ["even", "poisson"], default_value = "poisson")]
     pub(crate) arrival: String,
     /// Seed of the schedule
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) seed: u64,
     /// Print one JSON document on standard output
     #[arg(long)]
@@ -727,7 +742,7 @@ pub(crate) enum ImageCommand {
     /// Build an image, or find it in the cache
     Build {
         /// An image inside the program, such as `first-look`, or the path of an image.toml
-        #[arg(default_value = "first-look")]
+        #[arg(default_value = "first-look", value_name = "IMAGE")]
         image: String,
         /// Choose the newest packages again, even if the image is cached
         #[arg(long)]
@@ -745,6 +760,7 @@ pub(crate) enum ImageCommand {
         /// The image: its name, a unique prefix of its name, or its specification's name
         name: String,
         /// The file to write
+        #[arg(value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
         json: JsonOnly,
@@ -767,6 +783,7 @@ pub(crate) enum ImageCommand {
     /// Read an image from a file into the cache
     Import {
         /// The file to read
+        #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Accept only the image of this name, as `image export` printed it; an image inside the program needs it
         #[arg(long, value_name = "NAME")]
@@ -784,6 +801,7 @@ pub(crate) enum HostCommand {
     /// Show what a profile would change on this host; touches nothing
     Plan {
         /// A profile inside the program by its name, or a file by its path
+        #[arg(value_name = "PROFILE")]
         profile: String,
         #[command(flatten)]
         json: JsonOnly,
@@ -791,6 +809,7 @@ pub(crate) enum HostCommand {
     /// Apply a profile: all of its settings or none. They stay until `host restore`, or until the host boots
     Apply {
         /// A profile inside the program by its name, or a file by its path
+        #[arg(value_name = "PROFILE")]
         profile: String,
         /// Apply it; without this flag the plan is shown
         #[arg(long)]
@@ -804,6 +823,7 @@ pub(crate) enum HostCommand {
     /// Compare this host with a profile: exit 0 when all settings are as wanted, 1 when one differs
     Verify {
         /// A profile inside the program by its name, or a file by its path
+        #[arg(value_name = "PROFILE")]
         profile: String,
         /// Also compare this dangerous setting; may be repeated
         #[arg(long, value_name = "KEY")]
@@ -821,6 +841,7 @@ pub(crate) enum HostCommand {
     /// Print a profile in the format of another program. What that cannot say is in its comments
     Export {
         /// A profile inside the program by its name, or a file by its path
+        #[arg(value_name = "PROFILE")]
         profile: String,
         /// The format
         #[arg(long, value_enum)]
@@ -829,6 +850,7 @@ pub(crate) enum HostCommand {
     /// Print a profile of tuned as a profile of ours. What cannot be taken is in its comments
     Import {
         /// The profile's file, such as /usr/lib/tuned/profiles/virtual-host/tuned.conf
+        #[arg(value_name = "FILE")]
         file: PathBuf,
     },
     /// Bind running guests of QEMU and libvirt to NUMA nodes or processors, and move their memory there. Guests that no line names
@@ -836,6 +858,7 @@ pub(crate) enum HostCommand {
     Pin {
         /// A file with one guest a line: a name, in which * and ? are wildcards, then nodes (`web-* 0-1`) or processors
         /// (`db cpus 4-7`)
+        #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Also bind guests that are started later, until Ctrl-C
         #[arg(long)]
@@ -851,18 +874,19 @@ pub(crate) enum HostCommand {
 #[derive(Debug, Args)]
 pub(crate) struct TryArguments {
     /// A scenario inside the program by its name, or a file by its path. It is measured at the first step of its ladder
+    #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: String,
     /// The settings to try: a profile inside the program by its name, or a file by its path
-    #[arg(long)]
+    #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: String,
     /// Also try this dangerous setting; may be repeated
     #[arg(long, value_name = "KEY")]
     pub(crate) allow: Vec<String>,
     /// Pairs in which each setting that looks real is confirmed; 0 confirms nothing
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 12, value_name = "NUMBER")]
     pub(crate) pairs: u32,
     /// Tile count to use instead of the first of the scenario's ladder
-    #[arg(long)]
+    #[arg(long, value_name = "NUMBER")]
     pub(crate) tiles: Option<u32>,
     /// Write the settings that paid as a profile into this file
     #[arg(long, value_name = "FILE")]

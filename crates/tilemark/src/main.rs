@@ -4,10 +4,11 @@
 
 mod arguments;
 mod commands;
+mod help;
 mod screen;
 
 use arguments::{Arguments, with_planned_command};
-use clap::Parser;
+use clap::FromArgMatches;
 use screen::Form;
 use std::{panic::catch_unwind, process::ExitCode};
 use tilemark_run::program::Program;
@@ -16,13 +17,21 @@ use tilemark_run::program::Program;
 const PROGRAM: Program =
     Program { agent: include_bytes!(env!("TILEMARK_AGENT")), version: env!("CARGO_PKG_VERSION") };
 
+/// What the user asked for.
+fn parsed() -> Result<Arguments, clap::Error> {
+    let mut command = help::command();
+    let given = with_planned_command(std::env::args_os());
+    let mut matches = command.try_get_matches_from_mut(given)?;
+    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
 fn main() -> ExitCode {
     let given: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     if let Some(code) = tilemark_run::internal_main(&PROGRAM, &given) {
         return code;
     }
-    let arguments = match Arguments::try_parse_from(with_planned_command(std::env::args_os())) {
+    let arguments = match parsed() {
         Ok(arguments) => arguments,
         Err(error) => return screen::ended(screen::refuse_flags(&error, &given)),
     };

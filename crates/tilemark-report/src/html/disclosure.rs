@@ -4,7 +4,7 @@ use super::{markup::Markup, section::table};
 use crate::number::{bytes, counted, seconds, three};
 use crate::published;
 use crate::view::{self, Group, View, limit_word};
-use tilemark_plan::plan::Demand;
+use tilemark_plan::{plan::Demand, workload::Work};
 
 pub(super) fn disclosure(page: &mut Markup, view: &View) {
     evidence(page, view);
@@ -234,6 +234,10 @@ fn loads(view: &View) -> Vec<Said> {
                 };
                 let (rate, unit) = (three(rate.get()), load.work.facts().unit());
                 format!("open loop, {rate} {unit}/s, {arrival}, {}", under_way.in_open_loop())
+            }
+            // A command counts in a unit of its own, which no other line need show.
+            Demand::Closed if matches!(load.work, Work::Command(_)) => {
+                format!("closed loop, {}, counted in {}", under_way.in_closed_loop(), load.work.facts().unit())
             }
             Demand::Closed => format!("closed loop, {}", under_way.in_closed_loop()),
         };

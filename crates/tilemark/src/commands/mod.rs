@@ -19,13 +19,16 @@ mod runs;
 mod scenarios;
 
 use crate::{
-    arguments::{Arguments, Command, GuestsCommand, HostCommand, ImageCommand, On, RunsCommand},
+    arguments::{Command, GuestsCommand, HostCommand, ImageCommand, On, RunsCommand},
+    help,
     screen::{self, Form},
 };
-use clap::CommandFactory;
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
 use tilemark_record::places::{Places, Surroundings};
-use tilemark_run::plan_words::Backend;
+use tilemark_run::{
+    failure::{Failure, FailureCode},
+    plan_words::Backend,
+};
 
 /// Our own licence is at the end of it too.
 const LICENCES: &str = concat!(
@@ -67,7 +70,8 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         | Command::Scenarios(_)
         | Command::Recover(_)
         | Command::Notices
-        | Command::Completion { .. } => false,
+        | Command::Completion { .. }
+        | Command::Man { .. } => false,
     }
 }
 
@@ -119,9 +123,21 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         }
         Command::Completion { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "tilemark", &mut script);
+            clap_complete::generate(shell, &mut help::command(), "tilemark", &mut script);
             screen::print_text(&String::from_utf8_lossy(&script));
             ExitCode::SUCCESS
+        }
+        Command::Man { folder } => man(&folder, form),
+    }
+}
+
+fn man(folder: &Path, form: Form) -> ExitCode {
+    match help::write_manual(folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let message = format!("the manual cannot be written into {}: {error}", folder.display());
+            let remedy = "give a folder in which you may write, such as ./man";
+            screen::fail(&Failure::new(FailureCode::BadInput, message, remedy), form)
         }
     }
 }
