@@ -837,7 +837,7 @@ pub(crate) enum HostCommand {
     Status(JsonOnly),
     /// Find out which settings of a profile pay on this host: all are changed at once by a design, and those that look real are then
     /// confirmed alone
-    Try(TryArguments),
+    Try(Box<TryArguments>),
     /// Print a profile in the format of another program. What that cannot say is in its comments
     Export {
         /// A profile inside the program by its name, or a file by its path
