@@ -18,7 +18,7 @@ use std::{
 use tilemark_plan::{
     place::PlaceWishes,
     scenario::{
-        Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, QemuWishes, Ready, Scenario, Surge, Vary,
+        Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, Net, QemuWishes, Ready, Scenario, Surge, Vary,
     },
     workload::Work,
 };
@@ -46,6 +46,7 @@ fn keys() -> Vec<(&'static str, Vec<String>)> {
         ("Scenario", owned(fields::<Scenario>())),
         ("Guest", owned(fields::<Guest>())),
         ("Disk", owned(fields::<Disk>())),
+        ("Net", owned(fields::<Net>())),
         ("Load", load_keys()),
         ("Ready", owned(fields::<Ready>())),
         ("Ladder", owned(fields::<Ladder>())),

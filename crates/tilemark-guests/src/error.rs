@@ -138,6 +138,14 @@ pub enum GuestError {
         /// Where.
         looked_for: String,
     },
+    /// Firmware that is not there, or starts no guest.
+    #[error("`qemu.firmware = {named:?}`: {why}")]
+    Firmware {
+        /// What the scenario names.
+        named: String,
+        /// Why not.
+        why: String,
+    },
     /// A QEMU that is too old.
     #[error("{} is QEMU {found}, and 7.2 is the oldest that serves", path.display())]
     QemuTooOld {
@@ -198,6 +206,9 @@ impl GuestError {
             Self::Tool { .. } => "run `tilemark doctor` to see which tools are missing".to_owned(),
             Self::QemuMissing { .. } => {
                 "install qemu-system-x86, or name the program (`--set qemu.binary=PATH`)".to_owned()
+            }
+            Self::Firmware { .. } => {
+                "name an image of SeaBIOS or qboot by its path, or leave out `qemu.firmware`".to_owned()
             }
             Self::QemuTooOld { .. } => {
                 "install a newer QEMU, or name one (`--set qemu.binary=PATH`)".to_owned()

@@ -439,6 +439,7 @@ mod tests {
             memory: Bytes::from_mib(96),
             working_set: Bytes::default(),
             disks: Vec::new(),
+            net: Default::default(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
             processors: Vec::new(),

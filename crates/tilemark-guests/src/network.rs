@@ -12,7 +12,10 @@ use std::{
 use tilemark_netlink::{Link, Neighbour, Netlink, PortCounts};
 pub use tilemark_plan::parse::GUESTS_MAX;
 use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, MacAddress, NETWORK_PREFIX};
-use tilemark_sys::{namespace::own_network, tap::create_tap};
+use tilemark_sys::{
+    namespace::own_network,
+    tap::{create_tap, create_tap_with_queues},
+};
 
 /// The bridge's name.
 pub const BRIDGE: &str = "tilemark0";
@@ -91,20 +94,19 @@ impl RunNetwork {
         self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes guest's tap and joins it to the bridge. It is gone when the last copy of the descriptor is closed.
-    pub fn tap(&self, guest: &GuestPlan) -> Result<OwnedFd, GuestError> {
+    /// Makes guest's tap and joins it to the bridge: a descriptor of each of its queues. It is gone when the last copy of all of them is
+    /// closed.
+    pub fn tap(&self, guest: &GuestPlan) -> Result<Vec<OwnedFd>, GuestError> {
         check_index(guest.index)?;
         let name = port_name(guest.index);
-        let tap =
-            create_tap(&name).map_err(crate::error::file("make a tap with", Path::new("/dev/net/tun")))?;
+        let queues = queues_of(&name, guest.net.queues)?;
         self.join(&name, guest)?;
-        Ok(tap)
+        Ok(queues)
     }
 
     /// Makes a tap that leads nowhere, for a template: it must have the device, and must not be heard.
-    pub fn unconnected_tap(&self, number: u64) -> Result<OwnedFd, GuestError> {
-        create_tap(&format!("template{number}"))
-            .map_err(crate::error::file("make a tap with", Path::new("/dev/net/tun")))
+    pub fn unconnected_tap(&self, number: u64, queues: u32) -> Result<Vec<OwnedFd>, GuestError> {
+        queues_of(&format!("template{number}"), queues)
     }
 
     /// Makes a pair of devices: one a port of the bridge, the other `eth0` in the guest's namespace.
@@ -159,4 +161,12 @@ fn why_unchecked(netlink: &mut Netlink, loopback: &Link) -> Option<String> {
 
 fn check_index(index: u32) -> Result<(), GuestError> {
     if index < GUESTS_MAX { Ok(()) } else { Err(GuestError::TooMany { index, limit: GUESTS_MAX }) }
+}
+/// A tap with one queue is made as ever: the kernel treats one that could have more otherwise.
+fn queues_of(name: &str, queues: u32) -> Result<Vec<OwnedFd>, GuestError> {
+    let made = match queues {
+        0 | 1 => create_tap(name).map(|tap| vec![tap]),
+        several => create_tap_with_queues(name, several),
+    };
+    made.map_err(crate::error::file("make a tap with", Path::new("/dev/net/tun")))
 }

@@ -428,7 +428,7 @@ fn data_disks_are_there_in_booted_guests_and_in_clones() {
         let network = Arc::new(RunNetwork::create().unwrap());
         let backend = world.emulated(&network);
         let mut plan = guest(0, Role::Disk);
-        let disk = tilemark_plan::plan::DiskPlan { size: Bytes::from_mib(16), on: DiskMedium::Memory };
+        let disk = tilemark_plan::plan::DiskPlan::new(Bytes::from_mib(16), DiskMedium::Memory);
         plan.disks = vec![disk.clone(), disk];
         let service = service(&plan);
         let template = backend.template(&plan, &service).unwrap_or_else(|error| panic!("{error}"));

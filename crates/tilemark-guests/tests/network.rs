@@ -118,7 +118,7 @@ fn host_socket() -> (UdpSocket, u16) {
 /// The guests' taps, as ports that forward: a bridge switches a new port on when the kernel has noticed its carrier, which takes
 /// a while on a busy machine, and a frame that comes before is lost.
 fn taps<const N: usize>(world: &World, network: &RunNetwork, plans: &[GuestPlan; N]) -> [File; N] {
-    let taps = plans.each_ref().map(|plan| File::from(network.tap(plan).unwrap()));
+    let taps = plans.each_ref().map(|plan| File::from(network.tap(plan).unwrap().remove(0)));
     let sys = world.folder.join("sys");
     fs::create_dir(&sys).unwrap();
     mount("sysfs", &sys, "sysfs", MountFlags::empty(), None).unwrap();

@@ -8,7 +8,10 @@ use crate::{
     host_settings::HostSettings,
     interference::Together,
     place::{GuestPlace, HugePageSize, Topology},
-    scenario::{Arrival, Gate, LoopKind, Measure, QemuWishes, Role, Scenario},
+    scenario::{
+        Arrival, Disk, DiskAio, DiskCache, DiskMedium, Gate, LoopKind, Measure, Net, QemuWishes, Role,
+        Scenario, is_default,
+    },
     screening::{Screened, Screening},
     services::ServicePlan,
     workload::{At, BrokerService, Place, UnderWay, Work},
@@ -205,6 +208,9 @@ pub struct GuestPlan {
     pub working_set: Bytes,
     /// Its data disks.
     pub disks: Vec<DiskPlan>,
+    /// Its network device. One queue of QEMU's where the scenario says nothing, and in older plans.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub net: Net,
     /// Its hardware address.
     pub mac: MacAddress,
     /// Its address in the run network 10.77.0.0/16.
@@ -282,7 +288,31 @@ pub struct DiskPlan {
     /// Its size.
     pub size: Bytes,
     /// Where its bytes are.
-    pub on: crate::scenario::DiskMedium,
+    pub on: DiskMedium,
+    /// How QEMU caches it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cache: DiskCache,
+    /// How QEMU reads and writes it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub aio: DiskAio,
+    /// Whether a thread of QEMU's serves it alone.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub iothread: bool,
+}
+
+impl DiskPlan {
+    /// One that the scenario says nothing else about.
+    pub fn new(size: Bytes, on: DiskMedium) -> Self {
+        Self { size, on, cache: DiskCache::default(), aio: DiskAio::default(), iothread: false }
+    }
+}
+
+impl From<&Disk> for DiskPlan {
+    fn from(disk: &Disk) -> Self {
+        let usual = if disk.cache.is_direct() { DiskAio::Native } else { DiskAio::Threads };
+        let aio = disk.aio.unwrap_or(usual);
+        Self { cache: disk.cache, aio, iothread: disk.iothread, ..Self::new(disk.size, disk.on) }
+    }
 }
 
 /// A hardware address.

@@ -5,9 +5,11 @@ use crate::{
     plan::{Backend, Plan, Point, SideName},
     problem::Problem,
     resolve::Request,
-    scenario::{QemuWishes, Scenario},
+    scenario::{DiskAio, Guest, QemuWishes, Scenario},
     workload::Say,
 };
+use serde_json::json;
+use tilemark_units::counted;
 
 /// Arguments that a scenario may add.
 const ARGUMENTS_MAX: usize = 64;
@@ -20,7 +22,10 @@ const REFUSED: [(&[&str], &str); 12] = [
     (&["cpu"], "write `qemu.cpu`"),
     (&["m", "smp", "numa"], "write `memory` and `vcpus` of the guest, and `place`"),
     (&["accel", "enable-kvm", "no-kvm"], "choose the backend with `--on`"),
-    (&["kernel", "initrd", "append", "dtb", "bios", "pflash"], "write `qemu.kernel`; the image has the rest"),
+    (
+        &["kernel", "initrd", "append", "dtb", "bios", "pflash"],
+        "write `qemu.kernel` or `qemu.firmware`; the image has the rest",
+    ),
     (&["name", "uuid"], "leave it out: guests are named by their tile"),
     (
         &["incoming", "loadvm", "S", "only-migratable", "snapshot", "no-shutdown", "action"],
@@ -48,6 +53,9 @@ const REFUSED: [(&[&str], &str); 12] = [
     ),
 ];
 
+/// Queues of a network device: as many files QEMU can be handed beside its others.
+const QUEUES_MAX: u32 = 16;
+
 /// Ids of devices and files that Tilemark gives QEMU itself.
 const OWN_IDS: [&str; 6] = ["monitor", "console", "agent", "net", "root", "ram"];
 
@@ -56,14 +64,14 @@ const OWN_OF_MACHINE: [&str; 6] = ["accel", "memory-backend", "kernel", "initrd"
 
 /// Reports what no QEMU could be given.
 pub(crate) fn check(scenario: &Scenario, say: &mut Say<'_>) {
-    let QemuWishes { machine, cpu, args, .. } = &scenario.qemu;
+    let QemuWishes { machine, cpu, firmware, args, .. } = &scenario.qemu;
     if let Some(option) = machine.as_deref().and_then(own_option) {
         say(
             format!("`qemu.machine` sets `{option}`, which Tilemark sets itself"),
             "leave out that option of the machine",
         );
     }
-    for (key, value) in [("qemu.machine", machine), ("qemu.cpu", cpu)] {
+    for (key, value) in [("qemu.machine", machine), ("qemu.cpu", cpu), ("qemu.firmware", firmware)] {
         let Some(value) = value else { continue };
         if value.is_empty() || value.len() > ARGUMENT_BYTES_MAX || value.starts_with('-') {
             say(
@@ -73,6 +81,32 @@ pub(crate) fn check(scenario: &Scenario, say: &mut Say<'_>) {
         }
     }
     check_arguments(args, say);
+    scenario.guest.iter().for_each(|guest| check_devices(guest, say));
+}
+
+/// Reports what the devices of a guest cannot be.
+fn check_devices(guest: &Guest, say: &mut Say<'_>) {
+    let Guest { name, vcpus, disk, net, .. } = guest;
+    for disk in disk.iter().filter(|disk| disk.aio == Some(DiskAio::Native) && !disk.cache.is_direct()) {
+        let cache = json!(disk.cache);
+        say(
+            format!(
+                "guest `{name}`: `aio = \"native\"` does not go with `cache = {cache}`, which the host caches"
+            ),
+            "write `aio = \"threads\"`, or `cache = \"none\"`",
+        );
+    }
+    if net.queues == 0 || net.queues > QUEUES_MAX.min(*vcpus) {
+        say(
+            format!(
+                "guest `{name}`: `net.queues = {}`, and a guest with {} uses 1 to {}",
+                net.queues,
+                counted(*vcpus, "processor"),
+                QUEUES_MAX.min(*vcpus)
+            ),
+            "write fewer queues, or more `vcpus`",
+        );
+    }
 }
 
 /// The option of a machine type that is ours.
@@ -129,7 +163,10 @@ fn flag_of(argument: &str) -> Option<&str> {
 fn own_id(value: &str) -> Option<&str> {
     let mut ids =
         value.split(',').filter_map(|part| part.strip_prefix("id=").or(part.strip_prefix("node-name=")));
-    let is_disk = |id: &str| id.strip_prefix("disk").is_some_and(|number| number.parse::<u32>().is_ok());
+    let is_disk = |id: &str| {
+        let number = id.strip_prefix("disk").or(id.strip_prefix("iothread"));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
     ids.find(|id| OWN_IDS.contains(id) || is_disk(id))
 }
 
@@ -139,7 +176,15 @@ fn shown(text: &str) -> String {
 
 /// Whether a key changes QEMU only, so that a native twin has nothing of it.
 fn is_of_qemu(key: &str) -> bool {
-    key == "qemu" || key.starts_with("qemu.")
+    let is_of_device = |own: &str| match own.split_once('.') {
+        Some((_, own)) => {
+            own == "net"
+                || own.starts_with("net.")
+                || own.strip_prefix("disk.").is_some_and(|own| ["cache", "aio", "iothread"].contains(&own))
+        }
+        None => false,
+    };
+    key == "qemu" || key.starts_with("qemu.") || key.strip_prefix("guest.").is_some_and(is_of_device)
 }
 
 /// What was asked of QEMU where no guest runs in it, by a flag, a side or something that varies. The file itself may say what guests of
@@ -212,6 +257,49 @@ mod tests {
     }
 
     #[test]
+    fn devices_that_cannot_be_are_refused_with_what_to_write() {
+        for (guest, wanted) in [
+            (
+                "[[guest.disk]]\nsize = \"64MiB\"\ncache = \"writeback\"\naio = \"native\"",
+                "does not go with `cache = \"writeback\"`",
+            ),
+            ("[guest.net]\nqueues = 3", "a guest with 2 processors uses 1 to 2"),
+            ("[guest.net]\nqueues = 0", "`net.queues = 0`"),
+            (
+                "[[guest.disk]]\nsize = \"64MiB\"\ncache = \"writeback\"\naio = \"io_uring\"\niothread = true",
+                "",
+            ),
+            ("[guest.net]\nqueues = 2\nvhost = true", ""),
+        ] {
+            let text = format!(
+                "schema = 1\nname = \"t\"\nabout = \"a test\"\n[[guest]]\nname = \"idle\"\nrole = \"idle\"\nvcpus = 2\n\
+                 {guest}\n[ladder]\ntiles = [1]\n"
+            );
+            let said = match Draft::from_toml(&text, "t").and_then(|draft| draft.finish()) {
+                Ok(_) => String::new(),
+                Err(problems) => problems.to_string(),
+            };
+            assert!(said.contains(wanted) && said.is_empty() == wanted.is_empty(), "{guest}: {said}");
+        }
+    }
+
+    #[test]
+    fn keys_of_devices_are_qemus_and_others_of_the_guest_are_not() {
+        for key in [
+            "guest.db.disk.cache",
+            "guest.db.disk.iothread",
+            "guest.db.net.queues",
+            "guest.db.net",
+            "qemu.firmware",
+        ] {
+            assert!(super::is_of_qemu(key), "{key}");
+        }
+        for key in ["guest.db.disk.size", "guest.db.memory", "guest.net.memory", "guest.net"] {
+            assert!(!super::is_of_qemu(key), "{key}");
+        }
+    }
+
+    #[test]
     fn what_is_tilemarks_own_or_opens_the_sandbox_is_refused_by_name() {
         for (qemu, wanted) in [
             ("args = [\"-daemonize\"]", "must not hold `-daemonize`"),
@@ -221,6 +309,9 @@ mod tests {
             ("args = [\"-runas\", \"root\"]", "must not hold `-runas`"),
             ("args = [\"-cpu\", \"max\"]", "write `qemu.cpu`"),
             ("args = [\"-vnc\", \":1\"]", "must not hold `-vnc`"),
+            ("args = [\"-bios\", \"a\"]", "write `qemu.kernel` or `qemu.firmware`"),
+            ("args = [\"-object\", \"iothread,id=iothread0\"]", "takes the id `iothread0`"),
+            ("firmware = \"\"", "`qemu.firmware = \"\"` is not a valid name"),
             ("args = [\"disk.img\"]", "\"disk.img\" belongs to no flag"),
             ("args = [\"-device\", \"a\", \"b\"]", "\"b\" belongs to no flag"),
             ("args = [\"-device\", \"help\"]", "makes QEMU print a list and end"),

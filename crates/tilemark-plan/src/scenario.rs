@@ -110,6 +110,9 @@ pub struct Guest {
     /// Data disks.
     #[serde(default)]
     pub disk: Vec<Disk>,
+    /// Its network device. Default: one queue, served by QEMU.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub net: Net,
     /// Which broker runs in a guest with role `broker`. `rabbitmq` and `qpid-broker-j` need at least 512 MiB of memory,
     /// better 1 GiB, and the image `brokers`, which is used where a scenario names no other. In emulated guests they
     /// take minutes to start.
@@ -182,6 +185,91 @@ pub struct Disk {
     /// Where its bytes are.
     #[serde(default)]
     pub on: DiskMedium,
+    /// How QEMU caches it on the host, in QEMU's own words. A native twin's disk is always without the host's cache.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cache: DiskCache,
+    /// How QEMU reads and writes it: `native` (the kernel's asynchronous I/O), `threads` or `io_uring`. Default: `native` where the host
+    /// does not cache it, `threads` where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aio: Option<DiskAio>,
+    /// Whether a thread of QEMU's serves this disk alone, instead of the one that serves all devices.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub iothread: bool,
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// How QEMU caches a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskCache {
+    /// The host does not cache it; the guest sees a write cache that it flushes.
+    #[default]
+    None,
+    /// The host caches it; the guest flushes.
+    Writeback,
+    /// The host caches what is read; each write is on the disk before it is answered.
+    Writethrough,
+    /// The host does not cache it; each write is on the disk before it is answered.
+    Directsync,
+    /// The host caches it, and the guest's flushes do nothing: a crash of the host may lose all of it.
+    Unsafe,
+}
+
+impl DiskCache {
+    /// Whether reads and writes pass by the host's cache.
+    pub const fn is_direct(self) -> bool {
+        matches!(self, Self::None | Self::Directsync)
+    }
+
+    /// Whether the guest sees a write cache.
+    pub const fn has_write_cache(self) -> bool {
+        !matches!(self, Self::Writethrough | Self::Directsync)
+    }
+}
+
+/// How QEMU reads and writes a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DiskAio {
+    /// The kernel's asynchronous I/O.
+    #[default]
+    #[serde(rename = "native")]
+    Native,
+    /// Threads of QEMU that read and write.
+    #[serde(rename = "threads")]
+    Threads,
+    /// The kernel's `io_uring`.
+    #[serde(rename = "io_uring")]
+    IoUring,
+}
+
+impl DiskAio {
+    /// QEMU's own word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Threads => "threads",
+            Self::IoUring => "io_uring",
+        }
+    }
+}
+
+/// A guest's network device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Net {
+    /// Queues in each direction: at most as many as the guest has processors, and at most 16.
+    pub queues: u32,
+    /// Whether the host's kernel moves the frames (`vhost-net`) instead of QEMU. The host needs `/dev/vhost-net`.
+    pub vhost: bool,
+}
+
+impl Default for Net {
+    fn default() -> Self {
+        Self { queues: 1, vhost: false }
+    }
 }
 
 /// Where the bytes of a data disk are.
@@ -439,6 +527,10 @@ pub struct QemuWishes {
     /// the sandbox, is refused. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
+    /// Firmware of the machine: the path of an image, or a name that QEMU knows, such as `bios-256k.bin` (SeaBIOS) or `qboot.rom`. Guests are
+    /// started from a kernel, which SeaBIOS and qboot load and UEFI does not. Default: what the machine type has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
     /// Another kernel for the guests: the path of an ELF `vmlinux`. Default: the image's.
     pub kernel: Option<String>,
     /// Whether QEMU runs in a sandbox: as a user of its own without capabilities, with a filter of system calls, in an

@@ -1,7 +1,7 @@
 //! Values set from outside a scenario's text: presets, `--set`, sides and what varies, all by dotted key.
 //!
 //! A key names a path: `gate.p99`, `measure.repeats`. Guests and loads are named, not numbered:
-//! `guest.web.memory`, `load.web-steady.rate`.
+//! `guest.web.memory`, `load.web-steady.rate`. Disks have no names: `guest.db.disk.cache` is a value of each disk of the guest.
 
 use crate::host_settings;
 use serde_json::Value;
@@ -25,6 +25,9 @@ pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), S
     if key.split('.').count() > PARTS_MAX {
         let start: String = key.chars().take(60).collect();
         return Err(format!("`{start}…` is a key of more than {PARTS_MAX} parts"));
+    }
+    if let Some((guest, own)) = of_disks(key) {
+        return set_in_disks(document, key, guest, own, &value);
     }
     let mut place = document;
     let mut parts = key.split('.').peekable();
@@ -51,6 +54,30 @@ pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), S
     Err(format!("`{key}` is not a valid key"))
 }
 
+/// The guest of a key of its disks, and what of them it is: `db` and `cache` of `guest.db.disk.cache`.
+fn of_disks(key: &str) -> Option<(&str, &str)> {
+    let (guest, own) = key.strip_prefix("guest.")?.split_once('.')?;
+    Some((guest, own.strip_prefix("disk.")?))
+}
+
+/// Puts a value in its place in each disk of a guest.
+fn set_in_disks(
+    document: &mut Value,
+    key: &str,
+    guest: &str,
+    own: &str,
+    value: &Value,
+) -> Result<(), String> {
+    let guests = document.get_mut("guest").and_then(Value::as_array_mut);
+    let known: Vec<&mut Value> = guests.into_iter().flatten().collect();
+    let names: Vec<String> = known.iter().filter_map(|item| name_of(item)).map(str::to_owned).collect();
+    let found = known.into_iter().find(|item| name_of(item) == Some(guest));
+    let found = found.ok_or_else(|| format!("`{key}`: no `{guest}`; there are: {}", names.join(", ")))?;
+    let disks = found.get_mut("disk").and_then(Value::as_array_mut).filter(|disks| !disks.is_empty());
+    let disks = disks.ok_or_else(|| format!("`{key}`: the guest `{guest}` has no `[[guest.disk]]`"))?;
+    disks.iter_mut().try_for_each(|disk| set(disk, own, value.clone()))
+}
+
 /// The name of a guest or load.
 pub(crate) fn name_of(item: &Value) -> Option<&str> {
     item.get("name").and_then(Value::as_str)
@@ -73,6 +100,21 @@ mod tests {
         let mut document = json!({ "load": [{ "name": "steady" }] });
         let error = set(&mut document, "load.stedy.rate", json!(1)).unwrap_err();
         assert_eq!(error, "`load.stedy.rate`: no `stedy`; there are: steady");
+    }
+
+    #[test]
+    fn a_value_of_a_guests_disk_is_set_in_each_of_its_disks() {
+        for name in ["db", "disk"] {
+            let mut document = json!({ "guest": [{ "name": name, "disk": [{}, {}] }] });
+            set(&mut document, &format!("guest.{name}.disk.cache"), json!("writeback")).unwrap();
+            let each = json!([{ "cache": "writeback" }, { "cache": "writeback" }]);
+            assert_eq!(document["guest"][0]["disk"], each);
+        }
+        let mut document = json!({ "guest": [{ "name": "db" }, { "name": "web" }] });
+        let without = set(&mut document, "guest.web.disk.aio", json!("threads")).unwrap_err();
+        assert_eq!(without, "`guest.web.disk.aio`: the guest `web` has no `[[guest.disk]]`");
+        let absent = set(&mut document, "guest.x.disk.aio", json!("threads")).unwrap_err();
+        assert_eq!(absent, "`guest.x.disk.aio`: no `x`; there are: db, web");
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn of_host(host: &HostSettings) -> Vec<HostUse> {
 }
 
 fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
-    let QemuWishes { binary, machine, cpu: _, args, kernel, walls } = qemu;
+    let QemuWishes { binary, machine, cpu: _, args, firmware, kernel, walls } = qemu;
     // As a flag holds a list.
     let args = (!args.is_empty()).then(|| json!(args).to_string());
     let off = (!walls.are_on()).then(|| "off".to_owned());
@@ -146,6 +146,7 @@ fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
     [
         ("qemu.binary", binary.as_ref(), HostUseKind::Program),
         ("qemu.kernel", kernel.as_ref(), HostUseKind::File),
+        ("qemu.firmware", firmware.as_ref(), HostUseKind::File),
         ("qemu.machine", machine.as_ref().filter(has_options), HostUseKind::Options),
         ("qemu.args", args.as_ref(), HostUseKind::Options),
         ("qemu.walls", off.as_ref(), HostUseKind::Walls),

@@ -282,10 +282,11 @@ impl Scrub {
     }
 
     fn qemu(&self, qemu: &mut QemuWishes) {
-        let QemuWishes { binary, machine: _, cpu: _, args, kernel, walls: _ } = qemu;
+        let QemuWishes { binary, machine: _, cpu: _, args, firmware, kernel, walls: _ } = qemu;
         self.all(args);
         self.maybe(binary);
         self.maybe(kernel);
+        self.maybe(firmware);
     }
 
     fn json(&self, value: &mut serde_json::Value) {

@@ -164,6 +164,7 @@ impl From<GuestError> for Failure {
             GuestError::QemuMissing { .. } | GuestError::QemuTooOld { .. } | GuestError::Network(_) => {
                 FailureCode::HostUnfit
             }
+            GuestError::Firmware { .. } => FailureCode::BadInput,
             _ => FailureCode::GuestFailed,
         };
         Self::from_error(code, &error, error.remedy())

@@ -62,6 +62,85 @@ fn a_machine_option_a_processor_and_an_argument_reach_the_guest_and_the_record()
     assert!(kept.iter().any(|text| has_own(&words(text))), "{kept:?}");
 }
 
+/// A guest with a disk and two processors, whose command prints what its kernel sees of both devices.
+const DEVICES: &str = r#"
+schema = 1
+name = "devices"
+about = "Devices."
+headline = "own"
+[[guest]]
+name = "guest"
+role = "idle"
+vcpus = 2
+[[guest.disk]]
+size = "64MiB"
+on = "memory"
+[[load]]
+name = "own"
+guest = "guest"
+[load.command]
+run = ["/bin/sh", "-c", "echo cache $(cat /sys/block/vdb/queue/write_cache); echo queues $(ls -d /sys/class/net/eth0/queues/tx-* | wc -l)"]
+figure = 'queues ([0-9]+)'
+unit = "queues"
+better = "higher"
+[ladder]
+tiles = [1]
+[measure]
+warmup = "0s"
+length = "30s"
+repeats = 1
+"#;
+
+#[test]
+fn devices_and_firmware_are_as_their_keys_say_in_clones_too() {
+    let Some(real) = Real::new() else { return };
+    let path = real.home.file("devices.toml", DEVICES);
+    let mut run = vec!["run", path.to_str().unwrap(), "--on", "emulated", "--offline", "--not-alone"];
+    for set in [
+        "qemu.firmware=bios-256k.bin",
+        "guest.guest.disk.cache=writethrough",
+        "guest.guest.disk.iothread=true",
+        "guest.guest.net.queues=2",
+    ] {
+        run.extend(["--set", set]);
+    }
+    let said = real.home.says(&run);
+    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let runs = real.home.path().join("runs");
+    let printed = files_called(&runs, "own.txt").concat();
+    assert!(printed.contains("cache write through") && printed.contains("queues 2"), "{printed}");
+    let kept = files_called(&runs, "qemu.arguments").concat();
+    for wanted in [
+        "share/seabios/bios-256k.bin\n",
+        "cache.direct=off,file.driver=host_device,file.aio=threads",
+        "iothread,id=iothread0\n",
+        ",iothread=iothread0,write-cache=off\n",
+        "tap,id=net,fds=12:48\n",
+        ",mq=on,vectors=6\n",
+    ] {
+        assert!(kept.contains(wanted), "{wanted}: {kept}");
+    }
+}
+
+#[test]
+fn sides_of_devices_and_firmware_that_become_the_same_are_refused() {
+    let home = Home::new();
+    let path = home.file("devices.toml", DEVICES);
+    let ab = ["plan", "ab", path.to_str().unwrap(), "--on", "emulated"];
+    for (a, b) in [
+        ("guest.guest.disk.cache=none", "guest.guest.disk.aio=native"),
+        ("guest.guest.net.queues=1", "guest.guest.net.vhost=false"),
+        ("qemu.machine=pc", "qemu.firmware=bios-256k.bin"),
+    ] {
+        let said = home.says(&[&ab[..], &["--a", a, "--b", b]].concat());
+        assert_eq!(said.code, Some(2), "{a} {b}: {said:?}");
+        assert!(said.error.contains("both sides have the same"), "{a} {b}: {said:?}");
+    }
+    let differ =
+        home.says(&[&ab[..], &["--a", "qemu.firmware=bios-microvm.bin", "--b", "qemu.machine=pc"]].concat());
+    assert!(!differ.error.contains("both sides"), "{differ:?}");
+}
+
 #[test]
 fn what_qemu_lacks_or_must_not_be_told_is_reported_before_anything_starts() {
     let home = Home::new();
@@ -70,6 +149,12 @@ fn what_qemu_lacks_or_must_not_be_told_is_reported_before_anything_starts() {
         (&["--on", "emulated", "--set", "qemu.cpu=nehalem"], "Nehalem"),
         (&["--on", "emulated", "--set", "qemu.cpu=host"], "no such processor model for emulated guests"),
         (&["--on", "emulated", "--set", "qemu.args=[\"-daemonize\"]"], "must not hold `-daemonize`"),
+        (&["--on", "emulated", "--set", "qemu.firmware=no-such.bin"], "it is in none of the folders of"),
+        (&["--on", "emulated", "--set", "qemu.firmware=/dev/null"], "it has 0 bytes"),
+        (&["--on", "emulated", "--set", "guest.idle.net.queues=2"], "a guest with 1 processor uses 1 to 1"),
+        (&["--on", "emulated", "--set", "guest.idle.disk.cache=none"], "has no `[[guest.disk]]`"),
+        (&["--on", "native", "--set", "guest.idle.net.queues=1"], "changes nothing natively"),
+        (&["--on", "native", "--set", "qemu.firmware=bios.bin"], "`qemu.firmware` changes nothing natively"),
         (&["--on", "native", "--set", "qemu.machine=q35"], "`qemu.machine` changes nothing natively"),
         (&["--on", "native", "--set", "qemu.args=[\"-no-hpet\"]"], "`qemu.args` changes nothing natively"),
     ] {

@@ -178,7 +178,7 @@ impl QemuBackend {
         let plan = GuestPlan { name: format!("template-{number}"), ..plan.clone() };
         let thawed = Thawed::new(plan.memory)?;
         let materials = Materials {
-            tap: self.network.unconnected_tap(number)?,
+            tap: self.network.unconnected_tap(number, plan.net.queues)?,
             memory: vec![(number::MEMORY, thawed.memory()?)],
             state: None,
             birth: Birth::Template,
@@ -276,7 +276,6 @@ impl QemuBackend {
             .hand(files.console, number::CONSOLE)
             .hand(files.agent.into(), number::AGENT)
             .hand(files.monitor.into(), number::MONITOR)
-            .hand(materials.tap, number::TAP)
             .hand(self.initramfs.try_clone()?, number::INITRAMFS)
             .processors(&plan.processors)
             .memory_of_nodes(nodes_of(plan))
@@ -295,6 +294,9 @@ impl QemuBackend {
             // Under KVM they are the guest's own speed and stay.
             spawn = spawn.without_huge_pages();
         }
+        for (number, queue) in number::of_queues().zip(materials.tap) {
+            spawn = spawn.hand(queue, number);
+        }
         for (number, memory) in materials.memory {
             spawn = spawn.hand(memory, number);
         }
@@ -304,7 +306,8 @@ impl QemuBackend {
 
 /// What a guest is made of, besides files of its own.
 struct Materials {
-    tap: OwnedFd,
+    /// A descriptor of each queue.
+    tap: Vec<OwnedFd>,
     /// Files that its memory is in, each under its number.
     memory: Vec<(i32, OwnedFd)>,
     state: Option<OwnedFd>,
@@ -323,7 +326,7 @@ fn booted_memory(plan: &GuestPlan) -> Result<Vec<(i32, OwnedFd)>, GuestError> {
     if nodes.is_empty() {
         return Ok(vec![(number::MEMORY, of_huge_pages(plan.memory, pages)?)]);
     }
-    let numbers = number::FIRST_NODE..number::END;
+    let numbers = number::FIRST_NODE..number::FIRST_QUEUE;
     if nodes.len() > numbers.len() {
         return Err(GuestError::Place {
             guest: plan.name.clone(),
@@ -707,6 +710,7 @@ mod tests {
             memory: Bytes::from_mib(96),
             working_set: Bytes::default(),
             disks: Vec::new(),
+            net: Default::default(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
             processors: Vec::new(),

@@ -3,7 +3,12 @@
 use super::settings::{Accelerator, QemuSettings};
 use crate::disks::LoopDisk;
 use std::path::Path;
-use tilemark_plan::{expect::LARGE_TRANSLATION, place::VirtualNode, plan::GuestPlan};
+use tilemark_plan::{
+    expect::LARGE_TRANSLATION,
+    place::VirtualNode,
+    plan::{DiskPlan, GuestPlan},
+    scenario::{DiskCache, Net},
+};
 use tilemark_units::Bytes;
 
 /// Numbers under which QEMU is handed descriptors.
@@ -16,8 +21,15 @@ pub(super) mod number {
     pub(crate) const INITRAMFS: i32 = 15;
     /// Memory of the first node of a guest with huge pages and nodes; those of the others follow.
     pub(crate) const FIRST_NODE: i32 = 16;
+    /// The second queue of the tap; further ones follow.
+    pub(crate) const FIRST_QUEUE: i32 = 48;
     /// All that may be handed.
-    pub(crate) const END: i32 = 64;
+    const END: i32 = 64;
+
+    /// The numbers of a tap's queues.
+    pub(crate) fn of_queues() -> impl Iterator<Item = i32> {
+        std::iter::once(TAP).chain(FIRST_QUEUE..END)
+    }
 }
 
 /// Size of the translator's buffer for each guest; QEMU's default is an eighth of the host's memory. An idle clone
@@ -67,13 +79,17 @@ pub(super) fn arguments(
         }
     }
     add("-cpu", settings.cpu_model().to_owned());
+    if let Some(firmware) = &settings.firmware {
+        add("-bios", firmware.display().to_string());
+    }
     add("-smp", processors(plan));
     add("-m", format!("{}k", plan.memory.get() / 1024));
     memory(&mut add, plan, birth);
     kernel(&mut add, settings, birth);
     devices(&mut add, settings);
-    for (index, disk) in disks.iter().enumerate() {
-        data_disk(&mut add, index, disk);
+    network(&mut add, plan.net);
+    for (index, (disk, plan)) in disks.iter().zip(&plan.disks).enumerate() {
+        data_disk(&mut add, index, disk, plan);
     }
     all.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
     all.extend(["-display", "none"].map(str::to_owned));
@@ -168,9 +184,21 @@ fn devices(add: &mut impl FnMut(&str, String), settings: &QemuSettings) {
     let root = format!("driver=raw,node-name=root,read-only=on,file.driver=file,file.filename={root}");
     add("-blockdev", root);
     add("-device", "virtio-blk-pci,drive=root,serial=tilemark-root,num-queues=1".into());
-    add("-netdev", format!("tap,id=net,fd={}", number::TAP));
+}
+
+fn network(add: &mut impl FnMut(&str, String), net: Net) {
+    let vhost = if net.vhost { ",vhost=on" } else { "" };
     // The address is the template's; the agent gives each guest its own.
-    add("-device", "virtio-net-pci,netdev=net,mac=52:54:00:ff:ff:fe,romfile=".into());
+    let device = "virtio-net-pci,netdev=net,mac=52:54:00:ff:ff:fe,romfile=";
+    if net.queues <= 1 {
+        add("-netdev", format!("tap,id=net,fd={}{vhost}", number::TAP));
+        return add("-device", device.to_owned());
+    }
+    let queues: Vec<String> =
+        number::of_queues().take(net.queues as usize).map(|queue| queue.to_string()).collect();
+    add("-netdev", format!("tap,id=net,fds={}{vhost}", queues.join(":")));
+    // A vector for each queue and direction, one for changes of the device and one for its control queue.
+    add("-device", format!("{device},mq=on,vectors={}", 2 * net.queues + 2));
 }
 
 /// A path as the value of one of QEMU's options: a comma would begin the next option, and two are one of the value.
@@ -178,24 +206,42 @@ pub(super) fn option_value(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk) {
+fn data_disk(add: &mut impl FnMut(&str, String), index: usize, disk: &LoopDisk, plan: &DiskPlan) {
     let device = option_value(disk.device());
     add(
         "-blockdev",
         format!(
-            "driver=raw,node-name=disk{index},cache.direct=on,file.driver=host_device,file.aio=native,\
-             file.filename={device}"
+            "driver=raw,node-name=disk{index},{},file.driver=host_device,file.aio={},file.filename={device}",
+            cache_options(plan.cache),
+            plan.aio.name(),
         ),
     );
+    let mut more = String::new();
+    if plan.iothread {
+        add("-object", format!("iothread,id=iothread{index}"));
+        more += &format!(",iothread=iothread{index}");
+    }
+    if !plan.cache.has_write_cache() {
+        more += ",write-cache=off";
+    }
     let sector = disk.sector_bytes();
     // QEMU takes no logical block larger than the physical one, and does not ask a loop device for either.
     add(
         "-device",
         format!(
             "virtio-blk-pci,drive=disk{index},serial=tilemark-disk{index},\
-             logical_block_size={sector},physical_block_size={sector}"
+             logical_block_size={sector},physical_block_size={sector}{more}"
         ),
     );
+}
+
+/// A cache mode as options of a node (qemu(1), `cache=`).
+fn cache_options(cache: DiskCache) -> &'static str {
+    match cache {
+        DiskCache::None | DiskCache::Directsync => "cache.direct=on",
+        DiskCache::Writeback | DiskCache::Writethrough => "cache.direct=off",
+        DiskCache::Unsafe => "cache.direct=off,cache.no-flush=on",
+    }
 }
 
 #[cfg(test)]
@@ -206,7 +252,7 @@ mod tests {
     use tilemark_plan::{
         place::{GuestPlace, HugePageSize},
         plan::{MacAddress, guest_address},
-        scenario::Role,
+        scenario::{DiskAio, DiskMedium, Role},
         workload::BrokerService,
     };
 
@@ -217,6 +263,7 @@ mod tests {
             machine: "pc".to_owned(),
             cpu: None,
             more: Vec::new(),
+            firmware: None,
             vmlinux: PathBuf::new(),
             initramfs: Vec::new(),
             root_erofs: PathBuf::new(),
@@ -238,6 +285,7 @@ mod tests {
             memory: Bytes::from_gib(1),
             working_set: Bytes::default(),
             disks: Vec::new(),
+            net: Net::default(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
             processors: Vec::new(),
@@ -357,11 +405,77 @@ mod tests {
     }
 
     #[test]
+    fn each_cache_mode_has_qemus_own_options_and_a_disk_its_own_thread() {
+        let disk = LoopDisk::stand_in(Path::new("/dev/loop7"));
+        let of = |cache, aio, iothread| {
+            let plan =
+                DiskPlan { cache, aio, iothread, ..DiskPlan::new(Bytes::from_mib(64), DiskMedium::Store) };
+            let mut all = Vec::new();
+            data_disk(&mut |flag: &str, value: String| all.extend([flag.to_owned(), value]), 0, &disk, &plan);
+            all
+        };
+        for (cache, node, is_written_through) in [
+            (DiskCache::None, "node-name=disk0,cache.direct=on,file", false),
+            (DiskCache::Writeback, "node-name=disk0,cache.direct=off,file", false),
+            (DiskCache::Writethrough, "node-name=disk0,cache.direct=off,file", true),
+            (DiskCache::Directsync, "node-name=disk0,cache.direct=on,file", true),
+            (DiskCache::Unsafe, "node-name=disk0,cache.direct=off,cache.no-flush=on,file", false),
+        ] {
+            let all = of(cache, DiskAio::Threads, false);
+            assert!(values(&all, "-blockdev")[0].contains(node), "{all:?}");
+            assert!(values(&all, "-blockdev")[0].contains("file.aio=threads"), "{all:?}");
+            assert_eq!(
+                values(&all, "-device")[0].ends_with(",write-cache=off"),
+                is_written_through,
+                "{all:?}"
+            );
+        }
+        let own = of(DiskCache::None, DiskAio::IoUring, true);
+        assert_eq!(values(&own, "-object"), ["iothread,id=iothread0"]);
+        assert!(values(&own, "-device")[0].ends_with(",iothread=iothread0"), "{own:?}");
+        assert!(values(&own, "-blockdev")[0].contains("file.aio=io_uring"), "{own:?}");
+    }
+
+    #[test]
+    fn queues_are_handed_one_by_one_and_vhost_is_asked_for() {
+        let of = |queues, vhost| {
+            let net = Net { queues, vhost };
+            let plan = GuestPlan { net, ..guest(Role::Web, BrokerService::Reference) };
+            arguments(&settings(Accelerator::Kvm), &plan, &[], Birth::Boot)
+        };
+        assert_eq!(values(&of(1, false), "-netdev"), ["tap,id=net,fd=12"]);
+        assert_eq!(values(&of(1, true), "-netdev"), ["tap,id=net,fd=12,vhost=on"]);
+        let several = of(3, true);
+        assert_eq!(values(&several, "-netdev"), ["tap,id=net,fds=12:48:49,vhost=on"]);
+        let device = values(&several, "-device").into_iter().find(|value| value.starts_with("virtio-net"));
+        assert!(device.unwrap().ends_with(",mq=on,vectors=8"), "{several:?}");
+        assert_eq!(number::of_queues().count(), 17);
+    }
+
+    #[test]
+    fn firmware_is_given_to_templates_and_their_clones_alike() {
+        let with =
+            QemuSettings { firmware: Some(PathBuf::from("/f/bios.bin")), ..settings(Accelerator::Kvm) };
+        for birth in [Birth::Boot, Birth::Template, Birth::Clone] {
+            let all = arguments(&with, &guest(Role::Web, BrokerService::Reference), &[], birth);
+            assert_eq!(values(&all, "-bios"), ["/f/bios.bin"]);
+        }
+        let usual = arguments(
+            &settings(Accelerator::Kvm),
+            &guest(Role::Web, BrokerService::Reference),
+            &[],
+            Birth::Boot,
+        );
+        assert_eq!(values(&usual, "-bios"), Vec::<&str>::new());
+    }
+
+    #[test]
     fn a_guests_disk_has_the_sectors_of_its_loop_device() {
         let device = |path: &Path| {
             let mut all = Vec::new();
             let mut add = |flag: &str, value: String| all.extend([flag.to_owned(), value]);
-            data_disk(&mut add, 0, &LoopDisk::stand_in(path));
+            let plan = DiskPlan::new(Bytes::from_mib(64), DiskMedium::Store);
+            data_disk(&mut add, 0, &LoopDisk::stand_in(path), &plan);
             all.pop().unwrap()
         };
         let folder = tempfile::tempdir().unwrap();

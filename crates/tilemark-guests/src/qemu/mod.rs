@@ -10,6 +10,7 @@
 mod backend;
 mod command;
 mod confinement;
+mod firmware;
 mod lists;
 mod place;
 mod qmp;
@@ -18,5 +19,6 @@ mod template;
 mod template_key;
 
 pub use backend::{QEMU_ARGUMENTS, QemuBackend};
+pub use firmware::{FIRMWARE_OF_MICROVM, USUAL_FIRMWARE, find_firmware};
 pub use lists::QemuLists;
 pub use settings::{Accelerator, QemuSettings, QemuVersion, USUAL_MACHINE, find_qemu};

@@ -30,6 +30,8 @@ pub struct QemuSettings {
     pub cpu: Option<String>,
     /// Further arguments.
     pub more: Vec<String>,
+    /// Firmware; the machine type's own where it is not named.
+    pub firmware: Option<PathBuf>,
     /// The kernel as an ELF file.
     pub vmlinux: PathBuf,
     /// The image's initramfs and after it the agent's (`tilemark_image::agent_initramfs`), in one.

@@ -31,12 +31,14 @@ pub(super) fn template_key(
     key.extend(arguments(settings, &like, &[], Birth::Template).join("\0").into_bytes());
     // A path may come to hold something else while a run goes on: a kernel that is built anew, a QEMU installed over
     // the old one.
-    for path in [&settings.binary, &settings.vmlinux, &settings.root_erofs] {
+    let files = [&settings.binary, &settings.vmlinux, &settings.root_erofs];
+    for path in files.into_iter().chain(&settings.firmware) {
         key.extend(path.as_os_str().as_encoded_bytes());
         key.extend(content_mark(path, now)?.into_bytes());
     }
     for disk in &plan.disks {
         key.extend(disk.size.get().to_be_bytes());
+        key.extend(format!("{:?} {:?} {}", disk.cache, disk.aio, disk.iothread).into_bytes());
     }
     key.extend(&settings.initramfs);
     key.extend(serde_json::to_vec(service).expect("a service is plain data"));
@@ -82,6 +84,7 @@ mod tests {
             machine: "pc".to_owned(),
             cpu: None,
             more: Vec::new(),
+            firmware: None,
             vmlinux: place("vmlinux"),
             initramfs: b"agent".to_vec(),
             root_erofs: place("root"),
@@ -101,6 +104,7 @@ mod tests {
             memory: Bytes::from_mib(96),
             working_set: Bytes::default(),
             disks: Vec::new(),
+            net: Default::default(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
             processors: Vec::new(),

@@ -22,7 +22,7 @@ use std::{
 };
 use tilemark_guests::{
     Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
-    USUAL_MACHINE, find_qemu,
+    USUAL_MACHINE, find_firmware, find_qemu,
 };
 use tilemark_host::{
     KernelLog,
@@ -149,12 +149,14 @@ impl<'a> RealWorld<'a> {
         };
         let mut initramfs = fs::read(self.image(FileName::Initrd)).map_err(state_failed)?;
         initramfs.extend(tilemark_image::agent_initramfs(self.program.agent));
+        let binary = find_qemu(wishes.binary.as_deref().map(Path::new))?;
         let settings = QemuSettings {
             accelerator,
-            binary: find_qemu(wishes.binary.as_deref().map(Path::new))?,
+            binary: binary.clone(),
             machine: wishes.machine.clone().unwrap_or_else(|| USUAL_MACHINE.to_owned()),
             cpu: wishes.cpu.clone(),
             more: wishes.args.clone(),
+            firmware: wishes.firmware.as_deref().map(|named| find_firmware(&binary, named)).transpose()?,
             vmlinux: wishes.kernel.as_ref().map_or_else(|| self.image(FileName::Vmlinux), PathBuf::from),
             initramfs,
             root_erofs: self.image(FileName::RootErofs),

@@ -185,8 +185,9 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         }
         None => not_typed(named, &asked.settings, asked.sides.as_ref()),
     };
-    // A program that only the file names is not started before it is trusted.
-    let is_untrusted = named_by_file.iter().any(|found| found.kind == HostUseKind::Program) && !asked.trust;
+    // A program that only the file names is not started before it is trusted, and firmware is not read.
+    let is_asked = |found: &HostUse| found.kind == HostUseKind::Program || found.key == "qemu.firmware";
+    let is_untrusted = named_by_file.iter().any(is_asked) && !asked.trust;
     if !is_untrusted {
         qemu_check::check(&plan)?;
     }
