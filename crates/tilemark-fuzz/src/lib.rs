@@ -36,7 +36,7 @@ pub use site::take_answers as site;
 pub use store::{take_mariadb as mariadb, take_postgresql as postgresql};
 pub use telemetry::take_telemetry as telemetry;
 pub use tools::take_fio as fio;
-pub use web::take_answers as web;
+pub use web::{take_answers as web, take_requests as requests};
 
 /// A parser of foreign bytes.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const ALL: [Target; 19] = [
+pub const ALL: [Target; 20] = [
     agent::FRAMES,
     agent::EVENTS,
     record::RECORD,
@@ -69,6 +69,7 @@ pub const ALL: [Target; 19] = [
     amqp::CLIENT,
     broker::BROKER,
     web::ANSWERS,
+    web::REQUESTS,
     site::ANSWERS,
     tools::FIO,
     telemetry::TELEMETRY,

@@ -5,10 +5,36 @@ use tilemark_agent_protocol::{LoadJob, Stream};
 use tilemark_load::{Factory, Progress};
 use tilemark_plan::{
     plan::Demand,
-    workload::{WebFile, WebParameters, Work},
+    workload::{WebFile, WebParameters, Work, parse_requests},
 };
 use tilemark_units::{Bytes, Span};
 use tilemark_workloads::web::{WebFactory, fill_body};
+
+pub(crate) const REQUESTS: Target = Target {
+    name: "requests",
+    about: "a file of requests of a web load",
+    take: take_requests,
+    seeds: requests,
+};
+
+/// Takes a file of requests, and what a load would send of it.
+pub fn take_requests(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(request) = parse_requests(text, "fuzz.toml") else { return };
+    let web = WebParameters { request, ..WebParameters::default() };
+    web.check_alone("web", &mut |message: String, remedy: &str| drop((message, remedy.to_owned())));
+    drop(web.own_requests());
+}
+
+fn requests() -> Vec<Vec<u8>> {
+    [
+        "[[request]]\npath = \"/\"\nweight = 7\n[[request]]\nmethod = \"POST\"\npath = \"/search\"\nbody = 'q=1'\n",
+        "[[request]]\npath = \"/a\"\nheaders = { Accept = \"text/html\" }\nexpect_status = 404\ncontains = \"x\"\n",
+        "[[request]]\npath = \"/b\"\nlength = \"1KiB\"\n[[request]]\npath = \"/c\"\nany_length = true\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
 
 pub(crate) const ANSWERS: Target =
     Target { name: "web", about: "answers of a web server", take: take_answers, seeds: answers };

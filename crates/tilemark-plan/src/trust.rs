@@ -70,7 +70,8 @@ pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
     let of_loads = plan.scenario.load.iter().map(|load| (load.name.as_str(), &load.work));
     let of_points = plan.points.iter().flat_map(|point| &point.loads);
     let of_points = of_points.map(|load| (load.name.as_str(), &load.work));
-    for found in of_loads.chain(of_points).flat_map(|(name, work)| of_command(name, work)) {
+    let of_load = |(name, work)| of_command(name, work).into_iter().chain(of_web(name, work));
+    for found in of_loads.chain(of_points).flat_map(of_load) {
         if !uses.contains(&found) {
             uses.push(found);
         }
@@ -90,6 +91,17 @@ fn of_command(load: &str, work: &Work) -> Vec<HostUse> {
     let program = (command.from == CommandFrom::Host).then(|| found("run", run, HostUseKind::Program));
     let files = (!command.files.is_empty()).then(|| found("files", files, HostUseKind::File));
     program.into_iter().chain(files).collect()
+}
+
+/// Files that a web load takes texts from.
+fn of_web(load: &str, work: &Work) -> Vec<HostUse> {
+    let Work::Web(web) = work else { return Vec::new() };
+    let found = |(key, path): (&str, &String)| HostUse {
+        key: format!("load.{load}.web.{key}"),
+        value: path.clone(),
+        kind: HostUseKind::File,
+    };
+    web.unread_files().map(found).collect()
 }
 
 /// Those that no flag of the command line gave: neither a `--set` nor a side.

@@ -171,3 +171,25 @@ fn walls_that_are_off_are_listed_and_may_be_a_side() {
     let plan = plan(&scenario(""), &request);
     assert_eq!(plan.points.iter().filter(|point| !point.qemu.walls.are_on()).count(), 1, "B");
 }
+
+#[test]
+fn files_that_a_web_load_or_firmware_come_from_need_trust_and_those_of_flags_do_not() {
+    let rest = "[qemu]\nfirmware = \"/f/bios.bin\"\n[[guest]]\nname = \"web\"\nrole = \"web\"\n[[load]]\nname = \"own\"\n\
+        guest = \"web\"\nloop = \"closed\"\n[load.web]\ntls = true\nrequest_file = \"requests.toml\"\nca_file = \"ca.pem\"\n\
+        body_file = \"/etc/shadow\"\n";
+    let scenario = scenario(rest).replace("about = \"t\"", "about = \"t\"\nheadline = \"own\"");
+    let words = |settings_given: &[(&str, &str)]| -> Vec<String> {
+        let request = Request { settings: settings(settings_given), ..asked() };
+        let uses = host_uses(&plan(&scenario, &request));
+        let left = not_typed(uses, &request.settings, None);
+        left.iter().map(|found| format!("{}={}", found.key, found.value)).collect()
+    };
+    let all = [
+        "qemu.firmware=/f/bios.bin",
+        "load.own.web.request_file=requests.toml",
+        "load.own.web.ca_file=ca.pem",
+        "load.own.web.body_file=/etc/shadow",
+    ];
+    assert_eq!(words(&[]), all);
+    assert_eq!(words(&[("load.own.web.body_file", "/etc/shadow")]), all[..3]);
+}

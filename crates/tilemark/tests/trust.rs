@@ -58,3 +58,30 @@ fn a_file_s_program_is_not_started_without_trust() {
     let said = real.home.says(&["run", &file, "--on", "emulated", "--offline", "--trust"]);
     assert!(mark.exists() && said.code != Some(2), "{said:?}");
 }
+
+#[test]
+fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
+    let home = Home::new();
+    let text = "schema = 1\nname = \"t\"\nabout = \"t\"\nheadline = \"own\"\n[[guest]]\nname = \"web\"\nrole = \"web\"\n\
+        [[load]]\nname = \"own\"\nguest = \"web\"\nrate = \"1000/s\"\n[load.web]\nrequest_file = \"requests.toml\"\n\
+        [ladder]\ntiles = [1]\n";
+    let file = home.file("own.toml", text);
+    home.file("requests.toml", "[[request]]\npath = \"/secret\"\n");
+    let plan = ["plan", file.to_str().unwrap(), "--on", "native", "--json"];
+    let shown = home.says(&plan);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(!shown.out.contains("/secret"), "it was read: {shown:?}");
+    let read = home.says(&[&plan[..], &["--trust"]].concat());
+    let load = read.json()["points"][0]["loads"][0]["work"]["web"].clone();
+    assert_eq!(load["request"][0]["path"], "/secret", "{load}");
+    assert!(load["request_file"].is_null(), "{load}");
+    home.file("requests.toml", "[[request]]\n");
+    let odd = home.says(&[&plan[..], &["--trust"]].concat());
+    assert_eq!(odd.code, Some(2), "{odd:?}");
+    assert!(odd.json()["error"]["message"].as_str().unwrap().contains("missing field `path`"), "{odd:?}");
+    let Some(real) = Real::new() else { return };
+    let refused = real.home.says(&["run", file.to_str().unwrap(), "--on", "native", "--offline", "--json"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("`load.own.web.request_file`"), "{message}");
+}

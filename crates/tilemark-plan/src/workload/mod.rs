@@ -79,6 +79,14 @@ macro_rules! workloads {
                 }
             }
 
+            /// It as a load of a web server, where it is one.
+            pub fn web_mut(&mut self) -> Option<&mut WebParameters> {
+                match self {
+                    Self::Web(web) => Some(web),
+                    _ => None,
+                }
+            }
+
             /// Its texts that name a place of their writer's, for a report that names none.
             pub fn texts_mut(&mut self) -> Vec<&mut String> {
                 match self { $(Self::$variant(parameters) => parameters.texts_mut(),)* }

@@ -31,6 +31,8 @@ pub struct WebParameters {
     /// Several requests to a server of your own, each with its `path` and `weight`, instead of `path`. One is drawn by weight for each
     /// request. What one of them leaves out is as in the keys below. Default: none.
     pub request: Vec<WebRequest>,
+    /// A file with `[[request]]` tables, instead of `request`: its path, from the scenario's file. Default: none.
+    pub request_file: Option<String>,
     /// The port of a server of your own. Default: the port of the guest's service.
     pub port: Option<u16>,
     /// The name of the server: it is sent as `Host`, and with TLS it is the name that is asked for and that the certificate must
@@ -40,6 +42,8 @@ pub struct WebParameters {
     pub tls: bool,
     /// Certificates of the authorities that may have signed the certificate of a server of your own, as PEM text. Default: none.
     pub ca: Option<String>,
+    /// A file with that PEM text, instead of `ca`: its path, from the scenario's file. Default: none.
+    pub ca_file: Option<String>,
     /// Whether any certificate of a server of your own is accepted.
     pub insecure: bool,
     /// The method of requests to a server of your own. Default: `"GET"`.
@@ -48,6 +52,8 @@ pub struct WebParameters {
     pub headers: BTreeMap<String, String>,
     /// The body of requests to a server of your own; `Content-Length` is sent with it. Default: none.
     pub body: Option<String>,
+    /// A file with the body, instead of `body`: its path, from the scenario's file. Default: none.
+    pub body_file: Option<String>,
     /// The status that an answer of a server of your own must have. Default: `200`.
     pub expect_status: Option<u16>,
     /// Text that the body of an answer of a server of your own must contain. Default: none.
@@ -113,14 +119,17 @@ impl Default for WebParameters {
             files: vec![file(1, 25), file(8, 18), file(64, 6), file(256, 1)],
             path: None,
             request: Vec::new(),
+            request_file: None,
             port: None,
             host: None,
             tls: false,
             ca: None,
+            ca_file: None,
             insecure: false,
             method: None,
             headers: BTreeMap::new(),
             body: None,
+            body_file: None,
             expect_status: None,
             contains: None,
             length: None,
@@ -161,7 +170,37 @@ impl WebRequest {
 impl WebParameters {
     /// Whether it asks a server of the user's own.
     pub fn is_own_server(&self) -> bool {
-        self.path.is_some() || !self.request.is_empty()
+        self.path.is_some() || !self.request.is_empty() || self.request_file.is_some()
+    }
+
+    /// Its files of the host that are not read yet: the key of each, and its path.
+    pub fn unread_files(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let files = [
+            ("request_file", &self.request_file),
+            ("ca_file", &self.ca_file),
+            ("body_file", &self.body_file),
+        ];
+        files.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?)))
+    }
+
+    /// Puts what its files hold in their place: `read` returns the text of the file behind a key.
+    ///
+    /// # Errors
+    /// Those of `read`, and mistakes in a file of requests.
+    pub fn read_files<E: From<Problem>>(
+        &mut self,
+        mut read: impl FnMut(&'static str, &str) -> Result<String, E>,
+    ) -> Result<(), E> {
+        if let Some(path) = self.request_file.take() {
+            self.request = parse_requests(&read("request_file", &path)?, &path)?;
+        }
+        if let Some(path) = self.ca_file.take() {
+            self.ca = Some(read("ca_file", &path)?);
+        }
+        if let Some(path) = self.body_file.take() {
+            self.body = Some(read("body_file", &path)?);
+        }
+        Ok(())
     }
 
     /// The requests to a server of the user's own, each with all that it has of the load; none for the files of our own service.
@@ -295,8 +334,11 @@ impl Facts for WebParameters {
     }
 
     fn texts_mut(&mut self) -> Vec<&mut String> {
-        let Self { path, request, host, ca, headers, body, contains, .. } = self;
-        let own = [path, host, ca, body, contains].into_iter().filter_map(Option::as_mut);
+        let Self {
+            path, request, host, ca, headers, body, contains, request_file, ca_file, body_file, ..
+        } = self;
+        let files = [request_file, ca_file, body_file];
+        let own = [path, host, ca, body, contains].into_iter().chain(files).filter_map(Option::as_mut);
         own.chain(headers.values_mut()).chain(request.iter_mut().flat_map(WebRequest::texts_mut)).collect()
     }
 

@@ -24,12 +24,13 @@ const HEADERS_OF_OURS: [(&str, &str); 5] = [
 ];
 
 pub(super) fn check(web: &WebParameters, name: &str, say: &mut Say<'_>) {
+    check_given_once(web, name, say);
     check_files(web, name, say);
     check_server(web, name, say);
     if !web.is_own_server() {
         return check_built_in(web, name, say);
     }
-    if web.path.is_some() && !web.request.is_empty() {
+    if web.path.is_some() && (!web.request.is_empty() || web.request_file.is_some()) {
         say(format!("load `{name}` has `path` and `request`"), "leave out one of the two");
     }
     if web.request.len() > REQUESTS_MAX {
@@ -41,7 +42,8 @@ pub(super) fn check(web: &WebParameters, name: &str, say: &mut Say<'_>) {
         say(format!("the requests of load `{name}` have {bytes} bytes"), "write 512 KiB at most in all");
     }
     let requests = web.own_requests();
-    if requests.iter().all(|request| request.weight == 0) {
+    // A file of requests is read later, and checked again then.
+    if web.request_file.is_none() && requests.iter().all(|request| request.weight == 0) {
         say(format!("load `{name}` sends no request"), "give a request a `weight` of 1 or more");
     }
     for request in &requests {
@@ -49,6 +51,22 @@ pub(super) fn check(web: &WebParameters, name: &str, say: &mut Say<'_>) {
             // A mistake of the load's own keys is one of each request, and is reported once.
             say(format!("load `{name}`: {message}"), remedy);
             break;
+        }
+    }
+}
+
+/// A text is in the scenario or in a file.
+fn check_given_once(web: &WebParameters, name: &str, say: &mut Say<'_>) {
+    for (key, is_given, of_file) in [
+        ("request", !web.request.is_empty(), &web.request_file),
+        ("ca", web.ca.is_some(), &web.ca_file),
+        ("body", web.body.is_some(), &web.body_file),
+    ] {
+        if is_given && of_file.is_some() {
+            say(format!("load `{name}` has `{key}` and `{key}_file`"), "leave out one of the two");
+        }
+        if of_file.as_ref().is_some_and(|path| path.is_empty() || path.contains('\0')) {
+            say(format!("load `{name}`: `{key}_file` is not a path"), "write the path of a file");
         }
     }
 }
@@ -75,11 +93,11 @@ fn check_server(web: &WebParameters, name: &str, say: &mut Say<'_>) {
     if web.port == Some(0) {
         say(format!("load `{name}`: `port = 0` is not a port"), "write 1 to 65535");
     }
-    let chooses = web.ca.is_some() || web.insecure;
+    let chooses = web.ca.is_some() || web.ca_file.is_some() || web.insecure;
     if chooses && !web.tls {
         say(format!("load `{name}` has `ca` or `insecure` without `tls`"), "write `tls = true`");
     }
-    if web.ca.is_some() && web.insecure {
+    if (web.ca.is_some() || web.ca_file.is_some()) && web.insecure {
         say(format!("load `{name}` has `ca` and `insecure`"), "leave out one of the two");
     }
     if web.ca.as_ref().is_some_and(|ca| !ca.contains("-----BEGIN CERTIFICATE-----")) {
@@ -101,10 +119,12 @@ fn check_built_in(web: &WebParameters, name: &str, say: &mut Say<'_>) {
     let given = [
         ("port", web.port.is_some()),
         ("ca", web.ca.is_some()),
+        ("ca_file", web.ca_file.is_some()),
         ("insecure", web.insecure),
         ("method", web.method.is_some()),
         ("headers", !web.headers.is_empty()),
         ("body", web.body.is_some()),
+        ("body_file", web.body_file.is_some()),
         ("expect_status", web.expect_status.is_some()),
         ("contains", web.contains.is_some()),
         ("length", web.length.is_some()),

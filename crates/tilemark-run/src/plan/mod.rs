@@ -8,3 +8,4 @@ pub(crate) mod image_check;
 pub mod prepare;
 pub(crate) mod qemu_check;
 pub mod text;
+pub(crate) mod web_files;

@@ -6,7 +6,7 @@ use crate::{
     plan::command_files,
     plan::host::{Probe, choose, facts, summary},
     plan::host_settings::{self, PlannedSetting},
-    plan::{image_check, qemu_check},
+    plan::{image_check, qemu_check, web_files},
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
@@ -162,8 +162,20 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         seed: asked.seed.map_or_else(drawn_seed, Ok)?,
     };
     let mut plan = resolve(&draft, &request, &summary(&facts)?)?;
-    // Before profiles are read into it: a profile is one use of the host.
+    // Before profiles and files are read into it: each is one use of the host.
     let named = host_uses(&plan);
+    let named_by_file = match builtin(&asked.scenario) {
+        Some(_) => Vec::new(),
+        // What is screened was asked for by its profile on the command line.
+        None if asked.screening.is_some() => {
+            let named = named.into_iter().filter(|found| found.kind != HostUseKind::Setting).collect();
+            not_typed(named, &asked.settings, None)
+        }
+        None => not_typed(named, &asked.settings, asked.sides.as_ref()),
+    };
+    if asked.trust || !named_by_file.iter().any(|found| found.kind == HostUseKind::File) {
+        web_files::read(&mut plan)?;
+    }
     command_files::find(&mut plan)?;
     plan.expand_profiles(host_settings::profile_settings)?;
     let planned = host_settings::look_up(&plan)?;
@@ -176,15 +188,6 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     image_check::check_built_in(&plan.scenario)?;
     enough_for_a_repeat(&plan)?;
     let out_of_reach = asked.sides.is_some().then(|| out_of_reach(&plan)).flatten();
-    let named_by_file = match builtin(&asked.scenario) {
-        Some(_) => Vec::new(),
-        // What is screened was asked for by its profile on the command line.
-        None if asked.screening.is_some() => {
-            let named = named.into_iter().filter(|found| found.kind != HostUseKind::Setting).collect();
-            not_typed(named, &asked.settings, None)
-        }
-        None => not_typed(named, &asked.settings, asked.sides.as_ref()),
-    };
     // A program that only the file names is not started before it is trusted, and firmware is not read.
     let is_asked = |found: &HostUse| found.kind == HostUseKind::Program || found.key == "qemu.firmware";
     let is_untrusted = named_by_file.iter().any(is_asked) && !asked.trust;

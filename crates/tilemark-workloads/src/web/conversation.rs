@@ -53,6 +53,8 @@ enum Trouble {
     Missing,
     /// It was sent elsewhere, with this status.
     Redirect(u16),
+    /// The port wants TLS, and was asked without.
+    WantsTls,
     Text(&'static str),
 }
 
@@ -222,6 +224,11 @@ impl WebConversation {
                     self.partial_head.extend_from_slice(bytes);
                     Progress::More
                 }
+                Err(_) if self.mix.tls.is_none() && bytes.starts_with(&TLS_ALERT) => {
+                    self.reading = Reading::Nothing;
+                    self.trouble = Trouble::WantsTls;
+                    Progress::Broken(Verdict::Failed)
+                }
                 Err(bad) => self.broken(bad.text(), Verdict::Failed),
             };
         }
@@ -240,10 +247,33 @@ impl WebConversation {
 
     fn after_head(&mut self, head: Head, rest: &[u8]) -> Progress {
         let verdict = self.judge_head(&head);
+        if matches!(self.trouble, Trouble::Status(BAD_REQUEST)) && self.mix.tls.is_none() && wants_tls(rest) {
+            self.trouble = Trouble::WantsTls;
+        }
         let file = &self.mix.files[self.asked];
         let head = if file.has_body { head } else { Head { content_length: 0, is_chunked: false, ..head } };
         self.body(head, 0, verdict, rest)
     }
+}
+
+/// The status with which servers answer plain HTTP on a port for TLS.
+const BAD_REQUEST: u16 = 400;
+/// How a server that does not know HTTP before TLS refuses it: a record with an alert, of any version (RFC 8446, 5.1).
+const TLS_ALERT: [u8; 2] = [21, 3];
+/// What servers write into that answer: nginx, Apache, those in Go, and Tomcat.
+const WANTS_TLS: [&str; 4] = [
+    "plain HTTP request was sent to HTTPS port",
+    "speaking plain HTTP to an SSL-enabled server port",
+    "sent an HTTP request to an HTTPS server",
+    "This combination of host and port requires TLS",
+];
+/// So much of such an answer is looked at.
+const LOOKED_AT: usize = 2048;
+
+/// Whether the beginning of an answer's body says that the port is for TLS.
+fn wants_tls(body: &[u8]) -> bool {
+    let start = String::from_utf8_lossy(&body[..body.len().min(LOOKED_AT)]);
+    WANTS_TLS.iter().any(|text| start.contains(text))
 }
 
 /// Looks for a text, not empty, that may be cut by the pieces in which a body comes; `tail` is the end of the pieces before.
@@ -304,6 +334,8 @@ impl Conversation for WebConversation {
             Trouble::Length { expected, found } => {
                 format!("the answer's body has {found} bytes instead of {expected}")
             }
+            Trouble::WantsTls => "this port wants TLS, and was asked in plain HTTP: ask it with `https://`, or with `tls = true` in `[load.web]`"
+                .to_owned(),
             Trouble::Missing => "the answer's body does not contain the expected text".to_owned(),
             Trouble::Redirect(status) => format!(
                 "the answer's status is {status}: a redirect, which is not followed; ask for the address that it names"
@@ -438,6 +470,19 @@ mod tests {
             let progress = hear(&mut conversation, bytes.as_bytes());
             assert_eq!(progress, Progress::Broken(Verdict::Failed), "{chunk:?}");
         }
+    }
+
+    #[test]
+    fn plain_http_on_a_port_for_tls_is_named() {
+        let nginx = b"<html>\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>";
+        for bytes in [answer("400 Bad Request", nginx), vec![21, 3, 1, 0, 2, 2, 70]] {
+            let mut asked = conversation(Some("/"));
+            assert!(!matches!(hear(&mut asked, &bytes), Progress::More), "{bytes:?}");
+            assert!(asked.explain().contains("this port wants TLS"), "{}", asked.explain());
+        }
+        let mut other = conversation(Some("/"));
+        hear(&mut other, &answer("400 Bad Request", b"no such page"));
+        assert_eq!(other.explain(), "the answer's status is 400");
     }
 
     #[test]
