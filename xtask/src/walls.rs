@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Each crate with all of Tilemark's crates that it may depend on (tests aside).
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("tilemark", &["tilemark-record", "tilemark-report", "tilemark-run", "tilemark-units"]),
     ("tilemark-sys", &[]),
     ("tilemark-units", &[]),
@@ -15,7 +15,11 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("tilemark-host", &["tilemark-plan", "tilemark-sys", "tilemark-units"]),
     ("tilemark-image", &["tilemark-sys", "tilemark-units"]),
     ("tilemark-agent-protocol", &["tilemark-plan", "tilemark-units"]),
-    ("tilemark-load", &["tilemark-agent-protocol", "tilemark-plan", "tilemark-sys", "tilemark-units"]),
+    ("tilemark-tls", &[]),
+    (
+        "tilemark-load",
+        &["tilemark-agent-protocol", "tilemark-plan", "tilemark-sys", "tilemark-tls", "tilemark-units"],
+    ),
     (
         "tilemark-workloads",
         &[
@@ -100,7 +104,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
         ],
     ),
     ("tilemark-amqp", &[]),
-    ("tilemark-amqp-load", &["tilemark-amqp", "tilemark-plan"]),
+    ("tilemark-amqp-load", &["tilemark-amqp", "tilemark-plan", "tilemark-tls"]),
     ("tilemark-broker", &["tilemark-amqp"]),
     ("tilemark-store", &["tilemark-store-data", "tilemark-sys"]),
 ];

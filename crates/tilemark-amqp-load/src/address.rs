@@ -15,6 +15,17 @@ pub struct BrokerAddress {
     pub(crate) user: String,
     pub(crate) password: String,
     pub(crate) virtual_host: String,
+    /// Whom to trust, where its connections use TLS.
+    pub(crate) tls: Option<BrokerTls>,
+}
+
+/// The TLS of a broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BrokerTls {
+    /// The name that its certificate must have.
+    pub(crate) name: String,
+    /// PEM text of authorities, one of whom must have signed it; `None`: any certificate is accepted.
+    pub(crate) ca: Option<String>,
 }
 
 impl BrokerAddress {
@@ -25,7 +36,20 @@ impl BrokerAddress {
             user: "guest".into(),
             password: "guest".into(),
             virtual_host: "/".into(),
+            tls: None,
         }
+    }
+
+    /// Whether its connections use TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The same where these authorities, as PEM text, may have signed its certificate; without TLS nothing changes.
+    #[must_use]
+    pub fn trusting(self, ca: Option<String>) -> Self {
+        let tls = self.tls.map(|tls| BrokerTls { ca, ..tls });
+        Self { tls, ..self }
     }
 
     /// The same broker for another user.
@@ -41,7 +65,11 @@ impl BrokerAddress {
         let wrong = |reason| LoadError::Address { text: shown(), reason };
         let decoded =
             |part| decode(part).ok_or_else(|| wrong("a % is not followed by two hexadecimal digits"));
-        let rest = text.strip_prefix("amqp://").ok_or_else(|| wrong("it does not start with amqp://"))?;
+        let (rest, has_tls) = match (text.strip_prefix("amqp://"), text.strip_prefix("amqps://")) {
+            (Some(rest), _) => (rest, false),
+            (None, Some(rest)) => (rest, true),
+            (None, None) => return Err(wrong("it does not start with amqp:// or amqps://")),
+        };
         let (credentials, place) =
             rest.rsplit_once('@').map_or((None, rest), |(before, after)| (Some(before), after));
         let (place, path) = place.split_once('/').map_or((place, ""), |(place, path)| (place, path));
@@ -54,7 +82,8 @@ impl BrokerAddress {
             }
         };
         Ok(Self {
-            sockets: sockets(place).map_err(wrong)?,
+            sockets: sockets(place, if has_tls { TLS_PORT } else { PORT }).map_err(wrong)?,
+            tls: has_tls.then(|| BrokerTls { name: host_of(place).to_owned(), ca: None }),
             user,
             password,
             virtual_host: if path.is_empty() { "/".into() } else { decoded(path)? },
@@ -80,18 +109,31 @@ fn without_password(text: &str) -> String {
     }
 }
 
-/// Looks a host up; without a port it is that of AMQP. The error says what is wrong with it.
-fn sockets(place: &str) -> Result<Vec<SocketAddr>, &'static str> {
+/// The ports of AMQP, without TLS and with it.
+const PORT: u16 = 5672;
+const TLS_PORT: u16 = 5671;
+
+/// The host of a place, without port and brackets.
+fn host_of(place: &str) -> &str {
+    match place.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or(v6),
+        None => place.split(':').next().unwrap_or(place),
+    }
+}
+
+/// Looks a host up; without a port it is this one. The error says what is wrong with it.
+fn sockets(place: &str, usual: u16) -> Result<Vec<SocketAddr>, &'static str> {
     let is_bare_v6 = place.ends_with(']');
     let has_port = place.contains(':') && !is_bare_v6;
-    let place = if has_port { place.to_owned() } else { format!("{place}:5672") };
+    let place = if has_port { place.to_owned() } else { format!("{place}:{usual}") };
     let found: Vec<SocketAddr> = place.to_socket_addrs().map_err(|_| "the host is unknown")?.collect();
     if found.is_empty() { Err("the host has no address") } else { Ok(found) }
 }
 
 impl fmt::Display for BrokerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "amqp://{}@{}", self.user, self.sockets[0])
+        let scheme = if self.has_tls() { "amqps" } else { "amqp" };
+        write!(f, "{scheme}://{}@{}", self.user, self.sockets[0])
     }
 }
 
@@ -140,6 +182,18 @@ mod tests {
         assert_eq!(short, BrokerAddress::guest("127.0.0.1:5672".parse().unwrap()));
         let v6: BrokerAddress = "amqp://[::1]/x".parse().unwrap();
         assert_eq!((v6.to_string().as_str(), v6.virtual_host.as_str()), ("amqp://guest@[::1]:5672", "x"));
+    }
+
+    #[test]
+    fn an_address_with_tls_has_its_port_and_the_name_of_its_certificate() {
+        let read = |text: &str| text.parse::<BrokerAddress>().unwrap();
+        let named = read("amqps://localhost/x");
+        assert!(named.sockets.iter().all(|socket| socket.port() == 5671), "{:?}", named.sockets);
+        assert_eq!(named.tls, Some(BrokerTls { name: "localhost".to_owned(), ca: None }));
+        let v6 = read("amqps://[::1]:9").trusting(Some("pem".to_owned()));
+        assert_eq!(v6.tls, Some(BrokerTls { name: "::1".to_owned(), ca: Some("pem".to_owned()) }));
+        assert_eq!(v6.to_string(), "amqps://guest@[::1]:9");
+        assert!(!read("amqp://127.0.0.1").trusting(Some("pem".to_owned())).has_tls());
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub enum LoadError {
     /// The connection ended without a word.
     #[error("the broker hung up without saying why")]
     HungUp,
+    /// The broker does not speak TLS, or its certificate is not accepted.
+    #[error("{0}")]
+    Tls(String),
     /// The connection failed.
     #[error("the connection to the broker failed")]
     Socket(#[source] io::Error),
@@ -120,9 +123,14 @@ impl LoadError {
             Self::HungUp | Self::Socket(_) => {
                 "look into the broker's log: it may have crashed or run out of memory"
             }
+            Self::Tls(_) => {
+                "name the authority's certificate with --ca, correct host and port, or accept any certificate with --insecure"
+            }
             Self::Stalled { .. } => "see whether the broker is overloaded, paused or out of disk",
             Self::Blocked { .. } => "give the broker more memory or disk, or lower the load",
-            Self::Malformed(_) | Self::Unexpected { .. } => "see that the port speaks AMQP 0-9-1 without TLS",
+            Self::Malformed(_) | Self::Unexpected { .. } => {
+                "see that the port speaks AMQP 0-9-1; with TLS the address begins with amqps://"
+            }
             Self::Aborted => "see the first error",
         }
     }

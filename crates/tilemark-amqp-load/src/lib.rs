@@ -14,6 +14,7 @@ mod latency;
 mod ledger;
 mod publisher;
 mod report;
+mod secured;
 mod session;
 mod settings;
 mod shared;

@@ -10,6 +10,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use tilemark_amqp::{Inbox, LongStr, Method, PROTOCOL_HEADER, ShortStr, TableBuilder, put_method};
 
 use crate::input::{Notice, interpret};
+use crate::secured::{ReceiveError, SecuredWire, Tried};
 use crate::{BrokerAddress, LoadError};
 
 /// The channel that each session uses.
@@ -80,6 +81,8 @@ fn connect(sockets: &[SocketAddr], patience: Duration) -> Result<TcpStream, Load
 #[derive(Debug)]
 pub struct Session {
     stream: TcpStream,
+    /// Its TLS, where the broker wants it.
+    secured: Option<Box<SecuredWire>>,
     pub(crate) inbox: Inbox,
     pub(crate) frame_max: usize,
     pub(crate) blockade: Blockade,
@@ -92,14 +95,42 @@ impl Session {
         let stream = connect(&broker.sockets, patience)?;
         stream.set_nodelay(true).map_err(LoadError::Socket)?;
         let inbox = Inbox::new(RECEIVE_BYTES, FRAME_MAX);
+        let secured = SecuredWire::of(broker)?.map(Box::new);
         let mut session =
-            Self { stream, inbox, frame_max: FRAME_MAX, blockade: Blockade::default(), patience };
+            Self { stream, secured, inbox, frame_max: FRAME_MAX, blockade: Blockade::default(), patience };
+        session.secure()?;
         session.shake_hands(broker)?;
         let open = Method::ChannelOpen { reserved_1: ShortStr::default() };
         session.call(&open, "open a channel", |method| {
             matches!(method, Method::ChannelOpenOk { .. }).then_some(())
         })?;
         Ok(session)
+    }
+
+    /// Agrees on keys, where there is TLS.
+    fn secure(&mut self) -> Result<(), LoadError> {
+        let deadline = Instant::now() + self.patience;
+        while self.secured.as_ref().is_some_and(|secured| secured.is_handshaking() || secured.has_to_send()) {
+            self.flush()?;
+            if self.secured.as_ref().is_some_and(|secured| !secured.is_handshaking()) {
+                continue;
+            }
+            self.wait(PollFlags::IN, deadline.saturating_duration_since(Instant::now()))?;
+            if self.receive()? == Moved::WouldBlock && Instant::now() >= deadline {
+                return Err(self.blockade.error("shake hands over TLS", self.patience));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what was sealed and is not sent, as far as it fits; says whether nothing is left of it.
+    fn flush(&mut self) -> Result<bool, LoadError> {
+        match &mut self.secured {
+            Some(secured) => {
+                secured.flush(&self.stream).map_err(|error| LoadError::Socket(io::Error::from(error)))
+            }
+            None => Ok(true),
+        }
     }
 
     fn shake_hands(&mut self, broker: &BrokerAddress) -> Result<(), LoadError> {
@@ -199,7 +230,15 @@ impl Session {
     }
 
     /// Waits until the socket is ready, at most for `limit`.
-    pub(crate) fn wait(&self, flags: PollFlags, limit: Duration) -> Result<PollFlags, LoadError> {
+    pub(crate) fn wait(&self, mut flags: PollFlags, limit: Duration) -> Result<PollFlags, LoadError> {
+        if let Some(secured) = &self.secured {
+            if secured.has_plain() && flags.contains(PollFlags::IN) {
+                return Ok(PollFlags::IN);
+            }
+            if secured.has_to_send() {
+                flags |= PollFlags::OUT;
+            }
+        }
         let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         let mut sockets = [PollFd::new(&self.stream, flags)];
         match poll(&mut sockets, Some(&limit)) {
@@ -230,6 +269,18 @@ impl Session {
     }
 
     fn receive_with(&mut self, flags: RecvFlags) -> Result<Moved, LoadError> {
+        if let Some(secured) = &mut self.secured {
+            return match secured.receive(&self.stream, self.inbox.space(), flags) {
+                Ok(Tried::Bytes(count)) => {
+                    self.inbox.received(count);
+                    Ok(Moved::Bytes(count))
+                }
+                Ok(Tried::WouldBlock) => Ok(Moved::WouldBlock),
+                Ok(Tried::HungUp) => Err(LoadError::HungUp),
+                Err(ReceiveError::Socket(error)) => Err(LoadError::Socket(io::Error::from(error))),
+                Err(ReceiveError::Tls(why)) => Err(LoadError::Tls(why)),
+            };
+        }
         match rustix::net::recv(&self.stream, self.inbox.space(), flags) {
             Ok((0, _)) => Err(LoadError::HungUp),
             Ok((count, _)) => {
@@ -243,6 +294,13 @@ impl Session {
 
     /// Sends as much as fits, without waiting.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> Result<Moved, LoadError> {
+        if let Some(secured) = &mut self.secured {
+            return match secured.send(&self.stream, bytes) {
+                Ok(Tried::Bytes(count)) => Ok(Moved::Bytes(count)),
+                Ok(Tried::WouldBlock | Tried::HungUp) => Ok(Moved::WouldBlock),
+                Err(error) => Err(self.socket_error(error)),
+            };
+        }
         match rustix::net::send(&self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(count) => Ok(Moved::Bytes(count)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Moved::WouldBlock),
@@ -266,8 +324,12 @@ impl Session {
     /// Sends all of it, waiting when the broker does not read.
     pub(crate) fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), LoadError> {
         let mut deadline = Instant::now() + self.patience;
-        while !bytes.is_empty() {
+        while !bytes.is_empty() || !self.flush()? {
             match self.try_send(bytes)? {
+                // Nothing but the end of what was sealed is left: it is waited for below.
+                Moved::Bytes(0) => {
+                    self.wait(PollFlags::OUT, deadline.saturating_duration_since(Instant::now()))?;
+                }
                 Moved::Bytes(count) => {
                     bytes = &bytes[count..];
                     deadline = Instant::now() + self.patience;
@@ -304,6 +366,102 @@ mod tests {
     use tilemark_broker::{Config, serve};
 
     const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// A port that speaks TLS with a certificate for `localhost`, and hands all that is in it to the reference broker; and the
+    /// certificate as PEM text.
+    fn tls_in_front(of: SocketAddr) -> (SocketAddr, String) {
+        use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+        use std::{
+            io::{Read, Write},
+            net::TcpListener,
+            sync::Arc,
+            thread,
+        };
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let config = Arc::clone(&config);
+                thread::spawn(move || {
+                    let mut broker = TcpStream::connect(of).unwrap();
+                    let mut client = client;
+                    let mut tls = rustls::ServerConnection::new(config).unwrap();
+                    for stream in [&client, &broker] {
+                        stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+                    }
+                    let idle = |error: &io::Error| {
+                        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+                    };
+                    let mut bytes = [0; 16384];
+                    loop {
+                        match tls.read_tls(&mut client) {
+                            Ok(0) => return,
+                            Ok(_) if tls.process_new_packets().is_err() => {
+                                let _ = tls.write_tls(&mut client);
+                                return;
+                            }
+                            Ok(_) => {}
+                            Err(error) if idle(&error) => {}
+                            Err(_) => return,
+                        }
+                        while let Ok(count @ 1..) = tls.reader().read(&mut bytes) {
+                            broker.write_all(&bytes[..count]).unwrap();
+                        }
+                        match broker.read(&mut bytes) {
+                            Ok(0) => return,
+                            Ok(count) => tls.writer().write_all(&bytes[..count]).unwrap(),
+                            Err(error) if idle(&error) => {}
+                            Err(_) => return,
+                        }
+                        while tls.wants_write() {
+                            if tls.write_tls(&mut client).is_err() {
+                                return;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        (address, made.cert.pem())
+    }
+
+    #[test]
+    fn a_load_over_tls_loses_nothing_and_a_certificate_is_checked() {
+        let broker = serve(Config::new("127.0.0.1:0".parse().unwrap())).unwrap();
+        let (front, pem) = tls_in_front(broker.address());
+        let at = |host: &str| format!("amqps://{host}:{}", front.port()).parse::<BrokerAddress>().unwrap();
+        let trusted = at("localhost").trusting(Some(pem.clone()));
+        let messages = tilemark_plan::workload::MessagingParameters {
+            count: 2_000,
+            size: tilemark_units::Bytes::new(3_000),
+            ..Default::default()
+        };
+        let load = crate::ThroughputLoad { messages, ..crate::ThroughputLoad::new(trusted) };
+        let report = crate::throughput(&load).unwrap();
+        assert_eq!((report.lost, report.damaged, report.duplicated), (0, 0, 0));
+        assert_eq!(report.received, 2_000, "{report:?}");
+        // Any certificate, by its address.
+        Session::open(&at("127.0.0.1"), PATIENCE).unwrap().close().unwrap();
+        let other = Session::open(&at("127.0.0.1").trusting(Some(pem)), PATIENCE).unwrap_err().to_string();
+        assert!(other.contains("certificate is for another name"), "{other}");
+        let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem();
+        let unknown = Session::open(&at("localhost").trusting(Some(stranger)), PATIENCE).unwrap_err();
+        assert!(unknown.to_string().starts_with("TLS: "), "{unknown}");
+        // A broker without TLS.
+        let plain = BrokerAddress { sockets: vec![broker.address()], ..at("localhost") };
+        let error = Session::open(&plain, PATIENCE).unwrap_err();
+        assert!(matches!(error, LoadError::Tls(_) | LoadError::HungUp), "{error}");
+    }
 
     #[test]
     fn a_host_is_tried_at_each_of_its_addresses() {

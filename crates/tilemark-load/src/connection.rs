@@ -1,10 +1,6 @@
 //! One connection: its sockets and what it is doing.
 
-use crate::{
-    Answer, Conversation, Tls,
-    clock::SECOND_NS,
-    tls::{Secured, TlsFailure},
-};
+use crate::{Answer, Conversation, Tls, clock::SECOND_NS};
 use rustix::{
     event::epoll::{self, EventData, EventFlags},
     io::Errno,
@@ -12,6 +8,7 @@ use rustix::{
 };
 use std::{net::SocketAddr, os::fd::OwnedFd};
 use tilemark_agent_protocol::Stream;
+use tilemark_tls::{Secured, TlsFailure};
 
 /// The first pause before a broken connection is made anew; each further one is twice as long.
 const BACKOFF_FIRST_NS: u64 = 1_000_000;

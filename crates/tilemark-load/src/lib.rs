@@ -25,7 +25,6 @@ mod sender;
 #[cfg(test)]
 mod simulation;
 mod stop;
-mod tls;
 mod worker;
 
 pub use blocking::{Operation, Performed, run_blocking};
@@ -35,4 +34,4 @@ pub use run::{Limits, Start, run, run_within};
 pub use schedule::Schedule;
 pub use sender::{Got, Scheduling, pin, prepare_thread};
 pub use stop::Stop;
-pub use tls::Tls;
+pub use tilemark_tls::Tls;

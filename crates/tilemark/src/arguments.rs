@@ -515,10 +515,12 @@ pub(crate) enum LoadCommand {
 /// `tilemark load messaging-throughput`; the defaults are the standard run.
 #[derive(Debug, Args)]
 pub(crate) struct ThroughputArguments {
-    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Set the password in
+    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672; with TLS amqps://. Set the password in
     /// TILEMARK_BROKER_PASSWORD instead: other users can see a password in the address
     #[arg(long, value_name = "URL")]
     pub(crate) broker: String,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
     /// Size of a message in bytes
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub(crate) size: usize,
@@ -560,13 +562,27 @@ pub(crate) struct ThroughputArguments {
     pub(crate) json: bool,
 }
 
+/// Whose certificates are accepted, where an address has TLS.
+#[derive(Debug, Args)]
+pub(crate) struct TrustArguments {
+    /// With amqps://: file with PEM certificates of the authorities that may have signed the broker's certificate. Default: those of
+    /// this host
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(crate) ca: Option<PathBuf>,
+    /// With amqps://: accept any certificate
+    #[arg(long)]
+    pub(crate) insecure: bool,
+}
+
 /// `tilemark load messaging-latency`.
 #[derive(Debug, Args)]
 pub(crate) struct LatencyArguments {
-    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672. Set the password in
+    /// The broker: amqp://USER@HOST:PORT/VIRTUAL-HOST, such as amqp://guest:guest@127.0.0.1:5672; with TLS amqps://. Set the password in
     /// TILEMARK_BROKER_PASSWORD instead: other users can see a password in the address
     #[arg(long, value_name = "URL")]
     pub(crate) broker: String,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
     /// Size of a message in bytes
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub(crate) size: usize,

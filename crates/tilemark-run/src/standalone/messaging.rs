@@ -6,6 +6,7 @@ use crate::{
     progress::Listener,
     standalone::interruptible::{OnInterrupt, until_interrupted_again},
     standalone::password,
+    standalone::trust::Trust,
     stop::interrupted,
 };
 use serde::Serialize;
@@ -101,12 +102,13 @@ pub struct Judged<R> {
 /// `amqp://guest:guest@127.0.0.1:5672`; a user without a password has that of [`password::BROKER`].
 pub fn throughput(
     broker: &str,
+    trust: &Trust,
     messages: MessagingParameters,
     seconds: u64,
     listener: &mut dyn Listener,
 ) -> Result<Judged<ThroughputReport>, Failure> {
     let seconds = Duration::from_secs(seconds);
-    let load = ThroughputLoad { messages, seconds, ..ThroughputLoad::new(address(broker)?) };
+    let load = ThroughputLoad { messages, seconds, ..ThroughputLoad::new(address(broker, trust)?) };
     send(listener, move || send_throughput(&load))
 }
 
@@ -128,13 +130,14 @@ fn send_throughput(load: &ThroughputLoad) -> Result<Judged<ThroughputReport>, Fa
 /// How long messages take at so many a second, published for so many seconds.
 pub fn latency(
     broker: &str,
+    trust: &Trust,
     messages: MessagingParameters,
     rate: u64,
     seconds: u64,
     listener: &mut dyn Listener,
 ) -> Result<Judged<LatencyReport>, Failure> {
     let seconds = Duration::from_secs(seconds);
-    let load = LatencyLoad { messages, rate, seconds, ..LatencyLoad::new(address(broker)?) };
+    let load = LatencyLoad { messages, rate, seconds, ..LatencyLoad::new(address(broker, trust)?) };
     send(listener, move || send_latency(&load))
 }
 
@@ -153,9 +156,18 @@ fn send_latency(load: &LatencyLoad) -> Result<Judged<LatencyReport>, Failure> {
 }
 
 /// Understands an address; the password of its user may be in the environment instead.
-fn address(text: &str) -> Result<BrokerAddress, Failure> {
+fn address(text: &str, trust: &Trust) -> Result<BrokerAddress, Failure> {
     let apart = password::of_environment(password::BROKER);
-    Ok(BrokerAddress::read(text, apart.as_deref())?)
+    let broker = BrokerAddress::read(text, apart.as_deref())?;
+    if !broker.has_tls() && (trust.ca.is_some() || trust.insecure) {
+        return Err(Failure::new(
+            FailureCode::BadInput,
+            "the broker's address has no TLS, and `--ca` or `--insecure` was given",
+            "write amqps://, or leave out `--ca` and `--insecure`",
+        ));
+    }
+    let ca = if broker.has_tls() { trust.ca()? } else { None };
+    Ok(broker.trusting(ca))
 }
 
 impl From<BrokerError> for Failure {

@@ -6,4 +6,5 @@ pub mod messaging;
 pub mod password;
 pub mod store_data;
 pub mod store_load;
+pub mod trust;
 pub mod web_load;

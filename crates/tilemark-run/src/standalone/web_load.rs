@@ -7,6 +7,7 @@ use crate::{
     pass::load_process::{AgentProcess, load_failed},
     plan::host::emulated_reason,
     program::Program,
+    standalone::trust::{Trust, text_of},
 };
 use serde::Serialize;
 use std::{
@@ -23,7 +24,6 @@ use tilemark_plan::{
 };
 use tilemark_record::result::{LatencyMs, LatenessUs, Verdict, VerdictStatus};
 use tilemark_statistics::judge::{LATENESS_OF_P99_MAX, SENDER_BUSY_MAX};
-use tilemark_sys::text_file::read_text;
 use tilemark_units::{Rate, Span};
 
 /// A web load that was asked for.
@@ -192,10 +192,6 @@ fn result(
 
 /// A file whose name starts the body of `--body`.
 const OF_FILE: char = '@';
-/// Where distributions keep the certificates of the authorities that a host accepts.
-const HOST_CA: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-
 /// What is asked, checked.
 fn parameters(asked: &WebLoadRequest, url: &Url) -> Result<WebParameters, Failure> {
     let request = match &asked.requests {
@@ -226,11 +222,8 @@ fn parameters(asked: &WebLoadRequest, url: &Url) -> Result<WebParameters, Failur
             "write https://, or leave out `--ca` and `--insecure`",
         ));
     }
-    let ca = match &asked.ca {
-        Some(file) => Some(text_of(file, "--ca", REQUEST_FILE_BYTES_MAX)?),
-        None if url.tls && !asked.insecure => Some(ca_of_host()?),
-        None => None,
-    };
+    let trust = Trust { ca: asked.ca.clone(), insecure: asked.insecure };
+    let ca = if url.tls { trust.ca()? } else { None };
     let parameters = WebParameters {
         path: asked.requests.is_none().then(|| url.path.clone()),
         request,
@@ -251,24 +244,6 @@ fn parameters(asked: &WebLoadRequest, url: &Url) -> Result<WebParameters, Failur
         problems.push(Problem::new(message, remedy))
     });
     if problems.is_empty() { Ok(parameters) } else { Err(Problems(problems).into()) }
-}
-
-fn text_of(file: &Path, flag: &str, most: u64) -> Result<String, Failure> {
-    read_text(file, most).map_err(|error| {
-        let message = format!("cannot read `{flag} {}`", file.display());
-        Failure::caused_by(&error, FailureCode::BadInput, message, "give the path of a file of UTF-8 text")
-    })
-}
-
-fn ca_of_host() -> Result<String, Failure> {
-    let found = HOST_CA.iter().find_map(|path| read_text(Path::new(path), REQUEST_FILE_BYTES_MAX).ok());
-    found.ok_or_else(|| {
-        Failure::new(
-            FailureCode::HostUnfit,
-            format!("this host has no certificates of authorities: there is no {}", HOST_CA.join(", no ")),
-            "install ca-certificates, give `--ca FILE`, or accept any certificate with `--insecure`",
-        )
-    })
 }
 
 fn headers(lines: &[String]) -> Result<BTreeMap<String, String>, Failure> {

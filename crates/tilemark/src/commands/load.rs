@@ -3,7 +3,7 @@
 use super::load_store;
 use crate::{
     PROGRAM,
-    arguments::{LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments},
+    arguments::{LatencyArguments, LoadCommand, LoadWebArguments, ThroughputArguments, TrustArguments},
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use tilemark_run::{
     progress::Listener,
     standalone::messaging::{self, Judged, MessagingMode, MessagingParameters},
     standalone::password,
+    standalone::trust::Trust,
     standalone::web_load::{self, WebLoadRequest, WebLoadResult},
 };
 use tilemark_units::Bytes;
@@ -102,7 +103,13 @@ fn throughput(arguments: &ThroughputArguments) -> ExitCode {
     };
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
-    let sent = messaging::throughput(&arguments.broker, messages, arguments.seconds, &mut watcher);
+    let sent = messaging::throughput(
+        &arguments.broker,
+        &trust(&arguments.trust),
+        messages,
+        arguments.seconds,
+        &mut watcher,
+    );
     show_judged(sent, Form::of(arguments.json), |figures| {
         format!(
             "{:.0} messages/s ({:.0} transfers/s), {:.1} MB/s in and out\nlost {}, duplicated {}, reordered {}\n\
@@ -124,7 +131,7 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
     let mut watcher = Watcher::new();
     warn_of_password(&arguments.broker, &mut watcher);
     let LatencyArguments { broker, rate, seconds, .. } = arguments;
-    let sent = messaging::latency(broker, messages, *rate, *seconds, &mut watcher);
+    let sent = messaging::latency(broker, &trust(&arguments.trust), messages, *rate, *seconds, &mut watcher);
     show_judged(sent, Form::of(arguments.json), |figures| {
         let latency = figures.latency_ms.map_or_else(
             || "none, for no message came".to_owned(),
@@ -144,6 +151,10 @@ fn latency(arguments: &LatencyArguments) -> ExitCode {
             figures.messages_per_s, figures.lost, figures.duplicated, figures.reordered,
         )
     })
+}
+
+fn trust(given: &TrustArguments) -> Trust {
+    Trust { ca: given.ca.clone(), insecure: given.insecure }
 }
 
 fn warn_of_password(broker: &str, watcher: &mut Watcher) {

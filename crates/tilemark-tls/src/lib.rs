@@ -1,4 +1,4 @@
-//! TLS on a wire, between its socket and the conversation: the conversation reads and writes what is inside.
+//! TLS on a wire, between its socket and the conversation: the conversation reads and writes what is inside. It opens no socket itself.
 
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
@@ -119,10 +119,10 @@ impl ServerCertVerifier for AnyCertificate {
 /// What ends a wire: the peer does not speak TLS, or not as it must.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS: {text}")]
-pub(crate) struct TlsFailure {
+pub struct TlsFailure {
     text: String,
     /// Another attempt would end in the same way.
-    pub(crate) is_final: bool,
+    pub is_final: bool,
 }
 
 impl TlsFailure {
@@ -153,14 +153,18 @@ impl From<Error> for TlsFailure {
 }
 
 /// The TLS of one socket.
-pub(crate) struct Secured {
+pub struct Secured {
     connection: ClientConnection,
     /// What is to be sent on the socket.
     sealed: Vec<u8>,
 }
 
 impl Secured {
-    pub(crate) fn new(tls: &Tls) -> Self {
+    /// One whose handshake begins with what [`Secured::seal`] returns first.
+    ///
+    /// # Panics
+    /// Never: the configuration was checked when it was built.
+    pub fn new(tls: &Tls) -> Self {
         let connection = ClientConnection::new(Arc::clone(&tls.config), tls.name.clone());
         let mut connection = connection.expect("the configuration was checked when it was built");
         // A request is bounded by who writes it, and all of it is sealed at once.
@@ -168,17 +172,18 @@ impl Secured {
         Self { connection, sealed: Vec::with_capacity(512) }
     }
 
-    pub(crate) fn is_handshaking(&self) -> bool {
+    /// Whether the peers have not agreed yet.
+    pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
     /// Whether something is to be sent though the conversation has written nothing.
-    pub(crate) fn has_to_send(&self) -> bool {
+    pub fn has_to_send(&self) -> bool {
         !self.sealed.is_empty() || self.connection.wants_write()
     }
 
     /// Seals all of `out`, and empties it. What is to be sent then, from its beginning.
-    pub(crate) fn seal(&mut self, out: &mut Vec<u8>) -> &mut Vec<u8> {
+    pub fn seal(&mut self, out: &mut Vec<u8>) -> &mut Vec<u8> {
         // Both write into memory without a limit.
         let _ = self.connection.writer().write_all(out);
         out.clear();
@@ -191,7 +196,10 @@ impl Secured {
     }
 
     /// Opens what came on the socket. The plain text is in `plain`, and nothing else is.
-    pub(crate) fn open(&mut self, mut received: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFailure> {
+    ///
+    /// # Errors
+    /// When the peer does not keep TLS, or its certificate is not accepted.
+    pub fn open(&mut self, mut received: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsFailure> {
         plain.clear();
         while !received.is_empty() {
             match self.connection.read_tls(&mut received) {
