@@ -185,14 +185,14 @@ pub struct Disk {
     /// Where its bytes are.
     #[serde(default)]
     pub on: DiskMedium,
-    /// How QEMU caches it on the host, in QEMU's own words. A native twin's disk is always without the host's cache.
+    /// How QEMU caches it on the host, in QEMU's own words. A native twin's disk is always without the host's cache. Default: `"none"`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cache: DiskCache,
     /// How QEMU reads and writes it: `native` (the kernel's asynchronous I/O), `threads` or `io_uring`. Default: `native` where the host
     /// does not cache it, `threads` where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aio: Option<DiskAio>,
-    /// Whether a thread of QEMU's serves this disk alone, instead of the one that serves all devices.
+    /// Whether a thread of QEMU's serves this disk alone, instead of the one that serves all devices. Default: `false`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub iothread: bool,
 }
