@@ -18,7 +18,8 @@ use std::{
 use tilemark_plan::{
     place::PlaceWishes,
     scenario::{
-        Disk, Gate, Guest, HostWishes, Ladder, Load, Measure, Net, QemuWishes, Ready, Scenario, Surge, Vary,
+        Disk, Gate, Guest, HostWishes, ImageTable, Ladder, Load, Measure, Net, QemuWishes, Ready, Scenario,
+        Surge, Vary,
     },
     workload::Work,
 };
@@ -44,6 +45,7 @@ fn keys() -> Vec<(&'static str, Vec<String>)> {
     let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
     vec![
         ("Scenario", owned(fields::<Scenario>())),
+        ("ImageTable", owned(fields::<ImageTable>())),
         ("Guest", owned(fields::<Guest>())),
         ("Disk", owned(fields::<Disk>())),
         ("Net", owned(fields::<Net>())),
@@ -246,6 +248,7 @@ impl Schema {
                 "Rate" => "rate",
                 "Fraction" => "part",
                 _ if self.definition(name)?.get("properties").is_some() => "table",
+                "ImageWish" => "text or table",
                 _ if self.definition(name)?.get("anyOf").is_some() => "word or table",
                 _ => "one of these words",
             }
@@ -265,6 +268,9 @@ impl Schema {
                 "table of whole numbers".to_owned()
             }
             "object" if property["additionalProperties"]["type"] == "string" => "table of texts".to_owned(),
+            "object" if reference(&property["additionalProperties"]) == Some("ImageFile") => {
+                "table of texts or tables".to_owned()
+            }
             "object" => "table of tables".to_owned(),
             "array" => match self.kind(&property["items"])?.as_str() {
                 "any value" => "list of values".to_owned(),

@@ -90,6 +90,10 @@ pub struct Service {
     pub run: Vec<String>,
     /// When that program is ready.
     pub ready: Option<Ready>,
+    /// The folder of the image with the pages of a web server.
+    pub pages: Option<String>,
+    /// The SQL file of the image that a database is made by.
+    pub sql: Option<String>,
     /// Services that are started after it, in this order.
     pub then: Vec<Service>,
 }

@@ -12,7 +12,7 @@ use tilemark_sys::{
 };
 
 /// The environment of everything in a guest.
-const ENVIRONMENT: [&str; 3] =
+pub(crate) const ENVIRONMENT: [&str; 3] =
     ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"];
 
 /// What the serving process of a twin gets, and what keeps it from the host.

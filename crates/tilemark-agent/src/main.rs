@@ -3,6 +3,7 @@
 //! ```text
 //! /init (process 1 of a guest's kernel)  -> mounts, modules, root       -> first process -> `serve-port`
 //! `twin` (process 1 of namespaces)       -> overlay, /dev, pivot_root   -> first process -> `serve-socket`, behind walls
+//! `shell` (process 1 of namespaces)      -> overlay, /dev, pivot_root   -> a shell of the image, behind walls
 //! ```
 //! The first process only reaps and ends the guest; its one child serves. So a program that the child starts can be
 //! waited for in the ordinary way, and whatever a daemon leaves behind is reaped all the same.
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let done = match arguments.next().as_deref() {
         Some("twin") => twin::run(arguments),
+        Some("shell") => twin::shell(arguments),
         Some("serve-port") => channel::Port::open().and_then(serve::serve),
         Some("serve-socket") => channel::Socket::handed().and_then(serve::serve),
         Some("load") => {

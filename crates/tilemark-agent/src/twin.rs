@@ -3,7 +3,7 @@
 use crate::{
     channel::SOCKET_NUMBER,
     error::{AgentError, step},
-    first_process::{self, Twin},
+    first_process::{self, ENVIRONMENT, Twin},
     identity, mounts, power,
 };
 use rustix::{
@@ -16,7 +16,11 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
-use tilemark_sys::{namespace, process::take_handed, walls::Walls};
+use tilemark_sys::{
+    namespace,
+    process::{Ended, Spawn, init_loop, take_handed},
+    walls::Walls,
+};
 
 /// What the host says on the command line: `LOWER SCRATCH BYTES [DISK …]`.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,6 +55,35 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), AgentEr
     let ended = first_process::serve_and_reap("serve-socket", Some(twin));
     first_process::report(&ended);
     ended.map(|_| ())
+}
+
+/// The shells of an image, the one that people like first.
+const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
+
+/// Runs a command of the image, or a shell, in the same root as a twin's, and ends with its code. The orders are those of a twin, with
+/// the command's words in place of disks.
+pub(crate) fn shell(arguments: impl Iterator<Item = String>) -> Result<(), AgentError> {
+    let mut orders = Orders::parse(arguments)?;
+    let words = std::mem::take(&mut orders.disks);
+    prepare_root(&orders)?;
+    rustix::system::sethostname(b"image").map_err(step("set the host name"))?;
+    let prepare = step::<std::io::Error>("prepare the shell");
+    let spawn = || match &words[..] {
+        [] => Spawn::path(Path::new(
+            SHELLS.into_iter().find(|path| Path::new(path).exists()).unwrap_or(SHELLS[1]),
+        )),
+        // It looks for the program in PATH.
+        words => Spawn::path(Path::new("/usr/bin/env"))?.argument("--")?.arguments(words),
+    };
+    let terminal = std::env::var("TERM").unwrap_or_default();
+    let environment = ENVIRONMENT.map(str::to_owned).into_iter().chain([format!("TERM={terminal}")]);
+    let spawn = spawn().and_then(|spawn| spawn.environment(environment)).map_err(prepare)?;
+    let child = spawn.behind(Walls::of_services()?).start()?;
+    match init_loop(&child).map_err(step("wait for the shell"))? {
+        Ended::Exited(code) => std::process::exit(code),
+        // As a shell says it (POSIX, "Exit Status for Commands").
+        Ended::Signalled(signal) => std::process::exit(128 + signal),
+    }
 }
 
 fn prepare_root(orders: &Orders) -> Result<(), AgentError> {

@@ -3,7 +3,8 @@
 use crate::{Target, record::memory_folder};
 use std::{fs, path::Path};
 use tilemark_image::{
-    ExtraFile, ImageCache, ImageLock, ImageSpec, LockedFile, LockedFiles, LockedPackage, Sha256Hash, Silent,
+    ExtraFile, FileSource, ImageCache, ImageLock, ImageSpec, LockedFile, LockedFiles, LockedPackage,
+    Sha256Hash, Silent,
     foreign::{Elf, deb822_sources, extract_vmlinux, locked_packages, one_line_sources},
 };
 
@@ -112,7 +113,7 @@ fn own_spec() -> ImageSpec {
         modules: vec!["dm_mod".to_owned()],
         files: vec![ExtraFile {
             path: "/opt/tool.jar".to_owned(),
-            url: "https://repo1.maven.org/maven2/tool.jar".to_owned(),
+            source: FileSource::Url("https://repo1.maven.org/maven2/tool.jar".to_owned()),
             sha256: Sha256Hash::of(b"tool"),
             mode: 0o755,
         }],

@@ -77,7 +77,7 @@ pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
         )));
     }
     let spec_text = text(next(SPEC_FILE)?.entry).map_err(broken)?;
-    let spec = ImageSpec::parse(SPEC_FILE, &spec_text)?;
+    let spec = ImageSpec::parse_kept(SPEC_FILE, &spec_text)?;
     if spec.key() != lock.spec {
         let reason = "its image.toml is not what it was built from, or another version of tilemark built it";
         return Err(refuse(reason.to_owned()));

@@ -13,7 +13,7 @@ use crate::files::{free_bytes, write_whole};
 use crate::image::{FileName, LOCK_FILE, SPEC_FILE};
 use crate::initramfs::modules_initramfs;
 use crate::kernel::extract_vmlinux;
-use crate::lock::{FORMAT, ImageLock, LockedFile, LockedFiles, locked_packages};
+use crate::lock::{FORMAT, ImageLock, LockedFile, LockedFiles, LockedPackage, locked_packages};
 use crate::modules::{FOR_BOOT, FOR_SERVICES, ModuleTree};
 use crate::progress::{Progress, Step};
 use crate::spec::ImageSpec;
@@ -79,7 +79,11 @@ pub(crate) fn build_image(spec: &ImageSpec, build: &Path, progress: &mut dyn Pro
     pack_root(tree.root(), &folder.join(FileName::RootErofs.as_str()), progress)?;
 
     progress.step(Step::Hashing);
-    let lock = write_lock(spec, kernel, &bootstrapped, &folder)?;
+    let packages = locked_packages(&bootstrapped.installed, &bootstrapped.records).map_err(|reason| {
+        let path = folder.join(LOCK_FILE);
+        ImageError::BadLock { path, reason }
+    })?;
+    let lock = write_lock(spec, kernel, packages, &folder)?;
     write_whole(&folder.join(SPEC_FILE), spec.to_toml().as_bytes())?;
     Ok(Built { folder, name: lock.image_name() })
 }
@@ -130,7 +134,7 @@ fn only_entry(folder: &Path, start: &str) -> Result<String> {
     }
 }
 
-fn pack_root(tree: &Path, target: &Path, progress: &mut dyn Progress) -> Result<()> {
+pub(crate) fn pack_root(tree: &Path, target: &Path, progress: &mut dyn Progress) -> Result<()> {
     Tool::new("mkfs.erofs", "erofs-utils")
         .args(["-zlz4", "--quiet"])
         .arg(format!("-T{EPOCH}"))
@@ -141,10 +145,11 @@ fn pack_root(tree: &Path, target: &Path, progress: &mut dyn Progress) -> Result<
     Ok(())
 }
 
-fn write_lock(
+/// Writes `image.lock` beside the other files of an image.
+pub(crate) fn write_lock(
     spec: &ImageSpec,
     kernel: String,
-    bootstrapped: &Bootstrapped,
+    packages: Vec<LockedPackage>,
     folder: &Path,
 ) -> Result<ImageLock> {
     let locked = |file: FileName| {
@@ -167,8 +172,7 @@ fn write_lock(
             vmlinux: locked(FileName::Vmlinux)?,
             initrd: locked(FileName::Initrd)?,
         },
-        packages: locked_packages(&bootstrapped.installed, &bootstrapped.records)
-            .map_err(|reason| ImageError::BadLock { path: path.clone(), reason })?,
+        packages,
     };
     write_whole(&path, lock.to_toml().as_bytes())?;
     Ok(lock)

@@ -8,6 +8,7 @@
 //! ```
 //! A folder NAME appears by renaming, so it is whole or not there.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use tilemark_units::Sha256Hash;
 
 use crate::archive;
 use crate::build::{Built, build_image, check_host};
+use crate::extend::extend_image;
 use crate::files::{keep_folder, remove_unmounted, write_whole};
 use crate::image::{Image, SPEC_FILE};
 use crate::progress::{Progress, Step};
@@ -29,6 +31,8 @@ use crate::{ImageError, Result};
 const LOCK_FILE: &str = "lock";
 const BY_SPEC: &str = "by-spec";
 const BUILD_START: &str = ".build-";
+/// The name of an image that a scenario makes begins so; the scenario's own name follows.
+pub const OF_SCENARIO: &str = "scenario-";
 
 /// Whether what is missing may be built from the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,17 @@ pub struct CachedImage {
     pub standing: Standing,
     /// The image, or what is wrong with it.
     pub image: Result<Image>,
+}
+
+/// What a cache has for a specification.
+#[derive(Debug)]
+pub enum InCache {
+    /// The image.
+    Built(Box<Image>),
+    /// Nothing but the host's files is missing in this one.
+    BaseBuilt(Box<Image>),
+    /// Nothing.
+    Missing,
 }
 
 /// Whether a specification leads to an image.
@@ -89,23 +104,50 @@ impl ImageCache {
         if let Some(image) = self.cached(spec)? {
             return Ok(image);
         }
-        if network == Network::Forbidden {
+        let base = spec.without_own_files();
+        let cached_base = base.as_ref().map(|base| self.cached(base)).transpose()?.flatten();
+        if network == Network::Forbidden && cached_base.is_none() {
             return Err(ImageError::NotCached { name: spec.name.clone(), cache: self.folder.clone() });
         }
         check_host(&self.folder)?;
         let lock = self.lock(progress)?;
         // Whoever held the lock may have built just this.
-        match self.cached(spec)? {
-            Some(image) => Ok(image),
-            None => self.build(spec, &lock, progress),
+        if let Some(image) = self.cached(spec)? {
+            return Ok(image);
         }
+        let Some(base) = base else { return self.build(spec, &lock, progress) };
+        let base = match self.cached(&base)? {
+            Some(image) => image,
+            None => self.build(&base, &lock, progress)?,
+        };
+        self.extend(&base, spec, &lock, progress)
+    }
+
+    /// What is cached for a specification, looked at without hashing anything or touching the cache.
+    ///
+    /// # Errors
+    /// When what is there is damaged.
+    pub fn look(cache: &Path, spec: &ImageSpec) -> Result<InCache> {
+        let cache = Self { folder: cache.join("images") };
+        let is_there = |spec: &ImageSpec| {
+            let Some(name) = cache.pointed_to(spec.key())? else { return Ok(None) };
+            let folder = cache.folder_of(name);
+            if folder.is_dir() { Image::open(&folder).map(Some) } else { Ok(None) }
+        };
+        if let Some(image) = is_there(spec)? {
+            return Ok(InCache::Built(Box::new(image)));
+        }
+        let base = spec.without_own_files().map(|base| is_there(&base)).transpose()?.flatten();
+        Ok(base.map_or(InCache::Missing, |base| InCache::BaseBuilt(Box::new(base))))
     }
 
     /// Builds anew with the packages of today, whatever is cached. Older images stay.
     pub fn refresh(&self, spec: &ImageSpec, progress: &mut dyn Progress) -> Result<Image> {
         check_host(&self.folder)?;
         let lock = self.lock(progress)?;
-        self.build(spec, &lock, progress)
+        let Some(base) = spec.without_own_files() else { return self.build(spec, &lock, progress) };
+        let base = self.build(&base, &lock, progress)?;
+        self.extend(&base, spec, &lock, progress)
     }
 
     /// All images, those with problems too, in the order of their names.
@@ -160,8 +202,9 @@ impl ImageCache {
         }
     }
 
-    /// Images that nothing leads to any more: those that a newer one replaced, and those that another version of this
-    /// program built for a specification of its own. Images of users' specifications are none of them.
+    /// Images that nothing leads to any more: those that a newer one replaced, those that another version of this program built for a
+    /// specification of its own, and of the images that one scenario had made all but the newest. Images of users' specifications are
+    /// none of them.
     pub fn unused(&self) -> Result<Vec<Sha256Hash>> {
         let specs = BUILT_IN_NAMES.iter().map(|name| ImageSpec::built_in(name));
         let keys = specs.map(|spec| Ok(spec?.key())).collect::<Result<Vec<Sha256Hash>>>()?;
@@ -171,7 +214,35 @@ impl ImageCache {
         let is_unused = |cached: &CachedImage| {
             cached.standing == Standing::Replaced || cached.image.as_ref().is_ok_and(of_other_version)
         };
-        Ok(self.list()?.into_iter().filter(is_unused).map(|cached| cached.name).collect())
+        let listed = self.list()?;
+        let older = self.older_of_scenarios(&listed);
+        let unused = listed.into_iter().filter(|cached| is_unused(cached) || older.contains(&cached.name));
+        Ok(unused.map(|cached| cached.name).collect())
+    }
+
+    /// Images of scenarios whose files or packages have changed since: those that are called as a newer one is.
+    fn older_of_scenarios(&self, listed: &[CachedImage]) -> Vec<Sha256Hash> {
+        let built = |name: Sha256Hash| {
+            fs::metadata(self.folder_of(name).join(SPEC_FILE)).and_then(|file| file.modified()).ok()
+        };
+        let mut newest: BTreeMap<&str, (Option<SystemTime>, Sha256Hash)> = BTreeMap::new();
+        let mut older = Vec::new();
+        for cached in listed {
+            let Ok(image) = &cached.image else { continue };
+            let called = image.spec().name.as_str();
+            if !called.starts_with(OF_SCENARIO) {
+                continue;
+            }
+            let this = (built(cached.name), cached.name);
+            match newest.get_mut(called) {
+                Some(known) if *known < this => older.push(std::mem::replace(known, this).1),
+                Some(_) => older.push(cached.name),
+                None => {
+                    newest.insert(called, this);
+                }
+            }
+        }
+        older
     }
 
     /// Removes an image and what leads to it; returns the bytes of its files. The caller sees to it that nobody uses it.
@@ -221,7 +292,7 @@ impl ImageCache {
                 return Err(ImageError::OtherImage { path: file.to_owned(), expected, found: name });
             }
             Some(_) => {}
-            None => refuse_built_in(file, &ImageSpec::read(&folder.join(SPEC_FILE))?)?,
+            None => refuse_built_in(file, &ImageSpec::read_kept(&folder.join(SPEC_FILE))?)?,
         }
         self.keep(&Built { folder, name })
     }
@@ -229,6 +300,19 @@ impl ImageCache {
     fn build(&self, spec: &ImageSpec, lock: &CacheLock, progress: &mut dyn Progress) -> Result<Image> {
         let aside = self.aside(lock)?;
         let built = build_image(spec, aside.path(), progress)?;
+        self.keep(&built)
+    }
+
+    /// The image with the host's files besides.
+    fn extend(
+        &self,
+        base: &Image,
+        spec: &ImageSpec,
+        lock: &CacheLock,
+        progress: &mut dyn Progress,
+    ) -> Result<Image> {
+        let aside = self.aside(lock)?;
+        let built = extend_image(base, spec, aside.path(), progress)?;
         self.keep(&built)
     }
 
@@ -280,7 +364,10 @@ impl ImageCache {
     }
 
     /// The image that the specification leads to, if it is there.
-    fn cached(&self, spec: &ImageSpec) -> Result<Option<Image>> {
+    ///
+    /// # Errors
+    /// When it is damaged.
+    pub fn cached(&self, spec: &ImageSpec) -> Result<Option<Image>> {
         let Some(name) = self.pointed_to(spec.key())? else { return Ok(None) };
         let folder = self.folder_of(name);
         if !folder.is_dir() {

@@ -8,6 +8,7 @@ use super::*;
 use crate::Silent;
 use crate::image::{FileName, LOCK_FILE as IMAGE_LOCK, SPEC_FILE};
 use crate::lock::{FORMAT, ImageLock, LockedFile, LockedFiles};
+use crate::spec::{ExtraFile, FileSource};
 
 struct Fixture {
     _folder: TempDir,
@@ -112,6 +113,46 @@ fn what_nothing_leads_to_is_unused_and_what_is_a_users_is_not() {
     kept.sort();
     assert_eq!(left, kept);
     assert_eq!(fixture.ensure().unwrap().name(), current.name());
+}
+
+#[test]
+fn of_the_images_that_one_scenario_had_made_only_the_newest_is_in_use() {
+    let fixture = fixture();
+    let made = |called: &str, day: u64| {
+        let spec = ImageSpec { name: called.to_owned(), ..spec() };
+        let text = format!("{called} of day {day}");
+        let image = fixture.put_for(&spec, Sha256Hash::of(text.as_bytes()), &text);
+        let file = File::options().write(true).open(image.folder().join(SPEC_FILE)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(day * 86_400)).unwrap();
+        image.name()
+    };
+    let (second, first, third) = (made("scenario-a", 2), made("scenario-a", 1), made("scenario-a", 3));
+    let (other, own) = ([made("scenario-b", 1), made("own", 1)], made("own", 2));
+    let mut unused = [first, second];
+    unused.sort();
+    assert_eq!(fixture.cache.unused().unwrap(), unused);
+    assert!([third, own].iter().chain(&other).all(|name| !unused.contains(name)));
+}
+
+#[test]
+fn an_image_that_lacks_only_the_hosts_files_is_seen_before_it_is_made() {
+    let fixture = fixture();
+    let file = ExtraFile {
+        path: "/srv/page".to_owned(),
+        source: FileSource::Text("a page".to_owned()),
+        sha256: Sha256Hash::of(b"a page"),
+        mode: 0o644,
+    };
+    let with_file = spec().with("scenario-a", &[], vec![file]).unwrap();
+    let look = |spec: &ImageSpec| ImageCache::look(fixture.cache.folder.parent().unwrap(), spec).unwrap();
+    assert!(matches!(look(&with_file), InCache::Missing));
+    let base = fixture.put("root");
+    assert!(matches!(look(&with_file), InCache::BaseBuilt(image) if image.name() == base.name()));
+    let whole = fixture.put_for(&with_file, with_file.key(), "root with a page");
+    assert!(matches!(look(&with_file), InCache::Built(image) if image.name() == whole.name()));
+    // Its own specification is read again, though it does not say where the page came from.
+    assert_eq!(whole.spec().files[0].source, FileSource::InImage);
+    assert_eq!(whole.spec().key(), with_file.key());
 }
 
 #[test]

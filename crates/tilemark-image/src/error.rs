@@ -55,6 +55,12 @@ pub enum ImageError {
     /// An extra file that could not be fetched as promised.
     #[error("cannot fetch {url} with the stated SHA-256; the last that apt said:\n{output}")]
     ExtraFile { url: String, output: String },
+    /// A file of the host that is not what it was when the image was asked for.
+    #[error("{path} has changed while the image with it was built")]
+    FileChanged { path: PathBuf },
+    /// A file that only an image that was built already has.
+    #[error("nothing says where the file {path} of the image comes from")]
+    NoSource { path: String },
     /// No room.
     #[error("the disk of {path} is full")]
     DiskFull { path: PathBuf },
@@ -147,6 +153,10 @@ impl ImageError {
             }
             Self::ToolFailed { .. } => "see its output above; nothing was left in the cache",
             Self::ExtraFile { .. } => "check the URL and the SHA-256 in image.toml",
+            Self::FileChanged { .. } => "leave the file alone until the image is built",
+            Self::NoSource { .. } => {
+                "give the file a `url` in image.toml, or bring it with a scenario's `[image.files]`"
+            }
             Self::DiskFull { .. } | Self::DiskShort { .. } => {
                 "free some room, or choose another place for the cache with TILEMARK_HOME"
             }

@@ -7,9 +7,9 @@ use std::path::Path;
 use crate::command::Tool;
 use crate::maven;
 use crate::progress::{Progress, Step};
-use crate::spec::{ExtraFile, ImageSpec};
+use crate::spec::{ExtraFile, FileSource, ImageSpec};
 use crate::tree::Tree;
-use crate::{ImageError, Result};
+use crate::{ImageError, Result, Sha256Hash};
 
 const HELPER: &str = "/usr/lib/apt/apt-helper";
 
@@ -25,27 +25,47 @@ pub(crate) fn add_extra_files(
     }
     progress.step(Step::ExtraFiles);
     for (index, file) in spec.files.iter().enumerate() {
+        let FileSource::Url(url) = &file.source else {
+            let content = content_of(file)?;
+            tree.add_file(Path::new(file.path.trim_start_matches('/')), &content, file.mode)?;
+            continue;
+        };
         // The hash decides what is taken, wherever it comes from.
-        let url = maven::nearest(&file.url, maven::mirror().as_deref());
+        let url = maven::nearest(url, maven::mirror().as_deref());
         progress.line(&url);
         let fetched = build.join(format!("extra-{index}"));
-        fetch(&ExtraFile { url, ..file.clone() }, &fetched, progress)?;
+        fetch(file, &url, &fetched, progress)?;
         let content = fs::read(&fetched).map_err(ImageError::io("read", &fetched))?;
         tree.add_file(Path::new(file.path.trim_start_matches('/')), &content, file.mode)?;
     }
     Ok(())
 }
 
-fn fetch(file: &ExtraFile, target: &Path, progress: &mut dyn Progress) -> Result<()> {
+/// The content of a file of the host, or of a text, which must be what it was when the image was asked for.
+pub(crate) fn content_of(file: &ExtraFile) -> Result<Vec<u8>> {
+    let (path, content) = match &file.source {
+        FileSource::Host(path) => (path.clone(), fs::read(path).map_err(ImageError::io("read", path))?),
+        FileSource::Text(text) => (file.path.clone().into(), text.clone().into_bytes()),
+        FileSource::Url(_) | FileSource::InImage => {
+            return Err(ImageError::NoSource { path: file.path.clone() });
+        }
+    };
+    let found = Sha256Hash::of(&content);
+    if found == file.sha256 {
+        return Ok(content);
+    }
+    Err(ImageError::FileChanged { path })
+}
+
+fn fetch(file: &ExtraFile, url: &str, target: &Path, progress: &mut dyn Progress) -> Result<()> {
     let ended = Tool::new(HELPER, "apt")
-        .args(["-o", "APT::Sandbox::User=root", "download-file", &file.url])
+        .args(["-o", "APT::Sandbox::User=root", "download-file", url])
         .arg(target)
         .arg(format!("SHA256:{}", file.sha256))
         .run(progress)?;
-    ended.map_err(|failure| ImageError::ExtraFile { url: file.url.clone(), output: failure.output })?;
+    ended.map_err(|failure| ImageError::ExtraFile { url: url.to_owned(), output: failure.output })?;
     // Not left to a program whose behaviour we do not test.
-    let found =
-        File::open(target).and_then(crate::Sha256Hash::of_reader).map_err(ImageError::io("read", target))?;
+    let found = File::open(target).and_then(Sha256Hash::of_reader).map_err(ImageError::io("read", target))?;
     if found == file.sha256 {
         return Ok(());
     }
@@ -58,7 +78,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
 
-    use crate::{Sha256Hash, Silent};
+    use crate::Silent;
 
     /// Answers two requests with this content and returns its URL.
     fn serve_twice(content: &'static [u8]) -> String {
@@ -93,7 +113,7 @@ mod tests {
         let url = serve_twice(b"content");
         spec.files = vec![ExtraFile {
             path: "/opt/tool".into(),
-            url: url.clone(),
+            source: FileSource::Url(url.clone()),
             sha256: Sha256Hash::of(b"content"),
             mode: 0o755,
         }];

@@ -70,7 +70,7 @@ impl Image {
             let reason = format!("its hash is {name}, and that is not the name of its folder");
             return Err(ImageError::BadLock { path: lock_path, reason });
         }
-        let spec = ImageSpec::read(&folder.join(SPEC_FILE))?;
+        let spec = ImageSpec::read_kept(&folder.join(SPEC_FILE))?;
         let image = Self { name, folder: folder.to_owned(), spec, lock };
         for file in FileName::ALL {
             let path = image.path(file);

@@ -18,6 +18,7 @@ mod cpio;
 pub mod disk_store;
 mod elf;
 mod error;
+mod extend;
 mod extra_files;
 mod files;
 mod image;
@@ -38,13 +39,14 @@ pub mod foreign {
     pub use crate::lock::locked_packages;
 }
 
-pub use cache::{CachedImage, ImageCache, Network, Standing};
+pub use cache::{CachedImage, ImageCache, InCache, Network, OF_SCENARIO, Standing};
 pub use error::ImageError;
+pub use extend::mount_root;
 pub use image::{FileName, Image};
 pub use initramfs::{MODULES_LIST, agent_initramfs};
 pub use lock::{ImageLock, LockedFile, LockedFiles, LockedPackage};
 pub use progress::{Progress, Silent, Step};
-pub use spec::{BUILT_IN_NAMES, ExtraFile, ImageSpec};
+pub use spec::{BUILT_IN_NAMES, ExtraFile, FileSource, ImageSpec};
 pub use tilemark_units::Sha256Hash;
 
 /// What this crate's functions return.

@@ -11,6 +11,8 @@ pub enum Step {
     Packages,
     /// Downloading the extra files of the specification.
     ExtraFiles,
+    /// Adding files of the host to an image that is there.
+    OwnFiles,
     /// Taking the kernel and its modules out of their package.
     Kernel,
     /// Packing the root file system.
@@ -25,6 +27,7 @@ impl fmt::Display for Step {
             Self::Waiting => "waiting for another build",
             Self::Packages => "installing packages",
             Self::ExtraFiles => "fetching extra files",
+            Self::OwnFiles => "adding the scenario's files",
             Self::Kernel => "unpacking the kernel",
             Self::FileSystem => "packing the file system",
             Self::Hashing => "hashing",

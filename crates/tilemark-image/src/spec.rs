@@ -1,7 +1,7 @@
 //! What an image is to hold: `image.toml`. Read by hand rather than derived, so that all problems are told at once.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tilemark_sys::text_file::read_text;
 use tilemark_units::Sha256Hash;
@@ -14,6 +14,8 @@ const RECIPE: u32 = 1;
 
 /// Bytes of an `image.toml`: far more than one that names every package of a large image.
 const SPEC_BYTES_MAX: u64 = 256 << 10;
+/// Bytes of one that is kept with an image, where each file of a folder has an entry.
+const KEPT_BYTES_MAX: u64 = 8 << 20;
 
 /// The specifications inside the program, by name.
 const BUILT_IN: [BuiltIn; 4] = [
@@ -54,12 +56,25 @@ pub struct ImageSpec {
 pub struct ExtraFile {
     /// Where it goes: absolute, without `.` and `..`.
     pub path: String,
-    /// Where it comes from: `http:` or `https:`.
-    pub url: String,
+    /// Where it comes from.
+    pub source: FileSource,
     /// What its content must hash to.
     pub sha256: Sha256Hash,
     /// Permission bits, 0644 unless stated.
     pub mode: u32,
+}
+
+/// Where a file of an image comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileSource {
+    /// From there: `http:` or `https:`.
+    Url(String),
+    /// From this file of the host.
+    Host(PathBuf),
+    /// It is this text.
+    Text(String),
+    /// It is in an image that was built already; where it came from is not kept.
+    InImage,
 }
 
 impl ImageSpec {
@@ -77,12 +92,27 @@ impl ImageSpec {
         Self::parse(&path.display().to_string(), &text)
     }
 
+    /// Reads the specification that is kept with an image: where the host's files came from is not in it.
+    pub(crate) fn read_kept(path: &Path) -> Result<Self> {
+        let text = read_text(path, KEPT_BYTES_MAX).map_err(ImageError::io("read", path))?;
+        Self::parse_kept(&path.display().to_string(), &text)
+    }
+
+    /// Understands the text of one that is kept with an image.
+    pub(crate) fn parse_kept(file: &str, text: &str) -> Result<Self> {
+        Self::parse_as(file, text, Sources::MayBeMissing)
+    }
+
     /// Understands the text of an `image.toml`; `file` names it in the error.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
+        Self::parse_as(file, text, Sources::Needed)
+    }
+
+    fn parse_as(file: &str, text: &str, sources: Sources) -> Result<Self> {
         let bad = |problems| ImageError::BadSpec { file: file.to_owned(), problems };
         let table =
             text.parse::<Table>().map_err(|error| bad(vec![error.to_string().trim_end().to_owned()]))?;
-        let mut reader = Reader { problems: Vec::new() };
+        let mut reader = Reader { problems: Vec::new(), sources };
         let spec = reader.spec(table);
         if reader.problems.is_empty() { Ok(spec) } else { Err(bad(reader.problems)) }
     }
@@ -97,6 +127,41 @@ impl ImageSpec {
         format!("name = {}\n{}", quoted(&self.name), self.content())
     }
 
+    /// The same with these packages and files besides.
+    ///
+    /// # Errors
+    /// With all that is no package's name, and a path that two files have.
+    pub fn with(mut self, name: &str, packages: &[String], files: Vec<ExtraFile>) -> Result<Self> {
+        let odd = packages.iter().filter(|package| !is_package(package));
+        let mut problems: Vec<String> =
+            odd.map(|package| format!("`packages`: {package:?} is not the name of a package")).collect();
+        name.clone_into(&mut self.name);
+        self.packages.extend_from_slice(packages);
+        self.packages.sort();
+        self.packages.dedup();
+        self.files.extend(files);
+        self.files.sort();
+        let twice = self.files.windows(2).filter(|pair| pair[0].path == pair[1].path);
+        problems.extend(twice.map(|pair| format!("`files`: {} is there twice", pair[0].path)));
+        if problems.is_empty() {
+            return Ok(self);
+        }
+        Err(ImageError::BadSpec { file: "the scenario's `[image]`".to_owned(), problems })
+    }
+
+    /// The same without the host's files and texts, where it has any: an image of it can be built once for many of them.
+    pub fn without_own_files(&self) -> Option<Self> {
+        let (fetched, own): (Vec<ExtraFile>, Vec<ExtraFile>) =
+            self.files.iter().cloned().partition(|file| matches!(file.source, FileSource::Url(_)));
+        if own.is_empty() {
+            return None;
+        }
+        let built_in = BUILT_IN_NAMES.iter().filter_map(|name| Self::built_in(name).ok());
+        let base = Self { files: fetched, name: format!("{}-packages", self.name), ..self.clone() };
+        // One that is there already has its own name.
+        Some(built_in.into_iter().find(|spec| spec.key() == base.key()).unwrap_or(base))
+    }
+
     fn content(&self) -> String {
         let packages: Vec<String> = self.packages.iter().map(|package| quoted(package)).collect();
         let mut text = format!(
@@ -109,13 +174,15 @@ impl ImageSpec {
             let modules: Vec<String> = self.modules.iter().map(|module| quoted(module)).collect();
             writeln!(text, "modules = [{}]", modules.join(", ")).expect("writing to a string cannot fail");
         }
-        for ExtraFile { path, url, sha256, mode } in &self.files {
-            let (path, url) = (quoted(path), quoted(url));
-            write!(
-                text,
-                "\n[[files]]\npath = {path}\nurl = {url}\nsha256 = \"{sha256}\"\nmode = \"{mode:04o}\"\n"
-            )
-            .expect("writing to a string cannot fail");
+        for ExtraFile { path, source, sha256, mode } in &self.files {
+            let path = quoted(path);
+            // A file of the host is known by its content: wherever it lies, it makes the same image.
+            let url = match source {
+                FileSource::Url(url) => format!("url = {}\n", quoted(url)),
+                FileSource::Host(_) | FileSource::Text(_) | FileSource::InImage => String::new(),
+            };
+            write!(text, "\n[[files]]\npath = {path}\n{url}sha256 = \"{sha256}\"\nmode = \"{mode:04o}\"\n")
+                .expect("writing to a string cannot fail");
         }
         text
     }
@@ -128,6 +195,14 @@ fn quoted(text: &str) -> String {
 /// Takes a table apart and collects what is wrong with it.
 struct Reader {
     problems: Vec<String>,
+    sources: Sources,
+}
+
+/// Whether each file must say where it comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sources {
+    Needed,
+    MayBeMissing,
 }
 
 impl Reader {
@@ -206,7 +281,17 @@ impl Reader {
 
     fn extra_file(&mut self, place: &str, table: &mut Table) -> ExtraFile {
         let path = self.text(table, place, "path", is_path, "an absolute path without `.` and `..`");
-        let url = self.text(table, place, "url", is_url, "a URL that starts with http:// or https://");
+        let source = if self.sources == Sources::MayBeMissing && !table.contains_key("url") {
+            FileSource::InImage
+        } else {
+            FileSource::Url(self.text(
+                table,
+                place,
+                "url",
+                is_url,
+                "a URL that starts with http:// or https://",
+            ))
+        };
         let is_hash = |text: &str| text.parse::<Sha256Hash>().is_ok();
         let sha256 = self.text(table, place, "sha256", is_hash, "64 hexadecimal digits");
         let mode = if table.contains_key("mode") {
@@ -217,7 +302,7 @@ impl Reader {
         self.nothing_left(place, table);
         ExtraFile {
             path,
-            url,
+            source,
             // Where these do not parse, the problem is noted already and the value never used.
             sha256: sha256.parse().unwrap_or_else(|_| Sha256Hash::of(b"")),
             mode: u32::from_str_radix(&mode, 8).unwrap_or(0),

@@ -10,7 +10,7 @@ pub struct Builtin {
 }
 
 /// All of them, in the order in which they are listed.
-pub const BUILTINS: [Builtin; 12] = [
+pub const BUILTINS: [Builtin; 13] = [
     Builtin { name: "first-look", text: include_str!("../../../scenarios/first-look.toml") },
     Builtin { name: "web", text: include_str!("../../../scenarios/web.toml") },
     Builtin { name: "disk", text: include_str!("../../../scenarios/disk.toml") },
@@ -21,6 +21,7 @@ pub const BUILTINS: [Builtin; 12] = [
     Builtin { name: "jobs", text: include_str!("../../../scenarios/jobs.toml") },
     Builtin { name: "my-command", text: include_str!("../../../scenarios/my-command.toml") },
     Builtin { name: "sessions", text: include_str!("../../../scenarios/sessions.toml") },
+    Builtin { name: "shop", text: include_str!("../../../scenarios/shop.toml") },
     Builtin { name: "consolidation", text: include_str!("../../../scenarios/consolidation.toml") },
     Builtin { name: "density", text: include_str!("../../../scenarios/density.toml") },
 ];

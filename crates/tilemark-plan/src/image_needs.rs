@@ -21,6 +21,8 @@ pub const NGINX: Program = Program {
 };
 /// What makes dynamic pages.
 pub const PHP: Program = Program { name: "PHP", packages: &["php8.2-fpm"] };
+/// What PHP asks MariaDB with.
+pub const PHP_MYSQL: Program = Program { name: "PHP's MySQL functions", packages: &["php8.2-mysql"] };
 /// The disk load.
 pub const FIO: Program = Program { name: "fio", packages: &["fio"] };
 /// The load of databases that is Debian's.
@@ -52,7 +54,9 @@ pub fn image_needs(scenario: &Scenario) -> Vec<ImageNeed> {
         let has_no_load = of_loads.iter().all(|program| [PHP, NGINX].contains(program));
         let roles = guest.roles();
         let own = roles.into_iter().filter_map(|role| of_service(role, guest.broker, has_no_load));
-        for program in own.chain(of_loads) {
+        let is_asked = guest.pages.is_some() && guest.serves(Role::Database);
+        let of_pages = guest.pages.iter().map(|_| PHP).chain(is_asked.then_some(PHP_MYSQL));
+        for program in own.chain(of_pages).chain(of_loads) {
             let need = ImageNeed { guest: guest.name.clone(), program };
             if !needs.contains(&need) {
                 needs.push(need);
@@ -82,6 +86,26 @@ impl StoreDatabase {
             Self::Postgresql => POSTGRESQL,
         }
     }
+}
+
+/// What guests of an image can serve, in words: each role that needs nothing, and each for which the image has the program.
+pub fn served_by(has: impl Fn(&Program) -> bool) -> Vec<&'static str> {
+    let all: [(&str, &[Program]); 13] = [
+        ("idle", &[]),
+        ("disk", &[]),
+        ("compute", &[]),
+        ("client", &[]),
+        ("backend", &[]),
+        ("program", &[]),
+        ("broker (the reference broker)", &[]),
+        ("broker (RabbitMQ)", &[RABBITMQ]),
+        ("broker (Qpid Broker-J)", &[JAVA]),
+        ("web", &[NGINX]),
+        ("web with PHP", &[NGINX, PHP]),
+        ("database (MariaDB)", &[MARIADB]),
+        ("database (PostgreSQL)", &[POSTGRESQL]),
+    ];
+    all.into_iter().filter(|(_, needed)| needed.iter().all(&has)).map(|(role, _)| role).collect()
 }
 
 #[cfg(test)]
@@ -114,5 +138,7 @@ mod tests {
         assert_eq!(postgresql, named(&[("db", "PostgreSQL")]));
         assert_eq!(needs_of("messaging", &[]), []);
         assert_eq!(needs_of("jobs", &[]), []);
+        let shop = ["MariaDB", "nginx", "PHP", "PHP's MySQL functions"].map(|name| ("shop", name));
+        assert_eq!(needs_of("shop", &[]), named(&shop));
     }
 }

@@ -7,6 +7,7 @@ mod check_limits;
 mod emulated;
 pub mod expect;
 pub mod facts;
+pub mod guest_image;
 pub mod host_settings;
 pub mod image_needs;
 pub mod interference;

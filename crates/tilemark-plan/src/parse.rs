@@ -137,6 +137,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
         }
         workload::check_broker_memory(guest, &mut say);
     }
+    crate::guest_image::check_image(scenario, &mut say);
     crate::services::check_services(scenario, &mut say);
     check_limits(scenario, &mut say);
     crate::place::check_wishes(scenario, &mut say);

@@ -245,7 +245,7 @@ impl GuestPlan {
     /// Its services in the order of their start.
     pub fn services(&self) -> Vec<ServicePlan> {
         match &self.services[..] {
-            [] => vec![ServicePlan { role: self.role, memory: self.memory, run: Vec::new(), ready: None }],
+            [] => vec![ServicePlan::of(self.role, self.memory)],
             services => services.to_vec(),
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     },
     problem::{Problem, Problems},
     qemu_keys,
-    scenario::{Guest, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
+    scenario::{Guest, ImageWish, Load, LoadProcessors, LoopKind, Role, Scenario, Start},
     screening::{self, SETTINGS_MAX, Screened, Screening},
     seed::mixed,
     workload::BrokerService,
@@ -112,7 +112,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     if scenario.image == crate::scenario::default_image()
         && variants.iter().any(|variant| variant.scenario.guest.iter().any(foreign))
     {
-        scenario.image = BROKERS_IMAGE.to_owned();
+        scenario.image = ImageWish::Named(BROKERS_IMAGE.to_owned());
     }
     let mut points = Vec::new();
     // Which points are of which variant.

@@ -6,6 +6,7 @@
 //! `docs/scenarios.md` is made from the comments of these types (`cargo xtask scenarios`). A key whose default is no
 //! value says in a sentence of its own, which begins with `Default:`, what then happens.
 
+pub use crate::guest_image::{ImageFile, ImageTable, ImageWish};
 pub use crate::services::Ready;
 
 use crate::{
@@ -34,9 +35,9 @@ pub struct Scenario {
     /// Name of the load whose figures are the point's own. Default: none. A scenario with loads needs it.
     #[serde(default)]
     pub headline: Option<String>,
-    /// The image that its guests boot: the name of one inside the program, or the path of an `image.toml`.
+    /// The image that its guests boot: the name of one inside the program, the path of an `image.toml`, or a table `[image]`.
     #[serde(default = "default_image")]
-    pub image: String,
+    pub image: ImageWish,
     /// The guests of one tile.
     pub guest: Vec<Guest>,
     /// What is sent to them, or run in them.
@@ -68,8 +69,8 @@ pub struct Scenario {
     pub vary: BTreeMap<String, Vary>,
 }
 
-pub(crate) fn default_image() -> String {
-    "first-look".to_owned()
+pub(crate) fn default_image() -> ImageWish {
+    ImageWish::Named("first-look".to_owned())
 }
 
 /// The guests of one tile.
@@ -89,6 +90,14 @@ pub struct Guest {
     /// its services.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub service_memory: BTreeMap<Role, Bytes>,
+    /// A folder of the image with your own pages: the web server serves its files in place of ours, and PHP runs those that end in
+    /// `.php`. A path that is no file goes to its `index.php`. PHP reaches the guest's own MariaDB as `root` at `localhost`, without a
+    /// password. Default: none. For a guest with the service `web`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<String>,
+    /// An SQL file of the image: MariaDB runs it once, when the database is made. Default: none. For a guest with the service `database`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sql: Option<String>,
     /// A program of your own, with its arguments: it is started after the services, as root, and runs until the guest ends. Its output is in
     /// the guest's console. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

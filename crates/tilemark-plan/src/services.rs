@@ -48,6 +48,19 @@ pub struct ServicePlan {
     /// When that program is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
+    /// The folder of the image with the pages of a web server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<String>,
+    /// The SQL file of the image that a database is made by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sql: Option<String>,
+}
+
+impl ServicePlan {
+    /// A service that knows nothing but its role and its memory.
+    pub const fn of(role: Role, memory: Bytes) -> Self {
+        Self { role, memory, run: Vec::new(), ready: None, pages: None, sql: None }
+    }
 }
 
 impl Guest {
@@ -74,17 +87,19 @@ impl Guest {
     /// Its services as they are planned; none where it has the one of its role, which has all of its memory.
     pub(crate) fn service_plans(&self) -> Vec<ServicePlan> {
         let roles = self.roles();
-        if roles.len() == 1 && roles[0] != Role::Program && self.service_memory.is_empty() {
+        let is_plain = self.service_memory.is_empty() && self.pages.is_none() && self.sql.is_none();
+        if roles.len() == 1 && roles[0] != Role::Program && is_plain {
             return Vec::new();
         }
         let part = Bytes::new(self.memory.get() / (roles.len().max(1) as u64));
         let plan = |role: &Role| {
-            let is_own = *role == Role::Program;
-            ServicePlan {
-                role: *role,
-                memory: self.service_memory.get(role).copied().unwrap_or(part),
-                run: if is_own { self.run.clone() } else { Vec::new() },
-                ready: if is_own { self.ready.clone() } else { None },
+            let memory = self.service_memory.get(role).copied().unwrap_or(part);
+            let planned = ServicePlan::of(*role, memory);
+            match role {
+                Role::Program => ServicePlan { run: self.run.clone(), ready: self.ready.clone(), ..planned },
+                Role::Web => ServicePlan { pages: self.pages.clone(), ..planned },
+                Role::Database => ServicePlan { sql: self.sql.clone(), ..planned },
+                _ => planned,
             }
         };
         roles.iter().map(plan).collect()
@@ -99,6 +114,7 @@ pub(crate) fn check_services(scenario: &Scenario, say: &mut Say<'_>) {
         check_program(guest, say);
         check_ports(scenario, guest, say);
         check_pages(scenario, guest, say);
+        check_brought(scenario, guest, say);
     }
 }
 
@@ -265,6 +281,46 @@ fn check_pages(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
     }
 }
 
+/// Pages and rows of the user's own, which are in the image.
+fn check_brought(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
+    let name = &guest.name;
+    let brought = [("pages", &guest.pages, Role::Web), ("sql", &guest.sql, Role::Database)];
+    for (key, path, role) in brought {
+        let Some(path) = path else { continue };
+        if !guest.serves(role) {
+            let role = role.name();
+            say(format!("guest `{name}` has `{key}` and no service `{role}`"), "add it to its `services`");
+        }
+        // nginx reads its configuration as words.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_.+@~-".contains(c);
+        if !crate::guest_image::is_path(path) || (role == Role::Web && !path.chars().all(is_plain)) {
+            say(
+                format!("`{key}` of guest `{name}` is {path:?}"),
+                "write an absolute path in the image, and bring what is there with `[image.files]`",
+            );
+        }
+    }
+    for load in scenario.load.iter().filter(|load| load.guest == guest.name) {
+        let facts = load.work.facts();
+        if guest.pages.is_some() && load.work.name() == "sessions" {
+            say(
+                format!("load `{}` has pages of its own, and guest `{name}` has `pages`", load.name),
+                "leave out `pages`, or ask them with `load.web`",
+            );
+        }
+        let is_postgresql = facts.store().is_some_and(|store| store.database == StoreDatabase::Postgresql);
+        if guest.sql.is_some() && is_postgresql {
+            say(
+                format!(
+                    "guest `{name}` has `sql`, which MariaDB runs, and PostgreSQL for load `{}`",
+                    load.name
+                ),
+                "leave out `sql`, or give each database a guest of its own",
+            );
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::parse::Draft;
@@ -288,6 +344,8 @@ mod tests {
     fn services_that_fit_together_are_taken() {
         let pages = "memory = \"1GiB\"\nservices = [\"database\", \"web\"]\nservice_memory = { database = \"512MiB\" }";
         assert_eq!(said(pages, FILES), "");
+        let site = "memory = \"1GiB\"\nservices = [\"database\", \"web\"]\npages = \"/srv/site\"\nsql = \"/srv/site.sql\"";
+        assert_eq!(said(site, WEB), "");
         assert_eq!(said("run = [\"/opt/app.py\", \"--port\", \"9000\"]\nready = { port = 9000 }", WEB), "");
         let line =
             "services = [\"database\"]\nrun = [\"app\"]\nready = { line = \"listening\", within = \"5s\" }";
@@ -324,6 +382,11 @@ mod tests {
                 "ask a back end, and not the database",
             ),
             ("run = [\"app\"]\nready = { line = \"ok\" }", WEB, "whose program names no port"),
+            ("role = \"web\"\nsql = \"/a.sql\"", "", "has `sql` and no service `database`"),
+            ("role = \"database\"\npages = \"/a\"", "", "has `pages` and no service `web`"),
+            ("role = \"web\"\npages = \"a\"", WEB, "`pages` of guest `g` is \"a\""),
+            ("role = \"web\"\npages = \"/a\"", FILES, "asks for the files of our web server"),
+            ("role = \"web\"\npages = \"/a\"\nmemory = \"1GiB\"", SESSIONS, "has pages of its own"),
         ] {
             let said = said(guest, load);
             assert!(said.contains(wanted), "{wanted}: {said}");

@@ -29,6 +29,12 @@ pub(crate) fn set(document: &mut Value, key: &str, value: Value) -> Result<(), S
     if let Some((guest, own)) = of_disks(key) {
         return set_in_disks(document, key, guest, own, &value);
     }
+    // An image may be given by its name alone.
+    if key.starts_with("image.")
+        && let Some(image) = document.get_mut("image").filter(|image| image.is_string())
+    {
+        *image = serde_json::json!({ "from": image.take() });
+    }
     let mut place = document;
     let mut parts = key.split('.').peekable();
     while let Some(part) = parts.next() {

@@ -7,7 +7,7 @@ use crate::{
     host_settings::HostSettings,
     plan::{Plan, Point},
     resolve::Sides,
-    scenario::QemuWishes,
+    scenario::{ImageWish, QemuWishes},
     settings,
     workload::{CommandFrom, Work},
 };
@@ -67,6 +67,7 @@ pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
             uses.push(found);
         }
     }
+    uses.extend(of_image(&plan.scenario.image));
     let of_loads = plan.scenario.load.iter().map(|load| (load.name.as_str(), &load.work));
     let of_points = plan.points.iter().flat_map(|point| &point.loads);
     let of_points = of_points.map(|load| (load.name.as_str(), &load.work));
@@ -77,6 +78,14 @@ pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
         }
     }
     uses
+}
+
+/// Files of an image that are not beside the scenario: those that are came with it.
+fn of_image(image: &ImageWish) -> Option<HostUse> {
+    let ImageWish::Made(made) = image else { return None };
+    made.files_elsewhere().next()?;
+    let value = json!(made.files).to_string();
+    Some(HostUse { key: "image.files".to_owned(), value, kind: HostUseKind::File })
 }
 
 /// The program of a command on the host, and the files that a command brings along.

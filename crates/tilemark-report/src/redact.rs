@@ -267,7 +267,7 @@ impl Scrub {
 
     fn scenario(&self, scenario: &mut Scenario) {
         self.text(&mut scenario.about);
-        self.text(&mut scenario.image);
+        scenario.image.texts_mut().into_iter().for_each(|text| self.text(text));
         self.qemu(&mut scenario.qemu);
         self.host_settings(&mut scenario.host.profile, &mut scenario.host.setting);
         for load in &mut scenario.load {

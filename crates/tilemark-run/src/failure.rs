@@ -129,6 +129,8 @@ impl From<ImageError> for Failure {
             | ImageError::BadArchive { .. }
             | ImageError::OtherImage { .. }
             | ImageError::ForBuiltIn { .. }
+            | ImageError::FileChanged { .. }
+            | ImageError::NoSource { .. }
             | ImageError::SuiteNotFound { .. }
             | ImageError::PackagesNotFound { .. } => FailureCode::BadInput,
             ImageError::NotCached { .. }

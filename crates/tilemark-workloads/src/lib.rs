@@ -23,6 +23,7 @@ pub mod jobs;
 mod memory;
 mod messaging;
 mod mix;
+pub mod pages;
 pub mod sessions;
 mod start_line;
 pub mod store;

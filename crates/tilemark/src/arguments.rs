@@ -757,7 +757,7 @@ pub(crate) struct LoadWebArguments {
 pub(crate) enum ImageCommand {
     /// Build an image, or find it in the cache
     Build {
-        /// An image inside the program, such as `first-look`, or the path of an image.toml
+        /// An image inside the program, such as `first-look`, the path of an image.toml, or a scenario
         #[arg(default_value = "first-look", value_name = "IMAGE")]
         image: String,
         /// Choose the newest packages again, even if the image is cached
@@ -771,6 +771,26 @@ pub(crate) enum ImageCommand {
     },
     /// List the images in the cache
     List(JsonOnly),
+    /// Print what an image holds: roles that it can serve, files, packages with versions
+    Show {
+        /// An image inside the program, a unique prefix of an image's name, the path of an image.toml, or a scenario
+        #[arg(default_value = "first-look", value_name = "IMAGE")]
+        image: String,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Open a shell in a copy of an image, without a network; nothing of it is kept
+    Shell {
+        /// An image inside the program, a unique prefix of an image's name, the path of an image.toml, or a scenario
+        #[arg(default_value = "first-look", value_name = "IMAGE")]
+        image: String,
+        /// Download nothing
+        #[arg(long)]
+        offline: bool,
+        /// The command to run instead of a shell, after `--`
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
     /// Write an image into a file
     Export {
         /// The image: its name, a unique prefix of its name, or its specification's name

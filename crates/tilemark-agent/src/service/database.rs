@@ -52,6 +52,8 @@ const STATE: &str = "/run/tilemark";
 
 /// A file beside the data: the server's own files are whole.
 const FILES_MADE: &str = "tilemark-made";
+/// A file beside the data: what the user's SQL file makes is whole.
+const SQL_RUN: &str = "tilemark-sql";
 /// A file beside the data: sysbench's tables are whole.
 const TABLES_MADE: &str = "tilemark-tables";
 
@@ -183,6 +185,9 @@ impl Server<'_> {
         if let Some(sysbench) = self.service.sysbench() {
             self.make_tables(sysbench, &database)?;
         }
+        if let Some(sql) = &self.service.sql {
+            self.run_sql(sql, owner)?;
+        }
         if let Some(credentials) = &self.service.credentials {
             let password = Secret::new(&credentials.password);
             tilemark_store::let_in(&database, &credentials.user, &password)?;
@@ -205,6 +210,22 @@ impl Server<'_> {
         self.run(&mut prepare, "sysbench prepare")?;
         tilemark_store::settle(database)?;
         self.note(TABLES_MADE)
+    }
+
+    /// Runs the user's own SQL file, unless it has run on this data.
+    fn run_sql(&self, path: &str, owner: &DatabaseAddress) -> Result<(), AgentError> {
+        if self.data.join(SQL_RUN).exists() {
+            return Ok(());
+        }
+        let file = File::open(path).map_err(|_| AgentError::NotInImage {
+            service: "database".to_owned(),
+            lacks: format!("{path}, its `sql`"),
+        })?;
+        let mut command = mariadb::client();
+        // What it selects is for nobody.
+        self.run(command.stdin(file).stdout(Stdio::null()), &format!("MariaDB's client with {path}"))?;
+        tilemark_store::settle(&DatabaseAddress { database: DATABASE.to_owned(), ..owner.clone() })?;
+        self.note(SQL_RUN)
     }
 
     fn owner(&self) -> DatabaseAddress {

@@ -2,6 +2,7 @@
 
 mod broker;
 mod database;
+mod pages;
 mod program;
 mod running;
 mod site;

@@ -151,6 +151,8 @@ mod tests {
             credentials: None,
             run: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
             ready: Some(ready),
+            pages: None,
+            sql: None,
             then: Vec::new(),
         }
     }

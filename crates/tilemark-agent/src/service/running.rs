@@ -1,6 +1,6 @@
 //! The services that run in this guest.
 
-use super::{broker, database, program, site, web};
+use super::{broker, database, pages, program, site, web};
 use crate::{
     data_disk::DataDisk,
     error::{AgentError, step},
@@ -89,9 +89,10 @@ impl Services {
 
     fn start_one(service: &Service, power: &mut Power) -> Result<Started, AgentError> {
         let started = match service.role {
-            Role::Web => match service.site() {
-                Some(site) => site::start(service, &site)?,
-                None => web::start(service)?,
+            Role::Web => match (service.site(), &service.pages) {
+                (Some(site), _) => site::start(service, &site)?,
+                (None, Some(folder)) => pages::start(service, folder)?,
+                (None, None) => web::start(service)?,
             },
             Role::Backend => site::start_back_end()?,
             // Their work is started by a load, or there is none.

@@ -3,7 +3,7 @@
 use super::{
     running::Started,
     wait::spawn,
-    web::{STATE, TREE, lay_out, start_nginx, write_file},
+    web::{Awaited, STATE, TREE, lay_out, start_nginx, write_file},
 };
 use crate::error::{AgentError, step};
 use std::{net::Ipv4Addr, path::Path, process::Command};
@@ -24,7 +24,7 @@ pub(super) fn start(service: &Service, site: &Site) -> Result<Started, AgentErro
     let conf = write_file(STATE, "php.conf", sessions::php_conf(service.vcpus, state).as_bytes())?;
     let mut pages = spawn(Command::new(sessions::PHP_FPM).args(sessions::php_arguments(&conf)), "PHP")?;
     let conf = sessions::site_conf(site, service.vcpus, tree, state);
-    match start_nginx(&conf, &sessions::ready_request(), sessions::READY_STATUS) {
+    match start_nginx(&conf, &sessions::ready_request(), Awaited::Status(sessions::READY_STATUS)) {
         Ok(child) => {
             let port = sessions::site_port(site);
             Ok(Started { pages: Some(pages), back_end: Some(back_end), ..Started::process(port, child) })

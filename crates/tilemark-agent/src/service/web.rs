@@ -20,9 +20,18 @@ use tilemark_workloads::{
 };
 
 /// An emulated guest on a busy host takes some seconds to start a server.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
+pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
 /// Time between two attempts while a server starts; none are made once it answers.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+pub(super) const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+/// The answer that says that a web server serves.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Awaited {
+    /// One with this status.
+    Status(&'static str),
+    /// Any.
+    Any,
+}
+
 pub(super) const TREE: &str = "/srv/tilemark";
 pub(super) const STATE: &str = "/run/tilemark";
 
@@ -38,7 +47,7 @@ pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
     }
     let conf = web::service_conf(&parameters, service.vcpus, Path::new(TREE), Path::new(STATE));
     let request = web::ready_request(&parameters).map_err(unfit)?;
-    let child = start_nginx(&conf, &request, "200")?;
+    let child = start_nginx(&conf, &request, Awaited::Status("200"))?;
     Ok(Started::process(parameters.service_port(), child))
 }
 
@@ -57,26 +66,28 @@ pub(super) fn write_file(folder: &str, name: &str, contents: &[u8]) -> Result<Pa
     Ok(path)
 }
 
-/// Starts nginx, and waits until it answers that request with that status.
-pub(super) fn start_nginx(conf: &str, request: &[u8], status: &str) -> Result<Child, AgentError> {
+/// Starts nginx, and waits until it answers that request so.
+pub(super) fn start_nginx(conf: &str, request: &[u8], awaited: Awaited) -> Result<Child, AgentError> {
     let conf = write_file(STATE, "nginx.conf", conf.as_bytes())?;
     let mut child = spawn(Command::new(web::NGINX).args(web::nginx_arguments(&conf)), "nginx")?;
     let wait = Wait { service: "nginx", within: ANSWERS_WITHIN, ask_again_after: ASK_AGAIN_AFTER };
     // It speaks to the console.
-    wait.until_it_serves(&mut child, || is_right(request, status), String::new)?;
+    wait.until_it_serves(&mut child, || is_right(request, awaited), String::new)?;
     Ok(child)
 }
 
 /// Whether the right answer comes.
-fn is_right(request: &[u8], status: &str) -> io::Result<()> {
+fn is_right(request: &[u8], awaited: Awaited) -> io::Result<()> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, web::PORT))?;
     stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
     stream.write_all(request)?;
     let mut beginning = [0; 12];
     stream.read_exact(&mut beginning)?;
     let beginning = String::from_utf8_lossy(&beginning);
-    if beginning.strip_prefix("HTTP/1.1 ") == Some(status) {
-        return Ok(());
+    match (beginning.strip_prefix("HTTP/1.1 "), awaited) {
+        (Some(_), Awaited::Any) => return Ok(()),
+        (Some(status), Awaited::Status(wanted)) if status == wanted => return Ok(()),
+        _ => {}
     }
     Err(io::Error::other(format!("it answers `{beginning}`")))
 }

@@ -123,6 +123,8 @@ mod tests {
             credentials: None,
             run: Vec::new(),
             ready: None,
+            pages: None,
+            sql: None,
             then: Vec::new(),
         };
         let now = SystemTime::now();

@@ -177,6 +177,8 @@ pub fn service(guest: &GuestPlan) -> Service {
         credentials: None,
         run: Vec::new(),
         ready: None,
+        pages: None,
+        sql: None,
         then: Vec::new(),
     }
 }

@@ -25,7 +25,7 @@ const SHAPES: &str = include_str!("session-shapes.toml");
 /// Decimal fractions that sum to 1 sum to a little more in binary.
 const ROUNDING: f64 = 1e-9;
 /// Time of a host's thread that an emulated guest takes for the PHP of a page, with its question to the back end.
-const PHP_EMULATED_SECONDS: f64 = 0.05;
+pub(super) const PHP_EMULATED_SECONDS: f64 = 0.05;
 /// Time that each connection may take until it can be used, in an emulated guest on a busy host.
 const TLS_HANDSHAKE_EMULATED: Duration = Duration::from_millis(200);
 const TCP_HANDSHAKE_EMULATED: Duration = Duration::from_millis(10);

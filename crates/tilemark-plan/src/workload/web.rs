@@ -228,6 +228,12 @@ impl WebParameters {
     /// Whether the guest has somebody who answers, and what is asked of whom.
     fn check_port(&self, name: &str, guest: &Guest, say: &mut Say<'_>) {
         let guest_name = &guest.name;
+        if guest.pages.is_some() && !self.is_own_server() {
+            let message = format!(
+                "load `{name}` asks for the files of our web server, and guest `{guest_name}` serves its own `pages`"
+            );
+            say(message, "write what to ask for, such as `path = \"/\"` in `[load.web]`");
+        }
         let own_port = guest.ready.as_ref().and_then(|ready| ready.port);
         let has_web = guest.serves(Role::Web);
         let is_own = !has_web || self.port.is_some_and(|port| port != self.service_port());
@@ -343,6 +349,10 @@ impl Facts for WebParameters {
     }
 
     fn emulated_seconds(&self) -> Option<f64> {
+        if self.is_own_server() {
+            // What it does is its own affair: it is taken for one that runs PHP for each request.
+            return Some(super::sessions::PHP_EMULATED_SECONDS);
+        }
         let weight: f64 = self.files.iter().map(|file| f64::from(file.weight)).sum();
         let bytes: f64 = self.files.iter().map(|file| file.size.get() as f64 * f64::from(file.weight)).sum();
         Some(1.9e-3 + 31e-9 * bytes / weight.max(1.0))

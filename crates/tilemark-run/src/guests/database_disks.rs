@@ -147,7 +147,10 @@ impl DatabaseDisks {
         let data = service.holds.as_ref().and_then(|work| work.facts().data()).unwrap_or_default();
         let held = match service.holds {
             Some(_) => format!("{:.0} MB of rows in {database}", data.get() as f64 / 1e6),
-            None => format!("an empty {database}"),
+            None => match &service.sql {
+                Some(sql) => format!("a {database} with what {sql} makes"),
+                None => format!("an empty {database}"),
+            },
         };
         progress(&format!("making {held}, once: the template of all its guests"));
         let guest = maker_of(like);
@@ -256,6 +259,10 @@ impl Template {
             // Clients and their rate change nothing in the tables.
             wanted += &format!(" sysbench {}x{}", sysbench.tables, sysbench.rows);
             bytes = sysbench.data().unwrap_or_default().get();
+        }
+        if let Some(sql) = &service.sql {
+            // What is in it is known by the image.
+            wanted += &format!(" sql {sql}");
         }
         let short = |text: &str| sha256(text.as_bytes()).chars().take(16).collect::<String>();
         let kind = format!("{TEMPLATE}{database}-{bytes}-{}-", short(&wanted));

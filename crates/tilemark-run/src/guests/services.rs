@@ -24,7 +24,7 @@ pub(crate) fn database(point: &Point, guest: &GuestPlan) -> Service {
 }
 
 fn one_service(point: &Point, guest: &GuestPlan, planned: ServicePlan) -> Service {
-    let ServicePlan { role, memory, run, ready } = planned;
+    let ServicePlan { role, memory, run, ready, pages, sql } = planned;
     let mut loads = point.loads.iter().filter(|load| load.guest == guest.index);
     let shaping = loads.rfind(|load| {
         let facts = load.work.facts();
@@ -40,6 +40,8 @@ fn one_service(point: &Point, guest: &GuestPlan, planned: ServicePlan) -> Servic
         credentials: credentials_of(role),
         run,
         ready,
+        pages,
+        sql,
         then: Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests_up::engine::{EXECUTE_WITHIN, GuestsReply, GuestsRequest, no_such_guest},
-    image::build::obtain,
+    image::{asked::ImageAsked, build::obtain},
     job::command::{Afterwards, do_job, other_job_done},
     job::messages::{Messages, send},
     job::resources,
@@ -55,7 +55,8 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
     let plan = plan(request)?;
     // Their state has their disks and consoles.
     resources::enough(&plan, places, &places.state)?;
-    let image = obtain(places, &plan.scenario.image, request.offline, listener)?;
+    let asked = ImageAsked::of_scenario(&plan.scenario, &plan.origin)?;
+    let image = obtain(places, &asked, request.offline, listener)?;
     let id = new_id(places);
     let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;
     let job = GuestsJob {

@@ -1,7 +1,8 @@
 //! Images: built by an engine inside its own namespaces, listed and moved by the command itself.
 
 use crate::{
-    failure::{Failure, FailureCode, state_failed},
+    failure::{Failure, state_failed},
+    image::asked::ImageAsked,
     job::command::{Afterwards, FinishedJob, do_job, not_restored, other_job_done},
     job::messages::CommandLink,
     job::state_folder::StateFolder,
@@ -9,11 +10,8 @@ use crate::{
     program::need_root,
     progress::{Listener, Progress},
 };
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
-use tilemark_image::{FileName, Image, ImageCache, ImageError, ImageSpec, Network, Step};
+use std::time::{Duration, Instant};
+use tilemark_image::{FileName, Image, ImageCache, ImageError, InCache, Network, Step};
 use tilemark_record::places::Places;
 use tilemark_units::{Bytes, Span};
 
@@ -23,17 +21,18 @@ const BUILD_SECONDS: f64 = 60.0;
 /// Finds an image in the cache, or has an engine build it.
 pub fn obtain(
     places: &Places,
-    image: &str,
+    image: &ImageAsked,
     offline: bool,
     listener: &mut dyn Listener,
 ) -> Result<ImageReady, Failure> {
-    let job = ImageJob { spec: image.to_owned(), cache: places.cache.clone(), offline, refresh: false };
-    let spec = spec_of(image)?;
+    let job = ImageJob { image: image.clone(), cache: places.cache.clone(), offline, refresh: false };
+    let spec = image.spec()?;
     let cache = ImageCache::open(&places.cache)?;
-    match cache.ensure(&spec, Network::Forbidden, &mut tilemark_image::Silent) {
-        Ok(image) => return Ok(ready(&image, None)),
-        Err(ImageError::NotCached { .. }) if !offline => {}
-        Err(error) => return Err(error.into()),
+    if let Some(image) = cache.cached(&spec)? {
+        return Ok(ready(&image, None));
+    }
+    if offline && matches!(ImageCache::look(&places.cache, &spec)?, InCache::Missing) {
+        return Err(ImageError::NotCached { name: spec.name, cache: places.cache.clone() }.into());
     }
     listener.note(&format!(
         "building the guest image `{}`, once; it stays in {}",
@@ -46,7 +45,7 @@ pub fn obtain(
 /// Has an engine build an image.
 pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Result<ImageReady, Failure> {
     // Mistakes of a specification are reported to everybody, before anything is begun.
-    spec_of(&job.spec)?;
+    job.image.spec()?;
     need_root("building an image")?;
     let id = format!("image-{}", std::process::id());
     let state = StateFolder::create(&places.state, &id, "image", None).map_err(state_failed)?;
@@ -63,7 +62,7 @@ pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Res
 
 /// The engine's part.
 pub(crate) fn ensure(job: &ImageJob, link: &CommandLink) -> Result<JobDone, Failure> {
-    let spec = spec_of(&job.spec)?;
+    let spec = job.image.spec()?;
     let cache = ImageCache::open(&job.cache)?;
     let network = if job.offline { Network::Forbidden } else { Network::Allowed };
     let began = Instant::now();
@@ -75,20 +74,6 @@ pub(crate) fn ensure(job: &ImageJob, link: &CommandLink) -> Result<JobDone, Fail
     };
     let image = image?;
     Ok(JobDone::Image(ready(&image, Some(Span::new(Duration::from_secs(began.elapsed().as_secs()))))))
-}
-
-/// A name inside the program, or the path of an `image.toml`.
-pub(crate) fn spec_of(image: &str) -> Result<ImageSpec, Failure> {
-    if !image.contains('/') && !image.ends_with(".toml") {
-        return Ok(ImageSpec::built_in(image)?);
-    }
-    ImageSpec::read(Path::new(image)).map_err(|error| match error {
-        ImageError::Io { .. } => {
-            let remedy = "check the path; `first-look` is the image inside the program";
-            Failure::from_error(FailureCode::BadInput, &error, remedy)
-        }
-        error => error.into(),
-    })
 }
 
 /// An image as the command shows it.

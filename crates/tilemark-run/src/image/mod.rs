@@ -1,4 +1,7 @@
-//! Guest images: built by an engine, listed and moved by the command.
+//! Guest images: built by an engine, listed, shown, entered and moved by the command.
 
+pub mod asked;
 pub mod build;
 pub mod cache;
+pub mod shell;
+pub mod show;

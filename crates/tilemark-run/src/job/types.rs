@@ -1,6 +1,6 @@
 //! What an engine is asked to do.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, image::asked::ImageAsked};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 use tilemark_plan::plan::{Backend, Hardware, Plan, Point};
@@ -46,8 +46,8 @@ pub struct RunJob {
 /// Build an image, or find it in the cache.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ImageJob {
-    /// `first-look`, or the text of an `image.toml`.
-    pub spec: String,
+    /// Which.
+    pub image: ImageAsked,
     /// Where images are kept.
     pub cache: PathBuf,
     /// Nothing may be fetched.

@@ -4,13 +4,15 @@
 use crate::{
     failure::{Failure, FailureCode},
     guests::database_disks::store_file,
-    image::build::spec_of,
     job::resources,
-    plan::{image_check::check_image, prepare::Prepared},
+    plan::{
+        image_check::{self, check_image},
+        prepare::Prepared,
+    },
 };
 use std::path::Path;
 use tilemark_guests::find_qemu;
-use tilemark_image::{ImageCache, ImageError, ImageSpec, Standing};
+use tilemark_image::{ImageCache, ImageError, InCache};
 use tilemark_plan::{
     facts::HostFacts,
     plan::{Backend, Demand, LoadPlan, Plan, Point, SideName},
@@ -137,11 +139,24 @@ fn named_files(plan: &Plan) -> Result<(), Failure> {
 
 /// What is in the cache for the plan's image. A cached one is asked for all that its guests need.
 fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<String, Failure> {
-    let name = &prepared.plan.scenario.image;
-    let spec = spec_of(name)?;
-    if let Some(folder) = cached(&spec, places)? {
-        check_image(&prepared.plan.scenario, &folder)?;
-        return Ok(format!("`{name}`, in the cache"));
+    let scenario = &prepared.plan.scenario;
+    let said = prepared.image.said();
+    let spec = prepared.image.spec()?;
+    // One that may not be read, or is damaged, is not in use either: the run says so when it builds it.
+    let looked = ImageCache::look(&places.cache, &spec).unwrap_or(InCache::Missing);
+    image_check::check_paths(scenario, &spec, &looked)?;
+    match looked {
+        InCache::Built(image) => {
+            check_image(scenario, image.folder())?;
+            return Ok(format!("{said}, in the cache"));
+        }
+        InCache::BaseBuilt(_) => {
+            has_tool(&prepared.facts, "mkfs.erofs", "erofs-utils", "building the guest image")?;
+            return Ok(format!(
+                "{said}: its packages are in the cache, and its files are added first, which takes seconds"
+            ));
+        }
+        InCache::Missing => {}
     }
     if offline {
         return Err(ImageError::NotCached { name: spec.name, cache: places.cache.clone() }.into());
@@ -150,20 +165,8 @@ fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<St
         has_tool(&prepared.facts, tool, package, "building the guest image")?;
     }
     Ok(format!(
-        "`{name}`, not in the cache: it is built first, which takes a minute or more and needs the network"
+        "{said}, not in the cache: it is built first, which takes a minute or more and needs the network"
     ))
-}
-
-fn cached(spec: &ImageSpec, places: &Places) -> Result<Option<std::path::PathBuf>, Failure> {
-    // Opening a cache makes its folder, and a plan touches nothing.
-    if !places.cache.join("images").exists() {
-        return Ok(None);
-    }
-    // One that may not be read is not in use either.
-    let Ok(cache) = ImageCache::open(&places.cache) else { return Ok(None) };
-    let current = cache.list()?.into_iter().filter(|cached| cached.standing == Standing::Current);
-    let images = current.filter_map(|cached| cached.image.ok());
-    Ok(images.filter(|image| image.spec() == spec).map(|image| image.folder().to_owned()).next())
 }
 
 /// The disk store is a file system that is made once.

@@ -1,8 +1,12 @@
 //! Whether an image has the programs that a scenario's guests run.
 
 use crate::failure::{Failure, FailureCode};
-use std::{collections::BTreeSet, path::Path};
-use tilemark_image::{BUILT_IN_NAMES, Image, ImageSpec};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    process::{Command, Stdio},
+};
+use tilemark_image::{BUILT_IN_NAMES, FileName, Image, ImageSpec, InCache};
 use tilemark_plan::{
     image_needs::{ImageNeed, image_needs},
     scenario::Scenario,
@@ -10,7 +14,8 @@ use tilemark_plan::{
 
 /// An image inside the program is known before it is built. Of another one only what is in it says what its packages brought along.
 pub(crate) fn check_built_in(scenario: &Scenario) -> Result<(), Failure> {
-    match packages_of(&scenario.image) {
+    // One that the scenario makes has all that its guests need.
+    match scenario.image.name().and_then(packages_of) {
         Some(packages) => check(scenario, &packages),
         None => Ok(()),
     }
@@ -46,18 +51,131 @@ fn check(scenario: &Scenario, packages: &BTreeSet<String>) -> Result<(), Failure
         })
         .collect();
     let remedy = match fit[..] {
-        [] => "build an image that has all of it: list its packages in an `image.toml`, and name that file as the scenario's `image`".to_owned(),
+        [] => "let the scenario make an image that has all of it: write `[image]` with `packages = []` in place of `image`".to_owned(),
         [first, ..] => format!("use an image that has it: `--set image={first}`"),
     };
     Err(Failure::new(
         FailureCode::BadInput,
-        format!("the image `{}` has {}", scenario.image, missing.join(", and ")),
+        format!("the image {} has {}", scenario.image, missing.join(", and ")),
         remedy,
     ))
 }
 
 fn has(packages: &BTreeSet<String>, need: &ImageNeed) -> bool {
     need.program.packages.iter().any(|package| packages.contains(*package))
+}
+
+/// Where packages of Debian put nothing (Debian policy 9.1, FHS 3.0): what is there was brought, or is absent.
+const OF_NO_PACKAGE: [&str; 5] = ["/home/", "/opt/", "/root/", "/srv/", "/usr/local/"];
+/// Where a program is looked for that is named without its folder: the agent's PATH.
+const PATH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// Whether the image has something at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum There {
+    Yes,
+    No,
+    Unknown,
+}
+
+/// Refuses programs, pages and SQL files of the user's own that the image cannot have: what it is known to lack before it is built, or
+/// once it is.
+///
+/// # Errors
+/// With the first one that is absent.
+pub(crate) fn check_paths(scenario: &Scenario, spec: &ImageSpec, looked: &InCache) -> Result<(), Failure> {
+    let root = match looked {
+        InCache::Built(image) | InCache::BaseBuilt(image) => Some(image.path(FileName::RootErofs)),
+        InCache::Missing => None,
+    };
+    let there = |path: &str| there(path, spec, root.as_deref());
+    for guest in &scenario.guest {
+        for (key, path) in [("pages", &guest.pages), ("sql", &guest.sql)] {
+            if let Some(path) = path.as_ref().filter(|path| there(path) == There::No) {
+                let message = format!(
+                    "the image {} has no {path}, the `{key}` of guest `{}`",
+                    scenario.image, guest.name
+                );
+                let remedy =
+                    format!("bring it: `[image.files]` with `{path:?} = \"PATH BESIDE THE SCENARIO\"`");
+                return Err(Failure::new(FailureCode::BadInput, message, remedy));
+            }
+        }
+        let Some(program) = guest.run.first() else { continue };
+        let candidates = match program.starts_with('/') {
+            true => vec![program.clone()],
+            false => PATH.iter().map(|folder| format!("{folder}/{program}")).collect(),
+        };
+        if candidates.iter().all(|path| there(path) == There::No) {
+            let message =
+                format!("the image {} has no {program}, the `run` of guest `{}`", scenario.image, guest.name);
+            let remedy = "bring it with `[image.files]`, or name its package in `image.packages`";
+            return Err(Failure::new(FailureCode::BadInput, message, remedy));
+        }
+        if let Some(file) =
+            spec.files.iter().find(|file| candidates.contains(&file.path) && file.mode & 0o111 == 0)
+        {
+            let message = format!("{}, the `run` of guest `{}`, may not be executed", file.path, guest.name);
+            let remedy = "make the file on the host executable (`chmod +x`), or run its interpreter: `run = [\"/bin/sh\", \"FILE\"]`";
+            return Err(Failure::new(FailureCode::BadInput, message, remedy));
+        }
+    }
+    Ok(())
+}
+
+fn there(path: &str, spec: &ImageSpec, root: Option<&Path>) -> There {
+    let is_below =
+        |file: &str| file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if spec.files.iter().any(|file| is_below(&file.path)) {
+        return There::Yes;
+    }
+    match root {
+        Some(root) => in_erofs(root, path),
+        None if OF_NO_PACKAGE.iter().any(|folder| path.starts_with(folder)) => There::No,
+        None => There::Unknown,
+    }
+}
+
+/// Looks into a root file system, without mounting it. Unknown where the tool is absent, or a folder on the way is a link.
+fn in_erofs(root: &Path, path: &str) -> There {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let mut at = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        let parent = std::mem::replace(&mut at, String::new());
+        at = format!("{parent}/{part}");
+        let output = Command::new("dump.erofs")
+            .arg(format!("--path={at}"))
+            .arg(root)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output();
+        let Ok(output) = output else { return There::Unknown };
+        let said = String::from_utf8_lossy(&output.stdout);
+        if !said.contains("File : ") {
+            // One that knows no `--path` prints nothing of the root either.
+            return if index > 0 || is_looked_into(root) { There::No } else { There::Unknown };
+        }
+        if said.contains("symlink file") && index + 1 < parts.len() {
+            // Debian's /bin, /sbin and /lib are links into /usr.
+            if index > 0 || !["bin", "sbin", "lib", "lib64"].contains(part) {
+                return There::Unknown;
+            }
+            at = format!("/usr/{part}");
+        }
+    }
+    There::Yes
+}
+
+/// Whether the tool finds what every image has.
+fn is_looked_into(root: &Path) -> bool {
+    let output = Command::new("dump.erofs")
+        .arg("--path=/usr")
+        .arg(root)
+        .env("LC_ALL", "C")
+        .stderr(Stdio::null())
+        .output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("File : "))
 }
 
 #[cfg(test)]

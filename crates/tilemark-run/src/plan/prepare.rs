@@ -2,6 +2,7 @@
 
 use crate::{
     failure::{Failure, FailureCode},
+    image::asked::ImageAsked,
     plan::checks,
     plan::command_files,
     plan::host::{Probe, choose, facts, summary},
@@ -78,6 +79,8 @@ pub struct Prepared {
     pub plan: Plan,
     /// What the host is.
     pub facts: HostFacts,
+    /// The image of its guests.
+    pub image: ImageAsked,
     /// The scenario's text, as it was read.
     pub scenario_text: String,
     /// What of the host is used because the scenario's file names it, and no flag does.
@@ -184,6 +187,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if let Some(Sides { a, b }) = &asked.sides {
         checks::sides_differ(&plan, !(a.is_empty() && b.is_empty()))?;
     }
+    let image = ImageAsked::of_scenario(&plan.scenario, &plan.origin)?;
     // Only now: which image serves a third-party broker is resolved.
     image_check::check_built_in(&plan.scenario)?;
     enough_for_a_repeat(&plan)?;
@@ -197,6 +201,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     Ok(Prepared {
         plan,
         facts,
+        image,
         scenario_text,
         named_by_file,
         settings: planned,

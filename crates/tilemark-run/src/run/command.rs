@@ -101,7 +101,7 @@ pub fn run(
             record.discard();
         }
     };
-    let image = obtain(places, &prepared.plan.scenario.image, request.offline, listener);
+    let image = obtain(places, &prepared.image, request.offline, listener);
     let image = image.inspect_err(discard)?;
     check_image(&prepared.plan.scenario, &image.folder).inspect_err(discard)?;
     add_image(&mut provenance, &image);

@@ -7,8 +7,10 @@ use crate::{
 };
 use std::process::ExitCode;
 use tilemark_run::{
+    image::asked::ImageAsked,
     image::build,
     image::cache::{self, Unwanted},
+    image::{shell, show},
     job::types::{ImageJob, ImageReady},
 };
 
@@ -17,11 +19,25 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
     match command {
         ImageCommand::Build { image, refresh, offline, json } => {
             let places = places();
-            let job = ImageJob { spec: image, cache: places.cache.clone(), offline, refresh };
             let mut watcher = Watcher::new();
-            let built = build::build(&places, job, &mut watcher);
+            let built = ImageAsked::called(&image).and_then(|image| {
+                let job = ImageJob { image, cache: places.cache.clone(), offline, refresh };
+                build::build(&places, job, &mut watcher)
+            });
             drop(watcher);
             screen::show(built, Form::of(json.json), described)
+        }
+        ImageCommand::Show { image, json } => {
+            screen::show(show::show(&places(), &image), Form::of(json.json), show::ShownImage::text)
+        }
+        ImageCommand::Shell { image, offline, command } => {
+            let mut watcher = Watcher::new();
+            let ended = shell::shell(&crate::PROGRAM, &places(), &image, &command, offline, &mut watcher);
+            drop(watcher);
+            match ended {
+                Ok(code) => ExitCode::from(code),
+                Err(failure) => screen::fail(&failure, Form::of(false)),
+            }
         }
         ImageCommand::List(flags) => list(Form::of(flags.json)),
         ImageCommand::Remove { name, unused, disks, json } => {

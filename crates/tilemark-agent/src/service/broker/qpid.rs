@@ -85,6 +85,8 @@ mod tests {
                 credentials: None,
                 run: Vec::new(),
                 ready: None,
+                pages: None,
+                sql: None,
                 then: Vec::new(),
             };
             QpidBrokerJ.command(&service).get_args().any(|argument| argument == "-XX:TieredStopAtLevel=1")

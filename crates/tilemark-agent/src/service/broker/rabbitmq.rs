@@ -90,6 +90,8 @@ mod tests {
             credentials: None,
             run: Vec::new(),
             ready: None,
+            pages: None,
+            sql: None,
             then: Vec::new(),
         };
         let path = format!("{}:/usr/bin:/bin", folder.path().display());

@@ -5,7 +5,10 @@ use crate::{
     error::{AgentError, step},
     service::wait::spawn,
 };
-use std::{fs, process::Child};
+use std::{
+    fs,
+    process::{Child, Command},
+};
 use tilemark_store::{DatabaseAddress, Endpoint, Engine};
 use tilemark_workloads::store::MARIADB_SOCKET as SOCKET;
 
@@ -23,6 +26,16 @@ pub(super) fn owner() -> DatabaseAddress {
         password: None,
         database: "mysql".to_owned(),
     }
+}
+
+/// Its client as the system's root, which reads statements from its standard input and ends at the first one that fails.
+pub(super) fn client() -> Command {
+    let mut client = Command::new("/usr/bin/mariadb");
+    client
+        .args(["--no-defaults", "--batch", "--user=root"])
+        .arg(format!("--socket={SOCKET}"))
+        .current_dir("/");
+    client
 }
 
 pub(super) fn start(server: &Server<'_>, is_new: bool) -> Result<Child, AgentError> {

@@ -1,0 +1,361 @@
+//! An image that is asked for by name, by path or by a scenario, as it can be built: with the packages that the scenario's guests need,
+//! and with the files of the host that it brings.
+
+use crate::{
+    failure::{Failure, FailureCode},
+    plan::prepare::text_of,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File, Metadata},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+use tilemark_image::{BUILT_IN_NAMES, ExtraFile, FileSource, ImageError, ImageSpec, OF_SCENARIO, Sha256Hash};
+use tilemark_plan::{
+    builtin::builtin,
+    guest_image::{ImageFile, ImageTable, ImageWish, is_beside},
+    image_needs::{ImageNeed, image_needs},
+    parse::Draft,
+    scenario::Scenario,
+};
+
+/// Files of the host in one image, those of folders counted one by one.
+const FILES_MAX: usize = 10_000;
+/// Bytes of all of them: each is in memory while it is added.
+const BYTES_MAX: u64 = 1 << 30;
+/// Folders inside each other.
+const DEPTH_MAX: usize = 32;
+/// What every image begins with that names none.
+const PLAIN: &str = "first-look";
+
+/// An image that is asked for; paths of the host in it are absolute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageAsked {
+    /// What it shall be.
+    wish: ImageWish,
+    /// What it is called where the scenario makes it.
+    name: String,
+}
+
+impl ImageAsked {
+    /// The image of a scenario that was read from `origin`.
+    ///
+    /// # Errors
+    /// When a file that it brings is absent, or leads out of the scenario's folder.
+    pub(crate) fn of_scenario(scenario: &Scenario, origin: &str) -> Result<Self, Failure> {
+        let mut wish = scenario.image.clone();
+        if let ImageWish::Made(made) = &mut wish {
+            let folder = Path::new(origin).parent().map(Path::to_owned).unwrap_or_default();
+            made.from.iter_mut().filter(|from| is_file(from)).for_each(|from| *from = beside(&folder, from));
+            let base = base_of(made)?;
+            let has: BTreeSet<String> =
+                base.packages.iter().chain(&made.packages).map(|name| bare(name)).collect();
+            for ImageNeed { program, .. } in image_needs(scenario) {
+                let first = program.packages[0].to_owned();
+                let is_there = program.packages.iter().any(|name| has.contains(*name));
+                if !is_there && !made.packages.contains(&first) {
+                    made.packages.push(first);
+                }
+            }
+            for file in made.files.values_mut() {
+                if let ImageFile::Host(path) = file {
+                    *path = found(&folder, path)?;
+                }
+            }
+        }
+        Ok(Self { wish, name: format!("{OF_SCENARIO}{}", scenario.name) })
+    }
+
+    /// The image of that name inside the program or at that path, or of the scenario that is called so.
+    ///
+    /// # Errors
+    /// When there is neither, or the scenario has mistakes.
+    pub fn called(text: &str) -> Result<Self, Failure> {
+        let named = || Self { wish: ImageWish::Named(text.to_owned()), name: String::new() };
+        if BUILT_IN_NAMES.contains(&text) {
+            return Ok(named());
+        }
+        let is_scenario = if is_file(text) {
+            // An `image.toml` has no such key.
+            text_of(text)?.lines().any(|line| line.trim_start().starts_with("schema"))
+        } else {
+            builtin(text).is_some()
+        };
+        if !is_scenario {
+            return Ok(named());
+        }
+        let scenario = Draft::from_toml(&text_of(text)?, text)?.finish()?;
+        Self::of_scenario(&scenario, text)
+    }
+
+    /// What is to be built.
+    ///
+    /// # Errors
+    /// When what it begins with is not known, or a file of the host cannot be read.
+    pub fn spec(&self) -> Result<ImageSpec, Failure> {
+        match &self.wish {
+            ImageWish::Named(name) => spec_called(name),
+            ImageWish::Made(made) => {
+                Ok(base_of(made)?.with(&self.name, &made.packages, files_of(&made.files)?)?)
+            }
+        }
+    }
+
+    /// How people know it: `` `web` ``, or ``of the scenario `shop` ``.
+    pub(crate) fn said(&self) -> String {
+        match &self.wish {
+            ImageWish::Named(name) => format!("`{name}`"),
+            ImageWish::Made(_) => format!("of the scenario `{}`", self.name.trim_start_matches(OF_SCENARIO)),
+        }
+    }
+}
+
+/// The name of a package without its version.
+fn bare(package: &str) -> String {
+    package.split('=').next().unwrap_or_default().to_owned()
+}
+
+fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
+fn base_of(made: &ImageTable) -> Result<ImageSpec, Failure> {
+    match &made.from {
+        Some(name) => spec_called(name),
+        None => Ok(ImageSpec { packages: Vec::new(), ..spec_called(PLAIN)? }),
+    }
+}
+
+/// A name inside the program, or the path of an `image.toml`.
+fn spec_called(image: &str) -> Result<ImageSpec, Failure> {
+    if !is_file(image) {
+        return Ok(ImageSpec::built_in(image)?);
+    }
+    ImageSpec::read(Path::new(image)).map_err(|error| match error {
+        ImageError::Io { .. } => {
+            let remedy = "check the path; `first-look` is the image inside the program";
+            Failure::from_error(FailureCode::BadInput, &error, remedy)
+        }
+        error => error.into(),
+    })
+}
+
+/// A path as seen from a scenario's folder.
+fn beside(folder: &Path, path: &str) -> String {
+    folder.join(path).to_string_lossy().into_owned()
+}
+
+fn refused(message: String, remedy: &str) -> Failure {
+    Failure::new(FailureCode::BadInput, message, remedy)
+}
+
+/// The real path of a file or folder that a scenario in `folder` brings.
+fn found(folder: &Path, path: &str) -> Result<String, Failure> {
+    let remedy = "correct the path in `[image.files]`: it is as seen from the scenario's file";
+    let failed = |error: std::io::Error| {
+        let message = format!("`[image.files]` needs {}, which cannot be used", folder.join(path).display());
+        Failure::caused_by(&error, FailureCode::BadInput, message, remedy)
+    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let real = fs::canonicalize(folder.join(path)).map_err(failed)?;
+    // A scenario from elsewhere must not reach the host's own files by a link.
+    if is_beside(path) && !real.starts_with(fs::canonicalize(folder).map_err(failed)?) {
+        return Err(refused(
+            format!(
+                "`[image.files]` has {path}, which leads out of the scenario's folder to {}",
+                real.display()
+            ),
+            "write its absolute path there if you trust the scenario",
+        ));
+    }
+    real.to_str().map(str::to_owned).ok_or_else(|| {
+        refused(format!("`[image.files]` has {real:?}, which is not UTF-8"), "give it a plain name")
+    })
+}
+
+/// The files of an image, those of folders one by one, each with its hash.
+fn files_of(wished: &BTreeMap<String, ImageFile>) -> Result<Vec<ExtraFile>, Failure> {
+    let mut gathered = Gathered::default();
+    for (path, file) in wished {
+        match file {
+            ImageFile::Text { text } => gathered.files.push(ExtraFile {
+                path: path.clone(),
+                sha256: Sha256Hash::of(text.as_bytes()),
+                source: FileSource::Text(text.clone()),
+                mode: 0o644,
+            }),
+            ImageFile::Host(host) => gathered.add(path, Path::new(host), 0)?,
+        }
+    }
+    Ok(gathered.files)
+}
+
+#[derive(Default)]
+struct Gathered {
+    files: Vec<ExtraFile>,
+    bytes: u64,
+}
+
+impl Gathered {
+    fn add(&mut self, path: &str, host: &Path, depth: usize) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| {
+            let message = format!("cannot read {}, which `[image.files]` brings", host.display());
+            Failure::caused_by(&error, FailureCode::BadInput, message, "check the path and who may read it")
+        };
+        let kind = fs::symlink_metadata(host).map_err(failed)?;
+        if kind.is_dir() {
+            return self.add_folder(path, host, depth);
+        }
+        if !kind.is_file() {
+            return Err(refused(
+                format!("{}, which `[image.files]` brings, is neither a file nor a folder", host.display()),
+                "put the file itself there: links and devices are not brought",
+            ));
+        }
+        self.bytes += kind.len();
+        if self.files.len() == FILES_MAX || self.bytes > BYTES_MAX {
+            return Err(refused(
+                format!("the files of `[image.files]` are more than {FILES_MAX}, or than 1 GiB together"),
+                "bring fewer, or make a package or an archive of them",
+            ));
+        }
+        let sha256 = File::open(host).and_then(Sha256Hash::of_reader).map_err(failed)?;
+        let source = FileSource::Host(host.to_owned());
+        self.files.push(ExtraFile { path: path.to_owned(), source, sha256, mode: mode_of(&kind) });
+        Ok(())
+    }
+
+    fn add_folder(&mut self, path: &str, host: &Path, depth: usize) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| {
+            let message = format!("cannot read the folder {}, which `[image.files]` brings", host.display());
+            Failure::caused_by(&error, FailureCode::BadInput, message, "check who may read it")
+        };
+        if depth == DEPTH_MAX {
+            let message = format!("{} lies more than {DEPTH_MAX} folders deep", host.display());
+            return Err(refused(message, "bring a folder with fewer folders inside each other"));
+        }
+        let entries: Result<Vec<PathBuf>, std::io::Error> =
+            fs::read_dir(host).map_err(failed)?.map(|entry| Ok(entry?.path())).collect();
+        let mut entries = entries.map_err(failed)?;
+        entries.sort();
+        for entry in entries {
+            let name = entry
+                .file_name()
+                .and_then(|name| name.to_str())
+                .filter(|name| !name.contains(char::is_control));
+            let Some(name) = name else {
+                return Err(refused(format!("{entry:?} has no plain name"), "rename it, or leave it out"));
+            };
+            self.add(&format!("{path}/{name}"), &entry, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Who owns a file on the host means nothing in a guest.
+fn mode_of(found: &Metadata) -> u32 {
+    if found.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn scenario(image: &str) -> Scenario {
+        let text = format!(
+            "schema = 1\nname = \"site\"\nabout = \"s\"\n{image}\n[[guest]]\nname = \"g\"\nrole = \"web\"\npages = \"/srv/site\"\n\
+             [ladder]\ntiles = [1]\n"
+        );
+        Draft::from_toml(&text, "test").unwrap().finish().unwrap()
+    }
+
+    /// The specification of a scenario's image in a folder that has `app/index.php`, `app/deep/run.sh` and a link to /etc/hostname.
+    fn spec_in(folder: &Path, image: &str) -> Result<ImageSpec, Failure> {
+        fs::create_dir_all(folder.join("app/deep")).unwrap();
+        fs::write(folder.join("app/index.php"), "<?php").unwrap();
+        fs::write(folder.join("app/deep/run.sh"), "#!/bin/sh").unwrap();
+        fs::set_permissions(folder.join("app/deep/run.sh"), fs::Permissions::from_mode(0o700)).unwrap();
+        let _ = symlink("/etc/passwd", folder.join("link"));
+        let origin = folder.join("site.toml");
+        ImageAsked::of_scenario(&scenario(image), origin.to_str().unwrap())?.spec()
+    }
+
+    #[test]
+    fn a_scenarios_image_has_what_its_guests_need_and_its_own_packages_and_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = "[image]\npackages = [\"redis\"]\n[image.files]\n\"/srv/site\" = \"app\"\n\"/srv/a.txt\" = { text = \"a\" }";
+        let spec = spec_in(folder.path(), image).unwrap();
+        assert_eq!(
+            (spec.name.as_str(), &spec.packages[..]),
+            ("scenario-site", &["nginx-light", "php8.2-fpm", "redis"].map(str::to_owned)[..])
+        );
+        let files: Vec<(&str, u32)> = spec.files.iter().map(|file| (file.path.as_str(), file.mode)).collect();
+        assert_eq!(
+            files,
+            [("/srv/a.txt", 0o644), ("/srv/site/deep/run.sh", 0o755), ("/srv/site/index.php", 0o644)]
+        );
+
+        // Known by what it holds: another content is another image, another place of the same content is not.
+        let elsewhere = tempfile::tempdir().unwrap();
+        assert_eq!(spec_in(elsewhere.path(), image).unwrap().key(), spec.key());
+        assert_ne!(spec_in(folder.path(), &image.replace("\"a\" }", "\"b\" }")).unwrap().key(), spec.key());
+        // All but the host's files is an image that others can share.
+        let base = spec.without_own_files().unwrap();
+        assert_eq!((base.files.len(), base.without_own_files()), (0, None));
+    }
+
+    #[test]
+    fn an_image_that_has_a_program_already_gets_no_second_package_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec_in(folder.path(), "[image]\nfrom = \"consolidation\"").unwrap();
+        assert_eq!(spec.key(), ImageSpec::built_in("consolidation").unwrap().key());
+    }
+
+    #[test]
+    fn files_that_cannot_be_brought_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for (files, wanted) in [
+            ("\"/a\" = \"none\"", "needs"),
+            ("\"/a\" = \"link\"", "leads out of the scenario's folder to /etc/passwd"),
+            ("\"/a\" = \"/dev/null\"", "is neither a file nor a folder"),
+            (
+                "\"/srv/site\" = \"app\"\n\"/srv/site/index.php\" = \"app/index.php\"",
+                "/srv/site/index.php is there twice",
+            ),
+        ] {
+            let refused = spec_in(folder.path(), &format!("[image.files]\n{files}")).unwrap_err();
+            assert!(refused.message.contains(wanted), "{wanted}: {refused:?}");
+            assert_eq!(refused.code, FailureCode::BadInput);
+        }
+        symlink("/etc/passwd", folder.path().join("app/inner")).unwrap();
+        let refused = spec_in(folder.path(), "[image.files]\n\"/srv/site\" = \"app\"").unwrap_err();
+        assert!(
+            refused.message.contains("app/inner, which `[image.files]` brings, is neither"),
+            "{refused:?}"
+        );
+        let odd = spec_in(folder.path(), "[image]\npackages = [\"no package\"]").unwrap_err();
+        assert!(odd.message.contains("\"no package\" is not the name of a package"), "{odd:?}");
+    }
+
+    #[test]
+    fn an_image_is_called_by_its_name_its_file_or_its_scenario() {
+        assert_eq!(ImageAsked::called("database").unwrap().spec().unwrap().name, "database");
+        assert_eq!(ImageAsked::called("oltp").unwrap().spec().unwrap().name, "database");
+        assert_eq!(ImageAsked::called("shop").unwrap().spec().unwrap().name, "scenario-shop");
+        assert!(
+            ImageAsked::called("none")
+                .unwrap()
+                .spec()
+                .unwrap_err()
+                .message
+                .contains("no image specification `none`")
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image.toml");
+        fs::write(&path, ImageSpec::built_in("brokers").unwrap().to_toml()).unwrap();
+        assert_eq!(ImageAsked::called(path.to_str().unwrap()).unwrap().spec().unwrap().name, "brokers");
+    }
+}

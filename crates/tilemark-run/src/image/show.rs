@@ -1,0 +1,153 @@
+//! What an image holds.
+
+use crate::{failure::Failure, image::asked::ImageAsked};
+use serde::Serialize;
+use std::path::PathBuf;
+use tilemark_image::{FileName, FileSource, Image, ImageCache, ImageError, ImageSpec, InCache};
+use tilemark_plan::image_needs::{Program, served_by};
+use tilemark_record::places::Places;
+use tilemark_units::Bytes;
+
+/// An image for a person to look at.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShownImage {
+    /// What it was built from.
+    pub spec: String,
+    /// Its name: the hash of its lock. Nothing before it is built.
+    pub name: Option<String>,
+    /// Where its files are. Nothing before it is built.
+    pub folder: Option<PathBuf>,
+    /// The cache that it is, or will be, in.
+    pub cache: PathBuf,
+    /// Kernel of its guests: the version, or the package before it is built.
+    pub kernel: String,
+    /// Bytes of its files. Nothing before it is built.
+    pub bytes: Option<u64>,
+    /// What its guests can serve. Before it is built, what packages bring along is not known.
+    pub roles: Vec<&'static str>,
+    /// Packages that were asked for.
+    pub asked: Vec<String>,
+    /// Files beside the packages'.
+    pub files: Vec<ShownFile>,
+    /// Every package with its version. Nothing before it is built.
+    pub packages: Option<Vec<ShownPackage>>,
+}
+
+/// A file of an image beside those of its packages.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShownFile {
+    /// Its path in guests.
+    pub path: String,
+    /// Where it comes from, where that is known.
+    pub from: Option<String>,
+    /// Its content.
+    pub sha256: String,
+}
+
+/// A package of an image.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShownPackage {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Looks at an image: one of the cache by its name or the start of it, or one by the name or path by which scenarios ask for it, or of a
+/// scenario.
+///
+/// # Errors
+/// When there is none, or it is damaged.
+pub fn show(places: &Places, image: &str) -> Result<ShownImage, Failure> {
+    if let Some(image) = by_hash(places, image)? {
+        return Ok(shown(places, image.spec(), Some(&image)));
+    }
+    let spec = ImageAsked::called(image)?.spec()?;
+    let built = match ImageCache::look(&places.cache, &spec)? {
+        InCache::Built(image) => Some(image),
+        InCache::BaseBuilt(_) | InCache::Missing => None,
+    };
+    Ok(shown(places, &spec, built.as_deref()))
+}
+
+/// The image of the cache whose name starts so, where what was given can be such a start.
+pub(crate) fn by_hash(places: &Places, start: &str) -> Result<Option<Image>, Failure> {
+    let is_start = start.len() >= 6 && start.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_start || !places.cache.join("images").exists() {
+        return Ok(None);
+    }
+    match ImageCache::open(&places.cache)?.find(start) {
+        Ok(image) => Ok(Some(image)),
+        Err(ImageError::UnknownImage { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn shown(places: &Places, spec: &ImageSpec, built: Option<&Image>) -> ShownImage {
+    let lock = built.map(Image::lock);
+    let names: Vec<&str> = match lock {
+        Some(lock) => lock.packages.iter().map(|package| package.name.as_str()).collect(),
+        None => spec.packages.iter().filter_map(|package| package.split('=').next()).collect(),
+    };
+    let has = |program: &Program| program.packages.iter().any(|package| names.contains(package));
+    let files = spec.files.iter().map(|file| ShownFile {
+        path: file.path.clone(),
+        from: match &file.source {
+            FileSource::Url(url) => Some(url.clone()),
+            FileSource::Host(path) => Some(path.display().to_string()),
+            FileSource::Text(_) => Some("the scenario's text".to_owned()),
+            FileSource::InImage => None,
+        },
+        sha256: file.sha256.to_string(),
+    });
+    ShownImage {
+        spec: spec.name.clone(),
+        name: built.map(|image| image.name().to_string()),
+        folder: built.map(|image| image.folder().to_owned()),
+        cache: places.cache.clone(),
+        kernel: lock.map_or_else(|| spec.kernel.clone(), |lock| lock.kernel.clone()),
+        bytes: built.map(|image| FileName::ALL.iter().map(|file| image.locked(*file).bytes).sum()),
+        roles: served_by(has),
+        asked: spec.packages.clone(),
+        files: files.collect(),
+        packages: lock.map(|lock| {
+            let shown = |package: &tilemark_image::LockedPackage| ShownPackage {
+                name: package.name.clone(),
+                version: package.version.clone(),
+            };
+            lock.packages.iter().map(shown).collect()
+        }),
+    }
+}
+
+impl ShownImage {
+    /// For a person.
+    pub fn text(&self) -> String {
+        let mut lines = vec![format!("Image     {}", self.spec)];
+        match (&self.name, &self.folder, self.bytes) {
+            (Some(name), Some(folder), Some(bytes)) => {
+                lines.push(format!("Name      {name}"));
+                lines.push(format!("Size      {}", Bytes::new(bytes).rounded()));
+                lines.push(format!("Folder    {}", folder.display()));
+            }
+            _ => lines.push(
+                "Name      not built yet: the first run that needs it builds it, or `tilemark image build`"
+                    .to_owned(),
+            ),
+        }
+        lines.push(format!("Cache     {}", self.cache.display()));
+        lines.push(format!("Kernel    {}", self.kernel));
+        lines.push(format!("Roles     {}", self.roles.join(", ")));
+        lines.push(format!("Asked     {}", self.asked.join(", ")));
+        let file = |file: &ShownFile| {
+            let from = file.from.as_ref().map(|from| format!("  from {from}")).unwrap_or_default();
+            format!("File      {}  sha256 {}{from}", file.path, &file.sha256[..12])
+        };
+        lines.extend(self.files.iter().map(file));
+        if let Some(packages) = &self.packages {
+            lines.push(format!("Packages  {}", packages.len()));
+            lines.extend(packages.iter().map(|package| format!("  {} {}", package.name, package.version)));
+        }
+        lines.join("\n")
+    }
+}
