@@ -429,7 +429,7 @@ mod tests {
         spec.modules.push("kvm_amd".into());
         spec.files.push(ExtraFile {
             path: "/opt/a".into(),
-            url: "https://host/a".into(),
+            source: FileSource::Url("https://host/a".into()),
             sha256: Sha256Hash::of(b"a"),
             mode: 0o755,
         });

@@ -58,7 +58,7 @@ fn a_shell_in_an_image_has_no_network_and_nothing_of_it_is_kept() {
         shell("echo changed >/srv/new && cat /srv/new && ls /sys/class/net && ls /sbin/nginx && exit 7");
     assert_eq!((said.code, said.out.as_str()), (Some(7), "changed\nlo\n/sbin/nginx\n"), "{said:?}");
     let said = shell("ls /srv; ls -d /root/.* /home/* 2>/dev/null; cat /proc/1/comm");
-    assert!(!said.out.contains("new") && said.out.contains("tilemark-agent"), "{said:?}");
+    assert!(!said.out.contains("new") && said.out.contains("tilemark"), "{said:?}");
     assert!(real.left(&BTreeSet::new(), &[]).is_empty(), "{:?}", real.left(&BTreeSet::new(), &[]));
     let said = shell("kill -TERM $$");
     assert_eq!(said.code, Some(128 + 15), "{said:?}");
@@ -138,4 +138,10 @@ fn files_that_did_not_come_with_a_scenario_need_trust() {
     let said = run("beside.txt");
     assert!(said.code == Some(3) && said.out.contains("is not in the cache"), "{said:?}");
     assert!(fs::read_dir(home.path().join("runs")).map_or(true, |mut runs| runs.next().is_none()));
+}
+
+#[test]
+fn a_shop_is_a_scenario_of_forty_lines_at_most() {
+    let shown = Home::new().says(&["scenarios", "show", "shop"]).out;
+    assert!(shown.contains("pages = \"/srv/shop\"") && shown.lines().count() <= 40, "{shown}");
 }
