@@ -97,6 +97,10 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
+/// Requests that put text into a terminal's input as if its user had typed it (asm-generic/ioctls.h: TIOCSTI, TIOCLINUX). A program of
+/// an image that shares a terminal with a shell of the host would command that shell.
+const TYPING: [u64; 2] = [0x5412, 0x541c];
+
 /// The kinds of sockets that services use. Others know no network namespace (vsock), or make the host load a module.
 const SOCKETS: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
@@ -228,6 +232,9 @@ fn denied(
     let mut rules: Rules = DENIED.iter().chain(further).map(|&call| (call, Vec::new())).collect();
     rules.insert(libc::SYS_clone, any.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_socket, vec![SeccompRule::new(none_of?)?]);
+    let typing = TYPING.map(|request| SeccompCondition::new(1, Width::Dword, Is::Eq, request));
+    let typing = typing.into_iter().map(|condition| SeccompRule::new(vec![condition?]));
+    rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
     program(rules, libc::EPERM)
 }
 
@@ -284,6 +291,15 @@ mod tests {
         if let Some(ended) = behind(Walls::of_monitor().unwrap(), script) {
             assert_eq!(ended, Ended::Exited(2));
         }
+        if let Some(ended) = behind(Walls::of_services().unwrap(), script) {
+            assert_eq!(ended, Ended::Exited(7));
+        }
+    }
+
+    #[test]
+    fn nobody_behind_walls_types_into_a_terminal() {
+        // Elsewhere the answer would be that this is no terminal.
+        let script = "perl -e 'ioctl(STDIN, 0x5412, my $letter = \"a\"); exit($! == 1 ? 7 : 8)' </dev/null";
         if let Some(ended) = behind(Walls::of_services().unwrap(), script) {
             assert_eq!(ended, Ended::Exited(7));
         }

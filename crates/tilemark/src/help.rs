@@ -98,6 +98,8 @@ const EXAMPLES: [(&str, &str); 52] = [
     ("image", "sudo tilemark image build\nsudo tilemark image list"),
     ("image build", "sudo tilemark image build first-look\nsudo tilemark image build ./image.toml --refresh"),
     ("image list", "sudo tilemark image list"),
+    ("image show", "tilemark image show shop\ntilemark image show first-look --json"),
+    ("image shell", "sudo tilemark image shell shop\nsudo tilemark image shell shop -- php -m"),
     ("image export", "sudo tilemark image export first-look first-look.tilemark"),
     ("image remove", "sudo tilemark image remove --unused\nsudo tilemark image remove --disks"),
     ("image import", "sudo tilemark image import first-look.tilemark"),

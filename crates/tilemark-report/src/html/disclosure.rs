@@ -237,7 +237,11 @@ fn loads(view: &View) -> Vec<Said> {
             }
             // A command counts in a unit of its own, which no other line need show.
             Demand::Closed if matches!(load.work, Work::Command(_)) => {
-                format!("closed loop, {}, counted in {}", under_way.in_closed_loop(), load.work.facts().unit())
+                format!(
+                    "closed loop, {}, counted in {}",
+                    under_way.in_closed_loop(),
+                    load.work.facts().unit()
+                )
             }
             Demand::Closed => format!("closed loop, {}", under_way.in_closed_loop()),
         };
