@@ -141,7 +141,7 @@ fn in_erofs(root: &Path, path: &str) -> There {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let mut at = String::new();
     for (index, part) in parts.iter().enumerate() {
-        let parent = std::mem::replace(&mut at, String::new());
+        let parent = std::mem::take(&mut at);
         at = format!("{parent}/{part}");
         let output = Command::new("dump.erofs")
             .arg(format!("--path={at}"))
