@@ -1,0 +1,52 @@
+//! Each scenario that docs/your-own-guest.md shows is taken as it is printed, with the files that it speaks of.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::Home;
+use std::fs;
+
+const GUIDE: &str = include_str!("../../../docs/your-own-guest.md");
+
+/// The whole scenarios among the blocks of a page.
+fn scenarios(page: &str) -> Vec<&str> {
+    let blocks = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.filter(|block| block.starts_with("schema = 1")).collect()
+}
+
+/// The files beside the scenarios of the guide.
+fn bring(home: &Home) {
+    fs::create_dir(home.path().join("site")).unwrap();
+    home.file("site/index.php", "<html><?php echo 1; ?></html>");
+    home.file("site.sql", "CREATE DATABASE site;");
+    home.file("server.py", "print('server')");
+    home.file("bench.sh", "#!/bin/sh\necho took 1 ms\n");
+    // A raw disk is any whole number of sectors.
+    fs::write(home.path().join("debian-13.qcow2"), vec![0; 1 << 20]).unwrap();
+}
+
+#[test]
+fn every_scenario_of_the_guide_can_be_planned_as_it_is_printed() {
+    let home = Home::new();
+    bring(&home);
+    let all = scenarios(GUIDE);
+    assert_eq!(all.len(), 3, "a web site, a disk, a program");
+    for scenario in all {
+        let file = home.file("guide.toml", scenario);
+        let on = if scenario.contains("from = \"debian") { "emulated" } else { "native" };
+        let said = home.says(&["plan", file.to_str().unwrap(), "--on", on, "--tiles", "1", "--trust"]);
+        assert_eq!(said.code, Some(0), "{scenario}\n{said:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_written_wrong_is_refused_in_each_of_them() {
+    let home = Home::new();
+    bring(&home);
+    for scenario in scenarios(GUIDE) {
+        let file = home.file("guide.toml", &scenario.replace("[gate]", "[gates]"));
+        let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native", "--tiles", "1", "--trust"]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+    }
+}
