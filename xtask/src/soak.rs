@@ -59,7 +59,7 @@ const ALL: [Trial; 12] = [
     },
     Trial {
         name: "comparisons",
-        about: "series of 10,000 synthetic comparisons: A/A, drift, planted changes, failures, runs",
+        about: "series of 10,000 synthetic comparisons: A/A, drift, planted changes, failures, runs; changes over time",
         minutes: 60,
         run: comparisons,
     },
@@ -203,14 +203,22 @@ fn comparisons(bench: &Bench) -> Result<Vec<String>> {
         "the_change_that_a_comparison_promises_to_see_is_seen_95_times_of_100",
         "a_side_that_fails_30_percent_is_never_called_better",
         "runs_of_one_thing_with_levels_of_their_own_are_called_different_once_in_a_hundred_at_most",
+        "of_several_sides_of_one_thing_one_in_a_hundred_comparisons_as_a_whole_finds_a_difference_at_most",
     ] {
-        let lines = measurement(bench, &arguments, test, &settings)?;
-        let line = |line: &Value| {
-            format!("{}: {} of {}", line["what"].as_str().unwrap_or("?"), line["called"], line["of"])
-        };
-        told.extend(lines.iter().map(line));
+        told.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
+    }
+    let arguments = ["-p", "tilemark-statistics", "--lib"];
+    for test in [
+        "changepoint::tests::of_series_without_a_change_at_most_one_in_a_hundred_is_called_changed",
+        "changepoint::tests::a_shift_of_three_deviations_in_the_middle_of_20_runs_is_found_95_times_of_100",
+    ] {
+        told.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
     }
     Ok(told)
+}
+
+fn called(line: &Value) -> String {
+    format!("{}: {} of {}", line["what"].as_str().unwrap_or("?"), line["called"], line["of"])
 }
 
 fn capacities(bench: &Bench) -> Result<Vec<String>> {

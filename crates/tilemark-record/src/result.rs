@@ -480,6 +480,15 @@ pub struct VoidedSides {
 pub struct MeasureComparison {
     /// Such as `web-steady p99`, with the step.
     pub name: String,
+    /// The unit of `a` and `b`. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Its value on side A: the geometric mean over the repeats, or over the runs where each run is one value. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub a: Option<f64>,
+    /// Its value on side B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub b: Option<f64>,
     /// B over A, less 1: 0.05 is five in a hundred more.
     pub change: Figure,
     /// Probability of a difference at least this large if there were none, corrected by Holm over the measures of its rank.

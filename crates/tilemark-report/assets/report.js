@@ -57,6 +57,12 @@
     const custom = { customValues: marks };
     return { log: true, to: Math.log10, from: (value) => 10 ** value, axis: { min, max, axisTick: custom, axisLabel: custom, splitLine: custom } };
   }
+  // An axis around the values: a change of a few parts in a hundred is seen.
+  function zoomed(values) {
+    const all = values.filter(Number.isFinite), low = Math.min(...all), high = Math.max(...all);
+    const pad = (high - low) * 0.12 || Math.abs(high) * 0.1 || 1;
+    return { min: Math.max(0, low - pad), max: high + pad, scale: true, splitNumber: 5, axisLabel: { showMinLabel: false, showMaxLabel: false } };
+  }
   function nice(value) {
     const power = 10 ** Math.floor(Math.log10(value));
     return [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= value * 0.999) || value;
@@ -120,12 +126,12 @@
   const cross = (ink) => ["path", { d: "M8 3 L14 9 M14 3 L8 9", stroke: ink, "stroke-width": 1.6 }];
 
   // An interval: a bar from low to high with short ends.
-  function whisker(ink, horizontal) {
+  function whisker(ink, horizontal, faint) {
     return (params, api) => {
       const at = api.value(0), low = api.coord(horizontal ? [api.value(1), at] : [at, api.value(1)]);
       const high = api.coord(horizontal ? [api.value(2), at] : [at, api.value(2)]);
-      const style = { stroke: typeof ink === "function" ? ink(params.dataIndex) : ink, lineWidth: 1.6, fill: null };
-      const end = 4;
+      const style = { stroke: typeof ink === "function" ? ink(params.dataIndex) : ink, lineWidth: faint ? 1 : 1.6, fill: null, opacity: faint ? 0.3 : 1 };
+      const end = faint ? 0 : 4;
       const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
       return { type: "group", children: horizontal
         ? [line(low[0], low[1], high[0], high[1]), line(low[0], low[1] - end, low[0], low[1] + end), line(high[0], high[1] - end, high[0], high[1] + end)]
@@ -241,31 +247,63 @@
   const publishedInks = ["faint", "twin"];
   const strokes = {
     main: { z: 5, size: 7, width: 2, type: "solid", legend: "" }, dashed: { z: 4, size: 4, width: 1.5, type: [6, 4], legend: "5 3" }, dotted: { z: 4, size: 4, width: 1.5, type: [2, 3], legend: "2 3" },
+    hollow: { z: 4, size: 8, width: 0, type: "solid", legend: "" },
     published: { z: 2, size: 4, width: 1.4, type: "solid", legend: "" }, "published-dashed": { z: 2, size: 3, width: 1.2, type: [6, 4], legend: "5 3" },
   };
   const crossed = "path://M-5 -5 L5 5 M5 -5 L-5 5";
   const thousands = (value) => (value >= 1e6 ? `${brief(value / 1e6)} M` : value >= 1e3 ? `${brief(value / 1e3)} k` : brief(value));
   const ofSection = (chart) => () => {
-    const scales = [false, true].map((right) => scaleOf(chart.series.filter((one) => one.right === right).flatMap((one) => one.points.flatMap((point) => [point.value, ...(point.bar || [])]))));
-    const series = [], entries = [];
+    const scales = [false, true].map((right) => {
+      const all = chart.series.filter((one) => one.right === right).flatMap((one) => one.points.flatMap((point) => [point.value, ...(point.bar || [])]));
+      return chart.zoomed && !right ? { to: (value) => value, from: (value) => value, axis: zoomed(all) } : scaleOf(all);
+    });
+    const series = [], entries = [], marks = chart.marks || [], levels = chart.levels || [];
+    // Of hundreds of runs, marks and intervals must not hide each other.
+    const crowded = chart.places.length > 80;
     for (const one of chart.series) {
       const look = strokes[one.stroke], scale = scales[one.right ? 1 : 0];
       const inks = one.stroke.startsWith("published") ? publishedInks : ourInks;
       const ink = colour(inks[one.colour % inks.length]);
       series.push({
-        type: "line", name: one.name, animation: false, showAllSymbol: true, z: look.z, yAxisIndex: one.right ? 1 : 0, symbolSize: look.size, lineStyle: { color: ink, width: look.width, type: look.type }, itemStyle: { color: ink }, emphasis: { scale: 1.3 },
-        data: one.points.filter((point) => point.value > 0).map((point) => ({ value: [point.place, scale.to(point.value)], told: lines(point.lines), ...(point.struck ? { symbol: crossed, symbolSize: 9, itemStyle: { color: "none", borderColor: colour("bad"), borderWidth: 1.6 } } : { symbol: "circle" }) })),
+        type: "line", name: one.name, animation: false, showAllSymbol: true, z: look.z, yAxisIndex: one.right ? 1 : 0, symbolSize: crowded ? look.size / 2 : look.size, lineStyle: { color: ink, width: crowded ? look.width / 2 : look.width, type: look.type }, itemStyle: { color: ink }, emphasis: { scale: 1.3 },
+        data: one.points.filter((point) => point.value > 0).map((point) => ({ value: [point.place, scale.to(point.value)], told: lines(point.lines), ...(point.struck ? { symbol: crossed, symbolSize: 9, itemStyle: { color: "none", borderColor: colour("bad"), borderWidth: 1.6 } }
+          : one.stroke === "hollow" ? { symbol: "circle", itemStyle: { color: colour("paper"), borderColor: colour("faint"), borderWidth: 1.6 } } : { symbol: "circle" }) })),
       });
       const bars = one.points.filter((point) => point.bar && point.bar[0] > 0);
-      if (bars.length > 0) series.push({ type: "custom", silent: true, z: 6, animation: false, yAxisIndex: one.right ? 1 : 0, renderItem: whisker(ink), clip: true, data: bars.map((point) => [point.place, ...point.bar.map(scale.to)]), encode: { x: 0, y: [1, 2] } });
-      if (one.legend) entries.push({ name: one.legend, draw: [stroke(ink, look.legend), ...(one.stroke === "main" ? [dot(ink)] : [])] });
+      if (bars.length > 0) series.push({ type: "custom", silent: true, z: 6, animation: false, yAxisIndex: one.right ? 1 : 0, renderItem: whisker(ink, false, crowded), clip: true, data: bars.map((point) => [point.place, ...point.bar.map(scale.to)]), encode: { x: 0, y: [1, 2] } });
+      if (one.legend) entries.push({ name: one.legend, draw: one.stroke === "hollow" ? [ring(colour("faint"))] : [stroke(ink, look.legend), ...(one.stroke === "main" ? [dot(ink)] : [])] });
+    }
+    // Before a place: what changed there, and where the level did. Names where there is room for them, in three rows.
+    const within = marks.length || levels.length ? scales[0].to(chart.series.flatMap((one) => one.points).map((point) => point.value)[0] || 0) : 0;
+    const before = (api, place) => api.coord([place, within])[0] - api.size([1, 0])[0] / 2;
+    const named = marks.length > 0 && marks.length <= 12;
+    if (marks.length > 0) {
+      series.push({ type: "custom", silent: true, z: 1, animation: false, data: marks.map((mark, index) => [mark.place, within, index]), encode: { x: 0, y: 1 },
+        renderItem: (params, api) => {
+          const mark = marks[api.value(2)], area = params.coordSys, x = before(api, mark.place);
+          const style = mark.level ? { stroke: colour("bad"), lineWidth: 1.8 } : { stroke: colour("faint"), lineWidth: 1, lineDash: [3, 3] };
+          const end = x > area.x + area.width * 0.75, row = area.y - 9 - 13 * (api.value(2) % 3);
+          const line = { type: "line", shape: { x1: x, y1: named && mark.label ? row : area.y, x2: x, y2: area.y + area.height }, style };
+          const text = { type: "text", x: x + (end ? -4 : 4), y: row, style: { text: mark.label, fill: colour(mark.level ? "bad" : "soft"), font: `11px ${font}`, textAlign: end ? "right" : "left", textVerticalAlign: "middle" } };
+          return { type: "group", children: named && mark.label ? [line, text] : [line] };
+        } });
+      if (marks.some((mark) => !mark.level)) entries.push({ name: "host or programs changed", draw: [stroke(colour("faint"), "3 3")] });
+      if (marks.some((mark) => mark.level)) entries.push({ name: "the level changed", draw: [stroke(colour("bad"))] });
+    }
+    if (levels.length > 0) {
+      series.push({ type: "custom", silent: true, z: 3, animation: false, data: levels.map((level, index) => [level.from, scales[0].to(level.value), index]), encode: { x: 0, y: 1 },
+        renderItem: (params, api) => {
+          const level = levels[api.value(2)], y = api.coord([level.from, api.value(1)])[1];
+          return { type: "line", shape: { x1: before(api, level.from), y1: y, x2: before(api, level.to), y2: y }, style: { stroke: colour("bad"), lineWidth: 1.2, lineDash: [6, 4], opacity: 0.8 } };
+        } });
+      entries.push({ name: "level (median)", draw: [stroke(colour("bad"), "5 3")] });
     }
     legend(`legend-${chart.id}`, entries);
     const axis = (scale, label, more) => values({ ...scale.axis, axisLabel: { ...(scale.axis.axisLabel || {}), formatter: (value) => label(scale.from(value)) }, ...more });
     const right = { position: "right", splitLine: { show: false }, name: chart.right, nameLocation: "middle", nameGap: 46, nameRotate: 90, nameMoveOverlap: false };
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || ""),
-      grid: { outerBoundsMode: "none", left: 58, right: chart.right ? 62 : 14, top: 12, bottom: 42 },
+      grid: { outerBoundsMode: "none", left: 58, right: chart.right ? 62 : 14, top: named ? 48 : 12, bottom: 42 },
       xAxis: category(chart.places, { name: chart.across, nameLocation: "middle", nameGap: 26, axisLine: { onZero: false, lineStyle: { color: colour("faint") } }, axisLabel: { ...textStyle("ink"), hideOverlap: true } }),
       yAxis: [axis(scales[0], thousands), ...(chart.right ? [axis(scales[1], brief, right)] : [])],
       series,
@@ -328,7 +366,7 @@
     return {
       animation: false, tooltip: tooltip((item) => {
         const row = rows[item.data && item.data.row !== undefined ? item.data.row : item.dataIndex];
-        return lines([row.name, row.text, row.p === null ? "" : `p = ${three(row.p)}`, row.resolution === null ? "smallest change visible: not known" : `smallest change visible ${percent(row.resolution)}`, `${row.pairs} pairs`, row.outcome, row.primary ? "" : "not a primary measure"]);
+        return lines([row.name, row.text, row.p === null ? "" : `p = ${three(row.p)}`, row.resolution === null ? "smallest change visible: not known" : `smallest change visible ${percent(row.resolution)}`, `n = ${row.pairs} a side`, row.outcome, row.primary ? "" : "not a primary measure"]);
       }),
       grid: { outerBoundsMode: "none", left, right, top: 8, bottom: 42 },
       xAxis: values({ min: -limit, max: limit, splitLine: { showMinLine: false, showMaxLine: false }, name: "change from A to B, %", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: (value) => (value > 0 ? "+" : "") + brief(value), hideOverlap: true, showMinLabel: false, showMaxLabel: false } }),
@@ -654,6 +692,7 @@
       const place = byId(id);
       if (!place) continue;
       try {
+        if (id === "chart-forest" && data.forest.length > 7) place.style.height = 60 + 38 * data.forest.length + "px";
         if (id === "chart-fairness") place.style.height = Math.max(120, 62 + 26 * real().filter((detail) => detail.guests.length > 1).length) + "px";
         if (!live.has(id)) live.set(id, echarts.init(place, null, { renderer: "svg" }));
         const chart = live.get(id);

@@ -18,5 +18,14 @@ fn main() -> io::Result<()> {
         fs::write(Path::new(&folder).join(format!("{name}.txt")), text)?;
         fs::write(Path::new(&folder).join(format!("{name}.csv")), tilemark_report::csv(&report))?;
     }
+    let several = [
+        ("compared-2", fixture::several::compared(2).html()),
+        ("compared-5", fixture::several::compared(5).html()),
+        ("trend-30", fixture::several::over_time(30).html()),
+        ("trend-300", fixture::several::over_time(300).html()),
+    ];
+    for (name, html) in several {
+        fs::write(Path::new(&folder).join(format!("{name}.html")), html)?;
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! ```text
 //! Report -> view (what belongs on the screen, in which order) -> html | terminal
 //!        -> csv                                     redact: Report -> Report without who measured
+//! ComparedRuns | Trend (several runs) -> html | terminal | Markdown | JUnit XML
 //! ```
 //!
 //! Host and guest names and error texts are hostile: they reach HTML only through [`html`]'s own writer,
@@ -19,6 +20,7 @@ mod input;
 mod number;
 mod published;
 mod redact;
+mod several;
 mod terminal;
 mod view;
 mod words;
@@ -28,4 +30,8 @@ pub use echarts::{ECHARTS_SHA256, ECHARTS_VERSION};
 pub use html::html;
 pub use input::Report;
 pub use redact::redact;
+pub use several::{
+    Against, ComparedRuns, ComparedSide, LeftOutRun, TREND_SCHEMA, Trend, TrendChange, TrendMeasure,
+    TrendRun, TrendSeries,
+};
 pub use terminal::{Colour, Style, terminal};

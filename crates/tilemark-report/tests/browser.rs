@@ -94,6 +94,27 @@ fn chromium_draws_every_chart_without_an_error() {
 }
 
 #[test]
+fn chromium_draws_pages_of_several_runs_without_an_error() {
+    let Some(browser) = browser() else {
+        println!("skipped: no Chromium on PATH (apt-get install chromium)");
+        return;
+    };
+    // Two series of three charts each.
+    let cases = [
+        (fixture::several::compared(2).html(), 1),
+        (fixture::several::compared(5).html(), 1),
+        (fixture::several::over_time(30).html(), 6),
+        (fixture::several::over_time(300).html(), 6),
+    ];
+    for (page, charts) in cases {
+        let document = drawn(&browser, &page);
+        assert_eq!(told(&document, "data-errors"), "");
+        assert_eq!(told(&document, "data-charts"), charts.to_string());
+        assert!(!document.contains("<host>") && !document.contains("-<b>"), "a name became markup");
+    }
+}
+
+#[test]
 fn a_report_is_printed_on_three_sheets() {
     let Some(browser) = browser() else {
         println!("skipped: no Chromium on PATH (apt-get install chromium)");

@@ -46,6 +46,34 @@ fn terminals_say_what_they_said() {
 }
 
 #[test]
+fn several_runs_say_what_they_said() {
+    let (compared, over_time) = (fixture::several::compared(3), fixture::several::over_time(30));
+    let style = Style { colour: Colour::Plain, width: 120 };
+    insta::assert_snapshot!("compared.terminal", compared.terminal(style));
+    insta::assert_snapshot!("compared.two.terminal", fixture::several::compared(2).terminal(style));
+    insta::assert_snapshot!("compared.markdown", compared.markdown());
+    insta::assert_snapshot!("compared.junit", compared.junit());
+    insta::assert_snapshot!("trend.terminal", over_time.terminal(style));
+    insta::assert_snapshot!("trend.html", words_of(&over_time.html()));
+}
+
+#[test]
+fn no_line_of_several_runs_passes_the_width() {
+    for width in [40, 80, 120] {
+        let style = Style { colour: Colour::Plain, width };
+        let all = [
+            fixture::several::compared(2).terminal(style),
+            fixture::several::compared(9).terminal(style),
+            fixture::several::over_time(3).terminal(style),
+            fixture::several::over_time(300).terminal(style),
+        ];
+        for line in all.iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= width, "{width}: {line}");
+        }
+    }
+}
+
+#[test]
 fn tables_say_what_they_said() {
     insta::assert_snapshot!("trusted.csv", csv(&fixture::trusted()));
     insta::assert_snapshot!("not-trusted.csv", csv(&fixture::not_trusted()));

@@ -135,6 +135,15 @@ impl ExitVerdict {
     }
 }
 
+/// What is asked of one side against the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// What the sides may have failed in.
+    pub failures: &'a [Failures],
+    /// Their measures.
+    pub measures: &'a [Measure],
+}
+
 /// Compares the sides, failures first, then measure by measure: a change needs a corrected p below `significance` and an interval
 /// wholly beyond the measure's least change. `seed` feeds drawn relabelings and bootstrap.
 pub fn compare_sides(
@@ -143,30 +152,48 @@ pub fn compare_sides(
     significance: f64,
     seed: u64,
 ) -> SideComparison {
-    let mut primaries = 0;
-    let ranks: Vec<Rank> = measures
-        .iter()
-        .map(|measure| {
-            let decides = measure.rank == Rank::Primary && primaries < PRIMARY_MEASURES_MAX;
-            primaries += usize::from(decides);
-            if decides { Rank::Primary } else { Rank::Secondary }
-        })
-        .collect();
-    let alike = |rank: Rank| ranks.iter().filter(|other| **other == rank).count();
-    let mut changes: Vec<Change> = measures
-        .iter()
-        .zip(&ranks)
-        .map(|(measure, &rank)| change(measure, rank, alike(rank), significance, seed))
-        .collect();
-    correct(&mut changes, Rank::Primary);
-    correct(&mut changes, Rank::Secondary);
-    for (change, measure) in changes.iter_mut().zip(measures) {
-        change.verdict = side_verdict(change, measure.least_change, significance);
+    let only = compare_many(&[Asked { failures, measures }], significance, seed).pop();
+    only.expect("each side that is asked about is compared")
+}
+
+/// Compares several sides, each with the same first one. p of a measure is corrected by Holm over the measures of its rank of *all*
+/// comparisons, and that of a failure by their number: with many comparisons one of them must not find something by chance.
+pub fn compare_many(asked: &[Asked], significance: f64, seed: u64) -> Vec<SideComparison> {
+    let ranks: Vec<Vec<Rank>> = asked.iter().map(|asked| ranks(asked.measures)).collect();
+    let alike = |rank: Rank| ranks.iter().flatten().filter(|other| **other == rank).count();
+    let mut changes: Vec<Vec<Change>> = Vec::new();
+    for (asked, ranks) in asked.iter().zip(&ranks) {
+        let measures = asked.measures.iter().zip(ranks);
+        let own = measures.map(|(measure, &rank)| change(measure, rank, alike(rank), significance, seed));
+        changes.push(own.collect());
     }
-    let failures: Vec<FailureChange> =
-        failures.iter().filter_map(|failures| compare_failures(failures, significance, seed)).collect();
-    let verdict = overall(&failures, &changes);
-    SideComparison { failures, changes, verdict, blocked: None }
+    correct(changes.iter_mut().flatten(), Rank::Primary);
+    correct(changes.iter_mut().flatten(), Rank::Secondary);
+    let of_failures = significance / asked.len().max(1) as f64;
+    asked
+        .iter()
+        .zip(changes)
+        .map(|(asked, mut changes)| {
+            for (change, measure) in changes.iter_mut().zip(asked.measures) {
+                change.verdict = side_verdict(change, measure.least_change, significance);
+            }
+            let compared = |failures| compare_failures(failures, of_failures, seed);
+            let failures: Vec<FailureChange> = asked.failures.iter().filter_map(compared).collect();
+            let verdict = overall(&failures, &changes);
+            SideComparison { failures, changes, verdict, blocked: None }
+        })
+        .collect()
+}
+
+/// The rank of each measure: of more than [`PRIMARY_MEASURES_MAX`] that are to decide, the first do.
+fn ranks(measures: &[Measure]) -> Vec<Rank> {
+    let mut primaries = 0;
+    let rank = |measure: &Measure| {
+        let decides = measure.rank == Rank::Primary && primaries < PRIMARY_MEASURES_MAX;
+        primaries += usize::from(decides);
+        if decides { Rank::Primary } else { Rank::Secondary }
+    };
+    measures.iter().map(rank).collect()
 }
 
 /// `alike`: over how many measures of its rank p is corrected.
@@ -198,12 +225,12 @@ fn resolution(logs: &[Block], least_change: f64, significance: f64) -> Result<f6
 }
 
 /// Corrects p by Holm over the measures of a rank.
-fn correct(changes: &mut [Change], rank: Rank) {
-    let of_rank = |change: &&mut Change| change.rank == rank && change.p.is_ok();
-    let p_values: Vec<f64> =
-        changes.iter_mut().filter(of_rank).filter_map(|change| change.p.clone().ok()).collect();
-    for (change, corrected) in changes.iter_mut().filter(of_rank).zip(holm(&p_values)) {
-        change.p = Ok(corrected);
+fn correct<'c>(changes: impl Iterator<Item = &'c mut Change>, rank: Rank) {
+    let mut of_rank: Vec<&mut f64> =
+        changes.filter(|change| change.rank == rank).filter_map(|change| change.p.as_mut().ok()).collect();
+    let p_values: Vec<f64> = of_rank.iter().map(|p| **p).collect();
+    for (p, corrected) in of_rank.iter_mut().zip(holm(&p_values)) {
+        **p = corrected;
     }
 }
 

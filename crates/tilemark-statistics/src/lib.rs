@@ -4,6 +4,7 @@
 //! words on any machine. What cannot be computed comes back as [`Missing`] with a reason, never as a number.
 
 mod bootstrap;
+mod changepoint;
 mod compare;
 mod failures;
 mod fairness;
@@ -23,9 +24,10 @@ pub mod sentence;
 mod series;
 mod steady;
 
+pub use changepoint::{CHANGE_LEVEL, CHANGE_RUNS_MIN, LevelChange, level_changes};
 pub use compare::{
-    BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict,
-    Tolerance, compare_sides,
+    Asked, BetterWhen, Change, ExitVerdict, Measure, PRIMARY_MEASURES_MAX, Rank, SideComparison, SideVerdict,
+    Tolerance, compare_many, compare_sides,
 };
 pub use failures::{FailureChange, Failures, compare_failures};
 pub use fairness::{Demanded, Fairness, Served, fairness, fairness_by_demand};

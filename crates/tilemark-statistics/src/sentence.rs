@@ -641,6 +641,9 @@ mod tests {
     fn repeats_are_wanted_where_a_number_that_can_be_measured_is_enough() {
         let of = |value: f64| MeasureComparison {
             name: "web p50".to_owned(),
+            unit: None,
+            a: None,
+            b: None,
             change: Figure { value, low: Some(value - 0.02), high: Some(value + 0.02), n_repeats: 16 },
             p: None,
             resolution: None,

@@ -8,8 +8,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal, StudentT};
 use tilemark_statistics::{
-    BetterWhen, Block, Change, ExitVerdict, Failures, Measure, Rank, SideComparison, SideVerdict, Tolerance,
-    compare_sides, permutation_test,
+    Asked, BetterWhen, Block, Change, ExitVerdict, Failures, Measure, Rank, SideComparison, SideVerdict,
+    Tolerance, compare_many, compare_sides, permutation_test,
 };
 
 /// A difference needs a p below this.
@@ -283,6 +283,34 @@ fn runs_of_one_thing_with_levels_of_their_own_are_called_different_once_in_a_hun
                 1,
             );
         }
+    }
+}
+
+#[test]
+fn of_several_sides_of_one_thing_one_in_a_hundred_comparisons_as_a_whole_finds_a_difference_at_most() {
+    for (sides, runs) in [(2, 8), (9, 8)] {
+        let flagged = (0..comparisons()).filter(|trial| {
+            let mut random = ChaCha8Rng::seed_from_u64(*trial);
+            let mut side = || -> Vec<Vec<f64>> {
+                let mut value = |_| f64::exp(Scatter::Hiccups.draw(0.02, &mut random));
+                (0..3).map(|_| (0..runs).map(&mut value).collect()).collect()
+            };
+            let first = side();
+            let others: Vec<Vec<Measure>> = (0..sides)
+                .map(|_| {
+                    let own = side();
+                    let blocks = first.iter().zip(own).map(|(a, b)| vec![Block { a: a.clone(), b }]);
+                    blocks.map(throughput).collect()
+                })
+                .collect();
+            let asked: Vec<Asked> = others.iter().map(|measures| Asked { failures: &[], measures }).collect();
+            compare_many(&asked, P, *trial).iter().any(|found| EITHER.contains(&found.verdict))
+        });
+        at_most(
+            &format!("{sides} sides of one thing, {runs} runs each: one called different"),
+            flagged.count(),
+            1,
+        );
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Interference(InterferenceArguments),
     /// Measure two configurations in turn: do they differ?
     Ab(AbArguments),
-    /// Compare two runs, or two sets of runs
+    /// Compare runs, or sets of runs, each with the first
     Compare(CompareArguments),
     /// Draw a record again: HTML, terminal or CSV
     Report(ReportArguments),
@@ -336,6 +336,18 @@ pub(crate) struct CompareArguments {
     /// The second side. A verdict needs at least 3 runs on each side
     #[arg(value_name = "RUN")]
     pub(crate) b: String,
+    /// Further sides; each is compared with the first one
+    #[arg(value_name = "RUN")]
+    pub(crate) more: Vec<String>,
+    /// Write the comparison as an HTML page into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write it as Markdown into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write it as JUnit XML into this file: a test case for each gate and measure, which fails where a side is worse
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) verdict: ExitVerdict,
     /// Print the comparison as one JSON document on standard output
@@ -397,6 +409,16 @@ pub(crate) enum RunsCommand {
         /// The note; it takes the place of an earlier one, and an empty one removes it. Without it, the note is printed
         #[arg(value_name = "TEXT")]
         text: Option<String>,
+        #[command(flatten)]
+        json: JsonOnly,
+    },
+    /// Show the runs of one scenario over time: capacity, p99 and throughput, what changed between them, and where a level changed
+    Trend {
+        /// The scenario, by its name or by the path that it was run by
+        scenario: String,
+        /// Write it as an HTML page into this file
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
         #[command(flatten)]
         json: JsonOnly,
     },

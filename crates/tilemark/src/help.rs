@@ -34,7 +34,7 @@ const SHAPES: [(&str, &str); 14] = [
 
 /// Examples of each page of help, by the words that call it. Each is tried by a test: it must be a command line that the
 /// program takes.
-const EXAMPLES: [(&str, &str); 54] = [
+const EXAMPLES: [(&str, &str); 55] = [
     ("doctor", "tilemark doctor\ntilemark doctor --json"),
     ("plan", "tilemark plan web --on native\ntilemark plan capacity web --on native --resolved"),
     ("plan run", "tilemark plan run web --tiles 1,2,4"),
@@ -61,7 +61,9 @@ const EXAMPLES: [(&str, &str); 54] = [
     ),
     (
         "compare",
-        "tilemark compare 20261125 last\ntilemark compare before after --exit-verdict --tolerance 3%",
+        "tilemark compare 20261125 last\n\
+         tilemark compare before monday tuesday --html compared.html --junit compared.xml\n\
+         tilemark compare before after --exit-verdict --tolerance 3%",
     ),
     ("report", "tilemark report last\ntilemark report last --html page.html --redact --csv figures.csv"),
     ("runs", "tilemark runs\ntilemark runs show last"),
@@ -69,6 +71,7 @@ const EXAMPLES: [(&str, &str); 54] = [
     ("runs rm", "tilemark runs rm 20261125-1015\ntilemark runs rm 20261125-1015 --yes"),
     ("runs tag", "tilemark runs tag last new-qemu\ntilemark runs tag last new-qemu --remove"),
     ("runs note", "tilemark runs note last \"after the update\""),
+    ("runs trend", "tilemark runs trend web\ntilemark runs trend web --html trend.html"),
     ("runs baseline", "tilemark runs baseline before 20261124 20261125\ntilemark runs baseline"),
     ("guests", "sudo tilemark guests up 8 --role web\nsudo tilemark guests list"),
     ("guests up", "sudo tilemark guests up 32 --role web --on emulated"),

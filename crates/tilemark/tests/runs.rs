@@ -73,3 +73,65 @@ fn what_cannot_be_a_tag_or_a_note_is_refused() {
         assert!(said.error.contains(message), "{said:?}");
     }
 }
+
+#[test]
+fn a_result_as_json_has_id_date_host_and_tags() {
+    let home = Home::new();
+    record_of(&home, ID);
+    home.says(&["runs", "tag", ID, "rack-4"]);
+    let found = home.says(&["report", ID, "--json"]).json();
+    assert_eq!((&found["id"], &found["tags"]), (&json!(ID), &json!(["rack-4"])));
+    assert!(found["began"].is_string() && found["host"].is_string() && found["run"] == ID, "{found}");
+    let found = home.says(&["report", ID, "--json", "--redact"]).json();
+    assert_eq!((&found["host"], &found["tags"]), (&json!(""), &json!([])), "a tag may name a machine");
+}
+
+#[test]
+fn three_records_are_compared_in_every_form() {
+    let home = Home::new();
+    let ids = ["20260101-000000-web", "20260102-000000-web", "20260103-000000-web"];
+    ids.iter().for_each(|id| drop(record_of(&home, id)));
+    let file = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let (html, markdown, junit) = (file("c.html"), file("c.md"), file("c.xml"));
+    let mut arguments = vec!["compare"];
+    arguments.extend(ids);
+    arguments.extend(["--html", &html, "--markdown", &markdown, "--junit", &junit]);
+    let said = home.says(&arguments);
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let first = said.out.find(ids[2]).unwrap();
+    assert!(first < said.out.find("B2 against A").unwrap(), "records come first: {said:?}");
+    assert!(said.error.contains("c.xml") && said.error.contains("c.html"), "{said:?}");
+    for (path, text) in [(html, "<!doctype html>"), (markdown, "## Records"), (junit, "<testsuites")] {
+        assert!(std::fs::read_to_string(&path).unwrap().contains(text), "{path}");
+    }
+    let mut arguments = vec!["compare", "--json"];
+    arguments.extend(ids);
+    let found = home.says(&arguments).json();
+    assert_eq!(found["comparisons"].as_array().unwrap().len(), 2);
+    assert_eq!(found["sides"][2]["runs"][0]["id"], ids[2]);
+    assert!(found["a"].is_null(), "there is no single B");
+    arguments.push("--exit-verdict");
+    assert_eq!(home.says(&arguments).code, Some(125));
+}
+
+#[test]
+fn runs_over_time_are_shown_and_what_has_no_figures_is_named() {
+    let home = Home::new();
+    let said = home.says(&["runs", "trend", "web"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.error.contains("no run of the scenario `web`"), "{said:?}");
+    record_of(&home, ID);
+    home.says(&["runs", "tag", ID, "rack-4"]);
+    let page = home.path().join("trend.html");
+    let said = home.says(&["runs", "trend", "web", "--html", page.to_str().unwrap()]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains(ID) && said.out.contains("no step was measured"), "{said:?}");
+    assert!(std::fs::read_to_string(page).unwrap().contains(ID));
+    let found = home.says(&["runs", "trend", "web", "--json"]).json();
+    assert_eq!((&found["scenario"], &found["left_out"][0]["id"]), (&json!("web"), &json!(ID)));
+    // Tags that cannot be read are no tags that are not there.
+    home.file("runs/notes.json", "{");
+    let said = home.says(&["runs", "trend", "web"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.error.contains("notes.json is damaged"), "{said:?}");
+}

@@ -2,7 +2,7 @@
 
 use super::{below, markup::Markup, section, term};
 use crate::number::{bytes, counted};
-use crate::view::{self, Axis, Charts, Kind, Section, SentencePart, View};
+use crate::view::{self, Axis, Charts, Chip, Kind, Section, SentencePart, View};
 use tilemark_record::result::{LeftOver, Provenance};
 
 /// Squares of the strip of tiles at most; more tiles share a square.
@@ -44,9 +44,7 @@ pub(super) fn first_screen(page: &mut Markup, view: &View, charts: &Charts, sect
 fn identity(page: &mut Markup, view: &View) {
     page.raw("<div class=\"identity\"><span class=\"chips\">");
     for chip in view::chips(view) {
-        let word = crate::words::meaning(chip.name()).map_or("", |word| word.meaning);
-        page.raw("<strong tabindex=\"0\"").attribute("class", &format!("chip {}", chip.name()));
-        page.attribute("data-tip", word).raw(">").text(chip.word()).raw("</strong>");
+        verdict_chip(page, chip);
     }
     page.raw("</span><h1>").text(&view.report.result.scenario).raw("</h1><ul class=\"facts\">");
     for fact in facts(view) {
@@ -63,6 +61,13 @@ fn identity(page: &mut Markup, view: &View) {
     };
     page.raw("</ul></div>\n");
     not_as_before(page, left, changed_by_others);
+}
+
+/// A chip with its meaning.
+pub(super) fn verdict_chip(page: &mut Markup, chip: Chip) {
+    let word = crate::words::meaning(chip.name()).map_or("", |word| word.meaning);
+    page.raw("<strong tabindex=\"0\"").attribute("class", &format!("chip {}", chip.name()));
+    page.attribute("data-tip", word).raw(">").text(chip.word()).raw("</strong>");
 }
 
 /// What is left of the run, with what to do, and what somebody else changed.
@@ -271,7 +276,7 @@ fn latency(page: &mut Markup, view: &View, charts: &Charts) {
     page.raw("</figure>\n");
 }
 
-fn forest(page: &mut Markup) {
+pub(super) fn forest(page: &mut Markup) {
     page.raw("<figure class=\"latency\"><figcaption><h2>B against A</h2><span class=\"unit\">change in %, 95 % intervals</span><div class=\"legend\" id=\"legend-forest\"></div></figcaption>");
     page.raw("<div class=\"chart\" id=\"chart-forest\" role=\"img\" aria-label=\"Change of each measure from A to B with its interval; the same figures are in the table of measures\"></div></figure>\n");
 }

@@ -71,7 +71,7 @@ fn escape(out: &mut String, text: &str) {
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(character),
             // Control characters are no HTML; signs that change the direction of writing could forge a sentence.
-            c if is_unprintable(c) => out.push('\u{fffd}'),
+            c if is_unprintable(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

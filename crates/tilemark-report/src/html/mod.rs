@@ -8,12 +8,14 @@ mod disclosure;
 mod first_screen;
 mod markup;
 mod section;
+mod sheet;
 mod steps;
 
 use crate::{Report, echarts::ECHARTS, view, words};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use markup::Markup;
+pub(crate) use markup::Markup;
 use sha2::{Digest, Sha256};
+pub(crate) use sheet::sheet_page;
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
@@ -24,24 +26,29 @@ pub fn html(report: &Report) -> String {
     let sections = view::sections(&view);
     let charts = view::charts(&view, &sections);
     let mut page = Markup::default();
-    head(&mut page, report);
+    head(&mut page, &report.result.scenario, "report");
     page.raw("<body>\n<main>\n");
     first_screen::first_screen(&mut page, &view, &charts, &sections);
     steps::steps(&mut page, &view);
     below::below(&mut page, &view, &charts, &sections);
     disclosure::disclosure(&mut page, &view);
     glossary(&mut page);
+    foot(&mut page, &charts);
+    page.finish()
+}
+
+/// Ends the page, with the data of its charts and the scripts that draw them.
+fn foot(page: &mut Markup, charts: &impl serde::Serialize) {
     page.raw("</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n<div id=\"spoken\" aria-live=\"polite\"></div>\n");
-    page.raw("<script type=\"application/json\" id=\"data\">").json(&charts).raw("</script>\n");
+    page.raw("<script type=\"application/json\" id=\"data\">").json(charts).raw("</script>\n");
     page.raw("<script>")
         .raw(ECHARTS)
         .raw("</script>\n<script>")
         .raw(SCRIPT)
         .raw("</script>\n</body>\n</html>\n");
-    page.finish()
 }
 
-fn head(page: &mut Markup, report: &Report) {
+fn head(page: &mut Markup, title: &str, kind: &'static str) {
     page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     page.raw("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
@@ -51,7 +58,7 @@ fn head(page: &mut Markup, report: &Report) {
         script_hash(SCRIPT)
     );
     page.raw("<meta http-equiv=\"Content-Security-Policy\"").attribute("content", &policy).raw(">\n");
-    page.raw("<title>").text(&report.result.scenario).raw(" \u{2013} Tilemark report</title>\n");
+    page.raw("<title>").text(title).raw(" \u{2013} Tilemark ").raw(kind).raw("</title>\n");
     page.raw("<style>\n").raw(STYLE).raw("</style>\n</head>\n");
 }
 

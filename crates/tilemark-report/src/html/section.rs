@@ -22,10 +22,14 @@ pub(super) fn begin(page: &mut Markup, id: &'static str, title: &'static str) {
 
 /// Writes the place where the page's script draws `chart`.
 pub(super) fn chart(page: &mut Markup, chart: &Chart) {
-    page.raw("<figure class=\"latency\"><figcaption><h2>").raw(chart.title).raw("</h2><span class=\"unit\">");
-    page.raw(chart.unit).raw("</span><div class=\"legend\"").attribute("id", &format!("legend-{}", chart.id));
+    page.raw("<figure class=\"latency\"><figcaption><h2>")
+        .text(&chart.title)
+        .raw("</h2><span class=\"unit\">");
+    page.text(&chart.unit)
+        .raw("</span><div class=\"legend\"")
+        .attribute("id", &format!("legend-{}", chart.id));
     page.raw("></div></figcaption><div class=\"chart\"").attribute("id", &format!("chart-{}", chart.id));
-    page.raw(" role=\"img\"").attribute("aria-label", chart.about).raw("></div></figure>\n");
+    page.raw(" role=\"img\"").attribute("aria-label", &chart.about).raw("></div></figure>\n");
 }
 
 /// Writes a table, and below it what its marks and missing columns mean.
@@ -173,6 +177,9 @@ fn notes<'page>(page: &'page mut Markup, table: &Table) -> &'page mut Markup {
     }
     for absent in &table.absent {
         page.raw("<p class=\"about\">Not in the table \u{2013} ").text(absent).raw(".</p>");
+    }
+    for below in &table.below {
+        page.raw("<p class=\"about\">").text(below).raw(".</p>");
     }
     page
 }

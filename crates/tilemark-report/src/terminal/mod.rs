@@ -3,11 +3,13 @@
 mod chart;
 mod paint;
 mod section;
+mod sheet;
 
 use crate::Report;
 use crate::number::counted;
 use crate::view::{self, Chip, Outcome, SentencePart, Table, View};
 use paint::{Ink, Paint, clean, wrap};
+pub(crate) use sheet::sheet_text;
 use tilemark_record::result::Provenance;
 
 /// Whether the terminal shows colours. Callers say [`Colour::Plain`] for `NO_COLOR` and for pipes.

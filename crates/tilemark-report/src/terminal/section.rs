@@ -62,7 +62,8 @@ pub(super) fn table(table: &Table, paint: &Paint, width: usize) -> String {
     };
     let notes = (1..).zip(&table.notes).filter(|(note, _)| seen(*note));
     let notes = notes.map(|(note, reason)| format!("{} {reason}", mark(note)));
-    notes.chain(table.absent.iter().cloned()).for_each(|note| {
+    let below = table.below.iter().map(|below| format!("{below}."));
+    notes.chain(table.absent.iter().cloned()).chain(below).for_each(|note| {
         out.push_str(&paragraph(paint, Ink::Dim, &note, width));
     });
     out

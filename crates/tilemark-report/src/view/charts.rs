@@ -9,7 +9,7 @@ use crate::published::PublishedScaling;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_record::{
-    result::{LatencyMs, PointResult},
+    result::{Comparison, LatencyMs, PointResult},
     summary::ProcessorFigures,
 };
 
@@ -155,8 +155,9 @@ fn share_of_load(view: &View) -> f64 {
     own as f64 / plan.host.threads.len().max(1) as f64
 }
 
+/// A measure of a comparison: its change with its interval.
 #[derive(Serialize)]
-struct ForestRow {
+pub(crate) struct ForestRow {
     name: String,
     value: f64,
     low: Option<f64>,
@@ -165,10 +166,37 @@ struct ForestRow {
     band: Option<f64>,
     resolution: Option<f64>,
     outcome: &'static str,
-    primary: bool,
+    /// Whether it decides.
+    pub(crate) primary: bool,
     text: String,
     p: Option<f64>,
     pairs: u32,
+}
+
+impl ForestRow {
+    /// With the label of its side before its name.
+    pub(crate) fn under(self, label: &str) -> Self {
+        Self { name: format!("{label}: {}", self.name), ..self }
+    }
+}
+
+/// The charts of a page that has no steps of its own.
+#[derive(Serialize)]
+pub(crate) struct SheetCharts<'a> {
+    headline: &'static str,
+    loads: [String; 0],
+    lines: [(); 0],
+    raw: [(); 0],
+    details: [(); 0],
+    forest: &'a [ForestRow],
+    sections: &'a [Chart],
+}
+
+impl<'a> SheetCharts<'a> {
+    /// With these rows of changes and these charts.
+    pub(crate) const fn new(forest: &'a [ForestRow], sections: &'a [Chart]) -> Self {
+        Self { headline: "", loads: [], lines: [], raw: [], details: [], forest, sections }
+    }
 }
 
 /// A step in detail: bands of tiles, fairness of guests, percentiles, memory.
@@ -374,9 +402,11 @@ fn processors(view: &View, drawn: &[&Group]) -> Vec<ProcessorBar> {
 }
 
 fn forest(view: &View) -> Vec<ForestRow> {
-    let Some(comparison) = &view.report.result.comparison else {
-        return Vec::new();
-    };
+    view.report.result.comparison.as_ref().map(forest_rows).unwrap_or_default()
+}
+
+/// A row for each measure of a comparison.
+pub(crate) fn forest_rows(comparison: &Comparison) -> Vec<ForestRow> {
     let rows = comparison.measures.iter().map(|measure| {
         let figure = &measure.change;
         let interval = match (figure.low, figure.high) {

@@ -81,14 +81,15 @@ pub(crate) fn messaging(view: &View) -> Option<Section> {
         parts.push(Part::Table(table("Throughput", &lines, &sizes)));
         parts.push(Part::Text(THROUGHPUT_ABOUT.to_owned()));
         charts.push(Chart {
-            id: "size-throughput",
-            title: "Throughput by message size",
-            unit: "left: messages in and out per second; right: MB/s of payload",
-            about: "Throughput in messages and in bytes by message size, and the published curves; the same figures are in the table below",
+            id: "size-throughput".into(),
+            title: "Throughput by message size".into(),
+            unit: "left: messages in and out per second; right: MB/s of payload".into(),
+            about: "Throughput in messages and in bytes by message size, and the published curves; the same figures are in the table below".into(),
             across: ACROSS,
             places: places(&sizes),
             right: Some("MB/s"),
             series: series(lines, &sizes),
+            ..Chart::default()
         });
     }
     let latency = lines(view, &loaded, MessagingMeasure::Latency, latency_line, latency_point);
@@ -97,14 +98,15 @@ pub(crate) fn messaging(view: &View) -> Option<Section> {
         parts.push(Part::Table(table("Latency", &lines, &sizes)));
         parts.push(Part::Text(LATENCY_ABOUT.to_owned()));
         charts.push(Chart {
-            id: "size-latency",
-            title: "Latency by message size",
-            unit: "milliseconds; bars: standard deviation of the seconds' means",
-            about: "Mean and 99th percentile of latency by message size, and the published means; the same figures are in the table below",
+            id: "size-latency".into(),
+            title: "Latency by message size".into(),
+            unit: "milliseconds; bars: standard deviation of the seconds' means".into(),
+            about: "Mean and 99th percentile of latency by message size, and the published means; the same figures are in the table below".into(),
             across: ACROSS,
             places: places(&sizes),
             right: None,
             series: series(lines, &sizes),
+            ..Chart::default()
         });
     }
     Some(Section {

@@ -21,16 +21,17 @@ mod timeline;
 mod trust;
 mod uses;
 
-pub(crate) use charts::{Charts, charts, shares_shown};
+pub(crate) use charts::{Charts, ForestRow, SheetCharts, charts, forest_rows, shares_shown};
 pub(crate) use groups::{Axis, Group, Kind, View, backend_words, side_words};
 #[cfg(test)]
 pub(crate) use rows::columns;
 pub(crate) use rows::{Outcome, limit_word, load_p99, measure_words, p99, percent_or_none, steps};
 pub(crate) use scaling::scaling;
 pub(crate) use section::{
-    Cell, Chart, Column, GroupHead, Holds, Part, Row, Section, Table, given, measured, words,
+    Cell, Chart, Column, GroupHead, Holds, Level, Mark, Part, Row, RowGroup, Section, Series, SeriesPoint,
+    Stroke, Table, given, group_named, measured, words,
 };
-pub(crate) use tables::{differences, failures, fairness, loads, measures, published};
+pub(crate) use tables::{against_first, differences, failures, fairness, loads, measures, published};
 pub(crate) use trust::{
     Chip, SentencePart, capacity, chips, cost, gate_words, older_rule, proof, sentence, sentence_parts, trust,
 };

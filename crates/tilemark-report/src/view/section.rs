@@ -47,6 +47,8 @@ pub(crate) struct Table {
     pub(crate) notes: Vec<String>,
     /// Columns that hold nothing at all, with the reason.
     pub(crate) absent: Vec<String>,
+    /// What else is to be known of its columns.
+    pub(crate) below: Vec<String>,
 }
 
 impl Table {
@@ -162,6 +164,11 @@ pub(crate) enum GroupHead {
     },
 }
 
+/// The head of a group by its name.
+pub(crate) fn group_named(name: &str) -> GroupHead {
+    GroupHead::Named(name.to_owned())
+}
+
 /// A row: a head, and one or more lines beside it.
 #[derive(Default)]
 pub(crate) struct Row {
@@ -236,19 +243,19 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 /// A chart of lines over named places, drawn by the page's script.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(crate) struct Chart {
     /// Its name in the page.
-    pub(crate) id: &'static str,
+    pub(crate) id: Cow<'static, str>,
     /// Its head.
     #[serde(skip)]
-    pub(crate) title: &'static str,
+    pub(crate) title: Cow<'static, str>,
     /// What its axes are.
     #[serde(skip)]
-    pub(crate) unit: &'static str,
+    pub(crate) unit: Cow<'static, str>,
     /// What it shows, for those who do not see it.
     #[serde(skip)]
-    pub(crate) about: &'static str,
+    pub(crate) about: Cow<'static, str>,
     /// The name of the horizontal axis.
     pub(crate) across: &'static str,
     /// Its places.
@@ -257,6 +264,41 @@ pub(crate) struct Chart {
     pub(crate) right: Option<&'static str>,
     /// Its lines.
     pub(crate) series: Vec<Series>,
+    /// Whether the axis at the left is fitted to the values, and does not begin at 0.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) zoomed: bool,
+    /// Places before which something changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) marks: Vec<Mark>,
+    /// Levels of the values over a part of the places.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) levels: Vec<Level>,
+}
+
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// An upright line before a place of a chart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Mark {
+    /// The place after it.
+    pub(crate) place: usize,
+    /// What changed there; empty where nothing did that is known.
+    pub(crate) label: String,
+    /// Whether the level of the values changed there.
+    pub(crate) level: bool,
+}
+
+/// The level of the values from one place until before another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Level {
+    /// The first place.
+    pub(crate) from: usize,
+    /// The place after the last one.
+    pub(crate) to: usize,
+    /// The level.
+    pub(crate) value: f64,
 }
 
 /// A line of a chart.
@@ -290,7 +332,7 @@ impl Series {
 }
 
 /// How a line is drawn.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Stroke {
     /// What this run measured.
@@ -303,6 +345,8 @@ pub(crate) enum Stroke {
     Published,
     /// The same on another axis.
     PublishedDashed,
+    /// Rings without a line: what does not count.
+    Hollow,
 }
 
 /// A point of a line.

@@ -1,11 +1,11 @@
 //! The tables that only the page has: fairness, every load, what two sides differ in and what came of it.
 
-use super::section::{Cell, Row, Table, given, measured, words};
+use super::section::{Cell, GroupHead, Row, RowGroup, Table, given, group_named, measured, words};
 use super::{View, load_p99, percent_or_none};
 use crate::number::{change, percent, three, whole};
 use crate::published::Paper;
 use tilemark_plan::scenario::LoopKind;
-use tilemark_record::result::{Comparison, LoadResult, Measured, PointResult};
+use tilemark_record::result::{Comparison, LoadResult, MeasureComparison, Measured, PointResult};
 
 /// Who was served least and most at each step.
 pub(crate) fn fairness(view: &View) -> Table {
@@ -122,36 +122,58 @@ pub(crate) fn failures(comparison: &Comparison) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// The change of each measure from A to B.
-pub(crate) fn measures(view: &View, comparison: &Comparison) -> Table {
-    let rows = comparison.measures.iter().map(|measure| {
-        let figure = &measure.change;
-        let interval = figure.low.zip(figure.high);
-        let head = Cell::from(&*measure.name).beside((!measure.primary).then(|| "not primary".to_owned()));
-        let cells = vec![
-            format!("{}\u{202f}%", change(figure.value)).into(),
-            Cell::figure(interval.map(|(low, high)| format!("[{}, {}]", change(low), change(high)))),
-            Cell::figure(measure.p.map(three)),
-            Cell::figure(measure.margin.map(percent)),
-            measure.resolution.map_or_else(|| "not known".to_owned(), percent).into(),
-            figure.n_repeats.to_string().into(),
-            if measure.more_is_better { "better" } else { "worse" }.into(),
-            measure.outcome.words().into(),
-        ];
-        Row { struck: view.answer_struck(), ..Row::new(head, cells) }
-    });
-    let columns = vec![
-        given("Measure"),
+/// The head of a group of a side that is compared with the first.
+pub(crate) fn against_first(label: &str) -> GroupHead {
+    group_named(&format!("{label} against A"))
+}
+
+/// The change of each measure from A to B, with both values where the record has them. Of several comparisons, each with the label of its
+/// side and whether its figures are struck through, each is a group.
+pub(crate) fn measures(comparisons: &[(String, &Comparison, bool)]) -> Table {
+    let all = || comparisons.iter().flat_map(|(_, comparison, _)| &comparison.measures);
+    let has_values = all().any(|measure| measure.a.is_some() || measure.b.is_some());
+    let sides = ["A", "B"].into_iter().filter(|_| has_values).map(measured);
+    let mut columns = vec![given("Measure")];
+    columns.extend(sides);
+    columns.extend([
         measured("Change"),
         measured("95 % interval").word("interval"),
-        given("p"),
-        given("Margin"),
-        given("Smallest visible").word("resolution"),
-        given("Pairs"),
-        words("More is"),
+        given("p").dispensable(1),
+        given("Margin").dispensable(3),
+        given("Smallest visible").word("resolution").dispensable(4),
+        given("Pairs").dispensable(2),
+        words("More is").dispensable(5),
         words("B is"),
+    ]);
+    let group = |(label, comparison, struck): &(String, &Comparison, bool)| {
+        let row = |measure| Row { struck: *struck, ..measure_row(measure, has_values) };
+        RowGroup {
+            head: (comparisons.len() > 1).then(|| against_first(label)),
+            rows: comparison.measures.iter().map(row).collect(),
+        }
+    };
+    Table { groups: comparisons.iter().map(group).collect(), ..Table::new(columns, Vec::new()) }
+}
+
+fn measure_row(measure: &MeasureComparison, has_values: bool) -> Row {
+    let figure = &measure.change;
+    let interval = figure.low.zip(figure.high);
+    let head = Cell::from(&*measure.name).beside((!measure.primary).then(|| "not primary".to_owned()));
+    let unit = measure.unit.as_deref().unwrap_or_default();
+    let value =
+        |value: Option<f64>| Cell::figure(value.map(|value| format!("{}\u{202f}{unit}", three(value))));
+    let values = [measure.a, measure.b].into_iter().filter(|_| has_values).map(value);
+    let others = [
+        format!("{}\u{202f}%", change(figure.value)).into(),
+        Cell::figure(interval.map(|(low, high)| format!("[{}, {}]", change(low), change(high)))),
+        Cell::figure(measure.p.map(three)),
+        Cell::figure(measure.margin.map(percent)),
+        measure.resolution.map_or_else(|| "not known".to_owned(), percent).into(),
+        figure.n_repeats.to_string().into(),
+        if measure.more_is_better { "better" } else { "worse" }.into(),
+        measure.outcome.words().into(),
     ];
-    Table::new(columns, rows.collect())
+    Row::new(head, values.chain(others).collect())
 }
 
 /// What a paper published.

@@ -1,81 +1,172 @@
-//! `compare`: two records, or two sets of records, side by side.
+//! `compare`: records, or sets of records, side by side.
 
 use crate::{
     failure::{Failure, FailureCode},
     job::types::QEMU_HASH,
-    run::record::report_of,
+    run::record::{plan_as_run, report_of},
 };
+use serde_json::{Value, json};
+use tilemark_plan::plan::Plan;
 use tilemark_record::{
-    RunDirectory,
-    result::{Comparison, Difference, Provenance, RESULT_SCHEMA, Verdict, VerdictStatus},
+    RecordError, RunDirectory,
+    result::{Difference, Provenance, RESULT_SCHEMA, RunResult, VerdictStatus},
+    summary::RepeatSummary,
 };
-use tilemark_report::Report;
+use tilemark_report::{Against, ComparedRuns, ComparedSide, Style};
 use tilemark_statistics::{
     ExitVerdict,
-    judge::{RunRepeats, compare_runs},
+    judge::{OtherRuns, RecordComparison, RunRepeats, compare_with_first},
 };
 
-/// Two records side by side.
+/// A side that is to be compared: what it was asked for by, and its records.
+#[derive(Debug, Clone)]
+pub struct Side {
+    /// A run, or a set of runs.
+    pub name: String,
+    /// Its records.
+    pub records: Vec<RunDirectory>,
+}
+
+/// Records side by side.
 pub struct Compared {
     /// What `--json` prints.
-    pub document: serde_json::Value,
+    pub document: Value,
     /// 0 no worse, 1 worse by more than the tolerance, 125 anything else.
     pub exit_verdict: u8,
-    comparison: Comparison,
-    verdict: Verdict,
+    runs: ComparedRuns,
 }
 
-/// Compares two sides of one record or several each; with several, the run is the unit.
+/// What is read of a record.
+struct Read {
+    plan: Plan,
+    result: RunResult,
+    repeats: Vec<RepeatSummary>,
+}
+
+impl Read {
+    /// Reads a record whose files are what they were when it was closed.
+    fn of(record: &RunDirectory) -> Result<Self, RecordError> {
+        record.verify()?;
+        Ok(Self { plan: plan_as_run(record)?, result: record.result()?, repeats: record.summaries()? })
+    }
+}
+
+/// Compares sides of one record or several each, every side with the first; with several, the run is the unit.
 ///
 /// # Errors
-/// When a side has no record, a record cannot be read, or one is on both sides.
-pub fn compare(a: &[RunDirectory], b: &[RunDirectory], tolerance: Tolerance) -> Result<Compared, Failure> {
-    let read = |records: &[RunDirectory]| -> Result<Vec<Report>, Failure> {
-        let one = |record: &RunDirectory| {
-            record.verify()?;
-            Ok(report_of(record)?)
-        };
-        records.iter().map(one).collect()
+/// When there are fewer than two sides, a side has no record, a record cannot be read, or one is on two sides.
+pub fn compare(sides: &[Side], tolerance: Tolerance) -> Result<Compared, Failure> {
+    let read = |side: &Side| -> Result<Vec<Read>, Failure> {
+        side.records.iter().map(|record| Ok(Read::of(record)?)).collect()
     };
-    let (a, b) = (read(a)?, read(b)?);
-    let ids = |side: &[Report]| side.iter().map(|report| report.result.run.clone()).collect::<Vec<_>>();
-    let (ids_a, ids_b) = (ids(&a), ids(&b));
-    let (Some(first_a), Some(first_b)) = (a.first(), b.first()) else {
-        let (what, fix) = ("a side has no run", "add runs to it: `tilemark runs baseline NAME RUN...`");
-        return Err(Failure::new(FailureCode::BadInput, what, fix));
-    };
-    if let Some(both) = ids_a.iter().find(|id| ids_b.contains(id)).filter(|_| a.len() + b.len() > 2) {
-        let fix = format!("take it out of one: `tilemark runs baseline NAME --remove {both}`");
-        return Err(Failure::new(FailureCode::BadInput, format!("the run {both} is on both sides"), fix));
-    }
-    let unlike = [(first_a, &a[1..]), (first_b, &b[1..])].into_iter().flat_map(|(first, others)| {
-        others.iter().flat_map(|other| made_with(&first.result.provenance, &other.result.provenance))
+    let all: Vec<Vec<Read>> = sides.iter().map(read).collect::<Result<_, _>>()?;
+    check_sides(&all)?;
+    let (first, others) = all.split_first().expect("there are two sides");
+    let compared =
+        compare_with_first(&runs(first), others.iter().map(|other| other_runs(first, other)).collect());
+    let exit_verdict = exit_verdict_of_all(&compared, tolerance);
+    let against = compared
+        .into_iter()
+        .map(|RecordComparison { comparison, verdict, .. }| Against { comparison, verdict });
+    let against: Vec<Against> = against.collect();
+    let sides = sides.iter().zip(all).map(|(side, runs)| ComparedSide {
+        name: side.name.clone(),
+        results: runs.into_iter().map(|run| run.result).collect(),
     });
-    let made_with = made_with(&first_a.result.provenance, &first_b.result.provenance);
-    let compared = compare_runs(&runs(&a), &runs(&b), made_with, unlike.collect());
-    let exit_verdict = compared.exit_verdict(tolerance.0).code();
-    let document = serde_json::json!({
-        "schema": RESULT_SCHEMA, "a": one_or_all(&ids_a), "b": one_or_all(&ids_b),
-        "verdict": compared.verdict, "comparison": compared.comparison,
-    });
-    Ok(Compared { document, exit_verdict, comparison: compared.comparison, verdict: compared.verdict })
+    let runs = ComparedRuns { sides: sides.collect(), against };
+    Ok(Compared { document: document(&runs), exit_verdict, runs })
 }
 
-fn runs(reports: &[Report]) -> Vec<RunRepeats<'_>> {
-    reports.iter().map(|report| RunRepeats { plan: &report.plan, repeats: &report.repeats }).collect()
+/// A side with what differs from the first one, and among the runs of either.
+fn other_runs<'r>(first: &[Read], other: &'r [Read]) -> OtherRuns<'r> {
+    let unlike = [first, other].into_iter().flat_map(|side| {
+        let (one, rest) = side.split_first().expect("no side is empty");
+        rest.iter().flat_map(|run| made_with(&one.result.provenance, &run.result.provenance))
+    });
+    let made_with = made_with(&first[0].result.provenance, &other[0].result.provenance);
+    OtherRuns { runs: runs(other), made_with, unlike: unlike.collect() }
+}
+
+/// That every side has a run, and none is on two of them. One run may be compared with itself.
+fn check_sides(sides: &[Vec<Read>]) -> Result<(), Failure> {
+    if sides.len() < 2 || sides.iter().any(Vec::is_empty) {
+        let (what, fix) = ("a side has no run", "add runs to it: `tilemark runs baseline NAME RUN...`");
+        return Err(Failure::new(FailureCode::BadInput, what, fix));
+    }
+    let ids = |side: &[Read]| side.iter().map(|run| run.result.run.clone()).collect::<Vec<_>>();
+    let is_pair = sides.len() == 2 && sides.iter().all(|side| side.len() == 1);
+    for (place, side) in sides.iter().enumerate().filter(|_| !is_pair) {
+        let others = || sides[place + 1..].iter().flat_map(|other| ids(other));
+        if let Some(both) = ids(side).into_iter().find(|id| others().any(|other| other == *id)) {
+            let fix = format!(
+                "name it once, or take it out of a set: `tilemark runs baseline NAME {both} --remove`"
+            );
+            return Err(Failure::new(FailureCode::BadInput, format!("the run {both} is on both sides"), fix));
+        }
+    }
+    Ok(())
+}
+
+fn runs(side: &[Read]) -> Vec<RunRepeats<'_>> {
+    side.iter().map(|run| RunRepeats { plan: &run.plan, repeats: &run.repeats }).collect()
+}
+
+/// 1 where one side is worse, 0 where none can be, else 125.
+fn exit_verdict_of_all(compared: &[RecordComparison], tolerance: Tolerance) -> u8 {
+    let verdicts: Vec<ExitVerdict> = compared.iter().map(|one| one.exit_verdict(tolerance.0)).collect();
+    let verdict = if verdicts.contains(&ExitVerdict::Worse) {
+        ExitVerdict::Worse
+    } else if verdicts.iter().all(|verdict| *verdict == ExitVerdict::NoWorse) {
+        ExitVerdict::NoWorse
+    } else {
+        ExitVerdict::CannotTell
+    };
+    verdict.code()
+}
+
+/// What `--json` prints: `sides` and `comparisons`; of two sides also `a`, `b`, `comparison` and `verdict`.
+fn document(runs: &ComparedRuns) -> Value {
+    let side = |(place, side): (usize, &ComparedSide)| {
+        let records: Vec<Value> = side.results.iter().map(record).collect();
+        json!({ "label": runs.label(place), "name": side.name, "runs": records })
+    };
+    let sides: Vec<Value> = runs.sides.iter().enumerate().map(side).collect();
+    let comparisons = runs.against.iter().enumerate().map(|(place, against)| {
+        json!({ "side": runs.label(place + 1), "verdict": against.verdict, "comparison": against.comparison })
+    });
+    let comparisons: Vec<Value> = comparisons.collect();
+    let mut document = json!({ "schema": RESULT_SCHEMA, "sides": sides, "comparisons": comparisons });
+    if let ([a, b], [only]) = (&runs.sides[..], &runs.against[..]) {
+        document["a"] = one_or_all(a);
+        document["b"] = one_or_all(b);
+        document["verdict"] = json!(only.verdict);
+        document["comparison"] = json!(only.comparison);
+    }
+    document
+}
+
+fn record(result: &RunResult) -> Value {
+    let (provenance, answer) = (&result.provenance, &result.answer);
+    json!({
+        "id": result.run, "scenario": result.scenario, "began": provenance.began, "host": provenance.host,
+        "kernel": provenance.kernel, "qemu": provenance.qemu, "tilemark": provenance.tilemark, "image": provenance.image,
+        "verdict": result.verdict.status, "backend": answer.backend, "holds": answer.holds,
+        "undecided": answer.undecided, "breaks": answer.breaks.as_ref().map(|broken| broken.tiles),
+        "capacity": answer.capacity, "limit": answer.limit.resource, "sentence": result.sentence,
+    })
 }
 
 /// The id of one run, or a list of several.
-fn one_or_all(ids: &[String]) -> serde_json::Value {
-    match ids {
-        [only] => serde_json::json!(only),
-        all => serde_json::json!(all),
+fn one_or_all(side: &ComparedSide) -> Value {
+    match &side.results[..] {
+        [only] => json!(only.run),
+        all => json!(all.iter().map(|result| &result.run).collect::<Vec<_>>()),
     }
 }
 
 /// What differs between the programs that made two records, each with its version and the start of its SHA-256: the same
 /// version may be another build.
-fn made_with(a: &Provenance, b: &Provenance) -> Vec<Difference> {
+pub(super) fn made_with(a: &Provenance, b: &Provenance) -> Vec<Difference> {
     let hash = |of: &Provenance, name: &str| {
         let hash = of.hashes.get(name).map_or("unknown", String::as_str);
         hash.get(..12).unwrap_or(hash).to_owned()
@@ -132,77 +223,42 @@ fn fraction(text: &str, flag: &str) -> Result<f64, Failure> {
 }
 
 impl Compared {
-    /// Whether the comparison can be trusted.
-    pub const fn status(&self) -> VerdictStatus {
-        self.verdict.status
+    /// Whether the comparisons can be trusted: all of them.
+    pub fn status(&self) -> VerdictStatus {
+        let any = |status| self.runs.against.iter().any(|against| against.verdict.status == status);
+        if any(VerdictStatus::NotTrusted) {
+            VerdictStatus::NotTrusted
+        } else if any(VerdictStatus::CannotTell) {
+            VerdictStatus::CannotTell
+        } else {
+            VerdictStatus::Trusted
+        }
     }
 
     /// For a person.
-    pub fn text(&self) -> String {
-        let mut lines = vec![self.comparison.sentence.clone(), String::new()];
-        lines.extend(self.comparison.failures.iter().map(|failure| {
-            let (name, words) = (&failure.name, failure.outcome.words());
-            format!("  {name}: {:.2} % of A, {:.2} % of B  {words}", failure.a * 100.0, failure.b * 100.0)
-        }));
-        for measure in &self.comparison.measures {
-            let percent = |value: f64| format!("{:+.1} %", value * 100.0);
-            let interval = match (measure.change.low, measure.change.high) {
-                (Some(low), Some(high)) => format!(" [{}, {}]", percent(low), percent(high)),
-                _ => String::new(),
-            };
-            let margin = measure.margin.map(|margin| format!(", margin ±{:.1} %", margin * 100.0));
-            lines.push(format!(
-                "  {:<32} {}{interval}  {}{}",
-                measure.name,
-                percent(measure.change.value),
-                measure.outcome.words(),
-                margin.unwrap_or_default()
-            ));
-        }
-        if let Some(voided) = self.comparison.voided.filter(|voided| voided.a + voided.b > 0) {
-            let tilemark_record::result::VoidedSides { a, of_a, b, of_b, .. } = voided;
-            lines.push(format!("  discarded: {a} of {of_a} repeats of A, {b} of {of_b} of B"));
-        }
-        lines.push(String::new());
-        lines.extend(self.comparison.differences.iter().map(|difference| {
-            format!("  differs: {} = {} | {}", difference.key, difference.a, difference.b)
-        }));
-        lines.extend(self.verdict.reasons.iter().map(|reason| format!("  because: {reason}")));
-        lines.join("\n")
+    pub fn text(&self, style: Style) -> String {
+        self.runs.terminal(style)
+    }
+
+    /// One HTML file.
+    pub fn html(&self) -> String {
+        self.runs.html()
+    }
+
+    /// Markdown.
+    pub fn markdown(&self) -> String {
+        self.runs.markdown()
+    }
+
+    /// JUnit XML.
+    pub fn junit(&self) -> String {
+        self.runs.junit()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_record::result::{ComparisonOutcome, Figure, MeasureComparison};
-
-    #[test]
-    fn a_comparison_is_told_in_words() {
-        let change = Figure { value: 0.013, low: Some(-0.02), high: Some(0.046), n_repeats: 8 };
-        let measure = MeasureComparison {
-            name: "p99 of pages".to_owned(),
-            change,
-            p: Some(0.4),
-            resolution: Some(0.05),
-            margin: Some(0.1),
-            primary: true,
-            more_is_better: false,
-            outcome: ComparisonOutcome::NoDifference,
-        };
-        let comparison = Comparison {
-            differences: Vec::new(),
-            failures: Vec::new(),
-            measures: vec![measure],
-            voided: None,
-            outcome: ComparisonOutcome::NoDifference,
-            sentence: "No difference.".to_owned(),
-        };
-        let verdict = Verdict { status: VerdictStatus::Trusted, reasons: Vec::new() };
-        let compared = Compared { document: serde_json::Value::Null, exit_verdict: 0, comparison, verdict };
-        let text = compared.text();
-        assert!(text.contains("+1.3 % [-2.0 %, +4.6 %]  no difference, margin ±10.0 %"), "{text}");
-    }
 
     #[test]
     fn records_that_other_programs_made_say_so() {

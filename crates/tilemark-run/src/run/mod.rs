@@ -24,3 +24,6 @@ mod search;
 mod search_tests;
 #[cfg(test)]
 mod settings_tests;
+#[cfg(test)]
+mod several_tests;
+pub mod trend;

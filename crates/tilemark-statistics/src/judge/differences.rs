@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tilemark_plan::plan::{HostSummary, Point};
+use tilemark_plan::plan::{HostSummary, Plan, Point};
 use tilemark_record::result::Difference;
 
 /// What differs by design and is no cause.
@@ -15,6 +15,15 @@ pub(crate) fn of_points(a: &Point, b: &Point) -> Vec<Difference> {
     let mut found = Found::default();
     found.compare("", &value(a), &value(b));
     found.differences
+}
+
+/// What differs between two plans before any point of theirs: the scenario and the host.
+pub(crate) fn of_plans(a: &Plan, b: &Plan) -> Vec<Difference> {
+    let (of_a, of_b) = (&a.scenario.name, &b.scenario.name);
+    let scenario = Difference { key: "scenario".to_owned(), a: of_a.clone(), b: of_b.clone() };
+    let mut found: Vec<Difference> = Some(scenario).filter(|found| found.a != found.b).into_iter().collect();
+    found.extend(of_hosts(&a.host, &b.host));
+    found
 }
 
 /// What differs between two hosts.

@@ -17,9 +17,10 @@ use super::side_failures::{at_gates, at_step};
 use super::validity::TypicalP99;
 use super::{differences, verdict};
 use crate::compare::{
-    BetterWhen, Change, ExitVerdict, Measure, Rank, SideComparison, SideVerdict, Tolerance, compare_sides,
+    Asked, BetterWhen, Change, ExitVerdict, Measure, Rank, SideComparison, SideVerdict, Tolerance,
+    compare_many,
 };
-use crate::failures::FailureChange;
+use crate::failures::{FailureChange, Failures};
 use crate::figure::Missing;
 use crate::fisher::fisher_exact;
 use crate::moments::geometric_mean;
@@ -28,13 +29,16 @@ use crate::sentence;
 
 /// Least change of a throughput, a median or processor time that is called one: below, criterion.rs and we call
 /// it noise.
-pub(crate) const LEAST_CHANGE: f64 = 0.01;
+pub const LEAST_CHANGE: f64 = 0.01;
 
 /// Least change of a tail that is called one: Firecracker's A/B gate asks for as much.
-pub(crate) const LEAST_CHANGE_OF_TAIL: f64 = 0.05;
+pub const LEAST_CHANGE_OF_TAIL: f64 = 0.05;
 
 /// Fewest runs of each side with which the run is the unit. With fewer nothing tells how far runs of one thing lie apart.
 pub const RUNS_MIN: usize = 3;
+
+/// The significance of a comparison that has no step.
+const SIGNIFICANCE: f64 = 0.01;
 
 /// One side may lose more repeats than the other by chance in one comparison of so many (Fisher's exact test, two-sided).
 const VOIDED_P_MIN: f64 = 0.05;
@@ -144,7 +148,10 @@ pub(crate) fn of_plan(
     }
     let first = steps.first()?;
     let differences = differences::of_points(first.a[0].point, first.b[0].point);
-    Some(compared(plan, &steps, Pairing::Blocks, None, differences, missing))
+    let ready = Ready::of(plan, &steps, Pairing::Blocks, None, differences);
+    let significance = ready.significance;
+    let arithmetic = compare_many(&[ready.asked()], significance, plan.seed).pop();
+    arithmetic.map(|arithmetic| ready.judged(arithmetic, 1, missing))
 }
 
 /// One run with its repeats.
@@ -184,20 +191,61 @@ pub fn compare_runs(
     made_with: Vec<Difference>,
     unlike: Vec<Difference>,
 ) -> RecordComparison {
-    let (points_a, points_b) = (measured(a, b), measured(b, a));
-    let steps = common_steps(&points_a, &points_b);
-    let mut differences = differences::of_hosts(&a[0].plan.host, &b[0].plan.host);
-    differences.extend(made_with);
+    let only = compare_with_first(a, vec![OtherRuns { runs: b.to_vec(), made_with, unlike }]).pop();
+    only.expect("each side is compared")
+}
+
+/// A side that is compared with the first one.
+#[derive(Clone, Debug)]
+pub struct OtherRuns<'a> {
+    /// Its runs.
+    pub runs: Vec<RunRepeats<'a>>,
+    /// What differs between the programs that made it and those that made the first side.
+    pub made_with: Vec<Difference>,
+    /// What differs among the runs of either side.
+    pub unlike: Vec<Difference>,
+}
+
+/// Compares any number of sides, each with the first one, as [`compare_runs`] does for one. p is corrected over all comparisons, as
+/// over the measures of one.
+///
+/// # Panics
+/// When a side has no run.
+pub fn compare_with_first(a: &[RunRepeats], others: Vec<OtherRuns>) -> Vec<RecordComparison> {
+    let points: Vec<_> =
+        others.iter().map(|other| (measured(a, &other.runs), measured(&other.runs, a))).collect();
+    let steps: Vec<Vec<SideStep>> = points.iter().map(|(of_a, of_b)| common_steps(of_a, of_b)).collect();
+    let ready: Vec<Ready> =
+        others.into_iter().zip(&steps).map(|(other, steps)| ready(a, other, steps)).collect();
+    let asked: Vec<Asked> = ready.iter().map(Ready::asked).collect();
+    let significance = ready.first().map_or(SIGNIFICANCE, |ready| ready.significance);
+    let arithmetic = compare_many(&asked, significance, a[0].plan.seed);
+    let comparisons = arithmetic.len();
+    let judged = ready.iter().zip(arithmetic).map(|(ready, arithmetic)| {
+        let judged = ready.judged(arithmetic, comparisons, &mut BTreeMap::new());
+        let decides = |step: &&SideStep| judged.decided_by.first() == Some(&step.first().point.index);
+        let touched = ready.steps.iter().filter(decides).flat_map(SideStep::all);
+        let verdict = verdict::of_sides(touched, &judged);
+        RecordComparison { comparison: judged.comparison, verdict, sides: judged.arithmetic }
+    });
+    judged.collect()
+}
+
+/// A side with all that is asked of it against the first one.
+fn ready<'s, 'm, 'a>(
+    a: &'s [RunRepeats<'a>],
+    other: OtherRuns<'a>,
+    steps: &'s [SideStep<'m, 'a>],
+) -> Ready<'s, 'm, 'a> {
+    let b = &other.runs;
+    let mut differences = differences::of_plans(a[0].plan, b[0].plan);
+    differences.extend(other.made_with);
     if let Some(step) = steps.first() {
         differences.extend(differences::of_points(step.a[0].point, step.b[0].point));
     }
     let pairing = if a.len().max(b.len()) == 1 { Pairing::None } else { Pairing::Runs };
-    let blocked = blocked_by_runs(a, b).or_else(|| why_unlike(a, b, steps.first(), unlike));
-    let judged = compared(a[0].plan, &steps, pairing, blocked, differences, &mut BTreeMap::new());
-    let decides = |step: &&SideStep| judged.decided_by.first() == Some(&step.first().point.index);
-    let touched = steps.iter().filter(decides).flat_map(SideStep::all);
-    let verdict = verdict::of_sides(touched, &judged);
-    RecordComparison { comparison: judged.comparison, verdict, sides: judged.arithmetic }
+    let blocked = blocked_by_runs(a, b).or_else(|| why_unlike(a, b, steps.first(), other.unlike));
+    Ready::of(a[0].plan, steps, pairing, blocked, differences)
 }
 
 /// Why so few runs can say nothing of the sides themselves.
@@ -284,56 +332,123 @@ fn decisive<'s, 'm, 'a>(steps: &[&'s SideStep<'m, 'a>]) -> Option<&'s SideStep<'
     largest.or_else(|| measured().min_by_key(|step| step.first().point.tiles)).or(steps.first()).copied()
 }
 
-fn compared(
-    plan: &Plan,
-    steps: &[SideStep],
+/// All that is asked of two sides, before anything is tested.
+struct Ready<'s, 'm, 'a> {
+    plan: &'s Plan,
+    steps: &'s [SideStep<'m, 'a>],
+    decisive: Option<&'s SideStep<'m, 'a>>,
     pairing: Pairing,
     blocked: Option<String>,
     differences: Vec<Difference>,
-    missing: &mut BTreeMap<String, String>,
-) -> JudgedSides {
-    let headline = plan.scenario.headline.as_deref().unwrap_or_default();
-    let significance = steps.first().map_or(0.01, |step| step.first().point.measure.significance.get());
-    let in_order: Vec<&SideStep> = steps.iter().collect();
-    let decisive = decisive(&in_order);
-    let decides = |step: &SideStep| decisive.is_some_and(|decisive| std::ptr::eq(decisive, step));
-    let mut measures: Vec<Measure> =
-        steps.iter().flat_map(|step| measures(step, headline, pairing, decides(step))).collect();
-    // Stable: what decides comes first, step by step in the order above.
-    measures.sort_by_key(|measure| measure.rank == Rank::Secondary);
-    let failures = decisive.map(|step| at_step(step, pairing)).unwrap_or_default();
-    let gates = at_gates(steps, pairing, significance, plan.seed);
-    let mut arithmetic = compare_sides(&failures, &measures, significance, plan.seed).with_failures(gates);
-    let voided = decisive.map(voided);
-    let emulated = steps.iter().flat_map(SideStep::all).any(|point| !point.counts);
-    arithmetic.blocked = if emulated {
-        Some("an emulator proves function, not speed".to_owned())
-    } else {
-        blocked.or_else(|| voided.and_then(|voided| unlike_voids(&voided)))
-    };
-    let mut stored = Vec::new();
-    for change in &arithmetic.changes {
-        match measure_comparison(change) {
-            Ok(measure) => stored.push(measure),
-            Err(reason) => drop(missing.insert(format!("comparison.{}", change.measure), reason)),
-        }
-        if let Err(reason) = &change.resolution {
-            missing.insert(format!("comparison.{}.resolution", change.measure), reason.reason.clone());
+    significance: f64,
+    failures: Vec<Failures>,
+    measures: Vec<Measure>,
+    /// The scale of the values of each measure.
+    scales: Vec<ValueScale>,
+}
+
+/// In which unit a measure's values are shown.
+struct ValueScale {
+    unit: String,
+    /// How many of them a value of the judge is.
+    factor: f64,
+}
+
+impl ValueScale {
+    fn of(unit: impl Into<String>) -> Self {
+        Self { unit: unit.into(), factor: 1.0 }
+    }
+}
+
+impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
+    fn of(
+        plan: &'s Plan,
+        steps: &'s [SideStep<'m, 'a>],
+        pairing: Pairing,
+        blocked: Option<String>,
+        differences: Vec<Difference>,
+    ) -> Self {
+        let headline = plan.scenario.headline.as_deref().unwrap_or_default();
+        let significance =
+            steps.first().map_or(SIGNIFICANCE, |step| step.first().point.measure.significance.get());
+        let in_order: Vec<&SideStep> = steps.iter().collect();
+        let decisive = decisive(&in_order);
+        let decides = |step: &SideStep| decisive.is_some_and(|decisive| std::ptr::eq(decisive, step));
+        let mut measures: Vec<(Measure, ValueScale)> =
+            steps.iter().flat_map(|step| measures(step, headline, pairing, decides(step))).collect();
+        // Stable: what decides comes first, step by step in the order above.
+        measures.sort_by_key(|(measure, _)| measure.rank == Rank::Secondary);
+        let (measures, scales) = measures.into_iter().unzip();
+        let failures = decisive.map(|step| at_step(step, pairing)).unwrap_or_default();
+        Self {
+            plan,
+            steps,
+            decisive,
+            pairing,
+            blocked,
+            differences,
+            significance,
+            failures,
+            measures,
+            scales,
         }
     }
-    let mut comparison = Comparison {
-        differences,
-        failures: arithmetic.failures.iter().map(failure_comparison).collect(),
-        measures: stored,
-        voided,
-        outcome: overall_outcome(&arithmetic, pairing, emulated),
-        sentence: String::new(),
-    };
-    // That there is one run a side is in the sentence already.
-    let blocked = arithmetic.blocked.as_deref().filter(|_| pairing != Pairing::None || emulated);
-    comparison.sentence = sentence::sides(&comparison, pairing, blocked, why_not(&arithmetic).as_deref());
-    let decided_by = decisive.map(|step| step.all().map(|point| point.point.index).collect());
-    JudgedSides { comparison, arithmetic, decided_by: decided_by.unwrap_or_default() }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked { failures: &self.failures, measures: &self.measures }
+    }
+
+    /// `comparisons`: of how many comparisons with one first side this is one.
+    fn judged(
+        &self,
+        arithmetic: SideComparison,
+        comparisons: usize,
+        missing: &mut BTreeMap<String, String>,
+    ) -> JudgedSides {
+        let of_gates = self.significance / comparisons as f64;
+        let gates = at_gates(self.steps, self.pairing, of_gates, self.plan.seed);
+        let mut arithmetic = arithmetic.with_failures(gates);
+        let voided = self.decisive.map(voided);
+        let emulated = self.steps.iter().flat_map(SideStep::all).any(|point| !point.counts);
+        arithmetic.blocked = if emulated {
+            Some("an emulator proves function, not speed".to_owned())
+        } else {
+            self.blocked.clone().or_else(|| voided.and_then(|voided| unlike_voids(&voided)))
+        };
+        let mut comparison = Comparison {
+            differences: self.differences.clone(),
+            failures: arithmetic.failures.iter().map(failure_comparison).collect(),
+            measures: self.stored(&arithmetic, missing),
+            voided,
+            outcome: overall_outcome(&arithmetic, self.pairing, emulated),
+            sentence: String::new(),
+        };
+        // That there is one run a side is in the sentence already.
+        let blocked = arithmetic.blocked.as_deref().filter(|_| self.pairing != Pairing::None || emulated);
+        comparison.sentence =
+            sentence::sides(&comparison, self.pairing, blocked, why_not(&arithmetic).as_deref());
+        let decided_by = self.decisive.map(|step| step.all().map(|point| point.point.index).collect());
+        JudgedSides { comparison, arithmetic, decided_by: decided_by.unwrap_or_default() }
+    }
+
+    /// The measures as they are stored; why one has no figure is missing's.
+    fn stored(
+        &self,
+        arithmetic: &SideComparison,
+        missing: &mut BTreeMap<String, String>,
+    ) -> Vec<MeasureComparison> {
+        let mut stored = Vec::new();
+        for ((change, measure), scale) in arithmetic.changes.iter().zip(&self.measures).zip(&self.scales) {
+            match measure_comparison(change, measure, scale) {
+                Ok(measure) => stored.push(measure),
+                Err(reason) => drop(missing.insert(format!("comparison.{}", change.measure), reason)),
+            }
+            if let Err(reason) = &change.resolution {
+                missing.insert(format!("comparison.{}.resolution", change.measure), reason.reason.clone());
+            }
+        }
+        stored
+    }
 }
 
 /// The outcome, as far as the arrangement allows it.
@@ -390,7 +505,7 @@ fn unlike_voids(voided: &VoidedSides) -> Option<String> {
 
 /// What is compared at one step. A closed loop shows a slower side by what it gets done, an open loop by how
 /// long it takes; then the tail, then processor time.
-fn measures(step: &SideStep, headline: &str, pairing: Pairing, decides: bool) -> Vec<Measure> {
+fn measures(step: &SideStep, headline: &str, pairing: Pairing, decides: bool) -> Vec<(Measure, ValueScale)> {
     let kept = step.all().find_map(|point| point.kept.first());
     let load = kept.and_then(|repeat| repeat.loads.iter().find(|load| load.name == headline));
     let closed = load.is_some_and(|load| load.loop_kind == LoopKind::Closed);
@@ -421,6 +536,9 @@ fn measures(step: &SideStep, headline: &str, pairing: Pairing, decides: bool) ->
     };
     let processor =
         measure("processor time per answer".to_owned(), true, BetterWhen::Lower, &processor_per_answer);
+    let rate = (rate, ValueScale::of(load.map(|load| load.unit_of_rate()).unwrap_or_default()));
+    let [median, tail] = [median, tail].map(|latency| (latency, ValueScale::of("ms")));
+    let processor = (processor, ValueScale { unit: "ms of the host".to_owned(), factor: 1_000.0 });
     if closed { vec![rate, tail, processor, median] } else { vec![median, tail, processor, rate] }
 }
 
@@ -462,11 +580,22 @@ fn outcome(verdict: SideVerdict) -> ComparisonOutcome {
     }
 }
 
-/// A change as it is stored: B over A, less 1.
-fn measure_comparison(change: &Change) -> Result<MeasureComparison, String> {
+/// A change as it is stored: B over A, less 1, and the values of both.
+fn measure_comparison(
+    change: &Change,
+    measure: &Measure,
+    scale: &ValueScale,
+) -> Result<MeasureComparison, String> {
     let ratio = change.ratio.clone().map_err(|reason| reason.reason)?;
+    let value = |side: fn(&Block) -> &Vec<f64>| {
+        let values: Vec<f64> = measure.blocks.iter().flatten().flat_map(side).copied().collect();
+        geometric_mean(&values).map(|value| value * scale.factor)
+    };
     Ok(MeasureComparison {
         name: change.measure.clone(),
+        unit: Some(scale.unit.clone()),
+        a: value(|block| &block.a),
+        b: value(|block| &block.b),
         change: ratio.map(|ratio| ratio - 1.0).into(),
         p: change.p.clone().ok(),
         resolution: change.resolution.clone().ok(),

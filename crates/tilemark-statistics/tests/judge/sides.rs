@@ -4,7 +4,9 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tilemark_plan::plan::{Backend, Hardware, SideName};
 use tilemark_record::result::{ComparisonOutcome, VerdictStatus};
 use tilemark_record::summary::{Incident, IncidentKind, RepeatSummary};
-use tilemark_statistics::judge::{Judgement, RecordComparison, RunRepeats, compare_records, compare_runs};
+use tilemark_statistics::judge::{
+    Judgement, OtherRuns, RecordComparison, RunRepeats, compare_records, compare_runs, compare_with_first,
+};
 use tilemark_statistics::{ExitVerdict, Tolerance};
 
 use crate::run::{CLOSED, Run, SCENARIO, all_slow, ladder, of_scenario, sides, sides_at};
@@ -190,6 +192,40 @@ fn compared_runs(a: &[Run], b: &[Run]) -> RecordComparison {
         runs.iter().map(|run| RunRepeats { plan: &run.plan, repeats: &run.repeats }).collect()
     }
     compare_runs(&side(a), &side(b), Vec::new(), Vec::new())
+}
+
+fn compared_with_first(a: &[Run], others: &[&[Run]]) -> Vec<RecordComparison> {
+    fn side(runs: &[Run]) -> Vec<RunRepeats<'_>> {
+        runs.iter().map(|run| RunRepeats { plan: &run.plan, repeats: &run.repeats }).collect()
+    }
+    let others =
+        others.iter().map(|runs| OtherRuns { runs: side(runs), made_with: Vec::new(), unlike: Vec::new() });
+    compare_with_first(&side(a), others.collect())
+}
+
+#[test]
+fn several_sides_are_each_compared_with_the_first_and_p_is_corrected_over_all_of_them() {
+    let (a, same, slow) = (runs(8, 1.0), runs(8, 1.0), runs(8, 1.2));
+    let alone = compared_runs(&a, &slow);
+    let found = compared_with_first(&a, &[&same, &slow]);
+    let outcomes: Vec<ComparisonOutcome> = found.iter().map(|one| one.comparison.outcome).collect();
+    assert_eq!(outcomes, [ComparisonOutcome::NoDifference, ComparisonOutcome::Worse]);
+    let p = |of: &RecordComparison| of.comparison.measures[0].p.unwrap();
+    assert!((p(&found[1]) / p(&alone) - 2.0).abs() < 1e-9, "{} alone, {} of two", p(&alone), p(&found[1]));
+    // Six runs a side are enough for one comparison, and not for two: 2 of 924 times 6 measures is above 1 %.
+    let (a, slow) = (runs(6, 1.0), runs(6, 1.2));
+    assert_eq!(compared_runs(&a, &slow).comparison.outcome, ComparisonOutcome::Worse);
+    let found = compared_with_first(&a, &[&slow, &slow]);
+    assert!(found.iter().all(|one| one.comparison.outcome == ComparisonOutcome::CannotTell));
+}
+
+#[test]
+fn a_comparison_has_the_values_of_both_sides_in_the_unit_of_the_measure() {
+    let judged = open_loop(12, 1.5).judged();
+    let measure = &judged.comparison.as_ref().unwrap().measures[0];
+    let (a, b) = (measure.a.unwrap(), measure.b.unwrap());
+    assert_eq!(measure.unit.as_deref(), Some("ms"));
+    assert!((a - 20.0 / 6.0).abs() < 0.02 && (b / a - 1.5).abs() < 0.01, "{a} {b}");
 }
 
 #[test]

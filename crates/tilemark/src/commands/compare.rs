@@ -5,13 +5,16 @@ use crate::{
     arguments::CompareArguments,
     screen::{self, Form},
 };
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 use tilemark_run::{
     failure::Failure,
-    run::compare::{self, Compared, Tolerance},
+    run::{
+        compare::{self, Compared, Side, Tolerance},
+        result::draw_to,
+    },
 };
 
-/// Compares two runs, or two sets of runs.
+/// Compares runs, or sets of runs, each with the first.
 pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
     let form = Form::of(arguments.json);
     match compared(arguments) {
@@ -22,7 +25,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
         Ok(compared) => {
             match form {
                 Form::Json => screen::print_json(&compared.document),
-                Form::Text => screen::print_text(&compared.text()),
+                Form::Text => screen::print_painted(&compared.text(screen::style())),
             }
             ExitCode::from(if arguments.verdict.exit_verdict {
                 compared.exit_verdict
@@ -36,5 +39,19 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
 fn compared(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let verdict = &arguments.verdict;
     let tolerance = Tolerance::read(&verdict.tolerance, verdict.tolerance_p99.as_deref())?;
-    compare::compare(&side(&arguments.a)?, &side(&arguments.b)?, tolerance)
+    let names = [&arguments.a, &arguments.b].into_iter().chain(&arguments.more);
+    let sides = names.map(|name| Ok(Side { name: name.clone(), records: side(name)? }));
+    let sides: Vec<Side> = sides.collect::<Result<_, Failure>>()?;
+    let compared = compare::compare(&sides, tolerance)?;
+    let forms: [(&Option<PathBuf>, fn(&Compared) -> String); 3] = [
+        (&arguments.html, Compared::html),
+        (&arguments.markdown, Compared::markdown),
+        (&arguments.junit, Compared::junit),
+    ];
+    for (path, text) in forms {
+        let Some(path) = path else { continue };
+        draw_to(path, &text(&compared))?;
+        screen::note(&format!("Written: {}", path.display()));
+    }
+    Ok(compared)
 }

@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod runs;
 mod scenarios;
+mod trend;
 
 use crate::{
     arguments::{Command, GuestsCommand, HostCommand, ImageCommand, On, RunsCommand},
@@ -105,6 +106,9 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
             Some(RunsCommand::Rm { runs: unwanted, yes, json }) => runs::remove(unwanted, *yes, json.json),
             Some(RunsCommand::Tag { run, tags, remove, json }) => runs::tag(run, tags, *remove, json.json),
             Some(RunsCommand::Note { run, text, json }) => runs::note(run, text.as_deref(), json.json),
+            Some(RunsCommand::Trend { scenario, html, json }) => {
+                trend::trend(scenario, html.as_deref(), json.json)
+            }
             Some(RunsCommand::Baseline { name, runs: of_set, remove, json }) => {
                 baseline::baseline(name.as_deref(), of_set, *remove, json.json)
             }

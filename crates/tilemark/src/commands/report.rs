@@ -5,8 +5,12 @@ use crate::{
     arguments::ReportArguments,
     screen::{self, Form},
 };
+use serde::Serialize;
 use std::process::ExitCode;
-use tilemark_record::{RunDirectory, Runs, result::VerdictStatus};
+use tilemark_record::{
+    RunDirectory, Runs,
+    result::{RunResult, VerdictStatus},
+};
 use tilemark_run::{
     failure::Failure,
     run::record::report_of,
@@ -20,6 +24,18 @@ pub(crate) fn report(arguments: &ReportArguments) -> ExitCode {
         Err(failure) => screen::fail(&failure, form),
         Ok(()) => ExitCode::SUCCESS,
     }
+}
+
+/// A result, and whose it is where every list of runs has it.
+#[derive(Serialize)]
+struct Found<'r> {
+    id: &'r str,
+    began: &'r str,
+    host: &'r str,
+    /// Kept beside the record. A tag may name a machine.
+    tags: Vec<String>,
+    #[serde(flatten)]
+    result: &'r RunResult,
 }
 
 fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
@@ -55,7 +71,13 @@ fn drawn(arguments: &ReportArguments, form: Form) -> Result<(), Failure> {
         draw_to(path, &tilemark_report::csv_with_tags(&report, &tags))?;
     }
     match form {
-        Form::Json => screen::print_json(&report.result),
+        Form::Json => screen::print_json(&Found {
+            id: &report.result.run,
+            began: &report.result.provenance.began,
+            host: &report.result.provenance.host,
+            tags: if arguments.redact { Vec::new() } else { tags_of(&record)? },
+            result: &report.result,
+        }),
         Form::Text => screen::print_painted(&tilemark_report::terminal(&report, screen::style())),
     }
     Ok(())
