@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::confirms::{Confirms, Verdict};
-use crate::queue::{ConsumerId, Entry, QueueId};
+use crate::engine::Wish;
+use crate::queue::{ConsumerId, Entry, NEVER, QueueId};
 use crate::store::{Layout, MessageId};
 
 /// A message on its way in: method, then header, then body.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Assembly {
     pub(crate) stage: Stage,
     /// Route, header and, of bodies in several frames, what has come so far.
@@ -15,6 +16,24 @@ pub(crate) struct Assembly {
     pub(crate) layout: Layout,
     pub(crate) mandatory: bool,
     pub(crate) persistent: bool,
+    /// Milliseconds.
+    pub(crate) ttl_ms: u64,
+    /// Where this message goes, when its headers decide it and not its route alone.
+    pub(crate) own_targets: Option<Vec<QueueId>>,
+}
+
+impl Default for Assembly {
+    fn default() -> Self {
+        Self {
+            stage: Stage::Idle,
+            bytes: Vec::new(),
+            layout: Layout::default(),
+            mandatory: false,
+            persistent: false,
+            ttl_ms: NEVER,
+            own_targets: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +51,8 @@ pub(crate) struct RouteCache {
     pub(crate) generation: u64,
     pub(crate) route: Vec<u8>,
     pub(crate) targets: Vec<QueueId>,
+    /// A headers exchange is on the way: each message is routed by itself.
+    pub(crate) by_headers: bool,
 }
 
 /// A delivered message that waits for its acknowledgement.
@@ -49,8 +70,7 @@ pub(crate) struct Unacknowledged {
 pub(crate) struct PendingPublish {
     pub(crate) message: MessageId,
     pub(crate) targets: Vec<QueueId>,
-    pub(crate) persistent: bool,
-    pub(crate) mandatory: bool,
+    pub(crate) wish: Wish,
 }
 
 /// How a consumer answers a delivery.
@@ -66,6 +86,8 @@ pub(crate) enum Settlement {
 pub(crate) struct Transaction {
     pub(crate) publishes: Vec<PendingPublish>,
     pub(crate) settlements: Vec<(Unacknowledged, Settlement)>,
+    /// Memory of both besides the messages, bytes.
+    pub(crate) bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -121,6 +143,15 @@ impl Channel {
         self.unacknowledged.len() + uncommitted
     }
 
+    /// What has to be done when it is closed, in messages and consumers.
+    pub(crate) fn size(&self) -> usize {
+        let published = match &self.mode {
+            Mode::Transaction(transaction) => transaction.publishes.len(),
+            _ => 0,
+        };
+        self.held() + published + self.consumers.len()
+    }
+
     pub(crate) fn waits_for_journal(&self) -> bool {
         self.commit_waits_for.is_some()
             || matches!(&self.mode, Mode::Confirm(confirms) if confirms.is_waiting())
@@ -161,7 +192,7 @@ mod tests {
         let mut slab = Slab::new();
         let queue = slab.insert(());
         let message = Store::new().append(Layout { route: 0, header: 0 }, &[], &[]);
-        let entry = Entry { serial: 0, message, redelivered: false, journaled: false };
+        let entry = Entry { serial: 0, message, redelivered: false, journaled: false, expires_ms: NEVER };
         let unacknowledged =
             (1..=tags).map(|tag| Unacknowledged { tag, queue, entry, consumer: None }).collect();
         Channel { unacknowledged, last_delivery: tags, ..Channel::default() }
