@@ -112,8 +112,8 @@ impl Engine {
             // Acknowledged in a transaction that was never committed: not acknowledged.
             let settlements = std::mem::take(&mut transaction.settlements);
             if !settlements.is_empty() {
-                old.unacknowledged.extend(settlements.iter().map(|(unacknowledged, _)| *unacknowledged));
-                old.unacknowledged.make_contiguous().sort_by_key(|unacknowledged| unacknowledged.tag);
+                old.unacknowledged
+                    .put_back(settlements.into_iter().map(|(unacknowledged, _)| unacknowledged));
             }
         }
         Some(old)

@@ -122,7 +122,7 @@ impl Engine {
             return Err(Exception::new(ReplyCode::NotImplemented, text));
         }
         let Some(channel) = self.channel(id, number) else { return Ok(()) };
-        let left = Vec::from(std::mem::take(&mut channel.unacknowledged));
+        let left = std::mem::take(&mut channel.unacknowledged).into_vec();
         let settlement = Settlement::Requeue;
         self.start(Some(id), Chore::Settle { channel: number, left, settlement, answers });
         Ok(())

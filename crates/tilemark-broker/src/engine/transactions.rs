@@ -60,10 +60,8 @@ impl Engine {
         let transaction = self.take_transaction(id, number)?;
         transaction.publishes.iter().for_each(|publish| self.store.release(publish.message));
         if let Some(channel) = self.channel(id, number) {
-            channel
-                .unacknowledged
-                .extend(transaction.settlements.iter().map(|(unacknowledged, _)| *unacknowledged));
-            channel.unacknowledged.make_contiguous().sort_by_key(|unacknowledged| unacknowledged.tag);
+            let settlements = transaction.settlements.into_iter();
+            channel.unacknowledged.put_back(settlements.map(|(unacknowledged, _)| unacknowledged));
         }
         self.send(id, number, &Method::TxRollbackOk {});
         Ok(())
