@@ -71,4 +71,23 @@ fn every_load_accounts_for_all_messages_of_rabbitmq_too() {
     }
     let rabbit = RabbitMq::start();
     accounts_for_everything(rabbit.address, true);
+    behaves_as_the_reference_broker_is_tested(rabbit.address);
+}
+
+/// The tests of the reference broker's dead letters, expiry and bindings ask nothing of it that RabbitMQ would not do.
+fn behaves_as_the_reference_broker_is_tested(address: SocketAddr) {
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tilemark-broker/tests/pika_client.py");
+    let has_pika =
+        Command::new("/usr/bin/python3").args(["-c", "import pika"]).stderr(Stdio::null()).status();
+    if !has_pika.is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("TILEMARK_CI").is_none(), "python3-pika is missing and CI may not skip");
+        eprintln!("skipped: python3-pika is not installed");
+        return;
+    }
+    for scenario in ["dead_letters", "keys_of_dead_letters", "expiry", "headers_and_exchanges"] {
+        let mut command = Command::new("/usr/bin/python3");
+        let output = command.arg(&client).arg(address.port().to_string()).arg(scenario).output();
+        let output = output.expect("found above");
+        assert!(output.status.success(), "{scenario}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }

@@ -1,7 +1,7 @@
 //! Contents: header, properties, body; and the writers of whole messages.
 
 use crate::frame::{head, put_frame};
-use crate::{BASIC_CLASS, DecodeError, Decoder, FRAME_OVERHEAD, FrameKind, Table};
+use crate::{BASIC_CLASS, DecodeError, Decoder, FRAME_OVERHEAD, FrameKind, LongStr, ShortStr, Table};
 
 const FRAME_END: u8 = 206;
 
@@ -66,7 +66,6 @@ const SHAPES: [Shape; 14] = [
 ];
 const HEADERS: usize = 2;
 const DELIVERY_MODE: usize = 3;
-const PRIORITY: usize = 4;
 const EXPIRATION: usize = 7;
 const USER_ID: usize = 11;
 
@@ -97,7 +96,6 @@ impl<'a> Properties<'a> {
                 self.walk(|index, bytes| match index {
                     HEADERS => wishes.headers = Table::of_checked(bytes),
                     DELIVERY_MODE => wishes.persistent = bytes == [2],
-                    PRIORITY => wishes.priority = bytes.first().copied().unwrap_or(0),
                     EXPIRATION => wishes.expiration = Some(bytes),
                     USER_ID => wishes.user_id = Some(bytes),
                     _ => {}
@@ -105,6 +103,35 @@ impl<'a> Properties<'a> {
                 Ok(wishes)
             }
         }
+    }
+
+    /// The same properties with these headers in place of their own; an empty table leaves the headers out. Without
+    /// `keeps_expiration` the expiration is left out.
+    pub fn with_headers(self, headers: Table<'_>, keeps_expiration: bool) -> Result<Vec<u8>, DecodeError> {
+        let mut values = Vec::with_capacity(self.0.len() + headers.as_bytes().len() + 4);
+        let mut flags = 0_u16;
+        let mut put = |index: usize, bytes: &[u8]| {
+            flags |= 0x8000 >> index;
+            let mut to = crate::Encoder::new(&mut values);
+            match SHAPES[index] {
+                Shape::ShortStr => to.short_str(ShortStr::new(bytes).unwrap_or_default()),
+                Shape::Table => to.long_str(LongStr(bytes)),
+                Shape::Octet | Shape::LongLong => to.raw(bytes),
+            }
+        };
+        let mut has_put_headers = headers.as_bytes().is_empty();
+        self.walk(|index, bytes| {
+            if index >= HEADERS && !std::mem::replace(&mut has_put_headers, true) {
+                put(HEADERS, headers.as_bytes());
+            }
+            if index != HEADERS && (index != EXPIRATION || keeps_expiration) {
+                put(index, bytes);
+            }
+        })?;
+        if !has_put_headers {
+            put(HEADERS, headers.as_bytes());
+        }
+        Ok([&flags.to_be_bytes()[..], &values].concat())
     }
 
     /// Walks over all properties, so that a malformed one is found here and not at a consumer.
@@ -142,8 +169,6 @@ pub struct Wishes<'a> {
     pub headers: Table<'a>,
     /// It asks to survive a restart (delivery mode 2).
     pub persistent: bool,
-    /// 0 without one.
-    pub priority: u8,
     /// After how many milliseconds it is of no use to anybody, in digits.
     pub expiration: Option<&'a [u8]>,
     /// The user that the publisher claims to be.
@@ -267,11 +292,33 @@ mod tests {
         // headers, priority 7, expiration "60"
         let headers = [0x29, 0, 0, 0, 0, 4, 1, b'a', b't', 1, 7, 2, b'6', b'0'];
         let wishes = Properties(&headers).wishes().unwrap();
-        assert_eq!((wishes.priority, wishes.expiration), (7, Some(&b"60"[..])));
+        assert_eq!(wishes.expiration, Some(&b"60"[..]));
         assert_eq!(wishes.headers.get("a"), Some(crate::Value::Bool(true)));
         assert!(Properties::PERSISTENT.wishes().unwrap().persistent);
         assert!(!Properties::NONE.wishes().unwrap().persistent);
         assert!(!Properties(&[0x10, 0, 1]).wishes().unwrap().persistent);
+    }
+
+    #[test]
+    fn headers_are_replaced_and_the_other_properties_stay() {
+        let table = crate::TableBuilder::new().truth("x", true);
+        // content-type "a", headers, priority 7, expiration "60", user-id "u"
+        let all = [0xa9, 0x10, 1, b'a', 0, 0, 0, 4, 1, b'a', b't', 1, 7, 2, b'6', b'0', 1, b'u'];
+        let new = [0, 0, 0, 4, 1, b'x', b't', 1];
+        assert_eq!(
+            Properties(&all).with_headers(table.as_table(), false).unwrap(),
+            [&[0xa8, 0x10, 1, b'a'][..], &new, &[7, 1, b'u']].concat()
+        );
+        assert_eq!(
+            Properties(&all).with_headers(Table::default(), true).unwrap(),
+            [0x89, 0x10, 1, b'a', 7, 2, b'6', b'0', 1, b'u']
+        );
+        // Headers where there were none: behind what is in front of them, and alone.
+        let first = Properties(&[0x80, 0, 1, b'a']).with_headers(table.as_table(), true).unwrap();
+        assert_eq!(first, [&[0xa0, 0, 1, b'a'][..], &new].concat());
+        let last = Properties(&[0x10, 0, 2]).with_headers(table.as_table(), true).unwrap();
+        assert_eq!(last, [&[0x30, 0][..], &new, &[2]].concat());
+        assert!(Properties(&[0x80, 0, 9]).with_headers(table.as_table(), true).is_err());
     }
 
     #[test]

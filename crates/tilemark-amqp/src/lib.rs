@@ -36,6 +36,6 @@ pub use frame::{
 };
 pub use inbox::Inbox;
 pub use method::{BASIC_CLASS, Method, PublishArguments};
-pub use table::{Table, TableBuilder, Value};
+pub use table::{Array, Table, TableBuilder, Value};
 pub use window::{ConfirmWindow, Confirmation};
 pub use wire::{Decoder, Encoder, LongStr, ShortStr};

@@ -20,8 +20,22 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// `F`
     Table(Table<'a>),
-    /// `f d D A V`: kind and bytes.
+    /// `A`
+    Array(Array<'a>),
+    /// `f d D V`: kind and bytes.
     Other(u8, &'a [u8]),
+}
+
+/// An array that has been checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Array<'a>(&'a [u8]);
+
+impl<'a> Array<'a> {
+    /// Its values in their order.
+    pub fn values(self) -> impl Iterator<Item = Value<'a>> {
+        let mut from = Decoder::new(self.0);
+        std::iter::from_fn(move || if from.rest().is_empty() { None } else { value(&mut from, 0).ok() })
+    }
 }
 
 impl<'a> Table<'a> {
@@ -50,6 +64,20 @@ impl<'a> Table<'a> {
             }
             let name = from.short_str().ok()?.as_bytes();
             Some((name, value(&mut from, 0).ok()?))
+        })
+    }
+
+    /// Names, and the bytes of each entry: name, kind and value.
+    pub fn raw_entries(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let mut from = Decoder::new(self.0);
+        std::iter::from_fn(move || {
+            let before = from.rest();
+            if before.is_empty() {
+                return None;
+            }
+            let name = from.short_str().ok()?.as_bytes();
+            value(&mut from, 0).ok()?;
+            Some((name, &before[..before.len() - from.rest().len()]))
         })
     }
 
@@ -96,7 +124,7 @@ fn value<'a>(from: &mut Decoder<'a>, depth: u8) -> Result<Value<'a>, DecodeError
         b'A' => {
             let bytes = from.long_str()?.0;
             check_array(bytes, depth + 1)?;
-            Value::Other(kind, bytes)
+            Value::Array(Array(bytes))
         }
         _ => return Err(DecodeError::Table),
     })
@@ -169,6 +197,50 @@ impl TableBuilder {
         self
     }
 
+    /// Adds a time, seconds since 1970.
+    #[must_use]
+    pub fn time(mut self, name: &str, seconds: u64) -> Self {
+        self.name(name);
+        self.0.push(b'T');
+        self.0.extend_from_slice(&seconds.to_be_bytes());
+        self
+    }
+
+    /// Adds a long string of any bytes.
+    #[must_use]
+    pub fn bytes(mut self, name: &str, bytes: &[u8]) -> Self {
+        self.name(name);
+        self.long(b'S', bytes);
+        self
+    }
+
+    /// Adds an array of long strings.
+    #[must_use]
+    pub fn texts<'t>(mut self, name: &str, texts: impl IntoIterator<Item = &'t [u8]>) -> Self {
+        let mut inside = Self::default();
+        texts.into_iter().for_each(|text| inside.long(b'S', text));
+        self.name(name);
+        self.long(b'A', &inside.0);
+        self
+    }
+
+    /// Adds an array of tables.
+    #[must_use]
+    pub fn tables<'t>(mut self, name: &str, tables: impl IntoIterator<Item = Table<'t>>) -> Self {
+        let mut inside = Self::default();
+        tables.into_iter().for_each(|table| inside.long(b'F', table.0));
+        self.name(name);
+        self.long(b'A', &inside.0);
+        self
+    }
+
+    /// Adds an entry of another table, as [`Table::raw_entries`] gives it.
+    #[must_use]
+    pub fn raw_entry(mut self, entry: &[u8]) -> Self {
+        self.0.extend_from_slice(entry);
+        self
+    }
+
     /// The table, borrowed for encoding.
     pub fn as_table(&self) -> Table<'_> {
         Table(&self.0)
@@ -190,6 +262,22 @@ mod tests {
         let Some(Value::Table(inner)) = table.get("capabilities") else { panic!("capabilities") };
         assert_eq!(inner.get("basic.nack"), Some(Value::Bool(true)));
         assert_eq!(table.get("absent"), None);
+    }
+
+    #[test]
+    fn arrays_read_back_and_entries_are_copied_whole() {
+        let inner = TableBuilder::new().time("time", 7);
+        let built = TableBuilder::new()
+            .texts("keys", [&b"a"[..], b"b"])
+            .tables("deaths", [inner.as_table(), inner.as_table()])
+            .bytes("any", &[255]);
+        let table = Table::checked(built.as_table().as_bytes()).unwrap();
+        let Some(Value::Array(keys)) = table.get("keys") else { panic!("keys") };
+        assert_eq!(keys.values().collect::<Vec<_>>(), [Value::Bytes(b"a"), Value::Bytes(b"b")]);
+        let Some(Value::Array(deaths)) = table.get("deaths") else { panic!("deaths") };
+        assert_eq!(deaths.values().filter(|death| *death == Value::Table(inner.as_table())).count(), 2);
+        let copied = table.raw_entries().fold(TableBuilder::new(), |copy, (_, entry)| copy.raw_entry(entry));
+        assert_eq!(copied.as_table(), table);
     }
 
     #[test]

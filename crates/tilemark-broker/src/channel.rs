@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::confirms::{Confirms, Verdict};
-use crate::queue::{ConsumerId, Entry, QueueId};
+use crate::engine::Wish;
+use crate::queue::{ConsumerId, Entry, NEVER, QueueId};
 use crate::store::{Layout, MessageId};
 
 /// A message on its way in: method, then header, then body.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Assembly {
     pub(crate) stage: Stage,
     /// Route, header and, of bodies in several frames, what has come so far.
@@ -15,6 +16,24 @@ pub(crate) struct Assembly {
     pub(crate) layout: Layout,
     pub(crate) mandatory: bool,
     pub(crate) persistent: bool,
+    /// Milliseconds.
+    pub(crate) ttl_ms: u64,
+    /// Where this message goes, when its headers decide it and not its route alone.
+    pub(crate) own_targets: Option<Vec<QueueId>>,
+}
+
+impl Default for Assembly {
+    fn default() -> Self {
+        Self {
+            stage: Stage::Idle,
+            bytes: Vec::new(),
+            layout: Layout::default(),
+            mandatory: false,
+            persistent: false,
+            ttl_ms: NEVER,
+            own_targets: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +51,8 @@ pub(crate) struct RouteCache {
     pub(crate) generation: u64,
     pub(crate) route: Vec<u8>,
     pub(crate) targets: Vec<QueueId>,
+    /// A headers exchange is on the way: each message is routed by itself.
+    pub(crate) by_headers: bool,
 }
 
 /// A delivered message that waits for its acknowledgement.
@@ -49,8 +70,7 @@ pub(crate) struct Unacknowledged {
 pub(crate) struct PendingPublish {
     pub(crate) message: MessageId,
     pub(crate) targets: Vec<QueueId>,
-    pub(crate) persistent: bool,
-    pub(crate) mandatory: bool,
+    pub(crate) wish: Wish,
 }
 
 /// How a consumer answers a delivery.
@@ -66,6 +86,8 @@ pub(crate) enum Settlement {
 pub(crate) struct Transaction {
     pub(crate) publishes: Vec<PendingPublish>,
     pub(crate) settlements: Vec<(Unacknowledged, Settlement)>,
+    /// Memory of both besides the messages, bytes.
+    pub(crate) bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +103,7 @@ pub(crate) struct Channel {
     pub(crate) assembly: Assembly,
     pub(crate) route: RouteCache,
     pub(crate) mode: Mode,
-    pub(crate) unacknowledged: VecDeque<Unacknowledged>,
+    pub(crate) unacknowledged: Deliveries,
     pub(crate) last_delivery: u64,
     /// For consumers that come; 0 is no limit.
     pub(crate) prefetch_per_consumer: u16,
@@ -121,6 +143,15 @@ impl Channel {
         self.unacknowledged.len() + uncommitted
     }
 
+    /// What has to be done when it is closed, in messages and consumers.
+    pub(crate) fn size(&self) -> usize {
+        let published = match &self.mode {
+            Mode::Transaction(transaction) => transaction.publishes.len(),
+            _ => 0,
+        };
+        self.held() + published + self.consumers.len()
+    }
+
     pub(crate) fn waits_for_journal(&self) -> bool {
         self.commit_waits_for.is_some()
             || matches!(&self.mode, Mode::Confirm(confirms) if confirms.is_waiting())
@@ -128,26 +159,112 @@ impl Channel {
 
     /// Takes the deliveries that a tag names; `None` when there is none such.
     pub(crate) fn take(&mut self, tag: u64, multiple: bool, taken: &mut Vec<Unacknowledged>) -> Option<()> {
-        if multiple {
-            if tag > self.last_delivery
-                || (tag != 0 && self.unacknowledged.front().is_none_or(|first| first.tag > tag))
-            {
-                return None;
-            }
-            let count = match tag {
-                0 => self.unacknowledged.len(),
-                _ => self.unacknowledged.partition_point(|found| found.tag <= tag),
-            };
-            taken.extend(self.unacknowledged.drain(..count));
+        if !multiple {
+            taken.push(self.unacknowledged.take_one(tag)?);
             return Some(());
         }
-        if self.unacknowledged.front()?.tag == tag {
-            taken.extend(self.unacknowledged.pop_front());
-            return Some(());
+        if tag > self.last_delivery
+            || (tag != 0 && self.unacknowledged.first_tag().is_none_or(|first| first > tag))
+        {
+            return None;
         }
-        let at = self.unacknowledged.binary_search_by_key(&tag, |found| found.tag).ok()?;
-        taken.extend(self.unacknowledged.remove(at));
+        self.unacknowledged.take_up_to(if tag == 0 { u64::MAX } else { tag }, taken);
         Some(())
+    }
+}
+
+/// Deliveries that wait for their acknowledgement, in the order of their tags. One that is taken from the middle leaves a gap,
+/// which costs nothing until gaps are most of it.
+#[derive(Debug, Default)]
+pub(crate) struct Deliveries {
+    /// The first one is never a gap.
+    entries: VecDeque<Delivery>,
+    gaps: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Delivery {
+    held: Unacknowledged,
+    is_gap: bool,
+}
+
+/// So many gaps are kept in any case.
+const KEPT_GAPS: usize = 64;
+
+impl Deliveries {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.gaps
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, held: Unacknowledged) {
+        self.entries.push_back(Delivery { held, is_gap: false });
+    }
+
+    /// The last one, which has the highest tag.
+    pub(crate) fn pop_back(&mut self) -> Option<Unacknowledged> {
+        while let Some(last) = self.entries.pop_back() {
+            if !last.is_gap {
+                return Some(last.held);
+            }
+            self.gaps -= 1;
+        }
+        None
+    }
+
+    /// Puts some back that were taken before.
+    pub(crate) fn put_back(&mut self, some: impl Iterator<Item = Unacknowledged>) {
+        // A gap has the tag of what comes back.
+        self.entries.retain(|delivery| !delivery.is_gap);
+        self.gaps = 0;
+        some.for_each(|held| self.push_back(held));
+        self.entries.make_contiguous().sort_by_key(|delivery| delivery.held.tag);
+    }
+
+    /// All of them, in the order of their tags.
+    pub(crate) fn into_vec(self) -> Vec<Unacknowledged> {
+        self.entries.into_iter().filter(|delivery| !delivery.is_gap).map(|delivery| delivery.held).collect()
+    }
+
+    fn first_tag(&self) -> Option<u64> {
+        self.entries.front().map(|first| first.held.tag)
+    }
+
+    fn take_one(&mut self, tag: u64) -> Option<Unacknowledged> {
+        if self.first_tag()? == tag {
+            let first = self.entries.pop_front()?;
+            self.drop_first_gaps();
+            return Some(first.held);
+        }
+        let at = self.entries.binary_search_by_key(&tag, |delivery| delivery.held.tag).ok()?;
+        let delivery = self.entries.get_mut(at).filter(|delivery| !delivery.is_gap)?;
+        delivery.is_gap = true;
+        let held = delivery.held;
+        self.gaps += 1;
+        if self.gaps > KEPT_GAPS && self.gaps > self.entries.len() / 2 {
+            self.entries.retain(|delivery| !delivery.is_gap);
+            self.gaps = 0;
+        }
+        Some(held)
+    }
+
+    fn take_up_to(&mut self, tag: u64, taken: &mut Vec<Unacknowledged>) {
+        let count = self.entries.partition_point(|delivery| delivery.held.tag <= tag);
+        for delivery in self.entries.drain(..count) {
+            if delivery.is_gap {
+                self.gaps -= 1;
+            } else {
+                taken.push(delivery.held);
+            }
+        }
+        self.drop_first_gaps();
+    }
+
+    fn drop_first_gaps(&mut self) {
+        while self.entries.front().is_some_and(|first| first.is_gap) {
+            self.entries.pop_front();
+            self.gaps -= 1;
+        }
     }
 }
 
@@ -161,9 +278,10 @@ mod tests {
         let mut slab = Slab::new();
         let queue = slab.insert(());
         let message = Store::new().append(Layout { route: 0, header: 0 }, &[], &[]);
-        let entry = Entry { serial: 0, message, redelivered: false, journaled: false };
-        let unacknowledged =
-            (1..=tags).map(|tag| Unacknowledged { tag, queue, entry, consumer: None }).collect();
+        let entry = Entry { serial: 0, message, redelivered: false, journaled: false, expires_ms: NEVER };
+        let mut unacknowledged = Deliveries::default();
+        (1..=tags)
+            .for_each(|tag| unacknowledged.push_back(Unacknowledged { tag, queue, entry, consumer: None }));
         Channel { unacknowledged, last_delivery: tags, ..Channel::default() }
     }
 
@@ -184,5 +302,33 @@ mod tests {
         assert_eq!(taken(&mut channel, 0, true), Some(vec![5, 6]));
         assert_eq!(taken(&mut channel, 0, true), Some(vec![]));
         assert_eq!(taken(&mut channel, 1, false), None);
+    }
+
+    #[test]
+    fn whatever_order_tags_are_taken_in_each_is_taken_once_and_gaps_do_not_pile_up() {
+        let mut channel = channel_with(10_000);
+        for tag in (2..=10_000).step_by(2) {
+            assert_eq!(taken(&mut channel, tag, false), Some(vec![tag]));
+            assert_eq!(taken(&mut channel, tag, false), None);
+        }
+        assert_eq!(channel.unacknowledged.len(), 5000);
+        assert!(channel.unacknowledged.entries.len() <= 10_000);
+        for tag in (1001..=9_999).step_by(2).rev() {
+            assert_eq!(taken(&mut channel, tag, false), Some(vec![tag]));
+        }
+        assert_eq!(channel.unacknowledged.len(), 500);
+        assert!(
+            channel.unacknowledged.entries.len() <= 1001 + KEPT_GAPS,
+            "{}",
+            channel.unacknowledged.entries.len()
+        );
+        // What a transaction had taken comes back to its place.
+        let mut again = Vec::new();
+        channel.take(501, true, &mut again).unwrap();
+        assert_eq!(channel.unacknowledged.first_tag(), Some(503));
+        channel.unacknowledged.put_back(again.into_iter());
+        let tags: Vec<u64> =
+            std::mem::take(&mut channel.unacknowledged).into_vec().iter().map(|held| held.tag).collect();
+        assert_eq!(tags, (1..=999).step_by(2).collect::<Vec<u64>>());
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::connection::Origin;
+use crate::journal::JournalDamage;
 
 /// From where a user may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,38 @@ fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
+/// What an operator must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The journal is damaged, and its broker starts with what is left.
+    DamageAccepted {
+        /// The folder of the journal.
+        folder: PathBuf,
+        /// What is lost.
+        damage: JournalDamage,
+    },
+    /// The journal cannot be written, as on a full disk.
+    JournalFailed {
+        /// What the kernel says.
+        error: String,
+    },
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::DamageAccepted { folder, damage } => {
+                write!(f, "the journal in {} is damaged; {damage}", folder.display())
+            }
+            Self::JournalFailed { error } => write!(
+                f,
+                "the journal cannot be written: {error}. Durable messages are refused from now on, transient ones are \
+                 served. See that the disk is neither full nor failing, then start the broker again"
+            ),
+        }
+    }
+}
+
 /// How a broker is to run.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -62,6 +95,10 @@ pub struct Config {
     pub users: Vec<User>,
     /// Folder of the journal. Without one, durable queues are refused: nothing here only pretends to be stored.
     pub journal: Option<PathBuf>,
+    /// Whether a journal that is damaged is taken for what is left of it. Otherwise the broker does not start.
+    pub accept_damage: bool,
+    /// Called with what an operator must know, from the thread that starts the broker and from the broker's own.
+    pub notify: fn(&Notice),
     /// Memory for messages, bytes. Above it publishers wait (TCP back-pressure, `connection.blocked`).
     pub memory_limit_bytes: u64,
     /// Proposed to clients; they may choose otherwise.
@@ -80,6 +117,8 @@ impl Config {
             listen,
             users: vec![User::guest()],
             journal: None,
+            accept_damage: false,
+            notify: |_| {},
             memory_limit_bytes: memory_bytes / 10 * 4,
             heartbeat: Duration::from_secs(60),
             largest_message_bytes: 128 << 20,

@@ -1,5 +1,6 @@
 //! One peer, without its socket.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::channel::Channel;
@@ -48,6 +49,11 @@ pub(crate) enum Pause {
     Memory,
     /// It asks and does not read the answers: until it has.
     Unread,
+    /// What it asked for takes more than one turn: until that is done.
+    Work {
+        /// It is.
+        is_done: bool,
+    },
     /// Its queue's consumers are behind: until they caught up, or a moment has passed.
     Backlog(Instant),
 }
@@ -82,8 +88,10 @@ pub(crate) struct Connection {
     /// When the present phase began: handshakes and closes have a deadline.
     pub(crate) phase_since: Instant,
     pub(crate) consumers: u32,
-    pub(crate) exclusive_queues: Vec<QueueId>,
+    pub(crate) exclusive_queues: BTreeSet<QueueId>,
     pub(crate) pause: Option<Pause>,
+    /// What it asked for and what is not done yet.
+    pub(crate) chores: u32,
     /// It was told `connection.blocked`.
     pub(crate) told_blocked: bool,
     pub(crate) has_published: bool,
@@ -91,6 +99,8 @@ pub(crate) struct Connection {
     pub(crate) starved: bool,
     /// Is in the engine's list of connections that need attention.
     pub(crate) touched: bool,
+    /// Bytes of its outbox that the broker's memory counts.
+    pub(crate) counted_outbox: u64,
     /// The queue whose backlog asks this publisher to wait.
     pub(crate) backlog: Option<QueueId>,
     /// Channels with confirms or commits to answer in this turn.
@@ -119,12 +129,14 @@ impl Connection {
             last_sent: now,
             phase_since: now,
             consumers: 0,
-            exclusive_queues: Vec::new(),
+            exclusive_queues: BTreeSet::new(),
             pause: None,
+            chores: 0,
             told_blocked: false,
             has_published: false,
             starved: false,
             touched: false,
+            counted_outbox: 0,
             backlog: None,
             answers: Vec::new(),
         }

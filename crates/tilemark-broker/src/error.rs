@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::journal::JournalDamage;
+
 /// What keeps a broker from serving.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
@@ -29,6 +31,14 @@ pub enum BrokerError {
         /// Why not.
         source: io::Error,
     },
+    /// The journal cannot be read in full.
+    #[error("the journal in {folder} is damaged: {damage}")]
+    JournalDamaged {
+        /// The folder asked for.
+        folder: PathBuf,
+        /// What is lost.
+        damage: JournalDamage,
+    },
     /// The kernel refused something that the loop needs.
     #[error("cannot run the broker's event loop")]
     Loop(#[source] io::Error),
@@ -47,6 +57,9 @@ impl BrokerError {
             Self::JournalInUse { .. } => "end the other broker, or choose another folder for the journal",
             Self::Journal { .. } => {
                 "make the folder writable and see that its disk is neither full nor failing"
+            }
+            Self::JournalDamaged { .. } => {
+                "restore the folder from a copy, or start the broker with --accept-damage: it keeps what can be read"
             }
             Self::Loop(_) => "raise the limit of open files (ulimit -n), then start the broker again",
             Self::Panicked => "report the message above it as a bug",

@@ -11,6 +11,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
+use crate::config::Notice;
 use crate::connection::{ConnectionId, Origin};
 use crate::engine::{Engine, Statistics};
 use crate::slab::Key;
@@ -67,10 +68,18 @@ pub(crate) struct EventLoop {
     touched: Vec<ConnectionId>,
     shared: Arc<Shared>,
     next_tick: Instant,
+    notify: fn(&Notice),
+    /// The operator was told that the journal has failed.
+    has_told_failure: bool,
 }
 
 impl EventLoop {
-    pub(crate) fn new(listener: TcpListener, engine: Engine, shared: Arc<Shared>) -> io::Result<Self> {
+    pub(crate) fn new(
+        listener: TcpListener,
+        engine: Engine,
+        shared: Arc<Shared>,
+        notify: fn(&Notice),
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
@@ -85,6 +94,8 @@ impl EventLoop {
             touched: Vec::new(),
             shared,
             next_tick: Instant::now() + TICK,
+            notify,
+            has_told_failure: false,
         })
     }
 
@@ -100,6 +111,12 @@ impl EventLoop {
         while Instant::now() < end && !(self.engine.is_settled() && self.sockets.iter().all(Option::is_none))
         {
             self.round(&mut events)?;
+        }
+        if self.engine.is_settled() {
+            self.engine.close_journal();
+            while Instant::now() < end && !self.engine.is_settled() {
+                self.round(&mut events)?;
+            }
         }
         self.publish_statistics();
         Ok(self.engine.statistics())
@@ -133,6 +150,7 @@ impl EventLoop {
             self.next_tick = now + TICK;
             self.engine.tick();
             self.publish_statistics();
+            self.tell_failure();
         }
         for id in self.engine.take_resumed() {
             self.resume(id);
@@ -146,9 +164,20 @@ impl EventLoop {
         if self.engine.has_work() {
             return Duration::ZERO;
         }
-        let deadlines = [Some(self.next_tick), self.engine.next_resumption(), self.accept_again];
+        let engine = &self.engine;
+        let deadlines =
+            [Some(self.next_tick), engine.next_resumption(), engine.next_alarm(), self.accept_again];
         let next = deadlines.into_iter().flatten().min().unwrap_or(self.next_tick);
         next.saturating_duration_since(Instant::now())
+    }
+
+    fn tell_failure(&mut self) {
+        if !self.has_told_failure
+            && let Some(error) = self.engine.journal_failure()
+        {
+            self.has_told_failure = true;
+            (self.notify)(&Notice::JournalFailed { error });
+        }
     }
 
     fn publish_statistics(&self) {

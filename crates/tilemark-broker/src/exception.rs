@@ -30,3 +30,13 @@ impl From<DecodeError> for Exception {
 pub(crate) fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
+
+/// The name of an exchange or a routing key among settings, which messages print.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Name(pub(crate) Box<[u8]>);
+
+impl std::fmt::Debug for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "'{}'", shown(&self.0))
+    }
+}

@@ -28,9 +28,11 @@ mod slab;
 mod socketless;
 mod store;
 mod topic;
+mod topology;
 
-pub use config::{Config, Reach, User};
+pub use config::{Config, Notice, Reach, User};
 pub use engine::Statistics;
 pub use error::BrokerError;
+pub use journal::{JournalCheck, JournalDamage, check_journal};
 pub use serve::{Broker, serve};
 pub use socketless::{Peer, SocketlessBroker};

@@ -16,6 +16,11 @@ impl Outbox {
         self.bytes.len() - self.sent
     }
 
+    /// Memory that it takes, bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

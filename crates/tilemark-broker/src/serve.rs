@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::config::Config;
+use crate::config::{Config, Notice};
 use crate::engine::{Engine, Statistics};
 use crate::error::BrokerError;
 use crate::event_loop::{EventLoop, Shared};
@@ -33,10 +33,11 @@ pub fn serve(config: Config) -> Result<Broker, BrokerError> {
         .map_err(|e| BrokerError::Loop(e.into()))?;
     let mut engine = Engine::new(&config, Instant::now());
     if let Some(folder) = &config.journal {
-        open_journal(&mut engine, folder, wake.try_clone().map_err(BrokerError::Loop)?)?;
+        open_journal(&mut engine, &config, folder, wake.try_clone().map_err(BrokerError::Loop)?)?;
     }
     let shared = Arc::new(Shared { stop: AtomicBool::new(false), wake, statistics: Mutex::default() });
-    let event_loop = EventLoop::new(listener, engine, Arc::clone(&shared)).map_err(BrokerError::Loop)?;
+    let event_loop =
+        EventLoop::new(listener, engine, Arc::clone(&shared), config.notify).map_err(BrokerError::Loop)?;
     let thread = std::thread::Builder::new()
         .name("broker".into())
         .spawn(move || event_loop.run())
@@ -44,13 +45,25 @@ pub fn serve(config: Config) -> Result<Broker, BrokerError> {
     Ok(Broker { address, shared, thread: Some(thread) })
 }
 
-fn open_journal(engine: &mut Engine, folder: &Path, wake: std::os::fd::OwnedFd) -> Result<(), BrokerError> {
+fn open_journal(
+    engine: &mut Engine,
+    config: &Config,
+    folder: &Path,
+    wake: std::os::fd::OwnedFd,
+) -> Result<(), BrokerError> {
     let failed = |source| BrokerError::Journal { folder: folder.to_owned(), source };
     let mut disk = FolderDisk::open(folder).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => BrokerError::JournalInUse { folder: folder.to_owned() },
         _ => failed(error),
     })?;
     let recovered = recover(&mut disk).map_err(failed)?;
+    if let Some(damage) = recovered.damage.clone() {
+        let folder = folder.to_owned();
+        if !config.accept_damage {
+            return Err(BrokerError::JournalDamaged { folder, damage });
+        }
+        (config.notify)(&Notice::DamageAccepted { folder, damage });
+    }
     let writer = ThreadWriter::start(Box::new(disk), wake).map_err(failed)?;
     engine.restore(&recovered, Box::new(writer));
     Ok(())

@@ -63,6 +63,7 @@ pub(crate) struct Store {
     current: u32,
     held_bytes: u64,
     live_bytes: u64,
+    references: u64,
 }
 
 impl Store {
@@ -77,7 +78,13 @@ impl Store {
             current: 0,
             held_bytes: CHUNK_BYTES as u64,
             live_bytes: 0,
+            references: 0,
         }
+    }
+
+    /// How often messages are referred to: by queues, consumers, transactions.
+    pub(crate) const fn references(&self) -> u64 {
+        self.references
     }
 
     /// Bytes of memory that chunks with messages take.
@@ -102,6 +109,7 @@ impl Store {
         target.messages += 1;
         target.live_bytes += narrow(length);
         self.live_bytes += length as u64;
+        self.references += 1;
         let message = Message {
             chunk,
             offset,
@@ -149,6 +157,7 @@ impl Store {
     #[inline]
     pub(crate) fn retain(&mut self, id: MessageId) {
         self.messages[id.0 as usize].references += 1;
+        self.references += 1;
     }
 
     /// One reference less; the last one frees the message.
@@ -156,6 +165,7 @@ impl Store {
     pub(crate) fn release(&mut self, id: MessageId) {
         let message = &mut self.messages[id.0 as usize];
         message.references -= 1;
+        self.references -= 1;
         if message.references == 0 {
             let (chunk, length) = (message.chunk, message.length);
             self.free.push(id.0);

@@ -124,6 +124,10 @@ scenarios! {
     pika_commits_and_rolls_back: pika "transactions";
     pika_uses_topics_and_fanout: pika "topics_and_fanout";
     pika_is_told_its_errors: pika "errors";
+    pika_gets_dead_letters_as_of_rabbitmq: pika "dead_letters";
+    pika_finds_the_keys_of_dead_letters: pika "keys_of_dead_letters";
+    pika_sees_messages_expire_as_in_rabbitmq: pika "expiry";
+    pika_uses_headers_and_exchanges_of_exchanges: pika "headers_and_exchanges";
     go_publishes_and_consumes: go "publish_and_consume";
     go_gets_confirms_and_returns: go "confirm";
     go_nacks_and_requeues: go "nack";

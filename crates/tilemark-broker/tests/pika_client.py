@@ -221,4 +221,182 @@ def confirmed_are_there(port, confirmed):
     connection.close()
 
 
+def taken(channel, queue):
+    """What is in a queue, as (body, headers without times, expiration), once it has stopped growing."""
+    seen = []
+    waits = 0
+    while waits < 20:
+        method, properties, body = channel.basic_get(queue, auto_ack=True)
+        if method is None:
+            waits += 1
+            channel.connection.sleep(0.01)
+            continue
+        headers = dict(properties.headers or {})
+        for death in headers.get("x-death", []):
+            death.pop("time")
+        seen.append((body.decode(), headers, properties.expiration))
+    return seen
+
+
+def wait_for(channel, queue, count):
+    """Waits until a queue has so many messages."""
+    for _ in range(1000):
+        if channel.queue_declare(queue, passive=True).method.message_count == count:
+            return
+        channel.connection.sleep(0.01)
+    raise AssertionError(f"{queue} never had {count} messages")
+
+
+def death(queue, reason, count=1, keys=None, exchange="", **more):
+    event = {"count": count, "reason": reason, "queue": queue, "exchange": exchange, "routing-keys": keys or [queue]}
+    return {**event, **{name.replace("_", "-"): value for name, value in more.items()}}
+
+
+def first(queue, reason, exchange=""):
+    return {"x-first-death-queue": queue, "x-first-death-reason": reason, "x-first-death-exchange": exchange}
+
+
+def dead_letters(port):
+    connection = connect(port)
+    channel = connection.channel()
+    channel.queue_declare("dead", exclusive=True)
+    to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    channel.queue_declare("work", exclusive=True, arguments={**to_dead, "x-max-length": 1})
+    channel.basic_publish("", "work", b"too much")
+    channel.basic_publish("", "work", b"rejected", BasicProperties(headers={"own": 1}))
+    wait_for(channel, "dead", 1)
+    channel.basic_reject(channel.basic_get("work")[0].delivery_tag, requeue=False)
+    wait_for(channel, "dead", 2)
+    channel.basic_publish("", "work", b"over", BasicProperties(expiration="20"))
+    wait_for(channel, "dead", 3)
+    assert taken(channel, "dead") == [
+        ("too much", {**first("work", "maxlen"), "x-death": [death("work", "maxlen")]}, None),
+        ("rejected", {**first("work", "rejected"), "own": 1, "x-death": [death("work", "rejected")]}, None),
+        ("over", {**first("work", "expired"), "x-death": [death("work", "expired", original_expiration="20")]}, None),
+    ]
+    # From one queue to the next and back: it ends where it would be again without anybody's rejection.
+    for queue, following in [("one", "two"), ("two", "one")]:
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": following, "x-message-ttl": 20}
+        channel.queue_declare(queue, exclusive=True, arguments=arguments)
+    channel.basic_publish("", "one", b"round")
+    wait_for(channel, "two", 1)
+    wait_for(channel, "two", 0)
+    assert taken(channel, "one") == []
+    # With a rejection it goes on, and its deaths are counted.
+    channel.basic_publish("", "one", b"again")
+    for round in range(2):
+        wait_for(channel, "one", 1) if round else None
+        while (method := channel.basic_get("one")[0]) is None:
+            channel.connection.sleep(0.001)
+        channel.basic_reject(method.delivery_tag, requeue=False)
+    wait_for(channel, "two", 1)
+    ((_, headers, _),) = [message for message in taken(channel, "two")]
+    deaths = [death("one", "rejected", 2), death("two", "expired", 1, exchange="", keys=["two"])]
+    assert headers == {**first("one", "rejected"), "x-death": deaths}, headers
+    connection.close()
+
+
+def keys_of_dead_letters(port):
+    connection = connect(port)
+    channel = connection.channel()
+    channel.exchange_declare("dlx", "direct", auto_delete=True)
+    channel.queue_declare("work", exclusive=True, arguments={"x-dead-letter-exchange": "dlx"})
+    for queue in ["work", "more"]:
+        channel.queue_declare(queue + "-dead", exclusive=True)
+        channel.queue_bind(queue + "-dead", "dlx", queue)
+    channel.basic_publish("", "work", b"x", BasicProperties(headers={"CC": ["more"]}))
+    channel.basic_reject(channel.basic_get("work")[0].delivery_tag, requeue=False)
+    for queue in ["work-dead", "more-dead"]:
+        wait_for(channel, queue, 1)
+        headers = {"CC": ["more"], **first("work", "rejected"), "x-death": [death("work", "rejected", keys=["work", "more"])]}
+        assert taken(channel, queue) == [("x", headers, None)]
+    connection.close()
+
+
+def expiry(port):
+    connection = connect(port)
+    channel = connection.channel()
+    channel.queue_declare("short", exclusive=True, arguments={"x-message-ttl": 50})
+    channel.basic_publish("", "short", b"queue's", BasicProperties(expiration="60000"))
+    channel.basic_publish("", "short", b"own", BasicProperties(expiration="1"))
+    wait_for(channel, "short", 0)
+    channel.queue_declare("plain", exclusive=True)
+    channel.basic_publish("", "plain", b"in front", BasicProperties(expiration="60000"))
+    channel.basic_publish("", "plain", b"behind", BasicProperties(expiration="1"))
+    channel.basic_publish("", "plain", b"last", BasicProperties(priority=7))
+    channel.connection.sleep(0.05)
+    assert taken(channel, "plain") == [("in front", {}, "60000"), ("last", {}, None)]
+    # Without any time it goes to a consumer that waits, or to nobody.
+    bodies = []
+    channel.basic_consume("plain", lambda *message: bodies.append(message[3]), auto_ack=True)
+    channel.basic_publish("", "plain", b"at once", BasicProperties(expiration="0"))
+    channel.basic_publish("", "short", b"nobody", BasicProperties(expiration="0"))
+    for _ in range(500):
+        if bodies:
+            break
+        connection.process_data_events(0.01)
+    assert bodies == [b"at once"] and taken(channel, "short") == []
+    for wrong in ["soon", "-1", ""]:
+        refused = connection.channel()
+        refused.basic_publish("", "plain", b"x", BasicProperties(expiration=wrong))
+        try:
+            refused.queue_declare("plain", passive=True)
+            raise AssertionError(f"expiration {wrong!r} was taken")
+        except exceptions.ChannelClosedByBroker as error:
+            assert error.reply_code == 406, error
+    connection.close()
+
+
+def headers_and_exchanges(port):
+    connection = connect(port)
+    channel = connection.channel()
+    for exchange, kind in [("by-headers", "headers"), ("words", "topic"), ("everybody", "fanout")]:
+        channel.exchange_declare(exchange, kind)
+    channel.exchange_declare("entry", "direct", arguments={"alternate-exchange": "everybody"})
+    try:
+        for queue in ["all", "any", "some-x", "both"]:
+            channel.queue_declare(queue, exclusive=True)
+        channel.queue_bind("all", "by-headers", "", {"x-match": "all", "a": 1, "b": "two"})
+        channel.queue_bind("any", "by-headers", "", {"x-match": "any", "a": 1, "b": "two"})
+        channel.queue_bind("some-x", "by-headers", "", {"x-match": "any-with-x", "x-c": True})
+        channel.exchange_bind("by-headers", "words", "h.#")
+        channel.exchange_bind("words", "entry", "h.k")
+        channel.exchange_bind("entry", "words", "h.k")
+        channel.queue_bind("both", "words", "h.*")
+        channel.queue_bind("both", "everybody")
+        for key, headers, expected in [
+            ("h.k", {"a": 1, "b": "two"}, ["all", "any", "both"]),
+            ("h.k", {"a": 1, "b": "three"}, ["any", "both"]),
+            ("h.k", {"a": "1"}, ["both"]),
+            ("h.k", {"x-c": True}, ["some-x", "both"]),
+            ("elsewhere", {"a": 1}, ["both"]),
+        ]:
+            channel.basic_publish("entry", key, b"x", BasicProperties(headers=headers))
+            for queue in expected:
+                wait_for(channel, queue, 1)
+            for queue in ["all", "any", "some-x", "both"]:
+                assert len(taken(channel, queue)) == (queue in expected), (key, headers, queue)
+        copies = {"CC": ["any"], "BCC": ["some-x"], "other": 1}
+        channel.basic_publish("", "all", b"x", BasicProperties(headers=copies))
+        for queue in ["all", "any", "some-x"]:
+            wait_for(channel, queue, 1)
+            assert taken(channel, queue) == [("x", {"CC": ["any"], "other": 1}, None)]
+        channel.exchange_unbind("by-headers", "words", "h.#")
+        channel.basic_publish("entry", "h.k", b"x", BasicProperties(headers={"a": 1}))
+        wait_for(channel, "both", 1)
+        assert taken(channel, "any") == []
+    finally:
+        clean = connection.channel()
+        for exchange in ["by-headers", "words", "everybody", "entry"]:
+            clean.exchange_delete(exchange)
+    refused = connection.channel()
+    refused.queue_declare("all", exclusive=True)
+    try:
+        refused.queue_bind("all", "amq.headers", "", {"x-match": "most"})
+        raise AssertionError("x-match 'most' was taken")
+    except exceptions.ChannelClosedByBroker as error:
+        assert error.reply_code == 406, error
+    connection.close()
+
+
 globals()[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -631,6 +631,16 @@ pub(crate) struct BrokerArguments {
     /// Folder of the journal. Without it, durable queues are refused
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
+    /// Start with what is left of a damaged journal. Without it, the broker does not start
+    #[arg(long, requires = "journal")]
+    pub(crate) accept_damage: bool,
+    /// Memory for messages, queues and connections, such as 512MiB; above it publishers wait. Default: 40 % of the
+    /// host's memory
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory_limit: Option<tilemark_units::Bytes>,
+    /// Read the journal in DIR, print what is in it and what is damaged, and end: exit code 0 where all is whole, else 3
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["journal", "accept_damage", "memory_limit", "listen"])]
+    pub(crate) check: Option<PathBuf>,
 }
 
 /// `tilemark data`.

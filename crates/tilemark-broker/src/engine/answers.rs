@@ -21,7 +21,13 @@ impl Engine {
 
     /// Does what the input of this turn has made possible.
     pub(crate) fn turn(&mut self) {
+        self.do_chores();
         self.deliver_all();
+        self.expire_due();
+        self.bury_dead();
+        if !self.dirty.is_empty() {
+            self.deliver_all();
+        }
         self.turn_journal();
         self.answer_all();
         self.watch_memory();
@@ -35,12 +41,9 @@ impl Engine {
 
     /// All that is durable, as the start of a new segment repeats it.
     pub(super) fn definitions(&self) -> Vec<Definition> {
-        let exchanges = self
-            .exchanges
-            .iter()
-            .filter(|(name, found)| found.settings.durable && !name.starts_with(b"amq."));
-        let exchanges = exchanges.map(|(name, found)| {
-            Definition::Exchange(super::exchanges::exchange_record(name, found.settings))
+        let durable = self.topology.exchanges().filter(|found| found.settings.durable);
+        let exchanges = durable.filter(|found| !found.name.starts_with(b"amq.")).map(|found| {
+            Definition::Exchange(super::exchanges::exchange_record(&found.name, &found.settings))
         });
         let queues =
             self.queues.iter().filter(|(_, queue)| queue.settings.survives_restart()).map(|(_, queue)| {
@@ -48,22 +51,11 @@ impl Engine {
                 Definition::Queue(crate::journal::QueueRecord {
                     id: *journal_id,
                     name: name.clone(),
-                    settings: *settings,
+                    settings: settings.clone(),
                 })
             });
-        let durable = self.exchanges.iter().filter(|(_, found)| found.settings.durable);
-        let bindings =
-            durable.flat_map(|(name, found)| found.bindings().map(move |(key, queue)| (name, key, queue)));
-        let bindings = bindings.filter_map(|(name, key, queue)| {
-            let queue = self.queues.get(queue).filter(|queue| queue.settings.survives_restart())?;
-            let (exchange, key) = (name.clone(), key.into());
-            Some(Definition::Binding(crate::journal::BindingRecord {
-                exchange,
-                key,
-                queue: queue.journal_id,
-            }))
-        });
-        exchanges.chain(queues).chain(bindings).collect()
+        let bindings = self.topology.bindings().filter_map(|binding| self.binding_record(binding));
+        exchanges.chain(queues).chain(bindings.map(Definition::Binding)).collect()
     }
 
     fn answer_all(&mut self) {

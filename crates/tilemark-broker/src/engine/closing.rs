@@ -5,9 +5,11 @@ use std::time::Duration;
 use tilemark_amqp::{Method, ReplyCode, Scope, ShortStr, put_method};
 
 use super::Engine;
-use crate::channel::{Channel, Mode, Settlement};
+use super::work::Chore;
+use crate::channel::{Channel, Mode};
 use crate::connection::{ConnectionId, Phase};
 use crate::exception::Exception;
+use crate::queue::QueueId;
 
 impl Engine {
     /// Tells the peer what it did wrong, on the channel or for the whole connection, as the code asks.
@@ -96,39 +98,45 @@ impl Engine {
 
     /// Cancels consumers, gives back what was not acknowledged, forgets unfinished messages and transactions.
     fn empty_channel(&mut self, id: ConnectionId, number: u16) {
-        let Some(channel) = self.channel(id, number) else { return };
-        let mut old = std::mem::take(channel);
-        self.assembling_bytes -= old.assembling_bytes();
-        if let Mode::Transaction(transaction) = std::mem::take(&mut old.mode) {
-            transaction.publishes.iter().for_each(|publish| self.store.release(publish.message));
-            // Acknowledged in a transaction that was never committed: not acknowledged.
-            old.unacknowledged
-                .extend(transaction.settlements.iter().map(|(unacknowledged, _)| *unacknowledged));
-            old.unacknowledged.make_contiguous().sort_by_key(|unacknowledged| unacknowledged.tag);
-        }
-        // Last first: each goes in front of those that came after it. And before the consumers go: a queue that goes with
-        // its last consumer has to find all its messages in it.
-        for unacknowledged in old.unacknowledged.iter().rev() {
-            self.settle(unacknowledged, Settlement::Requeue);
-        }
-        for consumer in std::mem::take(&mut old.consumers) {
-            self.remove_consumer(consumer);
+        if let Some(old) = self.take_channel(id, number) {
+            self.start(Some(id), Chore::Leave { channels: vec![old], queues: Vec::new() });
         }
     }
 
-    /// Takes back everything that a connection holds.
+    /// What a channel held; a new one is in its place.
+    fn take_channel(&mut self, id: ConnectionId, number: u16) -> Option<Channel> {
+        let mut old = std::mem::take(self.channel(id, number)?);
+        self.assembling_bytes -= old.assembling_bytes();
+        if let Mode::Transaction(transaction) = &mut old.mode {
+            self.transaction_bytes -= std::mem::take(&mut transaction.bytes);
+            // Acknowledged in a transaction that was never committed: not acknowledged.
+            let settlements = std::mem::take(&mut transaction.settlements);
+            if !settlements.is_empty() {
+                old.unacknowledged
+                    .put_back(settlements.into_iter().map(|(unacknowledged, _)| unacknowledged));
+            }
+        }
+        Some(old)
+    }
+
+    /// Takes back everything that a connection holds. What it had for itself nobody finds from now on.
     pub(super) fn leave(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.pause = None;
         let numbers = 0..u16::try_from(connection.channels.len()).unwrap_or(u16::MAX);
+        let mut channels = Vec::new();
         for number in numbers {
-            self.empty_channel(id, number);
+            channels.extend(self.take_channel(id, number));
             self.drop_channel_if_open(id, number);
         }
+        channels.reverse();
         let Some(connection) = self.connections.get_mut(id) else { return };
-        for queue in std::mem::take(&mut connection.exclusive_queues) {
-            self.remove_queue(queue);
+        let queues: Vec<QueueId> =
+            std::mem::take(&mut connection.exclusive_queues).into_iter().rev().collect();
+        for queue in &queues {
+            self.forget_name(*queue);
         }
+        self.start(None, Chore::Leave { channels, queues });
     }
 
     fn drop_channel_if_open(&mut self, id: ConnectionId, number: u16) {
@@ -140,7 +148,9 @@ impl Engine {
     /// The socket is gone.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         self.leave(id);
-        self.connections.remove(id);
+        if let Some(connection) = self.connections.remove(id) {
+            self.outbox_bytes -= connection.counted_outbox;
+        }
     }
 
     /// Tells every peer that the broker ends.
@@ -185,14 +195,10 @@ impl Engine {
         self.give_back_memory();
     }
 
-    /// A long backlog leaves long buffers behind; when it is gone, so should they be.
     fn give_back_memory(&mut self) {
         for key in self.queues.keys() {
-            if let Some(queue) = self.queues.get_mut(key)
-                && queue.ready.is_empty()
-                && queue.ready.capacity() > KEPT_ENTRIES
-            {
-                queue.ready.shrink_to(KEPT_ENTRIES);
+            if let Some(queue) = self.queues.get_mut(key) {
+                queue.give_back_memory();
             }
         }
         self.store.shrink_if_empty();
@@ -209,8 +215,6 @@ impl Engine {
     }
 }
 
-/// Entries that an empty queue keeps room for: a few turns' worth.
-const KEPT_ENTRIES: usize = 64 * 1024;
 /// A handshake or a close that takes longer than this ends the connection; RabbitMQ allows a handshake 10 s, too.
 const PHASE_LIMIT_S: u64 = 10;
 

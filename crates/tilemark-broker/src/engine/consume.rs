@@ -3,7 +3,9 @@
 use tilemark_amqp::{Method, ReplyCode, ShortStr, put_content, put_method};
 
 use super::Engine;
-use super::queues::{check_no_arguments, generated_name};
+use super::bindings::check_no_arguments;
+use super::expiry::EXPIRED_PER_TURN;
+use super::queues::generated_name;
 use crate::channel::Unacknowledged;
 use crate::connection::ConnectionId;
 use crate::exception::Exception;
@@ -52,6 +54,7 @@ impl Engine {
             return Err(Exception::new(ReplyCode::NotImplemented, text));
         }
         let queue = self.find_queue(id, number, queue)?;
+        self.check_room_for_definition()?;
         let tag: Box<[u8]> = match consumer_tag.as_bytes() {
             b"" => generated_name("amq.ctag-"),
             tag => tag.into(),
@@ -152,13 +155,18 @@ impl Engine {
         no_ack: bool,
     ) -> Result<(), Exception> {
         let queue_id = self.find_queue(id, number, queue)?;
+        self.expire_heads(queue_id, EXPIRED_PER_TURN);
+        let now_ms = self.clock.now_ms();
         let Some(queue) = self.queues.get_mut(queue_id) else { return Ok(()) };
         queue.unused_since = None;
-        let Some(entry) = queue.pop(|message| self.store.length(message)) else {
+        // Behind more than one turn gives up there may be others, but what is over is for nobody.
+        let is_over = queue.head().is_some_and(|head| head.expires_ms <= now_ms);
+        let Some(entry) = (if is_over { None } else { queue.pop(|message| self.store.length(message)) })
+        else {
             self.send(id, number, &Method::BasicGetEmpty { reserved_1: ShortStr::default() });
             return Ok(());
         };
-        let left = u32::try_from(queue.ready.len()).unwrap_or(u32::MAX);
+        let left = u32::try_from(queue.len()).unwrap_or(u32::MAX);
         let journal_id = queue.journal_id;
         let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
         let frame_max = connection.frame_max;
@@ -184,13 +192,9 @@ impl Engine {
         self.touch(id);
         self.statistics.delivered += 1;
         if no_ack {
-            if entry.journaled
-                && let Some(journal) = &mut self.journal
-            {
-                journal.settle(&self.store, journal_id, entry.serial);
-            }
-            self.store.release(entry.message);
+            self.end_message(journal_id, &entry);
         }
+        self.arm(queue_id);
         Ok(())
     }
 }

@@ -3,7 +3,6 @@
 use tilemark_amqp::{DeliverMethod, put_deliver};
 
 use super::Engine;
-use super::input::UNREAD_BYTES;
 use super::memory::RELIEVED_BYTES;
 use crate::channel::Unacknowledged;
 use crate::connection::{Connection, ConnectionId, Pause, Phase};
@@ -12,14 +11,16 @@ use crate::queue::{Consumer, QueueId};
 /// A consumer whose peer has this much to read gets no more for now: a slow reader costs its queue's memory, which has
 /// limits, and not ours without any.
 const OUTBOX_BYTES: usize = 512 * 1024;
+/// The same while memory is short.
+const SHORT_OUTBOX_BYTES: usize = 64 * 1024;
 
 /// Whether a consumer can take another message.
 #[inline]
-fn has_room(consumer: &Consumer, connection: &mut Connection) -> bool {
+fn has_room(consumer: &Consumer, connection: &mut Connection, outbox_bytes: usize) -> bool {
     if consumer.prefetch != 0 && consumer.unacknowledged >= u32::from(consumer.prefetch) {
         return false;
     }
-    if connection.outbox.len() >= OUTBOX_BYTES {
+    if connection.outbox.len() >= outbox_bytes {
         connection.starved = true;
         return false;
     }
@@ -66,19 +67,30 @@ impl Engine {
     /// Gives the messages of a queue to its consumers in turn, until the queue is empty or nobody has room. After a message
     /// to a channel whose queues share a limit, the other queues have their turn.
     fn deliver(&mut self, id: QueueId) -> Round {
+        let outbox_bytes = if self.short_of_memory { SHORT_OUTBOX_BYTES } else { OUTBOX_BYTES };
         let Some(queue) = self.queues.get_mut(id) else { return Round::Over };
         queue.dirty = false;
         let mut passed_by = 0;
         let mut round = Round::Over;
-        while !queue.ready.is_empty() && passed_by < queue.consumers.len() {
+        let now_ms = self.clock.now_ms();
+        while passed_by < queue.consumers.len() {
+            // What is over by now is given up behind this; what is over at once may still be delivered at once.
+            if queue.head().is_none_or(|head| head.expires_ms < now_ms) {
+                break;
+            }
             if queue.next_consumer >= queue.consumers.len() {
                 queue.next_consumer = 0;
             }
             let consumer_id = queue.consumers[queue.next_consumer];
             queue.next_consumer += 1;
             let Some(consumer) = self.consumers.get_mut(consumer_id) else { break };
-            let Some(connection) = self.connections.get_mut(consumer.connection) else { break };
-            if !has_room(consumer, connection) {
+            // The connection may be gone while its consumers still are to be removed.
+            let connection = self.connections.get_mut(consumer.connection);
+            let Some(connection) = connection else {
+                passed_by += 1;
+                continue;
+            };
+            if !has_room(consumer, connection, outbox_bytes) {
                 passed_by += 1;
                 continue;
             }
@@ -125,21 +137,31 @@ impl Engine {
                 break;
             }
         }
+        // What is in front now may have less time than what was.
+        let is_early = queue.head().is_some_and(|head| head.expires_ms < queue.alarm_ms);
         if queue.ready_bytes < RELIEVED_BYTES && !queue.held_back.is_empty() {
             self.resumed.append(&mut queue.held_back);
+        }
+        if is_early {
+            self.arm(id);
         }
         round
     }
 
     /// A peer has read: queues that passed it by may go on.
     pub(crate) fn was_sent(&mut self, id: ConnectionId, count: usize) {
+        let unread_bytes = self.unread_bytes();
+        let outbox_bytes = if self.short_of_memory { SHORT_OUTBOX_BYTES } else { OUTBOX_BYTES };
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.outbox.sent(count);
+        let counted = connection.outbox.capacity() as u64;
+        self.outbox_bytes += counted;
+        self.outbox_bytes -= std::mem::replace(&mut connection.counted_outbox, counted);
         connection.last_sent = self.now;
-        if connection.pause == Some(Pause::Unread) && connection.outbox.len() < UNREAD_BYTES / 2 {
+        if connection.pause == Some(Pause::Unread) && connection.outbox.len() < unread_bytes / 2 {
             self.resumed.push(id);
         }
-        if !connection.starved || connection.outbox.len() >= OUTBOX_BYTES / 2 {
+        if !connection.starved || connection.outbox.len() >= outbox_bytes / 2 {
             return;
         }
         connection.starved = false;
@@ -154,6 +176,9 @@ impl Engine {
 
     /// Whether another turn has something to deliver at once.
     pub(crate) fn has_work(&self) -> bool {
-        !self.dirty.is_empty() || !self.resumed.is_empty()
+        !self.dirty.is_empty()
+            || !self.resumed.is_empty()
+            || !self.dying.is_empty()
+            || !self.chores.is_empty()
     }
 }

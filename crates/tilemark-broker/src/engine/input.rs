@@ -6,16 +6,18 @@ use super::Engine;
 use crate::connection::{ConnectionId, Pause, Phase};
 use crate::exception::Exception;
 
-/// A peer that leaves more than this unread is not listened to: answers to what it asks would take memory without end.
-pub(super) const UNREAD_BYTES: usize = 8 << 20;
-
 impl Engine {
     /// Takes bytes of a peer and returns how many were used: the rest is the start of a frame, or the peer is paused.
     pub(crate) fn receive(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
         let mut used = 0;
+        let steps_before = self.steps;
         loop {
+            let unread_bytes = self.unread_bytes();
             let Some(connection) = self.connections.get_mut(id) else { return bytes.len() };
-            if connection.outbox.len() > UNREAD_BYTES && connection.phase == Phase::Running {
+            if matches!(connection.pause, Some(Pause::Work { .. })) {
+                return used;
+            }
+            if connection.outbox.len() > unread_bytes && connection.phase == Phase::Running {
                 connection.pause = Some(Pause::Unread);
                 return used;
             }
@@ -32,6 +34,9 @@ impl Engine {
                         }
                         used += length;
                         self.frame(id, &frame);
+                        if self.has_had_its_share(id, steps_before) {
+                            return used;
+                        }
                     }
                     Ok(None) => return used,
                     Err(error) => {
@@ -167,6 +172,8 @@ impl Engine {
             Method::ChannelCloseOk {} => self.channel_is_closed(id, channel),
             Method::ExchangeDeclare { .. } => self.declare_exchange(id, channel, method),
             Method::ExchangeDelete { .. } => self.delete_exchange(id, channel, method),
+            Method::ExchangeBind { .. } => self.bind_exchange(id, channel, method),
+            Method::ExchangeUnbind { .. } => self.unbind_exchange(id, channel, method),
             Method::QueueDeclare { .. } => self.declare_queue(id, channel, method),
             Method::QueueBind { .. } => self.bind_queue(id, channel, method),
             Method::QueueUnbind { .. } => self.unbind_queue(id, channel, method),
@@ -181,19 +188,15 @@ impl Engine {
             Method::BasicAck { .. } | Method::BasicReject { .. } | Method::BasicNack { .. } => {
                 self.settle_method(id, channel, method)
             }
-            Method::BasicRecover { requeue } => {
-                self.recover(id, channel, *requeue, Some(Method::BasicRecoverOk {}))
-            }
-            Method::BasicRecoverAsync { requeue } => self.recover(id, channel, *requeue, None),
+            Method::BasicRecover { requeue } => self.recover(id, channel, *requeue, true),
+            Method::BasicRecoverAsync { requeue } => self.recover(id, channel, *requeue, false),
             Method::ConfirmSelect { no_wait } => self.select_confirms(id, channel, *no_wait),
             Method::TxSelect {} => self.select_transactions(id, channel),
             Method::TxCommit {} => self.commit(id, channel),
             Method::TxRollback {} => self.rollback(id, channel),
-            Method::AccessRequest { .. } | Method::ExchangeBind { .. } | Method::ExchangeUnbind { .. } => {
-                Err(Exception::new(
-                    ReplyCode::NotImplemented,
-                    format!("this broker has no {}", method.name()),
-                ))
+            Method::AccessRequest { .. } => {
+                let text = format!("this broker has no {}", method.name());
+                Err(Exception::new(ReplyCode::NotImplemented, text))
             }
             _ => {
                 let text = format!("{} is not for clients to send", method.name());

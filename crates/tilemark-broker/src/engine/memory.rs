@@ -7,11 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-use tilemark_amqp::{Method, ShortStr};
+use tilemark_amqp::{Method, ReplyCode, ShortStr};
 
 use super::Engine;
 use crate::connection::{ConnectionId, Pause};
-use crate::queue::{ENTRY_BYTES, QueueId};
+use crate::exception::Exception;
+use crate::queue::QueueId;
 
 /// A queue with consumers and more than this in it asks its publishers to wait: a few times what one read brings.
 pub(super) const BACKLOG_BYTES: u64 = 1 << 20;
@@ -19,18 +20,70 @@ pub(super) const BACKLOG_BYTES: u64 = 1 << 20;
 pub(super) const RELIEVED_BYTES: u64 = BACKLOG_BYTES / 2;
 /// And in any case after this time.
 const BACKLOG_WAIT: Duration = Duration::from_millis(5);
+/// Memory of a message besides its bytes: its place in the store.
+const PLACE_BYTES: u64 = 32;
+/// Memory of a message in one queue, with a consumer, or in a transaction.
+const HELD_BYTES: u64 = 64;
+/// Memory of a queue, a binding, an exchange or a consumer, with its name.
+const DEFINITION_BYTES: u64 = 512;
+/// Memory of an acknowledgement in a transaction.
+pub(super) const SETTLEMENT_BYTES: u64 = 128;
+const UNREAD_BYTES: usize = 8 << 20;
+const SHORT_UNREAD_BYTES: usize = 128 * 1024;
 /// Bytes that may wait for the disk before publishers do.
 const JOURNAL_WAITING_BYTES: u64 = 32 << 20;
 
 impl Engine {
+    /// Memory that peers have made the broker take, bytes. An estimate, and rather too much than too little: vectors
+    /// grow by doubling.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.store.held_bytes() + self.store.len() as u64 * ENTRY_BYTES + self.assembling_bytes
+        let messages = self.store.held_bytes() + self.store.len() as u64 * PLACE_BYTES;
+        let entries = self.store.references() * HELD_BYTES;
+        let journal = self.journal.as_ref().map_or(0, crate::journal::Journal::memory_bytes);
+        messages
+            + entries
+            + journal
+            + self.assembling_bytes
+            + self.transaction_bytes
+            + self.outbox_bytes
+            + self.definitions_bytes()
+    }
+
+    fn definitions_bytes(&self) -> u64 {
+        (self.queues.len() + self.consumers.len() + self.topology.len()) as u64 * DEFINITION_BYTES
+    }
+
+    /// Queues, exchanges, bindings and consumers may take half of the memory: nothing but their deletion frees it.
+    pub(super) fn check_room_for_definition(&self) -> Result<(), Exception> {
+        if self.definitions_bytes() > self.limits.memory_bytes / 2 {
+            let text = "queues, exchanges, bindings and consumers take half of the broker's memory";
+            return Err(Exception::new(ReplyCode::ResourceError, text));
+        }
+        Ok(())
+    }
+
+    /// A peer that leaves more than this unread is not listened to: answers to what it asks would take memory without end.
+    #[inline]
+    pub(super) const fn unread_bytes(&self) -> usize {
+        if self.short_of_memory { SHORT_UNREAD_BYTES } else { UNREAD_BYTES }
+    }
+
+    /// Counts what a connection has to be sent.
+    pub(super) fn count_outboxes(&mut self) {
+        for id in &self.touched {
+            if let Some(connection) = self.connections.get_mut(*id) {
+                let counted = connection.outbox.capacity() as u64;
+                self.outbox_bytes += counted;
+                self.outbox_bytes -= std::mem::replace(&mut connection.counted_outbox, counted);
+            }
+        }
     }
 
     /// Notes that a publish went into a queue with a long backlog.
     #[cold]
-    pub(super) fn note_backlog(&mut self, id: ConnectionId, queue: QueueId) {
-        if let Some(connection) = self.connections.get_mut(id)
+    pub(super) fn note_backlog(&mut self, publisher: Option<ConnectionId>, queue: QueueId) {
+        if let Some(id) = publisher
+            && let Some(connection) = self.connections.get_mut(id)
             && connection.consumers == 0
             && connection.backlog.is_none()
         {
@@ -43,6 +96,7 @@ impl Engine {
         for id in std::mem::take(&mut self.backlogged) {
             self.hold_back(id);
         }
+        self.count_outboxes();
         let used = self.memory_bytes();
         let waiting = self.journal.as_ref().map_or(0, crate::journal::Journal::waiting_bytes);
         // Ends at nine tenths, so that a broker at its limit does not block and unblock with every message.
@@ -121,7 +175,11 @@ impl Engine {
         }
         let mut resumed = std::mem::take(&mut self.resumed);
         resumed.retain(|id| {
-            self.connections.get_mut(*id).is_some_and(|connection| connection.pause.take().is_some())
+            self.connections.get_mut(*id).is_some_and(|connection| match connection.pause {
+                // Somebody else's end of waiting does not end this one's.
+                Some(Pause::Work { is_done: false }) => false,
+                _ => connection.pause.take().is_some(),
+            })
         });
         resumed
     }

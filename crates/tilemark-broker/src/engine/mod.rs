@@ -5,11 +5,15 @@
 //! peer does wrong becomes its own exception and touches nobody else.
 
 mod answers;
+mod bindings;
 mod channels;
+mod clock;
 mod closing;
 mod consume;
+mod dead_letters;
 mod deliver;
 mod exchanges;
+mod expiry;
 mod handshake;
 mod input;
 mod memory;
@@ -23,6 +27,8 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod transactions;
+pub(super) mod work;
 
+pub(crate) use publish::Wish;
 pub(crate) use state::Engine;
 pub use state::Statistics;

@@ -1,20 +1,26 @@
 //! Messages on their way in.
 
+use std::collections::HashMap;
+
 use tilemark_amqp::{
-    ContentHeader, Method, PublishArguments, ReplyCode, ShortStr, Wishes, put_content, put_method,
+    ContentHeader, Method, PublishArguments, ReplyCode, ShortStr, Table, TableBuilder, Value, Wishes,
+    put_content, put_method,
 };
 
 use super::Engine;
 use super::consume::route_names;
+use super::dead_letters::start_of;
 use super::exchanges::no_exchange;
 use super::memory::BACKLOG_BYTES;
+use super::queues::LONGEST_MS;
 use crate::channel::{Channel, Mode, PendingPublish, Stage};
 use crate::confirms::Verdict;
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::exception::{Exception, shown};
 use crate::journal::NewMessage;
-use crate::queue::{Entry, Overflow, QueueId};
+use crate::queue::{Entry, NEVER, Overflow, QueueId};
 use crate::store::{Layout, MessageId};
+use crate::topology::{Routing, Topology};
 
 /// The channel of a content frame; `None` when it is being closed and everything on it is ignored.
 fn channel_of(connection: &mut Connection, number: u16) -> Result<Option<&mut Channel>, Exception> {
@@ -47,27 +53,80 @@ fn channel_and_user(
     Ok(channel.map(|channel| (channel, &*connection.user)))
 }
 
-/// What a message asks for is done or refused by its name, and never passed over.
+/// What a message asks for is done or refused by its name, and never passed over. Returns its time to live, milliseconds.
 #[inline]
-fn check_wishes(wishes: &Wishes<'_>, user: &[u8]) -> Result<(), Exception> {
-    let refused = |text: String| Err(Exception::new(ReplyCode::NotImplemented, text));
+fn check_wishes(wishes: &Wishes<'_>, user: &[u8]) -> Result<u64, Exception> {
     if let Some(claimed) = wishes.user_id
         && claimed != user
     {
         let text = format!("user-id is '{}', and the connection's user is '{}'", shown(claimed), shown(user));
         return Err(Exception::new(ReplyCode::PreconditionFailed, text));
     }
-    if let Some(expiration) = wishes.expiration {
-        return refused(format!("expiration '{}' of a message is not supported", shown(expiration)));
+    wishes.expiration.map_or(Ok(NEVER), |digits| {
+        ttl_of(digits).ok_or_else(|| {
+            let text =
+                format!("expiration '{}' is not a number of milliseconds up to {LONGEST_MS}", shown(digits));
+            Exception::new(ReplyCode::PreconditionFailed, text)
+        })
+    })
+}
+
+/// A time to live, milliseconds, as messages carry it: digits.
+pub(super) fn ttl_of(digits: &[u8]) -> Option<u64> {
+    let are_digits = digits.iter().all(u8::is_ascii_digit);
+    let ms = std::str::from_utf8(digits).ok().filter(|_| are_digits)?.parse().ok()?;
+    (ms <= LONGEST_MS).then_some(ms)
+}
+
+/// The routing keys in headers `CC` and `BCC`, which a message has besides its own.
+pub(super) fn more_keys<'a>(headers: Table<'a>) -> impl Iterator<Item = &'a [u8]> {
+    let arrays = ["CC", "BCC"].into_iter().filter_map(move |name| match headers.get(name) {
+        Some(Value::Array(keys)) => Some(keys),
+        _ => None,
+    });
+    arrays.flat_map(|keys| {
+        keys.values().filter_map(|key| if let Value::Bytes(key) = key { Some(key) } else { None })
+    })
+}
+
+fn check_more_keys(headers: Table<'_>) -> Result<bool, Exception> {
+    let mut has_some = false;
+    for name in ["CC", "BCC"] {
+        let Some(value) = headers.get(name) else { continue };
+        has_some = true;
+        let is_key = |value: Value<'_>| matches!(value, Value::Bytes(key) if key.len() <= 255);
+        if !matches!(value, Value::Array(keys) if keys.values().all(is_key)) {
+            let text = format!("header '{name}' is not an array of routing keys");
+            return Err(Exception::new(ReplyCode::PreconditionFailed, text));
+        }
     }
-    if wishes.priority != 0 {
-        return refused(format!("priority {} of a message is not supported, only 0", wishes.priority));
+    Ok(has_some)
+}
+
+/// Adds the queues that an exchange leads to; the default exchange, which has no name, leads to the queue of the key's name.
+fn add_targets(
+    topology: &Topology,
+    queue_names: &HashMap<Box<[u8]>, QueueId>,
+    (exchange, key): (&[u8], &[u8]),
+    headers: Table<'_>,
+    targets: &mut Vec<QueueId>,
+) -> Routing {
+    if exchange.is_empty() {
+        targets.extend(queue_names.get(key));
+        return Routing::default();
     }
-    let more_keys = wishes.headers.entries().find(|(name, _)| matches!(*name, b"CC" | b"BCC"));
-    if let Some((name, _)) = more_keys {
-        return refused(format!("header '{}' of a message is not supported", shown(name)));
-    }
-    Ok(())
+    topology
+        .find(exchange)
+        .map_or_else(Routing::default, |found| topology.route(found, key, headers, targets))
+}
+
+/// The header's payload without header `BCC`, which nobody is to see.
+fn without_bcc(header: &ContentHeader<'_>, headers: Table<'_>) -> Result<Vec<u8>, Exception> {
+    let kept = headers.raw_entries().filter(|(name, _)| *name != b"BCC");
+    let kept = kept.fold(TableBuilder::new(), |table, (_, entry)| table.raw_entry(entry));
+    let properties = header.properties.with_headers(kept.as_table(), true)?;
+    let (start, layout) = start_of(&[], &[], header.body_size, &properties);
+    Ok(start[usize::from(layout.route)..].to_vec())
 }
 
 fn unexpected(what: &str) -> Exception {
@@ -98,17 +157,19 @@ impl Engine {
             cache.targets.clear();
             cache.route.clear();
             cache.route.extend_from_slice(arguments.route);
-            if arguments.exchange.is_empty() {
-                cache.targets.extend(self.queue_names.get(arguments.routing_key.as_bytes()));
-            } else {
-                let exchange = self.exchanges.get(arguments.exchange.as_bytes());
+            if !arguments.exchange.is_empty() {
+                let exchange = self.topology.named(arguments.exchange.as_bytes());
                 let exchange = exchange.ok_or_else(|| no_exchange(arguments.exchange))?;
                 if exchange.settings.internal {
                     let text = format!("exchange '{}' is internal", arguments.exchange);
                     return Err(Exception::new(ReplyCode::AccessRefused, text));
                 }
-                exchange.route(arguments.routing_key.as_bytes(), &mut cache.targets);
             }
+            let route = (arguments.exchange.as_bytes(), arguments.routing_key.as_bytes());
+            let (topology, names) = (&self.topology, &self.queue_names);
+            let routing = add_targets(topology, names, route, Table::default(), &mut cache.targets);
+            cache.by_headers = routing.by_headers;
+            self.steps += routing.looked_at + cache.targets.len() as u64;
             cache.generation = self.routing_generation;
         }
         let assembly = &mut channel.assembly;
@@ -133,11 +194,31 @@ impl Engine {
         }
         let header = ContentHeader::decode(payload)?;
         let wishes = header.properties.wishes()?;
-        if let Err(exception) = check_wishes(&wishes, user) {
-            channel.assembly.stage = Stage::Idle;
-            return Err(exception);
-        }
+        let ttl_ms = check_wishes(&wishes, user).inspect_err(|_| channel.assembly.stage = Stage::Idle)?;
         let persistent = wishes.persistent;
+        let without_bcc;
+        let mut payload = payload;
+        if channel.route.by_headers || !wishes.headers.as_bytes().is_empty() {
+            let has_more_keys =
+                check_more_keys(wishes.headers).inspect_err(|_| channel.assembly.stage = Stage::Idle)?;
+            if has_more_keys || channel.route.by_headers {
+                let (exchange, key) = route_names(&channel.route.route);
+                let mut targets = Vec::new();
+                for key in std::iter::once(key.as_bytes()).chain(more_keys(wishes.headers)) {
+                    let route = (exchange.as_bytes(), key);
+                    let (topology, names) = (&self.topology, &self.queue_names);
+                    let routing = add_targets(topology, names, route, wishes.headers, &mut targets);
+                    self.steps += routing.looked_at;
+                }
+                targets.sort_unstable();
+                targets.dedup();
+                channel.assembly.own_targets = Some(targets);
+            }
+            if wishes.headers.get("BCC").is_some() {
+                without_bcc = self::without_bcc(&header, wishes.headers)?;
+                payload = &without_bcc;
+            }
+        }
         if header.body_size > self.limits.largest_message_bytes {
             let limit = self.limits.largest_message_bytes;
             let text = format!("a message of {} bytes is larger than the limit of {limit}", header.body_size);
@@ -150,6 +231,7 @@ impl Engine {
             header: u32::try_from(payload.len()).expect("a frame's payload"),
         };
         assembly.persistent = persistent;
+        assembly.ttl_ms = ttl_ms;
         assembly.bytes.extend_from_slice(payload);
         assembly.stage = Stage::Body(header.body_size);
         if header.body_size == 0 {
@@ -199,18 +281,27 @@ impl Engine {
         if assembly.bytes.capacity() > KEPT_ASSEMBLY_BYTES {
             assembly.bytes = Vec::new();
         }
-        let (persistent, mandatory) = (assembly.persistent, assembly.mandatory);
+        let wish =
+            Wish { persistent: assembly.persistent, mandatory: assembly.mandatory, ttl_ms: assembly.ttl_ms };
+        let own_targets = assembly.own_targets.take();
         self.statistics.published += 1;
         if let Mode::Transaction(transaction) = &mut channel.mode {
-            let targets = channel.route.targets.clone();
-            transaction.publishes.push(PendingPublish { message, targets, persistent, mandatory });
+            let targets = own_targets.unwrap_or_else(|| channel.route.targets.clone());
+            let bytes = (size_of::<PendingPublish>() * 2 + targets.len() * size_of::<QueueId>()) as u64;
+            transaction.bytes += bytes;
+            self.transaction_bytes += bytes;
+            self.steps += targets.len() as u64;
+            transaction.publishes.push(PendingPublish { message, targets, wish });
             return Ok(());
         }
         let wants_answer = matches!(channel.mode, Mode::Confirm(_));
-        let targets = std::mem::take(&mut channel.route.targets);
-        let result = self.place(id, number, message, &targets, Wish { persistent, mandatory });
+        let is_own = own_targets.is_some();
+        let targets = own_targets.unwrap_or_else(|| std::mem::take(&mut channel.route.targets));
+        let result = self.place(id, number, message, &targets, wish);
         if let Some(channel) = self.channel(id, number) {
-            channel.route.targets = targets;
+            if !is_own {
+                channel.route.targets = targets;
+            }
             if wants_answer && let Ok(verdict) = result {
                 channel.note(verdict);
                 self.answer_later(id, number);
@@ -236,7 +327,20 @@ impl Engine {
             self.store.release(message);
             return Ok(Verdict::Stored(0));
         }
+        self.put_into_queues(Some(id), message, targets, wish)
+    }
+
+    /// Puts a message into its queues. Takes over the reference of the caller.
+    #[inline]
+    pub(super) fn put_into_queues(
+        &mut self,
+        publisher: Option<ConnectionId>,
+        message: MessageId,
+        targets: &[QueueId],
+        wish: Wish,
+    ) -> Result<Verdict, Exception> {
         let length = self.store.length(message);
+        self.steps += targets.len() as u64;
         self.last_serial += 1;
         let serial = self.last_serial;
         let verdict = self.journal_message(message, targets, wish, serial);
@@ -248,17 +352,29 @@ impl Engine {
             let Some(queue) = self.queues.get_mut(target) else { continue };
             let journaled = wish.persistent && self.journal.is_some() && queue.settings.survives_restart();
             self.store.retain(message);
-            queue.push(Entry { serial, message, redelivered: false, journaled }, length);
+            let ttl_ms = wish.ttl_ms.min(queue.settings.message_ttl_ms);
+            let expires_ms = self.clock.now_ms().saturating_add(ttl_ms);
+            queue.push(Entry { serial, message, redelivered: false, journaled, expires_ms }, length);
             if queue.ready_bytes > BACKLOG_BYTES && !queue.consumers.is_empty() {
-                self.note_backlog(id, target);
+                self.note_backlog(publisher, target);
             }
             while self.queues.get(target).is_some_and(crate::queue::Queue::is_over_limit) {
                 self.drop_head(target);
+            }
+            if ttl_ms != NEVER {
+                self.arm(target);
             }
             self.mark_dirty(target);
         }
         self.store.release(message);
         verdict
+    }
+
+    /// The queues that an exchange leads to.
+    pub(super) fn targets_of(&self, exchange: &[u8], key: &[u8], headers: Table<'_>) -> Vec<QueueId> {
+        let mut targets = Vec::new();
+        add_targets(&self.topology, &self.queue_names, (exchange, key), headers, &mut targets);
+        targets
     }
 
     /// Refuses what a full queue refuses, and writes to the journal what durable queues will hold.
@@ -271,6 +387,7 @@ impl Engine {
         serial: u64,
     ) -> Result<Verdict, Exception> {
         let mut durable = Vec::new();
+        let mut ends = wish.ttl_ms != NEVER;
         for &target in targets {
             let Some(queue) = self.queues.get(target) else { continue };
             if queue.settings.overflow == Overflow::RejectPublish
@@ -280,6 +397,7 @@ impl Engine {
             }
             if wish.persistent && queue.settings.survives_restart() {
                 durable.push(queue.journal_id);
+                ends |= queue.settings.message_ttl_ms != NEVER;
             }
         }
         if durable.is_empty() {
@@ -287,7 +405,8 @@ impl Engine {
         }
         self.check_durable("a message")?;
         let Some(journal) = &mut self.journal else { return Ok(Verdict::Stored(0)) };
-        let new = NewMessage { serial, id: message, queues: &durable };
+        let published_ms = if ends { self.clock.wall_ms() } else { 0 };
+        let new = NewMessage { serial, id: message, queues: &durable, published_ms };
         Ok(Verdict::Stored(journal.publish(&self.store, new)))
     }
 
@@ -313,9 +432,11 @@ impl Engine {
 
 /// What a publisher wants for a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
-    pub(super) persistent: bool,
-    pub(super) mandatory: bool,
+pub(crate) struct Wish {
+    pub(crate) persistent: bool,
+    pub(crate) mandatory: bool,
+    /// Its time to live, milliseconds.
+    pub(crate) ttl_ms: u64,
 }
 
 /// Buffers of channels that grew beyond this are given back.

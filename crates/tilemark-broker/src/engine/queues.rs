@@ -5,11 +5,11 @@ use std::time::Duration;
 use tilemark_amqp::{Method, ReplyCode, ShortStr, Table, Value};
 
 use super::Engine;
-use super::exchanges::no_exchange;
+use super::work::Chore;
 use crate::connection::ConnectionId;
-use crate::exception::{Exception, shown};
-use crate::journal::{BindingRecord, Definition, QueueRecord};
-use crate::queue::{Overflow, Queue, QueueId, QueueSettings};
+use crate::exception::{Exception, Name, shown};
+use crate::journal::{Definition, QueueRecord};
+use crate::queue::{DeadLetters, Entry, GoneQueue, Overflow, Queue, QueueId, QueueSettings};
 
 impl Engine {
     /// The queue of that name; the empty name is the last one that the channel declared.
@@ -68,7 +68,7 @@ impl Engine {
             let queue = self.find_queue(id, channel, name)?;
             if !passive {
                 let asked = queue_settings(arguments, [durable, exclusive, auto_delete])?;
-                self.check_same(queue, asked)?;
+                self.check_same(queue, &asked)?;
             }
             queue
         } else {
@@ -78,7 +78,7 @@ impl Engine {
         let Some(found) = self.queues.get_mut(queue) else { return Ok(()) };
         found.unused_since = None;
         let name = found.name.clone();
-        let message_count = u32::try_from(found.ready.len()).unwrap_or(u32::MAX);
+        let message_count = u32::try_from(found.len()).unwrap_or(u32::MAX);
         let consumer_count = u32::try_from(found.consumers.len()).unwrap_or(u32::MAX);
         let queue = ShortStr::new(&name).expect("names came in as short strings or are generated short");
         self.reply(id, channel, no_wait, Method::QueueDeclareOk { queue, message_count, consumer_count });
@@ -88,13 +88,12 @@ impl Engine {
         Ok(())
     }
 
-    fn check_same(&self, queue: QueueId, asked: QueueSettings) -> Result<(), Exception> {
+    fn check_same(&self, queue: QueueId, asked: &QueueSettings) -> Result<(), Exception> {
         let Some(found) = self.queues.get(queue) else { return Ok(()) };
-        if found.settings == asked {
+        if found.settings == *asked {
             return Ok(());
         }
-        let text =
-            format!("queue '{}' exists as {:?}, asked for {asked:?}", shown(&found.name), found.settings);
+        let text = format!("queue '{}' exists: {}", shown(&found.name), found.settings.difference(asked));
         Err(Exception::new(ReplyCode::PreconditionFailed, text))
     }
 
@@ -107,6 +106,7 @@ impl Engine {
         if name.as_bytes().starts_with(b"amq.") {
             return Err(Exception::new(ReplyCode::AccessRefused, format!("queue name '{name}' is reserved")));
         }
+        self.check_room_for_definition()?;
         let name: Box<[u8]> = match name.as_bytes() {
             b"" => generated_name("amq.gen-"),
             name => name.into(),
@@ -116,118 +116,21 @@ impl Engine {
         if settings.survives_restart() {
             self.check_durable(&format!("queue '{}'", shown(&name)))?;
             if let Some(journal) = &mut self.journal {
+                let settings = settings.clone();
                 let record = QueueRecord { id: journal_id, name: name.clone(), settings };
                 journal.define(&Definition::Queue(record));
             }
         }
+        let is_exclusive = settings.exclusive;
         let mut queue = Queue::new(name.clone(), settings, journal_id);
-        queue.owner = settings.exclusive.then_some(id);
+        queue.owner = is_exclusive.then_some(id);
         let key = self.queues.insert(queue);
         self.queue_names.insert(name, key);
         self.routing_generation += 1;
-        if settings.exclusive
-            && let Some(connection) = self.connections.get_mut(id)
-        {
-            connection.exclusive_queues.push(key);
+        if is_exclusive && let Some(connection) = self.connections.get_mut(id) {
+            connection.exclusive_queues.insert(key);
         }
         Ok(key)
-    }
-
-    pub(super) fn bind_queue(
-        &mut self,
-        id: ConnectionId,
-        channel: u16,
-        method: &Method<'_>,
-    ) -> Result<(), Exception> {
-        let Method::QueueBind { queue: name, exchange, routing_key, no_wait, arguments, .. } = *method else {
-            return Ok(());
-        };
-        let queue = self.find_queue(id, channel, name)?;
-        check_exchange_name(exchange)?;
-        check_no_arguments("a binding", arguments)?;
-        let key = self.key_of_binding(queue, name, routing_key);
-        let routing_key = ShortStr::new(&key).expect("a key or the name of a queue");
-        let found = self.exchanges.get_mut(exchange.as_bytes()).ok_or_else(|| no_exchange(exchange))?;
-        if found.bind(routing_key.as_bytes(), queue) {
-            self.routing_generation += 1;
-            let durable = found.settings.durable;
-            if let Some(record) = self.binding_record(durable, queue, exchange, routing_key)
-                && let Some(journal) = &mut self.journal
-            {
-                journal.define(&Definition::Binding(record));
-            }
-        }
-        self.reply(id, channel, no_wait, Method::QueueBindOk {});
-        Ok(())
-    }
-
-    pub(super) fn unbind_queue(
-        &mut self,
-        id: ConnectionId,
-        channel: u16,
-        method: &Method<'_>,
-    ) -> Result<(), Exception> {
-        let Method::QueueUnbind { queue: name, exchange, routing_key, arguments, .. } = *method else {
-            return Ok(());
-        };
-        check_exchange_name(exchange)?;
-        check_no_arguments("a binding", arguments)?;
-        let queue = match self.find_queue(id, channel, name) {
-            Ok(queue) => Some(queue),
-            // Unbinding what is gone succeeds, as deleting it does.
-            Err(exception) if exception.code == ReplyCode::NotFound && !name.is_empty() => None,
-            Err(exception) => return Err(exception),
-        };
-        if let Some(queue) = queue {
-            let key = self.key_of_binding(queue, name, routing_key);
-            self.unbind(exchange, queue, ShortStr::new(&key).expect("a key or the name of a queue"));
-        }
-        self.send(id, channel, &Method::QueueUnbindOk {});
-        Ok(())
-    }
-
-    /// Without a queue's name and a key, the key is the name of the queue that the channel declared last.
-    fn key_of_binding(&self, queue: QueueId, name: ShortStr<'_>, key: ShortStr<'_>) -> Box<[u8]> {
-        match self.queues.get(queue) {
-            Some(found) if name.is_empty() && key.is_empty() => found.name.clone(),
-            _ => key.as_bytes().into(),
-        }
-    }
-
-    fn unbind(&mut self, exchange: ShortStr<'_>, queue: QueueId, routing_key: ShortStr<'_>) {
-        let Some(found) = self.exchanges.get_mut(exchange.as_bytes()) else { return };
-        if found.unbind(routing_key.as_bytes(), queue) {
-            self.routing_generation += 1;
-            let durable = found.settings.durable;
-            if let Some(record) = self.binding_record(durable, queue, exchange, routing_key)
-                && let Some(journal) = &mut self.journal
-            {
-                journal.binding_gone(&record);
-            }
-            self.remove_exchange_if_done(exchange.as_bytes());
-        }
-    }
-
-    /// A binding is durable when both its ends are.
-    fn binding_record(
-        &self,
-        durable_exchange: bool,
-        queue: QueueId,
-        exchange: ShortStr<'_>,
-        key: ShortStr<'_>,
-    ) -> Option<BindingRecord> {
-        let queue = self.queues.get(queue)?;
-        (durable_exchange && queue.settings.survives_restart()).then(|| BindingRecord {
-            exchange: exchange.as_bytes().into(),
-            key: key.as_bytes().into(),
-            queue: queue.journal_id,
-        })
-    }
-
-    fn remove_exchange_if_done(&mut self, name: &[u8]) {
-        if self.exchanges.get(name).is_some_and(|found| found.settings.auto_delete && found.is_unused()) {
-            self.remove_exchange(name);
-        }
     }
 
     pub(super) fn purge_queue(
@@ -238,26 +141,34 @@ impl Engine {
         no_wait: bool,
     ) -> Result<(), Exception> {
         let queue = self.find_queue(id, channel, queue)?;
-        let mut count = 0;
-        while self.drop_head(queue) {
-            count += 1;
-        }
+        let Some(found) = self.queues.get_mut(queue) else { return Ok(()) };
+        let (entries, journal_id) = (found.take_all(), found.journal_id);
+        let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        // The answer is for the queue, which is empty; its memory is free a little later.
+        self.start(None, Chore::End { journal_id, left: entries });
         self.reply(id, channel, no_wait, Method::QueuePurgeOk { message_count: count });
         Ok(())
     }
 
-    /// Drops the first message that is ready; false when there is none.
-    pub(super) fn drop_head(&mut self, queue: QueueId) -> bool {
-        let Some(found) = self.queues.get_mut(queue) else { return false };
-        let Some(entry) = found.pop(|message| self.store.length(message)) else { return false };
-        let journal_id = found.journal_id;
+    /// A queue is done with a message, and nobody gets it any more.
+    #[inline]
+    pub(super) fn end_message(&mut self, journal_id: u64, entry: &Entry) {
         if entry.journaled
             && let Some(journal) = &mut self.journal
         {
             journal.settle(&self.store, journal_id, entry.serial);
         }
         self.store.release(entry.message);
-        true
+    }
+
+    /// As [`Engine::end_message`], for a queue that goes as a whole: its own record covers all its messages.
+    pub(super) fn forget_message(&mut self, journal_id: u64, entry: &Entry) {
+        if entry.journaled
+            && let Some(journal) = &mut self.journal
+        {
+            journal.forget(&self.store, journal_id, entry.serial);
+        }
+        self.store.release(entry.message);
     }
 
     pub(super) fn delete_queue(
@@ -286,44 +197,48 @@ impl Engine {
         if if_unused && !found.consumers.is_empty() {
             return Err(Exception::new(ReplyCode::PreconditionFailed, format!("queue '{name}' is in use")));
         }
-        if if_empty && !found.ready.is_empty() {
+        if if_empty && !found.is_empty() {
             return Err(Exception::new(
                 ReplyCode::PreconditionFailed,
                 format!("queue '{name}' is not empty"),
             ));
         }
-        let count = u32::try_from(found.ready.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
         self.remove_queue(queue);
         Ok(count)
     }
 
+    /// Nobody finds the queue by its name any more.
+    pub(super) fn forget_name(&mut self, id: QueueId) {
+        if let Some(queue) = self.queues.get(id) {
+            self.queue_names.remove(&queue.name);
+            self.routing_generation += 1;
+        }
+    }
+
     /// Removes a queue with its messages, bindings and consumers.
     pub(super) fn remove_queue(&mut self, id: QueueId) {
-        let Some(queue) = self.queues.remove(id) else { return };
-        self.queue_names.remove(&queue.name);
+        let Some(mut queue) = self.queues.remove(id) else { return };
+        if self.queue_names.get(&queue.name) == Some(&id) {
+            self.queue_names.remove(&queue.name);
+        }
         self.routing_generation += 1;
         if queue.settings.survives_restart() {
-            self.forget_unacknowledged(id, &queue);
+            if queue.unacknowledged > 0 {
+                self.gone_queues.insert(id, GoneQueue::of(&queue));
+            }
             if let Some(journal) = &mut self.journal {
                 journal.queue_gone(queue.journal_id);
-                for entry in queue.ready.iter().filter(|entry| entry.journaled) {
-                    journal.forget(&self.store, queue.journal_id, entry.serial);
-                }
             }
         }
-        queue.ready.iter().for_each(|entry| self.store.release(entry.message));
-        let mut emptied = Vec::new();
-        for (name, exchange) in &mut self.exchanges {
-            if exchange.forget(id) && exchange.settings.auto_delete && exchange.is_unused() {
-                emptied.push(name.clone());
-            }
-        }
-        emptied.iter().for_each(|name| self.remove_exchange(name));
+        self.start(None, Chore::Forget { journal_id: queue.journal_id, left: queue.take_all() });
+        self.disarm(id, queue.alarm_ms);
+        self.start(None, Chore::UnbindQueue { queue: id, sources: Vec::new() });
         for consumer in queue.consumers {
             self.tell_cancelled(consumer);
         }
         if let Some(owner) = queue.owner.and_then(|owner| self.connections.get_mut(owner)) {
-            owner.exclusive_queues.retain(|other| *other != id);
+            owner.exclusive_queues.remove(&id);
         }
         self.resumed.extend(queue.held_back);
     }
@@ -343,45 +258,6 @@ impl Engine {
             }
         }
     }
-
-    /// Consumers may still hold messages of a queue that goes; the journal need not keep them for it.
-    fn forget_unacknowledged(&mut self, id: QueueId, queue: &Queue) {
-        let Some(journal) = &mut self.journal else { return };
-        if queue.unacknowledged == 0 {
-            return;
-        }
-        for connection in self.connections.keys() {
-            let Some(connection) = self.connections.get_mut(connection) else { continue };
-            for channel in connection.channels.iter_mut().flatten() {
-                let in_transaction = match &mut channel.mode {
-                    crate::channel::Mode::Transaction(transaction) => &mut transaction.settlements[..],
-                    _ => &mut [],
-                };
-                let in_transaction = in_transaction.iter_mut().map(|(unacknowledged, _)| unacknowledged);
-                for held in channel.unacknowledged.iter_mut().chain(in_transaction) {
-                    if held.queue == id && std::mem::take(&mut held.entry.journaled) {
-                        journal.forget(&self.store, queue.journal_id, held.entry.serial);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Arguments that nothing here knows are refused by their name.
-pub(super) fn check_no_arguments(what: &str, arguments: Table<'_>) -> Result<(), Exception> {
-    let Some((name, _)) = arguments.entries().next() else { return Ok(()) };
-    let text = format!("argument '{}' of {what} is not supported", shown(name));
-    Err(Exception::new(ReplyCode::NotImplemented, text))
-}
-
-/// The default exchange has the bindings that it has.
-fn check_exchange_name(exchange: ShortStr<'_>) -> Result<(), Exception> {
-    if exchange.is_empty() {
-        let text = "the default exchange cannot be bound or unbound";
-        return Err(Exception::new(ReplyCode::AccessRefused, text));
-    }
-    Ok(())
 }
 
 /// A name that nobody else has: 128 random bits.
@@ -393,40 +269,58 @@ pub(super) fn generated_name(prefix: &str) -> Box<[u8]> {
     format!("{prefix}{hex}").into_bytes().into()
 }
 
+/// The longest time to live and the longest time without use, milliseconds; RabbitMQ's limit, too.
+pub(super) const LONGEST_MS: u64 = u32::MAX as u64;
+
+fn invalid(argument: &[u8]) -> Exception {
+    let text = format!("value of argument '{}' is invalid", shown(argument));
+    Exception::new(ReplyCode::PreconditionFailed, text)
+}
+
+fn not_supported(argument: &[u8]) -> Exception {
+    let text = format!("argument '{}' of a queue is not supported", shown(argument));
+    Exception::new(ReplyCode::NotImplemented, text)
+}
+
 fn queue_settings(arguments: Table<'_>, bits: [bool; 3]) -> Result<QueueSettings, Exception> {
-    let [durable, exclusive, auto_delete] = bits;
-    let mut settings = QueueSettings {
-        durable,
-        exclusive,
-        auto_delete,
-        max_length: None,
-        max_length_bytes: None,
-        overflow: Overflow::DropHead,
-        expires: None,
-    };
+    let mut settings = QueueSettings::plain(bits);
+    let mut routing_key = None;
     for (name, value) in arguments.entries() {
-        let limit = match value {
-            Value::Integer(limit) => u64::try_from(limit).ok(),
+        let number = match value {
+            Value::Integer(number) => u64::try_from(number).ok(),
             _ => None,
         };
+        let number = || number.ok_or_else(|| invalid(name));
+        let ms = || number().ok().filter(|ms| *ms <= LONGEST_MS).ok_or_else(|| invalid(name));
+        let text = || match value {
+            Value::Bytes(text) if text.len() <= 255 => Ok(Name(text.into())),
+            _ => Err(invalid(name)),
+        };
         match (name, value) {
-            (b"x-max-length", _) if limit.is_some() => settings.max_length = limit,
-            (b"x-max-length-bytes", _) if limit.is_some() => settings.max_length_bytes = limit,
-            (b"x-expires", _) if limit.is_some_and(|ms| ms > 0) => {
-                settings.expires = limit.map(Duration::from_millis);
+            (b"x-max-length", _) => settings.max_length = Some(number()?),
+            (b"x-max-length-bytes", _) => settings.max_length_bytes = Some(number()?),
+            (b"x-expires", Value::Integer(0)) => return Err(invalid(name)),
+            (b"x-expires", _) => settings.expires = Some(Duration::from_millis(ms()?)),
+            (b"x-message-ttl", _) => settings.message_ttl_ms = ms()?,
+            (b"x-dead-letter-exchange", _) => {
+                settings.dead_letters = Some(DeadLetters { exchange: text()?, routing_key: None });
             }
+            (b"x-dead-letter-routing-key", _) => routing_key = Some(text()?),
             (b"x-overflow", Value::Bytes(b"drop-head")) => {}
             (b"x-overflow", Value::Bytes(b"reject-publish")) => settings.overflow = Overflow::RejectPublish,
+            (b"x-overflow", Value::Bytes(b"reject-publish-dlx")) => return Err(not_supported(name)),
+            (b"x-overflow", _) => return Err(invalid(name)),
             (b"x-queue-type", Value::Bytes(b"classic")) | (b"x-queue-mode", _) => {}
-            (b"x-max-length" | b"x-max-length-bytes" | b"x-expires" | b"x-overflow", _) => {
-                let text = format!("value of argument '{}' is invalid", shown(name));
-                return Err(Exception::new(ReplyCode::PreconditionFailed, text));
-            }
-            _ => {
-                let text = format!("argument '{}' of a queue is not supported", shown(name));
-                return Err(Exception::new(ReplyCode::NotImplemented, text));
-            }
+            _ => return Err(not_supported(name)),
         }
+    }
+    match (&mut settings.dead_letters, routing_key) {
+        (Some(dead_letters), routing_key) => dead_letters.routing_key = routing_key,
+        (None, Some(_)) => {
+            let text = "x-dead-letter-routing-key needs x-dead-letter-exchange";
+            return Err(Exception::new(ReplyCode::PreconditionFailed, text));
+        }
+        (None, None) => {}
     }
     Ok(settings)
 }

@@ -3,9 +3,13 @@
 use tilemark_amqp::{Method, ReplyCode};
 
 use super::Engine;
+use super::dead_letters::Reason;
+use super::memory::SETTLEMENT_BYTES;
+use super::work::Chore;
 use crate::channel::{Mode, Settlement, Unacknowledged};
 use crate::connection::ConnectionId;
 use crate::exception::Exception;
+use crate::queue::{Entry, NEVER, QueueId};
 
 impl Engine {
     pub(super) fn settle_method(
@@ -29,15 +33,21 @@ impl Engine {
             return Err(Exception::new(ReplyCode::PreconditionFailed, format!("unknown delivery tag {tag}")));
         }
         if let Mode::Transaction(transaction) = &mut channel.mode {
+            let bytes = taken.len() as u64 * SETTLEMENT_BYTES;
+            transaction.bytes += bytes;
             transaction
                 .settlements
                 .extend(taken.into_iter().map(|unacknowledged| (unacknowledged, settlement)));
+            self.transaction_bytes += bytes;
             return Ok(());
         }
-        for unacknowledged in taken.iter().rev() {
-            self.settle(unacknowledged, settlement);
+        if let [only] = &taken[..] {
+            self.steps += 1;
+            self.settle(only, settlement);
+            self.wake_channel(id, number);
+        } else {
+            self.start(Some(id), Chore::Settle { channel: number, left: taken, settlement, answers: false });
         }
-        self.wake_channel(id, number);
         Ok(())
     }
 
@@ -48,28 +58,41 @@ impl Engine {
             consumer.unacknowledged -= 1;
         }
         let Some(queue) = self.queues.get_mut(queue_id) else {
-            // The queue was deleted meanwhile, and its messages with it.
-            self.store.release(entry.message);
+            self.settle_of_gone_queue(queue_id, &entry);
             return;
         };
         queue.unacknowledged -= 1;
-        if settlement == Settlement::Requeue {
-            queue.put_back(
-                crate::queue::Entry { redelivered: true, ..entry },
-                self.store.length(entry.message),
-            );
-            while self.queues.get(queue_id).is_some_and(crate::queue::Queue::is_over_limit) {
-                self.drop_head(queue_id);
+        match settlement {
+            Settlement::Requeue => {
+                queue.put_back(Entry { redelivered: true, ..entry }, self.store.length(entry.message));
+                if entry.expires_ms != NEVER {
+                    self.arm(queue_id);
+                }
+                while self.queues.get(queue_id).is_some_and(crate::queue::Queue::is_over_limit) {
+                    self.drop_head(queue_id);
+                }
             }
-        } else {
-            if entry.journaled
-                && let Some(journal) = &mut self.journal
-            {
-                journal.settle(&self.store, queue.journal_id, entry.serial);
+            Settlement::Acknowledge => {
+                let journal_id = queue.journal_id;
+                self.end_message(journal_id, &entry);
             }
-            self.store.release(entry.message);
+            Settlement::Discard => self.give_up(queue_id, entry, Reason::Rejected),
         }
         self.mark_dirty(queue_id);
+    }
+
+    /// The queue was deleted meanwhile, and its messages with it.
+    fn settle_of_gone_queue(&mut self, queue: QueueId, entry: &Entry) {
+        let Some(gone) = self.gone_queues.get_mut(&queue) else {
+            self.store.release(entry.message);
+            return;
+        };
+        gone.unacknowledged -= 1;
+        let (journal_id, is_last) = (gone.journal_id, gone.unacknowledged == 0);
+        if is_last {
+            self.gone_queues.remove(&queue);
+        }
+        self.forget_message(journal_id, entry);
     }
 
     /// A channel has room again: all its queues may deliver.
@@ -78,7 +101,9 @@ impl Engine {
         if !std::mem::take(&mut channel.passed_by) {
             return;
         }
-        for consumer in channel.consumers.clone() {
+        let consumers = channel.consumers.clone();
+        self.steps += consumers.len() as u64;
+        for consumer in consumers {
             if let Some(queue) = self.consumers.get(consumer).map(|consumer| consumer.queue) {
                 self.mark_dirty(queue);
             }
@@ -90,21 +115,16 @@ impl Engine {
         id: ConnectionId,
         number: u16,
         requeue: bool,
-        answer: Option<Method<'_>>,
+        answers: bool,
     ) -> Result<(), Exception> {
         if !requeue {
             let text = "recover without requeue is not supported, with requeue it is";
             return Err(Exception::new(ReplyCode::NotImplemented, text));
         }
         let Some(channel) = self.channel(id, number) else { return Ok(()) };
-        let all = std::mem::take(&mut channel.unacknowledged);
-        for unacknowledged in all.iter().rev() {
-            self.settle(unacknowledged, Settlement::Requeue);
-        }
-        self.wake_channel(id, number);
-        if let Some(answer) = answer {
-            self.send(id, number, &answer);
-        }
+        let left = std::mem::take(&mut channel.unacknowledged).into_vec();
+        let settlement = Settlement::Requeue;
+        self.start(Some(id), Chore::Settle { channel: number, left, settlement, answers });
         Ok(())
     }
 }

@@ -1,16 +1,20 @@
 //! What the broker knows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
+use super::clock::Clock;
+use super::dead_letters::Death;
+use super::work::Chore;
 use crate::config::{Config, User};
 use crate::connection::{Connection, ConnectionId, Origin, Phase};
-use crate::exchange::{Exchange, ExchangeKind, ExchangeSettings};
+use crate::exchange::{ExchangeKind, ExchangeSettings};
 use crate::journal::Journal;
 use crate::outbox::Outbox;
-use crate::queue::{Consumer, Queue, QueueId};
+use crate::queue::{Consumer, GoneQueue, Queue, QueueId};
 use crate::slab::Slab;
 use crate::store::Store;
+use crate::topology::Topology;
 
 /// Limits and promises of a configuration.
 #[derive(Debug)]
@@ -35,7 +39,7 @@ pub struct Statistics {
     pub published: u64,
     /// Messages that went out.
     pub delivered: u64,
-    /// Memory that messages take, bytes.
+    /// Memory that messages, queues and connections take, bytes.
     pub memory_bytes: u64,
     /// Times that the journal was flushed to the disk.
     pub journal_flushes: u64,
@@ -49,10 +53,13 @@ pub(crate) struct Engine {
     pub(super) limits: Limits,
     pub(super) users: Vec<User>,
     pub(super) now: Instant,
+    pub(super) clock: Clock,
     pub(super) connections: Slab<Connection>,
-    pub(super) exchanges: HashMap<Box<[u8]>, Exchange>,
+    pub(super) topology: Topology,
     pub(super) queue_names: HashMap<Box<[u8]>, QueueId>,
     pub(super) queues: Slab<Queue>,
+    /// Durable queues that are gone while consumers hold messages of them.
+    pub(super) gone_queues: HashMap<QueueId, GoneQueue>,
     pub(super) consumers: Slab<Consumer>,
     pub(super) store: Store,
     pub(super) journal: Option<Journal>,
@@ -78,20 +85,34 @@ pub(crate) struct Engine {
     pub(super) newly_paused: Vec<ConnectionId>,
     /// Connections that may go on.
     pub(super) resumed: Vec<ConnectionId>,
+    /// When which queue is to be looked at for messages whose time is over; each queue at most once.
+    pub(super) alarms: BTreeSet<(u64, QueueId)>,
+    /// Messages that queues have given up and that go to an exchange for dead letters, in their order.
+    pub(super) dying: VecDeque<Death>,
+    /// What has been done since the start, in steps.
+    pub(super) steps: u64,
+    /// What takes more than one turn, and who waits for it.
+    pub(super) chores: VecDeque<(Option<ConnectionId>, Chore)>,
+    /// Connections whose input has cost their share of this turn.
+    pub(super) busy: Vec<ConnectionId>,
     pub(super) short_of_memory: bool,
     /// Bytes of messages that have not come in completely.
     pub(super) assembling_bytes: u64,
+    /// Bytes of what waits for commits, besides the messages.
+    pub(super) transaction_bytes: u64,
+    /// Bytes of what waits to be sent.
+    pub(super) outbox_bytes: u64,
     pub(super) statistics: Statistics,
 }
 
 impl Engine {
     /// An empty broker with the exchanges that every broker has.
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
-        let mut exchanges = HashMap::new();
-        for kind in [ExchangeKind::Direct, ExchangeKind::Fanout, ExchangeKind::Topic] {
-            let settings = ExchangeSettings { kind, durable: true, auto_delete: false, internal: false };
-            exchanges.insert(format!("amq.{}", kind.name()).into_bytes().into(), Exchange::new(settings));
+        let mut topology = Topology::default();
+        for kind in ExchangeKind::ALL {
+            topology.declare(format!("amq.{}", kind.name()).as_bytes(), ExchangeSettings::of_broker(kind));
         }
+        topology.declare(b"amq.match", ExchangeSettings::of_broker(ExchangeKind::Headers));
         Self {
             limits: Limits {
                 memory_bytes: config.memory_limit_bytes,
@@ -100,10 +121,12 @@ impl Engine {
             },
             users: config.users.clone(),
             now,
+            clock: Clock::starting_at(now),
             connections: Slab::new(),
-            exchanges,
+            topology,
             queue_names: HashMap::new(),
             queues: Slab::new(),
+            gone_queues: HashMap::new(),
             consumers: Slab::new(),
             store: Store::new(),
             journal: None,
@@ -119,8 +142,15 @@ impl Engine {
             paused: Vec::new(),
             newly_paused: Vec::new(),
             resumed: Vec::new(),
+            alarms: BTreeSet::new(),
+            dying: VecDeque::new(),
+            steps: 0,
+            chores: VecDeque::new(),
+            busy: Vec::new(),
             short_of_memory: false,
             assembling_bytes: 0,
+            transaction_bytes: 0,
+            outbox_bytes: 0,
             statistics: Statistics::default(),
         }
     }
@@ -133,6 +163,7 @@ impl Engine {
     /// Tells the time.
     pub(crate) fn set_now(&mut self, now: Instant) {
         self.now = now;
+        self.clock.set(now);
     }
 
     /// Connections to send to, or to drop; each once.
@@ -177,7 +208,7 @@ impl Engine {
         if let Some(queue) = self.queues.get_mut(id)
             && !queue.dirty
             && !queue.consumers.is_empty()
-            && !queue.ready.is_empty()
+            && !queue.is_empty()
         {
             queue.dirty = true;
             self.dirty.push(id);
@@ -189,7 +220,8 @@ impl Engine {
         Statistics {
             connections: self.connections.len() as u64,
             queues: self.queues.len() as u64,
-            exchanges: self.exchanges.keys().filter(|name| !name.starts_with(b"amq.")).count() as u64,
+            exchanges: self.topology.exchanges().filter(|found| !found.name.starts_with(b"amq.")).count()
+                as u64,
             messages: self.store.len() as u64,
             memory_bytes: self.memory_bytes(),
             journal_flushes: self.journal.as_ref().map_or(0, Journal::stored),
@@ -197,8 +229,21 @@ impl Engine {
         }
     }
 
+    /// Notes in the journal that the broker ends in order.
+    pub(crate) fn close_journal(&mut self) {
+        if let Some(journal) = self.journal.as_mut().filter(|journal| journal.failure().is_none()) {
+            journal.close();
+        }
+    }
+
+    /// Why nothing is stored any more, once the disk has failed.
+    pub(crate) fn journal_failure(&self) -> Option<String> {
+        self.journal.as_ref().and_then(Journal::failure)
+    }
+
     /// Whether all that was journaled is stored, so that the broker may end.
     pub(crate) fn is_settled(&self) -> bool {
-        self.journal.as_ref().is_none_or(|journal| journal.is_settled() || journal.failure().is_some())
+        let is_stored = |journal: &Journal| journal.is_settled() || journal.failure().is_some();
+        self.chores.is_empty() && self.dying.is_empty() && self.journal.as_ref().is_none_or(is_stored)
     }
 }

@@ -1,16 +1,19 @@
 //! Clients for tests that need no sockets: methods in, what the broker says out.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tilemark_amqp::{
-    FrameKind, LongStr, Method, PROTOCOL_HEADER, Properties, ShortStr, Table, decode_frame, put_frame,
-    put_header, put_method,
+    ContentHeader, FrameKind, LongStr, Method, PROTOCOL_HEADER, Properties, ShortStr, Table, TableBuilder,
+    Value, decode_frame, put_frame, put_header, put_method,
 };
 
 use super::Engine;
 use crate::config::Config;
 use crate::connection::{ConnectionId, Origin};
-use crate::journal::{Batch, Writer};
+use crate::journal::{Batch, Disk, Recovered, Writer, recover};
 
 /// A broker and its clock.
 pub(crate) struct Lab {
@@ -34,6 +37,71 @@ impl Writer for Quick {
     }
     fn failure(&self) -> Option<String> {
         None
+    }
+}
+
+/// A disk that is done at once and keeps what it got.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept(Arc<Mutex<KeptSegments>>);
+
+#[derive(Debug, Default)]
+struct KeptSegments {
+    stored: u64,
+    segments: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Kept {
+    fn kept(&self) -> std::sync::MutexGuard<'_, KeptSegments> {
+        self.0.lock().unwrap()
+    }
+
+    pub(crate) fn segments_now(&self) -> BTreeMap<u64, Vec<u8>> {
+        self.kept().segments.clone()
+    }
+
+    pub(crate) fn replace(&self, segments: BTreeMap<u64, Vec<u8>>) {
+        self.kept().segments = segments;
+    }
+
+    /// As the next broker finds it.
+    pub(crate) fn recovered(&self) -> Recovered {
+        recover(&mut self.clone()).unwrap()
+    }
+}
+
+impl Writer for Kept {
+    fn is_idle(&self) -> bool {
+        true
+    }
+    fn submit(&mut self, batch: Batch) {
+        crate::journal::store_batch(self, &batch).unwrap();
+        self.kept().stored = batch.number;
+    }
+    fn stored(&self) -> u64 {
+        self.kept().stored
+    }
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Disk for Kept {
+    fn segments(&mut self) -> io::Result<Vec<u64>> {
+        Ok(self.kept().segments.keys().copied().collect())
+    }
+    fn read(&mut self, segment: u64) -> io::Result<Vec<u8>> {
+        Ok(self.kept().segments[&segment].clone())
+    }
+    fn append(&mut self, segment: u64, bytes: &[u8]) -> io::Result<()> {
+        self.kept().segments.entry(segment).or_default().extend_from_slice(bytes);
+        Ok(())
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    fn remove(&mut self, segment: u64) -> io::Result<()> {
+        self.kept().segments.remove(&segment);
+        Ok(())
     }
 }
 
@@ -91,6 +159,71 @@ pub(crate) fn bind<'a>(queue: &'a str, exchange: &'a str, key: &'a str) -> Metho
         routing_key,
         no_wait: false,
         arguments: Table::default(),
+    }
+}
+
+/// Binds a queue to a headers exchange.
+pub(crate) fn bind_with<'a>(queue: &'a str, exchange: &'a str, arguments: Table<'a>) -> Method<'a> {
+    let (queue, exchange, routing_key) = (name(queue), name(exchange), name(""));
+    Method::QueueBind { reserved_1: 0, queue, exchange, routing_key, no_wait: false, arguments }
+}
+
+/// Binds an exchange to another one.
+pub(crate) fn bind_exchange<'a>(destination: &'a str, source: &'a str, key: &'a str) -> Method<'a> {
+    Method::ExchangeBind {
+        reserved_1: 0,
+        destination: name(destination),
+        source: name(source),
+        routing_key: name(key),
+        no_wait: false,
+        arguments: Table::default(),
+    }
+}
+
+/// Properties with headers, and with an expiration where it is not empty.
+pub(crate) fn properties(headers: &TableBuilder, expiration: &str) -> Vec<u8> {
+    let ends = if expiration.is_empty() {
+        vec![0, 0]
+    } else {
+        [&[0x01, 0, u8::try_from(expiration.len()).unwrap()], expiration.as_bytes()].concat()
+    };
+    Properties::from_bytes(&ends).with_headers(headers.as_table(), true).unwrap()
+}
+
+/// A message that a client was sent.
+#[derive(Debug)]
+pub(crate) struct Content {
+    properties: Vec<u8>,
+    pub(crate) body: String,
+}
+
+impl Content {
+    pub(crate) fn wishes(&self) -> tilemark_amqp::Wishes<'_> {
+        Properties::from_bytes(&self.properties).wishes().unwrap()
+    }
+
+    /// The headers as they print, but for times.
+    pub(crate) fn headers(&self) -> Vec<String> {
+        printed(self.wishes().headers)
+    }
+}
+
+fn printed(table: Table<'_>) -> Vec<String> {
+    let entries = table.entries().filter(|(name, _)| *name != b"time");
+    entries
+        .map(|(name, value)| format!("{}={}", String::from_utf8_lossy(name), printed_value(value)))
+        .collect()
+}
+
+fn printed_value(value: Value<'_>) -> String {
+    match value {
+        Value::Bytes(text) => String::from_utf8_lossy(text).into_owned(),
+        Value::Integer(number) => number.to_string(),
+        Value::Table(table) => format!("{{{}}}", printed(table).join(" ")),
+        Value::Array(values) => {
+            format!("[{}]", values.values().map(printed_value).collect::<Vec<_>>().join(" "))
+        }
+        other => format!("{other:?}"),
     }
 }
 
@@ -232,6 +365,28 @@ impl Lab {
             }
         }
         said
+    }
+
+    /// Takes a message of a queue, which may be empty.
+    pub(crate) fn take(&mut self, id: ConnectionId, queue: &str) -> Option<Content> {
+        self.hear(id);
+        self.send(id, 1, &get(queue, true));
+        let outbox = self.engine.outbox(id)?;
+        let wire = outbox.unsent().to_vec();
+        self.engine.was_sent(id, wire.len());
+        let (mut rest, mut properties, mut body) = (&wire[..], None, String::new());
+        while let Ok(Some((frame, used))) = decode_frame(rest, 1 << 30) {
+            rest = &rest[used..];
+            match frame.kind {
+                FrameKind::Header => {
+                    let header = ContentHeader::decode(frame.payload).unwrap();
+                    properties = Some(header.properties.as_bytes().to_vec());
+                }
+                FrameKind::Body => body.push_str(&String::from_utf8_lossy(frame.payload)),
+                _ => {}
+            }
+        }
+        properties.map(|properties| Content { properties, body })
     }
 
     /// Only the bodies of what the broker has said.

@@ -1,9 +1,13 @@
 //! What the broker promises, as clients see it.
 
 mod conduct;
+mod dead_letters;
 mod delivery;
 mod exceptions;
+mod expiry;
 mod journal;
 mod pressure;
+mod routing;
 mod storm;
 mod topology;
+mod work;

@@ -3,7 +3,6 @@
 use tilemark_amqp::{Method, ReplyCode};
 
 use super::Engine;
-use super::publish::Wish;
 use crate::channel::{Mode, Transaction};
 use crate::confirms::Verdict;
 use crate::connection::ConnectionId;
@@ -12,7 +11,11 @@ use crate::exception::Exception;
 impl Engine {
     fn take_transaction(&mut self, id: ConnectionId, number: u16) -> Result<Transaction, Exception> {
         match self.channel(id, number).map(|channel| &mut channel.mode) {
-            Some(Mode::Transaction(transaction)) => Ok(std::mem::take(transaction)),
+            Some(Mode::Transaction(transaction)) => {
+                let transaction = std::mem::take(transaction);
+                self.transaction_bytes -= transaction.bytes;
+                Ok(transaction)
+            }
             _ => {
                 let text = "the channel has no transactions: tx.select was not sent";
                 Err(Exception::new(ReplyCode::PreconditionFailed, text))
@@ -30,8 +33,7 @@ impl Engine {
         });
         let mut failed = Ok(());
         for publish in transaction.publishes {
-            let wish = Wish { persistent: publish.persistent, mandatory: publish.mandatory };
-            let placed = self.place(id, number, publish.message, &publish.targets, wish);
+            let placed = self.place(id, number, publish.message, &publish.targets, publish.wish);
             failed = failed.and(placed.and_then(all_is_placed));
         }
         for (unacknowledged, settlement) in transaction.settlements.iter().rev() {
@@ -58,10 +60,8 @@ impl Engine {
         let transaction = self.take_transaction(id, number)?;
         transaction.publishes.iter().for_each(|publish| self.store.release(publish.message));
         if let Some(channel) = self.channel(id, number) {
-            channel
-                .unacknowledged
-                .extend(transaction.settlements.iter().map(|(unacknowledged, _)| *unacknowledged));
-            channel.unacknowledged.make_contiguous().sort_by_key(|unacknowledged| unacknowledged.tag);
+            let settlements = transaction.settlements.into_iter();
+            channel.unacknowledged.put_back(settlements.map(|(unacknowledged, _)| unacknowledged));
         }
         self.send(id, number, &Method::TxRollbackOk {});
         Ok(())

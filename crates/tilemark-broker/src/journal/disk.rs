@@ -70,6 +70,17 @@ impl FolderDisk {
         Ok(Self { folder: folder.to_owned(), directory, open: None, names_changed: true, _lock: lock })
     }
 
+    /// Opens a folder that no broker uses, to read it only.
+    pub(crate) fn open_to_read(folder: &Path) -> io::Result<Self> {
+        let directory = File::open(folder)?;
+        let lock = match File::open(folder.join("lock")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => directory.try_clone()?,
+            lock => lock?,
+        };
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { folder: folder.to_owned(), directory, open: None, names_changed: false, _lock: lock })
+    }
+
     fn path(&self, segment: u64) -> PathBuf {
         self.folder.join(format!("{segment:012}{SUFFIX}"))
     }

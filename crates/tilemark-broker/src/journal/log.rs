@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::record::{self, BindingRecord, Definition};
+use super::record::{self, BindingRecord, Counts, Definition, MessageFields, SegmentHeader};
 use super::recovery::Recovered;
 use super::writer::{Batch, Writer};
 use crate::store::{Layout, MessageId, Store};
@@ -11,6 +11,9 @@ use crate::store::{Layout, MessageId, Store};
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// Closed segments may hold this many times the bytes of the messages that are still needed, plus two segments.
 const WASTE_FACTOR: u64 = 2;
+
+/// Memory of a message in the journal's books: its place in the tree and the list of its queues.
+const LIVE_BYTES: u64 = 128;
 
 #[derive(Debug)]
 struct Segment {
@@ -25,6 +28,7 @@ struct Live {
     segment: u64,
     message: MessageId,
     queues: Vec<u64>,
+    published_ms: u64,
 }
 
 /// A persistent message on its way into durable queues.
@@ -33,13 +37,19 @@ pub(crate) struct NewMessage<'a> {
     pub(crate) serial: u64,
     pub(crate) id: MessageId,
     pub(crate) queues: &'a [u64],
+    /// When it came in, milliseconds since 1970; 0 for one that no time to live ends.
+    pub(crate) published_ms: u64,
 }
 
 pub(crate) struct Journal {
     writer: Box<dyn Writer>,
-    /// Records of the open batch.
+    /// Records of the open batch, and how many they are.
     open: Vec<u8>,
+    counts: Counts,
     number: u64,
+    header: SegmentHeader,
+    /// Batches that the newest segment has got, with the open one.
+    batches: u32,
     group: Option<Vec<u8>>,
     segments: VecDeque<Segment>,
     segment_bytes: u64,
@@ -61,6 +71,7 @@ impl Journal {
         recovered: &Recovered,
         stored: &BTreeMap<u64, MessageId>,
         writer: Box<dyn Writer>,
+        store: &Store,
         definitions: &[Definition],
     ) -> Self {
         let mut segments: VecDeque<Segment> = recovered
@@ -73,10 +84,9 @@ impl Journal {
         for (serial, message) in &recovered.messages {
             let id = stored[serial];
             live_bytes += message.bytes.len() as u64;
-            live.insert(
-                *serial,
-                Live { segment: message.segment, message: id, queues: message.queues.clone() },
-            );
+            let (segment, queues, published_ms) =
+                (message.segment, message.queues.clone(), message.published_ms);
+            live.insert(*serial, Live { segment, message: id, queues, published_ms });
             if let Some(segment) = segments.iter_mut().find(|segment| segment.number == message.segment) {
                 segment.messages += 1;
             }
@@ -86,7 +96,10 @@ impl Journal {
         let mut journal = Self {
             writer,
             open: Vec::new(),
+            counts: Counts::default(),
             number: 1,
+            header: SegmentHeader::new(next),
+            batches: 0,
             group: None,
             segments,
             segment_bytes: SEGMENT_BYTES,
@@ -95,7 +108,23 @@ impl Journal {
             remove: Vec::new(),
         };
         definitions.iter().for_each(|definition| journal.define(definition));
+        if recovered.damage.is_some() {
+            journal.leave_damage(store);
+        }
         journal
+    }
+
+    /// Writes all messages anew and removes the segments that are damaged, with those beside them.
+    fn leave_damage(&mut self, store: &Store) {
+        while self.segments.len() > 1 {
+            self.move_oldest(store);
+            self.remove.extend(self.segments.pop_front().map(|segment| segment.number));
+        }
+    }
+
+    /// The broker ends in order. A batch of its own: when it is there, all batches before it are whole.
+    pub(crate) fn close(&mut self) {
+        self.write(record::put_closed);
     }
 
     #[cfg(test)]
@@ -126,9 +155,14 @@ impl Journal {
             fill(group);
             return;
         }
+        if self.open.is_empty() {
+            self.batches += 1;
+            // Its counts are known when it is handed over.
+            self.open.resize(record::BATCH_BYTES, 0);
+        }
         let start = record::open(&mut self.open);
         fill(&mut self.open);
-        record::close(&mut self.open, start);
+        record::close(&mut self.open, start, self.header, self.batches);
     }
 
     /// What is written until [`Journal::end_group`] counts together or not at all.
@@ -144,37 +178,44 @@ impl Journal {
     }
 
     pub(crate) fn define(&mut self, definition: &Definition) {
+        self.counts.others += 1;
         self.write(|out| record::put_definition(out, definition));
     }
 
     pub(crate) fn exchange_gone(&mut self, name: &[u8]) {
+        self.counts.others += 1;
         self.write(|out| record::put_exchange_gone(out, name));
     }
 
     pub(crate) fn queue_gone(&mut self, queue: u64) {
+        self.counts.others += 1;
         self.write(|out| record::put_queue_gone(out, queue));
     }
 
     pub(crate) fn binding_gone(&mut self, binding: &BindingRecord) {
+        self.counts.others += 1;
         self.write(|out| record::put_binding_gone(out, binding));
     }
 
     /// Writes a message; it is stored when [`Journal::stored`] reaches the number that this returns.
     pub(crate) fn publish(&mut self, store: &Store, new: NewMessage<'_>) -> u64 {
-        let NewMessage { serial, id, queues } = new;
+        let NewMessage { serial, id, queues, published_ms } = new;
         let segment = self.newest();
         segment.messages += 1;
         let segment = segment.number;
-        self.live.insert(serial, Live { segment, message: id, queues: queues.to_vec() });
+        self.live.insert(serial, Live { segment, message: id, queues: queues.to_vec(), published_ms });
         self.live_bytes += u64::from(store.length(id));
-        self.put_message(store, serial, id, queues);
+        self.put_message(store, new);
         self.number
     }
 
-    fn put_message(&mut self, store: &Store, serial: u64, id: MessageId, queues: &[u64]) {
+    fn put_message(&mut self, store: &Store, message: NewMessage<'_>) {
+        self.counts.messages += 1;
+        let NewMessage { serial, id, queues, published_ms } = message;
         let Layout { route, header } = store.layout(id);
         let whole = store.parts(id).whole;
-        self.write(|out| record::put_message(out, serial, queues, route, header, whole));
+        let fields = MessageFields { serial, queues, published_ms, route, header };
+        self.write(|out| record::put_message(out, fields, whole));
     }
 
     fn newest(&mut self) -> &mut Segment {
@@ -183,6 +224,7 @@ impl Journal {
 
     /// A queue is done with a message: call it before the message leaves the store.
     pub(crate) fn settle(&mut self, store: &Store, queue: u64, serial: u64) {
+        self.counts.settlements += 1;
         self.write(|out| record::put_settled(out, queue, serial));
         self.forget(store, queue, serial);
     }
@@ -216,6 +258,11 @@ impl Journal {
         self.writer.failure()
     }
 
+    /// Memory that it takes, bytes: what waits for the disk, and where each message is.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.open.capacity() as u64 + self.live.len() as u64 * LIVE_BYTES
+    }
+
     /// Bytes that wait for the disk.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.open.len() as u64
@@ -232,13 +279,19 @@ impl Journal {
         if !self.writer.is_idle() || (self.open.is_empty() && self.remove.is_empty()) {
             return;
         }
-        let bytes = std::mem::take(&mut self.open);
+        let mut bytes = std::mem::take(&mut self.open);
+        let counts = std::mem::take(&mut self.counts);
+        let (header, batches) = (self.header, self.batches);
+        if let Some(first) = bytes.get_mut(..record::BATCH_BYTES) {
+            first.copy_from_slice(&record::batch_record(counts, header, batches));
+        }
         let remove = std::mem::take(&mut self.remove);
         let number = self.number;
         self.number += 1;
         let newest = self.newest();
-        newest.bytes += bytes.len() as u64;
-        let batch = Batch { number, segment: newest.number, bytes, remove };
+        let header = if newest.bytes == 0 { header.bytes() } else { Vec::new() };
+        newest.bytes += (header.len() + bytes.len()) as u64;
+        let batch = Batch { number, segment: newest.number, header, bytes, remove };
         let full = newest.bytes >= self.segment_bytes;
         self.writer.submit(batch);
         if full {
@@ -251,6 +304,7 @@ impl Journal {
     fn roll(&mut self, definitions: &[Definition]) {
         let number = self.newest().number + 1;
         self.segments.push_back(Segment { number, bytes: 0, messages: 0 });
+        self.batches = 0;
         definitions.iter().for_each(|definition| self.define(definition));
     }
 
@@ -276,8 +330,8 @@ impl Journal {
         for serial in &moving {
             let live = self.live.get_mut(serial).expect("collected above");
             live.segment = newest;
-            let (message, queues) = (live.message, live.queues.clone());
-            self.put_message(store, *serial, message, &queues);
+            let (id, queues, published_ms) = (live.message, live.queues.clone(), live.published_ms);
+            self.put_message(store, NewMessage { serial: *serial, id, queues: &queues, published_ms });
         }
         self.newest().messages += moving.len() as u64;
         self.segments[0].messages = 0;

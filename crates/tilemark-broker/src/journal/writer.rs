@@ -13,6 +13,9 @@ use super::disk::Disk;
 pub(crate) struct Batch {
     pub(crate) number: u64,
     pub(crate) segment: u64,
+    /// What the segment starts with, when this is its first batch. It is flushed by itself: behind a header that cannot be
+    /// read there was a batch only if the header was once whole.
+    pub(crate) header: Vec<u8>,
     pub(crate) bytes: Vec<u8>,
     /// Segments to remove once this batch is stored, oldest first.
     pub(crate) remove: Vec<u64>,
@@ -33,6 +36,10 @@ pub(crate) trait Writer: Send {
 /// Writes and flushes one batch, and removes what it made superfluous. Each removal is flushed before the next: a segment
 /// that came back while a later one stayed away could bring settled messages back.
 pub(crate) fn store_batch(disk: &mut dyn Disk, batch: &Batch) -> io::Result<()> {
+    if !batch.header.is_empty() {
+        disk.append(batch.segment, &batch.header)?;
+        disk.sync()?;
+    }
     if !batch.bytes.is_empty() {
         disk.append(batch.segment, &batch.bytes)?;
         disk.sync()?;

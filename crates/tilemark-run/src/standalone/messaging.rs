@@ -12,29 +12,55 @@ use crate::{
 use serde::Serialize;
 use std::{
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 use tilemark_amqp_load::{
     BrokerAddress, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
     latency_under, throughput_under,
 };
-use tilemark_broker::{BrokerError, Config, serve};
+use tilemark_broker::{BrokerError, Config, JournalCheck, serve};
 use tilemark_record::result::{Verdict, VerdictStatus};
 use tilemark_sys::{
     files::{PRIVATE_FOLDER, Place},
     limits::raise_open_files,
 };
+use tilemark_units::Bytes;
+
+pub use tilemark_broker::Notice;
 
 pub use tilemark_amqp_load::{MessagingMode, MessagingParameters};
 
+/// How to run the reference broker.
+#[derive(Debug)]
+pub struct BrokerSettings {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Folder of the journal.
+    pub journal: Option<PathBuf>,
+    /// Start with what is left of a damaged journal.
+    pub accept_damage: bool,
+    /// Memory above which publishers wait; `None` for the broker's default.
+    pub memory_limit: Option<Bytes>,
+    /// Called with what an operator must know.
+    pub notify: fn(&Notice),
+}
+
+/// Reads a journal that no broker uses. Fails where it is damaged, and says what is lost.
+pub fn check_journal(folder: &Path) -> Result<JournalCheck, Failure> {
+    let check = tilemark_broker::check_journal(folder)?;
+    if check.damage.is_some() {
+        let message = format!("the journal in {} is damaged: {check}", folder.display());
+        let remedy = "restore the folder from a copy, or start the broker with --accept-damage: it keeps what can be read";
+        return Err(Failure::new(FailureCode::HostUnfit, message, remedy));
+    }
+    Ok(check)
+}
+
 /// Runs the reference broker until it fails or Ctrl-C or SIGTERM ends it: then its peers are warned, and what it has taken is
 /// stored. `listening` is called with its address once.
-pub fn broker(
-    listen: SocketAddr,
-    journal: Option<PathBuf>,
-    listening: impl FnOnce(SocketAddr),
-) -> Result<(), Failure> {
+pub fn broker(settings: BrokerSettings, listening: impl FnOnce(SocketAddr)) -> Result<(), Failure> {
+    let BrokerSettings { listen, journal, accept_damage, memory_limit, notify } = settings;
     raise_open_files();
     if let Some(folder) = &journal {
         let bad = |error| {
@@ -45,7 +71,11 @@ pub fn broker(
         let place = Place::of_folder(folder, PRIVATE_FOLDER).and_then(|_| Place::of_own_folder(folder));
         place.map_err(|error| place_failed(error, bad))?;
     }
-    let broker = serve(Config { journal, ..Config::new(listen) })?;
+    let mut config = Config { journal, accept_damage, notify, ..Config::new(listen) };
+    if let Some(limit) = memory_limit {
+        config.memory_limit_bytes = limit.get();
+    }
+    let broker = serve(config)?;
     // It fails only where somebody handles them already, which no command that gets here does.
     let _ = ctrlc::set_handler(broker.ender());
     listening(broker.address());

@@ -7,12 +7,28 @@ use crate::{
 use std::process::ExitCode;
 use tilemark_run::standalone::messaging;
 
-/// Runs the reference broker.
+/// Runs the reference broker, or checks its journal.
 pub(crate) fn broker(arguments: BrokerArguments) -> ExitCode {
+    if let Some(folder) = &arguments.check {
+        return match messaging::check_journal(folder) {
+            Err(failure) => screen::fail(&failure, Form::Text),
+            Ok(found) => {
+                screen::print_text(&format!("{found}\n"));
+                ExitCode::SUCCESS
+            }
+        };
+    }
     let listening = |address| {
         screen::note(&format!("listening on {address}; guest/guest from this machine; Ctrl-C ends it"))
     };
-    match messaging::broker(arguments.listen, arguments.journal, listening) {
+    let settings = messaging::BrokerSettings {
+        listen: arguments.listen,
+        journal: arguments.journal,
+        accept_damage: arguments.accept_damage,
+        memory_limit: arguments.memory_limit,
+        notify: |notice| screen::note(&notice.to_string()),
+    };
+    match messaging::broker(settings, listening) {
         Err(failure) => screen::fail(&failure, Form::Text),
         Ok(()) => ExitCode::SUCCESS,
     }

@@ -17,6 +17,7 @@ pub(super) fn start(
     let config = Config {
         users: vec![User::new(&*credentials.user, &*credentials.password, Reach::Anywhere)],
         journal: has_disk.then(|| DataDisk::Data.folder().join("journal")),
+        notify: |notice| eprintln!("broker: {notice}"),
         // The guest's memory, where the kernel tells a twin that of its host.
         memory_limit_bytes: service.memory.get() / 10 * 4,
         ..Config::new((Ipv4Addr::UNSPECIFIED, PORT).into())

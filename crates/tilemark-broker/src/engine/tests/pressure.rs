@@ -141,3 +141,89 @@ fn who_asks_without_reading_is_not_listened_to() {
     assert_eq!(lab.engine.take_resumed(), [client]);
     assert_eq!(lab.bytes(client, &wire), wire.len());
 }
+
+/// A fanout to a thousand queues with a limit of 4 MiB; returns how many messages it took until the publisher had to wait.
+fn fanned_out(select: Option<Method<'_>>) -> (Lab, u64) {
+    let mut config = Config::new("127.0.0.1:0".parse().unwrap());
+    config.memory_limit_bytes = 4 << 20;
+    let mut lab = Lab::with(&config);
+    let client = lab.client();
+    for number in 0..1000 {
+        let queue = format!("q{number}");
+        lab.ask(client, &declare(&queue, QueueFlags::default()));
+        lab.ask(client, &crate::engine::testing::bind(&queue, "amq.fanout", ""));
+    }
+    if let Some(select) = select {
+        lab.ask(client, &select);
+    }
+    let message = publish(1, "amq.fanout", "", Properties::NONE, &[1; 16]);
+    let mut published = 0;
+    while lab.bytes(client, &message) == message.len() {
+        published += 1;
+        assert!(published < 10_000, "nothing stops the publisher");
+    }
+    assert!(lab.engine.statistics().memory_bytes < 2 * config.memory_limit_bytes);
+    (lab, published)
+}
+
+#[test]
+fn a_message_in_many_queues_counts_in_each() {
+    let (_, published) = fanned_out(None);
+    assert!((20..100).contains(&published), "{published}");
+}
+
+#[test]
+fn what_waits_for_a_commit_counts_with_where_it_goes() {
+    let (mut lab, published) = fanned_out(Some(Method::TxSelect {}));
+    assert!((200..1000).contains(&published), "{published}");
+    // A peer that leaves gives all of it back.
+    for connection in lab.engine.connections.keys() {
+        lab.engine.disconnect(connection);
+    }
+    assert_eq!((lab.engine.transaction_bytes, lab.engine.outbox_bytes), (0, 0));
+    let other = lab.client();
+    let message = publish(1, "amq.fanout", "", Properties::NONE, &[1; 16]);
+    lab.hear(other);
+    assert_eq!(lab.bytes(other, &message), message.len());
+}
+
+#[test]
+fn answers_that_nobody_reads_count_and_end_the_deliveries() {
+    let mut lab = small_lab();
+    let publisher = lab.client();
+    lab.ask(publisher, &declare("q", QueueFlags::default()));
+    lab.put(publisher, "q", &"x".repeat(100_000));
+    // Each asks for it, reads nothing and gives it back.
+    for _ in 0..100 {
+        let client = lab.client();
+        let mut wire = Vec::new();
+        tilemark_amqp::put_method(&mut wire, 1, &crate::engine::testing::get("q", false));
+        tilemark_amqp::put_method(&mut wire, 1, &Method::BasicRecover { requeue: true });
+        for _ in 0..20 {
+            lab.bytes(client, &wire);
+        }
+    }
+    let memory = lab.engine.statistics().memory_bytes;
+    // The first one takes the limit, and each that comes after it no more than while memory is short: 128 KiB, and the answer
+    // that goes beyond them.
+    assert!(memory > 2 << 20, "{memory}");
+    assert!(memory < 100 * 600_000, "{memory}");
+    assert!(lab.hear(publisher).join("").contains("ConnectionBlocked"));
+}
+
+#[test]
+fn queues_and_bindings_without_end_are_refused() {
+    let mut lab = small_lab();
+    let client = lab.client();
+    let mut declared = 0;
+    loop {
+        let said = lab.ask(client, &declare(&format!("q{declared}"), QueueFlags::default())).join("");
+        if said.contains("reply_code: 506") {
+            assert!(said.contains("half of the broker's memory"), "{said}");
+            break;
+        }
+        declared += 1;
+        assert!(declared < 10_000, "nothing stops the client");
+    }
+    assert!(declared > 1000, "{declared}");
+}
