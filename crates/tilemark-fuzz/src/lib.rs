@@ -54,7 +54,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const ALL: [Target; 20] = [
+pub const ALL: [Target; 21] = [
     agent::FRAMES,
     agent::EVENTS,
     record::RECORD,
