@@ -18,10 +18,11 @@ use std::{
 /// that look too slow.
 const ALONE: &str = "xtask/lab";
 /// Programs that take minutes begin first, or they would end last and alone: the longest of them first.
-const FIRST: [&str; 12] = [
+const FIRST: [&str; 13] = [
     "tilemark-guests/emulated",
     "tilemark/messaging",
     "tilemark/emulated",
+    "tilemark/own_disk",
     "tilemark-image/image",
     "tilemark-broker/clients",
     "tilemark/native",

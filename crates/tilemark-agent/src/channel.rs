@@ -89,6 +89,20 @@ impl Channel for Port {
     }
 }
 
+/// The port of a guest that boots from a disk of the user's own.
+#[derive(Debug)]
+pub(crate) struct OfDisk(pub(crate) Port);
+
+impl Channel for OfDisk {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
+        self.0.receive(buffer)
+    }
+
+    fn writer(&self) -> io::Result<Box<dyn Write + Send>> {
+        self.0.writer()
+    }
+}
+
 /// Writes to the port through the one open file: a port can be opened only once.
 struct PortWriter(Arc<File>);
 

@@ -14,7 +14,7 @@ pub(crate) fn realtime_ns() -> u64 {
 pub(crate) fn set(realtime_ns: u64, owner: Owner) -> Result<(), AgentError> {
     match owner {
         Owner::Host => Ok(()),
-        Owner::Guest => {
+        Owner::Guest | Owner::Disk => {
             let time = Timespec {
                 tv_sec: i64::try_from(realtime_ns / 1_000_000_000).expect("fits for 500 years"),
                 tv_nsec: i64::try_from(realtime_ns % 1_000_000_000).expect("below a billion"),
@@ -35,8 +35,10 @@ pub(crate) fn adjust(by_ns: i64, owner: Owner) -> Result<(), AgentError> {
 /// Whose clock and entropy a kernel's are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// This guest's own kernel.
+    /// This guest's own kernel, which booted the image.
     Guest,
+    /// This guest's own kernel, which booted a disk of the user's own: others have named its devices.
+    Disk,
     /// The host's: this is a native twin.
     Host,
 }

@@ -1,6 +1,6 @@
 //! The guest as it sees itself.
 
-use crate::{clock, error::AgentError, error::step, identity::DEVICE};
+use crate::{clock, error::AgentError, error::step};
 use rustix::system::{sysinfo, uname};
 use std::{fs, net::Ipv4Addr};
 use tilemark_agent_protocol::Description;
@@ -9,12 +9,12 @@ use tilemark_plan::plan::MacAddress;
 use tilemark_units::Bytes;
 
 /// Reads it all now.
-pub(crate) fn describe(boot_nonce: u64, address: Ipv4Addr) -> Result<Description, AgentError> {
+pub(crate) fn describe(boot_nonce: u64, address: Ipv4Addr, device: &str) -> Result<Description, AgentError> {
     let names = uname();
     let memory = sysinfo();
     let unit = u64::from(memory.mem_unit);
     let total = memory.totalram * unit;
-    let device = Netlink::open()?.link(DEVICE)?;
+    let device = Netlink::open()?.link(device)?;
     let processors = std::thread::available_parallelism().map_err(step("count processors"))?;
     Ok(Description {
         host_name: names.nodename().to_string_lossy().into_owned(),

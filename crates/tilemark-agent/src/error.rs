@@ -55,6 +55,17 @@ pub(crate) enum AgentError {
         /// Its last words, as a continuation of the sentence; empty where they stand elsewhere.
         said: String,
     },
+    /// A port that the guest's own system should serve.
+    #[error("nobody listens on port {port} of the guest after {} s", within.as_secs())]
+    NobodyListens {
+        /// The port.
+        port: u16,
+        /// How long was waited.
+        within: Duration,
+        /// What came of the last attempt.
+        #[source]
+        source: io::Error,
+    },
     /// A service that runs and did not answer in its time.
     #[error("{service} runs and did not answer within {} s: {refusal}{said}", within.as_secs())]
     Slow {
@@ -117,6 +128,9 @@ impl AgentError {
                 "its last messages, here or on the guest's console, show how far it came. A slow guest needs longer than \
                  that: leave the host to itself, start fewer guests (--tiles), or give each more, as with \
                  `--set guest.NAME.vcpus=2` or `--set guest.NAME.memory=2GiB`"
+            }
+            Self::NobodyListens { .. } => {
+                "check that the disk's system starts that service, on all addresses; a slow one needs a longer `ready.within`"
             }
             Self::Store(error) => error.remedy(),
             Self::NoMemory { .. } => {

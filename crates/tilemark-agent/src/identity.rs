@@ -40,7 +40,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Names {
     pub(crate) host_name: String,
-    mac: MacAddress,
+    pub(crate) mac: MacAddress,
     address: Ipv4Addr,
     prefix: u8,
 }
@@ -48,6 +48,7 @@ pub(crate) struct Names {
 /// The guest's network device, opened.
 pub(crate) struct Network {
     netlink: Netlink,
+    name: String,
     device: Link,
 }
 
@@ -56,6 +57,7 @@ impl Place {
     pub(crate) fn prepare(owner: Owner) -> Result<Self, AgentError> {
         let (power, machine_id) = match owner {
             Owner::Guest => (Power::of_guest()?, machine_id_in_memory()?),
+            Owner::Disk => (Power::of_disk(), machine_id_in_memory()?),
             Owner::Host => (Power::of_twin()?, open_machine_id()?),
         };
         Ok(Self { owner, machine_id, power })
@@ -68,7 +70,7 @@ impl Place {
 
     /// Entropy first: until then a clone's kernel gives out the bytes that its siblings' kernels give out.
     pub(crate) fn become_guest(&mut self, identity: &Identity) -> Result<(), AgentError> {
-        if self.owner == Owner::Guest {
+        if self.owner != Owner::Host {
             reseed_kernel(&identity.entropy).map_err(step("reseed the kernel"))?;
         }
         clock::set(identity.realtime_ns, self.owner)?;
@@ -109,7 +111,31 @@ pub(crate) fn machine_id_in_memory() -> Result<File, AgentError> {
     Ok(file)
 }
 
+/// The network device with this address, in a guest where others have named it.
+pub(crate) fn device_of(mac: MacAddress) -> Result<String, AgentError> {
+    device_in(Path::new("/sys/class/net"), mac)
+        .ok_or_else(|| AgentError::Missing(format!("network device with the address {mac}")))
+}
+
+fn device_in(class: &Path, mac: MacAddress) -> Option<String> {
+    let wanted = mac.to_string();
+    let has_it = |entry: &fs::DirEntry| {
+        fs::read_to_string(entry.path().join("address")).is_ok_and(|address| address.trim() == wanted)
+    };
+    let found = fs::read_dir(class).ok()?.flatten().find(has_it)?;
+    found.file_name().into_string().ok()
+}
+
 impl Network {
+    /// The device of a guest where others have named it and may have set it up: it is switched on, and what it lacks is added.
+    pub(crate) fn found(mac: MacAddress) -> Result<Self, AgentError> {
+        let name = device_of(mac)?;
+        let mut netlink = Netlink::open()?;
+        let device = netlink.link(&name)?;
+        netlink.switch_on(&name, &device)?;
+        Ok(Self { netlink, name, device })
+    }
+
     /// Both devices on, the guest's own without an address: its driver's queues are filled then.
     pub(crate) fn prepare() -> Result<Self, AgentError> {
         let mut netlink = Netlink::open()?;
@@ -117,12 +143,30 @@ impl Network {
         netlink.switch_on("lo", &loopback)?;
         let device = netlink.link(DEVICE)?;
         netlink.switch_on(DEVICE, &device)?;
-        Ok(Self { netlink, device })
+        Ok(Self { netlink, name: DEVICE.to_owned(), device })
     }
 
     /// Nothing is announced: the host's bridge and its table of neighbours know each guest beforehand.
     pub(crate) fn take(&mut self, names: &Names) -> Result<(), AgentError> {
-        self.netlink.set_mac(DEVICE, &self.device, names.mac.0)?;
+        if self.device.mac != names.mac.0 {
+            self.netlink.set_mac(&self.name, &self.device, names.mac.0)?;
+        }
         Ok(self.netlink.add_address(&self.device, names.address, names.prefix)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_device_is_found_by_its_address_whatever_it_is_called() {
+        let class = tempfile::tempdir().unwrap();
+        for (name, address) in [("lo", "00:00:00:00:00:00"), ("enp0s5", "52:54:00:00:00:07")] {
+            fs::create_dir(class.path().join(name)).unwrap();
+            fs::write(class.path().join(name).join("address"), format!("{address}\n")).unwrap();
+        }
+        assert_eq!(device_in(class.path(), MacAddress::of_guest(7)).as_deref(), Some("enp0s5"));
+        assert_eq!(device_in(class.path(), MacAddress::of_guest(8)), None);
     }
 }

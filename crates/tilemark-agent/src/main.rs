@@ -4,6 +4,7 @@
 //! /init (process 1 of a guest's kernel)  -> mounts, modules, root       -> first process -> `serve-port`
 //! `twin` (process 1 of namespaces)       -> overlay, /dev, pivot_root   -> first process -> `serve-socket`, behind walls
 //! `shell` (process 1 of namespaces)      -> overlay, /dev, pivot_root   -> a shell of the image, behind walls
+//! `service` (a process of a disk of the user's own)                     -> parts from its parent -> `serve-disk`
 //! ```
 //! The first process only reaps and ends the guest; its one child serves. So a program that the child starts can be
 //! waited for in the ordinary way, and whatever a daemon leaves behind is reaped all the same.
@@ -17,6 +18,7 @@ mod error;
 mod execute;
 mod first_process;
 mod guest;
+mod guest_of_disk;
 mod identity;
 mod load;
 mod memory;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         Some("shell") => twin::shell(arguments),
         Some("serve-port") => channel::Port::open().and_then(serve::serve),
         Some("serve-socket") => channel::Socket::handed().and_then(serve::serve),
+        Some("service") => guest_of_disk::start(),
+        Some("serve-disk") => guest_of_disk::run(),
         Some("load") => {
             load::serve(std::io::stdin(), std::io::stdout()).map_err(error::step("read from the host"))
         }

@@ -45,6 +45,8 @@ pub(crate) enum Power {
 #[derive(Default)]
 pub(crate) struct Own {
     network: Option<Network>,
+    /// Whether others have named its network device.
+    is_of_disk: bool,
     mounted: Vec<MountedDisk>,
 }
 
@@ -56,6 +58,7 @@ impl Own {
                 // A twin's network device comes from the host, later than the twin.
                 let network = match &mut self.network {
                     Some(network) => network,
+                    missing if self.is_of_disk => missing.insert(Network::found(names.mac)?),
                     missing => missing.insert(Network::prepare()?),
                 };
                 network.take(&names)
@@ -79,7 +82,12 @@ impl Own {
 impl Power {
     /// In a guest. Its network device is there from the start.
     pub(crate) fn of_guest() -> Result<Self, AgentError> {
-        Ok(Self::Own(Own { network: Some(Network::prepare()?), mounted: Vec::new() }))
+        Ok(Self::Own(Own { network: Some(Network::prepare()?), ..Own::default() }))
+    }
+
+    /// In a guest that boots from a disk of the user's own: its network device is found by the address that the guest is given.
+    pub(crate) fn of_disk() -> Self {
+        Self::Own(Own { is_of_disk: true, ..Own::default() })
     }
 
     /// In a twin: the socket that was handed at the start.

@@ -7,7 +7,7 @@ use crate::{
     describe,
     error::{AgentError, explain, step},
     execute,
-    identity::Place,
+    identity::{self, Place},
     load::RunningLoad,
     memory,
     service::Services,
@@ -95,6 +95,11 @@ impl Owned for crate::channel::Port {
         Owner::Guest
     }
 }
+impl Owned for crate::channel::OfDisk {
+    fn owner(&self) -> Owner {
+        Owner::Disk
+    }
+}
 impl Owned for crate::channel::Socket {
     fn owner(&self) -> Owner {
         Owner::Host
@@ -107,6 +112,8 @@ struct Agent {
     place: Place,
     boot_nonce: u64,
     address: Ipv4Addr,
+    /// Its network device, once it is known.
+    device: String,
     services: Services,
     load: Option<RunningLoad>,
     answers: Answers,
@@ -118,7 +125,17 @@ impl Agent {
         let boot_nonce = u64::from_ne_bytes(bytes.try_into().expect("eight bytes were asked for"));
         let address = Ipv4Addr::UNSPECIFIED;
         let place = Place::prepare(owner)?;
-        Ok(Self { owner, place, boot_nonce, address, services: Services::default(), load: None, answers })
+        let device = identity::DEVICE.to_owned();
+        Ok(Self {
+            owner,
+            place,
+            boot_nonce,
+            address,
+            device,
+            services: Services::default(),
+            load: None,
+            answers,
+        })
     }
 
     fn answer(&mut self, body: &[u8]) -> Next {
@@ -164,6 +181,9 @@ impl Agent {
             Request::Become(identity) => {
                 self.place.become_guest(&identity)?;
                 self.address = identity.address;
+                if self.owner == Owner::Disk {
+                    self.device = identity::device_of(identity.mac)?;
+                }
             }
             Request::Clock { adjust_ns } => {
                 clock::adjust(adjust_ns, self.owner)?;
@@ -179,7 +199,11 @@ impl Agent {
             Request::TouchMemory(size) => memory::touch(size)?,
             Request::Random(count) => return Ok(Reply::Random(random(count)?)),
             Request::Describe => {
-                return Ok(Reply::Description(describe::describe(self.boot_nonce, self.address)?));
+                return Ok(Reply::Description(describe::describe(
+                    self.boot_nonce,
+                    self.address,
+                    &self.device,
+                )?));
             }
             Request::Execute(order) => return execute::execute(&order),
             Request::PowerOff => {}

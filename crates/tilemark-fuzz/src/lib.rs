@@ -10,6 +10,7 @@ mod broker;
 mod edit;
 mod image;
 mod mutate;
+mod own_disk;
 mod profile;
 mod record;
 mod scenario;
@@ -29,6 +30,7 @@ pub use image::{
     take_specification as image_specification,
 };
 pub use mutate::Mutator;
+pub use own_disk::take_disk as own_disk;
 pub use profile::take_profile as profile;
 pub use record::{take_histogram as histogram, take_record as record};
 pub use scenario::take_scenario as scenario;
@@ -63,6 +65,7 @@ pub const ALL: [Target; 20] = [
     image::SPECIFICATION,
     image::ELF,
     image::PACKAGES,
+    own_disk::OWN_DISK,
     store::MARIADB,
     store::POSTGRESQL,
     amqp::CODEC,

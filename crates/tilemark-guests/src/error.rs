@@ -3,6 +3,7 @@
 use crate::console::ConsoleTail;
 use std::{io, path::PathBuf, time::Duration};
 use tilemark_agent_protocol::{FrameError, SessionError};
+use tilemark_image::own_disk::OwnDiskError;
 use tilemark_netlink::{NetlinkError, PingError};
 use tilemark_sys::process::SpawnError;
 
@@ -18,6 +19,27 @@ pub enum GuestError {
         within: Duration,
         /// Its console.
         console: ConsoleTail,
+    },
+    /// Time ran out before the agent answered in a guest that boots from a disk of its own.
+    #[error("guest `{guest}` booted from {disk}, and no agent answered in it within {} s; {console}", within.as_secs())]
+    NoAgent {
+        /// Who.
+        guest: String,
+        /// The disk.
+        disk: String,
+        /// How long was waited.
+        within: Duration,
+        /// Its console.
+        console: ConsoleTail,
+    },
+    /// The disk of its own that it boots from.
+    #[error("guest `{guest}` cannot boot")]
+    OwnDisk {
+        /// Who.
+        guest: String,
+        /// Why.
+        #[source]
+        source: OwnDiskError,
     },
     /// It ended by itself.
     #[error("guest `{guest}` ended: {how}; {console}")]
@@ -188,6 +210,11 @@ impl GuestError {
             | Self::Ended { console, .. }
             | Self::NoConversation { console, .. }
             | Self::Broken { console, .. } => format!("read {}", console.path.display()),
+            Self::NoAgent { .. } => "the disk must boot by BIOS and have virtio drivers and cloud-init with its data source NoCloud, which \
+                                     starts the agent (docs/own-disks.md says how a disk without cloud-init does); a slow one needs a \
+                                     longer `boots_within`"
+                .to_owned(),
+            Self::OwnDisk { source, .. } => source.remedy().to_owned(),
             Self::Unreachable { source, .. } => source.remedy().to_owned(),
             Self::Refused { remedy, .. } => remedy.clone(),
             Self::Misplaced { .. } => {

@@ -14,6 +14,7 @@ pub mod fake;
 mod gone;
 mod native;
 mod network;
+mod own_disk;
 mod process_tree;
 mod qemu;
 mod ready;
@@ -29,8 +30,8 @@ pub use error::GuestError;
 pub use native::{NativeBackend, NativeSettings};
 pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, is_named_as_ours, missing_wall, port_name};
 pub use qemu::{
-    Accelerator, FIRMWARE_OF_MICROVM, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings, QemuVersion,
-    USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu,
+    Accelerator, BootFiles, FIRMWARE_OF_MICROVM, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings,
+    QemuVersion, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu,
 };
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, StartEvent, Wanted, describe, make_ready, start_all_ready,

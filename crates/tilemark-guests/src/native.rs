@@ -447,6 +447,7 @@ mod tests {
             asks: None,
             place: None,
             hugepages: None,
+            from: None,
         }
     }
 

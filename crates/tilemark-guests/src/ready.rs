@@ -77,7 +77,7 @@ pub fn make_ready(
 ) -> Result<ReadyGuest, GuestError> {
     let mut steps = ReadySteps::default();
     let start = Instant::now();
-    let mut session = backend.connect(guest.id, within)?;
+    let mut session = connect(backend, guest, within)?;
     steps.connect = start.elapsed();
     let identity = identity_of(guest.plan)?;
     let machine_id = identity.machine_id.clone();
@@ -99,6 +99,18 @@ pub fn make_ready(
         machine_id,
         ready_at: Instant::now(),
         steps,
+    })
+}
+
+/// Waits for the agent: of a disk of the user's own, whose system starts it, for as long as the scenario says.
+fn connect(backend: &dyn Backend, guest: Expected<'_>, within: Duration) -> Result<AgentSession, GuestError> {
+    let Some(own) = &guest.plan.from else { return backend.connect(guest.id, within) };
+    backend.connect(guest.id, own.boots_within.get()).map_err(|error| match error {
+        // What was left of the time when it was called is of no interest.
+        GuestError::Silent { guest, console, .. } => {
+            GuestError::NoAgent { guest, disk: own.path.clone(), within: own.boots_within.get(), console }
+        }
+        error => error,
     })
 }
 

@@ -353,8 +353,9 @@ fn a_guest_that_resets_before_it_prints_anything_is_reported_as_reset() {
     in_namespaces("a_guest_that_resets_before_it_prints_anything_is_reported_as_reset", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
         let mut settings = world.qemu_settings();
-        settings.vmlinux = world.folder.join("vmlinux");
-        fs::write(&settings.vmlinux, resetting_kernel()).unwrap();
+        let image = settings.image.as_mut().unwrap();
+        image.vmlinux = world.folder.join("vmlinux");
+        fs::write(&image.vmlinux, resetting_kernel()).unwrap();
         let backend = QemuBackend::new(settings, network).unwrap();
         let plan = guest(0, Role::Idle);
         let error =
@@ -394,8 +395,9 @@ fn a_guest_without_a_root_tells_so_on_its_console() {
     in_namespaces("a_guest_without_a_root_tells_so_on_its_console", |world| {
         let network = Arc::new(RunNetwork::create().unwrap());
         let mut settings = world.qemu_settings();
-        settings.root_erofs = world.folder.join("not-erofs");
-        fs::write(&settings.root_erofs, vec![0; 1 << 20]).unwrap();
+        let image = settings.image.as_mut().unwrap();
+        image.root_erofs = world.folder.join("not-erofs");
+        fs::write(&image.root_erofs, vec![0; 1 << 20]).unwrap();
         let backend = QemuBackend::new(settings, network).unwrap();
         let plan = guest(0, Role::Idle);
         let error =

@@ -27,6 +27,7 @@ mod kernel;
 mod lock;
 mod maven;
 mod modules;
+pub mod own_disk;
 mod progress;
 mod spec;
 mod tree;

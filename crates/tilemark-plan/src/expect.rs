@@ -29,7 +29,8 @@ const QEMU_OVERHEAD: Bytes = Bytes::from_mib(32);
 /// measured, of 24 19.6, and 500 took 18.5 MiB each of the host's memory. Under KVM it was not measured.
 const IDLE_CLONE: Bytes = Bytes::from_mib(24);
 
-/// The translator's buffer of an emulated guest with a database, or with a broker that has a runtime of its own. What those run
+/// The translator's buffer of an emulated guest with a database, with a broker that has a runtime of its own, or with a disk of the user's
+/// own. What those run
 /// fills it; the few MiB that other guests have would be emptied and filled again all the time.
 pub const LARGE_TRANSLATION: Bytes = Bytes::from_mib(128);
 
@@ -111,7 +112,8 @@ pub fn time_to_ready(point: &Point) -> Duration {
 
 fn time_of_starts(point: &Point, guests: f64) -> Duration {
     let start = point.backend.costs().start(point.measure.start);
-    let each = start.each + database_start(point) + third_party_broker_start(point);
+    let own_disks = point.backend.costs().own_disk * share(point, |guest| guest.from.is_some());
+    let each = start.each + database_start(point) + third_party_broker_start(point) + own_disks;
     Duration::from_secs_f64(start.once + each * guests)
 }
 

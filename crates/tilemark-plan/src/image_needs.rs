@@ -45,10 +45,10 @@ pub struct ImageNeed {
     pub program: Program,
 }
 
-/// Every program of every guest.
+/// Every program of every guest that boots the image.
 pub fn image_needs(scenario: &Scenario) -> Vec<ImageNeed> {
     let mut needs: Vec<ImageNeed> = Vec::new();
-    for guest in &scenario.guest {
+    for guest in scenario.guest.iter().filter(|guest| guest.from.is_none()) {
         let loads = scenario.load.iter().filter(|load| load.guest == guest.name);
         let of_loads: Vec<Program> = loads.flat_map(|load| load.work.facts().programs()).collect();
         let has_no_load = of_loads.iter().all(|program| [PHP, NGINX].contains(program));

@@ -7,6 +7,7 @@ pub use crate::{
 use crate::{
     host_settings::HostSettings,
     interference::Together,
+    own_disk::OwnDisk,
     place::{GuestPlace, HugePageSize, Topology},
     scenario::{
         Arrival, Disk, DiskAio, DiskCache, DiskMedium, Gate, LoopKind, Measure, Net, QemuWishes, Role,
@@ -230,6 +231,9 @@ pub struct GuestPlan {
     /// Size of its huge pages. Nothing where it has ordinary ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hugepages: Option<HugePageSize>,
+    /// The disk of the user's own that it boots from. Nothing where it has the scenario's image, and in older plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<OwnDisk>,
 }
 
 fn is_nothing(size: &Bytes) -> bool {
@@ -268,17 +272,17 @@ impl GuestPlan {
         self.serves(Role::Broker) && self.broker != BrokerService::Reference
     }
 
-    /// Whether it keeps data on disks: a database; the reference broker or jobs in a guest with a disk. What it has in memory belongs to
-    /// what is on them, so it is never cloned.
+    /// Whether it keeps data on disks: a database; the reference broker or jobs in a guest with a disk; a disk of the user's own. What it
+    /// has in memory belongs to what is on them, so it is never cloned.
     pub fn keeps_data(&self) -> bool {
         let is_reference = self.serves(Role::Broker) && self.broker == BrokerService::Reference;
         let has_files = is_reference || self.serves(Role::Compute);
-        self.serves(Role::Database) || (has_files && !self.disks.is_empty())
+        self.from.is_some() || self.serves(Role::Database) || (has_files && !self.disks.is_empty())
     }
 
-    /// Whether what its service runs over and over is more than the translator's usual buffer holds.
+    /// Whether what it runs over and over is more than the translator's usual buffer holds.
     pub fn has_large_service(&self) -> bool {
-        self.serves(Role::Database) || self.has_third_party_broker()
+        self.from.is_some() || self.serves(Role::Database) || self.has_third_party_broker()
     }
 }
 

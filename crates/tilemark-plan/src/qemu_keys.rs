@@ -57,7 +57,10 @@ const REFUSED: [(&[&str], &str); 12] = [
 const QUEUES_MAX: u32 = 16;
 
 /// Ids of devices and files that Tilemark gives QEMU itself.
-const OWN_IDS: [&str; 6] = ["monitor", "console", "agent", "net", "root", "ram"];
+const OWN_IDS: [&str; 9] =
+    ["monitor", "console", "agent", "net", "root", "ram", "own", "own-seed", "own-agent"];
+/// How ids of the levels of a guest's own disk begin.
+const OWN_LEVEL: &str = "own-level";
 
 /// Parts of a machine type's options that are set already.
 const OWN_OF_MACHINE: [&str; 6] = ["accel", "memory-backend", "kernel", "initrd", "append", "type"];
@@ -82,6 +85,12 @@ pub(crate) fn check(scenario: &Scenario, say: &mut Say<'_>) {
     }
     check_arguments(args, say);
     scenario.guest.iter().for_each(|guest| check_devices(guest, say));
+    if scenario.qemu.kernel.is_some() && !scenario.guest.is_empty() && !scenario.needs_image() {
+        say(
+            "`qemu.kernel` changes nothing: every guest boots from a disk of its own".to_owned(),
+            "leave it out: such a disk has its kernel",
+        );
+    }
 }
 
 /// Reports what the devices of a guest cannot be.
@@ -167,7 +176,7 @@ fn own_id(value: &str) -> Option<&str> {
         let number = id.strip_prefix("disk").or(id.strip_prefix("iothread"));
         number.is_some_and(|number| number.parse::<u32>().is_ok())
     };
-    ids.find(|id| OWN_IDS.contains(id) || is_disk(id))
+    ids.find(|id| OWN_IDS.contains(id) || is_disk(id) || id.starts_with(OWN_LEVEL))
 }
 
 fn shown(text: &str) -> String {

@@ -5,6 +5,7 @@ use crate::{
     emulated, expect,
     host_settings::HostSettings,
     interference::{self, Together},
+    own_disk,
     parse::Draft,
     place::{self, Made},
     plan::{
@@ -143,6 +144,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
         points.push(point);
     }
     let mut problems = qemu_keys::ignored(request, &scenario);
+    problems.extend(own_disk::twins(request, variants.iter().map(|variant| &variant.scenario)));
     problems.extend(unfit(&points, host, request));
     if problems.is_empty() {
         let made = variants.iter().zip(ranges).map(|(variant, range)| Made {
@@ -499,6 +501,7 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> Gue
         asks: None,
         place: None,
         hugepages: guest.hugepages,
+        from: guest.own_disk(),
     }
 }
 

@@ -79,7 +79,15 @@ pub(crate) fn default_image() -> ImageWish {
 pub struct Guest {
     /// Its name, unique in the tile, such as `web`. Guests of a run are called `tile-003-NAME`.
     pub name: String,
-    /// What it is for; this decides which service runs in it. Default: none. A guest needs `role`, `services` or `run`.
+    /// A disk of your own that it boots from: a cloud image, as a `qcow2` or raw file, by its path from the scenario's folder. It is never
+    /// written to, and what runs in it is the disk's own. See [own-disks.md](own-disks.md). Default: none, the guest has the scenario's
+    /// `image`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// With `from`: how long it may take until Tilemark's agent answers in it, at most `3600s`. Default: `600s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boots_within: Option<Span>,
+    /// What it is for; this decides which service runs in it. Default: none. A guest needs `role`, `services`, `run` or `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// The services that run in it, in the order in which they are started; each must answer before the next one starts. In place of
@@ -102,7 +110,7 @@ pub struct Guest {
     /// the guest's console. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run: Vec<String>,
-    /// When `run` is ready. Default: none. `run` needs it.
+    /// When `run` is ready; without `run`, in a guest with `from`: when a service of the disk's own is. Default: none. `run` needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
     /// Virtual processors: at most as many as the host has threads.

@@ -1,6 +1,7 @@
 //! The services of a guest: which, in which order, with how much memory, and on which ports.
 
 use crate::{
+    own_disk,
     scenario::{Guest, Load, Role, Scenario},
     workload::{BrokerService, Say, StoreDatabase},
 };
@@ -68,8 +69,12 @@ impl Guest {
     pub fn roles(&self) -> Vec<Role> {
         let mut roles =
             if self.services.is_empty() { self.role.into_iter().collect() } else { self.services.clone() };
-        if !self.run.is_empty() && !roles.contains(&Role::Program) {
+        let waits = self.from.is_some() && self.ready.is_some();
+        if (waits || !self.run.is_empty()) && !roles.contains(&Role::Program) {
             roles.push(Role::Program);
+        }
+        if self.from.is_some() && roles.is_empty() {
+            roles.push(Role::Idle);
         }
         roles
     }
@@ -112,6 +117,7 @@ pub(crate) fn check_services(scenario: &Scenario, say: &mut Say<'_>) {
         check_roles(guest, say);
         check_memory(guest, say);
         check_program(guest, say);
+        own_disk::check(guest, say);
         check_ports(scenario, guest, say);
         check_pages(scenario, guest, say);
         check_brought(scenario, guest, say);
@@ -186,7 +192,10 @@ fn check_memory(guest: &Guest, say: &mut Say<'_>) {
 fn check_program(guest: &Guest, say: &mut Say<'_>) {
     let name = &guest.name;
     let Some(program) = guest.run.first() else {
-        if guest.serves(Role::Program) {
+        if let (Some(_), Some(ready)) = (&guest.from, &guest.ready) {
+            own_disk::check_ready(name, ready, say);
+            check_ready(name, ready, say);
+        } else if guest.serves(Role::Program) {
             say(
                 format!("guest `{name}` has service `program` and no `run`"),
                 "write `run = [\"/opt/program\"]`",
@@ -207,22 +216,24 @@ fn check_program(guest: &Guest, say: &mut Say<'_>) {
         let message = format!("`run` of guest `{name}` names the program {program:?}");
         say(message, "write an absolute path in the image, or the name of a program in its PATH");
     }
-    let remedy = "write `ready = { port = 9000 }` or `ready = { line = \"listening\", within = \"60s\" }`";
     match &guest.ready {
-        None => say(format!("guest `{name}` has `run`, and nothing says when it is ready"), remedy),
-        Some(Ready { port, line, within }) => {
-            if port.is_some() == line.is_some() {
-                say(format!("`ready` of guest `{name}` needs exactly one of `port` and `line`"), remedy);
-            }
-            if *port == Some(0)
-                || line.as_ref().is_some_and(|line| line.is_empty() || line.len() > WORD_BYTES_MAX)
-            {
-                say(format!("`ready` of guest `{name}` has an empty `port` or `line`"), remedy);
-            }
-            if within.get().is_zero() || *within > WITHIN_MAX {
-                say(format!("`ready.within` of guest `{name}` is {within}"), "write 1s to 400s");
-            }
-        }
+        None => say(format!("guest `{name}` has `run`, and nothing says when it is ready"), READY_REMEDY),
+        Some(ready) => check_ready(name, ready, say),
+    }
+}
+
+const READY_REMEDY: &str =
+    "write `ready = { port = 9000 }` or `ready = { line = \"listening\", within = \"60s\" }`";
+
+fn check_ready(name: &str, Ready { port, line, within }: &Ready, say: &mut Say<'_>) {
+    if port.is_some() == line.is_some() {
+        say(format!("`ready` of guest `{name}` needs exactly one of `port` and `line`"), READY_REMEDY);
+    }
+    if *port == Some(0) || line.as_ref().is_some_and(|line| line.is_empty() || line.len() > WORD_BYTES_MAX) {
+        say(format!("`ready` of guest `{name}` has an empty `port` or `line`"), READY_REMEDY);
+    }
+    if within.get().is_zero() || *within > WITHIN_MAX {
+        say(format!("`ready.within` of guest `{name}` is {within}"), "write 1s to 400s");
     }
 }
 

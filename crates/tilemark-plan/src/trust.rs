@@ -1,13 +1,13 @@
 //! What of the host a plan uses because a value names it. A scenario may come from anybody, and all of this is used as root: it
 //! needs the user's consent, unless the user typed it.
 //!
-//! This is the one list of such values: a new key that names a program or a file of the host is added to `of_qemu`, or to `of_host` where it sets the host.
+//! This is the one list of such values: a new key that names a program or a file of the host is added to `of_qemu`, to `of_guest`, or to `of_host` where it sets the host.
 
 use crate::{
     host_settings::HostSettings,
-    plan::{Plan, Point},
+    plan::{GuestPlan, Plan, Point},
     resolve::Sides,
-    scenario::{ImageWish, QemuWishes},
+    scenario::{Guest, ImageWish, QemuWishes},
     settings,
     workload::{CommandFrom, Work},
 };
@@ -68,6 +68,13 @@ pub fn host_uses(plan: &Plan) -> Vec<HostUse> {
         }
     }
     uses.extend(of_image(&plan.scenario.image));
+    let of_guests = plan.points.iter().flat_map(|point| &point.guests).filter_map(of_guest);
+    let of_guests = plan.scenario.guest.iter().filter_map(of_scenarios_guest).chain(of_guests);
+    for found in of_guests {
+        if !uses.contains(&found) {
+            uses.push(found);
+        }
+    }
     let of_loads = plan.scenario.load.iter().map(|load| (load.name.as_str(), &load.work));
     let of_points = plan.points.iter().flat_map(|point| &point.loads);
     let of_points = of_points.map(|load| (load.name.as_str(), &load.work));
@@ -86,6 +93,19 @@ fn of_image(image: &ImageWish) -> Option<HostUse> {
     made.files_elsewhere().next()?;
     let value = json!(made.files).to_string();
     Some(HostUse { key: "image.files".to_owned(), value, kind: HostUseKind::File })
+}
+
+/// The disk that a guest boots from.
+fn of_guest(guest: &GuestPlan) -> Option<HostUse> {
+    guest.from.as_ref().map(|disk| of_disk(guest.name_in_tile(), &disk.path))
+}
+
+fn of_scenarios_guest(guest: &Guest) -> Option<HostUse> {
+    guest.from.as_ref().map(|path| of_disk(&guest.name, path))
+}
+
+fn of_disk(guest: &str, path: &str) -> HostUse {
+    HostUse { key: format!("guest.{guest}.from"), value: path.to_owned(), kind: HostUseKind::File }
 }
 
 /// The program of a command on the host, and the files that a command brings along.

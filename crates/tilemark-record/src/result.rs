@@ -873,6 +873,27 @@ pub struct Provenance {
     pub hooks: Hooks,
     /// SHA-256 by name: `tilemark`, `agent`, `image`, `scenario`.
     pub hashes: BTreeMap<String, String>,
+    /// Disks of the user's own that guests booted, with the files that back them. None in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<GuestDisk>,
+}
+
+/// A file of a disk of the user's own that a guest booted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestDisk {
+    /// The guest, by its name in the tile.
+    pub guest: String,
+    /// The file's name.
+    pub file: String,
+    /// `qcow2` or `raw`.
+    pub format: String,
+    /// The file's length in bytes.
+    pub bytes: u64,
+    /// By what it is known again: `sha256 HASH`, or, where it has more than 4 GiB, when it was changed and the hash of its beginning.
+    pub mark: String,
+    /// Kernel that the guest's agent reported.
+    #[serde(default)]
+    pub kernel: Option<String>,
 }
 
 /// Shell commands of the user's own, as they were typed.

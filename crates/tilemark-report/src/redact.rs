@@ -13,8 +13,8 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     result::{
-        Answer, Comparison, Cost, Function, Hooks, LeftOver, PointResult, Provenance, RunResult, Screening,
-        SettingEffect, Verdict,
+        Answer, Comparison, Cost, Function, GuestDisk, Hooks, LeftOver, PointResult, Provenance, RunResult,
+        Screening, SettingEffect, Verdict,
     },
     summary::{RepeatSummary, SettingRead},
 };
@@ -209,7 +209,13 @@ impl Scrub {
             changed_by_others,
             hooks: Hooks { before, after },
             hashes,
+            disks,
         } = provenance;
+        for GuestDisk { guest, file, format: _, bytes: _, mark: _, kernel } in disks {
+            self.text(guest);
+            self.text(file);
+            self.maybe(kernel);
+        }
         for LeftOver { what, remedy } in left {
             self.text(what);
             self.text(remedy);
@@ -255,7 +261,11 @@ impl Scrub {
             }
             screening.left_out.iter_mut().for_each(|left| self.left_out(left));
         }
-        for Point { vary, qemu, host, loads, .. } in &mut plan.points {
+        for Point { vary, qemu, host, loads, guests, .. } in &mut plan.points {
+            guests
+                .iter_mut()
+                .filter_map(|guest| guest.from.as_mut())
+                .for_each(|disk| self.text(&mut disk.path));
             self.host_settings(&mut host.profile, &mut host.setting);
             vary.values_mut().for_each(|value| self.text(value));
             self.qemu(qemu);
@@ -268,6 +278,7 @@ impl Scrub {
     fn scenario(&self, scenario: &mut Scenario) {
         self.text(&mut scenario.about);
         scenario.image.texts_mut().into_iter().for_each(|text| self.text(text));
+        scenario.guest.iter_mut().for_each(|guest| self.maybe(&mut guest.from));
         self.qemu(&mut scenario.qemu);
         self.host_settings(&mut scenario.host.profile, &mut scenario.host.setting);
         for load in &mut scenario.load {

@@ -13,7 +13,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tilemark_agent_protocol::Service;
 use tilemark_plan::scenario::Ready;
@@ -38,6 +38,9 @@ struct Said {
 
 /// Starts it and waits until it is ready.
 pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
+    if let ([], Some(Ready { port: Some(port), within, .. })) = (&service.run[..], &service.ready) {
+        return wait_for_port(*port, within.get());
+    }
     let (Some((program, arguments)), Some(ready)) = (service.run.split_first(), &service.ready) else {
         return Err(AgentError::Refused("a program of one's own needs `run` and `ready`"));
     };
@@ -66,6 +69,20 @@ pub(super) fn start(service: &Service) -> Result<Started, AgentError> {
         return Err(error);
     }
     Ok(Started { has_group: true, ..Started::process(ready.port.unwrap_or(0), child) })
+}
+
+/// Waits for a service that the guest's own system starts.
+fn wait_for_port(port: u16, within: Duration) -> Result<Started, AgentError> {
+    let deadline = Instant::now() + within;
+    loop {
+        match connect(port) {
+            Ok(_) => return Ok(Started::at(port)),
+            Err(source) if Instant::now() > deadline => {
+                return Err(AgentError::NobodyListens { port, within, source });
+            }
+            Err(_) => thread::sleep(ASK_AGAIN_AFTER),
+        }
+    }
 }
 
 fn connect(port: u16) -> io::Result<TcpStream> {
@@ -185,10 +202,21 @@ mod tests {
         let mut absent = service("", on_line(1));
         absent.run[0] = "/nowhere/app".to_owned();
         assert!(error(&absent).contains("/nowhere/app"), "{}", error(&absent));
+        let mut own = absent.clone();
+        own.run.clear();
+        own.ready = Some(Ready { port: Some(1), line: None, within: Span::from_seconds(0) });
+        assert!(
+            error(&own).starts_with("nobody listens on port 1 of the guest after 0 s"),
+            "{}",
+            error(&own)
+        );
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let taken =
             service("exec sleep 3600", Ready { port: Some(port), line: None, within: Span::from_seconds(1) });
         assert!(error(&taken).contains("is taken before it is started"));
+        own.ready = Some(Ready { port: Some(port), line: None, within: Span::from_seconds(60) });
+        let started = start(&own).unwrap();
+        assert_eq!((started.port, started.child.is_none()), (port, true), "the disk's own service");
     }
 }

@@ -1,7 +1,7 @@
 //! The backend.
 
 use super::{
-    command::{Birth, arguments, number},
+    command::{Birth, Drives, arguments, number},
     confinement::{self, Confinement},
     place,
     qmp::{Monitor, MonitorError, clone_commands, freeze_commands, greeting, is_migrated, is_resumed},
@@ -17,6 +17,7 @@ use crate::{
     error::{GuestError, file},
     gone::{Gone, end_process},
     network::RunNetwork,
+    own_disk::{Overlay, agent_disk, seed_disk},
     ready::expect_serving,
 };
 use std::{
@@ -29,7 +30,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -59,7 +60,10 @@ pub struct QemuBackend {
     settings: QemuSettings,
     version: QemuVersion,
     network: Arc<RunNetwork>,
-    initramfs: OwnedFd,
+    /// Nothing where no guest boots the image.
+    initramfs: Option<OwnedFd>,
+    /// The agent as a disk, for guests that boot from their own; made for the first of them.
+    agent_disk: OnceLock<OwnedFd>,
     /// Nothing where the walls are off.
     confinement: Option<Confinement>,
     next: AtomicU64,
@@ -125,6 +129,8 @@ struct Guest {
 #[derive(Debug)]
 struct Inner {
     disks: Vec<LoopDisk>,
+    /// The disk of its own that it boots from, with what it wrote.
+    own: Option<Overlay>,
     ended: Option<String>,
     /// The conversation going on: QEMU serves one at a time, so the next one cuts it.
     stream: Option<UnixStream>,
@@ -135,14 +141,17 @@ impl QemuBackend {
     pub fn new(settings: QemuSettings, network: Arc<RunNetwork>) -> Result<Self, GuestError> {
         let version = QemuVersion::of(&settings.binary)?;
         make_folder(&settings.folder, OPEN_FOLDER).map_err(file("make", &settings.folder))?;
-        let initramfs = program_in_memory("tilemark-initramfs", &settings.initramfs)
-            .map_err(file("keep the initramfs of", &settings.folder))?;
+        let initramfs = settings.image.as_ref();
+        let initramfs =
+            initramfs.map(|image| program_in_memory("tilemark-initramfs", &image.initramfs)).transpose();
+        let initramfs = initramfs.map_err(file("keep the initramfs of", &settings.folder))?;
         let confinement = settings.walls.are_on().then(|| Confinement::new(&settings.folder)).transpose()?;
         Ok(Self {
             settings,
             version,
             network,
             initramfs,
+            agent_disk: OnceLock::new(),
             confinement,
             next: AtomicU64::new(1),
             consoles: Consoles::start()?,
@@ -225,6 +234,7 @@ impl QemuBackend {
         let (qemu_log, log_end) = self.consoles.open(&folder.join("qemu.log"))?;
         let socket = folder.join("agent");
         let disks = LoopDisk::of_guest(plan, &self.settings.disks)?;
+        let own = Overlay::of_guest(plan, number, &self.settings.disks)?;
         let (ours, theirs) = UnixStream::pair().map_err(file("make a socket for", &folder))?;
         let birth = materials.birth;
         let mut monitor = Monitor::new(&plan.name, ours).map_err(file("use the socket of", &folder))?;
@@ -235,11 +245,12 @@ impl QemuBackend {
         greeted.map_err(file("write to the monitor of", &folder))?;
         let files = Files { console: console_end, log: log_end, agent: listen(&socket)?, monitor: theirs };
         let spawn = self
-            .command(plan, (number, &folder), &disks, files, materials)
+            .command(plan, (number, &folder), Drives { data: &disks, own: own.as_ref() }, files, materials)
             .map_err(file("prepare the start in", &folder))?;
         let child = spawn.start().map_err(|source| GuestError::Spawn { guest: plan.name.clone(), source })?;
         if self.confinement.is_some() {
-            confinement::limit(child.pid()).map_err(file("limit the QEMU of", &folder))?;
+            let longest = own.as_ref().map_or(0, Overlay::longest);
+            confinement::limit(child.pid(), longest).map_err(file("limit the QEMU of", &folder))?;
         }
         Ok(Guest {
             plan: plan.clone(),
@@ -251,19 +262,34 @@ impl QemuBackend {
             monitor: Mutex::new(monitor),
             resumed: AtomicBool::new(birth != Birth::Clone),
             is_in_place: AtomicBool::new(false),
-            inner: Mutex::new(Inner { disks, ended: None, stream: None }),
+            inner: Mutex::new(Inner { disks, own, ended: None, stream: None }),
         })
+    }
+
+    /// What only a guest with a disk of its own is handed.
+    fn hand_own_disk(&self, spawn: Spawn, plan: &GuestPlan, number: u64) -> io::Result<Spawn> {
+        if self.agent_disk.get().is_none() {
+            let made = program_in_memory("tilemark-agent-disk", &agent_disk(&self.settings.agent))?;
+            // Another may have made it meanwhile; the two are the same.
+            let _ = self.agent_disk.set(made);
+        }
+        let mut instance = [0; 8];
+        rustix::rand::getrandom(&mut instance, rustix::rand::GetRandomFlags::empty())?;
+        let seed = seed_disk(plan, u64::from_ne_bytes(instance) ^ number);
+        let seed = program_in_memory("tilemark-seed", &seed)?;
+        let agent = self.agent_disk.get().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
+        Ok(spawn.hand(seed, number::SEED).hand(agent, number::AGENT_DISK))
     }
 
     fn command(
         &self,
         plan: &GuestPlan,
         (number, folder): (u64, &Path),
-        disks: &[LoopDisk],
+        drives: Drives<'_>,
         files: Files,
         materials: Materials,
     ) -> io::Result<Spawn> {
-        let own = arguments(&self.settings, plan, disks, materials.birth);
+        let own = arguments(&self.settings, plan, drives, materials.birth);
         fs::write(
             folder.join(QEMU_ARGUMENTS),
             format!("{}\n{}\n", self.settings.binary.display(), own.join("\n")),
@@ -276,7 +302,6 @@ impl QemuBackend {
             .hand(files.console, number::CONSOLE)
             .hand(files.agent.into(), number::AGENT)
             .hand(files.monitor.into(), number::MONITOR)
-            .hand(self.initramfs.try_clone()?, number::INITRAMFS)
             .processors(&plan.processors)
             .memory_of_nodes(nodes_of(plan))
             .oom_score(1000)
@@ -299,6 +324,11 @@ impl QemuBackend {
         }
         for (number, memory) in materials.memory {
             spawn = spawn.hand(memory, number);
+        }
+        if drives.own.is_some() {
+            spawn = self.hand_own_disk(spawn, plan, number)?;
+        } else if let Some(initramfs) = &self.initramfs {
+            spawn = spawn.hand(initramfs.try_clone()?, number::INITRAMFS);
         }
         Ok(spawn)
     }
@@ -466,6 +496,7 @@ impl Guest {
         let mut inner = lock(&self.inner);
         inner.hang_up();
         inner.disks.clear();
+        inner.own = None;
         let how = inner.ended.clone().unwrap_or_default();
         let _ = fs::remove_file(&self.socket);
         self.console.close();
@@ -718,6 +749,7 @@ mod tests {
             asks: None,
             place: None,
             hugepages: None,
+            from: None,
         };
         let guest = Guest {
             monitor: Mutex::new(Monitor::new(&plan.name, ours).unwrap()),
@@ -729,7 +761,7 @@ mod tests {
             qemu_log: Console::of_file("/nowhere/qemu.log".as_ref()),
             resumed: AtomicBool::new(birth != Birth::Clone),
             is_in_place: AtomicBool::new(false),
-            inner: Mutex::new(Inner { disks: Vec::new(), ended: None, stream: None }),
+            inner: Mutex::new(Inner { disks: Vec::new(), own: None, ended: None, stream: None }),
         };
         (guest, theirs)
     }

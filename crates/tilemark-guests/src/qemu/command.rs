@@ -1,13 +1,18 @@
 //! QEMU's command line. A template's and its clones' differ only in what says where memory and kernel come from.
 
-use super::settings::{Accelerator, QemuSettings};
-use crate::disks::LoopDisk;
+use super::settings::{Accelerator, BootFiles, QemuSettings};
+use crate::{
+    disks::LoopDisk,
+    own_disk::{AGENT_SERIAL, Overlay, SEED_SERIAL},
+};
+use serde_json::{Value, json};
 use std::path::Path;
+use tilemark_image::own_disk::DiskFormat;
 use tilemark_plan::{
     expect::LARGE_TRANSLATION,
     place::VirtualNode,
     plan::{DiskPlan, GuestPlan},
-    scenario::{DiskCache, Net},
+    scenario::DiskCache,
 };
 use tilemark_units::Bytes;
 
@@ -23,8 +28,12 @@ pub(super) mod number {
     pub(crate) const FIRST_NODE: i32 = 16;
     /// The second queue of the tap; further ones follow.
     pub(crate) const FIRST_QUEUE: i32 = 48;
-    /// All that may be handed.
-    const END: i32 = 64;
+    /// The end of the queues.
+    const END: i32 = 63;
+    /// The disk that tells cloud-init what to do, in place of the initramfs.
+    pub(crate) const SEED: i32 = INITRAMFS;
+    /// The disk that holds the agent.
+    pub(crate) const AGENT_DISK: i32 = 63;
 
     /// The numbers of a tap's queues.
     pub(crate) fn of_queues() -> impl Iterator<Item = i32> {
@@ -58,11 +67,19 @@ pub(super) enum Birth {
     Clone,
 }
 
-/// What stands on QEMU's command line, after the program.
+/// What a guest's drives are made of, beside the image's root.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Drives<'a> {
+    pub(super) data: &'a [LoopDisk],
+    /// The disk of its own that it boots from, where it has one.
+    pub(super) own: Option<&'a Overlay>,
+}
+
+/// What is on QEMU's command line, after the program.
 pub(super) fn arguments(
     settings: &QemuSettings,
     plan: &GuestPlan,
-    disks: &[LoopDisk],
+    drives: Drives<'_>,
     birth: Birth,
 ) -> Vec<String> {
     let mut all = Vec::new();
@@ -78,17 +95,25 @@ pub(super) fn arguments(
             add("-accel", format!("tcg,tb-size={}", translation(plan).get() >> 20));
         }
     }
-    add("-cpu", settings.cpu_model().to_owned());
+    add("-cpu", settings.cpu_model(drives.own.is_some()).to_owned());
     if let Some(firmware) = &settings.firmware {
         add("-bios", firmware.display().to_string());
     }
     add("-smp", processors(plan));
     add("-m", format!("{}k", plan.memory.get() / 1024));
     memory(&mut add, plan, birth);
-    kernel(&mut add, settings, birth);
-    devices(&mut add, settings);
-    network(&mut add, plan.net);
-    for (index, (disk, plan)) in disks.iter().zip(&plan.disks).enumerate() {
+    devices(&mut add);
+    match (drives.own, &settings.image) {
+        (Some(own), _) => own_disk(&mut add, own),
+        (None, Some(image)) => {
+            kernel(&mut add, settings.accelerator, image, birth);
+            root(&mut add, image);
+        }
+        // Whoever makes the settings has an image for such a guest.
+        (None, None) => {}
+    }
+    network(&mut add, plan, drives.own.is_some());
+    for (index, (disk, plan)) in drives.data.iter().zip(&plan.disks).enumerate() {
         data_disk(&mut add, index, disk, plan);
     }
     all.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
@@ -152,14 +177,14 @@ fn memory(add: &mut impl FnMut(&str, String), plan: &GuestPlan, birth: Birth) {
 const ALL_AT_ONCE: &str = "share=on,prealloc=on";
 
 /// A clone has its kernel in memory: QEMU need not read it again, which is most of what its start costs.
-fn kernel(add: &mut impl FnMut(&str, String), settings: &QemuSettings, birth: Birth) {
+fn kernel(add: &mut impl FnMut(&str, String), accelerator: Accelerator, image: &BootFiles, birth: Birth) {
     if birth == Birth::Clone {
         // Runs on by itself once the state is loaded.
         return add("-incoming", "defer".into());
     }
-    add("-kernel", settings.vmlinux.display().to_string());
+    add("-kernel", image.vmlinux.display().to_string());
     add("-initrd", format!("/proc/self/fd/{}", number::INITRAMFS));
-    add("-append", kernel_arguments(settings.accelerator));
+    add("-append", kernel_arguments(accelerator));
 }
 
 fn kernel_arguments(accelerator: Accelerator) -> String {
@@ -169,7 +194,7 @@ fn kernel_arguments(accelerator: Accelerator) -> String {
     }
 }
 
-fn devices(add: &mut impl FnMut(&str, String), settings: &QemuSettings) {
+fn devices(add: &mut impl FnMut(&str, String)) {
     let monitor = number::MONITOR;
     add("-chardev", format!("socket,id=monitor,fd={monitor}"));
     add("-mon", "chardev=monitor,mode=control".into());
@@ -180,25 +205,64 @@ fn devices(add: &mut impl FnMut(&str, String), settings: &QemuSettings) {
     add("-chardev", format!("socket,id=agent,fd={},server=on,wait=off", number::AGENT));
     add("-device", "virtio-serial-pci,max_ports=2".into());
     add("-device", "virtserialport,chardev=agent,name=tilemark".into());
-    let root = option_value(&settings.root_erofs);
+}
+
+fn root(add: &mut impl FnMut(&str, String), image: &BootFiles) {
+    let root = option_value(&image.root_erofs);
     let root = format!("driver=raw,node-name=root,read-only=on,file.driver=file,file.filename={root}");
     add("-blockdev", root);
     add("-device", "virtio-blk-pci,drive=root,serial=tilemark-root,num-queues=1".into());
 }
 
-fn network(add: &mut impl FnMut(&str, String), net: Net) {
+fn network(add: &mut impl FnMut(&str, String), plan: &GuestPlan, has_own_disk: bool) {
+    let net = plan.net;
     let vhost = if net.vhost { ",vhost=on" } else { "" };
-    // The address is the template's; the agent gives each guest its own.
-    let device = "virtio-net-pci,netdev=net,mac=52:54:00:ff:ff:fe,romfile=";
+    // The address is the template's; the agent gives each guest its own. Where others name the device, it is found by its address.
+    let mac = if has_own_disk { plan.mac.to_string() } else { "52:54:00:ff:ff:fe".to_owned() };
+    let device = format!("virtio-net-pci,netdev=net,mac={mac},romfile=");
     if net.queues <= 1 {
         add("-netdev", format!("tap,id=net,fd={}{vhost}", number::TAP));
-        return add("-device", device.to_owned());
+        return add("-device", device);
     }
     let queues: Vec<String> =
         number::of_queues().take(net.queues as usize).map(|queue| queue.to_string()).collect();
     add("-netdev", format!("tap,id=net,fds={}{vhost}", queues.join(":")));
     // A vector for each queue and direction, one for changes of the device and one for its control queue.
     add("-device", format!("{device},mq=on,vectors={}", 2 * net.queues + 2));
+}
+
+/// The disk that a guest boots from by its firmware, the one for cloud-init, and the one with the agent. Each level of the first is named
+/// here, so that QEMU follows nothing that a file says of another one. Nothing else is ever booted.
+fn own_disk(add: &mut impl FnMut(&str, String), own: &Overlay) {
+    add("-boot", "strict=on".into());
+    let levels = &own.disk().levels;
+    for (index, level) in levels.iter().enumerate().rev() {
+        let mut drive = json!({
+            "driver": level.format.name(), "node-name": format!("own-level{index}"), "read-only": true,
+            "file": { "driver": "file", "filename": level.path.to_string_lossy() },
+        });
+        if level.format == DiskFormat::Qcow2 {
+            let has_next = index + 1 < levels.len();
+            drive["backing"] = if has_next { json!(format!("own-level{}", index + 1)) } else { Value::Null };
+        }
+        add("-blockdev", drive.to_string());
+    }
+    let overlay = json!({
+        "driver": "qcow2", "node-name": "own", "backing": "own-level0", "discard": "unmap",
+        "file": { "driver": "file", "filename": own.path().to_string_lossy(), "discard": "unmap" },
+    });
+    add("-blockdev", overlay.to_string());
+    add("-device", "virtio-blk-pci,drive=own,serial=tilemark-own,bootindex=1".into());
+    for (node, number, serial) in
+        [("own-seed", number::SEED, SEED_SERIAL), ("own-agent", number::AGENT_DISK, AGENT_SERIAL)]
+    {
+        let drive = json!({
+            "driver": "raw", "node-name": node, "read-only": true,
+            "file": { "driver": "file", "filename": format!("/proc/self/fd/{number}"), "locking": "off" },
+        });
+        add("-blockdev", drive.to_string());
+        add("-device", format!("virtio-blk-pci,drive={node},serial={serial},num-queues=1"));
+    }
 }
 
 /// A path as the value of one of QEMU's options: a comma would begin the next option, and two are one of the value.
@@ -250,11 +314,13 @@ mod tests {
     use crate::disks::DiskFolders;
     use std::{fs, path::PathBuf};
     use tilemark_plan::{
+        own_disk::OwnDisk,
         place::{GuestPlace, HugePageSize},
         plan::{MacAddress, guest_address},
-        scenario::{DiskAio, DiskMedium, Role},
+        scenario::{DiskAio, DiskMedium, Net, Role},
         workload::BrokerService,
     };
+    use tilemark_units::Span;
 
     fn settings(accelerator: Accelerator) -> QemuSettings {
         QemuSettings {
@@ -264,9 +330,12 @@ mod tests {
             cpu: None,
             more: Vec::new(),
             firmware: None,
-            vmlinux: PathBuf::new(),
-            initramfs: Vec::new(),
-            root_erofs: PathBuf::new(),
+            image: Some(BootFiles {
+                vmlinux: PathBuf::new(),
+                initramfs: Vec::new(),
+                root_erofs: PathBuf::new(),
+            }),
+            agent: Vec::new(),
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
             walls: Default::default(),
@@ -293,12 +362,13 @@ mod tests {
             asks: None,
             place: None,
             hugepages: None,
+            from: None,
         }
     }
 
     fn accelerator_of(accelerator: Accelerator, role: Role, broker: BrokerService) -> String {
         let (settings, plan) = (settings(accelerator), guest(role, broker));
-        let all = arguments(&settings, &plan, &[], Birth::Boot);
+        let all = arguments(&settings, &plan, Drives::default(), Birth::Boot);
         let flag = all.iter().position(|argument| argument == "-accel").unwrap();
         all[flag + 1].clone()
     }
@@ -327,7 +397,8 @@ mod tests {
         let plan = guest(Role::Web, BrokerService::Reference);
         let placed =
             GuestPlan { place: Some(GuestPlace { nodes: vec![1], ..GuestPlace::default() }), ..plan.clone() };
-        let of = |plan: &GuestPlan, birth| arguments(&settings(Accelerator::Kvm), plan, &[], birth);
+        let of =
+            |plan: &GuestPlan, birth| arguments(&settings(Accelerator::Kvm), plan, Drives::default(), birth);
         assert_eq!(of(&plan, Birth::Boot), of(&placed, Birth::Boot), "its memory is bound by its process");
         assert_eq!(of(&plan, Birth::Clone), of(&placed, Birth::Clone));
         let all = of(&plan, Birth::Boot);
@@ -338,7 +409,7 @@ mod tests {
     fn huge_pages_are_files_that_the_guest_takes_all_at_once() {
         let pages = Some(HugePageSize::TwoMebibytes);
         let plan = GuestPlan { hugepages: pages, ..guest(Role::Web, BrokerService::Reference) };
-        let all = arguments(&settings(Accelerator::Kvm), &plan, &[], Birth::Boot);
+        let all = arguments(&settings(Accelerator::Kvm), &plan, Drives::default(), Birth::Boot);
         assert_eq!(
             values(&all, "-object"),
             ["memory-backend-file,id=ram,size=1073741824,mem-path=/proc/self/fd/14,share=on,prealloc=on"]
@@ -357,7 +428,7 @@ mod tests {
         let virtual_nodes = vec![node(2, 0, 2, 600), node(5, 2, 1, 424)];
         let place = Some(GuestPlace { virtual_nodes, ..GuestPlace::default() });
         let plan = GuestPlan { vcpus: 3, place, ..guest(Role::Web, BrokerService::Reference) };
-        let all = arguments(&settings(Accelerator::Kvm), &plan, &[], Birth::Boot);
+        let all = arguments(&settings(Accelerator::Kvm), &plan, Drives::default(), Birth::Boot);
         assert_eq!(values(&all, "-smp"), ["3,sockets=3,cores=1,threads=1"]);
         assert_eq!(values(&all, "-machine"), ["pc"]);
         assert_eq!(
@@ -372,7 +443,7 @@ mod tests {
             ["node,nodeid=0,cpus=0-1,memdev=ram0", "node,nodeid=1,cpus=2-2,memdev=ram1"]
         );
         let plan = GuestPlan { hugepages: Some(HugePageSize::TwoMebibytes), ..plan };
-        let all = arguments(&settings(Accelerator::Kvm), &plan, &[], Birth::Boot);
+        let all = arguments(&settings(Accelerator::Kvm), &plan, Drives::default(), Birth::Boot);
         assert_eq!(
             values(&all, "-object")[1],
             "memory-backend-file,id=ram1,size=444596224,mem-path=/proc/self/fd/17,share=on,prealloc=on,host-nodes=5,policy=bind"
@@ -381,12 +452,13 @@ mod tests {
 
     #[test]
     fn a_comma_in_a_path_begins_no_option() {
-        let with = QemuSettings {
+        let image = BootFiles {
+            vmlinux: PathBuf::new(),
+            initramfs: Vec::new(),
             root_erofs: PathBuf::from("/a,file.driver=host_device/root"),
-            ..settings(Accelerator::Kvm)
         };
         let mut all = Vec::new();
-        devices(&mut |flag: &str, value: String| all.extend([flag.to_owned(), value]), &with);
+        root(&mut |flag: &str, value: String| all.extend([flag.to_owned(), value]), &image);
         let wanted = "file.filename=/a,,file.driver=host_device/root";
         assert!(all.iter().any(|argument| argument.ends_with(wanted)), "{all:?}");
     }
@@ -441,7 +513,7 @@ mod tests {
         let of = |queues, vhost| {
             let net = Net { queues, vhost };
             let plan = GuestPlan { net, ..guest(Role::Web, BrokerService::Reference) };
-            arguments(&settings(Accelerator::Kvm), &plan, &[], Birth::Boot)
+            arguments(&settings(Accelerator::Kvm), &plan, Drives::default(), Birth::Boot)
         };
         assert_eq!(values(&of(1, false), "-netdev"), ["tap,id=net,fd=12"]);
         assert_eq!(values(&of(1, true), "-netdev"), ["tap,id=net,fd=12,vhost=on"]);
@@ -449,7 +521,7 @@ mod tests {
         assert_eq!(values(&several, "-netdev"), ["tap,id=net,fds=12:48:49,vhost=on"]);
         let device = values(&several, "-device").into_iter().find(|value| value.starts_with("virtio-net"));
         assert!(device.unwrap().ends_with(",mq=on,vectors=8"), "{several:?}");
-        assert_eq!(number::of_queues().count(), 17);
+        assert_eq!(number::of_queues().count(), 16);
     }
 
     #[test]
@@ -457,16 +529,50 @@ mod tests {
         let with =
             QemuSettings { firmware: Some(PathBuf::from("/f/bios.bin")), ..settings(Accelerator::Kvm) };
         for birth in [Birth::Boot, Birth::Template, Birth::Clone] {
-            let all = arguments(&with, &guest(Role::Web, BrokerService::Reference), &[], birth);
+            let all = arguments(&with, &guest(Role::Web, BrokerService::Reference), Drives::default(), birth);
             assert_eq!(values(&all, "-bios"), ["/f/bios.bin"]);
         }
         let usual = arguments(
             &settings(Accelerator::Kvm),
             &guest(Role::Web, BrokerService::Reference),
-            &[],
+            Drives::default(),
             Birth::Boot,
         );
         assert_eq!(values(&usual, "-bios"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_guest_with_a_disk_of_its_own_boots_it_and_every_level_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).display().to_string();
+        tilemark_image::own_disk::write_overlay(place("d,a\"x.qcow2").as_ref(), Bytes::from_gib(2)).unwrap();
+        let from = Some(OwnDisk { path: place("d,a\"x.qcow2"), boots_within: Span::from_seconds(60) });
+        let plan = GuestPlan { from, ..guest(Role::Idle, BrokerService::Reference) };
+        let folders = DiskFolders { store: folder.path().to_owned(), memory: PathBuf::new() };
+        let overlay = Overlay::of_guest(&plan, 7, &folders).unwrap().unwrap();
+        let drives = Drives { data: &[], own: Some(&overlay) };
+        let settings = QemuSettings { image: None, ..settings(Accelerator::Emulated) };
+        let all = arguments(&settings, &plan, drives, Birth::Boot);
+        let drives: Vec<Value> =
+            values(&all, "-blockdev").iter().map(|drive| serde_json::from_str(drive).unwrap()).collect();
+        assert_eq!(drives[0]["file"]["filename"], place("d,a\"x.qcow2").as_str());
+        assert_eq!((&drives[0]["read-only"], drives[0].get("backing")), (&json!(true), Some(&Value::Null)));
+        assert_eq!((&drives[1]["backing"], &drives[1]["node-name"]), (&json!("own-level0"), &json!("own")));
+        assert_eq!(drives[1]["file"]["filename"], place("a-7.overlay").as_str());
+        assert_eq!(drives.len(), 4, "the seed and the agent");
+        let devices = values(&all, "-device");
+        assert!(
+            devices
+                .iter()
+                .any(|device| device.starts_with("virtio-blk-pci,drive=own,")
+                    && device.ends_with("bootindex=1"))
+        );
+        assert!(devices.iter().any(|device| device.contains(",mac=52:54:00:00:00:00,")), "{devices:?}");
+        assert_eq!((values(&all, "-kernel"), values(&all, "-cpu")), (vec![], vec!["max,la57=off"]));
+        assert_eq!(values(&all, "-accel"), ["tcg,tb-size=128"]);
+        assert!(overlay.longest() > Bytes::from_gib(2).get());
+        drop(overlay);
+        assert!(!folder.path().join("a-7.overlay").exists(), "its overlay is left");
     }
 
     #[test]

@@ -21,4 +21,4 @@ mod template_key;
 pub use backend::{QEMU_ARGUMENTS, QemuBackend};
 pub use firmware::{FIRMWARE_OF_MICROVM, USUAL_FIRMWARE, find_firmware};
 pub use lists::QemuLists;
-pub use settings::{Accelerator, QemuSettings, QemuVersion, USUAL_MACHINE, find_qemu};
+pub use settings::{Accelerator, BootFiles, QemuSettings, QemuVersion, USUAL_MACHINE, find_qemu};

@@ -32,12 +32,10 @@ pub struct QemuSettings {
     pub more: Vec<String>,
     /// Firmware; the machine type's own where it is not named.
     pub firmware: Option<PathBuf>,
-    /// The kernel as an ELF file.
-    pub vmlinux: PathBuf,
-    /// The image's initramfs and after it the agent's (`tilemark_image::agent_initramfs`), in one.
-    pub initramfs: Vec<u8>,
-    /// The image's root.
-    pub root_erofs: PathBuf,
+    /// What guests boot from that have no disk of their own; nothing where all have one.
+    pub image: Option<BootFiles>,
+    /// The agent's program, for guests that boot from a disk of their own.
+    pub agent: Vec<u8>,
     /// A folder of this backend's own, in the run's directory.
     pub folder: PathBuf,
     /// Where data disks are made.
@@ -46,10 +44,26 @@ pub struct QemuSettings {
     pub walls: QemuWalls,
 }
 
+/// The files of an image that a guest boots from.
+#[derive(Debug, Clone)]
+pub struct BootFiles {
+    /// The kernel as an ELF file.
+    pub vmlinux: PathBuf,
+    /// The image's initramfs and after it the agent's (`tilemark_image::agent_initramfs`), in one.
+    pub initramfs: Vec<u8>,
+    /// The image's root.
+    pub root_erofs: PathBuf,
+}
+
 impl QemuSettings {
-    /// The processor model that guests have.
-    pub fn cpu_model(&self) -> &str {
-        self.cpu.as_deref().unwrap_or(self.accelerator.usual_cpu())
+    /// The processor model that a guest has.
+    pub(super) fn cpu_model(&self, has_own_disk: bool) -> &str {
+        let usual = if has_own_disk {
+            self.accelerator.usual_cpu_of_own_disk()
+        } else {
+            self.accelerator.usual_cpu()
+        };
+        self.cpu.as_deref().unwrap_or(usual)
     }
 }
 
@@ -61,6 +75,15 @@ impl Accelerator {
             Self::Kvm => "host,migratable=on",
             // The kernel's generator is ready at once when there is an instruction for randomness.
             Self::Emulated => "qemu64,+rdrand",
+        }
+    }
+
+    /// The same for guests that boot from a disk of their own: distributions are built for newer processors than `qemu64`. Tables of five
+    /// levels would only make the translator slower.
+    pub(super) const fn usual_cpu_of_own_disk(self) -> &'static str {
+        match self {
+            Self::Kvm => self.usual_cpu(),
+            Self::Emulated => "max,la57=off",
         }
     }
 }

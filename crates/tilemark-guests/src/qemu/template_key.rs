@@ -2,7 +2,7 @@
 //! ever made from a template with its own key.
 
 use super::{
-    command::{Birth, arguments},
+    command::{Birth, Drives, arguments},
     settings::{QemuSettings, QemuVersion},
 };
 use crate::error::{GuestError, file};
@@ -28,11 +28,12 @@ pub(super) fn template_key(
     // A template serves guests of any name: the name on the command line is none of its business.
     let like = GuestPlan { name: "template".to_owned(), ..plan.clone() };
     let mut key = version.to_string().into_bytes();
-    key.extend(arguments(settings, &like, &[], Birth::Template).join("\0").into_bytes());
+    key.extend(arguments(settings, &like, Drives::default(), Birth::Template).join("\0").into_bytes());
     // A path may come to hold something else while a run goes on: a kernel that is built anew, a QEMU installed over
     // the old one.
-    let files = [&settings.binary, &settings.vmlinux, &settings.root_erofs];
-    for path in files.into_iter().chain(&settings.firmware) {
+    let image = settings.image.as_ref();
+    let of_image = image.into_iter().flat_map(|image| [&image.vmlinux, &image.root_erofs]);
+    for path in [&settings.binary].into_iter().chain(of_image).chain(&settings.firmware) {
         key.extend(path.as_os_str().as_encoded_bytes());
         key.extend(content_mark(path, now)?.into_bytes());
     }
@@ -40,7 +41,7 @@ pub(super) fn template_key(
         key.extend(disk.size.get().to_be_bytes());
         key.extend(format!("{:?} {:?} {}", disk.cache, disk.aio, disk.iothread).into_bytes());
     }
-    key.extend(&settings.initramfs);
+    key.extend(image.iter().flat_map(|image| &image.initramfs));
     key.extend(serde_json::to_vec(service).expect("a service is plain data"));
     Ok(Sha256Hash::of(&key).to_string())
 }
@@ -62,7 +63,10 @@ fn content_hash(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{disks::DiskFolders, qemu::settings::Accelerator};
+    use crate::{
+        disks::DiskFolders,
+        qemu::settings::{Accelerator, BootFiles},
+    };
     use std::{collections::BTreeSet, path::PathBuf, time::Duration};
     use tilemark_plan::{
         plan::{MacAddress, guest_address},
@@ -85,9 +89,12 @@ mod tests {
             cpu: None,
             more: Vec::new(),
             firmware: None,
-            vmlinux: place("vmlinux"),
-            initramfs: b"agent".to_vec(),
-            root_erofs: place("root"),
+            image: Some(BootFiles {
+                vmlinux: place("vmlinux"),
+                initramfs: b"agent".to_vec(),
+                root_erofs: place("root"),
+            }),
+            agent: Vec::new(),
             folder: PathBuf::new(),
             disks: DiskFolders { store: PathBuf::new(), memory: PathBuf::new() },
             walls: Default::default(),
@@ -112,6 +119,7 @@ mod tests {
             asks: None,
             place: None,
             hugepages: None,
+            from: None,
         };
         let service = Service {
             role: Role::Idle,
@@ -139,11 +147,11 @@ mod tests {
             fs::write(folder.path().join(name), name.to_uppercase()).unwrap();
             assert!(keys.insert(key(&settings, &plan)), "{name} was replaced unnoticed");
         }
-        settings.initramfs = b"other".to_vec();
+        settings.image.as_mut().unwrap().initramfs = b"other".to_vec();
         assert!(keys.insert(key(&settings, &plan)), "another agent");
         plan.memory = Bytes::from_mib(128);
         assert!(keys.insert(key(&settings, &plan)), "another memory");
-        fs::remove_file(&settings.vmlinux).unwrap();
+        fs::remove_file(&settings.image.as_ref().unwrap().vmlinux).unwrap();
         let missing = template_key(&settings, version, &plan, &service, now).unwrap_err().to_string();
         assert!(missing.starts_with("cannot look at") && missing.ends_with("vmlinux"), "{missing}");
     }

@@ -8,7 +8,8 @@ use std::{
 };
 use tilemark_agent_protocol::Service;
 use tilemark_guests::{
-    Accelerator, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork, find_qemu,
+    Accelerator, BootFiles, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings,
+    RunNetwork, find_qemu,
 };
 use tilemark_plan::{
     plan::{GuestPlan, MacAddress, guest_address},
@@ -108,9 +109,12 @@ impl World {
             cpu: None,
             more: Vec::new(),
             firmware: None,
-            vmlinux: self.image.join("vmlinux"),
-            initramfs,
-            root_erofs: self.image.join("root.erofs"),
+            image: Some(BootFiles {
+                vmlinux: self.image.join("vmlinux"),
+                initramfs,
+                root_erofs: self.image.join("root.erofs"),
+            }),
+            agent: self.agent.clone(),
             folder: self.folder.join("qemu"),
             disks: self.disks(),
             walls: Default::default(),
@@ -163,6 +167,7 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
         asks: None,
         place: None,
         hugepages: None,
+        from: None,
     }
 }
 

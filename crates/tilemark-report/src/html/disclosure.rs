@@ -5,6 +5,7 @@ use crate::number::{bytes, counted, seconds, three};
 use crate::published;
 use crate::view::{self, Group, View, limit_word};
 use tilemark_plan::{plan::Demand, workload::Work};
+use tilemark_record::result::GuestDisk;
 
 pub(super) fn disclosure(page: &mut Markup, view: &View) {
     evidence(page, view);
@@ -138,7 +139,7 @@ fn run(view: &View) -> Vec<Said> {
 fn host(view: &View) -> Vec<Said> {
     let provenance = &view.report.result.provenance;
     let none = "not used";
-    vec![
+    let mut lines = vec![
         said("Name", if provenance.host.is_empty() { "not named" } else { &provenance.host }),
         said(
             "Processor",
@@ -151,7 +152,16 @@ fn host(view: &View) -> Vec<Said> {
         said("Kernel of guests", provenance.guest_kernel.as_deref().unwrap_or(none)),
         said("Threads for load", threads(&view.report.plan.processors.load)),
         said("Threads for guests", threads(&view.report.plan.processors.guests)),
-    ]
+    ];
+    lines.extend(provenance.disks.iter().map(disk));
+    lines
+}
+
+/// A disk of the user's own that a guest booted.
+fn disk(disk: &GuestDisk) -> Said {
+    let GuestDisk { guest, file, format, bytes: length, mark, kernel } = disk;
+    let kernel = kernel.as_ref().map_or(String::new(), |kernel| format!(", kernel {kernel}"));
+    said(&format!("Disk of {guest}"), format!("{file} ({format}, {}), {mark}{kernel}", bytes(*length)))
 }
 
 /// `0-3,8`

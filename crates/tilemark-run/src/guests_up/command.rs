@@ -63,7 +63,7 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
         point: plan.points[0].clone(),
         state: state.path().to_owned(),
         cache: places.cache.clone(),
-        image: image.folder,
+        image: Some(image.folder),
         read_memory: request.read_memory,
     };
     match do_job(Job::Guests(Box::new(job)), &state, Vec::new(), Afterwards::Stays, listener)?.done {

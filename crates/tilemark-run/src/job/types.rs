@@ -31,8 +31,8 @@ pub struct RunJob {
     pub state: PathBuf,
     /// Where images and the disk store are.
     pub cache: PathBuf,
-    /// The image's folder.
-    pub image: PathBuf,
+    /// The image's folder; nothing where every guest boots from a disk of its own.
+    pub image: Option<PathBuf>,
     /// The record holds repeats of earlier sessions, and further ones are added.
     #[serde(default)]
     pub continues: bool,
@@ -65,8 +65,8 @@ pub struct GuestsJob {
     pub state: PathBuf,
     /// Where images and the disk store are.
     pub cache: PathBuf,
-    /// The image's folder.
-    pub image: PathBuf,
+    /// The image's folder; nothing where every guest boots from a disk of its own.
+    pub image: Option<PathBuf>,
     /// Read their memory after ten idle seconds.
     pub read_memory: bool,
 }
@@ -91,6 +91,9 @@ pub struct RunDone {
     pub hashes: BTreeMap<String, String>,
     /// Why the whole run cannot be trusted, if there is a reason beside those of its repeats.
     pub reasons: Vec<String>,
+    /// Kernels of guests that boot from a disk of their own, by the guest's name in the tile.
+    #[serde(default)]
+    pub kernels: BTreeMap<String, String>,
     /// What could not be made equal between backends.
     pub unequal: Vec<String>,
     /// Settings of the host that another program changed while a repeat held them, in words: they were left alone.

@@ -23,8 +23,8 @@ use crate::{
     program::sha256,
     stop::StopSignal,
 };
-use std::{fs, path::PathBuf, time::Instant};
-use tilemark_guests::{Backend, QEMU_ARGUMENTS, ReadyGuest, write_working_sets};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
+use tilemark_guests::{Backend, QEMU_ARGUMENTS, ReadyGuest, describe, write_working_sets};
 use tilemark_plan::{
     host_settings::HostSettings,
     plan::{Pass, Plan, Point},
@@ -61,6 +61,8 @@ pub(crate) struct OnePass<'a, W> {
     pub(crate) settings: &'a HostSettings,
     /// What another program has changed of them, in words, is added to this.
     pub(crate) changed_by_others: &'a mut Vec<String>,
+    /// Kernels of guests that boot from a disk of their own are added to this, by the guest's name in the tile.
+    pub(crate) kernels: &'a mut BTreeMap<String, String>,
     /// Where its summary is added once its figures are written.
     pub(crate) repeats: &'a mut Vec<RepeatSummary>,
 }
@@ -85,6 +87,8 @@ struct UnderLoad {
 
 /// A kernel that reports one error mostly reports many; the first show what is wrong.
 const KERNEL_ERRORS_KEPT: usize = 8;
+/// Characters of a kernel's name that are kept: `uname` has 64.
+const KERNEL_NAME_MAX: usize = 64;
 
 impl<W: World> OnePass<'_, W> {
     /// Does all of it. Returns whether it was measured to its end: an interrupted pass leaves nothing.
@@ -185,9 +189,22 @@ impl<W: World> OnePass<'_, W> {
         let since = |guest: &ReadyGuest| guest.ready_at.saturating_duration_since(began).as_secs_f64();
         let seconds_to_ready = SecondsToReady::of(guests.iter().map(since).collect());
         self.events.append(&Event::GuestsReady { seconds: ready_s, guests: guests.len() as u32 })?;
+        self.note_kernels(&mut guests)?;
         // As with readiness: a guest that cannot do it, or does not answer, is not measured.
         write_working_sets(&mut guests, &point.guests, services::working_sets_within(point))?;
         Ok(Some(AllReady { guests, ready_s, seconds_to_ready }))
+    }
+
+    /// Asks guests whose kernel no image names, each kind once in a run.
+    fn note_kernels(&mut self, guests: &mut [ReadyGuest]) -> Result<(), Failure> {
+        for (guest, plan) in guests.iter_mut().zip(&self.point.guests) {
+            if plan.from.is_some() && !self.kernels.contains_key(plan.name_in_tile()) {
+                let kernel = describe(plan, &mut guest.session)?.kernel;
+                let kernel = kernel.chars().take(KERNEL_NAME_MAX).collect();
+                self.kernels.insert(plan.name_in_tile().to_owned(), kernel);
+            }
+        }
+        Ok(())
     }
 
     /// Runs the loads. The load process has ended then.

@@ -21,8 +21,8 @@ use std::{
     time::Duration,
 };
 use tilemark_guests::{
-    Accelerator, Backend, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings, RunNetwork,
-    USUAL_MACHINE, find_firmware, find_qemu,
+    Accelerator, Backend, BootFiles, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings,
+    RunNetwork, USUAL_MACHINE, find_firmware, find_qemu,
 };
 use tilemark_host::{
     KernelLog,
@@ -44,8 +44,8 @@ pub(crate) struct Folders {
     pub(crate) state: PathBuf,
     /// Where images and the disk store are.
     pub(crate) cache: PathBuf,
-    /// The image's folder.
-    pub(crate) image: PathBuf,
+    /// The image's folder; nothing where every guest boots from a disk of its own.
+    pub(crate) image: Option<PathBuf>,
     /// Where consoles stay when all is over.
     pub(crate) consoles: PathBuf,
 }
@@ -110,8 +110,19 @@ impl<'a> RealWorld<'a> {
         Self { hooks, ..self }
     }
 
-    fn image(&self, file: FileName) -> PathBuf {
-        self.folders.image.join(file.as_str())
+    /// What guests boot from, or twins have as their root.
+    fn image(&self) -> Option<impl Fn(FileName) -> PathBuf> {
+        let folder = self.folders.image.as_ref()?;
+        Some(|file: FileName| folder.join(file.as_str()))
+    }
+
+    /// What guests in QEMU boot from that have no disk of their own.
+    fn boot_files(&self, wishes: &QemuWishes) -> Result<Option<BootFiles>, Failure> {
+        let Some(image) = self.image() else { return Ok(None) };
+        let mut initramfs = fs::read(image(FileName::Initrd)).map_err(state_failed)?;
+        initramfs.extend(tilemark_image::agent_initramfs(self.program.agent));
+        let vmlinux = wishes.kernel.as_ref().map_or_else(|| image(FileName::Vmlinux), PathBuf::from);
+        Ok(Some(BootFiles { vmlinux, initramfs, root_erofs: image(FileName::RootErofs) }))
     }
 
     fn disks(&self) -> Result<DiskFolders, Failure> {
@@ -124,9 +135,13 @@ impl<'a> RealWorld<'a> {
         if let Some(native) = self.native.get() {
             return Ok(native);
         }
+        let image = self.image().ok_or_else(|| {
+            let message = "a native twin was wanted, and no image was obtained";
+            Failure::new(FailureCode::Bug, message, "report it with the scenario")
+        })?;
         let settings = NativeSettings {
             agent: self.program.agent.to_vec(),
-            root_erofs: self.image(FileName::RootErofs),
+            root_erofs: image(FileName::RootErofs),
             folder: self.folders.consoles.join("native"),
             disks: self.disks()?,
             cgroup: self.cgroup.clone(),
@@ -147,8 +162,6 @@ impl<'a> RealWorld<'a> {
             plan::Backend::Kvm => Accelerator::Kvm,
             plan::Backend::Emulated | plan::Backend::Native => Accelerator::Emulated,
         };
-        let mut initramfs = fs::read(self.image(FileName::Initrd)).map_err(state_failed)?;
-        initramfs.extend(tilemark_image::agent_initramfs(self.program.agent));
         let binary = find_qemu(wishes.binary.as_deref().map(Path::new))?;
         let settings = QemuSettings {
             accelerator,
@@ -157,9 +170,8 @@ impl<'a> RealWorld<'a> {
             cpu: wishes.cpu.clone(),
             more: wishes.args.clone(),
             firmware: wishes.firmware.as_deref().map(|named| find_firmware(&binary, named)).transpose()?,
-            vmlinux: wishes.kernel.as_ref().map_or_else(|| self.image(FileName::Vmlinux), PathBuf::from),
-            initramfs,
-            root_erofs: self.image(FileName::RootErofs),
+            image: self.boot_files(wishes)?,
+            agent: self.program.agent.to_vec(),
             folder: self.folders.consoles.join(format!("{}-{number}", kind.name())),
             disks: self.disks()?,
             walls: wishes.walls,
@@ -171,7 +183,8 @@ impl<'a> RealWorld<'a> {
 
     /// All that decides what a database's template holds beside its parameters.
     fn template_maker(&self) -> String {
-        let image = self.folders.image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let image = self.folders.image.as_deref().and_then(Path::file_name).unwrap_or_default();
+        let image = image.to_string_lossy().into_owned();
         format!("{image} {}", sha256(self.program.agent))
     }
 

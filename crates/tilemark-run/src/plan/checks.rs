@@ -139,6 +139,9 @@ fn named_files(plan: &Plan) -> Result<(), Failure> {
 
 /// What is in the cache for the plan's image. A cached one is asked for all that its guests need.
 fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<String, Failure> {
+    if !prepared.plan.scenario.needs_image() {
+        return Ok("none is needed: every guest boots from a disk of its own".to_owned());
+    }
     let scenario = &prepared.plan.scenario;
     let said = prepared.image.said();
     let spec = prepared.image.spec()?;

@@ -5,6 +5,7 @@ pub(crate) mod command_files;
 pub mod host;
 pub mod host_settings;
 pub(crate) mod image_check;
+pub(crate) mod own_disks;
 pub mod prepare;
 pub(crate) mod qemu_check;
 pub mod text;

@@ -7,7 +7,7 @@ use crate::{
     plan::command_files,
     plan::host::{Probe, choose, facts, summary},
     plan::host_settings::{self, PlannedSetting},
-    plan::{image_check, qemu_check, web_files},
+    plan::{image_check, own_disks, qemu_check, web_files},
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
@@ -180,6 +180,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         web_files::read(&mut plan)?;
     }
     command_files::find(&mut plan)?;
+    own_disks::find(&mut plan)?;
     plan.expand_profiles(host_settings::profile_settings)?;
     let planned = host_settings::look_up(&plan)?;
     let left_out = host_settings::left_out(&plan)?;

@@ -3,6 +3,7 @@
 use crate::plan::{
     checks::Looked,
     host_settings::{PlannedSetting, SettingPart},
+    own_disks,
     prepare::Prepared,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -36,6 +37,7 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
         format!("Image     {}", looked.image),
     ];
+    lines.extend(own_disks::in_words(plan).iter().map(|disk| format!("Disk      {disk}")));
     lines.extend(looked.warnings.iter().map(|warning| format!("Warning   {warning}")));
     lines.extend(
         prepared
@@ -93,7 +95,9 @@ fn lowered(plan: &Plan) -> Vec<String> {
 
 /// What of the host is used because a value names it, and who named it.
 fn host_use(found: &HostUse, by_file: &[HostUse]) -> String {
-    let who = if by_file.contains(found) { "; the file names it: a run needs `--trust`" } else { "" };
+    // Paths are absolute by now, and were as the file has them when trust was asked for.
+    let is_named = by_file.iter().any(|named| named.key == found.key && named.kind == found.kind);
+    let who = if is_named { "; the file names it: a run needs `--trust`" } else { "" };
     format!("As root   {found}{who}")
 }
 

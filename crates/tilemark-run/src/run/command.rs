@@ -11,6 +11,7 @@ use crate::{
     job::types::{ImageReady, Job, JobDone, RunDone, RunJob},
     plan::checks,
     plan::image_check::check_image,
+    plan::own_disks,
     plan::prepare::{Asked, Prepared, need_trust, prepare},
     plan::text,
     program::{Program, need_root, sha256},
@@ -101,10 +102,10 @@ pub fn run(
             record.discard();
         }
     };
-    let image = obtain(places, &prepared.image, request.offline, listener);
-    let image = image.inspect_err(discard)?;
-    check_image(&prepared.plan.scenario, &image.folder).inspect_err(discard)?;
-    add_image(&mut provenance, &image);
+    let image = image_of(&prepared, places, request.offline, listener).inspect_err(discard)?;
+    if let Some(image) = &image {
+        add_image(&mut provenance, image);
+    }
     // What was predicted holds the seconds of idle power, and so does what was taken.
     let began = Instant::now();
     let (plan, idle_power_w, judged_before) = match &earlier {
@@ -129,7 +130,7 @@ pub fn run(
         continues: earlier.is_some(),
         state: state.path().to_owned(),
         cache: places.cache.clone(),
-        image: image.folder,
+        image: image.map(|image| image.folder),
         beside_others: request.when_busy.is_none(),
         hooks: request.hooks.clone(),
     };
@@ -142,6 +143,22 @@ pub fn run(
     }
     let result = result::close(&record, &id, provenance, idle_power_w, &done)?;
     Ok(Measured { result, record: path, failed: done.failed })
+}
+
+/// The image that guests boot; nothing where each of them has a disk of its own.
+fn image_of(
+    prepared: &Prepared,
+    places: &Places,
+    offline: bool,
+    listener: &mut dyn Listener,
+) -> Result<Option<ImageReady>, Failure> {
+    let scenario = &prepared.plan.scenario;
+    if !scenario.needs_image() {
+        return Ok(None);
+    }
+    let image = obtain(places, &prepared.image, offline, listener)?;
+    check_image(scenario, &image.folder)?;
+    Ok(Some(image))
 }
 
 /// The record that is to be continued, if one is.
@@ -265,6 +282,9 @@ fn add_image(provenance: &mut Provenance, image: &ImageReady) {
 
 fn add_outcome(provenance: &mut Provenance, done: &RunDone, found: Found, took: Duration) {
     provenance.qemu.clone_from(&done.qemu);
+    for disk in &mut provenance.disks {
+        disk.kernel = done.kernels.get(&disk.guest).cloned();
+    }
     provenance.hashes.extend(done.hashes.clone());
     provenance.seconds = took.as_secs_f64();
     provenance.as_it_was = Some(found.left.is_empty());
@@ -301,6 +321,7 @@ fn provenance(program: &Program, prepared: &Prepared, request: &RunRequest) -> R
         hooks: request.hooks.clone(),
         sessions: 1,
         hashes: hashes.map(|(name, hash)| (name.to_owned(), hash)).into(),
+        disks: own_disks::recorded(&prepared.plan)?,
         ..Provenance::default()
     })
 }

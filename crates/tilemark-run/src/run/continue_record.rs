@@ -19,7 +19,7 @@ use tilemark_plan::{
 use tilemark_record::{
     RunDirectory, Runs,
     places::Places,
-    result::{JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult},
+    result::{GuestDisk, JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult},
     sha256_of,
 };
 
@@ -115,11 +115,17 @@ impl EarlierRecord {
         other.map_or(Ok(()), |why| Err(refused(&self.result, &why)))
     }
 
-    /// Refuses another program, agent, scenario or image than that of the record.
+    /// Refuses another program, agent, scenario, image or disk than that of the record.
     ///
     /// # Errors
     /// When a hash differs; the message names it.
     pub(crate) fn check_hashes(&self, provenance: &Provenance) -> Result<(), Failure> {
+        let is_same =
+            |(had, now): (&GuestDisk, &GuestDisk)| GuestDisk { kernel: None, ..had.clone() } == *now;
+        let disks = &self.result.provenance.disks;
+        if disks.len() != provenance.disks.len() || !disks.iter().zip(&provenance.disks).all(is_same) {
+            return Err(refused(&self.result, "a disk that its guests boot from is another one now"));
+        }
         let had = &self.result.provenance.hashes;
         let mut others = provenance.hashes.iter().filter(|(name, hash)| had.get(*name) != Some(hash));
         let other = others.next().map(|(name, hash)| hash_differs(name, had.get(name), hash));

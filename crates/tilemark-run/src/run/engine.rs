@@ -48,5 +48,7 @@ pub(crate) fn run(
     }
     let (qemu, hashes) = (world.qemu_version(), world.qemu_hashes()?);
     let changed_by_others = std::mem::take(&mut pipeline.changed_by_others);
-    Ok(JobDone::Run(RunDone { qemu, hashes, reasons, unequal: world.unequal(), changed_by_others, failed }))
+    let kernels = std::mem::take(&mut pipeline.kernels);
+    let unequal = world.unequal();
+    Ok(JobDone::Run(RunDone { qemu, hashes, reasons, kernels, unequal, changed_by_others, failed }))
 }

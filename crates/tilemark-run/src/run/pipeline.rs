@@ -52,6 +52,8 @@ pub(crate) struct Pipeline<'a, W> {
     settings: HostSettings,
     /// Those that another program has changed while they were held, in words: they were left alone.
     pub(crate) changed_by_others: Vec<String>,
+    /// Kernels of guests that boot from a disk of their own, by the guest's name in the tile.
+    pub(crate) kernels: BTreeMap<String, String>,
     /// The time of this session.
     pub(crate) time: RunTime,
 }
@@ -73,6 +75,7 @@ impl<'a, W: World> Pipeline<'a, W> {
             world,
             settings: host_settings::of_plan(&plan),
             changed_by_others: Vec::new(),
+            kernels: BTreeMap::new(),
             plan,
             events: record.events()?,
             record,
@@ -229,6 +232,7 @@ impl<'a, W: World> Pipeline<'a, W> {
             time: &mut self.time,
             settings: &self.settings,
             changed_by_others: &mut self.changed_by_others,
+            kernels: &mut self.kernels,
             repeats: &mut self.repeats,
         };
         match one_pass.run() {
