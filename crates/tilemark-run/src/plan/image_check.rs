@@ -89,7 +89,7 @@ pub(crate) fn check_paths(scenario: &Scenario, spec: &ImageSpec, looked: &InCach
         InCache::Missing => None,
     };
     let there = |path: &str| there(path, spec, root.as_deref());
-    for guest in &scenario.guest {
+    for guest in scenario.guest.iter().filter(|guest| guest.from.is_none()) {
         for (key, path) in [("pages", &guest.pages), ("sql", &guest.sql)] {
             if let Some(path) = path.as_ref().filter(|path| there(path) == There::No) {
                 let message = format!(
