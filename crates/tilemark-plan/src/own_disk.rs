@@ -113,7 +113,6 @@ pub(crate) fn twins<'a>(request: &Request, scenarios: impl Iterator<Item = &'a S
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::parse::Draft;
 
     /// What is reported of a guest with these lines.
