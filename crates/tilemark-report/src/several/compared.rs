@@ -73,7 +73,7 @@ pub(super) fn sheet(runs: &ComparedRuns) -> Sheet {
             (label, &against.comparison, against.verdict.status == VerdictStatus::NotTrusted)
         })
         .collect();
-    let failures: Vec<RowGroup> = grouped(runs, |comparison| view::failures(comparison));
+    let failures: Vec<RowGroup> = grouped(runs, view::failures);
     if failures.iter().any(|group| !group.rows.is_empty()) {
         let table = Table { groups: failures, ..view::failures(&runs.against[0].comparison) };
         let about = "Failures are compared first, then the measures.".to_owned();

@@ -36,6 +36,9 @@ pub(crate) fn compare(arguments: &CompareArguments) -> ExitCode {
     }
 }
 
+/// A file that is asked for, and what makes its text.
+type FileForm<'a> = (&'a Option<PathBuf>, fn(&Compared) -> String);
+
 fn compared(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let verdict = &arguments.verdict;
     let tolerance = Tolerance::read(&verdict.tolerance, verdict.tolerance_p99.as_deref())?;
@@ -43,7 +46,7 @@ fn compared(arguments: &CompareArguments) -> Result<Compared, Failure> {
     let sides = names.map(|name| Ok(Side { name: name.clone(), records: side(name)? }));
     let sides: Vec<Side> = sides.collect::<Result<_, Failure>>()?;
     let compared = compare::compare(&sides, tolerance)?;
-    let forms: [(&Option<PathBuf>, fn(&Compared) -> String); 3] = [
+    let forms: [FileForm<'_>; 3] = [
         (&arguments.html, Compared::html),
         (&arguments.markdown, Compared::markdown),
         (&arguments.junit, Compared::junit),
