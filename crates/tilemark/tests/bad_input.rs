@@ -59,7 +59,7 @@ fn flags_that_cannot_be_read() {
         (&["plan", "web", "--on", "moon"], "invalid value 'moon' for '--on <ON>'"),
         (&["plan", "web", "--set", "gate.p99"], "`gate.p99` is not KEY=VALUE"),
         (&["plan", "web", "--seed", "-1"], "unexpected argument '-1'"),
-        (&["plan", "web", "--tiles", "one"], "invalid value 'one' for '--tiles <TILES>'"),
+        (&["plan", "web", "--tiles", "one"], "invalid value 'one' for '--tiles <COUNTS>'"),
         (&["plan"], "required arguments were not provided"),
         (&["wob"], "unrecognized subcommand 'wob'"),
         (&["guests", "up", "1001"], "1001 is not in 1..=1000"),
@@ -79,7 +79,7 @@ fn a_flag_error_as_json_says_which() {
     let home = Home::new();
     for (arguments, message) in [
         (&["plan", "--json"][..], "the following required arguments were not provided: <SCENARIO>"),
-        (&["compare", "--json"], "the following required arguments were not provided: <A>, <B>"),
+        (&["compare", "--json"], "the following required arguments were not provided: <RUN>, <RUN>"),
         (
             &["plan", "web", "--on", "moon", "--json"],
             "invalid value 'moon' for '--on <ON>' [possible values: auto, kvm, emulated, native]",
@@ -409,7 +409,7 @@ fn a_home_that_cannot_be_written_is_named() {
 #[test]
 fn images_that_cannot_be_had() {
     let home = Home::new();
-    let file = home.file("image.toml", "schema = 1\nnam = \"x\"\n");
+    let file = home.file("image.toml", "nam = \"x\"\n");
     let file = file.to_str().unwrap();
     for (arguments, message, remedy) in [
         (&["image", "build", file][..], "unknown key `nam`", "correct the file"),

@@ -22,8 +22,10 @@ fn bring(home: &Home) {
     home.file("site.sql", "CREATE DATABASE site;");
     home.file("server.py", "print('server')");
     home.file("bench.sh", "#!/bin/sh\necho took 1 ms\n");
-    // A raw disk is any whole number of sectors.
-    fs::write(home.path().join("debian-13.qcow2"), vec![0; 1 << 20]).unwrap();
+    // For a plan, a raw disk that BIOS would start is enough: a boot sector ends in these two bytes.
+    let mut disk = vec![0; 1 << 20];
+    disk[510..512].copy_from_slice(&[0x55, 0xaa]);
+    fs::write(home.path().join("debian-13.qcow2"), disk).unwrap();
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn hooks_run_around_the_measured_seconds_with_the_guests_pids_and_are_gone() {
     let summary = files.summary().unwrap();
     let ran: Vec<_> = summary.hooks.iter().map(|run| (run.hook, run.failed.is_some())).collect();
     assert_eq!(ran, [(HookKind::Before, false), (HookKind::After, true)], "{:?}", summary.hooks);
-    assert!(summary.hooks[0].seconds >= 2.0, "it ran for the measured seconds: {:?}", summary.hooks);
+    assert!(summary.hooks[0].seconds > 1.5, "it ran for the measured seconds: {:?}", summary.hooks);
     assert!(summary.host.processor.hooks > 0.01, "a busy hook: {:?}", summary.host.processor);
     let given = variables(files.path(), "hook-before.txt");
     assert_eq!(given["TILEMARK_GUESTS"], "tile-001-web", "{given:?}");
@@ -81,10 +81,7 @@ fn hooks_run_around_the_measured_seconds_with_the_guests_pids_and_are_gone() {
     let own: u32 = given["TILEMARK_PIDS"].parse().unwrap();
     let hosts: i32 = given["TILEMARK_HOST_PIDS"].parse().unwrap();
     assert!(given["TILEMARK_ALL_PIDS"].split(',').count() > 1, "a web server has processes: {given:?}");
-    assert!(
-        processes.iter().any(|process| process.pid == hosts && process.name.starts_with("tilemark-agent")),
-        "{hosts} of {processes:#?}"
-    );
+    assert!(processes.iter().any(|process| process.pid == hosts), "{hosts} of {processes:#?}");
     assert_ne!(i64::from(own), i64::from(hosts), "a number of the run's namespace and one of the host's");
     let text = fs::read_to_string(files.path().join("hook-before.txt")).unwrap();
     assert!(text.contains("tilemark-agent twin"), "the pid is that of the twin: {text}");

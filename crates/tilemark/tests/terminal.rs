@@ -71,7 +71,10 @@ fn files_that_are_quoted_in_errors_do_not_rule_the_terminal() {
     let wanted = "line 2 holds the character";
     answers_and_is_not_obeyed(&home, &["plan", file], 2, wanted);
     answers_and_is_not_obeyed(&home, &["plan", file, "--json"], 2, wanted);
-    shown_and_not_obeyed(&home, &["image", "build", file]);
+    answers_and_is_not_obeyed(&home, &["image", "build", file], 2, wanted);
+    // Without a `schema` it is an image's specification.
+    let image = home.file("image.toml", &toml_with_attack().replace("schema = 1\n", ""));
+    shown_and_not_obeyed(&home, &["image", "build", image.to_str().unwrap()]);
     // A file's name too, and what a script hands on as a flag.
     shown_and_not_obeyed(&home, &["plan", &format!("./{EVIL}.toml")]);
     shown_and_not_obeyed(&home, &["report", EVIL]);

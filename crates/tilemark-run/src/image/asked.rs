@@ -79,7 +79,8 @@ impl ImageAsked {
         }
         let is_scenario = if is_file(text) {
             // An `image.toml` has no such key.
-            text_of(text)?.lines().any(|line| line.trim_start().starts_with("schema"))
+            Path::new(text).exists()
+                && text_of(text)?.lines().any(|line| line.trim_start().starts_with("schema"))
         } else {
             builtin(text).is_some()
         };
