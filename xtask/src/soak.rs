@@ -191,7 +191,7 @@ fn kills_host(bench: &Bench) -> Result<Vec<String>> {
 fn comparisons(bench: &Bench) -> Result<Vec<String>> {
     let settings = [("TILEMARK_TEST_COMPARISONS", bench.times(10_000).to_string())];
     let arguments = ["-p", "tilemark-statistics", "--test", "comparisons"];
-    let mut told = Vec::new();
+    let mut printed = Vec::new();
     for test in [
         "of_200_comparisons_of_a_thing_with_itself_at_most_one_in_a_hundred_is_called_different",
         "a_drift_of_1_percent_a_minute_is_no_difference_when_the_order_is_random_in_blocks",
@@ -205,16 +205,16 @@ fn comparisons(bench: &Bench) -> Result<Vec<String>> {
         "runs_of_one_thing_with_levels_of_their_own_are_called_different_once_in_a_hundred_at_most",
         "of_several_sides_of_one_thing_one_in_a_hundred_comparisons_as_a_whole_finds_a_difference_at_most",
     ] {
-        told.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
+        printed.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
     }
     let arguments = ["-p", "tilemark-statistics", "--lib"];
     for test in [
         "changepoint::tests::of_series_without_a_change_at_most_one_in_a_hundred_is_called_changed",
         "changepoint::tests::a_shift_of_three_deviations_in_the_middle_of_20_runs_is_found_95_times_of_100",
     ] {
-        told.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
+        printed.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
     }
-    Ok(told)
+    Ok(printed)
 }
 
 fn called(line: &Value) -> String {

@@ -3,7 +3,7 @@
 //! ```text
 //! bystander topics 40000     (bindings; 2,000 messages whose keys are compared with all of them)
 //! bystander hang-up 40000    (exclusive queues with 10 bindings each, of a client that hangs up)
-//! bystander requeue 1200000  (messages, given back one by one, every second one first)
+//! bystander requeue 1200000  (messages, rejected one by one, every second one first)
 //! ```
 //!
 //! It starts a broker, prints how long the slowest of the bystander's questions took while the other client's work was done, and ends.

@@ -69,7 +69,7 @@ pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     next_tick: Instant,
     notify: fn(&Notice),
-    /// The operator was told that the journal has failed.
+    /// The failure of the journal was reported to the operator.
     has_told_failure: bool,
 }
 

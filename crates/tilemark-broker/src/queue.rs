@@ -29,7 +29,7 @@ pub(crate) struct Entry {
 /// No time to live, or no point in time.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// A message that was given back: the oldest is the greatest, as a heap wants it.
+/// A message that was requeued: the oldest is the greatest, as a heap wants it.
 #[derive(Clone, Copy, Debug)]
 struct Returned(Entry);
 
@@ -144,7 +144,7 @@ pub(crate) struct Queue {
     pub(crate) journal_id: u64,
     /// In the order of their serials.
     ready: VecDeque<Entry>,
-    /// Messages that were given back, oldest first: each costs little, in whatever order they come.
+    /// Requeued messages, oldest first: each costs little, in whatever order they come.
     returned: BinaryHeap<Returned>,
     /// Bytes of the messages that are ready, with what each costs besides.
     pub(crate) ready_bytes: u64,

@@ -29,7 +29,7 @@ pub(crate) struct Binding {
     pub(crate) source: ExchangeId,
     pub(crate) destination: Destination,
     pub(crate) key: Box<[u8]>,
-    /// A table, as it stands on the wire without its length.
+    /// The bytes of a table on the wire, without its length.
     pub(crate) arguments: Box<[u8]>,
 }
 

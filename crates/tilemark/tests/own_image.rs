@@ -11,7 +11,7 @@ use tilemark_record::{RunDirectory, result::RunResult};
 
 const RUN: [&str; 5] = ["--on", "native", "--offline", "--not-alone", "--json"];
 
-/// A scenario with one guest of these lines, and what stands before it.
+/// A scenario with one guest of these lines, and these lines before it.
 fn scenario(home: &Home, before: &str, guest: &str) -> String {
     let text = format!(
         "schema = 1\nname = \"own\"\nabout = \"Own.\"\n{before}\n[[guest]]\nname = \"guest\"\n{guest}\n[ladder]\ntiles = [1]\n"
@@ -42,7 +42,7 @@ fn a_shop_with_its_own_pages_and_rows_is_served_from_an_image_with_them() {
     let packages = shown["packages"].as_array().unwrap();
     assert!(packages.iter().any(|package| package["name"] == "php8.2-mysql"), "{packages:?}");
     assert_eq!(shown["files"][0]["path"], "/srv/shop.sql");
-    // What the packages brought is in it as it was, with set-user-id bits; what the scenario brought is there too.
+    // What the packages brought is in it unchanged, with set-user-id bits; what the scenario brought is there too.
     let script = "stat -c %a /usr/bin/su && head -c 12 /srv/shop/index.php";
     let inside = real.home.says(&["image", "shell", "shop", "--offline", "--", "sh", "-c", script]);
     assert_eq!((inside.code, inside.out.as_str()), (Some(0), "4755\n<!doctype ht"), "{inside:?}");

@@ -129,7 +129,7 @@ impl Engine {
         targets.retain(|target| {
             self.queues.get(*target).is_some_and(|queue| {
                 let goes_round = death.reason != Reason::Rejected && is_cycle(&queue.name, &deaths);
-                // Nobody is there to be told that a full queue refuses it.
+                // Nobody is left who could hear that a full queue refuses it.
                 let is_full = queue.settings.overflow == Overflow::RejectPublish
                     && queue.would_be_over_limit(length + self.store.length(death.entry.message));
                 !goes_round && !is_full

@@ -20,7 +20,7 @@ pub struct JournalCheck {
     pub queues: usize,
     /// Messages that a queue still needs.
     pub messages: usize,
-    /// Bytes that a broker was about to store when it ended; nobody was told that they are stored.
+    /// Bytes that a broker was about to store when it ended; they were confirmed to nobody.
     pub unstored_bytes: u64,
     /// What cannot be read any more; `None` where all is whole.
     pub damage: Option<JournalDamage>,

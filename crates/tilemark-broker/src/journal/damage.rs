@@ -5,7 +5,7 @@ use std::fmt;
 use super::record::Counts;
 
 /// What a journal held once, confirmed perhaps, and what cannot be read any more. What the end of a broker has torn, and
-/// nobody was told to be stored, does not count.
+/// was confirmed to nobody, does not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalDamage {
     /// Messages that are gone.

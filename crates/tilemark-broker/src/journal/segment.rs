@@ -75,8 +75,8 @@ impl<'a> Segment<'a> {
         self.at = end;
     }
 
-    /// Adds what is missing of batches that were whole once to `damage`. Returns the bytes of the last batch that its writer
-    /// was never told to be stored.
+    /// Adds what is missing of batches that were whole once to `damage`. Returns the bytes of the last batch, which
+    /// its writer never heard to be stored.
     pub(super) fn judge(self, number: u64, whole: Whole, damage: &mut JournalDamage) -> u64 {
         let surely_whole = match whole {
             Whole::All => self.last_batch,

@@ -24,12 +24,12 @@ pub(crate) fn estimate(capacity: &Figure) -> String {
     format!("{:.1}{}", capacity.value, interval.unwrap_or_default())
 }
 
-/// The day and the minute of an RFC 3339 time, as it was written.
+/// The day and the minute of an RFC 3339 time, in the zone in which it was written.
 pub(crate) fn minute(began: &str) -> String {
     began.chars().take(16).map(|each| if each == 'T' { ' ' } else { each }).collect()
 }
 
-/// The day of an RFC 3339 time, as it was written.
+/// The day of an RFC 3339 time, in the zone in which it was written.
 pub(crate) fn day(began: &str) -> String {
     began.chars().take(10).collect()
 }
