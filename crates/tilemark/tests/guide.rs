@@ -28,6 +28,11 @@ fn bring(home: &Home) {
     fs::write(home.path().join("debian-13.qcow2"), disk).unwrap();
 }
 
+/// Where a scenario of the guide can run here: natively, or emulated if it brings a disk.
+fn on(scenario: &str) -> &'static str {
+    if scenario.contains("from = \"debian") { "emulated" } else { "native" }
+}
+
 #[test]
 fn every_scenario_of_the_guide_can_be_planned_as_it_is_printed() {
     let home = Home::new();
@@ -36,10 +41,35 @@ fn every_scenario_of_the_guide_can_be_planned_as_it_is_printed() {
     assert_eq!(all.len(), 3, "a web site, a disk, a program");
     for scenario in all {
         let file = home.file("guide.toml", scenario);
-        let on = if scenario.contains("from = \"debian") { "emulated" } else { "native" };
-        let said = home.says(&["plan", file.to_str().unwrap(), "--on", on, "--tiles", "1", "--trust"]);
+        let said = home.says(&["plan", file.to_str().unwrap(), "--on", on(scenario), "--tiles", "1"]);
         assert_eq!(said.code, Some(0), "{scenario}\n{said:?}");
+        // The commands below it have the flag exactly if it is needed.
+        let name = scenario.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
+        let needs_trust = said.out.contains("a run needs `--trust`");
+        let commands: Vec<&str> = GUIDE
+            .lines()
+            .filter(|line| line.starts_with("$ sudo tilemark ") && line.contains(&format!(" {name}.toml ")))
+            .collect();
+        assert!(!commands.is_empty(), "{name}");
+        for command in commands {
+            assert_eq!(command.contains("--trust"), needs_trust, "{command}");
+        }
     }
+}
+
+#[test]
+fn the_arguments_of_qemu_that_the_guide_compares_are_taken() {
+    let home = Home::new();
+    bring(&home);
+    let file = home.file("mine.toml", scenarios(GUIDE)[0]);
+    let row = GUIDE.lines().find(|line| line.contains("--a qemu.args=")).unwrap();
+    let side = |flag: &str| {
+        let rest = row.split(flag).nth(1).unwrap().split('\'').nth(1).unwrap();
+        format!("qemu.args={rest}")
+    };
+    let (a, b) = (side("--a qemu.args="), side("--b qemu.args="));
+    let said = home.says(&["plan", "ab", file.to_str().unwrap(), "--on", "emulated", "--a", &a, "--b", &b]);
+    assert_eq!(said.code, Some(0), "{said:?}");
 }
 
 #[test]
@@ -48,7 +78,8 @@ fn a_key_that_is_written_wrong_is_refused_in_each_of_them() {
     bring(&home);
     for scenario in scenarios(GUIDE) {
         let file = home.file("guide.toml", &scenario.replace("[gate]", "[gates]"));
-        let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native", "--tiles", "1", "--trust"]);
+        let said = home.says(&["plan", file.to_str().unwrap(), "--on", on(scenario), "--tiles", "1"]);
         assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.error.contains("gates"), "{said:?}");
     }
 }

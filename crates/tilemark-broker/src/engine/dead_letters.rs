@@ -44,6 +44,7 @@ pub(super) struct Death {
 /// Steps of a dead letter, besides those of a message that is published.
 const BURIAL_STEPS: u64 = 10;
 const HISTORY_BYTES_OF_A_STEP: u64 = 64;
+const BODY_BYTES_OF_A_STEP: u64 = 1024;
 
 /// A dead letter as it is published.
 struct Letter {
@@ -74,7 +75,10 @@ impl Engine {
     pub(super) fn drop_head(&mut self, queue: QueueId) -> bool {
         let Some(found) = self.queues.get_mut(queue) else { return false };
         let Some(entry) = found.pop(|message| self.store.length(message)) else { return false };
+        self.steps += 1;
         self.give_up(queue, entry, Reason::MaxLength);
+        // The next one may have a time to live, and nobody may be there to look at it.
+        self.arm(queue);
         true
     }
 
@@ -102,8 +106,10 @@ impl Engine {
             return;
         };
         let name = queue.name.clone();
-        // Its history is read and written anew.
-        self.steps += self.store.parts(death.entry.message).header.len() as u64 / HISTORY_BYTES_OF_A_STEP;
+        // Its history is read and written anew, and its body is copied.
+        let parts = self.store.parts(death.entry.message);
+        self.steps += parts.header.len() as u64 / HISTORY_BYTES_OF_A_STEP;
+        self.steps += parts.body.len() as u64 / BODY_BYTES_OF_A_STEP;
         if let Some(journal) = &mut self.journal {
             journal.begin_group();
         }
@@ -125,13 +131,14 @@ impl Engine {
         targets.sort_unstable();
         targets.dedup();
         let deaths = deaths_of(headers);
-        let length = u32::try_from(letter.start.len()).unwrap_or(u32::MAX);
+        let body_length = self.store.parts(death.entry.message).body.len();
+        let length = u32::try_from(letter.start.len() + body_length).unwrap_or(u32::MAX);
         targets.retain(|target| {
             self.queues.get(*target).is_some_and(|queue| {
                 let goes_round = death.reason != Reason::Rejected && is_cycle(&queue.name, &deaths);
                 // Nobody is left who could hear that a full queue refuses it.
-                let is_full = queue.settings.overflow == Overflow::RejectPublish
-                    && queue.would_be_over_limit(length + self.store.length(death.entry.message));
+                let is_full =
+                    queue.settings.overflow == Overflow::RejectPublish && queue.would_be_over_limit(length);
                 !goes_round && !is_full
             })
         });

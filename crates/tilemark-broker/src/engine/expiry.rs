@@ -61,6 +61,7 @@ impl Engine {
         {
             self.give_up(id, entry, Reason::Expired);
             count += 1;
+            self.steps += 1;
         }
         self.arm(id);
         count

@@ -214,7 +214,7 @@ impl Engine {
                 targets.dedup();
                 channel.assembly.own_targets = Some(targets);
             }
-            if wishes.headers.get("BCC").is_some() {
+            if has_more_keys && wishes.headers.get("BCC").is_some() {
                 without_bcc = self::without_bcc(&header, wishes.headers)?;
                 payload = &without_bcc;
             }

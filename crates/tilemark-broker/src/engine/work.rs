@@ -143,6 +143,8 @@ impl Engine {
                 if self.topology.forget_one_of_queue(*queue, sources) {
                     return false;
                 }
+                // Routes that were looked up while bindings went must not be used again.
+                self.routing_generation += 1;
                 self.remove_exchanges(self.done_among(std::mem::take(sources)));
                 true
             }
@@ -152,6 +154,8 @@ impl Engine {
                     sources.extend(self.topology.forget(binding));
                     return false;
                 }
+                // Routes that were looked up while bindings went must not be used again.
+                self.routing_generation += 1;
                 self.remove_exchanges(self.done_among(std::mem::take(sources)));
                 true
             }

@@ -88,7 +88,7 @@ mod tests {
             machine: "pc".to_owned(),
             cpu: None,
             more: Vec::new(),
-            firmware: None,
+            firmware: Some(place("firmware")),
             image: Some(BootFiles {
                 vmlinux: place("vmlinux"),
                 initramfs: b"agent".to_vec(),
@@ -142,8 +142,8 @@ mod tests {
         let mut keys = BTreeSet::from([key(&settings, &plan)]);
         plan.name = "b".to_owned();
         assert!(keys.contains(&key(&settings, &plan)), "a guest's name makes no other template");
-        // The same path and as many bytes, and yet another kernel, image or QEMU.
-        for name in ["vmlinux", "root", "qemu"] {
+        // The same path and as many bytes, and yet another kernel, image, QEMU or firmware.
+        for name in ["vmlinux", "root", "qemu", "firmware"] {
             fs::write(folder.path().join(name), name.to_uppercase()).unwrap();
             assert!(keys.insert(key(&settings, &plan)), "{name} was replaced unnoticed");
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File, Metadata},
+    io::Read,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -222,7 +223,9 @@ impl Gathered {
                 "bring fewer, or make a package or an archive of them",
             ));
         }
-        let sha256 = File::open(host).and_then(Sha256Hash::of_reader).map_err(failed)?;
+        // Some files of the kernel have no length and no end: one that holds more than it says is not read on.
+        let content = File::open(host).map_err(failed)?;
+        let sha256 = Sha256Hash::of_reader(content.take(kind.len())).map_err(failed)?;
         let source = FileSource::Host(host.to_owned());
         self.files.push(ExtraFile { path: path.to_owned(), source, sha256, mode: mode_of(&kind) });
         Ok(())

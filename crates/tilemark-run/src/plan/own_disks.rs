@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     io,
-    path::Path,
+    path::{Path, PathBuf},
 };
 use tilemark_image::own_disk::{Level, OwnDisk, look_at};
 use tilemark_plan::{own_disk::OwnDisk as Named, plan::Plan};
@@ -76,12 +76,18 @@ pub(crate) fn recorded(plan: &Plan) -> Result<Vec<GuestDisk>, Failure> {
         .filter_map(|guest| Some((guest.name_in_tile(), guest.from.as_ref()?.path.as_str())))
         .collect();
     let mut disks = Vec::new();
+    // Guests may share a disk, and disks a backing file: each is read once.
+    let mut marks: BTreeMap<PathBuf, String> = BTreeMap::new();
     for (guest, path) in named {
         for Level { path, format, bytes } in looked_at(Path::new(path))?.levels {
-            let mark = mark(&path, bytes).map_err(|error| {
-                let message = format!("cannot read the disk {}", path.display());
-                Failure::caused_by(&error, FailureCode::BadInput, message, "let root read it")
-            })?;
+            let mark = match marks.get(&path) {
+                Some(mark) => mark.clone(),
+                None => mark(&path, bytes).map_err(|error| {
+                    let message = format!("cannot read the disk {}", path.display());
+                    Failure::caused_by(&error, FailureCode::BadInput, message, "let root read it")
+                })?,
+            };
+            marks.insert(path.clone(), mark.clone());
             let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             disks.push(GuestDisk {
                 guest: guest.to_owned(),

@@ -101,7 +101,11 @@ fn check_sides(sides: &[Vec<Read>]) -> Result<(), Failure> {
             let fix = format!(
                 "name it once, or take it out of a set: `tilemark runs baseline NAME {both} --remove`"
             );
-            return Err(Failure::new(FailureCode::BadInput, format!("the run {both} is on both sides"), fix));
+            return Err(Failure::new(
+                FailureCode::BadInput,
+                format!("the run {both} is on more than one side"),
+                fix,
+            ));
         }
     }
     Ok(())

@@ -121,10 +121,17 @@ impl EarlierRecord {
     /// When a hash differs; the message names it.
     pub(crate) fn check_hashes(&self, provenance: &Provenance) -> Result<(), Failure> {
         let is_same =
-            |(had, now): (&GuestDisk, &GuestDisk)| GuestDisk { kernel: None, ..had.clone() } == *now;
+            |(had, now): &(&GuestDisk, &GuestDisk)| GuestDisk { kernel: None, ..(*had).clone() } == **now;
         let disks = &self.result.provenance.disks;
-        if disks.len() != provenance.disks.len() || !disks.iter().zip(&provenance.disks).all(is_same) {
-            return Err(refused(&self.result, "a disk that its guests boot from is another one now"));
+        if disks.len() != provenance.disks.len() {
+            return Err(refused(&self.result, "its guests boot from other disks now"));
+        }
+        if let Some((had, now)) = disks.iter().zip(&provenance.disks).find(|pair| !is_same(pair)) {
+            let why = format!(
+                "guest `{}` booted {} ({}), and boots {} ({}) now",
+                had.guest, had.file, had.mark, now.file, now.mark
+            );
+            return Err(refused(&self.result, &why));
         }
         let had = &self.result.provenance.hashes;
         let mut others = provenance.hashes.iter().filter(|(name, hash)| had.get(*name) != Some(hash));
@@ -165,7 +172,11 @@ impl EarlierRecord {
     /// The account of all sessions: what the first said, with times and sessions added up.
     pub(crate) fn with(&self, now: Provenance) -> Provenance {
         let had = self.result.provenance.clone();
+        // They are the same disks: the kernel of one may be known since this session only.
+        let disks = had.disks.into_iter().zip(now.disks);
+        let disks = disks.map(|(had, now)| GuestDisk { kernel: now.kernel.or(had.kernel), ..had }).collect();
         Provenance {
+            disks,
             seconds: had.seconds + now.seconds,
             expected_seconds: had.expected_seconds + now.expected_seconds,
             sessions: had.sessions + 1,

@@ -345,7 +345,7 @@ fn a_run_on_two_sides_and_a_side_without_runs_are_refused() {
     let other = side("other", folder.path(), &[day(2)]);
     let tolerance = Tolerance::read("2%", None).unwrap();
     let refused = |sides: &[Side]| compare(sides, tolerance).err().unwrap().message;
-    assert!(refused(&[one.clone(), other.clone(), one.clone()]).contains("is on both sides"));
+    assert!(refused(&[one.clone(), other.clone(), one.clone()]).contains("is on more than one side"));
     assert!(
         refused(&[one.clone(), Side { name: "none".to_owned(), records: Vec::new() }]).contains("has no run")
     );

@@ -78,7 +78,10 @@ pub fn trend(scenario: &str, records: Vec<Tagged>) -> Result<Trend, Failure> {
     if series.is_empty() && left_out.is_empty() {
         let known: Vec<String> = known.into_iter().take(10).collect();
         let remedy = match known.as_slice() {
-            [] => "`tilemark runs` lists all runs; there is none yet".to_owned(),
+            [] => {
+                "`tilemark runs` lists all runs; there is none yet. Those made with sudo are root's: put `sudo` before the command"
+                    .to_owned()
+            }
             some => format!("`tilemark runs` lists all; there are runs of {}", some.join(", ")),
         };
         return Err(Failure::new(

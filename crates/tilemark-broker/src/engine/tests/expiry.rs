@@ -85,6 +85,21 @@ fn a_consumer_gets_nothing_whose_time_is_over_and_at_once_what_has_none() {
 }
 
 #[test]
+fn a_message_that_becomes_the_first_of_a_full_queue_is_gone_in_time_without_a_reader() {
+    let mut lab = Lab::new();
+    let client = lab.client();
+    let full = TableBuilder::new().integer("x-max-length", 2);
+    lab.ask(client, &declare_with("q", QueueFlags::default(), full.as_table()));
+    put_with(&mut lab, client, "dropped", "");
+    put_with(&mut lab, client, "first then", "100");
+    put_with(&mut lab, client, "last", "");
+    assert_eq!(lab.engine.statistics().messages, 2);
+    pass(&mut lab, ms(100));
+    assert_eq!(lab.engine.statistics().messages, 1);
+    assert_eq!(lab.take(client, "q").unwrap().body, "last");
+}
+
+#[test]
 fn what_is_given_back_keeps_its_time() {
     let mut lab = Lab::new();
     let client = lab.client();
