@@ -1,8 +1,8 @@
 //! The web load and its server by hand, for measuring; `cargo xtask bench` calls it.
 //!
 //! ```text
-//! web_bench serve PORT FOLDER [SIZE]                                        nginx with one worker, until it is ended
-//! web_bench ADDRESS[,ADDRESS…] closed|RATE CONNECTIONS SECONDS PROCESSOR [SIZE]
+//! web_bench serve|serve-tls PORT FOLDER [SIZE]                              nginx with one worker, until it is ended
+//! web_bench [tls://]ADDRESS[,ADDRESS…] closed|RATE CONNECTIONS SECONDS PROCESSOR [SIZE]
 //! ```
 //! The second prints one JSON line: requests/s, processor time for each, latency and lateness.
 
@@ -16,12 +16,16 @@ use tilemark_plan::{
     workload::{WebFile, WebParameters, Work},
 };
 use tilemark_units::{Bytes, Rate, Span};
-use tilemark_workloads::web::{NGINX, WebFactory, nginx_arguments, nginx_conf, service_files};
+use tilemark_workloads::{
+    sessions::certificate,
+    web::{NGINX, ServiceFile, WebFactory, nginx_arguments, nginx_conf, service_conf, service_files},
+};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", port, folder, size @ ..] => serve(port, Path::new(folder), size),
+        ["serve", port, folder, size @ ..] => serve(port, Path::new(folder), &files(size)),
+        ["serve-tls", port, folder, size @ ..] => serve(port, Path::new(folder), &over_tls(size)),
         [addresses, pace, connections, seconds, processor, size @ ..] => {
             let job = LoadJob {
                 streams: streams(addresses, &demand(pace), number(connections), size),
@@ -44,6 +48,10 @@ fn files(size: &[&str]) -> WebParameters {
     WebParameters { files: vec![WebFile { size, weight: 1 }], ..WebParameters::default() }
 }
 
+fn over_tls(size: &[&str]) -> WebParameters {
+    WebParameters { tls: true, ..files(size) }
+}
+
 fn demand(pace: &str) -> Demand {
     match pace {
         "closed" => Demand::Closed,
@@ -58,6 +66,10 @@ fn demand(pace: &str) -> Demand {
 }
 
 fn streams(addresses: &str, demand: &Demand, connections: u32, size: &[&str]) -> Vec<Stream> {
+    let (addresses, parameters) = match addresses.strip_prefix("tls://") {
+        Some(addresses) => (addresses, over_tls(size)),
+        None => (addresses, files(size)),
+    };
     let stream = |(id, address): (u32, &str)| Stream {
         connections,
         seed: u64::from(id) + 1,
@@ -65,24 +77,37 @@ fn streams(addresses: &str, demand: &Demand, connections: u32, size: &[&str]) ->
             id,
             address.parse().expect("an address with its port"),
             demand.clone(),
-            Work::Web(files(size)),
+            Work::Web(parameters.clone()),
         )
     };
     (0..).zip(addresses.split(',')).map(stream).collect()
 }
 
-/// Becomes nginx with one worker, as a guest has it.
-fn serve(port: &str, folder: &Path, size: &[&str]) {
+/// Becomes nginx with one worker, as a guest has it, but on that port of the loopback.
+fn serve(port: &str, folder: &Path, parameters: &WebParameters) {
     let (root, state) = (folder.join("root"), folder.join("state"));
     for path in [&root, &state] {
         std::fs::create_dir_all(path).expect("a folder that may be written");
     }
-    for file in service_files(&files(size)).expect("a good size") {
-        std::fs::write(root.join(&file.path), &file.contents).expect("a folder that may be written");
+    let write = |folder: &Path, file: &ServiceFile| {
+        std::fs::write(folder.join(&file.path), &file.contents).expect("a folder that may be written");
+    };
+    for file in service_files(parameters).expect("a good size") {
+        write(&root, &file);
+    }
+    for file in certificate() {
+        write(&state, &file);
     }
     let conf = folder.join("nginx.conf");
     let port = port.parse().expect("a port");
-    std::fs::write(&conf, nginx_conf(1, port, &root, &state)).expect("a folder that may be written");
+    let mut text = nginx_conf(1, port, &root, &state);
+    if parameters.tls {
+        let guests = service_conf(parameters, 1, &root, &state);
+        text = guests.replace("listen 443 ssl", &format!("listen {port} ssl"));
+        text = text.replace("listen 80 default_server", &format!("listen unix:{}/plain", state.display()));
+        assert!(!text.contains("listen 443") && !text.contains("listen 80 "), "a port of a guest: {text}");
+    }
+    std::fs::write(&conf, text).expect("a folder that may be written");
     let error = Command::new(NGINX).args(nginx_arguments(&conf)).exec();
     panic!("{NGINX} does not start: {error}");
 }

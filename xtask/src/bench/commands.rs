@@ -18,12 +18,18 @@ struct Named {
     measure: fn(&Bench) -> Result<Vec<Figure>>,
 }
 
-const ALL: [Named; 22] = [
+const ALL: [Named; 23] = [
     Named {
         name: "web",
         about: "closed loop against wrk: rate, processor time per request",
         minutes: 1.5,
         measure: load::web,
+    },
+    Named {
+        name: "web-tls",
+        about: "the same over TLS, on connections that are kept",
+        minutes: 1.5,
+        measure: load::web_tls,
     },
     Named {
         name: "sessions",

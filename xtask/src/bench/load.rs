@@ -27,26 +27,36 @@ const SIZE: u32 = 1024;
 /// nginx with one worker and one file of 1 KiB, on the first processor.
 struct Nginx {
     address: SocketAddr,
+    over: Over,
     web_bench: PathBuf,
     _server: Server,
 }
 
+/// What requests are carried by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Tcp,
+    Tls,
+}
+
 impl Nginx {
-    fn start(bench: &Bench) -> Result<Self> {
+    fn start(bench: &Bench, over: Over) -> Result<Self> {
         need_root()?;
         need(&["nginx", "taskset", "chrt"])?;
         let web_bench = example("tilemark-workloads", "web_bench")?;
         let address = free_address()?;
         let folder = bench.folder("nginx")?;
         let mut command = pinned(&web_bench, SERVER, Priority::Ordinary);
-        command.args(["serve", &address.port().to_string()]).arg(&folder).arg(SIZE.to_string());
-        Ok(Self { address, web_bench, _server: Server::start(&mut command, address)? })
+        let serve = if over == Over::Tls { "serve-tls" } else { "serve" };
+        command.args([serve, &address.port().to_string()]).arg(&folder).arg(SIZE.to_string());
+        Ok(Self { address, over, web_bench, _server: Server::start(&mut command, address)? })
     }
 
     /// Our load, every byte of every body checked.
     fn ours(&self, pace: &str, seconds: &str) -> Result<Value> {
         let mut command = Command::new(&self.web_bench);
-        let address = self.address.to_string();
+        let scheme = if self.over == Over::Tls { "tls://" } else { "" };
+        let address = format!("{scheme}{}", self.address);
         let told = json_of(command.args([&address, pace, CONNECTIONS, seconds, &LOAD.to_string()]))?;
         anyhow::ensure!(told["errors"] == 0, "answers were wrong: {told}");
         Ok(told)
@@ -55,14 +65,24 @@ impl Nginx {
 
 /// Closed loop against wrk: requests a second, and processor time for each request.
 pub(super) fn web(bench: &Bench) -> Result<Vec<Figure>> {
+    against_wrk(bench, Over::Tcp)
+}
+
+/// The same over TLS 1.3, on connections that are kept.
+pub(super) fn web_tls(bench: &Bench) -> Result<Vec<Figure>> {
+    against_wrk(bench, Over::Tls)
+}
+
+fn against_wrk(bench: &Bench, over: Over) -> Result<Vec<Figure>> {
     need(&["wrk"])?;
     const SECONDS: &str = "2";
-    let nginx = Nginx::start(bench)?;
+    let nginx = Nginx::start(bench, over)?;
+    let (scheme, of) = if over == Over::Tls { ("https", ", over TLS") } else { ("http", "") };
     let (mut rates, mut costs) = (Vec::new(), Vec::new());
     for _ in 0..bench.times(11) {
         let peer = || -> Result<[f64; 2]> {
             let before = children_s()?;
-            let url = format!("http://{}/{SIZE}.bin", nginx.address);
+            let url = format!("{scheme}://{}/{SIZE}.bin", nginx.address);
             let mut wrk = pinned("wrk".as_ref(), LOAD, Priority::RealTime);
             let told =
                 text_of(wrk.args(["-t1", &format!("-c{CONNECTIONS}"), &format!("-d{SECONDS}s"), &url]))?;
@@ -85,12 +105,17 @@ pub(super) fn web(bench: &Bench) -> Result<Vec<Figure>> {
     }
     Ok(vec![
         Figure::ratio(
-            "requests/s against wrk -t1 -c32, 1 KiB, bodies checked",
+            format!("requests/s against wrk -t1 -c32, 1 KiB, bodies checked{of}"),
             &rates,
             "requests/s",
             Target::AtLeast(0.95),
         ),
-        Figure::ratio("processor time per request against wrk, the same", &costs, "µs", Target::AtMost(1.2)),
+        Figure::ratio(
+            format!("processor time per request against wrk, the same{of}"),
+            &costs,
+            "µs",
+            Target::AtMost(1.2),
+        ),
     ])
 }
 
@@ -145,7 +170,7 @@ pub(super) fn sessions(bench: &Bench) -> Result<Vec<Figure>> {
 /// How late requests are sent, against a bare loop of absolute sleeps.
 pub(super) fn lateness(bench: &Bench) -> Result<Vec<Figure>> {
     const SECONDS: &str = "5";
-    let nginx = Nginx::start(bench)?;
+    let nginx = Nginx::start(bench, Over::Tcp)?;
     let bare = example("tilemark-load", "bare_sleep")?;
     let mut figures = Vec::new();
     for rate in ["1000", "5000"] {
@@ -258,7 +283,7 @@ fn effect_of_telemetry(bench: &Bench, guests: &[String], beside: &str) -> Result
     // Short turns: what drifts over minutes is the same for both.
     const SECONDS: &str = "1";
     let sampler = example("tilemark-host", "telemetry")?;
-    let nginx = Nginx::start(bench)?;
+    let nginx = Nginx::start(bench, Over::Tcp)?;
     let (mut changes, mut costs, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.times(320) {
         let off = || nginx.ours("closed", SECONDS);
