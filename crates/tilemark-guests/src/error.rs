@@ -235,7 +235,7 @@ impl GuestError {
                 "install qemu-system-x86, or name the program (`--set qemu.binary=PATH`)".to_owned()
             }
             Self::Firmware { .. } => {
-                "name an image of SeaBIOS or qboot by its path, or leave out `qemu.firmware`".to_owned()
+                "name an image of SeaBIOS or qboot by its path (UEFI firmware only where every guest has `from`), or leave out `qemu.firmware`".to_owned()
             }
             Self::QemuTooOld { .. } => {
                 "install a newer QEMU, or name one (`--set qemu.binary=PATH`)".to_owned()

@@ -31,7 +31,7 @@ pub use native::{NativeBackend, NativeSettings};
 pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, is_named_as_ours, missing_wall, port_name};
 pub use qemu::{
     Accelerator, BootFiles, FIRMWARE_OF_MICROVM, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings,
-    QemuVersion, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu,
+    QemuVersion, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu, loads_kernels,
 };
 pub use ready::{
     CLOCK_BOUND, Expected, ReadyGuest, ReadySteps, StartEvent, Wanted, describe, make_ready, start_all_ready,

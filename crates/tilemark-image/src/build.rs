@@ -33,14 +33,25 @@ pub(crate) struct Built {
     pub(crate) name: Sha256Hash,
 }
 
+/// What is made of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Make {
+    /// All of it.
+    Packages,
+    /// Files are added to one that is there.
+    FilesOnly,
+}
+
 /// Refuses what would fail later.
-pub(crate) fn check_host(cache: &Path) -> Result<()> {
+pub(crate) fn check_host(cache: &Path, make: Make) -> Result<()> {
     let user_id = rustix::process::geteuid().as_raw();
     if user_id != 0 {
         return Err(ImageError::NotRoot { user_id });
     }
     check_path(cache)?;
-    Tool::new("mmdebstrap", "mmdebstrap").arg("--version").output()?;
+    if make == Make::Packages {
+        Tool::new("mmdebstrap", "mmdebstrap").arg("--version").output()?;
+    }
     Tool::new("mkfs.erofs", "erofs-utils").arg("--help").run(&mut crate::Silent)?.ok();
     let free = free_bytes(cache)?;
     if free < FREE_BYTES_MIN {

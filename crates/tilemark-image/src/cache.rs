@@ -20,7 +20,7 @@ use tilemark_sys::files::{OPEN_FOLDER, make_folder, open_private};
 use tilemark_units::Sha256Hash;
 
 use crate::archive;
-use crate::build::{Built, build_image, check_host};
+use crate::build::{Built, Make, build_image, check_host};
 use crate::extend::extend_image;
 use crate::files::{keep_folder, remove_unmounted, write_whole};
 use crate::image::{Image, SPEC_FILE};
@@ -109,7 +109,8 @@ impl ImageCache {
         if network == Network::Forbidden && cached_base.is_none() {
             return Err(ImageError::NotCached { name: spec.name.clone(), cache: self.folder.clone() });
         }
-        check_host(&self.folder)?;
+        let make = if cached_base.is_some() { Make::FilesOnly } else { Make::Packages };
+        check_host(&self.folder, make)?;
         let lock = self.lock(progress)?;
         // Whoever held the lock may have built just this.
         if let Some(image) = self.cached(spec)? {
@@ -143,7 +144,7 @@ impl ImageCache {
 
     /// Builds anew with the packages of today, whatever is cached. Older images stay.
     pub fn refresh(&self, spec: &ImageSpec, progress: &mut dyn Progress) -> Result<Image> {
-        check_host(&self.folder)?;
+        check_host(&self.folder, Make::Packages)?;
         let lock = self.lock(progress)?;
         let Some(base) = spec.without_own_files() else { return self.build(spec, &lock, progress) };
         let base = self.build(&base, &lock, progress)?;

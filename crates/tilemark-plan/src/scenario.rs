@@ -544,8 +544,8 @@ pub struct QemuWishes {
     /// the sandbox, is refused. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Firmware of the machine: the path of an image, or a name that QEMU knows, such as `bios-256k.bin` (SeaBIOS) or `qboot.rom`. Guests are
-    /// started from a kernel, which SeaBIOS and qboot load and UEFI does not. Default: what the machine type has.
+    /// Firmware of the machine: the path of an image, or a name that QEMU knows, such as `bios-256k.bin` (SeaBIOS) or `qboot.rom`. UEFI
+    /// (`/usr/share/ovmf/OVMF.fd`) only where every guest has `from`: it loads no kernel of an image. Default: what the machine type has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// Another kernel for the guests: the path of an ELF `vmlinux`. Default: the image's.

@@ -24,7 +24,7 @@ pub const FIRMWARE_OF_MICROVM: &str = "bios-microvm.bin";
 /// The image that is named: by its path, or as QEMU finds a name in its own folders.
 ///
 /// # Errors
-/// When there is none, or it cannot start a guest from a kernel.
+/// When there is none, or it has a size that QEMU does not map.
 pub fn find_firmware(binary: &Path, named: &str) -> Result<PathBuf, GuestError> {
     let path = if named.contains('/') { PathBuf::from(named) } else { in_folders_of(binary, named)? };
     check(&path).map_err(|why| GuestError::Firmware { named: named.to_owned(), why })?;
@@ -45,7 +45,7 @@ fn in_folders_of(binary: &Path, named: &str) -> Result<PathBuf, GuestError> {
     })
 }
 
-/// Says why a file is no firmware for a guest that is started from a kernel.
+/// Says why QEMU cannot map a file as firmware.
 fn check(path: &Path) -> Result<(), String> {
     let found = fs::metadata(path).map_err(|error| error.to_string())?;
     let bytes = found.len();
@@ -54,12 +54,20 @@ fn check(path: &Path) -> Result<(), String> {
             "it has {bytes} bytes: an image has a multiple of 65536 bytes, at most 16777216"
         ));
     }
+    Ok(())
+}
+
+/// Refuses an image that [`find_firmware`] found for guests that are started from a kernel. Guests that boot from a disk of their own
+/// may have any.
+///
+/// # Errors
+/// When it cannot be read, or is UEFI firmware: QEMU hands the kernel of an image to a BIOS only, as an ELF file.
+pub fn loads_kernels(path: &Path, named: &str) -> Result<(), GuestError> {
     let mut start = [0; SIGNATURE_AT + SIGNATURE.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut start)).map_err(|error| error.to_string())?;
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).map_err(file("read", path))?;
     if &start[SIGNATURE_AT..] == SIGNATURE {
-        return Err(
-            "it is UEFI firmware, which does not load the ELF kernel that guests are started from".to_owned()
-        );
+        let why = "it is UEFI firmware, which does not load the ELF kernel that guests without `from` are started from";
+        return Err(GuestError::Firmware { named: named.to_owned(), why: why.to_owned() });
     }
     Ok(())
 }
@@ -80,13 +88,17 @@ mod tests {
         uefi[SIGNATURE_AT..SIGNATURE_AT + 4].copy_from_slice(SIGNATURE);
         let binary = Path::new("/nowhere/qemu");
         let why = |named: &str| find_firmware(binary, named).unwrap_err().to_string();
-        assert!(why(&place("uefi", uefi)).contains("UEFI firmware"));
         assert!(why(&place("odd", vec![0; 1000])).contains("it has 1000 bytes"));
         assert!(why(&place("empty", Vec::new())).contains("it has 0 bytes"));
         assert!(why(&folder.path().display().to_string()).contains("multiple of 65536"));
         assert!(why("/nowhere/bios.bin").contains("No such file"));
         let sound = place("bios", vec![0; 256 << 10]);
         assert_eq!(find_firmware(binary, &sound).unwrap(), Path::new(&sound));
+        loads_kernels(sound.as_ref(), "bios").unwrap();
+        // A disk boots by it.
+        let uefi = find_firmware(binary, &place("uefi", uefi)).unwrap();
+        let refused = loads_kernels(&uefi, "OVMF.fd").unwrap_err().to_string();
+        assert!(refused.contains("`qemu.firmware = \"OVMF.fd\"`: it is UEFI firmware"), "{refused}");
     }
 
     #[test]

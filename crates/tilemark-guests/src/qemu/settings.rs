@@ -80,7 +80,7 @@ impl Accelerator {
 
     /// The same for guests that boot from a disk of their own: distributions are built for newer processors than `qemu64`. Tables of five
     /// levels would only make the translator slower.
-    pub(super) const fn usual_cpu_of_own_disk(self) -> &'static str {
+    pub const fn usual_cpu_of_own_disk(self) -> &'static str {
         match self {
             Self::Kvm => self.usual_cpu(),
             Self::Emulated => "max,la57=off",

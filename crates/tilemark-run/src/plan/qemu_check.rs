@@ -3,14 +3,15 @@
 
 use crate::failure::{Failure, FailureCode};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 use tilemark_guests::{
     Accelerator, FIRMWARE_OF_MICROVM, QemuLists, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu,
+    loads_kernels,
 };
 use tilemark_plan::{
-    plan::{Backend, Plan},
+    plan::{Backend, Plan, Point},
     scenario::QemuWishes,
 };
 use tilemark_record::sha256_of;
@@ -22,26 +23,42 @@ use tilemark_record::sha256_of;
 pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
     let mut known = BTreeMap::new();
     for (backend, wishes) in plan.qemus() {
-        check_one(backend, wishes, &mut known)?;
+        let mut points = plan.points.iter().filter(|point| point.backend == backend && point.qemu == *wishes);
+        let start = if points.any(has_image_guests) { StartsFrom::Kernel } else { StartsFrom::Disk };
+        check_one(backend, wishes, start, &mut known)?;
     }
     has_vhost(plan, Path::new(VHOST_NET))?;
     let Some((a, b)) = plan.sides_of_qemu().filter(|(a, _)| a.backend != Backend::Native) else {
         return Ok(());
     };
-    let one = meant(a.backend, &a.qemu, &mut known)?;
-    if one != meant(b.backend, &b.qemu, &mut known)? {
+    let one = meant(a, &mut known)?;
+    if one != meant(b, &mut known)? {
         return Ok(());
     }
+    let cpus: Vec<String> = one.cpus.into_iter().collect();
     Err(Failure::new(
         FailureCode::BadInput,
         format!(
             "both sides have the same QEMU: {} as {} with the processor {}",
             one.binary.display(),
             one.machine,
-            one.cpu
+            cpus.join(" and ")
         ),
         "give one side another value than QEMU has by itself",
     ))
+}
+
+/// What the guests of a QEMU are started from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StartsFrom {
+    /// One of them at least from the kernel of an image.
+    Kernel,
+    /// Each from a disk of its own.
+    Disk,
+}
+
+fn has_image_guests(point: &Point) -> bool {
+    point.guests.iter().any(|guest| guest.from.is_none())
 }
 
 /// The device by which QEMU has the kernel move frames.
@@ -83,10 +100,18 @@ const fn accelerator_of(backend: Backend) -> Accelerator {
     }
 }
 
-fn check_one(backend: Backend, wishes: &QemuWishes, known: &mut Known) -> Result<(), Failure> {
+fn check_one(
+    backend: Backend,
+    wishes: &QemuWishes,
+    start: StartsFrom,
+    known: &mut Known,
+) -> Result<(), Failure> {
     let QemuWishes { machine, cpu, firmware, .. } = wishes;
     if let Some(firmware) = firmware {
-        find_firmware(&find_qemu(wishes.binary.as_deref().map(Path::new))?, firmware)?;
+        let found = find_firmware(&find_qemu(wishes.binary.as_deref().map(Path::new))?, firmware)?;
+        if start == StartsFrom::Kernel {
+            loads_kernels(&found, firmware)?;
+        }
     }
     // Nothing that its program could lack.
     if machine.is_none() && cpu.is_none() {
@@ -119,22 +144,34 @@ struct Meant {
     binary: PathBuf,
     /// Its own name instead of an alias, then its options.
     machine: String,
-    cpu: String,
+    /// The processor models: guests with a disk of their own have another one by themselves.
+    cpus: BTreeSet<String>,
     /// Hash of its firmware; nothing where the usual one is not where QEMU looks for it.
     firmware: Option<String>,
     rest: QemuWishes,
 }
 
-fn meant(backend: Backend, wishes: &QemuWishes, known: &mut Known) -> Result<Meant, Failure> {
+fn meant(point: &Point, known: &mut Known) -> Result<Meant, Failure> {
+    let wishes = &point.qemu;
     let (binary, lists) = lists(known, wishes)?;
     let machine = wishes.machine.as_deref().unwrap_or(USUAL_MACHINE);
     let options = machine.split_once(',').map_or(String::new(), |(_, options)| format!(",{options}"));
     let machine = format!("{}{options}", lists.machine(machine).unwrap_or(machine));
-    let usual = accelerator_of(backend).usual_cpu();
-    let cpu = wishes.cpu.clone().unwrap_or_else(|| usual.to_owned());
+    let cpus = match &wishes.cpu {
+        Some(cpu) => BTreeSet::from([cpu.clone()]),
+        None => usual_cpus(point),
+    };
     let firmware = firmware_of(&binary, &machine, wishes);
     let rest = QemuWishes { binary: None, machine: None, cpu: None, firmware: None, ..wishes.clone() };
-    Ok(Meant { binary, machine, cpu, firmware, rest })
+    Ok(Meant { binary, machine, cpus, firmware, rest })
+}
+
+fn usual_cpus(point: &Point) -> BTreeSet<String> {
+    let accelerator = accelerator_of(point.backend);
+    let usual = |has_own_disk: bool| {
+        if has_own_disk { accelerator.usual_cpu_of_own_disk() } else { accelerator.usual_cpu() }
+    };
+    point.guests.iter().map(|guest| usual(guest.from.is_some()).to_owned()).collect()
 }
 
 fn firmware_of(binary: &Path, machine: &str, wishes: &QemuWishes) -> Option<String> {
@@ -147,7 +184,21 @@ fn firmware_of(binary: &Path, machine: &str, wishes: &QemuWishes) -> Option<Stri
 mod tests {
     use super::*;
     use crate::fakes::{TILE, ladder, plan_of};
-    use tilemark_plan::resolve::Request;
+    use tilemark_plan::{own_disk::OwnDisk, resolve::Request};
+
+    #[test]
+    fn a_processor_that_is_usual_for_a_disk_of_its_own_is_not_the_one_of_an_image() {
+        let request = Request { backends: vec![Backend::Emulated], ..ladder() };
+        let mut point = plan_of(TILE, &request).points[0].clone();
+        assert_eq!(usual_cpus(&point), BTreeSet::from(["qemu64,+rdrand".to_owned()]));
+        assert!(has_image_guests(&point));
+        for guest in &mut point.guests {
+            let path = "/d/debian.qcow2".to_owned();
+            guest.from = Some(OwnDisk { path, boots_within: tilemark_units::Span::from_seconds(60) });
+        }
+        assert_eq!(usual_cpus(&point), BTreeSet::from(["max,la57=off".to_owned()]));
+        assert!(!has_image_guests(&point));
+    }
 
     #[test]
     fn vhost_needs_its_device_and_a_twin_does_not() {
