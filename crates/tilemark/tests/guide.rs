@@ -1,11 +1,13 @@
-//! Each scenario that docs/your-own-guest.md shows is taken as it is printed, with the files that it speaks of.
+//! Each scenario that docs/your-own-guest.md shows is taken as it is printed, with the files that it speaks of. The way of a program is
+//! walked to its end, natively: root and the image `first-look` are needed.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 
-use common::Home;
+use common::{Home, real::Real};
 use std::fs;
+use tilemark_record::{RunDirectory, result::RunResult};
 
 const GUIDE: &str = include_str!("../../../docs/your-own-guest.md");
 
@@ -15,13 +17,20 @@ fn scenarios(page: &str) -> Vec<&str> {
     blocks.filter(|block| block.starts_with("schema = 1")).collect()
 }
 
+/// The programs among the blocks of a page, by the order of the page.
+fn programs(page: &str) -> Vec<&str> {
+    page.split("```python\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
 /// The files beside the scenarios of the guide.
 fn bring(home: &Home) {
     fs::create_dir(home.path().join("site")).unwrap();
     home.file("site/index.php", "<html><?php echo 1; ?></html>");
     home.file("site.sql", "CREATE DATABASE site;");
-    home.file("server.py", "print('server')");
-    home.file("bench.sh", "#!/bin/sh\necho took 1 ms\n");
+    let programs = programs(GUIDE);
+    assert_eq!(programs.len(), 2, "a server and what measures it");
+    home.file("server.py", programs[0]);
+    home.file("bench.py", programs[1]);
     // For a plan, a raw disk that BIOS would start is enough: a boot sector ends in these two bytes.
     let mut disk = vec![0; 1 << 20];
     disk[510..512].copy_from_slice(&[0x55, 0xaa]);
@@ -55,6 +64,23 @@ fn every_scenario_of_the_guide_can_be_planned_as_it_is_printed() {
             assert_eq!(command.contains("--trust"), needs_trust, "{command}");
         }
     }
+}
+
+#[test]
+fn the_program_of_the_guide_is_measured_as_it_is_printed() {
+    let Some(real) = Real::with_image("first-look") else { return };
+    bring(&real.home);
+    let file = real.home.file("app.toml", scenarios(GUIDE)[2]);
+    let short = ["measure.repeats=1", "measure.warmup=1s", "measure.length=4s"];
+    let settings: Vec<&str> = short.iter().flat_map(|setting| ["--set", setting]).collect();
+    let run = ["run", file.to_str().unwrap(), "--on", "native", "--tiles", "1", "--trust"];
+    let said = real.home.says(&[&run[..], &["--offline", "--not-alone", "--json"], &settings].concat());
+    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    let load = &record.repeats().unwrap()[0].summary().unwrap().loads[0];
+    // One every 10 ms for 4 s, on a processor that others use too.
+    assert!((40..=400).contains(&load.completed) && load.failed == 0, "{load:?}");
 }
 
 #[test]
