@@ -194,6 +194,35 @@ fn a_result_that_was_changed_and_is_still_json_is_damage() {
 }
 
 #[test]
+fn what_the_list_of_hosts_says_counts_where_no_attempt_says_more() {
+    let folder = made_of(&hosts(3), &[]);
+    let document = json!({ "schema": 1, "scenario": "made", "hosts": [
+        { "name": "h1", "step": "over", "job": null, "end": null },
+        { "name": "h2", "step": "over" }, { "name": "h3", "step": "over" },
+        { "name": "h4", "step": "over", "end": { "end": "no-answer", "exit_code": null, "because": "ssh: timed out" } },
+        { "name": "h5", "step": "submitted", "end": null },
+        { "name": "h6", "step": "waiting", "end": null },
+    ] });
+    fs::write(folder.path().join("fleet.json"), document.to_string()).unwrap();
+    // A record may be trusted where a setting of its host was not restored: the host is not.
+    write_end(folder.path(), "h2", 1, End::NotRestored, "vm.swappiness");
+    let found = verdict::of(folder.path()).unwrap();
+    assert!(
+        found.sentence.starts_with(
+            "6 asked, 3 measured, 2 trusted. Missing: h4 (no answer), h5 (not collected yet), h6 (not submitted yet)."
+        ),
+        "{}",
+        found.sentence
+    );
+    assert_eq!(host(&found, "h4").because, "ssh: timed out");
+    let reasons = found.reasons.join(" ");
+    assert!(
+        reasons.contains("not restored: h2. To restore a host: `sudo tilemark recover` on it"),
+        "{reasons}"
+    );
+}
+
+#[test]
 fn of_several_attempts_the_newest_whole_one_counts() {
     let folder = made_of(&hosts(4), &[]);
     // The first attempt of h1 was slow; its second one is whole and quick; its third one was lost.

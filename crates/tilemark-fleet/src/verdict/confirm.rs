@@ -1,7 +1,7 @@
 //! Suspects are measured again among others before one is named.
 
 use super::{
-    FleetError, Groups,
+    Groups, VerdictError,
     judge::{Asked, Figures, common_step, figures_at, verdict},
     read::{HostRecord, ReadFleet, fleet, natural},
     threads,
@@ -60,7 +60,7 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
 ///
 /// # Errors
 /// As [`super::of`], of either folder.
-pub fn of_confirmed(folder: &Path, again: &Path, groups: &Groups) -> Result<FleetVerdict, FleetError> {
+pub fn of_confirmed(folder: &Path, again: &Path, groups: &Groups) -> Result<FleetVerdict, VerdictError> {
     let (first, second) = (fleet(folder)?, fleet(again)?);
     let found = verdict(&first, groups, None);
     let confirmation = confirmation(&found, &second);

@@ -1,7 +1,7 @@
 //! What changed since an earlier run of the same fleet.
 
 use super::{
-    FleetError,
+    VerdictError,
     judge::{Asked, Figures, common_step, figure, figures_at, outcome},
     read::{HostRecord, ReadFleet, fleet},
     sentence::{hosts as count_of, names, percent_words},
@@ -16,7 +16,7 @@ use tilemark_statistics::{DriftMeasure, GroupDrift, HostPair, Missing, Shift, co
 ///
 /// # Errors
 /// As [`super::of`], of either folder.
-pub fn compare(before: &Path, after: &Path) -> Result<FleetDrift, FleetError> {
+pub fn compare(before: &Path, after: &Path) -> Result<FleetDrift, VerdictError> {
     let (before, after) = (fleet(before)?, fleet(after)?);
     Ok(of_fleets(&before, &after))
 }

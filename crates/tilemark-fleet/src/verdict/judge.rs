@@ -77,6 +77,10 @@ fn described(host: &ReadHost) -> FleetHost {
         (None, Some(VerdictStatus::Trusted)) => end_word(End::Trusted),
         (None, Some(VerdictStatus::NotTrusted)) => end_word(End::NotTrusted),
         (None, Some(VerdictStatus::CannotTell)) => end_word(End::CannotTell),
+        (None, None) if host.step.as_deref().is_some_and(|step| step == "waiting") => {
+            "not-submitted-yet".to_owned()
+        }
+        (None, None) if host.step.is_some() => "not-collected-yet".to_owned(),
         (None, None) if host.attempts == 0 => end_word(End::NeverStarted),
         (None, None) => end_word(End::Lost),
     };
@@ -90,7 +94,7 @@ fn described(host: &ReadHost) -> FleetHost {
         attempt: record.map(|record| record.attempt),
         attempts: host.attempts,
         measured: record.is_some(),
-        trusted: status == Some(VerdictStatus::Trusted),
+        trusted: record.is_some_and(|record| record.trusted),
         group: None,
         run: record.map(|record| record.run.clone()),
         sentence: record.map(|record| record.sentence.clone()),
@@ -385,7 +389,7 @@ fn failures(key: &StepKey, records: &[&HostRecord], group: &Group, hosts: &mut [
 
 /// What the trusted hosts carry.
 fn capacity(records: &[&HostRecord]) -> Option<GroupCapacity> {
-    let trusted = records.iter().filter(|record| record.verdict.status == VerdictStatus::Trusted);
+    let trusted = records.iter().filter(|record| record.trusted);
     let answers = trusted.filter_map(|record| record.capacity.as_ref());
     let answers: Vec<(u32, bool)> =
         answers.filter_map(|capacity| Some((capacity.holds?, capacity.breaks.is_none()))).collect();

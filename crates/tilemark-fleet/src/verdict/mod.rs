@@ -19,7 +19,7 @@ mod threads;
 
 pub use confirm::{ToConfirm, of_confirmed, to_confirm};
 pub use drift::compare;
-pub use read::FleetError;
+pub use read::VerdictError;
 pub use tilemark_report::{FleetDrift, FleetOutcome, FleetVerdict};
 
 use std::{collections::BTreeMap, path::Path};
@@ -31,7 +31,7 @@ pub type Groups = BTreeMap<String, String>;
 ///
 /// # Errors
 /// When the folder cannot be read, or has more hosts than any fleet. A damaged file of a host is no error: it is named in the verdict.
-pub fn of(folder: &Path) -> Result<FleetVerdict, FleetError> {
+pub fn of(folder: &Path) -> Result<FleetVerdict, VerdictError> {
     of_grouped(folder, &Groups::new())
 }
 
@@ -40,7 +40,7 @@ pub fn of(folder: &Path) -> Result<FleetVerdict, FleetError> {
 ///
 /// # Errors
 /// As [`of`].
-pub fn of_grouped(folder: &Path, groups: &Groups) -> Result<FleetVerdict, FleetError> {
+pub fn of_grouped(folder: &Path, groups: &Groups) -> Result<FleetVerdict, VerdictError> {
     let fleet = read::fleet(folder)?;
     Ok(judge::verdict(&fleet, groups, None))
 }

@@ -4,7 +4,8 @@ use super::{
     facts::{FactSheet, fact_sheet},
     threads,
 };
-use crate::HostEnd;
+use crate::{End, HostEnd};
+use serde::Deserialize;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,7 @@ use std::{
 use tilemark_plan::plan::{Backend, Plan};
 use tilemark_record::{
     RepeatFiles, RunDirectory,
-    result::{PointResult, RunResult, Verdict},
+    result::{PointResult, RunResult, Verdict, VerdictStatus},
     summary::RepeatSummary,
 };
 use tilemark_report::FleetCapacity;
@@ -35,7 +36,7 @@ const DOCUMENTS: [&str; 4] = ["manifest.json", "plan.json", "result.json", "fact
 
 /// A folder that holds no fleet run.
 #[derive(Debug, thiserror::Error)]
-pub enum FleetError {
+pub enum VerdictError {
     /// There is nothing of a fleet run in it.
     #[error("{} is no fleet run: it has neither fleet.json nor hosts", path.display())]
     NoFleet {
@@ -75,8 +76,10 @@ pub(super) struct ReadHost {
     pub(super) name: String,
     /// Folders of attempts.
     pub(super) attempts: usize,
-    /// How the attempt ended that is used; where none has a record, the newest.
+    /// How the attempt ended that is used; where none has a record, the newest; where there is none, what `fleet.json` says.
     pub(super) end: Option<HostEnd>,
+    /// How far `fleet.json` says its work is, where no end is known.
+    pub(super) step: Option<String>,
     /// The newest whole record.
     pub(super) record: Option<HostRecord>,
     /// What could not be read, and attempts that are not used.
@@ -91,6 +94,8 @@ pub(super) struct HostRecord {
     pub(super) scenario: String,
     pub(super) headline: Option<String>,
     pub(super) verdict: Verdict,
+    /// Whether its answer is to be trusted, and the host was restored.
+    pub(super) trusted: bool,
     pub(super) sentence: String,
     pub(super) capacity: Option<FleetCapacity>,
     pub(super) steps: Vec<Step>,
@@ -129,7 +134,7 @@ impl StepKey {
 }
 
 /// Reads a fleet run.
-pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, FleetError> {
+pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, VerdictError> {
     let folders = host_folders(folder)?;
     let path = folder.join("fleet.json");
     let (asked, asked_unknown) = match asked(&path) {
@@ -137,19 +142,25 @@ pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, FleetError> {
         Err(why) if folders.is_none() => {
             if path.exists() {
                 let source = io::Error::other(why);
-                return Err(FleetError::Read { path, source });
+                return Err(VerdictError::Read { path, source });
             }
-            return Err(FleetError::NoFleet { path: folder.to_owned() });
+            return Err(VerdictError::NoFleet { path: folder.to_owned() });
         }
-        Err(why) => (BTreeSet::new(), Some(why)),
+        Err(why) => (BTreeMap::new(), Some(why)),
     };
-    let mut names: Vec<String> = asked.into_iter().chain(folders.into_iter().flatten()).collect();
+    let mut names: Vec<String> = asked.keys().cloned().chain(folders.into_iter().flatten()).collect();
     names.sort_by_cached_key(|name| natural(name));
     names.dedup();
     if names.len() > HOSTS_MAX {
-        return Err(FleetError::TooMany { path: folder.to_owned(), found: names.len() });
+        return Err(VerdictError::TooMany { path: folder.to_owned(), found: names.len() });
     }
-    let hosts = threads::each(&names, |name| host(&folder.join("hosts").join(name), name));
+    let hosts = threads::each(&names, |name| {
+        let mut host = host(&folder.join("hosts").join(name), name);
+        let asked = asked.get(name);
+        host.end = host.end.or_else(|| asked?.end.clone());
+        host.step = asked.and_then(|asked| asked.step.clone());
+        host
+    });
     let id = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let id = id.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(ReadFleet { id, asked_unknown, hosts })
@@ -177,16 +188,16 @@ pub(super) fn natural(name: &str) -> Vec<(String, u64)> {
 }
 
 /// The hosts that have a folder; `None` where there is no folder of hosts.
-fn host_folders(folder: &Path) -> Result<Option<Vec<String>>, FleetError> {
+fn host_folders(folder: &Path) -> Result<Option<Vec<String>>, VerdictError> {
     let path = folder.join("hosts");
     let entries = match fs::read_dir(&path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(FleetError::Read { path, source }),
+        Err(source) => return Err(VerdictError::Read { path, source }),
     };
     let mut names = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|source| FleetError::Read { path: path.clone(), source })?;
+        let entry = entry.map_err(|source| VerdictError::Read { path: path.clone(), source })?;
         // A link would lead to files that are not of this fleet.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             names.push(entry.file_name().to_string_lossy().into_owned());
@@ -195,21 +206,31 @@ fn host_folders(folder: &Path) -> Result<Option<Vec<String>>, FleetError> {
     Ok(Some(names))
 }
 
+/// What `fleet.json` says of a host.
+#[derive(Default, Deserialize)]
+struct AskedHost {
+    #[serde(default)]
+    step: Option<String>,
+    #[serde(default)]
+    end: Option<HostEnd>,
+}
+
 /// The hosts that `fleet.json` says were asked: names, or objects with a `name`.
-fn asked(path: &Path) -> Result<BTreeSet<String>, String> {
+fn asked(path: &Path) -> Result<BTreeMap<String, AskedHost>, String> {
     let text = read_text(path, FLEET_MAX).map_err(|error| format!("fleet.json cannot be read: {error}"))?;
     let document: Value =
         serde_json::from_str(&text).map_err(|error| format!("fleet.json is damaged: {error}"))?;
-    let name = |host: &Value| host.as_str().or_else(|| host.get("name")?.as_str()).map(str::to_owned);
-    let names: Option<BTreeSet<String>> = match document.get("hosts") {
-        Some(Value::Array(hosts)) => hosts.iter().map(name).collect(),
-        Some(Value::Object(hosts)) => Some(hosts.keys().cloned().collect()),
-        _ => None,
+    let host = |host: &Value| -> Option<(String, AskedHost)> {
+        let name = host.as_str().or_else(|| host.get("name")?.as_str())?;
+        // Of a step or an end that this program does not know nothing is said, and the host is asked even so.
+        Some((name.to_owned(), AskedHost::deserialize(host).unwrap_or_default()))
     };
-    let names = names.ok_or_else(|| "fleet.json does not name its hosts".to_owned())?;
-    match names.iter().find(|name| !is_plain(name)) {
+    let hosts: Option<BTreeMap<String, AskedHost>> =
+        document.get("hosts").and_then(Value::as_array).and_then(|hosts| hosts.iter().map(host).collect());
+    let hosts = hosts.ok_or_else(|| "fleet.json does not name its hosts".to_owned())?;
+    match hosts.keys().find(|name| !is_plain(name)) {
         Some(odd) => Err(format!("fleet.json names the host {odd:?}, which can be no folder")),
-        None => Ok(names),
+        None => Ok(hosts),
     }
 }
 
@@ -220,8 +241,14 @@ fn is_plain(name: &str) -> bool {
 
 /// Reads a host's attempts, the newest first, down to the first with a whole record.
 fn host(folder: &Path, name: &str) -> ReadHost {
-    let mut host =
-        ReadHost { name: name.to_owned(), attempts: 0, end: None, record: None, problems: Vec::new() };
+    let mut host = ReadHost {
+        name: name.to_owned(),
+        attempts: 0,
+        end: None,
+        step: None,
+        record: None,
+        problems: Vec::new(),
+    };
     let attempts = attempts(folder);
     host.attempts = attempts.len();
     for attempt in attempts.into_iter().rev() {
@@ -234,7 +261,8 @@ fn host(folder: &Path, name: &str) -> ReadHost {
             }
         };
         match whole_record(&path.join("record"), attempt) {
-            Ok(Some(record)) => {
+            Ok(Some(mut record)) => {
+                record.trusted &= end.as_ref().is_none_or(|end| end.end == End::Trusted);
                 host.record = Some(record);
                 host.end = end;
                 return host;
@@ -336,6 +364,7 @@ fn kept(
         facts: fact_sheet(facts, &result, backends),
         run: result.run,
         scenario: result.scenario,
+        trusted: result.verdict.status == VerdictStatus::Trusted,
         verdict: result.verdict,
         sentence: result.sentence,
         steps,

@@ -48,9 +48,9 @@ impl ComparedRuns {
 }
 
 impl FleetVerdict {
-    /// For a terminal. Every line fits the width, and nothing in it is obeyed by one.
+    /// For a terminal. Every line fits the width, and nothing in it is obeyed by one. Its charts are on the page only.
     pub fn terminal(&self, style: Style) -> String {
-        sheet_text(fleet::sheet::sheet(self), style)
+        sheet_text(Sheet { charts: Vec::new(), ..fleet::sheet::sheet(self) }, style)
     }
 
     /// As one HTML file that needs no network.

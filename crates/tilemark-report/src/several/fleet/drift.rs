@@ -1,9 +1,9 @@
 //! Two runs of one fleet: what changed, host by host.
 
 use super::super::{Finding, Sheet};
-use super::sheet::{names, section};
+use super::sheet::{names, of_change, section};
 use super::{FLEET_SCHEMA, FleetOutcome};
-use crate::number::{change, counted, three};
+use crate::number::{counted, three};
 use crate::view::{Cell, Chip, Part, Row, Table, given, measured, words};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -242,12 +242,6 @@ const fn said(outcome: FleetOutcome) -> &'static str {
         FleetOutcome::CannotTell => "cannot tell",
         FleetOutcome::NotCompared => "not compared",
     }
-}
-
-fn of_change(figure: &Figure) -> Cell {
-    let interval = figure.low.zip(figure.high);
-    Cell::from(change(figure.value))
-        .beside(interval.map(|(low, high)| format!("[{}, {}]", change(low), change(high))))
 }
 
 fn p_words(p: f64) -> String {

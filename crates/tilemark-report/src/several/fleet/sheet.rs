@@ -2,7 +2,7 @@
 
 use super::super::{Finding, Sheet, capacity};
 use super::{FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, HostDifference, UnusualFact};
-use crate::number::{change, counted, three};
+use crate::number::{counted, three};
 use crate::view::{
     Cell, Chart, Chip, Level, Part, Row, RowGroup, Section, Series, SeriesPoint, Stroke, Table, given,
     group_named, limit_word, measured, words,
@@ -23,7 +23,7 @@ const GROUPS_BESIDE: usize = 6;
 pub(in super::super) fn sheet(fleet: &FleetVerdict) -> Sheet {
     let scenario = fleet.scenario.as_deref().unwrap_or("nothing measured");
     let mut findings = vec![Finding {
-        chip: Some(chip(fleet)),
+        chip: chip(fleet),
         head: String::new(),
         text: fleet.sentence.clone(),
         reasons: fleet.reasons.clone(),
@@ -65,12 +65,12 @@ pub(super) fn section(id: &'static str, title: &'static str, parts: Vec<Part>) -
     Section { id, title, parts, charts: Vec::new(), is_answer: false }
 }
 
-/// Trusted where something is said of all hosts that were asked.
-fn chip(fleet: &FleetVerdict) -> Chip {
+/// Trusted where something is said of all hosts that were asked. A host that differs does so whoever else is missing: then there is none.
+fn chip(fleet: &FleetVerdict) -> Option<Chip> {
     match fleet.verdict {
-        FleetOutcome::Alike => Chip::Trusted,
-        FleetOutcome::Differs if fleet.missing.is_empty() => Chip::Trusted,
-        _ => Chip::CannotTell,
+        FleetOutcome::Alike => Some(Chip::Trusted),
+        FleetOutcome::Differs => Some(Chip::Trusted).filter(|_| fleet.missing.is_empty()),
+        FleetOutcome::CannotTell | FleetOutcome::NotCompared => Some(Chip::CannotTell),
     }
 }
 
@@ -174,9 +174,24 @@ fn host_row(host: &FleetHost, measures: &[&FleetMeasure]) -> Row {
 
 /// `+8.1` with `[7.0, 9.2]` beside it.
 fn difference(own: &HostDifference) -> Cell {
-    let interval = own.change.low.zip(own.change.high);
-    let interval = interval.map(|(low, high)| format!("[{}, {}]", change(low), change(high)));
-    Cell::from(change(own.change.value)).beside(interval)
+    of_change(&own.change)
+}
+
+/// A change in percent with its interval, in digits that can be read down a column.
+pub(super) fn of_change(figure: &Figure) -> Cell {
+    let interval = figure.low.zip(figure.high);
+    let interval = interval.map(|(low, high)| format!("[{}, {}]", tenths(low), tenths(high)));
+    Cell::from(tenths(figure.value)).beside(interval)
+}
+
+/// `+8.1`, `\u{2212}0.4`
+fn tenths(part: f64) -> String {
+    let text = format!("{:.1}", part.abs() * 100.0);
+    match (part < 0.0, text == "0.0") {
+        (_, true) => text,
+        (true, _) => format!("\u{2212}{text}"),
+        (false, _) => format!("+{text}"),
+    }
 }
 
 /// Why a host is as it is, in the room of a cell.
@@ -393,7 +408,7 @@ fn lines(hosts: &[(&FleetHost, HostDifference)], measure: &FleetMeasure, centre:
     for (place, (host, own)) in hosts.iter().enumerate() {
         let line = if own.outcome == FleetOutcome::Differs { &mut odd } else { &mut others };
         let bar = own.change.low.zip(own.change.high);
-        let interval = bar.map(|(low, high)| format!(" [{}, {}]", change(low), change(high)));
+        let interval = bar.map(|(low, high)| format!(" [{}, {}]", tenths(low), tenths(high)));
         line.points.push(SeriesPoint {
             place,
             value: rounded(own.value),
@@ -403,7 +418,7 @@ fn lines(hosts: &[(&FleetHost, HostDifference)], measure: &FleetMeasure, centre:
                 format!("{}\u{202f}{}", three(own.value), measure.unit),
                 format!(
                     "{}\u{202f}%{} from the median",
-                    change(own.change.value),
+                    tenths(own.change.value),
                     interval.unwrap_or_default()
                 ),
             ],
