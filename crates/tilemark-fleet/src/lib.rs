@@ -9,5 +9,6 @@
 //! ```
 
 mod end;
+pub mod verdict;
 
 pub use end::{End, HostEnd};

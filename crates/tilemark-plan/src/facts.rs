@@ -174,6 +174,9 @@ pub enum Virtualisation {
 pub struct Processors {
     /// Model name as the processor gives it.
     pub model: Fact<String>,
+    /// The revision of its microcode (`0xde`). Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microcode: Option<Fact<String>>,
     /// Sockets with at least one thread online.
     pub sockets: Fact<u32>,
     /// Physical cores with at least one thread online.

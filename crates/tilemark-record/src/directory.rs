@@ -28,7 +28,10 @@ use std::{
     path::{Component, Path, PathBuf},
     time::{Duration, SystemTime},
 };
-use tilemark_plan::plan::{PLAN_SCHEMA, Plan};
+use tilemark_plan::{
+    facts::HostFacts,
+    plan::{PLAN_SCHEMA, Plan},
+};
 
 const MANIFEST: &str = "manifest.json";
 /// The version of the format of `manifest.json`.
@@ -121,6 +124,11 @@ impl RunDirectory {
     /// The plan.
     pub fn plan(&self) -> Result<Plan, RecordError> {
         self.read_versioned("plan.json", PLAN_SCHEMA)
+    }
+
+    /// What the host was when the run began.
+    pub fn facts(&self) -> Result<HostFacts, RecordError> {
+        self.read_json(&self.path.join("facts.json"))
     }
 
     /// The result.
@@ -324,7 +332,9 @@ impl RunDirectory {
         self.verify_those(|name| ["plan.json", "result.json"].contains(&name))
     }
 
-    fn verify_those(&self, is_wanted: impl Fn(&str) -> bool) -> Result<(), RecordError> {
+    /// Checks that the run came to its end and the files with these names, such as `points/03/repeat-2/summary.json`, are what they were
+    /// then: for whoever reads few files of many records.
+    pub fn verify_those(&self, is_wanted: impl Fn(&str) -> bool) -> Result<(), RecordError> {
         if !self.is_closed() {
             return Err(RecordError::Unfinished { path: self.path.clone() });
         }

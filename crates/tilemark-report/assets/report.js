@@ -247,7 +247,7 @@
   const publishedInks = ["faint", "twin"];
   const strokes = {
     main: { z: 5, size: 7, width: 2, type: "solid", legend: "" }, dashed: { z: 4, size: 4, width: 1.5, type: [6, 4], legend: "5 3" }, dotted: { z: 4, size: 4, width: 1.5, type: [2, 3], legend: "2 3" },
-    hollow: { z: 4, size: 8, width: 0, type: "solid", legend: "" },
+    hollow: { z: 4, size: 8, width: 0, type: "solid", legend: "" }, dots: { z: 5, size: 6, width: 0, type: "solid", legend: "" }, odd: { z: 6, size: 8, width: 0, type: "solid", legend: "" },
     published: { z: 2, size: 4, width: 1.4, type: "solid", legend: "" }, "published-dashed": { z: 2, size: 3, width: 1.2, type: [6, 4], legend: "5 3" },
   };
   const crossed = "path://M-5 -5 L5 5 M5 -5 L-5 5";
@@ -263,7 +263,7 @@
     for (const one of chart.series) {
       const look = strokes[one.stroke], scale = scales[one.right ? 1 : 0];
       const inks = one.stroke.startsWith("published") ? publishedInks : ourInks;
-      const ink = colour(inks[one.colour % inks.length]);
+      const ink = colour(one.stroke === "odd" ? "bad" : inks[one.colour % inks.length]);
       series.push({
         type: "line", name: one.name, animation: false, showAllSymbol: true, z: look.z, yAxisIndex: one.right ? 1 : 0, symbolSize: crowded ? look.size / 2 : look.size, lineStyle: { color: ink, width: crowded ? look.width / 2 : look.width, type: look.type }, itemStyle: { color: ink }, emphasis: { scale: 1.3 },
         data: one.points.filter((point) => point.value > 0).map((point) => ({ value: [point.place, scale.to(point.value)], told: lines(point.lines), ...(point.struck ? { symbol: crossed, symbolSize: 9, itemStyle: { color: "none", borderColor: colour("bad"), borderWidth: 1.6 } }
@@ -271,7 +271,7 @@
       });
       const bars = one.points.filter((point) => point.bar && point.bar[0] > 0);
       if (bars.length > 0) series.push({ type: "custom", silent: true, z: 6, animation: false, yAxisIndex: one.right ? 1 : 0, renderItem: whisker(ink, false, crowded), clip: true, data: bars.map((point) => [point.place, ...point.bar.map(scale.to)]), encode: { x: 0, y: [1, 2] } });
-      if (one.legend) entries.push({ name: one.legend, draw: one.stroke === "hollow" ? [ring(colour("faint"))] : [stroke(ink, look.legend), ...(one.stroke === "main" ? [dot(ink)] : [])] });
+      if (one.legend) entries.push({ name: one.legend, draw: one.stroke === "hollow" ? [ring(colour("faint"))] : look.width === 0 ? [dot(ink)] : [stroke(ink, look.legend), ...(one.stroke === "main" ? [dot(ink)] : [])] });
     }
     // Before a place: what changed there, and where the level did. Names where there is room for them, in three rows.
     const within = marks.length || levels.length ? scales[0].to(chart.series.flatMap((one) => one.points).map((point) => point.value)[0] || 0) : 0;

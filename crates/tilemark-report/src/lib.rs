@@ -7,7 +7,7 @@
 //! ```text
 //! Report -> view (what belongs on the screen, in which order) -> html | terminal
 //!        -> csv                                     redact: Report -> Report without who measured
-//! ComparedRuns | Trend (several runs) -> html | terminal | Markdown | JUnit XML
+//! ComparedRuns | Trend | FleetVerdict | FleetDrift (several runs) -> html | terminal | Markdown | JUnit XML
 //! ```
 //!
 //! Host and guest names and error texts are hostile: they reach HTML only through [`html`]'s own writer,
@@ -31,7 +31,9 @@ pub use html::html;
 pub use input::Report;
 pub use redact::redact;
 pub use several::{
-    Against, ComparedRuns, ComparedSide, LeftOutRun, TREND_SCHEMA, Trend, TrendChange, TrendMeasure,
-    TrendRun, TrendSeries,
+    Against, ComparedRuns, ComparedSide, DriftHost, DriftOfMeasure, DriftShift, FLEET_SCHEMA, FactChange,
+    FleetCapacity, FleetConfirmation, FleetDrift, FleetGroup, FleetHost, FleetMeasure, FleetOutcome,
+    FleetVerdict, GroupCapacity, HostDifference, LeftOutRun, TREND_SCHEMA, Trend, TrendChange, TrendMeasure,
+    TrendRun, TrendSeries, UnusualFact,
 };
 pub use terminal::{Colour, Style, terminal};

@@ -10,6 +10,7 @@ mod failures;
 mod fairness;
 mod figure;
 mod fisher;
+mod fleet;
 mod holm;
 mod interval;
 pub mod judge;
@@ -34,6 +35,11 @@ pub use fairness::{Demanded, Fairness, Served, fairness, fairness_by_demand};
 pub use figure::INTERVAL_REPEATS_MIN;
 pub use figure::{CONFIDENCE, Figure, Interval, Missing, Scale};
 pub use fisher::fisher_exact;
+pub use fleet::{
+    DriftMeasure, GroupDrift, GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_TAIL,
+    HOST_SIGNIFICANCE, HOSTS_FOR_OWN_DRIFT, HostChange, HostPair, HostVerdict, Shift, compare_fleets,
+    compare_hosts, confirm_hosts,
+};
 pub use holm::holm;
 pub use interval::{BOOTSTRAP_REPEATS_MIN, estimate, student_quantile};
 pub use moments::{geometric_mean, mean, median, sample_deviation, sample_variance};

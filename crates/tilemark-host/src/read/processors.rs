@@ -37,6 +37,8 @@ pub(super) fn processors(host: &dyn HostView) -> Processors {
         flags.split_whitespace().filter(|flag| FLAGS.contains(flag)).map(str::to_owned).collect()
     });
     let model = field("model name").map_or_else(|| missing("/proc/cpuinfo", "no `model name`"), Fact::Value);
+    let microcode =
+        field("microcode").map_or_else(|| missing("/proc/cpuinfo", "no `microcode`"), Fact::Value);
     let threads = threads(host);
     let online: Fact<u32> = match &threads {
         Fact::Missing(reason) => Fact::Missing(reason.clone()),
@@ -49,6 +51,7 @@ pub(super) fn processors(host: &dyn HostView) -> Processors {
     Processors {
         offline: offline(host, &threads),
         model,
+        microcode: Some(microcode),
         sockets: count(&threads, |thread| thread.socket.value().copied()),
         cores: count(&threads, |thread| {
             Some((thread.socket.value().copied()?, thread.core.value().copied()?))

@@ -347,6 +347,10 @@ pub(crate) enum Stroke {
     PublishedDashed,
     /// Rings without a line: what does not count.
     Hollow,
+    /// Dots without a line: places that do not follow each other, such as hosts.
+    Dots,
+    /// The same, of what is out of line.
+    Odd,
 }
 
 /// A point of a line.

@@ -15,6 +15,7 @@ mod function;
 mod gate;
 mod guests;
 mod hooks;
+mod hosts;
 mod interference;
 mod kernel;
 mod ladder;
@@ -49,6 +50,7 @@ use tilemark_record::summary::{IncidentKind, RepeatSummary};
 use crate::compare::{ExitVerdict, SideComparison, Tolerance};
 use crate::sentence;
 
+pub use hosts::{DecidingFigures, deciding_figures};
 pub use screening::{ToConfirm, to_confirm};
 pub use search::{CapacitySearch, Ended, Known, Next};
 pub use sides::{

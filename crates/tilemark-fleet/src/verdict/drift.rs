@@ -1,0 +1,269 @@
+//! What changed since an earlier run of the same fleet.
+
+use super::{
+    VerdictError,
+    judge::{Asked, Figures, common_step, figure, figures_at, outcome},
+    read::{HostRecord, ReadFleet, fleet},
+    sentence::{hosts as count_of, names, percent_words},
+    threads,
+};
+use std::{collections::BTreeMap, path::Path};
+use tilemark_report::{DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift, FleetOutcome};
+use tilemark_statistics::{DriftMeasure, GroupDrift, HostPair, Missing, Shift, compare_fleets};
+
+/// Compares two runs of a fleet, host by host. Hosts whose facts did not change are the controls: only what the others did beyond them
+/// can have to do with what changed.
+///
+/// # Errors
+/// As [`super::of`], of either folder.
+pub fn compare(before: &Path, after: &Path) -> Result<FleetDrift, VerdictError> {
+    let (before, after) = (fleet(before)?, fleet(after)?);
+    Ok(of_fleets(&before, &after))
+}
+
+/// A host that both runs measured.
+struct Both<'f> {
+    name: &'f str,
+    before: &'f HostRecord,
+    after: &'f HostRecord,
+    /// What changed in its facts: fact, before, after.
+    changed: Vec<(String, String, String)>,
+}
+
+fn of_fleets(before: &ReadFleet, after: &ReadFleet) -> FleetDrift {
+    let (both, only_in_one) = pairs(before, after);
+    let mut drift = FleetDrift::without_figures(before.id.clone(), after.id.clone(), String::new());
+    drift.reasons.clear();
+    drift.both = both.len();
+    drift.only_in_one = only_in_one;
+    drift.changes = fact_changes(&both);
+    drift.scenario = both.first().map(|host| host.after.scenario.clone());
+    let (same, other): (Vec<&Both>, Vec<&Both>) =
+        both.iter().partition(|host| host.before.facts.work == host.after.facts.work);
+    for host in other {
+        let why = "the two runs measured other work".to_owned();
+        drift.not_compared.insert(host.name.to_owned(), why);
+    }
+    let records: Vec<&HostRecord> = same.iter().flat_map(|host| [host.before, host.after]).collect();
+    let Some(key) = common_step(&records) else {
+        return without(drift, "no host was measured in both runs with three repeats that count");
+    };
+    drift.step = Some(key.words());
+    let read =
+        threads::each(&same, |host| Ok((figures_at(host.before, &key)?, figures_at(host.after, &key)?)));
+    let mut compared: Vec<(&Both, (Figures, Figures))> = Vec::new();
+    for (host, read) in same.iter().zip(read) {
+        let read: Result<(Figures, Figures), String> = read;
+        match read {
+            Ok(figures) => compared.push((host, figures)),
+            Err(why) => drop(drift.not_compared.insert(host.name.to_owned(), why)),
+        }
+    }
+    if compared.is_empty() {
+        return without(drift, "no host has figures of both runs");
+    }
+    measure(&mut drift, &same, &compared);
+    conclude(drift)
+}
+
+fn without(mut drift: FleetDrift, why: &str) -> FleetDrift {
+    drift.reasons.push(why.to_owned());
+    drift.sentence = format!("The two runs cannot be compared: {why}.");
+    drift
+}
+
+fn pairs<'f>(before: &'f ReadFleet, after: &'f ReadFleet) -> (Vec<Both<'f>>, Vec<String>) {
+    let of = |fleet: &'f ReadFleet| -> BTreeMap<&'f str, &'f HostRecord> {
+        fleet.hosts.iter().filter_map(|host| Some((&*host.name, host.record.as_ref()?))).collect()
+    };
+    let (earlier, later) = (of(before), of(after));
+    // In the order of the fleet, which is that of people.
+    let both = after.hosts.iter().filter_map(|host| {
+        let (name, before, after) = (&*host.name, *earlier.get(&*host.name)?, *later.get(&*host.name)?);
+        Some(Both { name, before, after, changed: changed(before, after) })
+    });
+    let alone = before.hosts.iter().chain(&after.hosts).filter(|host| {
+        host.record.is_some() && earlier.contains_key(&*host.name) != later.contains_key(&*host.name)
+    });
+    (both.collect(), alone.map(|host| host.name.clone()).collect())
+}
+
+fn changed(before: &HostRecord, after: &HostRecord) -> Vec<(String, String, String)> {
+    let (before, after) = (&before.facts.all, &after.facts.all);
+    let facts: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let value = |of: &BTreeMap<String, String>, fact: &String| {
+        of.get(fact).cloned().unwrap_or_else(|| "not known".to_owned())
+    };
+    let all = facts.into_iter().map(|fact| (fact.clone(), value(before, fact), value(after, fact)));
+    all.filter(|(_, before, after)| before != after).collect()
+}
+
+fn fact_changes(both: &[Both]) -> Vec<FactChange> {
+    let mut found: BTreeMap<&(String, String, String), Vec<String>> = BTreeMap::new();
+    for host in both {
+        for change in &host.changed {
+            found.entry(change).or_default().push(host.name.to_owned());
+        }
+    }
+    let all = found.into_iter().map(|((fact, before, after), hosts)| FactChange {
+        fact: fact.clone(),
+        before: before.clone(),
+        after: after.clone(),
+        hosts,
+    });
+    let mut all: Vec<FactChange> = all.collect();
+    all.sort_by_key(|change| std::cmp::Reverse(change.hosts.len()));
+    all
+}
+
+fn measure(drift: &mut FleetDrift, same: &[&Both], compared: &[(&Both, (Figures, Figures))]) {
+    let Some(first) = compared.first().and_then(|(_, (before, _))| before.first()) else { return };
+    let headline = same.iter().find_map(|host| host.after.headline.clone()).unwrap_or_default();
+    let asked = Asked::of(&headline, first);
+    let values = |asked: &Asked| -> Vec<(String, HostPair)> {
+        let pair = |(host, (before, after)): &(&Both, (Figures, Figures))| {
+            let pair = HostPair {
+                before: asked.values(before).ok()?,
+                after: asked.values(after).ok()?,
+                is_control: host.changed.is_empty(),
+            };
+            Some((host.name.to_owned(), pair))
+        };
+        compared.iter().filter_map(pair).collect()
+    };
+    let values: Vec<Vec<(String, HostPair)>> = asked.iter().map(values).collect();
+    let questions: Vec<DriftMeasure> = asked
+        .iter()
+        .zip(&values)
+        .map(|(asked, values)| DriftMeasure {
+            hosts: values.iter().map(|(_, pair)| pair.clone()).collect(),
+            least_change: asked.least_change,
+        })
+        .collect();
+    for ((asked, values), found) in asked.iter().zip(&values).zip(compare_fleets(&questions)) {
+        match found {
+            Ok(found) => drift.measures.push(described(asked, values, found)),
+            Err(missing) => drift.reasons.push(format!("{}: {}", asked.name, missing.reason)),
+        }
+    }
+}
+
+fn described(asked: &Asked, values: &[(String, HostPair)], found: GroupDrift) -> DriftOfMeasure {
+    let (hosts, hosts_why) = match found.hosts {
+        Ok(hosts) => (hosts, None),
+        Err(missing) => (Vec::new(), Some(missing.reason)),
+    };
+    let host = |((name, _), change): (&(String, HostPair), &tilemark_statistics::HostChange)| DriftHost {
+        name: name.clone(),
+        value: change.value,
+        change: figure(&change.change),
+        p: change.p,
+        outcome: outcome(change.verdict),
+    };
+    DriftOfMeasure {
+        name: asked.name.clone(),
+        unit: asked.unit.clone(),
+        more_is_better: asked.more_is_better,
+        least_change: asked.least_change,
+        all: shift(found.all),
+        changed: shift(found.changed),
+        controls: shift(found.controls),
+        against_controls: shift(found.against_controls),
+        hosts: values.iter().zip(&hosts).map(host).collect(),
+        hosts_why,
+    }
+}
+
+fn shift(found: Result<Shift, Missing>) -> DriftShift {
+    match found {
+        Ok(shift) => DriftShift {
+            change: Some(figure(&shift.change)),
+            p: Some(shift.p),
+            outcome: outcome(shift.verdict),
+            why: None,
+        },
+        Err(missing) => {
+            DriftShift { change: None, p: None, outcome: FleetOutcome::CannotTell, why: Some(missing.reason) }
+        }
+    }
+}
+
+/// The verdict, hosts by name, and the sentence. What changed is named as a change; that it comes from what changed in the facts is said
+/// only beside unchanged hosts, and then as what it is: more than they did.
+fn conclude(mut drift: FleetDrift) -> FleetDrift {
+    let differs = |outcome: &FleetOutcome| *outcome == FleetOutcome::Differs;
+    let hosts = drift.measures.iter().flat_map(|measure| &measure.hosts);
+    let mut named: Vec<String> =
+        hosts.filter(|host| differs(&host.outcome)).map(|host| host.name.clone()).collect();
+    named.sort_by_cached_key(|name| super::read::natural(name));
+    named.dedup();
+    let any = drift.measures.iter().any(|measure| differs(&measure.all.outcome)) || !named.is_empty();
+    let all_same = !drift.measures.is_empty()
+        && drift.measures.iter().all(|measure| measure.all.outcome == FleetOutcome::Alike);
+    drift.verdict = match (any, all_same) {
+        (true, _) => FleetOutcome::Differs,
+        (false, true) => FleetOutcome::Alike,
+        (false, false) => FleetOutcome::CannotTell,
+    };
+    let compared = drift.both - drift.not_compared.len();
+    let mut said = vec![format!("{} in both runs, {compared} compared.", count_of(drift.both))];
+    for measure in &drift.measures {
+        said.extend(sentence_of(measure, &drift.changes));
+    }
+    if !named.is_empty() {
+        said.push(format!("Changed by themselves: {}.", names(named.iter().map(String::as_str))));
+    }
+    drift.reasons.extend(
+        drift
+            .measures
+            .iter()
+            .filter_map(|measure| measure.hosts_why.as_ref().map(|why| format!("{}: {why}", measure.name))),
+    );
+    drift.reasons.dedup();
+    drift.named = named;
+    drift.sentence = said.join(" ");
+    drift
+}
+
+fn sentence_of(measure: &DriftOfMeasure, changes: &[FactChange]) -> Vec<String> {
+    let Some(all) = &measure.all.change else {
+        return vec![format!("{}: {}.", measure.name, measure.all.why.clone().unwrap_or_default())];
+    };
+    let what = match measure.all.outcome {
+        FleetOutcome::Differs => "changed on average by",
+        FleetOutcome::Alike => "is the same:",
+        FleetOutcome::CannotTell | FleetOutcome::NotCompared => "cannot be told to have changed:",
+    };
+    let mut said = vec![format!("{} {what} {}.", measure.name, percent_words(all))];
+    let against = &measure.against_controls;
+    match (&against.change, &against.why) {
+        (Some(change), _) if against.outcome == FleetOutcome::Differs => {
+            let facts: Vec<&str> = changes.iter().map(|change| &*change.fact).collect();
+            let mut facts = facts;
+            facts.dedup();
+            let what = names(facts.into_iter().take(5));
+            let hosts = count_of(change.n_repeats as usize);
+            said.push(format!(
+                "{hosts} on which something changed ({what}) changed by {} more than the hosts on which nothing did.",
+                percent_words(change)
+            ));
+        }
+        (Some(_), _)
+            if measure.all.outcome == FleetOutcome::Differs
+                && against.outcome == FleetOutcome::CannotTell =>
+        {
+            said.push(
+                "Whether hosts on which something changed did more than the others cannot be told."
+                    .to_owned(),
+            );
+        }
+        (Some(_), _) if measure.all.outcome == FleetOutcome::Differs => {
+            said.push("Hosts on which nothing changed did the same, so what changed on the others is not the cause.".to_owned());
+        }
+        (None, Some(why)) if measure.all.outcome == FleetOutcome::Differs => {
+            said.push(format!("Why cannot be told: {why}."));
+        }
+        _ => {}
+    }
+    said
+}

@@ -1,0 +1,484 @@
+//! From what was read to the verdict.
+
+use super::{
+    Groups,
+    group::{Group, groups, unusual},
+    read::{HostRecord, ReadFleet, ReadHost, Step, StepKey, natural, repeats},
+    sentence, threads,
+};
+use crate::End;
+use std::collections::BTreeMap;
+use tilemark_record::result::{Figure, VerdictStatus};
+use tilemark_report::{
+    FLEET_SCHEMA, FleetConfirmation, FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict,
+    GroupCapacity, HostDifference,
+};
+use tilemark_statistics::{
+    GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_TAIL, HostChange, HostVerdict,
+    INTERVAL_REPEATS_MIN, judge::DecidingFigures, judge::deciding_figures,
+};
+
+/// How an end is called in documents.
+pub(super) fn end_word(end: End) -> String {
+    match serde_json::to_value(end) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "unknown".to_owned(),
+    }
+}
+
+/// The verdict of a fleet. With a confirmation only hosts that it confirms are named.
+pub(super) fn verdict(
+    fleet: &ReadFleet,
+    chosen: &Groups,
+    confirmation: Option<FleetConfirmation>,
+) -> FleetVerdict {
+    let mut hosts: Vec<FleetHost> = fleet.hosts.iter().map(described).collect();
+    let groups = groups(fleet, chosen);
+    let mut described_groups: Vec<FleetGroup> =
+        groups.iter().map(|group| judge_group(fleet, group, &mut hosts)).collect();
+    if let Some(confirmation) = &confirmation {
+        drop_unconfirmed(confirmation, &mut hosts, &mut described_groups);
+    }
+    let order: BTreeMap<&str, usize> =
+        groups.iter().enumerate().map(|(place, group)| (&*group.name, place)).collect();
+    hosts.sort_by_cached_key(|host| {
+        // Hosts without a record come first: nobody should overlook them.
+        let group = host.group.as_deref().and_then(|name| order.get(name)).map_or(0, |place| place + 1);
+        (group, host.outcome, natural(&host.name))
+    });
+    let missing: Vec<String> =
+        hosts.iter().filter(|host| !host.measured).map(|host| host.name.clone()).collect();
+    let mut found = FleetVerdict {
+        schema: FLEET_SCHEMA,
+        fleet: fleet.id.clone(),
+        scenario: fleet.hosts.iter().find_map(|host| Some(host.record.as_ref()?.scenario.clone())),
+        asked: hosts.len(),
+        measured: hosts.iter().filter(|host| host.measured).count(),
+        trusted: hosts.iter().filter(|host| host.trusted).count(),
+        missing,
+        verdict: FleetOutcome::CannotTell,
+        named: named(&described_groups),
+        confirmation,
+        reasons: fleet.asked_unknown.iter().cloned().collect(),
+        sentence: String::new(),
+        hosts,
+        groups: described_groups,
+    };
+    conclude(&mut found);
+    found
+}
+
+/// A host before it is compared.
+fn described(host: &ReadHost) -> FleetHost {
+    let record = host.record.as_ref();
+    let status = record.map(|record| record.verdict.status);
+    let end = match (&host.end, status) {
+        (Some(end), _) => end_word(end.end),
+        (None, Some(VerdictStatus::Trusted)) => end_word(End::Trusted),
+        (None, Some(VerdictStatus::NotTrusted)) => end_word(End::NotTrusted),
+        (None, Some(VerdictStatus::CannotTell)) => end_word(End::CannotTell),
+        (None, None) if host.step.as_deref().is_some_and(|step| step == "waiting") => {
+            "not-submitted-yet".to_owned()
+        }
+        (None, None) if host.step.is_some() => "not-collected-yet".to_owned(),
+        (None, None) if host.attempts == 0 => end_word(End::NeverStarted),
+        (None, None) => end_word(End::Lost),
+    };
+    let reasons = || record.map(|record| record.verdict.reasons.join("; ")).unwrap_or_default();
+    let because = host.end.as_ref().map_or_else(reasons, |end| end.because.clone());
+    FleetHost {
+        name: host.name.clone(),
+        end,
+        exit_code: host.end.as_ref().and_then(|end| end.exit_code),
+        because,
+        attempt: record.map(|record| record.attempt),
+        attempts: host.attempts,
+        measured: record.is_some(),
+        trusted: record.is_some_and(|record| record.trusted),
+        group: None,
+        run: record.map(|record| record.run.clone()),
+        sentence: record.map(|record| record.sentence.clone()),
+        capacity: record.and_then(|record| record.capacity.clone()),
+        outcome: FleetOutcome::NotCompared,
+        changes: Vec::new(),
+        why: None,
+        unusual: Vec::new(),
+        problems: host.problems.clone(),
+    }
+}
+
+/// The figures of a host at the step of its group.
+pub(super) type Figures = Vec<DecidingFigures>;
+
+fn judge_group(fleet: &ReadFleet, group: &Group, hosts: &mut [FleetHost]) -> FleetGroup {
+    let record = |place: &usize| fleet.hosts[*place].record.as_ref().expect("hosts of groups have records");
+    let records: Vec<&HostRecord> = group.hosts.iter().map(record).collect();
+    for (place, unusual) in group.hosts.iter().zip(unusual(&records)) {
+        hosts[*place].unusual = unusual;
+        hosts[*place].group = Some(group.name.clone());
+    }
+    let mut judged = FleetGroup {
+        name: group.name.clone(),
+        hosts: group.hosts.iter().map(|place| fleet.hosts[*place].name.clone()).collect(),
+        facts: group.facts.clone(),
+        capacity: capacity(&records),
+        step: None,
+        measures: Vec::new(),
+        outcome: FleetOutcome::CannotTell,
+        named: Vec::new(),
+        why: None,
+    };
+    let Some(key) = common_step(&records) else {
+        judged.why = Some("no step was measured with three repeats that count".to_owned());
+        for place in &group.hosts {
+            hosts[*place].why.clone_from(&judged.why);
+        }
+        return judged;
+    };
+    judged.step = Some(key.words());
+    let figures = threads::each(&records, |record| figures_at(record, &key));
+    for (place, figures) in group.hosts.iter().zip(&figures) {
+        if let Err(why) = figures {
+            hosts[*place].why = Some(why.clone());
+        }
+    }
+    let compared: Vec<(usize, &Figures)> = group
+        .hosts
+        .iter()
+        .zip(&figures)
+        .filter_map(|(place, figures)| Some((*place, figures.as_ref().ok()?)))
+        .collect();
+    let headline = records.iter().find_map(|record| record.headline.clone()).unwrap_or_default();
+    judged.measures = measures(&headline, &compared, hosts);
+    for (place, _) in &compared {
+        hosts[*place].outcome = outcome_of(&hosts[*place], &judged.measures);
+    }
+    failures(&key, &records, group, hosts);
+    let outcomes = || compared.iter().map(|(place, _)| hosts[*place].outcome);
+    judged.named = compared
+        .iter()
+        .filter(|(place, _)| hosts[*place].outcome == FleetOutcome::Differs)
+        .map(|(place, _)| hosts[*place].name.clone())
+        .collect();
+    (judged.outcome, judged.why) = if !judged.named.is_empty() {
+        (FleetOutcome::Differs, None)
+    } else if compared.len() < 2 {
+        (FleetOutcome::CannotTell, Some(too_few(compared.len())))
+    } else if outcomes().all(|outcome| outcome == FleetOutcome::Alike) {
+        (FleetOutcome::Alike, None)
+    } else {
+        (FleetOutcome::CannotTell, Some(sentence::untold(&judged.measures)))
+    };
+    judged
+}
+
+fn too_few(compared: usize) -> String {
+    match compared {
+        0 => "no host has figures to compare".to_owned(),
+        _ => "one host has nothing to be compared with".to_owned(),
+    }
+}
+
+/// The step that most hosts measured with enough repeats; of several the largest that three in four of them hold, else the smallest:
+/// beyond what hosts hold, their times are the length of a queue. One host that breaks it is what is looked for.
+pub(super) fn common_step(records: &[&HostRecord]) -> Option<StepKey> {
+    let mut found: BTreeMap<&StepKey, (usize, usize)> = BTreeMap::new();
+    for step in records.iter().flat_map(|record| &record.steps).filter(|step| is_measured(step)) {
+        let (hosts, hold) = found.entry(&step.key).or_insert((0, 0));
+        *hosts += 1;
+        *hold += usize::from(step.holds == Some(true));
+    }
+    let rank = |(key, (hosts, hold)): &(&StepKey, (usize, usize))| {
+        let tiles = i64::from(key.tiles);
+        let most_hold = 4 * hold >= 3 * hosts;
+        (*hosts, key.backend == "kvm", most_hold, if most_hold { tiles } else { -tiles })
+    };
+    found.into_iter().max_by_key(rank).map(|(key, _)| key.clone())
+}
+
+fn is_measured(step: &Step) -> bool {
+    step.kept as usize >= INTERVAL_REPEATS_MIN
+}
+
+/// The figures of each repeat of a host at a step, or why it has none.
+pub(super) fn figures_at(record: &HostRecord, key: &StepKey) -> Result<Figures, String> {
+    if record.verdict.status == VerdictStatus::NotTrusted {
+        return Err(format!("not trusted: {}", record.verdict.reasons.join("; ")));
+    }
+    let Some(step) = record.steps.iter().find(|step| step.key == *key) else {
+        return Err(format!("it did not measure {}", key.words()));
+    };
+    if !is_measured(step) {
+        return Err(format!("only {} repeats count {}, and 3 are needed", step.kept, key.words()));
+    }
+    let Some(headline) = &record.headline else { return Err("its scenario has no headline load".to_owned()) };
+    let repeats = repeats(record, step)?;
+    let figures: Option<Figures> = repeats.iter().map(|repeat| deciding_figures(repeat, headline)).collect();
+    match figures {
+        Some(figures) if figures.len() >= INTERVAL_REPEATS_MIN => Ok(figures),
+        _ => Err(format!("its record has not the repeats of `{headline}` {}", key.words())),
+    }
+}
+
+/// One of the two measures: how it is read, and when a change of it is one.
+pub(super) struct Asked {
+    pub(super) name: String,
+    pub(super) unit: String,
+    pub(super) more_is_better: bool,
+    pub(super) least_change: f64,
+    read: fn(&DecidingFigures) -> Option<f64>,
+}
+
+impl Asked {
+    /// Throughput, median or figure first, then the tail.
+    pub(super) fn of(headline: &str, first: &DecidingFigures) -> [Self; 2] {
+        [
+            Self {
+                name: format!("{headline} {}", first.name),
+                unit: first.unit.clone(),
+                more_is_better: first.more_is_better,
+                least_change: HOST_LEAST_CHANGE,
+                read: |figures| figures.value,
+            },
+            Self {
+                name: format!("{headline} p99"),
+                unit: "ms".to_owned(),
+                more_is_better: false,
+                least_change: HOST_LEAST_CHANGE_OF_TAIL,
+                read: |figures| figures.p99_ms,
+            },
+        ]
+    }
+
+    /// Its value in every repeat, or why that cannot be: a repeat without it is not left out, since that would choose repeats by their
+    /// result.
+    pub(super) fn values(&self, figures: &Figures) -> Result<Vec<f64>, String> {
+        let values: Vec<f64> =
+            figures.iter().filter_map(self.read).filter(|value| *value > 0.0 && value.is_finite()).collect();
+        match figures.len() - values.len() {
+            0 => Ok(values),
+            without => Err(format!("{without} of {} repeats have no {}", figures.len(), self.name)),
+        }
+    }
+}
+
+/// Compares the hosts of a group, and writes what was found to each.
+fn measures(headline: &str, compared: &[(usize, &Figures)], hosts: &mut [FleetHost]) -> Vec<FleetMeasure> {
+    let Some(first) = compared.first().and_then(|(_, figures)| figures.first()) else { return Vec::new() };
+    let asked = Asked::of(headline, first);
+    let values: Vec<Vec<(usize, Result<Vec<f64>, String>)>> = asked
+        .iter()
+        .map(|asked| compared.iter().map(|(place, figures)| (*place, asked.values(figures))).collect())
+        .collect();
+    let questions: Vec<GroupMeasure> = asked
+        .iter()
+        .zip(&values)
+        .map(|(asked, values)| GroupMeasure {
+            hosts: values.iter().filter_map(|(_, values)| values.clone().ok()).collect(),
+            least_change: asked.least_change,
+        })
+        .collect();
+    let spreads = tilemark_statistics::compare_hosts(&questions);
+    let mut found = Vec::new();
+    for ((asked, values), spread) in asked.iter().zip(&values).zip(spreads) {
+        let has_any = values.iter().any(|(_, values)| values.is_ok());
+        if let Ok(spread) = &spread {
+            let with = values.iter().filter(|(_, values)| values.is_ok());
+            for ((place, _), change) in with.zip(&spread.hosts) {
+                hosts[*place].changes.push(difference(asked, change));
+            }
+        }
+        for (place, values) in values.iter().filter(|_| has_any) {
+            if let Err(why) = values {
+                hosts[*place].why = Some(why.clone());
+            }
+        }
+        let none = || values.iter().find_map(|(_, values)| values.as_ref().err().cloned());
+        found.push(described_measure(
+            asked,
+            spread.map_err(|missing| match has_any {
+                true => missing.reason,
+                false => none().unwrap_or(missing.reason),
+            }),
+        ));
+    }
+    found
+}
+
+pub(super) fn difference(asked: &Asked, change: &HostChange) -> HostDifference {
+    HostDifference {
+        measure: asked.name.clone(),
+        value: change.value,
+        change: figure(&change.change),
+        simultaneous_low: change.simultaneous.low,
+        simultaneous_high: change.simultaneous.high,
+        p: change.p,
+        outcome: outcome(change.verdict),
+    }
+}
+
+pub(super) fn figure(figure: &tilemark_statistics::Figure) -> Figure {
+    Figure {
+        value: figure.value,
+        low: figure.low(),
+        high: figure.high(),
+        n_repeats: u32::try_from(figure.n_repeats).unwrap_or(u32::MAX),
+    }
+}
+
+pub(super) const fn outcome(verdict: HostVerdict) -> FleetOutcome {
+    match verdict {
+        HostVerdict::Alike => FleetOutcome::Alike,
+        HostVerdict::Differs => FleetOutcome::Differs,
+        HostVerdict::CannotTell => FleetOutcome::CannotTell,
+    }
+}
+
+fn described_measure(asked: &Asked, spread: Result<GroupSpread, String>) -> FleetMeasure {
+    let (spread, why) = match spread {
+        Ok(spread) => (Some(spread), None),
+        Err(why) => (None, Some(why)),
+    };
+    FleetMeasure {
+        name: asked.name.clone(),
+        unit: asked.unit.clone(),
+        more_is_better: asked.more_is_better,
+        least_change: asked.least_change,
+        hosts: spread.as_ref().map_or(0, |spread| spread.hosts.len()),
+        centre: spread.as_ref().map(|spread| spread.centre),
+        of_repeats: spread.as_ref().map(|spread| figure(&spread.of_repeats)),
+        between_hosts: spread.as_ref().and_then(|spread| spread.between_hosts.as_ref().ok()).map(figure),
+        outcome: spread.as_ref().map_or(FleetOutcome::NotCompared, |spread| outcome(spread.verdict)),
+        repeats_to_tell: spread.as_ref().and_then(|spread| spread.repeats_to_tell),
+        why,
+    }
+}
+
+/// A host differs where one measure says so, and is alike where all say so that the group has.
+fn outcome_of(host: &FleetHost, measures: &[FleetMeasure]) -> FleetOutcome {
+    let in_group = measures.iter().filter(|measure| measure.why.is_none()).count();
+    let any = |outcome| host.changes.iter().any(|change| change.outcome == outcome);
+    if any(FleetOutcome::Differs) {
+        FleetOutcome::Differs
+    } else if host.changes.is_empty() {
+        FleetOutcome::NotCompared
+    } else if any(FleetOutcome::CannotTell) || host.changes.len() < in_group {
+        FleetOutcome::CannotTell
+    } else {
+        FleetOutcome::Alike
+    }
+}
+
+/// A host that fails where most of its group hold is out of line, however quick its answers are: a failure may be quick.
+fn failures(key: &StepKey, records: &[&HostRecord], group: &Group, hosts: &mut [FleetHost]) {
+    let step = |record: &&HostRecord| record.steps.iter().find(|step| step.key == *key).cloned();
+    let steps: Vec<Option<Step>> = records.iter().map(step).collect();
+    let hold = steps.iter().flatten().filter(|step| step.holds == Some(true)).count();
+    if 2 * hold <= group.hosts.len() {
+        return;
+    }
+    for (place, step) in group.hosts.iter().zip(&steps) {
+        let host = &mut hosts[*place];
+        let failed = step.as_ref().and_then(|step| step.failed.clone());
+        if let Some(failed) = failed.filter(|_| host.outcome != FleetOutcome::NotCompared) {
+            host.outcome = FleetOutcome::Differs;
+            host.why = Some(format!("it fails {} where most hold: {failed}", key.words()));
+        }
+    }
+}
+
+/// What the trusted hosts carry.
+fn capacity(records: &[&HostRecord]) -> Option<GroupCapacity> {
+    let trusted = records.iter().filter(|record| record.trusted);
+    let answers = trusted.filter_map(|record| record.capacity.as_ref());
+    let answers: Vec<(u32, bool)> =
+        answers.filter_map(|capacity| Some((capacity.holds?, capacity.breaks.is_none()))).collect();
+    let holds: Vec<f64> = answers.iter().map(|(holds, _)| f64::from(*holds)).collect();
+    Some(GroupCapacity {
+        min: answers.iter().map(|(holds, _)| *holds).min()?,
+        median: tilemark_statistics::median(holds)?,
+        sum: answers.iter().map(|(holds, _)| u64::from(*holds)).sum(),
+        hosts: answers.len(),
+        at_least: answers.iter().filter(|(_, nothing_broke)| *nothing_broke).count(),
+    })
+}
+
+fn named(groups: &[FleetGroup]) -> Vec<String> {
+    let mut named: Vec<String> = groups.iter().flat_map(|group| group.named.iter().cloned()).collect();
+    named.sort_by_cached_key(|name| natural(name));
+    named
+}
+
+/// Suspects that did not differ again, and those without figures, are no longer named.
+fn drop_unconfirmed(confirmation: &FleetConfirmation, hosts: &mut [FleetHost], groups: &mut [FleetGroup]) {
+    for host in hosts.iter_mut().filter(|host| host.outcome == FleetOutcome::Differs) {
+        if confirmation.confirmed.contains(&host.name) {
+            continue;
+        }
+        host.outcome = FleetOutcome::CannotTell;
+        host.why = Some(match confirmation.untold.get(&host.name) {
+            Some(why) => format!("it differed once, and was not measured again: {why}"),
+            None => "it differed once, and not when it was measured again".to_owned(),
+        });
+    }
+    for group in groups.iter_mut().filter(|group| !group.named.is_empty()) {
+        group.named.retain(|name| confirmation.confirmed.contains(name));
+        if group.named.is_empty() {
+            group.outcome = FleetOutcome::CannotTell;
+            group.why = Some("a host differed once, and not when it was measured again".to_owned());
+        }
+    }
+}
+
+/// The verdict of the whole from those of its groups, why it is not more, and the sentence.
+fn conclude(found: &mut FleetVerdict) {
+    let mut reasons = std::mem::take(&mut found.reasons);
+    if found.asked == 0 {
+        reasons.push("no host was asked".to_owned());
+    }
+    if !found.missing.is_empty() {
+        reasons.push(format!(
+            "{} missing: nothing is said of {}",
+            sentence::hosts(found.missing.len()),
+            if found.missing.len() == 1 { "it" } else { "them" }
+        ));
+    }
+    let not_restored: Vec<&FleetHost> =
+        found.hosts.iter().filter(|host| host.end == end_word(End::NotRestored)).collect();
+    if !not_restored.is_empty() {
+        reasons.push(format!(
+            "not restored: {}. To restore a host: `sudo tilemark recover` on it",
+            sentence::names(not_restored.iter().map(|host| &*host.name))
+        ));
+    }
+    let alone: Vec<&FleetHost> = found
+        .hosts
+        .iter()
+        .filter(|host| host.measured && host.outcome == FleetOutcome::NotCompared)
+        .collect();
+    let groups_of_one = found.groups.iter().filter(|group| group.hosts.len() == 1).count();
+    if found.measured > 1 && groups_of_one > 0 {
+        reasons.push(format!(
+            "{groups_of_one} of {} hosts have no other host of equal hardware and settings; `--group` puts hosts together",
+            found.measured
+        ));
+    } else if !alone.is_empty() && found.measured > 1 {
+        reasons.push(format!("not compared: {}", sentence::names(alone.iter().map(|host| &*host.name))));
+    }
+    for group in &found.groups {
+        let of = if found.groups.len() > 1 { format!("{}: ", group.name) } else { String::new() };
+        reasons.extend(group.why.iter().filter(|_| group.hosts.len() > 1).map(|why| format!("{of}{why}")));
+    }
+    let is_open = !found.missing.is_empty()
+        || found.asked == 0
+        || !alone.is_empty()
+        || found.groups.iter().any(|group| group.outcome != FleetOutcome::Alike)
+        || reasons.iter().any(|reason| reason.starts_with("fleet.json"));
+    found.verdict = match (found.named.is_empty(), is_open) {
+        (false, _) => FleetOutcome::Differs,
+        (true, true) => FleetOutcome::CannotTell,
+        (true, false) => FleetOutcome::Alike,
+    };
+    found.reasons = reasons;
+    found.sentence = sentence::fleet(found);
+}

@@ -1,0 +1,411 @@
+//! Reads the folder of a fleet run. Whatever is damaged is named with its host; the rest is read on.
+
+use super::{
+    facts::{FactSheet, fact_sheet},
+    threads,
+};
+use crate::{End, HostEnd};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+use tilemark_plan::plan::{Backend, Plan};
+use tilemark_record::{
+    RepeatFiles, RunDirectory,
+    result::{PointResult, RunResult, Verdict, VerdictStatus},
+    summary::RepeatSummary,
+};
+use tilemark_report::FleetCapacity;
+use tilemark_sys::text_file::read_text;
+
+/// Hosts of a fleet at most.
+const HOSTS_MAX: usize = 20_000;
+/// Attempts of a host at most: an engine that requeues without end is stopped long before.
+const ATTEMPTS_MAX: u32 = 1_000;
+/// Bytes of `end.json` at most.
+const END_MAX: u64 = 1 << 20;
+/// Bytes of `fleet.json` at most.
+const FLEET_MAX: u64 = 64 << 20;
+/// Bytes of a document of a record at most.
+const DOCUMENT_MAX: u64 = 64 << 20;
+/// Documents that are read of every record.
+const DOCUMENTS: [&str; 4] = ["manifest.json", "plan.json", "result.json", "facts.json"];
+
+/// A folder that holds no fleet run.
+#[derive(Debug, thiserror::Error)]
+pub enum VerdictError {
+    /// There is nothing of a fleet run in it.
+    #[error("{} is no fleet run: it has neither fleet.json nor hosts", path.display())]
+    NoFleet {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// Which file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// More hosts than any fleet has.
+    #[error("{} names {found} hosts, and a fleet has at most {HOSTS_MAX}", path.display())]
+    TooMany {
+        /// The folder.
+        path: PathBuf,
+        /// How many.
+        found: usize,
+    },
+}
+
+/// A fleet run as it is on the disk.
+pub(super) struct ReadFleet {
+    /// Its id: the name of its folder.
+    pub(super) id: String,
+    /// Why it is not known which hosts were asked, where that is so.
+    pub(super) asked_unknown: Option<String>,
+    /// All hosts, by name.
+    pub(super) hosts: Vec<ReadHost>,
+}
+
+/// A host of it.
+pub(super) struct ReadHost {
+    pub(super) name: String,
+    /// Folders of attempts.
+    pub(super) attempts: usize,
+    /// How the attempt ended that is used; where none has a record, the newest; where there is none, what `fleet.json` says.
+    pub(super) end: Option<HostEnd>,
+    /// How far `fleet.json` says its work is, where no end is known.
+    pub(super) step: Option<String>,
+    /// The newest whole record.
+    pub(super) record: Option<HostRecord>,
+    /// What could not be read, and attempts that are not used.
+    pub(super) problems: Vec<String>,
+}
+
+/// What is kept of a whole record.
+pub(super) struct HostRecord {
+    pub(super) attempt: u32,
+    pub(super) directory: RunDirectory,
+    pub(super) run: String,
+    pub(super) scenario: String,
+    pub(super) headline: Option<String>,
+    pub(super) verdict: Verdict,
+    /// Whether its answer is to be trusted, and the host was restored.
+    pub(super) trusted: bool,
+    pub(super) sentence: String,
+    pub(super) capacity: Option<FleetCapacity>,
+    pub(super) steps: Vec<Step>,
+    pub(super) facts: FactSheet,
+}
+
+/// A step that a host measured on a backend whose times mean something.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub(super) key: StepKey,
+    /// Its index among the points of the record.
+    pub(super) index: usize,
+    pub(super) kept: u32,
+    /// Repeats that are discarded.
+    pub(super) discarded: BTreeSet<u32>,
+    pub(super) holds: Option<bool>,
+    /// What failed, where the gate broke by failures or errors and not by time.
+    pub(super) failed: Option<String>,
+}
+
+/// What two hosts must share to be compared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StepKey {
+    pub(super) tiles: u32,
+    pub(super) backend: &'static str,
+    pub(super) vary: BTreeMap<String, String>,
+}
+
+impl StepKey {
+    /// `at 4 tiles on kvm`
+    pub(super) fn words(&self) -> String {
+        let tiles = if self.tiles == 1 { "1 tile".to_owned() } else { format!("{} tiles", self.tiles) };
+        let vary = self.vary.iter().map(|(name, value)| format!(", {name} {value}"));
+        format!("at {tiles} on {}{}", self.backend, vary.collect::<String>())
+    }
+}
+
+/// Reads a fleet run.
+pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, VerdictError> {
+    let folders = host_folders(folder)?;
+    let path = folder.join("fleet.json");
+    let (asked, asked_unknown) = match asked(&path) {
+        Ok(asked) => (asked, None),
+        Err(why) if folders.is_none() => {
+            if path.exists() {
+                let source = io::Error::other(why);
+                return Err(VerdictError::Read { path, source });
+            }
+            return Err(VerdictError::NoFleet { path: folder.to_owned() });
+        }
+        Err(why) => (BTreeMap::new(), Some(why)),
+    };
+    let mut names: Vec<String> = asked.keys().cloned().chain(folders.into_iter().flatten()).collect();
+    names.sort_by_cached_key(|name| natural(name));
+    names.dedup();
+    if names.len() > HOSTS_MAX {
+        return Err(VerdictError::TooMany { path: folder.to_owned(), found: names.len() });
+    }
+    let hosts = threads::each(&names, |name| {
+        let mut host = host(&folder.join("hosts").join(name), name);
+        let asked = asked.get(name);
+        host.end = host.end.or_else(|| asked?.end.clone());
+        host.step = asked.and_then(|asked| asked.step.clone());
+        host
+    });
+    let id = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let id = id.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(ReadFleet { id, asked_unknown, hosts })
+}
+
+/// Numbers within names count as numbers: `n2` comes before `n10`.
+pub(super) fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let (mut text, mut digits) = (String::new(), String::new());
+    for character in name.chars() {
+        if character.is_ascii_digit() {
+            digits.push(character);
+            continue;
+        }
+        if !digits.is_empty() {
+            parts.push((std::mem::take(&mut text), digits.parse().unwrap_or(u64::MAX)));
+            digits.clear();
+        }
+        text.push(character);
+    }
+    parts.push((text, digits.parse().unwrap_or(0)));
+    // Names that differ in leading zeros only must not be taken for one.
+    parts.push((name.to_owned(), 0));
+    parts
+}
+
+/// The hosts that have a folder; `None` where there is no folder of hosts.
+fn host_folders(folder: &Path) -> Result<Option<Vec<String>>, VerdictError> {
+    let path = folder.join("hosts");
+    let entries = match fs::read_dir(&path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(VerdictError::Read { path, source }),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|source| VerdictError::Read { path: path.clone(), source })?;
+        // A link would lead to files that are not of this fleet.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(Some(names))
+}
+
+/// What `fleet.json` says of a host.
+#[derive(Default, Deserialize)]
+struct AskedHost {
+    #[serde(default)]
+    step: Option<String>,
+    #[serde(default)]
+    end: Option<HostEnd>,
+}
+
+/// The hosts that `fleet.json` says were asked: names, or objects with a `name`.
+fn asked(path: &Path) -> Result<BTreeMap<String, AskedHost>, String> {
+    let text = read_text(path, FLEET_MAX).map_err(|error| format!("fleet.json cannot be read: {error}"))?;
+    let document: Value =
+        serde_json::from_str(&text).map_err(|error| format!("fleet.json is damaged: {error}"))?;
+    let host = |host: &Value| -> Option<(String, AskedHost)> {
+        let name = host.as_str().or_else(|| host.get("name")?.as_str())?;
+        // Of a step or an end that this program does not know nothing is said, and the host is asked even so.
+        Some((name.to_owned(), AskedHost::deserialize(host).unwrap_or_default()))
+    };
+    let hosts: Option<BTreeMap<String, AskedHost>> =
+        document.get("hosts").and_then(Value::as_array).and_then(|hosts| hosts.iter().map(host).collect());
+    let hosts = hosts.ok_or_else(|| "fleet.json does not name its hosts".to_owned())?;
+    match hosts.keys().find(|name| !is_plain(name)) {
+        Some(odd) => Err(format!("fleet.json names the host {odd:?}, which can be no folder")),
+        None => Ok(hosts),
+    }
+}
+
+/// Whether a name is that of a folder below another, and nothing else.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
+}
+
+/// Reads a host's attempts, the newest first, down to the first with a whole record.
+fn host(folder: &Path, name: &str) -> ReadHost {
+    let mut host = ReadHost {
+        name: name.to_owned(),
+        attempts: 0,
+        end: None,
+        step: None,
+        record: None,
+        problems: Vec::new(),
+    };
+    let attempts = attempts(folder);
+    host.attempts = attempts.len();
+    for attempt in attempts.into_iter().rev() {
+        let path = folder.join(format!("attempt-{attempt}"));
+        let end = match end_of(&path.join("end.json")) {
+            Ok(end) => end,
+            Err(why) => {
+                host.problems.push(format!("attempt {attempt}: {why}"));
+                None
+            }
+        };
+        match whole_record(&path.join("record"), attempt) {
+            Ok(Some(mut record)) => {
+                record.trusted &= end.as_ref().is_none_or(|end| end.end == End::Trusted);
+                host.record = Some(record);
+                host.end = end;
+                return host;
+            }
+            Ok(None) => {
+                let why = end.as_ref().map_or("no record".to_owned(), |end| said(end));
+                host.problems.push(format!("attempt {attempt} left no record: {why}"));
+            }
+            Err(why) => host.problems.push(format!("attempt {attempt}: {why}")),
+        }
+        // Where no attempt has a record, the newest says how it ended.
+        if host.end.is_none() {
+            host.end = end;
+        }
+    }
+    host
+}
+
+fn said(end: &HostEnd) -> String {
+    let word = super::judge::end_word(end.end);
+    if end.because.is_empty() { word } else { format!("{word}: {}", end.because) }
+}
+
+/// The numbers of the attempts, in order.
+fn attempts(folder: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let number = |entry: fs::DirEntry| -> Option<u32> {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = entry.file_name();
+        let number: u32 = name.to_str()?.strip_prefix("attempt-")?.parse().ok()?;
+        (is_folder && number <= ATTEMPTS_MAX).then_some(number)
+    };
+    let mut found: Vec<u32> = entries.flatten().filter_map(number).collect();
+    found.sort_unstable();
+    found
+}
+
+fn end_of(path: &Path) -> Result<Option<HostEnd>, String> {
+    let text = match read_text(path, END_MAX) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("end.json cannot be read: {error}")),
+    };
+    serde_json::from_str(&text).map(Some).map_err(|error| format!("end.json is damaged: {error}"))
+}
+
+/// Reads a record that came to its end; `None` where there is none.
+fn whole_record(path: &Path, attempt: u32) -> Result<Option<HostRecord>, String> {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return Ok(None);
+    }
+    let directory = RunDirectory::at(path);
+    for name in DOCUMENTS {
+        not_too_long(&path.join(name))?;
+    }
+    let read = || -> Result<HostRecord, tilemark_record::RecordError> {
+        directory.verify_those(|name| DOCUMENTS.contains(&name))?;
+        let (plan, result, facts) = (directory.plan()?, directory.result()?, directory.facts()?);
+        Ok(kept(directory.clone(), attempt, &plan, result, &facts))
+    };
+    read().map(Some).map_err(|error| with_source(&error, path))
+}
+
+fn not_too_long(path: &Path) -> Result<(), String> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.len() > DOCUMENT_MAX => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            Err(format!("{name} has {} bytes, and a record\u{2019}s has at most {DOCUMENT_MAX}", found.len()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error with its cause, and paths from the record on: a page needs no folder of the collecting machine.
+fn with_source(error: &dyn std::error::Error, record: &Path) -> String {
+    let mut text = error.to_string();
+    if let Some(source) = error.source() {
+        text = format!("{text}: {source}");
+    }
+    text.replace(&format!("{}/", record.display()), "").replace(&*record.display().to_string(), "record")
+}
+
+fn kept(
+    directory: RunDirectory,
+    attempt: u32,
+    plan: &Plan,
+    result: RunResult,
+    facts: &tilemark_plan::facts::HostFacts,
+) -> HostRecord {
+    let is_real = |point: &&PointResult| point.side.is_none() && !plan.host.emulates(point.backend);
+    let steps: Vec<Step> = result.points.iter().filter(is_real).map(step).collect();
+    let backends: BTreeSet<&str> = steps.iter().map(|step| step.key.backend).collect();
+    let backends = backends.into_iter().collect::<Vec<_>>().join(", ");
+    HostRecord {
+        attempt,
+        directory,
+        capacity: FleetCapacity::of(&result.answer),
+        headline: plan.scenario.headline.clone(),
+        facts: fact_sheet(facts, &result, backends),
+        run: result.run,
+        scenario: result.scenario,
+        trusted: result.verdict.status == VerdictStatus::Trusted,
+        verdict: result.verdict,
+        sentence: result.sentence,
+        steps,
+    }
+}
+
+fn step(point: &PointResult) -> Step {
+    let failed = point.broke.iter().find(|broke| {
+        broke.measure.is_failure() || broke.measure == tilemark_record::result::GateMeasure::Errors
+    });
+    let failed = failed.map(|broke| match &broke.detail {
+        Some(detail) => format!("{}: {detail}", broke.load),
+        None => format!("errors of {}: {:.1} %", broke.load, broke.value * 100.0),
+    });
+    Step {
+        key: StepKey { tiles: point.tiles, backend: Backend::name(point.backend), vary: point.vary.clone() },
+        index: point.index,
+        kept: point.repeats_kept,
+        discarded: point.repeats_voided.iter().map(|voided| voided.repeat).collect(),
+        holds: point.holds,
+        failed,
+    }
+}
+
+/// The repeats of a step that count.
+pub(super) fn repeats(record: &HostRecord, step: &Step) -> Result<Vec<RepeatSummary>, String> {
+    let path = record.directory.path();
+    let folder = format!("points/{:02}/", step.index);
+    let of_step = |name: &str| name.starts_with(&folder) && name.ends_with("/summary.json");
+    let read = || -> Result<Vec<RepeatSummary>, tilemark_record::RecordError> {
+        record.directory.verify_those(of_step)?;
+        let own = record
+            .directory
+            .repeats()?
+            .into_iter()
+            .filter(|files| files.path().strip_prefix(path).is_ok_and(|name| name.starts_with(&folder)));
+        let all: Vec<RepeatSummary> =
+            own.map(|files| RepeatFiles::summary(&files)).collect::<Result<_, _>>()?;
+        let counts =
+            |repeat: &RepeatSummary| repeat.point == step.index && !step.discarded.contains(&repeat.repeat);
+        Ok(all.into_iter().filter(counts).collect())
+    };
+    read().map_err(|error| with_source(&error, path))
+}

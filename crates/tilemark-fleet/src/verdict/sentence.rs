@@ -1,0 +1,192 @@
+//! The verdict in sentences.
+
+use tilemark_record::result::Figure;
+use tilemark_report::{FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, HostDifference};
+
+/// Names that a sentence has room for.
+const NAMES_SHOWN: usize = 20;
+/// Hosts that a sentence describes.
+const DESCRIBED: usize = 3;
+
+/// `1 host`, `3 hosts`
+pub(super) fn hosts(count: usize) -> String {
+    if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") }
+}
+
+/// `h1, h2 and 5 more`
+pub(super) fn names<'n>(all: impl Iterator<Item = &'n str>) -> String {
+    let all: Vec<&str> = all.collect();
+    let shown = all[..all.len().min(NAMES_SHOWN)].join(", ");
+    match all.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The first line, which host differs, whether the others are alike, and what they carry.
+pub(super) fn fleet(found: &FleetVerdict) -> String {
+    let mut said =
+        vec![format!("{} asked, {} measured, {} trusted.", found.asked, found.measured, found.trusted)];
+    if !found.missing.is_empty() {
+        let missing = found.hosts.iter().filter(|host| !host.measured);
+        let missing: Vec<String> =
+            missing.map(|host| format!("{} ({})", host.name, host.end.replace('-', " "))).collect();
+        said.push(format!("Missing: {}.", names(missing.iter().map(String::as_str))));
+    }
+    said.extend(differing(found));
+    said.extend(others(found));
+    said.extend(carries(found));
+    said.join(" ")
+}
+
+fn differing(found: &FleetVerdict) -> Vec<String> {
+    let mut said = Vec::new();
+    for group in found.groups.iter().filter(|group| !group.named.is_empty()) {
+        if group.hosts.len() == 2 && group.named.len() == 2 {
+            said.push(two_hosts(found, group));
+            continue;
+        }
+        for name in group.named.iter().take(DESCRIBED) {
+            let host = found.hosts.iter().find(|host| host.name == *name);
+            said.extend(host.map(|host| one_host(host, group)));
+        }
+        if group.named.len() > DESCRIBED {
+            let more = group.named[DESCRIBED..].iter().map(String::as_str);
+            said.push(format!("So do {}.", names(more)));
+        }
+    }
+    if !found.named.is_empty() {
+        said.push(match &found.confirmation {
+            Some(confirmation) => format!("Confirmed by a second measurement ({}).", confirmation.fleet),
+            None => "Each host was measured in one run only: measure the suspects again with `--confirm` before you blame a host."
+                .to_owned(),
+        });
+    }
+    if let Some(confirmation) = found.confirmation.as_ref().filter(|one| !one.not_confirmed.is_empty()) {
+        let not = confirmation.not_confirmed.iter().map(String::as_str);
+        said.push(format!("Not confirmed: {}.", names(not)));
+    }
+    said
+}
+
+fn one_host(host: &FleetHost, group: &FleetGroup) -> String {
+    let step = group.step.as_deref().unwrap_or_default();
+    let odd = host.changes.iter().filter(|change| change.outcome == FleetOutcome::Differs);
+    let odd: Vec<String> = odd.map(change_words).collect();
+    match (odd.is_empty(), &host.why) {
+        (true, Some(why)) => format!("{} differs from its group: {why}.", host.name),
+        _ => format!("{} differs from the median of its group {step}: {}.", host.name, odd.join(", ")),
+    }
+}
+
+fn two_hosts(found: &FleetVerdict, group: &FleetGroup) -> String {
+    let host = found.hosts.iter().find(|host| host.name == group.named[0]);
+    let odd = host.into_iter().flat_map(|host| &host.changes);
+    let odd: Vec<String> =
+        odd.filter(|change| change.outcome == FleetOutcome::Differs).map(change_words).collect();
+    format!(
+        "{} and {} differ {}: {} is {} of the other. Of two hosts it cannot be said which one is out of line.",
+        group.named[0],
+        group.named[1],
+        group.step.as_deref().unwrap_or_default(),
+        group.named[0],
+        odd.join(", "),
+    )
+}
+
+/// `web p50 +8.1 % [+7.0 %, +9.2 %]`
+fn change_words(change: &HostDifference) -> String {
+    format!("{} {}", change.measure, percent_words(&change.change))
+}
+
+/// `+8.1 % [+7.0 %, +9.2 %]`
+pub(super) fn percent_words(figure: &Figure) -> String {
+    let interval = figure.low.zip(figure.high);
+    let interval = interval.map(|(low, high)| format!(" [{}, {}]", percent(low), percent(high)));
+    format!("{}{}", percent(figure.value), interval.unwrap_or_default())
+}
+
+fn percent(part: f64) -> String {
+    let sign = if part < 0.0 { '\u{2212}' } else { '+' };
+    format!("{sign}{:.1} %", part.abs() * 100.0)
+}
+
+/// Whether the hosts that are not named are alike.
+fn others(found: &FleetVerdict) -> Option<String> {
+    if found.measured == 0 {
+        return None;
+    }
+    if found.measured == 1 {
+        return Some("One host has nothing to be compared with.".to_owned());
+    }
+    let compared = || found.hosts.iter().filter(|host| host.outcome != FleetOutcome::NotCompared);
+    let of = |outcome| compared().filter(|host| host.outcome == outcome).count();
+    let (alike, open) = (of(FleetOutcome::Alike), of(FleetOutcome::CannotTell));
+    let within = within(found);
+    let in_groups = if found.groups.len() > 1 { " with the others of their group" } else { "" };
+    match (alike, open) {
+        (0, 0) if found.named.is_empty() => Some("No hosts could be compared.".to_owned()),
+        (0, 0) => None,
+        (alike, 0) if found.named.is_empty() => {
+            let all = if alike == found.measured { "All " } else { "" };
+            Some(format!("{all}{} are alike{in_groups}{within}.", hosts(alike)))
+        }
+        (alike, 0) => Some(format!("The other {} are alike{in_groups}{within}.", hosts(alike))),
+        (_, open) => {
+            let whole = if open == compared().count() {
+                "whether the hosts are alike".to_owned()
+            } else {
+                format!("of {} whether they are alike{in_groups}", hosts(open))
+            };
+            Some(format!("It cannot be told {whole}."))
+        }
+    }
+}
+
+/// ` within 3 % in web p50 and 5 % in web p99`
+fn within(found: &FleetVerdict) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for measure in found.groups.iter().flat_map(|group| &group.measures).filter(|one| one.why.is_none()) {
+        let part = format!("{:.0} % in {}", measure.least_change * 100.0, measure.name);
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    if parts.is_empty() { String::new() } else { format!(" within {}", parts.join(" and ")) }
+}
+
+/// Which measures of a group cannot tell, and how many repeats would.
+pub(super) fn untold(measures: &[FleetMeasure]) -> String {
+    let open = measures.iter().filter(|measure| measure.outcome == FleetOutcome::CannotTell);
+    let words = |measure: &FleetMeasure| match measure.repeats_to_tell {
+        Some(repeats) => format!(
+            "{}: about {repeats} repeats of each host would tell whether they are alike within {:.0} %",
+            measure.name,
+            measure.least_change * 100.0
+        ),
+        None => format!("{}: it would take more than 1,000 repeats of each host", measure.name),
+    };
+    let all: Vec<String> = open.map(words).collect();
+    if all.is_empty() { "some hosts lack figures of a measure".to_owned() } else { all.join("; ") }
+}
+
+/// How many tiles: of the fleet only where no host is missing and each is trusted.
+fn carries(found: &FleetVerdict) -> Option<String> {
+    let known = found.groups.iter().filter_map(|group| group.capacity.as_ref());
+    let (sum, count, least, open) = known.fold((0, 0, u32::MAX, 0), |(sum, count, least, open), one| {
+        (sum + one.sum, count + one.hosts, least.min(one.min), open + one.at_least)
+    });
+    if count == 0 {
+        return None;
+    }
+    let at_least = if open > 0 { "at least " } else { "" };
+    let tiles = |count: u64| if count == 1 { "1 tile".to_owned() } else { format!("{count} tiles") };
+    let is_whole = found.missing.is_empty() && count == found.asked;
+    Some(match is_whole {
+        true if count == 1 => format!("It holds {at_least}{}.", tiles(sum)),
+        true => format!("The fleet holds {at_least}{}: {} on the host with the fewest.", tiles(sum), least),
+        false => {
+            format!("The {} with a trusted answer carry {at_least}{} together.", hosts(count), tiles(sum))
+        }
+    })
+}

@@ -1,0 +1,402 @@
+//! Fleets with a known truth: who is named, who is not, what is said of hosts that are missing or damaged.
+
+#![allow(clippy::unwrap_used, reason = "a test file: helpers may unwrap as tests do")]
+
+mod made;
+
+use made::{Host, attempt, fleet, hosts, write_end, write_host};
+use serde_json::json;
+use std::{collections::BTreeMap, fs};
+use tempfile::TempDir;
+use tilemark_fleet::{
+    End,
+    verdict::{self, FleetOutcome, FleetVerdict},
+};
+use tilemark_report::{Colour, FleetHost, Style};
+
+fn made_of(hosts: &[Host], also_asked: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fleet(folder.path(), hosts, also_asked);
+    folder
+}
+
+fn judged(hosts: &[Host]) -> FleetVerdict {
+    verdict::of(made_of(hosts, &[]).path()).unwrap()
+}
+
+fn host<'v>(found: &'v FleetVerdict, name: &str) -> &'v FleetHost {
+    found.hosts.iter().find(|host| host.name == name).unwrap()
+}
+
+#[test]
+fn a_slow_host_is_the_one_that_is_named_with_what_is_unusual_about_it() {
+    let mut hosts = hosts(12);
+    hosts[6].slow = 1.08;
+    hosts[6] = hosts[6].clone().with("/frequency/governors", json!({ "value": ["powersave"] }));
+    hosts[2] = hosts[2].clone().with("/memory/transparent_huge_pages", json!({ "value": "always" }));
+    let found = judged(&hosts);
+    assert_eq!(found.named, ["h7"], "{}", found.sentence);
+    assert_eq!(found.verdict, FleetOutcome::Differs);
+    assert!(
+        found.sentence.starts_with("12 asked, 12 measured, 12 trusted. h7 differs from the median"),
+        "{}",
+        found.sentence
+    );
+    let slow = host(&found, "h7");
+    let change = &slow.changes[0];
+    assert_eq!(change.measure, "web p50");
+    assert!((change.change.value - 0.08).abs() < 0.02, "{change:?}");
+    let unusual: Vec<(&str, &str, &str, usize)> =
+        slow.unusual.iter().map(|fact| (&*fact.fact, &*fact.value, &*fact.usual, fact.hosts)).collect();
+    assert_eq!(unusual, [("governor", "powersave", "performance", 1)]);
+    // Names of disks and a little memory differ on every host, and are no news.
+    assert_eq!(host(&found, "h1").unusual, []);
+    assert_eq!(host(&found, "h3").unusual[0].fact, "transparent huge pages");
+    let html = found.html();
+    assert!(html.contains("powersave") && html.contains("h7 differs"), "the page has the host and the fact");
+}
+
+#[test]
+fn alike_hosts_are_alike_and_none_is_named() {
+    let mut hosts = hosts(8);
+    for host in &mut hosts {
+        host.noise = 0.004;
+    }
+    let found = judged(&hosts);
+    assert_eq!(found.verdict, FleetOutcome::Alike, "{} {:?}", found.sentence, found.reasons);
+    assert_eq!(found.named, [] as [&str; 0]);
+    assert!(
+        found.sentence.contains("All 8 hosts are alike within 3 % in web p50 and 5 % in web p99"),
+        "{}",
+        found.sentence
+    );
+    assert!(
+        found.sentence.contains("The fleet holds at least 32 tiles: 4 on the host with the fewest"),
+        "{}",
+        found.sentence
+    );
+    let group = &found.groups[0];
+    assert_eq!((group.name.as_str(), group.step.as_deref()), ("all hosts", Some("at 4 tiles on kvm")));
+    let capacity = group.capacity.unwrap();
+    assert_eq!((capacity.min, capacity.median, capacity.sum, capacity.at_least), (4, 4.0, 32, 8));
+    assert_eq!(group.facts["memory"], "125.7 GiB");
+    assert_eq!(group.facts["microcode"], "0xa0011d5");
+}
+
+#[test]
+fn repeats_that_scatter_cannot_tell_and_the_page_says_how_many_would() {
+    let mut hosts = hosts(6);
+    for host in &mut hosts {
+        host.noise = 0.03;
+    }
+    let found = judged(&hosts);
+    assert_eq!(found.verdict, FleetOutcome::CannotTell);
+    let reason = found.reasons.join(" ");
+    assert!(reason.contains("repeats of each host would tell whether they are alike within 3 %"), "{reason}");
+    assert!(found.sentence.contains("It cannot be told whether the hosts are alike"), "{}", found.sentence);
+}
+
+#[test]
+fn missing_hosts_are_named_and_the_fleet_is_not_said_to_hold() {
+    let folder = made_of(&hosts(5), &["h6", "h7"]);
+    write_end(folder.path(), "h7", 1, End::Lost, "the engine says NODE_FAIL");
+    let found = verdict::of(folder.path()).unwrap();
+    assert_eq!((found.asked, found.measured, found.trusted), (7, 5, 5));
+    assert_eq!(found.missing, ["h6", "h7"]);
+    assert!(
+        found.sentence.starts_with("7 asked, 5 measured, 5 trusted. Missing: h6 (never started), h7 (lost)."),
+        "{}",
+        found.sentence
+    );
+    assert!(!found.sentence.contains("fleet holds"), "{}", found.sentence);
+    assert!(found.sentence.contains("The 5 hosts with a trusted answer carry"), "{}", found.sentence);
+    assert_ne!(found.verdict, FleetOutcome::Alike);
+    assert_eq!(host(&found, "h7").because, "the engine says NODE_FAIL");
+}
+
+#[test]
+fn hosts_of_other_hardware_or_settings_are_never_compared() {
+    let mut hosts = hosts(9);
+    for (place, path, value) in [
+        (0, "/processors/microcode", json!({ "value": "0xa001173" })),
+        (1, "/kernel/release", json!({ "value": "6.1.0-32-amd64" })),
+        (2, "/memory/bytes_total", json!({ "value": 67_000_000_000_u64 })),
+        (3, "/tools/0/version", json!({ "value": "7.2.22" })),
+        (4, "/mitigations/value/1/state", json!("Vulnerable")),
+    ] {
+        // So slow that it would be named among the others.
+        hosts[place] = Host { slow: 1.3, ..hosts[place].clone().with(path, value) };
+    }
+    let found = judged(&hosts);
+    assert_eq!(found.named, [] as [&str; 0], "{}", found.sentence);
+    let sizes: Vec<usize> = found.groups.iter().map(|group| group.hosts.len()).collect();
+    assert_eq!(sizes, [4, 1, 1, 1, 1, 1]);
+    assert_eq!(found.groups[0].hosts, ["h6", "h7", "h8", "h9"]);
+    assert_eq!(found.verdict, FleetOutcome::CannotTell);
+    let reasons = found.reasons.join(" ");
+    assert!(reasons.contains("5 of 9 hosts have no other host of equal hardware and settings"), "{reasons}");
+}
+
+#[test]
+fn groups_that_the_user_made_are_kept_apart_by_scenario_even_so() {
+    let mut hosts = hosts(8);
+    hosts[0] = hosts[0].clone().with("/kernel/release", json!({ "value": "6.1.0" }));
+    hosts[1].scenario = hosts[1].scenario.replace("name = \"made\"", "name = \"other\"");
+    let folder = made_of(&hosts, &[]);
+    let groups: BTreeMap<String, String> =
+        hosts.iter().map(|host| (host.name.clone(), "rack 1".to_owned())).collect();
+    let found = verdict::of_grouped(folder.path(), &groups).unwrap();
+    let made: Vec<(&str, usize)> =
+        found.groups.iter().map(|group| (&*group.name, group.hosts.len())).collect();
+    assert_eq!(made, [("rack 1", 7), ("rack 1 (2)", 1)]);
+}
+
+#[test]
+fn damaged_records_and_ends_are_named_and_the_others_are_judged() {
+    let folder = made_of(&hosts(8), &[]);
+    let path = |name: &str, file: &str| attempt(folder.path(), name, 1).join(file);
+    fs::write(path("h1", "end.json"), "{").unwrap();
+    fs::write(path("h2", "record/result.json"), "{").unwrap();
+    fs::write(path("h3", "record/facts.json"), "[]").unwrap();
+    fs::remove_file(path("h4", "record/manifest.json")).unwrap();
+    let summary = path("h5", "record/points/01/repeat-2/summary.json");
+    fs::write(&summary, fs::read_to_string(&summary).unwrap().replace("\"repeat\": 2", "\"repeat\": 9"))
+        .unwrap();
+    let found = verdict::of(folder.path()).unwrap();
+    let problems = |name: &str| host(&found, name).problems.join(" ");
+    assert!(problems("h1").contains("attempt 1: end.json is damaged"), "{}", problems("h1"));
+    assert_eq!(host(&found, "h1").end, "trusted", "its record is whole");
+    assert!(host(&found, "h1").measured);
+    assert!(problems("h2").contains("result.json is damaged"), "{}", problems("h2"));
+    assert!(problems("h3").contains("facts.json is damaged"), "{}", problems("h3"));
+    assert!(problems("h4").contains("was never closed"), "{}", problems("h4"));
+    let why = host(&found, "h5").why.clone().unwrap();
+    assert!(why.contains("points/01/repeat-2/summary.json is damaged"), "{why}");
+    assert_eq!(found.missing, ["h2", "h3", "h4"]);
+    assert_eq!((found.asked, found.measured), (8, 5));
+    let page = found.html();
+    assert!(
+        !page.contains(&*folder.path().display().to_string()),
+        "a page names no folder of the collecting machine"
+    );
+}
+
+#[test]
+fn a_result_that_was_changed_and_is_still_json_is_damage() {
+    let folder = made_of(&hosts(3), &[]);
+    let path = attempt(folder.path(), "h2", 1).join("record/result.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\"trusted\"", "\"not-trusted\"", 1)).unwrap();
+    let found = verdict::of(folder.path()).unwrap();
+    let problems = host(&found, "h2").problems.join(" ");
+    assert!(problems.contains("SHA-256"), "{problems}");
+    assert_eq!(found.missing, ["h2"]);
+}
+
+#[test]
+fn what_the_list_of_hosts_says_counts_where_no_attempt_says_more() {
+    let folder = made_of(&hosts(3), &[]);
+    let document = json!({ "schema": 1, "scenario": "made", "hosts": [
+        { "name": "h1", "step": "over", "job": null, "end": null },
+        { "name": "h2", "step": "over" }, { "name": "h3", "step": "over" },
+        { "name": "h4", "step": "over", "end": { "end": "no-answer", "exit_code": null, "because": "ssh: timed out" } },
+        { "name": "h5", "step": "submitted", "end": null },
+        { "name": "h6", "step": "waiting", "end": null },
+    ] });
+    fs::write(folder.path().join("fleet.json"), document.to_string()).unwrap();
+    // A record may be trusted where a setting of its host was not restored: the host is not.
+    write_end(folder.path(), "h2", 1, End::NotRestored, "vm.swappiness");
+    let found = verdict::of(folder.path()).unwrap();
+    assert!(
+        found.sentence.starts_with(
+            "6 asked, 3 measured, 2 trusted. Missing: h4 (no answer), h5 (not collected yet), h6 (not submitted yet)."
+        ),
+        "{}",
+        found.sentence
+    );
+    assert_eq!(host(&found, "h4").because, "ssh: timed out");
+    let reasons = found.reasons.join(" ");
+    assert!(
+        reasons.contains("not restored: h2. To restore a host: `sudo tilemark recover` on it"),
+        "{reasons}"
+    );
+}
+
+#[test]
+fn of_several_attempts_the_newest_whole_one_counts() {
+    let folder = made_of(&hosts(4), &[]);
+    // The first attempt of h1 was slow; its second one is whole and quick; its third one was lost.
+    fs::remove_dir_all(attempt(folder.path(), "h1", 1)).unwrap();
+    write_host(folder.path(), &Host { slow: 1.5, ..Host::new(1) });
+    write_host(folder.path(), &Host { attempt: 2, ..Host::new(1) });
+    write_end(folder.path(), "h1", 3, End::Lost, "NODE_FAIL");
+    let found = verdict::of(folder.path()).unwrap();
+    let first = host(&found, "h1");
+    assert_eq!((first.attempt, first.attempts, first.end.as_str()), (Some(2), 3, "trusted"));
+    assert_eq!(first.problems, ["attempt 3 left no record: lost: NODE_FAIL"]);
+    assert_eq!(found.named, [] as [&str; 0]);
+}
+
+#[test]
+fn a_host_that_fails_fast_is_out_of_line_however_quick_it_is() {
+    let mut hosts = hosts(6);
+    hosts[3].errors = 0.3;
+    let found = judged(&hosts);
+    assert_eq!(found.named, ["h4"], "{}", found.sentence);
+    assert!(
+        found.sentence.contains("h4 differs from its group: it fails at 4 tiles on kvm where most hold"),
+        "{}",
+        found.sentence
+    );
+}
+
+#[test]
+fn no_host_one_host_and_two_hosts_have_their_own_words() {
+    let none = judged(&[]);
+    assert_eq!(none.sentence, "0 asked, 0 measured, 0 trusted.");
+    assert_eq!((none.verdict, &*none.reasons.join(" ")), (FleetOutcome::CannotTell, "no host was asked"));
+    let one = judged(&hosts(1));
+    assert_eq!(one.verdict, FleetOutcome::CannotTell);
+    assert!(
+        one.sentence.contains("One host has nothing to be compared with. It holds at least 4 tiles."),
+        "{}",
+        one.sentence
+    );
+    let mut two = hosts(2);
+    two[1].slow = 1.15;
+    let two = judged(&two);
+    assert_eq!(two.verdict, FleetOutcome::Differs);
+    assert!(
+        two.sentence.contains("Of two hosts it cannot be said which one is out of line"),
+        "{}",
+        two.sentence
+    );
+    for found in [&none, &one, &two] {
+        assert!(found.html().len() > 10_000);
+        assert!(found.markdown().starts_with("# "));
+        assert!(
+            found
+                .terminal(Style { colour: Colour::Plain, width: 80 })
+                .lines()
+                .all(|line| line.chars().count() <= 80)
+        );
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_fleet_says_so_and_a_damaged_list_of_hosts_is_a_doubt() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = verdict::of(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("is no fleet run: it has neither fleet.json nor hosts"), "{error}");
+    let folder = made_of(&hosts(3), &[]);
+    fs::write(folder.path().join("fleet.json"), "{\"hosts\": [\"../../etc\"]}").unwrap();
+    let found = verdict::of(folder.path()).unwrap();
+    assert_eq!(found.verdict, FleetOutcome::CannotTell);
+    assert!(
+        found.reasons[0].contains("fleet.json names the host \"../../etc\", which can be no folder"),
+        "{:?}",
+        found.reasons
+    );
+}
+
+#[test]
+fn only_suspects_that_differ_again_are_named() {
+    let mut first = hosts(10);
+    first[4].slow = 1.08;
+    first[7].slow = 1.09;
+    let folder = made_of(&first, &[]);
+    let found = verdict::of(folder.path()).unwrap();
+    assert_eq!(found.named, ["h5", "h8"]);
+    let chosen = verdict::to_confirm(&found, 7).unwrap();
+    assert_eq!(chosen.suspects, ["h5", "h8"]);
+    assert_eq!(chosen.others.len(), 2);
+    assert!(chosen.others.iter().all(|other| !found.named.contains(other)));
+    assert_eq!(chosen.order.len(), 4);
+    assert_eq!(verdict::to_confirm(&found, 7).unwrap(), chosen, "the same seed chooses the same hosts");
+    assert!((8..30).any(|seed| verdict::to_confirm(&found, seed).unwrap().others != chosen.others));
+    // h5 is slow again; what h8 had is gone.
+    let again: Vec<Host> = chosen
+        .order
+        .iter()
+        .map(|name| {
+            let number: u64 = name[1..].parse().unwrap();
+            let slow = if name == "h5" { 1.08 } else { 1.0 };
+            Host { slow, seed: 100 + number, ..Host::new(number) }
+        })
+        .collect();
+    let again = made_of(&again, &[]);
+    let found = verdict::of_confirmed(folder.path(), again.path(), &BTreeMap::new()).unwrap();
+    assert_eq!(found.named, ["h5"], "{}", found.sentence);
+    let confirmation = found.confirmation.as_ref().unwrap();
+    assert_eq!(
+        (&*confirmation.confirmed, &*confirmation.not_confirmed),
+        (&["h5".to_owned()][..], &["h8".to_owned()][..])
+    );
+    assert!(found.sentence.contains("Confirmed by a second measurement"), "{}", found.sentence);
+    assert!(found.sentence.contains("Not confirmed: h8"), "{}", found.sentence);
+    assert_eq!(verdict::to_confirm(&judged(&hosts(3)), 1), None);
+}
+
+/// Two fleet runs: hosts 1 to 6 unchanged, 7 to 12 with a new kernel and this much slower.
+fn drifted(slow: f64, all: f64) -> (TempDir, TempDir) {
+    let before = hosts(12);
+    let mut after = hosts(12);
+    for (place, host) in after.iter_mut().enumerate() {
+        host.seed += 1_000;
+        host.slow *= all;
+        if place >= 6 {
+            *host = host.clone().with("/kernel/release", json!({ "value": "6.13.1-amd64" }));
+            host.slow *= slow;
+        }
+    }
+    (made_of(&before, &[]), made_of(&after, &[]))
+}
+
+#[test]
+fn what_changed_hosts_do_more_than_unchanged_ones_is_said_so() {
+    let (before, after) = drifted(1.1, 1.0);
+    let found = verdict::compare(before.path(), after.path()).unwrap();
+    let against = &found.measures[0].against_controls;
+    assert_eq!(against.outcome, FleetOutcome::Differs, "{}", found.sentence);
+    assert!((against.change.unwrap().value - 0.1).abs() < 0.02);
+    assert_eq!(found.measures[0].controls.outcome, FleetOutcome::Alike);
+    assert_eq!((found.changes[0].fact.as_str(), found.changes[0].hosts.len()), ("kernel", 6));
+    assert!(found.sentence.contains("more than the hosts on which nothing did"), "{}", found.sentence);
+}
+
+#[test]
+fn what_all_hosts_share_is_blamed_on_nothing() {
+    let (before, after) = drifted(1.0, 1.1);
+    let found = verdict::compare(before.path(), after.path()).unwrap();
+    assert_eq!(found.verdict, FleetOutcome::Differs);
+    assert!(found.sentence.contains("is not the cause"), "{}", found.sentence);
+    // Without a control: changed, and no cause.
+    let mut changed = hosts(8);
+    for host in &mut changed {
+        host.seed += 2_000;
+        host.slow = 1.1;
+        *host = host.clone().with("/kernel/release", json!({ "value": "6.13.1-amd64" }));
+    }
+    let (before, after) = (made_of(&hosts(8), &[]), made_of(&changed, &[]));
+    let found = verdict::compare(before.path(), after.path()).unwrap();
+    assert!(
+        found.sentence.contains("Why cannot be told: something changed on every host"),
+        "{}",
+        found.sentence
+    );
+    assert!(!found.sentence.contains("because"), "{}", found.sentence);
+    assert!(found.html().contains("6.13.1-amd64"));
+}
+
+#[test]
+fn a_fleet_that_did_not_change_says_so() {
+    let (before, after) = drifted(1.0, 1.0);
+    let found = verdict::compare(before.path(), after.path()).unwrap();
+    assert_eq!(found.verdict, FleetOutcome::Alike, "{}", found.sentence);
+    assert_eq!(found.named, [] as [&str; 0]);
+    let other = tempfile::tempdir().unwrap();
+    fleet(other.path(), &[], &["x"]);
+    let none = verdict::compare(before.path(), other.path()).unwrap();
+    assert_eq!(none.verdict, FleetOutcome::CannotTell);
+    assert!(none.sentence.starts_with("The two runs cannot be compared"), "{}", none.sentence);
+}

@@ -1,0 +1,249 @@
+//! Two runs of one fleet: what changed, host by host.
+
+use super::super::{Finding, Sheet};
+use super::sheet::{names, of_change, section};
+use super::{FLEET_SCHEMA, FleetOutcome};
+use crate::number::{counted, three};
+use crate::view::{Cell, Chip, Part, Row, Table, given, measured, words};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tilemark_record::result::Figure;
+
+/// What changed between two runs of a fleet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FleetDrift {
+    /// Version of this format.
+    pub schema: u32,
+    /// The id of the earlier run.
+    pub before: String,
+    /// The id of the later run.
+    pub after: String,
+    /// The scenario, where both measured one.
+    pub scenario: Option<String>,
+    /// Hosts that both runs measured.
+    pub both: usize,
+    /// Hosts that only one run measured.
+    pub only_in_one: Vec<String>,
+    /// Hosts that both measured and that are not compared, each with the reason.
+    pub not_compared: BTreeMap<String, String>,
+    /// The step at which they are compared.
+    pub step: Option<String>,
+    /// `alike` where nothing changed.
+    pub verdict: FleetOutcome,
+    /// Hosts that changed more than chance and the other hosts do.
+    pub named: Vec<String>,
+    /// What is compared.
+    pub measures: Vec<DriftOfMeasure>,
+    /// What changed in the facts of hosts.
+    pub changes: Vec<FactChange>,
+    /// Why the verdict is not more.
+    pub reasons: Vec<String>,
+    /// The verdict in a few sentences.
+    pub sentence: String,
+}
+
+/// A measure in both runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DriftOfMeasure {
+    /// Its name, such as `web p50`.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Whether more is better.
+    pub more_is_better: bool,
+    /// A change within this is none: 0.03 is 3 %.
+    pub least_change: f64,
+    /// All hosts.
+    pub all: DriftShift,
+    /// Hosts on which something changed.
+    pub changed: DriftShift,
+    /// Hosts on which nothing changed: the controls.
+    pub controls: DriftShift,
+    /// How much more the changed hosts changed than the controls did.
+    pub against_controls: DriftShift,
+    /// Each host by itself.
+    pub hosts: Vec<DriftHost>,
+    /// Why no host is judged by itself, where that is so.
+    pub hosts_why: Option<String>,
+}
+
+/// A mean change of several hosts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DriftShift {
+    /// Later over earlier, less 1, with the 95 % interval over hosts; null where it cannot be known.
+    pub change: Option<Figure>,
+    /// Probability of a change at least this large if there were none.
+    pub p: Option<f64>,
+    /// What it says.
+    pub outcome: FleetOutcome,
+    /// Why it is null.
+    pub why: Option<String>,
+}
+
+/// A host in both runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DriftHost {
+    /// Its name.
+    pub name: String,
+    /// Its value in the later run.
+    pub value: f64,
+    /// Later over earlier, less 1, with its 95 % interval.
+    pub change: Figure,
+    /// Corrected by Holm over all hosts and measures.
+    pub p: f64,
+    /// What it says.
+    pub outcome: FleetOutcome,
+}
+
+/// A fact that changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FactChange {
+    /// Which.
+    pub fact: String,
+    /// Its value in the earlier run.
+    pub before: String,
+    /// Its value in the later run.
+    pub after: String,
+    /// The hosts on which it changed so.
+    pub hosts: Vec<String>,
+}
+
+impl FleetDrift {
+    /// One without figures, which says why.
+    pub fn without_figures(before: String, after: String, why: String) -> Self {
+        Self {
+            schema: FLEET_SCHEMA,
+            before,
+            after,
+            scenario: None,
+            both: 0,
+            only_in_one: Vec::new(),
+            not_compared: BTreeMap::new(),
+            step: None,
+            verdict: FleetOutcome::CannotTell,
+            named: Vec::new(),
+            measures: Vec::new(),
+            changes: Vec::new(),
+            sentence: format!("The two runs cannot be compared: {why}."),
+            reasons: vec![why],
+        }
+    }
+}
+
+/// What is shown.
+pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
+    let chip = if drift.verdict == FleetOutcome::CannotTell { Chip::CannotTell } else { Chip::Trusted };
+    let finding = Finding {
+        chip: Some(chip),
+        head: String::new(),
+        text: drift.sentence.clone(),
+        reasons: drift.reasons.clone(),
+    };
+    let mut sections = Vec::new();
+    if !drift.measures.is_empty() {
+        sections.push(section("shifts", "Mean changes over hosts", vec![Part::Table(shifts(drift))]));
+    }
+    if drift.measures.iter().any(|measure| !measure.hosts.is_empty()) {
+        sections.push(section("hosts", "Each host", vec![Part::Table(hosts(drift))]));
+    }
+    if !drift.changes.is_empty() {
+        let row = |one: &FactChange| {
+            let hosts = Cell::from(names(&one.hosts)).beside(Some(counted(one.hosts.len() as u64, "host")));
+            Row::new(one.fact.clone(), vec![one.before.clone().into(), one.after.clone().into(), hosts])
+        };
+        let columns = vec![given("Fact"), words("Before"), words("After"), words("Hosts")];
+        let table = Table::new(columns, drift.changes.iter().map(row).collect());
+        sections.push(section("facts", "What changed in their facts", vec![Part::Table(table)]));
+    }
+    if !drift.not_compared.is_empty() {
+        let row = |(name, why): (&String, &String)| Row::new(name.clone(), vec![why.clone().into()]);
+        let table =
+            Table::new(vec![given("Host"), words("Why")], drift.not_compared.iter().map(row).collect());
+        sections.push(section("left-out", "Hosts that are not compared", vec![Part::Table(table)]));
+    }
+    let scenario = drift.scenario.as_deref().unwrap_or("no scenario");
+    Sheet {
+        title: format!("{scenario}: fleet {} since {}", drift.after, drift.before),
+        lead: Vec::new(),
+        findings: vec![finding],
+        forest: Vec::new(),
+        charts: Vec::new(),
+        sections,
+    }
+}
+
+fn shifts(drift: &FleetDrift) -> Table {
+    let columns = vec![
+        given("Measure"),
+        words("Of"),
+        measured("Change").unit("%"),
+        measured("p").dispensable(2),
+        words("Says"),
+        measured("Hosts").dispensable(1),
+    ];
+    let line = |(of, shift): (&str, &DriftShift)| match &shift.change {
+        None => vec![of.to_owned().into(), shift.why.clone().unwrap_or_default().into()],
+        Some(figure) => vec![
+            of.to_owned().into(),
+            of_change(figure),
+            Cell::figure(shift.p.map(p_words)),
+            said(shift.outcome).into(),
+            figure.n_repeats.to_string().into(),
+        ],
+    };
+    let row = |measure: &DriftOfMeasure| {
+        let all = [
+            ("all hosts", &measure.all),
+            ("hosts on which something changed", &measure.changed),
+            ("hosts on which nothing changed", &measure.controls),
+            ("the first less the second", &measure.against_controls),
+        ];
+        Row {
+            head: measure.name.clone().into(),
+            lines: all.into_iter().map(line).collect(),
+            ..Row::default()
+        }
+    };
+    Table::new(columns, drift.measures.iter().map(row).collect())
+}
+
+fn hosts(drift: &FleetDrift) -> Table {
+    let with: Vec<&DriftOfMeasure> =
+        drift.measures.iter().filter(|measure| !measure.hosts.is_empty()).collect();
+    let mut columns = vec![given("Host"), words("Says")];
+    columns.extend(with.iter().map(|measure| measured(measure.name.clone()).unit("% since then")));
+    let mut all: Vec<&str> =
+        with.iter().flat_map(|measure| measure.hosts.iter().map(|host| &*host.name)).collect();
+    all.sort_unstable();
+    all.dedup();
+    let of = |measure: &'_ DriftOfMeasure, name: &str| -> Option<DriftHost> {
+        measure.hosts.iter().find(|host| host.name == name).cloned()
+    };
+    let mut rows: Vec<(FleetOutcome, Row)> = Vec::new();
+    for name in all {
+        let own: Vec<Option<DriftHost>> = with.iter().map(|measure| of(measure, name)).collect();
+        let outcome =
+            own.iter().flatten().map(|host| host.outcome).min().unwrap_or(FleetOutcome::NotCompared);
+        let mut cells = vec![Cell::from(said(outcome))];
+        cells
+            .extend(own.iter().map(|host| {
+                host.as_ref().map_or_else(|| Cell::figure(None), |host| of_change(&host.change))
+            }));
+        rows.push((outcome, Row::new(name, cells)));
+    }
+    rows.sort_by_key(|(outcome, _)| *outcome);
+    Table::new(columns, rows.into_iter().map(|(_, row)| row).collect())
+}
+
+const fn said(outcome: FleetOutcome) -> &'static str {
+    match outcome {
+        FleetOutcome::Differs => "changed",
+        FleetOutcome::Alike => "the same",
+        FleetOutcome::CannotTell => "cannot tell",
+        FleetOutcome::NotCompared => "not compared",
+    }
+}
+
+fn p_words(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { three(p) }
+}

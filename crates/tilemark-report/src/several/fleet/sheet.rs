@@ -1,0 +1,435 @@
+//! What the page of a fleet shows.
+
+use super::super::{Finding, Sheet, capacity};
+use super::{FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, HostDifference, UnusualFact};
+use crate::number::{counted, three};
+use crate::view::{
+    Cell, Chart, Chip, Level, Part, Row, RowGroup, Section, Series, SeriesPoint, Stroke, Table, given,
+    group_named, limit_word, measured, words,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use tilemark_record::result::Figure;
+
+/// Charts of a page at most: of the groups with the most hosts.
+const CHARTS_MAX: usize = 12;
+/// Names that a cell has room for.
+const NAMES_SHOWN: usize = 6;
+/// Unusual facts that a host's row has room for; the section on facts has them all.
+const FACTS_SHOWN: usize = 2;
+/// Groups beside each other in one table of facts.
+const GROUPS_BESIDE: usize = 6;
+
+/// What is shown.
+pub(in super::super) fn sheet(fleet: &FleetVerdict) -> Sheet {
+    let scenario = fleet.scenario.as_deref().unwrap_or("nothing measured");
+    let mut findings = vec![Finding {
+        chip: chip(fleet),
+        head: String::new(),
+        text: fleet.sentence.clone(),
+        reasons: fleet.reasons.clone(),
+    }];
+    findings.extend(fleet.groups.iter().filter(|_| fleet.groups.len() > 1).take(GROUPS_BESIDE).map(of_group));
+    let mut sections = vec![section("hosts", "Hosts", hosts_parts(fleet))];
+    if !fleet.groups.is_empty() {
+        sections.push(section("groups", "Groups of equal hosts", groups_parts(fleet)));
+    }
+    if fleet.groups.len() > 1 {
+        sections.push(section("apart", "What sets the groups apart", vec![Part::Table(apart(fleet))]));
+    }
+    let facts = unusual_facts(fleet);
+    if facts.rows().next().is_some() {
+        let about = "Facts in which some hosts are not like most of their group. A fact that only hosts which differ have is worth a \
+                     look; it need not be the cause.";
+        let parts = vec![Part::Text(about.to_owned()), Part::Table(facts)];
+        sections.push(section("facts", "What differs in their facts", parts));
+    }
+    let problems = problems(fleet);
+    if problems.rows().next().is_some() {
+        sections.push(section(
+            "problems",
+            "Attempts and files that were not used",
+            vec![Part::Table(problems)],
+        ));
+    }
+    Sheet {
+        title: format!("{scenario}: fleet {} of {}", fleet.fleet, counted(fleet.asked as u64, "host")),
+        lead: Vec::new(),
+        findings,
+        forest: Vec::new(),
+        charts: charts(fleet),
+        sections,
+    }
+}
+
+pub(super) fn section(id: &'static str, title: &'static str, parts: Vec<Part>) -> Section {
+    Section { id, title, parts, charts: Vec::new(), is_answer: false }
+}
+
+/// Trusted where something is said of all hosts that were asked. A host that differs does so whoever else is missing: then there is none.
+fn chip(fleet: &FleetVerdict) -> Option<Chip> {
+    match fleet.verdict {
+        FleetOutcome::Alike => Some(Chip::Trusted),
+        FleetOutcome::Differs => Some(Chip::Trusted).filter(|_| fleet.missing.is_empty()),
+        FleetOutcome::CannotTell | FleetOutcome::NotCompared => Some(Chip::CannotTell),
+    }
+}
+
+fn of_group(group: &FleetGroup) -> Finding {
+    let compared = group.step.as_ref().map(|step| format!(", compared {step}")).unwrap_or_default();
+    let text = match group.outcome {
+        FleetOutcome::Differs => format!("Differs: {}.", names(&group.named)),
+        FleetOutcome::Alike => "All of its hosts are alike.".to_owned(),
+        FleetOutcome::CannotTell | FleetOutcome::NotCompared => {
+            "It cannot be told whether they are alike.".to_owned()
+        }
+    };
+    let head = format!("{}: {}{compared}", group.name, counted(group.hosts.len() as u64, "host"));
+    Finding { chip: None, head, text, reasons: group.why.iter().cloned().collect() }
+}
+
+/// `h1, h2 and 3 more`
+pub(super) fn names(all: &[impl AsRef<str>]) -> String {
+    let shown: Vec<&str> = all.iter().take(NAMES_SHOWN).map(AsRef::as_ref).collect();
+    match all.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The names of all measures, in order.
+fn measure_names(fleet: &FleetVerdict) -> Vec<&FleetMeasure> {
+    let mut found: Vec<&FleetMeasure> = Vec::new();
+    for measure in fleet.groups.iter().flat_map(|group| &group.measures) {
+        if found.iter().all(|known| known.name != measure.name) {
+            found.push(measure);
+        }
+    }
+    found
+}
+
+fn hosts_parts(fleet: &FleetVerdict) -> Vec<Part> {
+    let mut about =
+        "Each figure is beside the median of the host's group, with its 95 % interval.".to_owned();
+    if let Some(measure) = fleet.groups.iter().flat_map(|group| &group.measures).next() {
+        about = format!(
+            "{about} A host is alike where every interval lies within \u{b1}{}\u{202f}% (of p99 \u{b1}5\u{202f}%). It differs where an \
+             interval that is widened for the number of hosts lies wholly beyond that, and p after Holm\u{2019}s correction is below 0.01.",
+            crate::number::brief(measure.least_change * 100.0)
+        );
+    }
+    vec![Part::Text(about), Part::Table(hosts(fleet))]
+}
+
+fn hosts(fleet: &FleetVerdict) -> Table {
+    let measures = measure_names(fleet);
+    let mut columns = vec![given("Host"), words("Compared")];
+    columns.extend(measures.iter().map(|measure| measured(measure.name.clone()).unit("% from the median")));
+    columns.extend([
+        measured("Capacity").unit("tiles"),
+        words("Ended").dispensable(1),
+        words("Unusual facts, or why").dispensable(2),
+        words("Ran out first").dispensable(3),
+        words("Run").dispensable(4),
+    ]);
+    let mut groups: Vec<RowGroup> = Vec::new();
+    let mut known: Option<Option<&String>> = None;
+    for host in &fleet.hosts {
+        if known != Some(host.group.as_ref()) {
+            known = Some(host.group.as_ref());
+            groups.push(RowGroup { head: Some(group_named(&group_head(fleet, host))), rows: Vec::new() });
+        }
+        groups.last_mut().expect("a group was begun").rows.push(host_row(host, &measures));
+    }
+    Table { groups, ..Table::new(columns, Vec::new()) }
+}
+
+fn group_head(fleet: &FleetVerdict, host: &FleetHost) -> String {
+    let Some(name) = &host.group else { return "Without a whole record".to_owned() };
+    let group = fleet.groups.iter().find(|group| group.name == *name);
+    let step = group.and_then(|group| group.step.as_ref());
+    step.map_or_else(|| name.clone(), |step| format!("{name}, compared {step}"))
+}
+
+fn host_row(host: &FleetHost, measures: &[&FleetMeasure]) -> Row {
+    let mut cells = vec![host.outcome.words().into()];
+    cells.extend(measures.iter().map(|measure| {
+        let own = host.changes.iter().find(|change| change.measure == measure.name);
+        own.map_or_else(|| Cell::figure(None), difference)
+    }));
+    let struck = host.measured && !host.trusted;
+    let tiles =
+        host.capacity.as_ref().map(|capacity| capacity.words.replace(" tiles", "").replace(" tile", ""));
+    let estimate =
+        host.capacity.as_ref().and_then(|capacity| capacity.estimate.as_ref()).map(capacity::estimate);
+    let tiles = Cell::figure(tiles).beside(estimate);
+    let is_missing = tiles.is_missing();
+    cells.push(Cell { struck: struck && !is_missing, ..tiles });
+    let exit = host.exit_code.filter(|code| *code != 0).map(|code| format!("exit {code}"));
+    cells.push(Cell::from(host.end.replace('-', " ")).beside(exit));
+    cells.push(Cell::figure(Some(reasons(host)).filter(|reasons| !reasons.is_empty())));
+    cells.push(Cell::figure(host.capacity.as_ref().map(|capacity| limit_word(capacity.limit).to_owned())));
+    cells.push(Cell::figure(host.run.clone()));
+    Row::new(host.name.clone(), cells)
+}
+
+/// `+8.1` with `[7.0, 9.2]` beside it.
+fn difference(own: &HostDifference) -> Cell {
+    of_change(&own.change)
+}
+
+/// A change in percent with its interval, in digits that can be read down a column.
+pub(super) fn of_change(figure: &Figure) -> Cell {
+    let interval = figure.low.zip(figure.high);
+    let interval = interval.map(|(low, high)| format!("[{}, {}]", tenths(low), tenths(high)));
+    Cell::from(tenths(figure.value)).beside(interval)
+}
+
+/// `+8.1`, `\u{2212}0.4`
+fn tenths(part: f64) -> String {
+    let text = format!("{:.1}", part.abs() * 100.0);
+    match (part < 0.0, text == "0.0") {
+        (_, true) => text,
+        (true, _) => format!("\u{2212}{text}"),
+        (false, _) => format!("+{text}"),
+    }
+}
+
+/// Why a host is as it is, in the room of a cell.
+fn reasons(host: &FleetHost) -> String {
+    let mut all: Vec<String> = host.why.iter().cloned().collect();
+    all.extend(Some(host.because.clone()).filter(|because| !because.is_empty() && !host.measured));
+    all.extend(host.unusual.iter().take(FACTS_SHOWN).map(|fact| format!("{}: {}", fact.fact, fact.value)));
+    let more = host.unusual.len().saturating_sub(FACTS_SHOWN);
+    all.extend((more > 0).then(|| format!("{more} more")));
+    all.join("; ")
+}
+
+fn groups_parts(fleet: &FleetVerdict) -> Vec<Part> {
+    let columns = vec![
+        given("Group"),
+        words("Measure"),
+        words("Hosts"),
+        measured("Median").dispensable(2),
+        measured("Between hosts").unit("standard deviation, %").short_unit("sd, %"),
+        measured("Repeats").unit("standard deviation, %").short_unit("sd, %").dispensable(3),
+        words("Repeats that would tell").dispensable(1),
+    ];
+    let row = |group: &FleetGroup| {
+        let head = Cell::from(group.name.clone()).beside(group.step.clone());
+        let mut lines: Vec<Vec<Cell>> = group.measures.iter().map(measure_line).collect();
+        if lines.is_empty() {
+            lines.push(vec![group.why.clone().unwrap_or_else(|| "nothing to compare".to_owned()).into()]);
+        }
+        Row { head, lines, ..Row::default() }
+    };
+    let spread = Table::new(columns, fleet.groups.iter().map(row).collect());
+    vec![Part::Table(capacities(fleet)), Part::Table(spread)]
+}
+
+/// How many tiles each group carries.
+fn capacities(fleet: &FleetVerdict) -> Table {
+    let columns = vec![
+        given("Group"),
+        words("Hosts").dispensable(1),
+        measured("Least").unit("tiles a host"),
+        measured("Median").unit("tiles a host"),
+        measured("Together").unit("tiles"),
+        words("Of"),
+    ];
+    let row = |group: &FleetGroup| {
+        let hosts = Cell::from(group.hosts.len().to_string());
+        let Some(found) = &group.capacity else {
+            return Row::new(group.name.clone(), vec![hosts, "no trusted host has an answer".into()]);
+        };
+        let at_least = match found.at_least {
+            0 => None,
+            some => Some(format!("on {some} nothing broke: at least so many")),
+        };
+        let cells = vec![
+            hosts,
+            found.min.to_string().into(),
+            crate::number::brief(found.median).into(),
+            crate::number::whole(found.sum).into(),
+            Cell::from(counted(found.hosts as u64, "trusted host")).beside(at_least),
+        ];
+        Row::new(group.name.clone(), cells)
+    };
+    Table { title: "What they carry", ..Table::new(columns, fleet.groups.iter().map(row).collect()) }
+}
+
+fn measure_line(measure: &FleetMeasure) -> Vec<Cell> {
+    if let Some(why) = &measure.why {
+        return vec![measure.name.clone().into(), why.clone().into()];
+    }
+    let repeats = match (measure.outcome, measure.repeats_to_tell) {
+        (FleetOutcome::CannotTell, Some(repeats)) => format!("about {repeats} a host"),
+        (FleetOutcome::CannotTell, None) => "more than 1,000".to_owned(),
+        _ => "\u{2013}".to_owned(),
+    };
+    vec![
+        Cell::from(measure.name.clone()).beside(Some(measure.outcome.words().to_owned())),
+        measure.hosts.to_string().into(),
+        Cell::figure(measure.centre.map(|centre| format!("{}\u{202f}{}", three(centre), measure.unit))),
+        spread(measure.between_hosts.as_ref()),
+        spread(measure.of_repeats.as_ref()),
+        repeats.into(),
+    ]
+}
+
+/// A deviation in percent with its interval.
+fn spread(figure: Option<&Figure>) -> Cell {
+    let percent = |value: f64| format!("{:.2}", value * 100.0);
+    let interval = figure.and_then(|figure| figure.low.zip(figure.high));
+    let interval = interval.map(|(low, high)| format!("[{}, {}]", percent(low), percent(high)));
+    Cell::figure(figure.map(|figure| percent(figure.value))).beside(interval)
+}
+
+/// The facts that make the groups: those that are not the same in all of them.
+fn apart(fleet: &FleetVerdict) -> Table {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (fact, value) in fleet.groups.iter().flat_map(|group| &group.facts) {
+        values.entry(fact).or_default().insert(value);
+    }
+    let facts: Vec<&str> =
+        values.into_iter().filter(|(_, values)| values.len() > 1).map(|(fact, _)| fact).collect();
+    let columns = vec![given("Group"), words("Fact"), words("Value")];
+    let row = |group: &FleetGroup| {
+        let line = |fact: &&str| {
+            let value = group.facts.get(*fact).cloned().unwrap_or_else(|| "not known".to_owned());
+            vec![Cell::from(*fact), value.into()]
+        };
+        let lines: Vec<Vec<Cell>> = match facts.is_empty() {
+            true => vec![vec!["the user\u{2019}s own choice".into()]],
+            false => facts.iter().map(line).collect(),
+        };
+        let head = Cell::from(group.name.clone()).beside(Some(counted(group.hosts.len() as u64, "host")));
+        Row { head, lines, ..Row::default() }
+    };
+    Table::new(columns, fleet.groups.iter().map(row).collect())
+}
+
+/// Each unusual value of a fact with the hosts that have it, group by group.
+fn unusual_facts(fleet: &FleetVerdict) -> Table {
+    let columns = vec![
+        given("Fact"),
+        words("Usual value").dispensable(1),
+        words("Value here"),
+        words("Hosts"),
+        measured("Of these differ"),
+    ];
+    let group = |group: &FleetGroup| {
+        let mut found: BTreeMap<(&str, &str), (&UnusualFact, Vec<&FleetHost>)> = BTreeMap::new();
+        for host in fleet.hosts.iter().filter(|host| host.group.as_ref() == Some(&group.name)) {
+            for fact in &host.unusual {
+                found.entry((&fact.fact, &fact.value)).or_insert_with(|| (fact, Vec::new())).1.push(host);
+            }
+        }
+        let mut rows: Vec<(usize, Row)> = Vec::new();
+        for (fact, hosts) in found.into_values() {
+            let differ = hosts.iter().filter(|host| host.outcome == FleetOutcome::Differs).count();
+            let names: Vec<&str> = hosts.iter().map(|host| &*host.name).collect();
+            let cells = vec![
+                fact.usual.clone().into(),
+                fact.value.clone().into(),
+                Cell::from(self::names(&names)),
+                format!("{differ} of {}", hosts.len()).into(),
+            ];
+            rows.push((differ, Row::new(fact.fact.clone(), cells)));
+        }
+        rows.sort_by_key(|(differ, _)| std::cmp::Reverse(*differ));
+        let head = (fleet.groups.len() > 1).then(|| group_named(&group.name));
+        RowGroup { head, rows: rows.into_iter().map(|(_, row)| row).collect() }
+    };
+    let groups = fleet.groups.iter().map(group).filter(|group| !group.rows.is_empty());
+    Table { groups: groups.collect(), ..Table::new(columns, Vec::new()) }
+}
+
+fn problems(fleet: &FleetVerdict) -> Table {
+    let own = |host: &FleetHost| {
+        let lines = host.problems.iter().map(|problem| vec![Cell::from(problem.clone())]);
+        Row { head: host.name.clone().into(), lines: lines.collect(), ..Row::default() }
+    };
+    let hosts = fleet.hosts.iter().filter(|host| !host.problems.is_empty());
+    Table::new(vec![given("Host"), words("What")], hosts.map(own).collect())
+}
+
+/// A chart of each measure of the groups with the most hosts: one dot a host, in the order of the values.
+fn charts(fleet: &FleetVerdict) -> Vec<Chart> {
+    let mut groups: Vec<&FleetGroup> = fleet.groups.iter().filter(|group| group.hosts.len() > 1).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.hosts.len()));
+    let many = fleet.groups.len() > 1;
+    let measures =
+        groups.iter().flat_map(|group| group.measures.iter().map(move |measure| (*group, measure)));
+    let drawn = measures.filter_map(|(group, measure)| Some((group, measure, measure.centre?)));
+    drawn
+        .take(CHARTS_MAX)
+        .enumerate()
+        .map(|(place, (group, measure, centre))| chart(fleet, place, (group, measure, centre), many))
+        .collect()
+}
+
+fn chart(
+    fleet: &FleetVerdict,
+    place: usize,
+    (group, measure, centre): (&FleetGroup, &FleetMeasure, f64),
+    many: bool,
+) -> Chart {
+    let own =
+        |host: &'_ FleetHost| host.changes.iter().find(|change| change.measure == measure.name).cloned();
+    let mut hosts: Vec<(&FleetHost, HostDifference)> = fleet
+        .hosts
+        .iter()
+        .filter(|host| host.group.as_ref() == Some(&group.name))
+        .filter_map(|host| Some((host, own(host)?)))
+        .collect();
+    hosts.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let of = if many { format!(" \u{2013} {}", group.name) } else { String::new() };
+    let step = group.step.as_deref().unwrap_or_default();
+    Chart {
+        id: format!("fleet-{place}").into(),
+        title: format!("{} {step}{of}", measure.name).into(),
+        unit: format!("{}; one dot a host with its interval; the axis need not begin at 0", measure.unit)
+            .into(),
+        about: "The measure on each host with its interval; the same figures are in the table of hosts"
+            .into(),
+        across: "hosts, in the order of the values",
+        places: hosts.iter().map(|(host, _)| host.name.clone()).collect(),
+        right: None,
+        levels: vec![Level { from: 0, to: hosts.len(), value: centre }],
+        series: lines(&hosts, measure, centre),
+        zoomed: true,
+        marks: Vec::new(),
+    }
+}
+
+fn lines(hosts: &[(&FleetHost, HostDifference)], measure: &FleetMeasure, centre: f64) -> Vec<Series> {
+    let mut others = Series::new(&measure.name, "does not differ", Stroke::Dots);
+    let mut odd = Series::new(&measure.name, "differs", Stroke::Odd);
+    for (place, (host, own)) in hosts.iter().enumerate() {
+        let line = if own.outcome == FleetOutcome::Differs { &mut odd } else { &mut others };
+        let bar = own.change.low.zip(own.change.high);
+        let interval = bar.map(|(low, high)| format!(" [{}, {}]", tenths(low), tenths(high)));
+        line.points.push(SeriesPoint {
+            place,
+            value: rounded(own.value),
+            bar: bar.map(|(low, high)| (rounded(centre * (1.0 + low)), rounded(centre * (1.0 + high)))),
+            lines: vec![
+                host.name.clone(),
+                format!("{}\u{202f}{}", three(own.value), measure.unit),
+                format!(
+                    "{}\u{202f}%{} from the median",
+                    tenths(own.change.value),
+                    interval.unwrap_or_default()
+                ),
+            ],
+            struck: false,
+        });
+    }
+    [odd, others].into_iter().filter(|line| !line.points.is_empty()).collect()
+}
+
+/// A chart needs no more digits than a screen has dots, and a page of a thousand hosts has thousands of numbers.
+fn rounded(value: f64) -> f64 {
+    let unit = 10_f64.powf(value.abs().max(1e-300).log10().floor() - 5.0);
+    (value / unit).round() * unit
+}

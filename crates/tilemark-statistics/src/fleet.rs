@@ -1,0 +1,618 @@
+//! Which hosts of a group of equal hardware differ from the others, and what changed since an earlier run of the same fleet.
+//!
+//! Every figure here is taken on logarithms: repeats of a rate or a time scatter by factors. A host's mean is compared with the median
+//! of its group, which one slow host does not move. A host *differs* where two things hold: its p is below [`HOST_SIGNIFICANCE`] after
+//! Holm's correction over all hosts and measures, and its whole simultaneous interval (Bonferroni: R. G. Miller, Simultaneous
+//! Statistical Inference, 1981) lies beyond the least change. Real hosts of one kind lie 1 to 2 % apart and harm nobody; the test alone
+//! would name them. Hosts are *alike* where the whole 95 % interval of each lies within the least change: all must pass, so no
+//! correction is needed (R. L. Berger, Multiparameter hypothesis testing and acceptance sampling, Technometrics 24, 1982, 295–300).
+
+use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor, StudentsT};
+
+use crate::figure::{CONFIDENCE, Figure, INTERVAL_REPEATS_MIN, Interval, Missing};
+use crate::holm::holm;
+use crate::interval::student_quantile;
+use crate::moments::{logarithms, mean, median, sample_variance};
+
+mod drift;
+
+pub use drift::{DriftMeasure, GroupDrift, HOSTS_FOR_OWN_DRIFT, HostPair, Shift, compare_fleets};
+
+/// Least difference of a host from its group in a throughput or a median latency that is called one: 3 %.
+pub const HOST_LEAST_CHANGE: f64 = 0.03;
+
+/// Least difference of a host from its group in a 99th percentile that is called one: 5 %.
+pub const HOST_LEAST_CHANGE_OF_TAIL: f64 = 0.05;
+
+/// A host differs only where its p after Holm's correction is below this.
+pub const HOST_SIGNIFICANCE: f64 = 0.01;
+
+/// A host's repeats scatter more than those of the others where F says so at this level. It is then judged by its own scatter.
+const OWN_SCATTER_P: f64 = 0.01;
+
+/// More repeats than this are not asked of anybody.
+const REPEATS_MAX: f64 = 1_000.0;
+
+/// What is said of a host, or of a group of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostVerdict {
+    /// The whole interval lies within the least change; of a group: of every host.
+    Alike,
+    /// It differs; of a group: at least one host does.
+    Differs,
+    /// There is not enough to say.
+    CannotTell,
+}
+
+/// One measure of all hosts of a group, at one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupMeasure {
+    /// The repeats of each host, in the unit of the measure: positive numbers, at least three of each host.
+    pub hosts: Vec<Vec<f64>>,
+    /// A difference within this, as a part of the group's median, is none: 0.03 is 3 %.
+    pub least_change: f64,
+}
+
+/// A host beside its group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostChange {
+    /// The geometric mean of its repeats, in the unit of the measure.
+    pub value: f64,
+    /// Host over the group's median, less 1, with its 95 % interval. In a group of two: over the other host.
+    pub change: Figure,
+    /// The same with an interval that covers the truth of all hosts and measures together 95 times of 100.
+    pub simultaneous: Interval,
+    /// Probability of a difference at least this large if there were none, after Holm's correction over all hosts and measures.
+    pub p: f64,
+    /// What it says.
+    pub verdict: HostVerdict,
+    /// About how many repeats of each host would tell, where it cannot be told. `None`: more than 1,000, or it can be told.
+    pub repeats_to_tell: Option<u32>,
+}
+
+/// A measure of a group of hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupSpread {
+    /// The median of the hosts' means, in the unit of the measure.
+    pub centre: f64,
+    /// Standard deviation of a repeat on its own host, as a part of the value, with its 95 % interval.
+    pub of_repeats: Figure,
+    /// Standard deviation of the hosts' true values without the scatter of repeats, as a part of the value, with its 95 % interval.
+    /// Hosts that differ are left out.
+    pub between_hosts: Result<Figure, Missing>,
+    /// Each host, in the order given.
+    pub hosts: Vec<HostChange>,
+    /// What is said of all of them.
+    pub verdict: HostVerdict,
+    /// About how many repeats of each host would tell, where it cannot be told. `None`: more than 1,000, or it can be told.
+    pub repeats_to_tell: Option<u32>,
+}
+
+/// Compares the hosts of a group with each other, in each of the measures. One correction goes over all hosts and measures together.
+///
+/// # Errors
+/// For a measure: when it has fewer than two hosts, a host fewer than three repeats, or a repeat is not a positive number.
+pub fn compare_hosts(measures: &[GroupMeasure]) -> Vec<Result<GroupSpread, Missing>> {
+    let samples: Vec<Result<Vec<Sample>, Missing>> =
+        measures.iter().map(|measure| samples(&measure.hosts)).collect();
+    let deviations: Vec<Result<Vec<Deviation>, Missing>> = samples
+        .iter()
+        .map(|samples| samples.as_ref().map(|samples| deviations(samples)).map_err(Clone::clone))
+        .collect();
+    let corrected = corrected(&deviations);
+    let mut out = Vec::new();
+    for (place, measure) in measures.iter().enumerate() {
+        out.push(match (&samples[place], &deviations[place]) {
+            (Ok(samples), Ok(deviations)) => {
+                Ok(spread(samples, deviations, &corrected, place, measure.least_change))
+            }
+            (Err(missing), _) | (_, Err(missing)) => Err(missing.clone()),
+        });
+    }
+    out
+}
+
+/// Compares hosts that looked different with others that did not, all measured again. The correction goes over the suspects alone: they
+/// were chosen by the first run, and these repeats are new.
+///
+/// # Errors
+/// When there is no suspect or no other host, a host has fewer than three repeats, or a repeat is not a positive number.
+pub fn confirm_hosts(
+    suspects: &[Vec<f64>],
+    others: &[Vec<f64>],
+    least_change: f64,
+) -> Result<Vec<HostChange>, Missing> {
+    if suspects.is_empty() || others.is_empty() {
+        return Err(Missing::because("a host is confirmed beside others that were measured again with it"));
+    }
+    let all: Vec<Sample> =
+        suspects.iter().chain(others).map(|host| sample(host)).collect::<Result<_, _>>()?;
+    let (scatters, shared) = scatters(&all);
+    let (of_suspects, of_others) = all.split_at(suspects.len());
+    let count = of_others.len() as f64;
+    let centre = centre(of_others);
+    let per_host = of_others.iter().map(|other| shared.variance / other.repeats).sum::<f64>() / count;
+    let widened = if of_others.len() > 2 { std::f64::consts::FRAC_PI_2 } else { 1.0 };
+    let reference = (widened * per_host / count, shared.degrees);
+    let deviations: Vec<Deviation> = of_suspects
+        .iter()
+        .zip(&scatters)
+        .map(|(suspect, scatter)| {
+            let own = (scatter.variance / suspect.repeats, scatter.degrees);
+            Deviation::new(suspect.mean - centre, own, reference, suspect.repeats)
+        })
+        .collect();
+    let corrected = holm(&deviations.iter().map(|deviation| deviation.p).collect::<Vec<_>>());
+    let mut judge = Judge::new(deviations.len(), least_change);
+    let hosts = of_suspects.iter().zip(&deviations).zip(corrected);
+    Ok(hosts
+        .map(|((suspect, deviation), p)| {
+            judge.host(suspect.mean.exp(), suspect.repeats as usize, deviation, p)
+        })
+        .collect())
+}
+
+/// A host's repeats on logarithms.
+#[derive(Clone, Debug)]
+struct Sample {
+    mean: f64,
+    variance: f64,
+    repeats: f64,
+}
+
+impl Sample {
+    fn degrees(&self) -> f64 {
+        self.repeats - 1.0
+    }
+}
+
+fn samples(hosts: &[Vec<f64>]) -> Result<Vec<Sample>, Missing> {
+    if hosts.len() < 2 {
+        return Err(Missing::because("one host has nothing to be compared with"));
+    }
+    hosts.iter().map(|repeats| sample(repeats)).collect()
+}
+
+fn sample(repeats: &[f64]) -> Result<Sample, Missing> {
+    if repeats.len() < INTERVAL_REPEATS_MIN {
+        return Err(Missing::too_few(repeats.len()));
+    }
+    let logs = logarithms(repeats).ok_or_else(|| {
+        Missing::because("a repeat is zero or negative, so it cannot be compared by factors")
+    })?;
+    let known = mean(&logs).zip(sample_variance(&logs));
+    let (mean, variance) = known.expect("at least three repeats");
+    Ok(Sample { mean, variance, repeats: repeats.len() as f64 })
+}
+
+/// A variance and how well it is known.
+#[derive(Clone, Copy, Debug)]
+struct Scatter {
+    variance: f64,
+    degrees: f64,
+}
+
+/// The scatter of all repeats about the mean of their host.
+fn pooled<'s>(samples: impl Iterator<Item = &'s Sample>) -> Option<Scatter> {
+    let (squares, degrees) = samples.fold((0.0, 0.0), |(squares, degrees), sample| {
+        (squares + sample.degrees() * sample.variance, degrees + sample.degrees())
+    });
+    (degrees > 0.0).then(|| Scatter { variance: squares / degrees, degrees })
+}
+
+/// The scatter that each host is judged by: that of all, or its own where its repeats scatter more than those of the others.
+fn scatters(samples: &[Sample]) -> (Vec<Scatter>, Scatter) {
+    let all = pooled(samples.iter()).expect("each host has three repeats");
+    let total = all.variance * all.degrees;
+    let mut bars = Cached::default();
+    let is_odd = |sample: &Sample, bars: &mut Cached| {
+        let others = all.degrees - sample.degrees();
+        let of_others = (total - sample.variance * sample.degrees()).max(0.0) / others;
+        let bar = bars.get((sample.degrees(), others), |(own, others)| {
+            FisherSnedecor::new(own, others).expect("degrees are positive").inverse_cdf(1.0 - OWN_SCATTER_P)
+        });
+        sample.variance > bar * of_others
+    };
+    let odd: Vec<bool> = samples.iter().map(|sample| is_odd(sample, &mut bars)).collect();
+    let even = samples.iter().zip(&odd).filter(|(_, odd)| !**odd).map(|(sample, _)| sample);
+    let shared = pooled(even).unwrap_or(all);
+    let of = samples.iter().zip(odd).map(|(sample, odd)| match odd {
+        true => Scatter { variance: sample.variance, degrees: sample.degrees() },
+        false => shared,
+    });
+    (of.collect(), shared)
+}
+
+/// Values of a slow function, each computed once.
+#[derive(Default)]
+struct Cached(Vec<((f64, f64), f64)>);
+
+impl Cached {
+    fn get(&mut self, key: (f64, f64), compute: impl Fn((f64, f64)) -> f64) -> f64 {
+        if let Some((_, value)) = self.0.iter().find(|(known, _)| *known == key) {
+            return *value;
+        }
+        let value = compute(key);
+        self.0.push((key, value));
+        value
+    }
+}
+
+/// How far a host is from what it is compared with, on logarithms.
+#[derive(Clone, Copy, Debug)]
+struct Deviation {
+    value: f64,
+    error: f64,
+    degrees: f64,
+    /// Two-sided p of Student's t.
+    p: f64,
+    /// Deviation of one repeat, with the uncertainty of what it is compared with in it: divided by the root of the number of repeats
+    /// it is the standard error.
+    of_one: f64,
+}
+
+impl Deviation {
+    fn new(value: f64, own: (f64, f64), reference: (f64, f64), repeats: f64) -> Self {
+        let square = own.0 + reference.0;
+        // Welch and Satterthwaite's degrees of freedom.
+        let parts = own.0 * own.0 / own.1 + reference.0 * reference.0 / reference.1;
+        let degrees = if parts > 0.0 { square * square / parts } else { own.1 };
+        let error = square.sqrt();
+        Self { value, error, degrees, p: two_sided(value, error, degrees), of_one: (square * repeats).sqrt() }
+    }
+
+    fn interval(&self, quantile: f64) -> Interval {
+        Interval { low: self.value - quantile * self.error, high: self.value + quantile * self.error }
+    }
+}
+
+fn two_sided(value: f64, error: f64, degrees: f64) -> f64 {
+    if error == 0.0 {
+        return if value == 0.0 { 1.0 } else { 0.0 };
+    }
+    let student = StudentsT::new(0.0, 1.0, degrees).expect("degrees of freedom are positive");
+    2.0 * student.cdf(-(value / error).abs())
+}
+
+fn deviations(samples: &[Sample]) -> Vec<Deviation> {
+    let (scatters, shared) = scatters(samples);
+    let of_mean = |place: usize| {
+        let (sample, scatter) = (&samples[place], scatters[place]);
+        (scatter.variance / sample.repeats, scatter.degrees)
+    };
+    if let [first, second] = samples {
+        let (a, b) = (of_mean(0), of_mean(1));
+        return vec![
+            Deviation::new(first.mean - second.mean, a, b, first.repeats),
+            Deviation::new(second.mean - first.mean, b, a, second.repeats),
+        ];
+    }
+    let centre = centre(samples);
+    let hosts = samples.len() as f64;
+    let per_host = samples.iter().map(|sample| shared.variance / sample.repeats).sum::<f64>() / hosts;
+    // The variance of a median of normal values is π/2 of that of their mean; a little less of few.
+    let of_median = (std::f64::consts::FRAC_PI_2 * per_host / hosts, shared.degrees);
+    let deviation = |(place, sample): (usize, &Sample)| {
+        Deviation::new(sample.mean - centre, of_mean(place), of_median, sample.repeats)
+    };
+    samples.iter().enumerate().map(deviation).collect()
+}
+
+fn centre(samples: &[Sample]) -> f64 {
+    median(samples.iter().map(|sample| sample.mean).collect()).expect("there are hosts")
+}
+
+/// The p of each question, corrected over all of them.
+struct Corrected {
+    p: Vec<Vec<f64>>,
+    questions: usize,
+}
+
+/// Two hosts are one question: each is as far from the other.
+fn corrected(deviations: &[Result<Vec<Deviation>, Missing>]) -> Corrected {
+    let asked = |of: &[Deviation]| if of.len() == 2 { 1 } else { of.len() };
+    let all: Vec<f64> = deviations
+        .iter()
+        .flatten()
+        .flat_map(|of| of[..asked(of)].iter().map(|deviation| deviation.p))
+        .collect();
+    let mut left = holm(&all).into_iter();
+    let p = deviations.iter().map(|of| match of {
+        Err(_) => Vec::new(),
+        Ok(of) => {
+            let mut own: Vec<f64> = left.by_ref().take(asked(of)).collect();
+            own.resize(of.len(), own.last().copied().unwrap_or(1.0));
+            own
+        }
+    });
+    Corrected { p: p.collect(), questions: all.len().max(1) }
+}
+
+fn spread(
+    samples: &[Sample],
+    deviations: &[Deviation],
+    corrected: &Corrected,
+    place: usize,
+    least_change: f64,
+) -> GroupSpread {
+    let mut judge = Judge::new(corrected.questions, least_change);
+    let hosts: Vec<HostChange> = samples
+        .iter()
+        .zip(deviations)
+        .zip(&corrected.p[place])
+        .map(|((sample, deviation), &p)| judge.host(sample.mean.exp(), sample.repeats as usize, deviation, p))
+        .collect();
+    let (_, shared) = scatters(samples);
+    let sound = samples.iter().zip(&hosts).filter(|(_, host)| host.verdict != HostVerdict::Differs);
+    let sound: Vec<&Sample> = sound.map(|(sample, _)| sample).collect();
+    let (verdict, repeats_to_tell) = of_all(&hosts);
+    GroupSpread {
+        centre: centre(samples).exp(),
+        of_repeats: of_repeats(shared, samples),
+        between_hosts: between_hosts(&sound, shared),
+        hosts,
+        verdict,
+        repeats_to_tell,
+    }
+}
+
+/// What is said of all hosts, and the repeats that the one with the most needs.
+fn of_all(hosts: &[HostChange]) -> (HostVerdict, Option<u32>) {
+    let open = || hosts.iter().filter(|host| host.verdict == HostVerdict::CannotTell);
+    if hosts.iter().any(|host| host.verdict == HostVerdict::Differs) {
+        (HostVerdict::Differs, None)
+    } else if open().next().is_none() {
+        (HostVerdict::Alike, None)
+    } else {
+        let each: Option<Vec<u32>> = open().map(|host| host.repeats_to_tell).collect();
+        (HostVerdict::CannotTell, each.and_then(|each| each.into_iter().max()))
+    }
+}
+
+/// The two rules by which a host is called different or alike.
+struct Judge {
+    level: f64,
+    questions: usize,
+    /// The least change on logarithms.
+    bar: f64,
+    quantiles: Cached,
+}
+
+impl Judge {
+    fn new(questions: usize, least_change: f64) -> Self {
+        let level = (1.0 - CONFIDENCE) / 2.0;
+        Self { level, questions, bar: least_change.ln_1p(), quantiles: Cached::default() }
+    }
+
+    fn host(&mut self, value: f64, repeats: usize, deviation: &Deviation, p: f64) -> HostChange {
+        // Degrees that differ in the third digit have one quantile.
+        let degrees = (deviation.degrees * 10.0).floor() / 10.0;
+        let quantile = |cached: &mut Cached, level: f64| {
+            cached.get((level, degrees), |(p, d)| student_quantile(1.0 - p, d))
+        };
+        let one = quantile(&mut self.quantiles, self.level);
+        let all = quantile(&mut self.quantiles, self.level / self.questions as f64);
+        let (own, simultaneous) = (deviation.interval(one), deviation.interval(all));
+        let is_beyond = simultaneous.low > self.bar || simultaneous.high < -self.bar;
+        let verdict = if p < HOST_SIGNIFICANCE && is_beyond {
+            HostVerdict::Differs
+        } else if own.low > -self.bar && own.high < self.bar {
+            HostVerdict::Alike
+        } else {
+            HostVerdict::CannotTell
+        };
+        let less_one = |log: f64| log.exp_m1();
+        HostChange {
+            value,
+            change: Figure { value: deviation.value, interval: Ok(own), n_repeats: repeats }.map(less_one),
+            simultaneous: simultaneous.map(less_one),
+            p,
+            verdict,
+            repeats_to_tell: (verdict == HostVerdict::CannotTell)
+                .then(|| self.repeats_to_tell(deviation, repeats, (one, all)))
+                .flatten(),
+        }
+    }
+
+    /// With how many repeats the interval would lie on one side of the least change, if the difference is what it seems to be.
+    fn repeats_to_tell(&self, deviation: &Deviation, repeats: usize, (one, all): (f64, f64)) -> Option<u32> {
+        let room = self.bar - deviation.value.abs();
+        let quantile = if room > 0.0 { one } else { all };
+        let needed = (quantile * deviation.of_one / room).powi(2).ceil().max(repeats as f64 + 1.0);
+        (needed <= REPEATS_MAX).then_some(needed as u32)
+    }
+}
+
+fn of_repeats(shared: Scatter, samples: &[Sample]) -> Figure {
+    let law = ChiSquared::new(shared.degrees).expect("degrees are positive");
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    let end = |part: f64| (shared.degrees * shared.variance / law.inverse_cdf(part)).sqrt();
+    Figure {
+        value: shared.variance.sqrt(),
+        interval: Ok(Interval { low: end(1.0 - tail), high: end(tail) }),
+        n_repeats: samples.iter().map(|sample| sample.repeats as usize).sum(),
+    }
+}
+
+/// The spread of the hosts' true values: analysis of variance of their means, each host with the same weight (J. D. Thomas and R. A.
+/// Hultquist, Interval estimation for the unbalanced case of the one-way random effects model, Annals of Statistics 6, 1978, 582–587),
+/// its interval by J. S. Williams, A confidence interval for variance components, Biometrika 49, 1962, 278–281.
+fn between_hosts(samples: &[&Sample], shared: Scatter) -> Result<Figure, Missing> {
+    if samples.len() < 3 {
+        return Err(Missing::because(format!(
+            "{} hosts that do not differ, and a spread needs 3",
+            samples.len()
+        )));
+    }
+    let means: Vec<f64> = samples.iter().map(|sample| sample.mean).collect();
+    let of_means = sample_variance(&means).expect("at least three hosts");
+    let hosts = samples.len() as f64;
+    let repeats = hosts / samples.iter().map(|sample| 1.0 / sample.repeats).sum::<f64>();
+    let degrees = hosts - 1.0;
+    let between = repeats * of_means;
+    let ratio = FisherSnedecor::new(degrees, shared.degrees).expect("degrees are positive");
+    let law = ChiSquared::new(degrees).expect("degrees are positive");
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    let end = |part: f64| {
+        let square = degrees * (between - shared.variance * ratio.inverse_cdf(part))
+            / (repeats * law.inverse_cdf(part));
+        square.max(0.0).sqrt()
+    };
+    Ok(Figure {
+        value: ((between - shared.variance) / repeats).max(0.0).sqrt(),
+        interval: Ok(Interval { low: end(1.0 - tail), high: end(tail) }),
+        n_repeats: samples.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+    use rand_distr::{Distribution, Normal};
+
+    use super::*;
+
+    /// Repeats with a known mean and a scatter of about 1 %.
+    fn repeats(level: f64) -> Vec<f64> {
+        [0.99, 1.0, 1.01, 0.995, 1.005].map(|part| level * part).to_vec()
+    }
+
+    fn only(hosts: Vec<Vec<f64>>) -> Result<GroupSpread, Missing> {
+        compare_hosts(&[GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE }]).remove(0)
+    }
+
+    #[test]
+    fn a_slow_host_is_the_only_one_that_differs() {
+        let mut hosts = vec![repeats(100.0); 9];
+        hosts[4] = repeats(92.0);
+        let found = only(hosts).unwrap();
+        let verdicts: Vec<HostVerdict> = found.hosts.iter().map(|host| host.verdict).collect();
+        let mut wanted = vec![HostVerdict::Alike; 9];
+        wanted[4] = HostVerdict::Differs;
+        assert_eq!(verdicts, wanted);
+        assert_eq!(found.verdict, HostVerdict::Differs);
+        assert!((found.hosts[4].change.value + 0.08).abs() < 1e-9, "{:?}", found.hosts[4].change);
+        assert!((found.centre - repeats(100.0)[1]).abs() < 0.1, "the slow host does not move the centre");
+    }
+
+    #[test]
+    fn a_host_that_is_surely_different_by_less_than_the_least_change_is_not_named() {
+        let mut hosts = vec![repeats(100.0); 9];
+        hosts[4] = repeats(98.0);
+        let found = only(hosts).unwrap();
+        assert!(found.hosts[4].p < HOST_SIGNIFICANCE, "the test alone would name it: {}", found.hosts[4].p);
+        assert_ne!(found.hosts[4].verdict, HostVerdict::Differs);
+        assert_ne!(found.verdict, HostVerdict::Differs);
+    }
+
+    #[test]
+    fn repeats_that_scatter_too_much_cannot_tell_and_say_how_many_would() {
+        let wild = |level: f64| [0.9, 1.0, 1.1, 0.95, 1.05].map(|part| level * part).to_vec();
+        let found = only(vec![wild(100.0); 6]).unwrap();
+        assert_eq!(found.verdict, HostVerdict::CannotTell);
+        // Deviation 7.9 % of a repeat, t(0.975, 24 and more) about 2.06, the median adds 12 % to the error: (2.06 × 0.079 × 1.12 /
+        // ln 1.03)² is 38.
+        let needed = found.repeats_to_tell.unwrap();
+        assert!((34..=42).contains(&needed), "{needed}");
+    }
+
+    #[test]
+    fn of_two_hosts_that_differ_neither_is_the_odd_one() {
+        let found = only(vec![repeats(100.0), repeats(90.0)]).unwrap();
+        assert!(found.hosts.iter().all(|host| host.verdict == HostVerdict::Differs));
+        assert!((found.hosts[1].change.value + 0.1).abs() < 1e-9);
+        assert_eq!(found.hosts[0].p, found.hosts[1].p);
+        assert!(found.between_hosts.is_err());
+        assert_eq!(only(vec![repeats(100.0), repeats(100.0)]).unwrap().verdict, HostVerdict::Alike);
+    }
+
+    #[test]
+    fn a_suspect_is_confirmed_beside_others_and_a_chance_find_is_not() {
+        let (suspects, others) = ([repeats(92.0), repeats(100.0)], [repeats(100.0), repeats(101.0)]);
+        let found = confirm_hosts(&suspects, &others, HOST_LEAST_CHANGE).unwrap();
+        assert_eq!(found[0].verdict, HostVerdict::Differs);
+        assert_ne!(found[1].verdict, HostVerdict::Differs);
+        assert!(confirm_hosts(&[], &others, HOST_LEAST_CHANGE).is_err());
+        assert!(confirm_hosts(&suspects, &[], HOST_LEAST_CHANGE).is_err());
+    }
+
+    #[test]
+    fn one_host_and_repeats_that_say_nothing_have_no_answer() {
+        let why = |hosts| only(hosts).unwrap_err().reason;
+        assert_eq!(why(vec![repeats(1.0)]), "one host has nothing to be compared with");
+        assert_eq!(why(Vec::new()), "one host has nothing to be compared with");
+        assert_eq!(why(vec![repeats(1.0), vec![1.0, 1.0]]), "only 2 repeats, and an interval needs 3");
+        assert!(why(vec![repeats(1.0), vec![1.0, 0.0, 1.0]]).starts_with("a repeat is zero or negative"));
+    }
+
+    #[test]
+    fn one_correction_goes_over_all_measures() {
+        let mut hosts = vec![repeats(100.0); 5];
+        hosts[0] = repeats(96.0);
+        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE };
+        let alone = compare_hosts(std::slice::from_ref(&measure)).remove(0).unwrap();
+        let both = compare_hosts(&[measure.clone(), measure]).remove(1).unwrap();
+        assert!(both.hosts[0].p > 1.9 * alone.hosts[0].p);
+        let width = |of: &GroupSpread| of.hosts[0].simultaneous.high - of.hosts[0].simultaneous.low;
+        assert!(width(&both) > width(&alone));
+    }
+
+    #[test]
+    fn a_host_whose_repeats_scatter_far_more_is_judged_by_its_own_scatter() {
+        let mut hosts = vec![repeats(100.0); 9];
+        hosts[4] = vec![70.0, 110.0, 90.0, 130.0, 80.0];
+        let found = only(hosts).unwrap();
+        assert_eq!(found.hosts[4].verdict, HostVerdict::CannotTell);
+        assert!(
+            found.of_repeats.value < 0.01,
+            "it is no part of the others' scatter: {:?}",
+            found.of_repeats
+        );
+        assert_eq!(found.hosts[0].verdict, HostVerdict::Alike);
+    }
+
+    #[test]
+    fn equal_repeats_are_alike_and_a_host_beside_them_differs() {
+        let mut hosts = vec![vec![5.0; 3]; 4];
+        assert_eq!(only(hosts.clone()).unwrap().verdict, HostVerdict::Alike);
+        hosts[0] = vec![6.0; 3];
+        let found = only(hosts).unwrap();
+        assert_eq!(found.hosts[0].verdict, HostVerdict::Differs);
+        assert_eq!(found.hosts[1].verdict, HostVerdict::Alike);
+    }
+
+    #[test]
+    fn the_spread_between_hosts_agrees_with_a_worked_example() {
+        // Means 1, 2, 3 on logarithms, each from three repeats with variance 0.01. Between: 3 × 1 = 3. Value: sqrt((3 − 0.01) / 3) =
+        // 0.9983. Low: F(0.975; 2, 6) = 7.2599, chi²(0.975; 2) = 7.3778: sqrt(2 (3 − 0.0726) / (3 × 7.3778)) = 0.5143. High:
+        // F(0.025; 2, 6) = 0.02540, chi²(0.025; 2) = 0.05064: sqrt(2 (3 − 0.000254) / (3 × 0.05064)) = 6.2842.
+        let samples: Vec<Sample> =
+            [1.0, 2.0, 3.0].map(|mean| Sample { mean, variance: 0.01, repeats: 3.0 }).to_vec();
+        let of: Vec<&Sample> = samples.iter().collect();
+        let found = between_hosts(&of, pooled(samples.iter()).unwrap()).unwrap();
+        assert!((found.value - 0.9983).abs() < 1e-4, "{}", found.value);
+        assert!((found.low().unwrap() - 0.5143).abs() < 5e-4, "{:?}", found.low());
+        assert!((found.high().unwrap() - 6.2842).abs() < 5e-3, "{:?}", found.high());
+    }
+
+    #[test]
+    fn the_interval_of_the_spread_between_hosts_covers_the_truth() {
+        let (noise, own) = (Normal::new(0.0, 0.012).unwrap(), Normal::new(0.0, 0.01).unwrap());
+        let trials = 1_000;
+        let covered = (0..trials).filter(|&trial| {
+            let mut random = ChaCha8Rng::seed_from_u64(trial);
+            let mut host = || {
+                let level: f64 = own.sample(&mut random);
+                (0..5).map(|_| (level + noise.sample(&mut random)).exp()).collect::<Vec<f64>>()
+            };
+            let hosts: Vec<Vec<f64>> = (0..10).map(|_| host()).collect();
+            let samples = samples(&hosts).unwrap();
+            let found = between_hosts(&samples.iter().collect::<Vec<_>>(), pooled(samples.iter()).unwrap());
+            found.unwrap().interval.unwrap().contains(0.01)
+        });
+        let found = covered.count() as f64 / trials as f64;
+        // Williams' interval covers at least 90 % by its construction, and about 95 % in fact.
+        assert!((0.93..=0.98).contains(&found), "{found}");
+    }
+}

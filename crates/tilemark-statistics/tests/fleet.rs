@@ -1,0 +1,128 @@
+//! The promises about fleets, on synthetic fleets with fixed seeds: alike hosts are not named, a slow one is.
+
+#![allow(clippy::unwrap_used, reason = "a test file: helpers may unwrap as tests do")]
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Normal, StudentT};
+use tilemark_statistics::{
+    DriftMeasure, GroupMeasure, HOST_LEAST_CHANGE, HostPair, HostVerdict, compare_fleets, compare_hosts,
+};
+
+const HOSTS: usize = 40;
+const REPEATS: usize = 5;
+/// Deviation of a repeat, as a part.
+const OF_REPEATS: f64 = 0.012;
+
+/// How many fleets are made; `cargo xtask soak comparisons` asks for more.
+fn fleets() -> u64 {
+    std::env::var("TILEMARK_TEST_COMPARISONS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000)
+}
+
+/// How repeats scatter.
+#[derive(Clone, Copy)]
+enum Noise {
+    Normal,
+    /// Student's t of 3 degrees, with the same deviation: now and then one repeat is far off.
+    HeavyTails,
+}
+
+/// A fleet whose hosts differ harmlessly by `between`, its first host `slow` times as slow.
+fn fleet(seed: u64, between: f64, slow: f64, noise: Noise) -> Vec<Vec<f64>> {
+    fleet_of(REPEATS, seed, between, slow, noise)
+}
+
+fn fleet_of(repeats: usize, seed: u64, between: f64, slow: f64, noise: Noise) -> Vec<Vec<f64>> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (normal, heavy) = (Normal::new(0.0, 1.0).unwrap(), StudentT::new(3.0).unwrap());
+    let mut host = |level: f64| {
+        let own = between * normal.sample(&mut random);
+        let mut one = || match noise {
+            Noise::Normal => normal.sample(&mut random),
+            Noise::HeavyTails => heavy.sample(&mut random) / 3_f64.sqrt(),
+        };
+        (0..repeats).map(|_| 1_000.0 * level * (own + OF_REPEATS * one()).exp()).collect()
+    };
+    (0..HOSTS).map(|place| host(if place == 0 { slow } else { 1.0 })).collect()
+}
+
+/// Which hosts are named in the first measure of two; the second is of equal hosts, so that the correction is that of a real fleet.
+fn named(seed: u64, between: f64, slow: f64, noise: Noise) -> Vec<usize> {
+    let first = GroupMeasure { hosts: fleet(seed, between, slow, noise), least_change: HOST_LEAST_CHANGE };
+    let other = GroupMeasure { hosts: fleet(!seed, between, 1.0, noise), least_change: HOST_LEAST_CHANGE };
+    let found = compare_hosts(&[first, other]);
+    let of_either = |place: &usize| {
+        found.iter().any(|measure| measure.as_ref().unwrap().hosts[*place].verdict == HostVerdict::Differs)
+    };
+    (0..HOSTS).filter(of_either).collect()
+}
+
+/// In how many fleets this is so.
+fn count(what: &str, is_so: impl Fn(u64) -> bool) -> u64 {
+    let found = (0..fleets()).filter(|&seed| is_so(seed)).count() as u64;
+    println!("measured: {what}: {found} of {}", fleets());
+    found
+}
+
+#[test]
+fn of_100_fleets_of_40_alike_hosts_at_most_one_names_a_host() {
+    for (what, between) in [("no spread between hosts", 0.0), ("hosts 1 % apart", 0.01)] {
+        let found = count(&format!("alike fleets that name a host, {what}"), |seed| {
+            !named(seed, between, 1.0, Noise::Normal).is_empty()
+        });
+        assert!(found * 100 <= fleets(), "{what}: {found}");
+    }
+}
+
+#[test]
+fn heavy_tails_do_not_make_alike_fleets_name_a_host() {
+    let found = count("alike fleets that name a host, hosts 1 % apart, repeats with heavy tails", |seed| {
+        !named(seed, 0.01, 1.0, Noise::HeavyTails).is_empty()
+    });
+    assert!(found * 100 <= fleets(), "{found}");
+}
+
+#[test]
+fn a_host_that_is_8_percent_slower_is_found_in_95_of_100_fleets_and_is_the_only_one() {
+    // A throughput 8 % lower, and a latency 8 % higher.
+    for (what, slow) in [("throughput", 0.92), ("latency", 1.08)] {
+        let found = count(&format!("the host 8 % slower in {what} is found, and it alone"), |seed| {
+            named(seed, 0.01, slow, Noise::Normal) == [0]
+        });
+        assert!(found * 100 >= 95 * fleets(), "{what}: {found}");
+    }
+}
+
+#[test]
+fn fleets_whose_hosts_are_equal_are_called_alike_with_ten_repeats() {
+    let found = count("fleets without a spread between hosts that are called alike, 10 repeats", |seed| {
+        let hosts = fleet_of(10, seed, 0.0, 1.0, Noise::Normal);
+        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE };
+        compare_hosts(&[measure])[0].as_ref().unwrap().verdict == HostVerdict::Alike
+    });
+    assert!(found * 100 >= 95 * fleets(), "{found}");
+}
+
+#[test]
+fn a_fleet_with_a_host_at_the_least_change_is_called_alike_at_most_once_in_twenty() {
+    let found = count("fleets with a host 3 % slower that are called alike", |seed| {
+        let hosts = fleet(seed, 0.0, 1.0 / (1.0 + HOST_LEAST_CHANGE), Noise::Normal);
+        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE };
+        compare_hosts(&[measure])[0].as_ref().unwrap().verdict == HostVerdict::Alike
+    });
+    assert!(found * 20 <= fleets(), "{found}");
+}
+
+/// A fleet measured twice: nothing changed but that each run of a host has a level of its own, 1 % apart.
+#[test]
+fn of_100_fleets_that_did_not_change_at_most_one_names_a_host() {
+    let found = count("fleets that did not change and name a host", |seed| {
+        let (before, after) = (fleet(seed, 0.01, 1.0, Noise::Normal), fleet(!seed, 0.01, 1.0, Noise::Normal));
+        let pairs = before.into_iter().zip(after);
+        let hosts = pairs.map(|(before, after)| HostPair { before, after, is_control: true }).collect();
+        let measure = DriftMeasure { hosts, least_change: HOST_LEAST_CHANGE };
+        let found = compare_fleets(&[measure]).remove(0).unwrap();
+        found.verdict == HostVerdict::Differs || found.all.unwrap().verdict == HostVerdict::Differs
+    });
+    assert!(found * 100 <= fleets(), "{found}");
+}
