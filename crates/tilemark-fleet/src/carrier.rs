@@ -4,16 +4,19 @@
 //! the other side is gone (`srun` when its step daemon is killed). So the end of the stream decides nothing, and silence has a limit.
 
 use crate::site::{Engine, Host, Site};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::{
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, Signal, kill_process_group},
+};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
-    os::unix::process::CommandExt,
-    process::{Child, Command, Stdio},
+    path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
     thread,
     time::{Duration, Instant},
 };
+use tilemark_sys::process::{Child, Spawn};
 use tilemark_units::{Sha256Hash, printable_line};
 
 const HOST_SCRIPT: &str = include_str!("host.sh");
@@ -25,6 +28,8 @@ const LINE_BYTES_MAX: u64 = 4096;
 const ANSWER_BYTES_MAX: u64 = 8 << 30;
 /// What is kept of a carrier's messages.
 const ERROR_BYTES_KEPT: usize = 4096;
+/// A carrier whose answer was read ends by itself, or is ended.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// The host's own: it is not root and cannot be.
 const NO_SUDO: i32 = 77;
 
@@ -84,13 +89,31 @@ impl CarrierError {
     /// What to do about it.
     pub(crate) fn remedy(&self, host: &Host) -> String {
         match self {
-            Self::NoProgram(program, _) => format!("install `{program}` on this machine, or choose another engine in the site file"),
-            Self::Unreachable(_) => format!("see that {} is up, and that `ssh {}` reaches it", host.name, host.address),
-            Self::WrongKey(_) => format!("compare its key with the one on the host, then `ssh-keygen -R {0}` and `ssh {0}` once", host.address),
-            Self::Refused(_) => format!("give this user's key to {} (ssh-copy-id), or set `user` in the site file", host.address),
-            Self::NoSudo => format!("let this user on {} run sudo without a password, or set user = \"root\" in the site file", host.name),
-            Self::Cut(_) | Self::TimedOut(_) => format!("see whether {} is up and idle enough to answer, then give the command again", host.name),
-            Self::Odd(_) => format!("see what a login on {} prints, and that its shell is a POSIX shell", host.name),
+            Self::NoProgram(program, _) => {
+                format!("install `{program}` on this machine, or choose another engine in the site file")
+            }
+            Self::Unreachable(_) => {
+                format!("see that {} is up, and that `ssh {}` reaches it", host.name, host.address)
+            }
+            Self::WrongKey(_) => format!(
+                "compare its key with the one on the host, then `ssh-keygen -R {0}` and `ssh {0}` once",
+                host.address
+            ),
+            Self::Refused(_) => format!(
+                "give this user's key to {} (ssh-copy-id), or set `user` in the site file",
+                host.address
+            ),
+            Self::NoSudo => format!(
+                "let this user on {} run sudo without a password, or set user = \"root\" in the site file",
+                host.name
+            ),
+            Self::Cut(_) | Self::TimedOut(_) => format!(
+                "see whether {} is up and idle enough to answer, then give the command again",
+                host.name
+            ),
+            Self::Odd(_) => {
+                format!("see what a login on {} prints, and that its shell is a POSIX shell", host.name)
+            }
             Self::Failed(_) => format!("look at it on {}", host.name),
             Self::Local(_) => "free some space on this machine's disk".to_owned(),
         }
@@ -132,11 +155,13 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// The command that gives a shell on a host.
-fn command(site: &Site, host: &Host) -> Command {
-    let words = match &site.engine {
+fn words(site: &Site, host: &Host) -> Vec<String> {
+    match &site.engine {
         Engine::Slurm { partition, over_ssh: false } => {
             let mut words = vec!["srun".to_owned(), "--unbuffered".to_owned(), "--quiet".to_owned()];
-            words.extend(["--nodes=1", "--ntasks=1", "--immediate=60", "--time=60", "--chdir=/"].map(str::to_owned));
+            words.extend(
+                ["--nodes=1", "--ntasks=1", "--immediate=60", "--time=60", "--chdir=/"].map(str::to_owned),
+            );
             words.push("--job-name=tilemark-question".to_owned());
             words.push(format!("--nodelist={}", host.name));
             words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
@@ -146,7 +171,9 @@ fn command(site: &Site, host: &Host) -> Command {
         }
         Engine::Ssh | Engine::Slurm { over_ssh: true, .. } => {
             let mut words = vec!["ssh".to_owned(), "-T".to_owned()];
-            for option in ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"] {
+            for option in
+                ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"]
+            {
                 words.extend(["-o".to_owned(), option.to_owned()]);
             }
             words.extend(host.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]));
@@ -160,10 +187,7 @@ fn command(site: &Site, host: &Host) -> Command {
             };
             command.iter().map(filled).collect()
         }
-    };
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]);
-    command
+    }
 }
 
 /// The script with its variables, to be run by root.
@@ -195,24 +219,13 @@ pub(crate) fn as_root(body: &str, kept: &str) -> String {
 /// Asks a host.
 pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<Answer, CarrierError> {
     let nonce = nonce();
-    let mut command = command(site, host);
-    let name = command.get_program().to_string_lossy().into_owned();
-    let started = command
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let child = started.map_err(|error| CarrierError::NoProgram(name, error.to_string()))?;
-    let mut talk = Talk { child };
+    let (talk, streams) = Talk::start(&words(site, host))?;
+    let Streams { mut stdin, mut stdout, mut stderr } = streams;
     let script = script(site, host, question, &nonce);
-    let mut stdin = talk.child.stdin.take().expect("it is piped");
-    // A carrier that ends at once does not read it.
-    thread::spawn(move || drop(stdin.write_all(script.as_bytes())));
-    let mut stderr = talk.child.stderr.take().expect("it is piped");
+    // None of the threads is waited for: something that left the carrier's session may still hold a stream open.
+    thread::spawn(move || stdin.write_all(script.as_bytes()));
     let (all_said, messages) = sync_channel(1);
     thread::spawn(move || all_said.send(last_bytes(&mut stderr)));
-    let mut stdout = talk.child.stdout.take().expect("it is piped");
     let (sender, pieces) = sync_channel::<Vec<u8>>(16);
     thread::spawn(move || {
         let mut buffer = vec![0; 64 << 10];
@@ -223,8 +236,7 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
         }
     });
     let read = read_answer(pieces, &nonce, question.within);
-    talk.end(read.is_ok());
-    // None of the threads is waited for: something that left the group may still hold a stream open.
+    talk.end(if read.is_ok() { ENDS_WITHIN } else { Duration::ZERO });
     let messages = messages.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
     match read {
         Ok((answer, 0)) => Ok(answer),
@@ -244,8 +256,14 @@ fn refused(messages: &str, how: &str) -> CarrierError {
     } else if has(&["Permission denied", "Too many authentication failures"]) {
         CarrierError::Refused(messages)
     } else if has(&[
-        "Connection refused", "timed out", "No route to host", "Could not resolve", "Unable to allocate resources",
-        "Network is unreachable", "Connection reset", "Connection closed",
+        "Connection refused",
+        "timed out",
+        "No route to host",
+        "Could not resolve",
+        "Unable to allocate resources",
+        "Network is unreachable",
+        "Connection reset",
+        "Connection closed",
     ]) {
         CarrierError::Unreachable(messages)
     } else {
@@ -253,32 +271,63 @@ fn refused(messages: &str, how: &str) -> CarrierError {
     }
 }
 
-/// A carrier that is ended with all that it started.
+/// A carrier. It ends with this program, however that ends, and is ended with all that it started.
 struct Talk {
     child: Child,
 }
 
+/// Our ends of a carrier's streams.
+struct Streams {
+    stdin: File,
+    stdout: File,
+    stderr: File,
+}
+
 impl Talk {
+    fn start(words: &[String]) -> Result<(Self, Streams), CarrierError> {
+        let name = words[0].clone();
+        let failed = |why: String| CarrierError::NoProgram(name.clone(), why);
+        let program = on_path(&name).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.to_string()));
+        let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
+        let spawn = Spawn::path(&program)
+            .and_then(|spawn| spawn.arguments(&words[1..]))
+            .map_err(|error| failed(error.to_string()))?;
+        let child = spawn
+            .hand(its_in, 0)
+            .hand(its_out, 1)
+            .hand(its_error, 2)
+            .own_session()
+            .dies_with_thread(Signal::KILL)
+            .start()
+            .map_err(|error| failed(error.to_string()))?;
+        Ok((Self { child }, Streams { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() }))
+    }
+
     /// Waits a little for one that has said all, and ends it.
-    fn end(&mut self, is_over: bool) {
-        let until = Instant::now() + Duration::from_secs(if is_over { 5 } else { 0 });
-        while Instant::now() < until {
-            if let Ok(Some(_)) = self.child.try_wait() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // Also what it left behind, which would hold its output open.
+    fn end(self, within: Duration) {
+        let _ = self.child.ends_within(within);
+        if let Some(group) = i32::try_from(self.child.pid()).ok().and_then(Pid::from_raw) {
+            // Also what it started and left, which would hold its output open. Its number is its own until it is waited for.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
     }
 }
 
+/// A program as a shell would find it.
+fn on_path(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name));
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
 fn nonce() -> String {
     let mut bytes = [0; 16];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).expect("the kernel gives random bytes");
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .expect("the kernel gives random bytes");
     format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
@@ -290,7 +339,8 @@ fn last_bytes(stream: &mut impl Read) -> String {
         kept.drain(..kept.len().saturating_sub(ERROR_BYTES_KEPT));
     }
     let text = String::from_utf8_lossy(&kept);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('@')).collect();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('@')).collect();
     printable_line(&lines[lines.len().saturating_sub(4)..].join("; ")).into_owned()
 }
 
@@ -330,7 +380,11 @@ impl Read for Incoming {
 }
 
 /// Reads up to the end mark; the exit code in it.
-fn read_answer(pieces: Receiver<Vec<u8>>, nonce: &str, within: Duration) -> Result<(Answer, i32), CarrierError> {
+fn read_answer(
+    pieces: Receiver<Vec<u8>>,
+    nonce: &str,
+    within: Duration,
+) -> Result<(Answer, i32), CarrierError> {
     let incoming = Incoming {
         pieces,
         piece: io::Cursor::default(),
@@ -382,10 +436,14 @@ fn parse(from: &mut impl BufRead, nonce: &str) -> Result<(Answer, i32), CarrierE
 
 fn line(from: &mut impl BufRead) -> Result<String, CarrierError> {
     let mut bytes = Vec::new();
-    from.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).map_err(|error| CarrierError::Odd(error.to_string()))?;
+    from.take(LINE_BYTES_MAX)
+        .read_until(b'\n', &mut bytes)
+        .map_err(|error| CarrierError::Odd(error.to_string()))?;
     match bytes.pop() {
         Some(b'\n') => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Some(_) if bytes.len() as u64 + 1 >= LINE_BYTES_MAX => Err(CarrierError::Odd("a line is too long".to_owned())),
+        Some(_) if bytes.len() as u64 + 1 >= LINE_BYTES_MAX => {
+            Err(CarrierError::Odd("a line is too long".to_owned()))
+        }
         _ => Err(CarrierError::Cut("the stream ended before the answer did".to_owned())),
     }
 }
@@ -405,7 +463,9 @@ fn part(from: &mut impl BufRead, length: &str, hash: &str) -> Result<File, Carri
     file.seek(SeekFrom::Start(0)).map_err(local)?;
     let found = Sha256Hash::of_reader(&mut file).map_err(local)?.to_string();
     if found != hash {
-        return Err(CarrierError::Odd(format!("a file of {length} bytes has another SHA-256 than it was sent with")));
+        return Err(CarrierError::Odd(format!(
+            "a file of {length} bytes has another SHA-256 than it was sent with"
+        )));
     }
     file.seek(SeekFrom::Start(0)).map_err(local)?;
     Ok(file)
@@ -418,7 +478,10 @@ mod tests {
 
     fn answer() -> Vec<u8> {
         let hash = Sha256Hash::of(b"a\nb");
-        format!("Welcome!\n\ntilemark-fleet begin 7\nversion 1\npart p 3 {hash}\na\nb\n\ntilemark-fleet end 7 0\n").into_bytes()
+        format!(
+            "Welcome!\n\ntilemark-fleet begin 7\nversion 1\npart p 3 {hash}\na\nb\n\ntilemark-fleet end 7 0\n"
+        )
+        .into_bytes()
     }
 
     #[test]

@@ -41,7 +41,9 @@ pub(crate) fn attempts(lines: &[String]) -> Vec<(u32, AttemptState)> {
     let read = |line: &String| match line.split(' ').collect::<Vec<_>>().as_slice() {
         ["attempt", number, "running"] => Some((number.parse().ok()?, AttemptState::Running)),
         ["attempt", number, "lost"] => Some((number.parse().ok()?, AttemptState::Lost)),
-        ["attempt", number, "ended", code] => Some((number.parse().ok()?, AttemptState::Ended(code.parse().ok()?))),
+        ["attempt", number, "ended", code] => {
+            Some((number.parse().ok()?, AttemptState::Ended(code.parse().ok()?)))
+        }
         _ => None,
     };
     lines.iter().filter_map(read).collect()
@@ -59,8 +61,19 @@ pub(crate) enum CollectError {
 }
 
 /// Takes all attempts of a host home that have ended and are not here yet; what the host reports of each.
-pub(crate) fn collect(folder: &FleetFolder, fleet: &Fleet, host: &Host) -> Result<Vec<(u32, AttemptState)>, CollectError> {
-    let question = Question { verb: "state", fleet: &fleet.id, seconds: 0, attempt: 0, job: "", within: Duration::from_secs(90) };
+pub(crate) fn collect(
+    folder: &FleetFolder,
+    fleet: &Fleet,
+    host: &Host,
+) -> Result<Vec<(u32, AttemptState)>, CollectError> {
+    let question = Question {
+        verb: "state",
+        fleet: &fleet.id,
+        seconds: 0,
+        attempt: 0,
+        job: "",
+        within: Duration::from_secs(90),
+    };
     let found = attempts(&ask(&fleet.site, host, question)?.lines);
     for (number, state) in &found {
         match state {
@@ -80,7 +93,14 @@ fn is_home(folder: &FleetFolder, host: &Host, number: u32) -> bool {
 }
 
 fn fetch(folder: &FleetFolder, fleet: &Fleet, host: &Host, number: u32) -> Result<(), CollectError> {
-    let question = Question { verb: "fetch", fleet: &fleet.id, seconds: 0, attempt: number, job: "", within: FETCH_WITHIN };
+    let question = Question {
+        verb: "fetch",
+        fleet: &fleet.id,
+        seconds: 0,
+        attempt: number,
+        job: "",
+        within: FETCH_WITHIN,
+    };
     let answer = ask(&fleet.site, host, question)?;
     let archive = answer.parts.into_iter().find(|(name, _)| name == "archive");
     let (_, archive) = archive.ok_or_else(|| CarrierError::Odd("it has no record".to_owned()))?;
@@ -104,10 +124,12 @@ fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
     })?;
     let text = |name: &str| -> String {
         let mut bytes = Vec::new();
-        let read = File::open(beside.path().join(name)).and_then(|file| file.take(LOG_BYTES_MAX).read_to_end(&mut bytes));
+        let read = File::open(beside.path().join(name))
+            .and_then(|file| file.take(LOG_BYTES_MAX).read_to_end(&mut bytes));
         read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     };
-    let exit_code: i32 = text("exit").trim().parse().map_err(|_| CollectError::Record("it has no exit code".to_owned()))?;
+    let exit_code: i32 =
+        text("exit").trim().parse().map_err(|_| CollectError::Record("it has no exit code".to_owned()))?;
     let record = RunDirectory::at(&beside.path().join("record"));
     let mut result = None;
     if record.is_closed() {
@@ -121,7 +143,8 @@ fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
 
 /// An attempt that its host lost: it may have ended with the host.
 fn lost(folder: &FleetFolder, host: &Host, number: u32) -> Result<(), CollectError> {
-    let because = "the host or its job was ended while it measured; nothing of that attempt is closed".to_owned();
+    let because =
+        "the host or its job was ended while it measured; nothing of that attempt is closed".to_owned();
     let place = folder.attempt(&host.name, number);
     let failed = |source| CollectError::Fleet(FleetError::File { path: place.clone(), source });
     let hosts = place.parent().expect("an attempt is below its host");
@@ -174,7 +197,9 @@ fn unpack(archive: File, into: &Path) -> io::Result<()> {
                 io::copy(&mut entry, &mut file)?;
                 file.sync_all()?;
             }
-            other => return Err(bad(format!("it has {name:?}, which is neither a file nor a folder: {other:?}"))),
+            other => {
+                return Err(bad(format!("it has {name:?}, which is neither a file nor a folder: {other:?}")));
+            }
         }
     }
     folders.iter().try_for_each(|folder| File::open(folder)?.sync_all())
@@ -188,7 +213,8 @@ mod tests {
     use std::io::{Seek, SeekFrom};
 
     fn archive(files: &[(&str, &str)]) -> File {
-        let mut builder = tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
+        let mut builder =
+            tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
         for (name, text) in files {
             let mut header = tar::Header::new_gnu();
             header.set_size(text.len() as u64);
@@ -236,7 +262,9 @@ mod tests {
 
     #[test]
     fn lines_of_attempts_are_read() {
-        let lines = ["attempt 0 lost", "attempt 1 ended 5", "attempt 2 running", "attempt x running", "other"].map(str::to_owned);
+        let lines =
+            ["attempt 0 lost", "attempt 1 ended 5", "attempt 2 running", "attempt x running", "other"]
+                .map(str::to_owned);
         assert_eq!(
             attempts(&lines),
             [(0, AttemptState::Lost), (1, AttemptState::Ended(5)), (2, AttemptState::Running)]

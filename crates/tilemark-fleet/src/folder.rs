@@ -187,7 +187,10 @@ impl FleetFolder {
         let damaged = |what: String| FleetError::Damaged { path: path.clone(), what };
         let fleet: Fleet = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         if fleet.schema != FLEET_SCHEMA {
-            return Err(damaged(format!("it has format {}, and this program knows {FLEET_SCHEMA}", fleet.schema)));
+            return Err(damaged(format!(
+                "it has format {}, and this program knows {FLEET_SCHEMA}",
+                fleet.schema
+            )));
         }
         let named = |host: &Host| fleet.hosts.iter().any(|work| work.name == host.name);
         let is_name = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains('/');
@@ -204,6 +207,25 @@ impl FleetFolder {
     pub fn write(&self, fleet: &Fleet) -> Result<(), FleetError> {
         let text = serde_json::to_vec_pretty(fleet).expect("documents have only text keys");
         Ok(write_whole(&self.path.join(FLEET), &text)?)
+    }
+
+    /// From now on its hosts are reached as another site has them.
+    ///
+    /// # Errors
+    /// When that site, read from `path`, has not the same hosts.
+    pub fn reach_by(&self, path: &Path, site: Site) -> Result<(), FleetError> {
+        let _lock = self.lock()?;
+        let mut fleet = self.read()?;
+        if let Some(host) =
+            fleet.hosts.iter().find(|work| site.hosts.iter().all(|host| host.name != work.name))
+        {
+            let what = format!("it has no host {:?}, which is one of the fleet run {}", host.name, fleet.id);
+            return Err(FleetError::Site { path: path.to_owned(), what });
+        }
+        let hosts =
+            site.hosts.into_iter().filter(|host| fleet.hosts.iter().any(|work| work.name == host.name));
+        fleet.site = Site { hosts: hosts.collect(), ..site };
+        self.write(&fleet)
     }
 
     /// One command at a time submits and collects.
@@ -251,7 +273,10 @@ impl FleetFolder {
             let collected = newest.and_then(|number| self.end(&work.name, number));
             let record = newest.map(|number| self.attempt(&work.name, number).join("record"));
             let record = record.filter(|record| RunDirectory::at(record).is_closed());
-            let answer = record.as_deref().and_then(|record| RunDirectory::at(record).result().ok()).map(|result| result.answer);
+            let answer = record
+                .as_deref()
+                .and_then(|record| RunDirectory::at(record).result().ok())
+                .map(|result| result.answer);
             let end = collected.or_else(|| work.end.clone());
             HostOutcome {
                 name: work.name.clone(),

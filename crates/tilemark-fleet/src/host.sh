@@ -35,6 +35,8 @@ do_wait() {
     while [ "$left" -gt 0 ] && state | grep -q ' running$'; do
         sleep 2
         left=$((left - 2))
+        # Where nobody is left to read it, this is its end.
+        echo || return 1
     done
     state
 }

@@ -49,8 +49,13 @@ fn error_in(log: &str) -> String {
     let mut lines = log.lines().skip_while(|line| !line.starts_with("error: "));
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ");
     let below: Vec<&str> = lines.take_while(|line| line.starts_with("  ")).map(str::trim).collect();
-    let words = std::iter::once(first).chain(below).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
-    let words = if words.is_empty() { log.lines().last().unwrap_or("it printed no reason").to_owned() } else { words };
+    let words =
+        std::iter::once(first).chain(below).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    let words = if words.is_empty() {
+        log.lines().last().unwrap_or("it printed no reason").to_owned()
+    } else {
+        words
+    };
     let short: String = words.chars().take(1000).collect();
     printable_line(&short).into_owned()
 }
@@ -62,10 +67,18 @@ mod tests {
     #[test]
     fn each_exit_code_has_its_end() {
         for (code, end) in [
-            (1, End::Unfit), (2, End::Unfit), (3, End::Unfit), (4, End::GuestFailed), (6, End::NotRestored),
-            (127, End::Unfit), (137, End::Lost), (0, End::Lost), (5, End::Lost),
+            (1, End::Unfit),
+            (2, End::Unfit),
+            (3, End::Unfit),
+            (4, End::GuestFailed),
+            (6, End::NotRestored),
+            (127, End::Unfit),
+            (137, End::Lost),
+            (0, End::Lost),
+            (5, End::Lost),
         ] {
-            let ended = end_of(code, None, "seed 1\nerror: no image\n  because: of that\n  to fix: build it\nmore");
+            let ended =
+                end_of(code, None, "seed 1\nerror: no image\n  because: of that\n  to fix: build it\nmore");
             assert_eq!((ended.end, ended.exit_code), (end, Some(code)));
             if matches!(end, End::Unfit | End::GuestFailed | End::NotRestored) {
                 assert_eq!(ended.because, "no image; because: of that; to fix: build it");

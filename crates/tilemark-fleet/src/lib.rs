@@ -18,6 +18,7 @@ mod folder;
 mod job;
 mod plan;
 mod run;
+mod said;
 mod site;
 mod slurm;
 
@@ -26,4 +27,5 @@ pub use error::FleetError;
 pub use folder::{Fleet, FleetFolder, FleetLock, FleetOrder, HostOutcome, HostWork, Step, fleets, ids};
 pub use plan::{PlannedHost, plan};
 pub use run::{Watch, collect_all, run, status};
+pub use said::FleetSaid;
 pub use site::{Engine, Host, Site};

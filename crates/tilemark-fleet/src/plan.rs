@@ -65,7 +65,8 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
         time: None,
     };
     let job = job(fleet, &host.name);
-    let question = Question { verb: "ask", fleet: &fleet.id, seconds: 0, attempt: 0, job: &job, within: ANSWER_WITHIN };
+    let question =
+        Question { verb: "ask", fleet: &fleet.id, seconds: 0, attempt: 0, job: &job, within: ANSWER_WITHIN };
     let mut answer = match ask(&fleet.site, host, question) {
         Ok(answer) => answer,
         Err(error) => {
@@ -83,22 +84,32 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
     planned.program_sha256 = answer.value("hash").map(shown);
     if planned.version.as_deref() != Some(&fleet.version) {
         let there = planned.version.as_deref().unwrap_or("none");
-        planned.problems.push(format!("it has Tilemark {there}, and this machine {}; install the same one on both", fleet.version));
+        planned.problems.push(format!(
+            "it has Tilemark {there}, and this machine {}; install the same one on both",
+            fleet.version
+        ));
     } else if planned.program_sha256.as_deref() != Some(&fleet.program_sha256) {
         planned.notes.push("its program is another build of the same version: figures of hosts with different builds may differ for that reason".to_owned());
     }
     if let Some(other) = answer.value("busy") {
-        planned.notes.push(format!("the fleet run {} measures there now: this one would wait for it", shown(other)));
+        planned
+            .notes
+            .push(format!("the fleet run {} measures there now: this one would wait for it", shown(other)));
     }
-    let document = answer.text("plan").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
+    let document =
+        answer.text("plan").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
     if answer.value("planned") == Some("0") {
         planned.time = document["expected"]["time"].as_str().map(shown);
     } else {
         let error = &document["error"];
-        let (message, remedy) = (error["message"].as_str().unwrap_or("it printed no plan"), error["remedy"].as_str().unwrap_or_default());
+        let (message, remedy) = (
+            error["message"].as_str().unwrap_or("it printed no plan"),
+            error["remedy"].as_str().unwrap_or_default(),
+        );
         planned.problems.push(shown(&format!("{message}; {remedy}")));
     }
-    let doctor = answer.text("doctor").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
+    let doctor =
+        answer.text("doctor").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
     for finding in doctor["findings"].as_array().into_iter().flatten() {
         planned.notes.extend(finding["what"].as_str().map(|what| format!("doctor: {}", shown(what))));
     }

@@ -47,7 +47,8 @@ pub fn run(folder: &FleetFolder, watch: Watch, note: &(dyn Fn(&str) + Sync)) -> 
     let lock = folder.lock()?;
     let fleet = folder.read()?;
     let at_once = fleet.at_once.unwrap_or(usize::MAX).clamp(1, fleet.hosts.len().max(1));
-    let left: VecDeque<Host> = order(&fleet).into_iter().filter(|host| step(&fleet, host) != Step::Over).collect();
+    let left: VecDeque<Host> =
+        order(&fleet).into_iter().filter(|host| step(&fleet, host) != Step::Over).collect();
     let runner = Runner {
         queue: Queue::new(&fleet.id, fleet.hosts.iter().map(|host| host.name.as_str())),
         site: fleet.site.clone(),
@@ -74,7 +75,9 @@ pub fn run(folder: &FleetFolder, watch: Watch, note: &(dyn Fn(&str) + Sync)) -> 
 /// Hosts in an order of the fleet's seed.
 fn order(fleet: &Fleet) -> Vec<Host> {
     let mut hosts = fleet.site.hosts.clone();
-    hosts.sort_by_key(|host| tilemark_units::Sha256Hash::of(format!("{} {}", fleet.seed, host.name).as_bytes()).to_string());
+    hosts.sort_by_key(|host| {
+        tilemark_units::Sha256Hash::of(format!("{} {}", fleet.seed, host.name).as_bytes()).to_string()
+    });
     hosts
 }
 
@@ -170,7 +173,11 @@ impl Runner<'_> {
     }
 
     fn mark_submitted(&self, host: &Host, id: String) -> Result<(), FleetError> {
-        (self.note)(&format!("{}: submitted{}", host.name, if id.is_empty() { String::new() } else { format!(" as job {id}") }));
+        (self.note)(&format!(
+            "{}: submitted{}",
+            host.name,
+            if id.is_empty() { String::new() } else { format!(" as job {id}") }
+        ));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.mark(host, |work| {
             work.step = Step::Submitted;
@@ -188,8 +195,10 @@ impl Runner<'_> {
                 return Ok(Some(job.id));
             }
         }
-        let question = Question { verb: "state", fleet, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
-        let answer = ask(&self.site, host, question).map_err(|error| format!("{error}; {}", error.remedy(host)))?;
+        let question =
+            Question { verb: "state", fleet, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
+        let answer =
+            ask(&self.site, host, question).map_err(|error| format!("{error}; {}", error.remedy(host)))?;
         Ok((!attempts(&answer.lines).is_empty()).then(String::new))
     }
 
@@ -200,7 +209,9 @@ impl Runner<'_> {
         loop {
             match ask(&self.site, host, question) {
                 Ok(_) => return Ok(String::new()),
-                Err(error) if error.may_pass() && since.elapsed() < self.lost_after() => thread::sleep(BETWEEN_TRIES),
+                Err(error) if error.may_pass() && since.elapsed() < self.lost_after() => {
+                    thread::sleep(BETWEEN_TRIES)
+                }
                 Err(error @ CarrierError::NoSudo) => {
                     let because = format!("{error}; {}", error.remedy(host));
                     return Err(HostEnd { end: End::Unfit, exit_code: None, because });
@@ -230,9 +241,12 @@ impl Runner<'_> {
         let fleet = locked(&self.fleet).id.clone();
         let mut silent_since = None;
         loop {
-            let left = self.until.map_or(HELD_S, |until| until.saturating_duration_since(Instant::now()).as_secs().min(HELD_S));
+            let left = self.until.map_or(HELD_S, |until| {
+                until.saturating_duration_since(Instant::now()).as_secs().min(HELD_S)
+            });
             let within = Duration::from_secs(left) + ANSWER_WITHIN;
-            let question = Question { verb: "wait", fleet: &fleet, seconds: left, attempt: 0, job: "", within };
+            let question =
+                Question { verb: "wait", fleet: &fleet, seconds: left, attempt: 0, job: "", within };
             match ask(&self.site, host, question) {
                 Ok(answer) => {
                     silent_since = None;
@@ -273,7 +287,11 @@ impl Runner<'_> {
                             let since = *gone_since.get_or_insert_with(Instant::now);
                             if since.elapsed() >= self.lost_after() {
                                 let end = if has_run { End::Lost } else { End::NeverStarted };
-                                let because = format!("{}; the job stays in the queue: collect later, or `scancel {}`", job.words(), job.id);
+                                let because = format!(
+                                    "{}; the job stays in the queue: collect later, or `scancel {}`",
+                                    job.words(),
+                                    job.id
+                                );
                                 return Waited::GivenUp(HostEnd { end, exit_code: None, because });
                             }
                         }
@@ -302,17 +320,24 @@ impl Runner<'_> {
         let since = Instant::now();
         loop {
             match collect(self.folder, &fleet, host) {
-                Ok(found) if found.is_empty() => return self.over(host, Some(self.nothing_there(&fleet, host))),
+                Ok(found) if found.is_empty() => {
+                    return self.over(host, Some(self.nothing_there(&fleet, host)));
+                }
                 Ok(_) => return self.over(host, None),
                 Err(CollectError::Fleet(error)) => return Err(error),
-                Err(CollectError::Carrier(error)) if error.may_pass() && since.elapsed() < self.lost_after() => {
+                Err(CollectError::Carrier(error))
+                    if error.may_pass() && since.elapsed() < self.lost_after() =>
+                {
                     thread::sleep(BETWEEN_TRIES);
                 }
                 Err(CollectError::Carrier(error)) => {
                     return self.over(host, Some(no_answer(format!("{error}; {}", error.remedy(host)))));
                 }
                 Err(error @ CollectError::Record(_)) => {
-                    return self.over(host, Some(no_answer(format!("{error}; collect it again, or look at it on {}", host.name))));
+                    return self.over(
+                        host,
+                        Some(no_answer(format!("{error}; collect it again, or look at it on {}", host.name))),
+                    );
                 }
             }
         }
@@ -320,7 +345,9 @@ impl Runner<'_> {
 
     fn nothing_there(&self, fleet: &Fleet, host: &Host) -> HostEnd {
         let words = match &self.site.engine {
-            Engine::Slurm { .. } => self.queue.job(&job_name(&fleet.id, &host.name)).ok().flatten().map(|job| job.words()),
+            Engine::Slurm { .. } => {
+                self.queue.job(&job_name(&fleet.id, &host.name)).ok().flatten().map(|job| job.words())
+            }
             Engine::Ssh | Engine::Exec { .. } => None,
         };
         let because = words.unwrap_or_else(|| "its job has never begun".to_owned());
@@ -352,7 +379,9 @@ pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result
             }
             Ok(_) => (None, true),
             Err(CollectError::Fleet(error)) => return Err(error),
-            Err(CollectError::Carrier(error)) => (Some(no_answer(format!("{error}; {}", error.remedy(host)))), false),
+            Err(CollectError::Carrier(error)) => {
+                (Some(no_answer(format!("{error}; {}", error.remedy(host)))), false)
+            }
             Err(error @ CollectError::Record(_)) => (Some(no_answer(error.to_string())), false),
         };
         if let Some(end) = &end {
@@ -402,15 +431,22 @@ fn doing(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> Str
             Err(why) => return format!("no answer of the queue: {why}"),
         }
     }
-    let question = Question { verb: "state", fleet: &fleet.id, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
+    let question =
+        Question { verb: "state", fleet: &fleet.id, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
     match ask(&fleet.site, host, question) {
         Err(error) => format!("no answer: {error}"),
         Ok(answer) => match attempts(&answer.lines).last() {
             None => "its job has not begun".to_owned(),
             Some((number, AttemptState::Running)) => format!("measures (attempt {number})"),
             Some((number, AttemptState::Lost)) => format!("its attempt {number} was lost"),
-            Some((number, AttemptState::Ended(_))) if folder.attempt(&host.name, *number).join("exit").exists() => "collected".to_owned(),
-            Some((number, AttemptState::Ended(code))) => format!("its attempt {number} ended with exit code {code}; `fleet collect` takes it home"),
+            Some((number, AttemptState::Ended(_)))
+                if folder.attempt(&host.name, *number).join("exit").exists() =>
+            {
+                "collected".to_owned()
+            }
+            Some((number, AttemptState::Ended(code))) => {
+                format!("its attempt {number} ended with exit code {code}; `fleet collect` takes it home")
+            }
         },
     }
 }
@@ -419,7 +455,10 @@ fn doing(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> Str
 const ASKED_AT_ONCE: usize = 64;
 
 /// Does something with each host, many at the same time. The first error ends it.
-pub(crate) fn each_host(hosts: &[Host], work: impl Fn(&Host) -> Result<(), FleetError> + Sync) -> Result<(), FleetError> {
+pub(crate) fn each_host(
+    hosts: &[Host],
+    work: impl Fn(&Host) -> Result<(), FleetError> + Sync,
+) -> Result<(), FleetError> {
     let left = Mutex::new(hosts.iter().collect::<VecDeque<_>>());
     thread::scope(|scope| {
         let one = || -> Result<(), FleetError> {

@@ -130,7 +130,11 @@ impl Site {
         let mut names = BTreeSet::new();
         let hosts = text.host.into_iter().map(|host| {
             let host = host_of(host)?;
-            if names.insert(host.name.clone()) { Ok(host) } else { Err(format!("host.name = {:?} is there twice", host.name)) }
+            if names.insert(host.name.clone()) {
+                Ok(host)
+            } else {
+                Err(format!("host.name = {:?} is there twice", host.name))
+            }
         });
         Ok(Self { engine, program, lost_after_s: lost_after, hosts: hosts.collect::<Result<_, String>>()? })
     }
@@ -153,11 +157,16 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
                 over_ssh: text.carrier == Some(CarrierText::Ssh),
             })
         }
-        (EngineText::Exec, None) => {
-            Err("engine = \"exec\" needs exec, such as exec = [\"docker\", \"exec\", \"-i\", \"{host}\", \"sh\"]".to_owned())
-        }
-        (EngineText::Exec, Some(command)) if !command.iter().skip(1).any(|word| word.contains("{host}") || word.contains("{address}")) => {
-            Err(format!("exec = {command:?} names neither {{host}} nor {{address}}: all hosts would be the same one"))
+        (EngineText::Exec, None) => Err(
+            "engine = \"exec\" needs exec, such as exec = [\"docker\", \"exec\", \"-i\", \"{host}\", \"sh\"]"
+                .to_owned(),
+        ),
+        (EngineText::Exec, Some(command))
+            if !command.iter().skip(1).any(|word| word.contains("{host}") || word.contains("{address}")) =>
+        {
+            Err(format!(
+                "exec = {command:?} names neither {{host}} nor {{address}}: all hosts would be the same one"
+            ))
         }
         (EngineText::Exec, Some(command)) => Ok(Engine::Exec { command: command.clone() }),
     }
@@ -166,16 +175,23 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
 fn host_of(text: HostText) -> Result<Host, String> {
     let is_name = |name: &str| {
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-        name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(is_letter) && name.len() <= 64
+        name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name.chars().all(is_letter)
+            && name.len() <= 64
     };
     if !is_name(&text.name) {
-        return Err(format!("host.name = {:?}: a name has 1 to 64 letters, digits, `.`, `-` and `_`", text.name));
+        return Err(format!(
+            "host.name = {:?}: a name has 1 to 64 letters, digits, `.`, `-` and `_`",
+            text.name
+        ));
     }
     let address = text.address.unwrap_or_else(|| text.name.clone());
     plain_word("host.address", &address)?;
     text.user.as_deref().map_or(Ok(()), |user| plain_word("host.user", user))?;
     for group in text.groups.iter().filter(|group| !is_name(group)) {
-        return Err(format!("host.groups has {group:?}: a group's name has 1 to 64 letters, digits, `.`, `-` and `_`"));
+        return Err(format!(
+            "host.groups has {group:?}: a group's name has 1 to 64 letters, digits, `.`, `-` and `_`"
+        ));
     }
     Ok(Host { name: text.name, address, user: text.user, groups: text.groups })
 }
@@ -184,7 +200,9 @@ fn host_of(text: HostText) -> Result<Host, String> {
 fn plain_word(key: &str, word: &str) -> Result<(), String> {
     let is_odd = |letter: char| letter.is_whitespace() || letter.is_control();
     if word.is_empty() || word.starts_with('-') || word.contains(is_odd) || word.len() > NAME_BYTES_MAX {
-        return Err(format!("{key} = {word:?}: it is empty, begins with `-`, has a space, or is longer than {NAME_BYTES_MAX} bytes"));
+        return Err(format!(
+            "{key} = {word:?}: it is empty, begins with `-`, has a space, or is longer than {NAME_BYTES_MAX} bytes"
+        ));
     }
     Ok(())
 }
@@ -205,7 +223,10 @@ mod tests {
         let slurm = Site::parse("schema = 1\nengine = \"slurm\"\npartition = \"p\"\ncarrier = \"ssh\"\nlost_after = \"2s\"\n[[host]]\nname = \"n1\"").unwrap();
         assert_eq!(slurm.engine, Engine::Slurm { partition: Some("p".into()), over_ssh: true });
         assert_eq!(slurm.lost_after_s, 2);
-        let exec = Site::parse("schema = 1\nengine = \"exec\"\nexec = [\"sh\", \"-c\", \"{host}\"]\n[[host]]\nname = \"n1\"").unwrap();
+        let exec = Site::parse(
+            "schema = 1\nengine = \"exec\"\nexec = [\"sh\", \"-c\", \"{host}\"]\n[[host]]\nname = \"n1\"",
+        )
+        .unwrap();
         assert_eq!(exec.engine, Engine::Exec { command: vec!["sh".into(), "-c".into(), "{host}".into()] });
     }
 
@@ -226,9 +247,19 @@ mod tests {
             (format!("schema = 1\nengine = \"ssh\"\nprogram = \"-x\"\n{host}"), "program = \"-x\""),
             (format!("schema = 1\nengine = \"ssh\"\n{host}{host}"), "\"n1\" is there twice"),
             ("schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"../n1\"".to_owned(), "host.name = \"../n1\""),
-            ("schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"\naddress = \"-oProxyCommand=x\"".to_owned(), "host.address = \"-o"),
-            ("schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"\nuser = \"a b\"".to_owned(), "host.user = \"a b\""),
-            ("schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"\ngroups = [\"\"]".to_owned(), "host.groups"),
+            (
+                "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"\naddress = \"-oProxyCommand=x\""
+                    .to_owned(),
+                "host.address = \"-o",
+            ),
+            (
+                "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"\nuser = \"a b\"".to_owned(),
+                "host.user = \"a b\"",
+            ),
+            (
+                "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"\ngroups = [\"\"]".to_owned(),
+                "host.groups",
+            ),
         ] {
             let error = Site::parse(&text).unwrap_err();
             assert!(error.contains(named), "{named}: {error}");

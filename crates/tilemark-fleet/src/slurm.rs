@@ -42,9 +42,14 @@ impl Job {
         match self.state.as_str() {
             "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => {
                 let gone = ["NotAvail", "DOWN", "Down", "BeginTime", "Unavailable"];
-                if gone.iter().any(|word| self.reason.contains(word)) { Stage::HostGone } else { Stage::Queued }
+                if gone.iter().any(|word| self.reason.contains(word)) {
+                    Stage::HostGone
+                } else {
+                    Stage::Queued
+                }
             }
-            "RUNNING" | "COMPLETING" | "CONFIGURING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING" | "STAGE_OUT" => Stage::Running,
+            "RUNNING" | "COMPLETING" | "CONFIGURING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING"
+            | "STAGE_OUT" => Stage::Running,
             _ => Stage::Over,
         }
     }
@@ -66,7 +71,15 @@ pub(crate) fn job_name(fleet: &str, host: &str) -> String {
 /// In words, when Slurm does not take it.
 pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<String, String> {
     let mut command = Command::new("sbatch");
-    command.args(["--parsable", "--exclusive", "--mem=0", "--nodes=1", "--requeue", "--open-mode=append", "--chdir=/"]);
+    command.args([
+        "--parsable",
+        "--exclusive",
+        "--mem=0",
+        "--nodes=1",
+        "--requeue",
+        "--open-mode=append",
+        "--chdir=/",
+    ]);
     // Before its limit of time a job gets what Ctrl-C sends, and keeps its whole repeats.
     command.args(["--output=/dev/null", "--signal=B:INT@60"]);
     command.arg(format!("--nodelist={host}")).arg(format!("--job-name={}", job_name(fleet, host)));
@@ -74,11 +87,15 @@ pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<
         command.arg(format!("--partition={partition}"));
     }
     // A place of the submitting machine is none of the host.
-    let script = format!("#!/bin/sh\nunset TILEMARK_HOME\n{}", as_root(job, "--preserve-env=SLURM_RESTART_COUNT"));
+    let script =
+        format!("#!/bin/sh\nunset TILEMARK_HOME\n{}", as_root(job, "--preserve-env=SLURM_RESTART_COUNT"));
     let printed = run(command, &script)?;
     let id = printed.trim().split(';').next().unwrap_or_default();
     if id.is_empty() || !id.chars().all(|digit| digit.is_ascii_digit()) {
-        return Err(format!("sbatch printed {:?}, which is no number of a job", printable_line(printed.trim())));
+        return Err(format!(
+            "sbatch printed {:?}, which is no number of a job",
+            printable_line(printed.trim())
+        ));
     }
     Ok(id.to_owned())
 }
@@ -117,14 +134,17 @@ impl Queue {
     /// # Errors
     /// In words, when the queue does not answer.
     pub(crate) fn job(&self, name: &str) -> Result<Option<Job>, String> {
-        let mut seen = self.seen.lock().map_err(|_| "the queue was being read when its reader failed".to_owned())?;
+        let mut seen =
+            self.seen.lock().map_err(|_| "the queue was being read when its reader failed".to_owned())?;
         if let Some((at, jobs)) = &*seen
             && at.elapsed() < FRESH
         {
             return Ok(jobs.get(name).cloned());
         }
         let mut command = Command::new("squeue");
-        command.args(["--noheader", "--states=all", "--format=%j|%i|%T|%r"]).arg(format!("--name={}", self.names));
+        command
+            .args(["--noheader", "--states=all", "--format=%j|%i|%T|%r"])
+            .arg(format!("--name={}", self.names));
         let jobs = jobs(&run(command, "")?);
         let found = jobs.get(name).cloned();
         *seen = Some((Instant::now(), jobs));
@@ -153,7 +173,9 @@ mod tests {
 
     #[test]
     fn the_queue_is_read_by_name() {
-        let jobs = jobs("tilemark-f-n1|7|COMPLETED|None\ntilemark-f-n1|5|RUNNING|None\ntilemark-f-n2|6|PENDING|(ReqNodeNotAvail, UnavailableNodes:n2)\nodd\n");
+        let jobs = jobs(
+            "tilemark-f-n1|7|COMPLETED|None\ntilemark-f-n1|5|RUNNING|None\ntilemark-f-n2|6|PENDING|(ReqNodeNotAvail, UnavailableNodes:n2)\nodd\n",
+        );
         assert_eq!(jobs["tilemark-f-n1"].id, "5");
         assert_eq!(jobs["tilemark-f-n1"].stage(), Stage::Running);
         assert_eq!(jobs["tilemark-f-n2"].stage(), Stage::HostGone);
@@ -162,10 +184,13 @@ mod tests {
 
     #[test]
     fn each_state_has_its_stage() {
-        let stage = |state: &str, reason: &str| Job { id: "1".into(), state: state.into(), reason: reason.into() }.stage();
+        let stage = |state: &str, reason: &str| {
+            Job { id: "1".into(), state: state.into(), reason: reason.into() }.stage()
+        };
         assert_eq!(stage("PENDING", "Resources"), Stage::Queued);
         assert_eq!(stage("PENDING", "BeginTime"), Stage::HostGone);
-        for over in ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"] {
+        for over in ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"]
+        {
             assert_eq!(stage(over, "None"), Stage::Over);
         }
     }
