@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod decisions;
 mod figures;
+mod fleet_lab;
 mod fuzz;
 mod host_cuts;
 mod lab;
@@ -25,12 +26,14 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | lab | notices | profiles | promises | scenarios | schema | soak | supply | walls | words
+const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet-lab | lab | notices | profiles | promises | scenarios | schema | soak | supply | walls | words
   ci      format, lints, walls, promises, schemas, build, image, tests of all layers, documents; reports every failure
   bench   the figures that the project set out to reach, against their peers in turn; `bench --list` names them
   decisions
           write the list of docs/decisions
   figures write docs/benchmarks.md from docs/benchmarks
+  fleet-lab [--program FILE] -- COMMAND
+          run a command beside three hosts with Slurm and ssh, in namespaces; its output and exit code are the command's
   lab [--program FILE] [--with FILE]… [--image NAME] -- COMMAND
           run a command on an emulated server with NUMA, an IOMMU and KVM; its output and exit code are the command's
   notices write THIRD-PARTY-NOTICES.txt
@@ -56,6 +59,11 @@ fn main() -> Result<ExitCode> {
         && command == "lab"
     {
         return Ok(lab::run(rest));
+    }
+    if let [command, rest @ ..] = arguments.as_slice()
+        && command == "fleet-lab"
+    {
+        return Ok(fleet_lab::run(rest));
     }
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => ci::run(),

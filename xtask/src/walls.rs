@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Each crate with all of Tilemark's crates that it may depend on (tests aside).
-const ALLOWED: [(&str, &[&str]); 23] = [
-    ("tilemark", &["tilemark-record", "tilemark-report", "tilemark-run", "tilemark-units"]),
+const ALLOWED: [(&str, &[&str]); 24] = [
+    ("tilemark", &["tilemark-fleet", "tilemark-record", "tilemark-report", "tilemark-run", "tilemark-units"]),
     ("tilemark-sys", &[]),
     ("tilemark-units", &[]),
     ("tilemark-netlink", &["tilemark-sys"]),
@@ -61,6 +61,17 @@ const ALLOWED: [(&str, &[&str]); 23] = [
     ),
     ("tilemark-record", &["tilemark-plan", "tilemark-units"]),
     ("tilemark-statistics", &["tilemark-plan", "tilemark-record", "tilemark-units"]),
+    (
+        "tilemark-fleet",
+        &[
+            "tilemark-plan",
+            "tilemark-record",
+            "tilemark-report",
+            "tilemark-statistics",
+            "tilemark-sys",
+            "tilemark-units",
+        ],
+    ),
     ("tilemark-report", &["tilemark-plan", "tilemark-record", "tilemark-units"]),
     (
         "tilemark-run",

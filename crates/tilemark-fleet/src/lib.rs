@@ -7,8 +7,26 @@
 //! hosts/NAME/attempt-N/end.json    what that attempt ended as (`HostEnd`)
 //! hosts/NAME/attempt-N/record/     its record, as `runs` keeps it; not there where it left none
 //! ```
+//!
+//! On a host its work is in `fleet-jobs/ID/NAME` of Tilemark's folder there (`job.sh`), and stays.
 
+mod carrier;
+mod collect;
 mod end;
+mod error;
+mod folder;
+mod job;
+mod plan;
+mod run;
+mod said;
+mod site;
+mod slurm;
 pub mod verdict;
 
 pub use end::{End, HostEnd};
+pub use error::FleetError;
+pub use folder::{Fleet, FleetFolder, FleetLock, FleetOrder, HostOutcome, HostWork, Step, fleets, ids};
+pub use plan::{PlannedHost, plan};
+pub use run::{Watch, collect_all, run, status};
+pub use said::FleetSaid;
+pub use site::{Engine, Host, Site};

@@ -34,6 +34,9 @@ pub(crate) enum Command {
     Interference(InterferenceArguments),
     /// Measure two configurations in turn: do they differ?
     Ab(AbArguments),
+    /// Measure many hosts over ssh or Slurm, and collect what they found
+    #[command(subcommand)]
+    Fleet(FleetCommand),
     /// Compare runs, or sets of runs, each with the first
     Compare(CompareArguments),
     /// Draw a record again: HTML, terminal or CSV
@@ -974,6 +977,93 @@ pub(crate) enum ExportFormat {
     Sysctl,
     /// Parameters for the boot loader
     KernelCmdline,
+}
+
+/// `tilemark fleet`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommand {
+    /// Ask every host whether it is fit, and how long it would measure
+    Plan(FleetPlanArguments),
+    /// Measure a scenario on every host, and collect the records
+    Run(FleetRunArguments),
+    /// Show what each host of a fleet run is doing
+    Status(FleetNamed),
+    /// Take home the records of hosts that have ended; may be repeated
+    Collect(FleetNamed),
+}
+
+/// What every host of a fleet is to measure.
+#[derive(Debug, Args)]
+pub(crate) struct FleetWork {
+    /// Search for the capacity of each host, as `tilemark capacity` does, instead of measuring the scenario's ladder
+    #[arg(long)]
+    pub(crate) capacity: bool,
+    #[command(flatten)]
+    pub(crate) resolution: Resolution,
+    /// Tile counts to use instead of the scenario's ladder, such as 1,2,4
+    #[arg(long, value_delimiter = ',', value_name = "COUNTS", conflicts_with = "capacity")]
+    pub(crate) tiles: Option<Vec<u32>>,
+    /// Each host ends within this time, such as 10m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) within: Option<Span>,
+    /// Download nothing: each host must have the image in its cache
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
+/// `tilemark fleet plan`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetPlanArguments {
+    /// A scenario inside the program by its name, or a file by its path, which is sent to the hosts
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenario: String,
+    /// The site file: the hosts, and by which engine they are used
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: PathBuf,
+    #[command(flatten)]
+    pub(crate) work: FleetWork,
+    #[command(flatten)]
+    pub(crate) json: JsonOnly,
+}
+
+/// `tilemark fleet run`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetRunArguments {
+    /// A scenario inside the program by its name, or a file by its path, which is sent to the hosts
+    #[arg(value_name = "SCENARIO", required_unless_present = "resume")]
+    pub(crate) scenario: Option<String>,
+    /// The site file: the hosts, and by which engine they are used
+    #[arg(long, value_name = "FILE", required_unless_present = "resume")]
+    pub(crate) site: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) work: FleetWork,
+    /// Go on with a fleet run whose command was ended: hosts that have the work are not given it again. Default: the newest
+    #[arg(long, value_name = "ID", num_args = 0..=1, conflicts_with_all = ["scenario", "site"])]
+    pub(crate) resume: Option<Option<String>>,
+    /// At most this many hosts measure at the same time, where they share storage, power or cooling. Default: all
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) at_once: Option<u16>,
+    /// Return when all is submitted; `fleet collect` takes the records home
+    #[arg(long, conflicts_with = "at_once")]
+    pub(crate) detach: bool,
+    /// Wait no longer than this, such as 2h. What has not ended by then goes on, and is named
+    #[arg(long, value_name = "TIME")]
+    pub(crate) wait_at_most: Option<Span>,
+    #[command(flatten)]
+    pub(crate) json: JsonOnly,
+}
+
+/// A fleet run.
+#[derive(Debug, Args)]
+pub(crate) struct FleetNamed {
+    /// The fleet run: its id, a unique prefix of it, `last` or a path
+    #[arg(default_value = "last", value_name = "ID")]
+    pub(crate) fleet: String,
+    /// Reach the hosts as this site file has them, where an address or the engine has changed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: JsonOnly,
 }
 
 /// `tilemark scenarios`.

@@ -6,8 +6,9 @@ use clap::CommandFactory;
 use std::{fmt::Write, io, path::Path};
 
 /// All commands by what a person wants. `tests` sees that each command is in one group.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Measure", &["quick", "capacity", "run", "ab", "interference"]),
+    ("Many hosts", &["fleet"]),
     ("Before a run", &["doctor", "plan", "scenarios", "image", "host"]),
     ("After a run", &["report", "compare", "runs", "recover"]),
     ("Guests, loads and data without a run", &["guests", "load", "data", "broker"]),
@@ -34,7 +35,7 @@ const SHAPES: [(&str, &str); 14] = [
 
 /// Examples of each page of help, by the words that call it. Each is tried by a test: it must be a command line that the
 /// program takes.
-const EXAMPLES: [(&str, &str); 55] = [
+const EXAMPLES: [(&str, &str); 60] = [
     ("doctor", "tilemark doctor\ntilemark doctor --json"),
     ("plan", "tilemark plan web --on native\ntilemark plan capacity web --on native --resolved"),
     ("plan run", "tilemark plan run web --tiles 1,2,4"),
@@ -65,6 +66,20 @@ const EXAMPLES: [(&str, &str); 55] = [
          tilemark compare before monday tuesday --html compared.html --junit compared.xml\n\
          tilemark compare before after --exit-verdict --tolerance 3%",
     ),
+    (
+        "fleet",
+        "tilemark fleet plan web --site site.toml --on native\n\
+         tilemark fleet run web --site site.toml --on native",
+    ),
+    ("fleet plan", "tilemark fleet plan web --site site.toml --on native"),
+    (
+        "fleet run",
+        "tilemark fleet run web --site site.toml --on native\n\
+         tilemark fleet run web --site site.toml --capacity --within 20m --detach\n\
+         tilemark fleet run --resume",
+    ),
+    ("fleet status", "tilemark fleet status\ntilemark fleet status 20261125"),
+    ("fleet collect", "tilemark fleet collect\ntilemark fleet collect 20261125 --json"),
     ("report", "tilemark report last\ntilemark report last --html page.html --redact --csv figures.csv"),
     ("runs", "tilemark runs\ntilemark runs show last"),
     ("runs show", "tilemark runs show last"),

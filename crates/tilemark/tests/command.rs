@@ -94,6 +94,7 @@ fn help_lists_what_works_and_nothing_else() {
         "capacity",
         "interference",
         "ab",
+        "fleet",
         "compare",
         "report",
         "runs",

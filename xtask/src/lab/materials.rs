@@ -17,7 +17,7 @@ use tilemark_record::places::{Places, Surroundings};
 /// What the lab's own image holds.
 pub(crate) const LAB_IMAGE: &str = "xtask/src/lab/image.toml";
 /// The image of the guests in it, where no other is asked for.
-const GUEST_IMAGE: &str = "first-look";
+pub(crate) const GUEST_IMAGE: &str = "first-look";
 
 /// Everything found, built and opened.
 pub(crate) struct Materials {
@@ -92,13 +92,13 @@ impl Materials {
 }
 
 /// The program as cargo builds it for tests.
-fn build_program() -> Result<PathBuf> {
+pub(crate) fn build_program() -> Result<PathBuf> {
     crate::ci::cargo(&["build", "--package", "tilemark", "--quiet", "--locked"])?;
     Ok(crate::ci::target().join("debug/tilemark"))
 }
 
 /// The image from the cache; the program builds the one that is missing, which needs root.
-fn image(program: &Path, cache: &Path, name: &str, spec: &ImageSpec) -> Result<Image> {
+pub(crate) fn image(program: &Path, cache: &Path, name: &str, spec: &ImageSpec) -> Result<Image> {
     let find = || ImageCache::open(cache)?.ensure(spec, Network::Forbidden, &mut Silent);
     match find() {
         Err(ImageError::NotCached { .. }) => {

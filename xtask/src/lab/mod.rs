@@ -15,5 +15,5 @@ mod server;
 mod session;
 mod stream;
 
-pub(crate) use materials::LAB_IMAGE as IMAGE;
+pub(crate) use materials::{GUEST_IMAGE, LAB_IMAGE as IMAGE, build_program, image};
 pub(crate) use session::run;

@@ -249,15 +249,18 @@ pub fn resolved(prepared: &Prepared) -> Result<String, Failure> {
     Ok(format!("# As resolved, with seed {}.\n{}{text}", plan.seed, lines.collect::<String>()))
 }
 
-/// The name of the scenario that is asked for.
-pub(crate) fn scenario_name(asked: &Asked) -> Result<String, Failure> {
+/// The name of the scenario that is asked for, which is resolved as far as no host is needed for it.
+///
+/// # Errors
+/// When the scenario cannot be read or is wrong.
+pub fn scenario_name(asked: &Asked) -> Result<String, Failure> {
     let draft = Draft::from_toml(&text_of(&asked.scenario)?, &asked.scenario)?;
     let asked = as_asked(&draft, asked.preset.as_deref(), &asked.settings, asked.tiles.as_deref());
     Ok(asked.and_then(|draft| draft.finish())?.name)
 }
 
 /// A seed from the kernel's random numbers. It has 32 bits: a person can type it, and every reader of JSON keeps it exactly.
-fn drawn_seed() -> Result<u64, Failure> {
+pub fn drawn_seed() -> Result<u64, Failure> {
     let mut bytes = [0; 4];
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| {
         Failure::from_error(

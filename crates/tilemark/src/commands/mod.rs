@@ -5,6 +5,7 @@ mod broker;
 mod compare;
 mod data;
 mod doctor;
+mod fleet;
 mod guests;
 mod host;
 mod host_pin;
@@ -65,6 +66,8 @@ pub(crate) fn ends_in_order(command: &Command) -> bool {
         Command::Doctor(_)
         | Command::Plan(_)
         | Command::Compare(_)
+        // The work on the hosts goes on when the command ends.
+        | Command::Fleet(_)
         | Command::Report(_)
         | Command::Runs(_)
         | Command::Broker(_)
@@ -98,6 +101,7 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         Command::Capacity(arguments) => run::capacity(&arguments),
         Command::Interference(arguments) => run::interference(&arguments),
         Command::Ab(arguments) => run::ab(&arguments),
+        Command::Fleet(command) => fleet::fleet(&command),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Runs(arguments) => match &arguments.command {

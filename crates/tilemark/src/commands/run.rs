@@ -168,7 +168,7 @@ pub(crate) fn asked_of_ab(arguments: &AbArguments) -> Asked {
     }
 }
 
-fn asked(resolution: &Resolution) -> Asked {
+pub(crate) fn asked(resolution: &Resolution) -> Asked {
     Asked {
         on: backend(resolution.on),
         preset: resolution.preset.clone(),

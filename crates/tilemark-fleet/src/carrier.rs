@@ -1,0 +1,551 @@
+//! Carriers: commands that give a shell on a host, to which a script is sent and whose answer is read.
+//!
+//! An answer is whole when its end was read: a carrier may be cut, may end well without having sent all, and may not end at all when
+//! the other side is gone (`srun` when its step daemon is killed). So the end of the stream decides nothing, and silence has a limit.
+
+use crate::site::{Engine, Host, Site};
+use rustix::{
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, Signal, kill_process_group},
+};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::PathBuf,
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_sys::process::{Child, Spawn};
+use tilemark_units::{Sha256Hash, printable_line};
+
+const HOST_SCRIPT: &str = include_str!("host.sh");
+/// What a login may print before an answer.
+const NOISE_BYTES_MAX: usize = 256 << 10;
+/// The longest line of an answer.
+const LINE_BYTES_MAX: u64 = 4096;
+/// The largest answer: that of a record with every second of a thousand guests is below a tenth of it.
+const ANSWER_BYTES_MAX: u64 = 8 << 30;
+/// What is kept of a carrier's messages.
+const ERROR_BYTES_KEPT: usize = 4096;
+/// A carrier whose answer was read ends by itself, or is ended.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// The host's own: it is not root and cannot be.
+const NO_SUDO: i32 = 77;
+
+/// What is asked of a host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    /// The function of host.sh without its `do_`.
+    pub(crate) verb: &'static str,
+    /// The fleet run.
+    pub(crate) fleet: &'a str,
+    /// How many seconds the host may wait before it answers.
+    pub(crate) seconds: u64,
+    /// Which attempt.
+    pub(crate) attempt: u32,
+    /// The job, where it is submitted or planned.
+    pub(crate) job: &'a str,
+    /// How long the whole may take.
+    pub(crate) within: Duration,
+}
+
+/// A host that could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CarrierError {
+    /// The carrier is not on this machine.
+    #[error("`{0}` does not start on this machine: {1}")]
+    NoProgram(String, String),
+    /// Nothing answers there.
+    #[error("it cannot be reached: {0}")]
+    Unreachable(String),
+    /// Its key is unknown or another one.
+    #[error("its key is not the one that is known: {0}")]
+    WrongKey(String),
+    /// It does not let us in.
+    #[error("it refuses the login: {0}")]
+    Refused(String),
+    /// It lets us in, and not as root.
+    #[error("the work needs root there, and `sudo -n` asks for a password")]
+    NoSudo,
+    /// The answer ended before its end.
+    #[error("its answer was cut: {0}")]
+    Cut(String),
+    /// It did not answer in time.
+    #[error("it did not answer within {0} s")]
+    TimedOut(u64),
+    /// What it sent is no answer of ours.
+    #[error("its answer is not understood: {0}")]
+    Odd(String),
+    /// It answered that it could not do it.
+    #[error("it could not do it: {0}")]
+    Failed(String),
+    /// This machine has no room for the answer.
+    #[error("the answer cannot be kept on this machine: {0}")]
+    Local(String),
+}
+
+impl CarrierError {
+    /// What to do about it.
+    pub(crate) fn remedy(&self, host: &Host) -> String {
+        match self {
+            Self::NoProgram(program, _) => {
+                format!("install `{program}` on this machine, or choose another engine in the site file")
+            }
+            Self::Unreachable(_) => {
+                format!("see that {} is up, and that `ssh {}` reaches it", host.name, host.address)
+            }
+            Self::WrongKey(_) => format!(
+                "compare its key with the one on the host, then `ssh-keygen -R {0}` and `ssh {0}` once",
+                host.address
+            ),
+            Self::Refused(_) => format!(
+                "give this user's key to {} (ssh-copy-id), or set `user` in the site file",
+                host.address
+            ),
+            Self::NoSudo => format!(
+                "let this user on {} run sudo without a password, or set user = \"root\" in the site file",
+                host.name
+            ),
+            Self::Cut(_) | Self::TimedOut(_) => format!(
+                "see whether {} is up and idle enough to answer, then give the command again",
+                host.name
+            ),
+            Self::Odd(_) => {
+                format!("see what a login on {} prints, and that its shell is a POSIX shell", host.name)
+            }
+            Self::Failed(_) => format!("look at it on {}", host.name),
+            Self::Local(_) => "free some space on this machine's disk".to_owned(),
+        }
+    }
+
+    /// Whether the host may answer when it is asked a little later.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Cut(_) | Self::TimedOut(_) | Self::Failed(_))
+    }
+}
+
+/// What a host answered: lines, and files between them.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// Lines that are no file.
+    pub(crate) lines: Vec<String>,
+    /// Files by their names; each is as long as it was sent, with the hash it was sent with.
+    pub(crate) parts: Vec<(String, File)>,
+}
+
+impl Answer {
+    /// A file's text.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        let (_, file) = self.parts.iter_mut().find(|(of, _)| of == name)?;
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0)).and_then(|_| file.take(4 << 20).read_to_end(&mut bytes)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What follows a word at the beginning of a line.
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.lines.iter().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+    }
+}
+
+/// Text as one word of a shell.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The command that gives a shell on a host.
+fn words(site: &Site, host: &Host) -> Vec<String> {
+    match &site.engine {
+        Engine::Slurm { partition, over_ssh: false } => {
+            let mut words = vec!["srun".to_owned(), "--unbuffered".to_owned(), "--quiet".to_owned()];
+            words.extend(
+                ["--nodes=1", "--ntasks=1", "--immediate=60", "--time=60", "--chdir=/"].map(str::to_owned),
+            );
+            words.push("--job-name=tilemark-question".to_owned());
+            words.push(format!("--nodelist={}", host.name));
+            words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
+            // A place of the submitting machine is none of the host.
+            words.extend(["env", "-u", "TILEMARK_HOME", "sh"].map(str::to_owned));
+            words
+        }
+        Engine::Ssh | Engine::Slurm { over_ssh: true, .. } => {
+            let mut words = vec!["ssh".to_owned(), "-T".to_owned()];
+            for option in
+                ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"]
+            {
+                words.extend(["-o".to_owned(), option.to_owned()]);
+            }
+            words.extend(host.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]));
+            words.extend(["--".to_owned(), host.address.clone(), "sh".to_owned()]);
+            words
+        }
+        Engine::Exec { command } => {
+            let user = host.user.as_deref().unwrap_or_default();
+            let filled = |word: &String| {
+                word.replace("{host}", &host.name).replace("{address}", &host.address).replace("{user}", user)
+            };
+            command.iter().map(filled).collect()
+        }
+    }
+}
+
+/// The script with its variables, to be run by root.
+fn script(site: &Site, host: &Host, question: Question<'_>, nonce: &str) -> String {
+    let mut body = String::new();
+    for (name, value) in [
+        ("verb", question.verb),
+        ("nonce", nonce),
+        ("fleet", question.fleet),
+        ("name", &host.name),
+        ("program", &site.program),
+        ("seconds", &question.seconds.to_string()),
+        ("attempt", &question.attempt.to_string()),
+        ("job", question.job),
+    ] {
+        body += &format!("{name}={}\n", quoted(value));
+    }
+    as_root(&(body + HOST_SCRIPT), "")
+}
+
+/// A script that runs another as root, or as the user where it cannot. `kept` are flags of sudo.
+pub(crate) fn as_root(body: &str, kept: &str) -> String {
+    format!(
+        "body={}\nif [ \"$(id -u)\" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n {kept} sh -c \"$body\" </dev/null; fi\nexec sh -c \"$body\" </dev/null\n",
+        quoted(body)
+    )
+}
+
+/// Asks a host.
+pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<Answer, CarrierError> {
+    let nonce = nonce();
+    let (talk, streams) = Talk::start(&words(site, host))?;
+    let Streams { mut stdin, mut stdout, mut stderr } = streams;
+    let script = script(site, host, question, &nonce);
+    // None of the threads is waited for: something that left the carrier's session may still hold a stream open.
+    thread::spawn(move || stdin.write_all(script.as_bytes()));
+    let (all_said, messages) = sync_channel(1);
+    thread::spawn(move || all_said.send(last_bytes(&mut stderr)));
+    let (sender, pieces) = sync_channel::<Vec<u8>>(16);
+    thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = stdout.read(&mut buffer) {
+            if sender.send(buffer[..length].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    let read = read_answer(pieces, &nonce, question.within);
+    talk.end(if read.is_ok() { ENDS_WITHIN } else { Duration::ZERO });
+    let messages = messages.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+    match read {
+        Ok((answer, 0)) => Ok(answer),
+        Ok((_, NO_SUDO)) => Err(CarrierError::NoSudo),
+        Ok((_, code)) => Err(CarrierError::Failed(format!("exit code {code}: {messages}"))),
+        Err(CarrierError::Cut(how)) => Err(refused(&messages, &how)),
+        Err(other) => Err(other),
+    }
+}
+
+/// Why a carrier gave no whole answer, by its own messages: those of OpenSSH 9, and of Slurm 22.05.
+fn refused(messages: &str, how: &str) -> CarrierError {
+    let has = |words: &[&str]| words.iter().any(|word| messages.contains(word));
+    let messages = if messages.is_empty() { how.to_owned() } else { messages.to_owned() };
+    if has(&["Host key verification failed", "HOST IDENTIFICATION HAS CHANGED"]) {
+        CarrierError::WrongKey(messages)
+    } else if has(&["Permission denied", "Too many authentication failures"]) {
+        CarrierError::Refused(messages)
+    } else if has(&[
+        "Connection refused",
+        "timed out",
+        "No route to host",
+        "Could not resolve",
+        "Unable to allocate resources",
+        "Network is unreachable",
+        "Connection reset",
+        "Connection closed",
+    ]) {
+        CarrierError::Unreachable(messages)
+    } else {
+        CarrierError::Cut(messages)
+    }
+}
+
+/// A carrier. It ends with this program, however that ends, and is ended with all that it started.
+struct Talk {
+    child: Child,
+}
+
+/// Our ends of a carrier's streams.
+struct Streams {
+    stdin: File,
+    stdout: File,
+    stderr: File,
+}
+
+impl Talk {
+    fn start(words: &[String]) -> Result<(Self, Streams), CarrierError> {
+        let name = words[0].clone();
+        let failed = |why: String| CarrierError::NoProgram(name.clone(), why);
+        let program = on_path(&name).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.to_string()));
+        let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
+        let spawn = Spawn::path(&program)
+            .and_then(|spawn| spawn.arguments(&words[1..]))
+            .map_err(|error| failed(error.to_string()))?;
+        let child = spawn
+            .hand(its_in, 0)
+            .hand(its_out, 1)
+            .hand(its_error, 2)
+            .own_session()
+            .dies_with_thread(Signal::KILL)
+            .start()
+            .map_err(|error| failed(error.to_string()))?;
+        Ok((Self { child }, Streams { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() }))
+    }
+
+    /// Waits a little for one that has said all, and ends it.
+    fn end(self, within: Duration) {
+        let _ = self.child.ends_within(within);
+        if let Some(group) = i32::try_from(self.child.pid()).ok().and_then(Pid::from_raw) {
+            // Also what it started and left, which would hold its output open. Its number is its own until it is waited for.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// A program as a shell would find it.
+fn on_path(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name));
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+fn nonce() -> String {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .expect("the kernel gives random bytes");
+    format!("{:032x}", u128::from_ne_bytes(bytes))
+}
+
+fn last_bytes(stream: &mut impl Read) -> String {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        kept.extend_from_slice(&buffer[..length]);
+        kept.drain(..kept.len().saturating_sub(ERROR_BYTES_KEPT));
+    }
+    let text = String::from_utf8_lossy(&kept);
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('@')).collect();
+    printable_line(&lines[lines.len().saturating_sub(4)..].join("; ")).into_owned()
+}
+
+/// The carrier's output as it comes, with a limit of time.
+struct Incoming {
+    pieces: Receiver<Vec<u8>>,
+    piece: io::Cursor<Vec<u8>>,
+    until: Instant,
+    total: u64,
+    timed_out: bool,
+}
+
+impl Read for Incoming {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let length = self.piece.read(buffer)?;
+            if length > 0 {
+                return Ok(length);
+            }
+            let left = self.until.saturating_duration_since(Instant::now());
+            match self.pieces.recv_timeout(left) {
+                Ok(piece) => {
+                    self.total += piece.len() as u64;
+                    if self.total > ANSWER_BYTES_MAX {
+                        return Err(io::Error::other("it is longer than 8 GiB"));
+                    }
+                    self.piece = io::Cursor::new(piece);
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.timed_out = true;
+                    return Ok(0);
+                }
+            }
+        }
+    }
+}
+
+/// Reads up to the end mark; the exit code in it.
+fn read_answer(
+    pieces: Receiver<Vec<u8>>,
+    nonce: &str,
+    within: Duration,
+) -> Result<(Answer, i32), CarrierError> {
+    let incoming = Incoming {
+        pieces,
+        piece: io::Cursor::default(),
+        until: Instant::now() + within,
+        total: 0,
+        timed_out: false,
+    };
+    let mut from = BufReader::new(incoming);
+    let outcome = parse(&mut from, nonce);
+    if from.get_ref().timed_out && outcome.is_err() {
+        return Err(CarrierError::TimedOut(within.as_secs()));
+    }
+    outcome
+}
+
+fn parse(from: &mut impl BufRead, nonce: &str) -> Result<(Answer, i32), CarrierError> {
+    let (begin, end) = (format!("tilemark-fleet begin {nonce}"), format!("tilemark-fleet end {nonce} "));
+    let mut noise = 0;
+    loop {
+        let line = line(from)?;
+        if line == begin {
+            break;
+        }
+        noise += line.len() + 1;
+        if noise > NOISE_BYTES_MAX {
+            return Err(CarrierError::Odd(format!("more than {NOISE_BYTES_MAX} bytes come before it")));
+        }
+    }
+    let mut answer = Answer::default();
+    loop {
+        let line = line(from)?;
+        if let Some(code) = line.strip_prefix(&end) {
+            let code = code.parse().map_err(|_| CarrierError::Odd(printable_line(&line).into_owned()))?;
+            return Ok((answer, code));
+        }
+        match line.split(' ').collect::<Vec<_>>().as_slice() {
+            ["part", name, length, hash] => {
+                let file = part(from, length, hash)?;
+                answer.parts.push(((*name).to_owned(), file));
+            }
+            [""] => {}
+            _ => answer.lines.push(line),
+        }
+        if answer.lines.len() > 10_000 || answer.parts.len() > 100 {
+            return Err(CarrierError::Odd("it has too many lines".to_owned()));
+        }
+    }
+}
+
+fn line(from: &mut impl BufRead) -> Result<String, CarrierError> {
+    let mut bytes = Vec::new();
+    from.take(LINE_BYTES_MAX)
+        .read_until(b'\n', &mut bytes)
+        .map_err(|error| CarrierError::Odd(error.to_string()))?;
+    match bytes.pop() {
+        Some(b'\n') => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Some(_) if bytes.len() as u64 + 1 >= LINE_BYTES_MAX => {
+            Err(CarrierError::Odd("a line is too long".to_owned()))
+        }
+        _ => Err(CarrierError::Cut("the stream ended before the answer did".to_owned())),
+    }
+}
+
+/// One file: exactly as many bytes as were announced, with that hash.
+fn part(from: &mut impl BufRead, length: &str, hash: &str) -> Result<File, CarrierError> {
+    let length: u64 = length.parse().map_err(|_| CarrierError::Odd(format!("a length of {length:?}")))?;
+    if length > ANSWER_BYTES_MAX {
+        return Err(CarrierError::Odd(format!("a file of {length} bytes")));
+    }
+    let local = |error: io::Error| CarrierError::Local(error.to_string());
+    let mut file = tempfile::tempfile().map_err(local)?;
+    let copied = io::copy(&mut from.take(length), &mut file).map_err(local)?;
+    if copied < length {
+        return Err(CarrierError::Cut(format!("{copied} of {length} bytes of a file came")));
+    }
+    file.seek(SeekFrom::Start(0)).map_err(local)?;
+    let found = Sha256Hash::of_reader(&mut file).map_err(local)?.to_string();
+    if found != hash {
+        return Err(CarrierError::Odd(format!(
+            "a file of {length} bytes has another SHA-256 than it was sent with"
+        )));
+    }
+    file.seek(SeekFrom::Start(0)).map_err(local)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn answer() -> Vec<u8> {
+        let hash = Sha256Hash::of(b"a\nb");
+        format!(
+            "Welcome!\n\ntilemark-fleet begin 7\nversion 1\npart p 3 {hash}\na\nb\n\ntilemark-fleet end 7 0\n"
+        )
+        .into_bytes()
+    }
+
+    #[test]
+    fn an_answer_is_read_past_what_a_login_prints() {
+        let (mut read, code) = parse(&mut answer().as_slice(), "7").unwrap();
+        assert_eq!((read.value("version"), code), (Some("1"), 0));
+        assert_eq!(read.text("p").as_deref(), Some("a\nb"));
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_anywhere_is_no_answer() {
+        let whole = answer();
+        for length in 0..whole.len() {
+            let error = parse(&mut &whole[..length], "7").unwrap_err();
+            assert!(matches!(error, CarrierError::Cut(_)), "{length}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_of_a_file_is_seen() {
+        let mut bytes = answer();
+        let at = bytes.windows(3).position(|three| three == b"a\nb").unwrap();
+        bytes[at] = b'x';
+        assert!(matches!(parse(&mut bytes.as_slice(), "7"), Err(CarrierError::Odd(_))));
+    }
+
+    #[test]
+    fn endless_noise_and_lines_are_refused() {
+        for byte in [b'\n', b'x'] {
+            let mut noise = BufReader::new(io::repeat(byte));
+            assert!(matches!(parse(&mut noise, "7"), Err(CarrierError::Odd(_))));
+        }
+    }
+
+    #[test]
+    fn a_carrier_s_own_words_say_what_is_wrong() {
+        for (words, wanted) in [
+            ("Host key verification failed.", "its key is not"),
+            ("root@n1: Permission denied (publickey).", "refuses the login"),
+            ("ssh: connect to host n1 port 22: Connection refused", "cannot be reached"),
+            ("srun: error: Unable to allocate resources: Requested nodes are busy", "cannot be reached"),
+            ("", "was cut"),
+        ] {
+            assert!(refused(words, "end").to_string().contains(wanted), "{words}");
+        }
+    }
+
+    fn exec(words: &[&str]) -> (Site, Host) {
+        let engine = Engine::Exec { command: words.iter().map(|&word| word.to_owned()).collect() };
+        let host = Host { name: "n'1".into(), address: "a".into(), user: None, groups: vec![] };
+        (Site { engine, program: "tilemark".into(), lost_after_s: 1, hosts: vec![host.clone()] }, host)
+    }
+
+    fn question(verb: &'static str, within: u64) -> Question<'static> {
+        Question { verb, fleet: "f", seconds: 0, attempt: 0, job: "", within: Duration::from_secs(within) }
+    }
+
+    #[test]
+    fn a_carrier_that_is_silent_or_missing_is_named() {
+        let (site, host) = exec(&["sh", "-c", "exec sleep 1000 # {host}"]);
+        assert_eq!(ask(&site, &host, question("state", 0)).unwrap_err(), CarrierError::TimedOut(0));
+        let (site, host) = exec(&["tilemark-no-such-program"]);
+        assert!(matches!(ask(&site, &host, question("state", 9)), Err(CarrierError::NoProgram(..))));
+        let (site, host) = exec(&["sh", "-c", "cat >/dev/null"]);
+        assert!(matches!(ask(&site, &host, question("state", 60)), Err(CarrierError::Cut(_))));
+    }
+}

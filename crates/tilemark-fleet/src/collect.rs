@@ -1,0 +1,273 @@
+//! Records come home: each as its length, its bytes and their SHA-256, unpacked beside its place, checked against its own manifest,
+//! and renamed as a whole. Collecting again goes on where a killed one was cut.
+
+use crate::{
+    carrier::{CarrierError, Question, ask},
+    end::{End, HostEnd},
+    error::FleetError,
+    folder::{Fleet, FleetFolder},
+    job::end_of,
+    site::Host,
+};
+use flate2::read::GzDecoder;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+use tar::{Archive, EntryType};
+use tilemark_record::{RunDirectory, write_whole};
+
+/// A record of a thousand guests over an hour is far below both.
+const FILES_MAX: usize = 1 << 20;
+const UNPACKED_BYTES_MAX: u64 = 32 << 30;
+const LOG_BYTES_MAX: u64 = 1 << 20;
+/// A record of gigabytes over a slow line.
+const FETCH_WITHIN: Duration = Duration::from_secs(3600);
+
+/// An attempt, as a host reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttemptState {
+    Running,
+    /// With the exit code.
+    Ended(i32),
+    Lost,
+}
+
+/// What a host reports of its attempts.
+pub(crate) fn attempts(lines: &[String]) -> Vec<(u32, AttemptState)> {
+    let read = |line: &String| match line.split(' ').collect::<Vec<_>>().as_slice() {
+        ["attempt", number, "running"] => Some((number.parse().ok()?, AttemptState::Running)),
+        ["attempt", number, "lost"] => Some((number.parse().ok()?, AttemptState::Lost)),
+        ["attempt", number, "ended", code] => {
+            Some((number.parse().ok()?, AttemptState::Ended(code.parse().ok()?)))
+        }
+        _ => None,
+    };
+    lines.iter().filter_map(read).collect()
+}
+
+/// What asking a host or taking its record home can fail with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CollectError {
+    #[error(transparent)]
+    Carrier(#[from] CarrierError),
+    #[error("its record is not whole: {0}")]
+    Record(String),
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+}
+
+/// Takes all attempts of a host home that have ended and are not here yet; what the host reports of each.
+pub(crate) fn collect(
+    folder: &FleetFolder,
+    fleet: &Fleet,
+    host: &Host,
+) -> Result<Vec<(u32, AttemptState)>, CollectError> {
+    let question = Question {
+        verb: "state",
+        fleet: &fleet.id,
+        seconds: 0,
+        attempt: 0,
+        job: "",
+        within: Duration::from_secs(90),
+    };
+    let found = attempts(&ask(&fleet.site, host, question)?.lines);
+    for (number, state) in &found {
+        match state {
+            AttemptState::Running => {}
+            AttemptState::Ended(_) if is_home(folder, host, *number) => {}
+            AttemptState::Ended(_) => fetch(folder, fleet, host, *number)?,
+            AttemptState::Lost if folder.end(&host.name, *number).is_some() => {}
+            AttemptState::Lost => lost(folder, host, *number)?,
+        }
+    }
+    Ok(found)
+}
+
+/// Whether an attempt is here as its host closed it.
+fn is_home(folder: &FleetFolder, host: &Host, number: u32) -> bool {
+    folder.attempt(&host.name, number).join("exit").exists() && folder.end(&host.name, number).is_some()
+}
+
+fn fetch(folder: &FleetFolder, fleet: &Fleet, host: &Host, number: u32) -> Result<(), CollectError> {
+    let question = Question {
+        verb: "fetch",
+        fleet: &fleet.id,
+        seconds: 0,
+        attempt: number,
+        job: "",
+        within: FETCH_WITHIN,
+    };
+    let answer = ask(&fleet.site, host, question)?;
+    let archive = answer.parts.into_iter().find(|(name, _)| name == "archive");
+    let (_, archive) = archive.ok_or_else(|| CarrierError::Odd("it has no record".to_owned()))?;
+    take_home(&folder.attempt(&host.name, number), archive)
+}
+
+/// Unpacks an attempt beside its place, checks it and puts it there, whole or not at all.
+fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
+    let failed = |source| CollectError::Fleet(FleetError::File { path: place.to_owned(), source });
+    let hosts = place.parent().expect("an attempt is below its host");
+    fs::create_dir_all(hosts).map_err(failed)?;
+    // Removed where this ends early; one that a kill left is no attempt.
+    let beside = tempfile::Builder::new().prefix(".attempt-").tempdir_in(hosts).map_err(failed)?;
+    unpack(archive, beside.path()).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData
+        | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::InvalidInput
+        | io::ErrorKind::NotFound
+        | io::ErrorKind::AlreadyExists => CollectError::Record(error.to_string()),
+        _ => failed(error),
+    })?;
+    let text = |name: &str| -> String {
+        let mut bytes = Vec::new();
+        let read = File::open(beside.path().join(name))
+            .and_then(|file| file.take(LOG_BYTES_MAX).read_to_end(&mut bytes));
+        read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    };
+    let exit_code: i32 =
+        text("exit").trim().parse().map_err(|_| CollectError::Record("it has no exit code".to_owned()))?;
+    let record = RunDirectory::at(&beside.path().join("record"));
+    let mut result = None;
+    if record.is_closed() {
+        record.verify().map_err(|error| CollectError::Record(error.to_string()))?;
+        result = Some(record.result().map_err(|error| CollectError::Record(error.to_string()))?);
+    }
+    let end = end_of(exit_code, result.as_ref(), &text("log"));
+    write_end(beside.path(), &end)?;
+    put(&beside.keep(), place).map_err(failed)
+}
+
+/// An attempt that its host lost: it may have ended with the host.
+fn lost(folder: &FleetFolder, host: &Host, number: u32) -> Result<(), CollectError> {
+    let because =
+        "the host or its job was ended while it measured; nothing of that attempt is closed".to_owned();
+    let place = folder.attempt(&host.name, number);
+    let failed = |source| CollectError::Fleet(FleetError::File { path: place.clone(), source });
+    let hosts = place.parent().expect("an attempt is below its host");
+    fs::create_dir_all(hosts).map_err(failed)?;
+    let beside = tempfile::Builder::new().prefix(".attempt-").tempdir_in(hosts).map_err(failed)?;
+    write_end(beside.path(), &HostEnd { end: End::Lost, exit_code: None, because })?;
+    put(&beside.keep(), &place).map_err(failed)
+}
+
+fn write_end(folder: &Path, end: &HostEnd) -> Result<(), FleetError> {
+    let text = serde_json::to_vec_pretty(end).expect("documents have only text keys");
+    Ok(write_whole(&folder.join("end.json"), &text)?)
+}
+
+/// Renames a folder into its place, in exchange for what is there.
+fn put(from: &Path, place: &Path) -> io::Result<()> {
+    fs::set_permissions(from, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    if place.exists() {
+        renameat_with(CWD, from, CWD, place, RenameFlags::EXCHANGE)?;
+        fs::remove_dir_all(from)?;
+    } else {
+        fs::rename(from, place)?;
+    }
+    File::open(place.parent().expect("an attempt is below its host"))?.sync_all()
+}
+
+/// Unpacks plain files and folders, and refuses all else: an archive is a host's word.
+fn unpack(archive: File, into: &Path) -> io::Result<()> {
+    let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let mut archive = Archive::new(GzDecoder::new(archive).take(UNPACKED_BYTES_MAX));
+    let mut folders = vec![into.to_owned()];
+    for (count, entry) in archive.entries()?.enumerate() {
+        let mut entry = entry?;
+        let name = entry.path()?.into_owned();
+        if count >= FILES_MAX {
+            return Err(bad(format!("it has more than {FILES_MAX} files")));
+        }
+        let parts: Vec<Component<'_>> = name.components().filter(|part| *part != Component::CurDir).collect();
+        if !parts.iter().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(bad(format!("it names {name:?}, which is outside of it")));
+        }
+        let path: PathBuf = parts.iter().fold(into.to_owned(), |path, part| path.join(part));
+        match entry.header().entry_type() {
+            EntryType::Directory => {
+                fs::create_dir_all(&path)?;
+                folders.push(path);
+            }
+            EntryType::Regular => {
+                let mut file = File::create_new(&path)?;
+                io::copy(&mut entry, &mut file)?;
+                file.sync_all()?;
+            }
+            other => {
+                return Err(bad(format!("it has {name:?}, which is neither a file nor a folder: {other:?}")));
+            }
+        }
+    }
+    folders.iter().try_for_each(|folder| File::open(folder)?.sync_all())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::{Seek, SeekFrom};
+
+    fn archive(files: &[(&str, &str)]) -> File {
+        let mut builder =
+            tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
+        for (name, text) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            builder.append(&header, text.as_bytes()).unwrap();
+        }
+        let mut file = builder.into_inner().unwrap().finish().unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file
+    }
+
+    #[test]
+    fn an_attempt_without_a_record_is_taken_home_with_its_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("n1/attempt-0");
+        take_home(&place, archive(&[("./exit", "3\n"), ("./log", "error: no image\n")])).unwrap();
+        let end: HostEnd = serde_json::from_slice(&fs::read(place.join("end.json")).unwrap()).unwrap();
+        assert_eq!(end, HostEnd { end: End::Unfit, exit_code: Some(3), because: "no image".into() });
+        // Taken home again it is the same, and nothing is beside it.
+        take_home(&place, archive(&[("./exit", "4\n")])).unwrap();
+        let end: HostEnd = serde_json::from_slice(&fs::read(place.join("end.json")).unwrap()).unwrap();
+        assert_eq!(end.end, End::GuestFailed);
+        assert_eq!(fs::read_dir(place.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_leads_outside_or_is_damaged_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("n1/attempt-0");
+        for files in [
+            &[("../exit", "0")][..],
+            &[("/exit", "0")],
+            &[("log", "no exit code")],
+            &[("exit", "x")],
+            &[("exit", "0"), ("exit", "0")],
+            &[("exit", "0"), ("record/manifest.json", "{\"schema\":1,\"files\":{\"plan.json\":\"00\"}}")],
+        ] {
+            assert!(take_home(&place, archive(files)).is_err(), "{files:?}");
+            assert_eq!(fs::read_dir(place.parent().unwrap()).unwrap().count(), 0, "{files:?}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn lines_of_attempts_are_read() {
+        let lines =
+            ["attempt 0 lost", "attempt 1 ended 5", "attempt 2 running", "attempt x running", "other"]
+                .map(str::to_owned);
+        assert_eq!(
+            attempts(&lines),
+            [(0, AttemptState::Lost), (1, AttemptState::Ended(5)), (2, AttemptState::Running)]
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! What can go wrong with a fleet as a whole. What goes wrong on one host is how that host ends.
+
+use std::{io, path::PathBuf};
+use tilemark_record::RecordError;
+
+/// A fleet that cannot be planned, run or collected.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// The site file cannot be used.
+    #[error("{}: {what}", path.display())]
+    Site {
+        /// The file.
+        path: PathBuf,
+        /// Which key with which value, and why.
+        what: String,
+    },
+    /// No fleet run is called so.
+    #[error("no fleet run `{wanted}`{}", if known.is_empty() { ": there are none yet".to_owned() } else { format!("; the newest are: {}", known.join(", ")) })]
+    NoFleet {
+        /// What was asked for.
+        wanted: String,
+        /// Ids of the newest fleet runs.
+        known: Vec<String>,
+    },
+    /// Another command works on this fleet run at this moment.
+    #[error("another command works on the fleet run {id} at this moment")]
+    Busy {
+        /// Its id.
+        id: String,
+    },
+    /// `fleet.json` is not what this program writes.
+    #[error("{} is damaged: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// In which way.
+        what: String,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot use {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A record cannot be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+impl FleetError {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Site { .. } => "fix the site file; docs/fleet.md has an example of each engine".to_owned(),
+            Self::NoFleet { .. } => "give the id that `fleet run` printed, the beginning of one, or `last`".to_owned(),
+            Self::Busy { .. } => "wait until it has ended; the jobs on the hosts go on meanwhile".to_owned(),
+            Self::Damaged { .. } => "restore the file from a copy, or run the fleet again".to_owned(),
+            Self::File { .. } => {
+                "check that the folder exists, may be written and has space, or set TILEMARK_HOME to another one".to_owned()
+            }
+            Self::Record(error) => error.remedy(),
+        }
+    }
+
+    /// Whether what was asked for is wrong, rather than this machine short of something.
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Site { .. } | Self::NoFleet { .. } | Self::Damaged { .. } => true,
+            Self::Busy { .. } | Self::File { .. } => false,
+            Self::Record(error) => !matches!(error, RecordError::Write { .. } | RecordError::Busy { .. }),
+        }
+    }
+}

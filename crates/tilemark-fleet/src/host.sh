@@ -1,0 +1,90 @@
+# What is asked of a host. It comes through the carrier's standard input, behind the lines that set its variables:
+# verb, nonce, fleet, name, program, version, seconds, attempt, job. The nonce marks where the answer begins and ends, so that
+# what a login prints is no part of it and an answer that was cut is seen.
+home=${TILEMARK_HOME:-/var/lib/tilemark}
+place=$home/fleet-jobs/$fleet/$name
+
+part() { # name, file: its length and SHA-256 go before it
+    printf 'part %s %s %s\n' "$1" "$(wc -c <"$2" | tr -d ' ')" "$(sha256sum <"$2" | cut -d' ' -f1)"
+    cat "$2"
+    echo
+}
+lives() { # the folder of an attempt
+    { read -r boot && read -r pid && read -r start; } <"$1/began" 2>/dev/null || return 1
+    [ "$boot" = "$(cat /proc/sys/kernel/random/boot_id)" ] || return 1
+    [ "$(cut -d' ' -f22 "/proc/$pid/stat" 2>/dev/null)" = "$start" ]
+}
+state() {
+    for folder in "$place"/attempt-*; do
+        [ -d "$folder" ] || continue
+        number=${folder##*-}
+        if [ -e "$folder/exit" ]; then
+            echo "attempt $number ended $(cat "$folder/exit")"
+        elif lives "$folder"; then
+            echo "attempt $number running"
+        elif [ -e "$folder/exit" ]; then
+            echo "attempt $number ended $(cat "$folder/exit")"
+        else
+            echo "attempt $number lost"
+        fi
+    done
+}
+do_state() { state; }
+do_wait() {
+    left=$seconds
+    while [ "$left" -gt 0 ] && state | grep -q ' running$'; do
+        sleep 2
+        left=$((left - 2))
+        # Where nobody is left to read it, this is its end.
+        echo || return 1
+    done
+    state
+}
+do_submit() {
+    mkdir -p "$place" || return 1
+    printf '%s' "$job" >"$place/job.new.$$" && sync "$place/job.new.$$" && mv "$place/job.new.$$" "$place/job.sh" || return 1
+    if [ ! -e "$place/attempt-0" ]; then
+        # The job outlives this connection. Where it is started twice, the second one finds the attempt taken and ends.
+        if ! { [ -d /run/systemd/system ] && systemd-run --quiet --collect --unit "tilemark-fleet-$fleet-$name" \
+            --setenv "TILEMARK_HOME=$home" sh "$place/job.sh"; } 2>/dev/null; then
+            TILEMARK_HOME=$home setsid sh "$place/job.sh" </dev/null >/dev/null 2>&1 &
+        fi
+    fi
+    left=100
+    until [ -e "$place/attempt-0/began" ]; do
+        left=$((left - 1))
+        [ "$left" -gt 0 ] || { echo "the job does not begin" >&2; return 1; }
+        sleep 0.1
+    done
+    state
+}
+do_fetch() {
+    archive=$place/attempt-$attempt.tar.gz
+    [ -e "$place/attempt-$attempt/exit" ] || { echo "attempt $attempt has not ended" >&2; return 1; }
+    if [ ! -e "$archive" ]; then
+        tar -C "$place/attempt-$attempt" -czf "$archive.$$" . && mv "$archive.$$" "$archive" || return 1
+    fi
+    part archive "$archive"
+}
+do_ask() {
+    found=$(command -v "$program") || { echo "missing $program"; return 0; }
+    echo "version $("$program" --version 2>/dev/null)"
+    echo "hash $(sha256sum "$found" | cut -d' ' -f1)"
+    for folder in "$home"/fleet-jobs/*/*/attempt-*; do
+        if [ -d "$folder" ] && [ ! -e "$folder/exit" ] && lives "$folder"; then
+            below=${folder#"$home"/fleet-jobs/}
+            echo "busy ${below%%/*}"
+        fi
+    done
+    folder=$(mktemp -d) || return 1
+    sh -c "$job" plan "$folder" >"$folder/plan" 2>/dev/null
+    echo "planned $?"
+    part plan "$folder/plan"
+    "$program" doctor --json >"$folder/doctor" 2>/dev/null
+    part doctor "$folder/doctor"
+    rm -rf "$folder"
+}
+
+printf '\ntilemark-fleet begin %s\n' "$nonce"
+(if [ "$(id -u)" != 0 ]; then exit 77; fi; "do_$verb") </dev/null
+printf '\ntilemark-fleet end %s %s\n' "$nonce" $?

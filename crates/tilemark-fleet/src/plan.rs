@@ -1,0 +1,118 @@
+//! What each host answers before anything is submitted: is it there, is it ours, is it fit, and how long would it take?
+
+use crate::{
+    carrier::{Question, ask},
+    error::FleetError,
+    folder::Fleet,
+    job::job,
+    run::each_host,
+    site::Host,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::{sync::Mutex, time::Duration};
+use tilemark_units::printable_line;
+
+/// Timing an accelerator takes a few seconds, on a slow host many.
+const ANSWER_WITHIN: Duration = Duration::from_secs(180);
+
+/// What a host answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedHost {
+    /// Its name.
+    pub name: String,
+    /// Whether the fleet run may be submitted to it.
+    pub fit: bool,
+    /// What is wrong, each with what to do.
+    pub problems: Vec<String>,
+    /// What is worth knowing and stops nothing.
+    pub notes: Vec<String>,
+    /// The version of Tilemark there.
+    pub version: Option<String>,
+    /// SHA-256 of its program.
+    pub program_sha256: Option<String>,
+    /// How long it would measure, as its own plan has it.
+    pub time: Option<String>,
+}
+
+/// Asks all hosts at the same time, in the order of the site.
+///
+/// # Errors
+/// Never of a host: what is wrong with one is in its answer.
+pub fn plan(fleet: &Fleet) -> Result<Vec<PlannedHost>, FleetError> {
+    let answers = Mutex::new(Vec::new());
+    each_host(&fleet.site.hosts, |host| {
+        let planned = planned(fleet, host);
+        if let Ok(mut answers) = answers.lock() {
+            answers.push(planned);
+        }
+        Ok(())
+    })?;
+    let mut answers = answers.into_inner().unwrap_or_default();
+    let place = |of: &PlannedHost| fleet.site.hosts.iter().position(|host| host.name == of.name);
+    answers.sort_by_key(place);
+    Ok(answers)
+}
+
+fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
+    let mut planned = PlannedHost {
+        name: host.name.clone(),
+        fit: false,
+        problems: Vec::new(),
+        notes: Vec::new(),
+        version: None,
+        program_sha256: None,
+        time: None,
+    };
+    let job = job(fleet, &host.name);
+    let question =
+        Question { verb: "ask", fleet: &fleet.id, seconds: 0, attempt: 0, job: &job, within: ANSWER_WITHIN };
+    let mut answer = match ask(&fleet.site, host, question) {
+        Ok(answer) => answer,
+        Err(error) => {
+            planned.problems.push(format!("{error}; {}", error.remedy(host)));
+            return planned;
+        }
+    };
+    let shown = |text: &str| printable_line(text).into_owned();
+    if let Some(program) = answer.value("missing") {
+        let fix = "install it there (docs/fleet.md), or set `program` in the site file";
+        planned.problems.push(format!("there is no `{}`; {fix}", shown(program)));
+        return planned;
+    }
+    planned.version = answer.value("version").map(|version| shown(version.trim_start_matches("tilemark ")));
+    planned.program_sha256 = answer.value("hash").map(shown);
+    if planned.version.as_deref() != Some(&fleet.version) {
+        let there = planned.version.as_deref().unwrap_or("none");
+        planned.problems.push(format!(
+            "it has Tilemark {there}, and this machine {}; install the same one on both",
+            fleet.version
+        ));
+    } else if planned.program_sha256.as_deref() != Some(&fleet.program_sha256) {
+        planned.notes.push("its program is another build of the same version: figures of hosts with different builds may differ for that reason".to_owned());
+    }
+    if let Some(other) = answer.value("busy") {
+        planned
+            .notes
+            .push(format!("the fleet run {} measures there now: this one would wait for it", shown(other)));
+    }
+    let document =
+        answer.text("plan").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
+    if answer.value("planned") == Some("0") {
+        planned.time = document["expected"]["time"].as_str().map(shown);
+    } else {
+        let error = &document["error"];
+        let (message, remedy) = (
+            error["message"].as_str().unwrap_or("it printed no plan"),
+            error["remedy"].as_str().unwrap_or_default(),
+        );
+        planned.problems.push(shown(&format!("{message}; {remedy}")));
+    }
+    let doctor =
+        answer.text("doctor").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
+    for finding in doctor["findings"].as_array().into_iter().flatten() {
+        planned.notes.extend(finding["what"].as_str().map(|what| format!("doctor: {}", shown(what))));
+    }
+    planned.fit = planned.problems.is_empty();
+    planned
+}

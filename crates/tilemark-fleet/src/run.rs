@@ -1,0 +1,473 @@
+//! A fleet run: each host is submitted to once, waited for and collected from, beside the others.
+//!
+//! ```text
+//! waiting ──> submitting ──> submitted ──> over        each step is in fleet.json before the next one is taken
+//!                 └── found again: the engine and the host are asked whether they have it
+//! ```
+
+use crate::{
+    carrier::{CarrierError, Question, ask},
+    collect::{AttemptState, CollectError, attempts, collect},
+    end::{End, HostEnd},
+    error::FleetError,
+    folder::{Fleet, FleetFolder, FleetLock, Step},
+    job::job,
+    site::{Engine, Host, Site},
+    slurm::{self, Queue, Stage, job_name},
+};
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// How long a host is asked to wait before it answers that it still measures: a login each time costs it more than the waiting.
+const HELD_S: u64 = 120;
+/// What an answer may take besides.
+const ANSWER_WITHIN: Duration = Duration::from_secs(90);
+const BETWEEN_TRIES: Duration = Duration::from_secs(2);
+/// For so long `NEVER_STARTED` is not said of a job whose engine or host may not have shown it yet.
+const SETTLES_WITHIN: Duration = Duration::from_secs(5);
+
+/// How a fleet run is watched.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Watch {
+    /// Return when all is submitted.
+    pub detach: bool,
+    /// Return after this time; what is not done by then goes on without.
+    pub at_most: Option<Duration>,
+}
+
+/// Submits what is not submitted, waits for what is under way, and collects it. Begun again it goes on from where it was.
+///
+/// # Errors
+/// When the fleet's folder cannot be read or written, or another command works on it. What goes wrong on a host is its end.
+pub fn run(folder: &FleetFolder, watch: Watch, note: &(dyn Fn(&str) + Sync)) -> Result<(), FleetError> {
+    let lock = folder.lock()?;
+    let fleet = folder.read()?;
+    let at_once = fleet.at_once.unwrap_or(usize::MAX).clamp(1, fleet.hosts.len().max(1));
+    let left: VecDeque<Host> =
+        order(&fleet).into_iter().filter(|host| step(&fleet, host) != Step::Over).collect();
+    let runner = Runner {
+        queue: Queue::new(&fleet.id, fleet.hosts.iter().map(|host| host.name.as_str())),
+        site: fleet.site.clone(),
+        until: watch.at_most.map(|at_most| Instant::now() + at_most),
+        detach: watch.detach,
+        folder,
+        fleet: Mutex::new(fleet),
+        note,
+        _lock: lock,
+    };
+    let left = Mutex::new(left);
+    thread::scope(|scope| {
+        let work = || -> Result<(), FleetError> {
+            while let Some(host) = { locked(&left).pop_front() } {
+                runner.host(&host)?;
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+    })
+}
+
+/// Hosts in an order of the fleet's seed.
+fn order(fleet: &Fleet) -> Vec<Host> {
+    let mut hosts = fleet.site.hosts.clone();
+    hosts.sort_by_key(|host| {
+        tilemark_units::Sha256Hash::of(format!("{} {}", fleet.seed, host.name).as_bytes()).to_string()
+    });
+    hosts
+}
+
+fn step(fleet: &Fleet, host: &Host) -> Step {
+    fleet.hosts.iter().find(|work| work.name == host.name).map_or(Step::Over, |work| work.step)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Runner<'a> {
+    folder: &'a FleetFolder,
+    fleet: Mutex<Fleet>,
+    site: Site,
+    queue: Queue,
+    until: Option<Instant>,
+    detach: bool,
+    note: &'a (dyn Fn(&str) + Sync),
+    _lock: FleetLock,
+}
+
+/// Why a host is waited for no longer.
+enum Waited {
+    /// Its work is over, or may be.
+    Over,
+    /// It is given up, and ends so.
+    GivenUp(HostEnd),
+    /// The time for waiting is over; its work is not.
+    TimeUp,
+}
+
+impl Runner<'_> {
+    fn host(&self, host: &Host) -> Result<(), FleetError> {
+        let step = step(&locked(&self.fleet), host);
+        if step != Step::Submitted
+            && let Some(end) = self.submitted(host, step)?
+        {
+            return self.over(host, Some(end));
+        }
+        if self.detach {
+            return Ok(());
+        }
+        match self.wait(host) {
+            Waited::TimeUp => Ok(()),
+            Waited::GivenUp(end) => self.over(host, Some(end)),
+            Waited::Over => self.collected(host),
+        }
+    }
+
+    /// Writes a change of one host.
+    fn mark(&self, host: &Host, change: impl FnOnce(&mut crate::folder::HostWork)) -> Result<(), FleetError> {
+        let mut fleet = locked(&self.fleet);
+        let work = fleet.hosts.iter_mut().find(|work| work.name == host.name);
+        change(work.expect("fleet.json has the hosts of its site"));
+        self.folder.write(&fleet)
+    }
+
+    fn over(&self, host: &Host, end: Option<HostEnd>) -> Result<(), FleetError> {
+        let words = end.as_ref().map_or_else(|| "collected".to_owned(), |end| end.because.clone());
+        (self.note)(&format!("{}: {words}", host.name));
+        // One that only could not be reached may have its work, and is asked for it another time.
+        let is_final = end.as_ref().is_none_or(|end| !matches!(end.end, End::NoAnswer | End::NeverStarted));
+        self.mark(host, |work| {
+            work.end = end;
+            if is_final {
+                work.step = Step::Over;
+            }
+        })
+    }
+
+    /// Submits a host's job, once. Its end, where it could not be submitted.
+    fn submitted(&self, host: &Host, step: Step) -> Result<Option<HostEnd>, FleetError> {
+        let fleet = locked(&self.fleet).clone();
+        if step == Step::Submitting {
+            match self.found(host, &fleet.id) {
+                Ok(Some(id)) => return self.mark_submitted(host, id).map(|()| None),
+                Ok(None) => {}
+                Err(why) => return Ok(Some(no_answer(why))),
+            }
+        }
+        self.mark(host, |work| work.step = Step::Submitting)?;
+        let job = job(&fleet, &host.name);
+        let submitted = match &self.site.engine {
+            Engine::Slurm { .. } => slurm::submit(&self.site, &fleet.id, &host.name, &job)
+                .map_err(|why| HostEnd { end: End::NeverStarted, exit_code: None, because: why }),
+            Engine::Ssh | Engine::Exec { .. } => self.start(host, &fleet.id, &job),
+        };
+        match submitted {
+            Ok(id) => self.mark_submitted(host, id).map(|()| None),
+            Err(end) => Ok(Some(end)),
+        }
+    }
+
+    fn mark_submitted(&self, host: &Host, id: String) -> Result<(), FleetError> {
+        (self.note)(&format!(
+            "{}: submitted{}",
+            host.name,
+            if id.is_empty() { String::new() } else { format!(" as job {id}") }
+        ));
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.mark(host, |work| {
+            work.step = Step::Submitted;
+            work.job = (!id.is_empty()).then_some(id);
+            work.submitted_unix_s = Some(now);
+            work.end = None;
+        })
+    }
+
+    /// Whether the engine or the host has a job that may have been submitted before.
+    fn found(&self, host: &Host, fleet: &str) -> Result<Option<String>, String> {
+        if let Engine::Slurm { .. } = &self.site.engine {
+            // A queue that was just given a job shows it at once; the host is asked where the queue has forgotten it.
+            if let Some(job) = self.queue.job(&job_name(fleet, &host.name))? {
+                return Ok(Some(job.id));
+            }
+        }
+        let question =
+            Question { verb: "state", fleet, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
+        let answer =
+            ask(&self.site, host, question).map_err(|error| format!("{error}; {}", error.remedy(host)))?;
+        Ok((!attempts(&answer.lines).is_empty()).then(String::new))
+    }
+
+    /// Starts a job that outlives the connection. Asking twice starts it once: the second job finds its attempt taken.
+    fn start(&self, host: &Host, fleet: &str, job: &str) -> Result<String, HostEnd> {
+        let question = Question { verb: "submit", fleet, seconds: 0, attempt: 0, job, within: ANSWER_WITHIN };
+        let since = Instant::now();
+        loop {
+            match ask(&self.site, host, question) {
+                Ok(_) => return Ok(String::new()),
+                Err(error) if error.may_pass() && since.elapsed() < self.lost_after() => {
+                    thread::sleep(BETWEEN_TRIES)
+                }
+                Err(error @ CarrierError::NoSudo) => {
+                    let because = format!("{error}; {}", error.remedy(host));
+                    return Err(HostEnd { end: End::Unfit, exit_code: None, because });
+                }
+                Err(error) => return Err(no_answer(format!("{error}; {}", error.remedy(host)))),
+            }
+        }
+    }
+
+    fn lost_after(&self) -> Duration {
+        Duration::from_secs(self.site.lost_after_s)
+    }
+
+    fn is_time_up(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    fn wait(&self, host: &Host) -> Waited {
+        match &self.site.engine {
+            Engine::Slurm { .. } => self.wait_in_queue(host),
+            Engine::Ssh | Engine::Exec { .. } => self.wait_there(host),
+        }
+    }
+
+    /// Asks the host, which answers when its work is over.
+    fn wait_there(&self, host: &Host) -> Waited {
+        let fleet = locked(&self.fleet).id.clone();
+        let mut silent_since = None;
+        loop {
+            let left = self.until.map_or(HELD_S, |until| {
+                until.saturating_duration_since(Instant::now()).as_secs().min(HELD_S)
+            });
+            let within = Duration::from_secs(left) + ANSWER_WITHIN;
+            let question =
+                Question { verb: "wait", fleet: &fleet, seconds: left, attempt: 0, job: "", within };
+            match ask(&self.site, host, question) {
+                Ok(answer) => {
+                    silent_since = None;
+                    let states = attempts(&answer.lines);
+                    if !states.iter().any(|(_, state)| *state == AttemptState::Running) {
+                        return Waited::Over;
+                    }
+                }
+                Err(error) => {
+                    let since = *silent_since.get_or_insert_with(Instant::now);
+                    if !error.may_pass() || since.elapsed() >= self.lost_after() {
+                        return Waited::GivenUp(no_answer(format!("{error}; {}", error.remedy(host))));
+                    }
+                    thread::sleep(BETWEEN_TRIES);
+                }
+            }
+            if self.is_time_up() {
+                return Waited::TimeUp;
+            }
+        }
+    }
+
+    /// Looks at the queue until the job has left it.
+    fn wait_in_queue(&self, host: &Host) -> Waited {
+        let name = job_name(&locked(&self.fleet).id, &host.name);
+        let (mut silent_since, mut gone_since, mut has_run) = (None, None, false);
+        let began = Instant::now();
+        loop {
+            match self.queue.job(&name) {
+                Ok(Some(job)) => {
+                    silent_since = None;
+                    let stage = job.stage();
+                    has_run |= stage == Stage::Running;
+                    match stage {
+                        Stage::Over => return Waited::Over,
+                        Stage::Running | Stage::Queued => gone_since = None,
+                        Stage::HostGone => {
+                            let since = *gone_since.get_or_insert_with(Instant::now);
+                            if since.elapsed() >= self.lost_after() {
+                                let end = if has_run { End::Lost } else { End::NeverStarted };
+                                let because = format!(
+                                    "{}; the job stays in the queue: collect later, or `scancel {}`",
+                                    job.words(),
+                                    job.id
+                                );
+                                return Waited::GivenUp(HostEnd { end, exit_code: None, because });
+                            }
+                        }
+                    }
+                }
+                // It has been over for so long that Slurm has forgotten it.
+                Ok(None) if began.elapsed() > SETTLES_WITHIN => return Waited::Over,
+                Ok(None) => {}
+                Err(why) => {
+                    let since = *silent_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= self.lost_after() {
+                        return Waited::GivenUp(no_answer(why));
+                    }
+                }
+            }
+            if self.is_time_up() {
+                return Waited::TimeUp;
+            }
+            thread::sleep(BETWEEN_TRIES);
+        }
+    }
+
+    /// Takes home what a host has; its end is in its attempts.
+    fn collected(&self, host: &Host) -> Result<(), FleetError> {
+        let fleet = locked(&self.fleet).clone();
+        let since = Instant::now();
+        loop {
+            match collect(self.folder, &fleet, host) {
+                Ok(found) if found.is_empty() => {
+                    return self.over(host, Some(self.nothing_there(&fleet, host)));
+                }
+                Ok(_) => return self.over(host, None),
+                Err(CollectError::Fleet(error)) => return Err(error),
+                Err(CollectError::Carrier(error))
+                    if error.may_pass() && since.elapsed() < self.lost_after() =>
+                {
+                    thread::sleep(BETWEEN_TRIES);
+                }
+                Err(CollectError::Carrier(error)) => {
+                    return self.over(host, Some(no_answer(format!("{error}; {}", error.remedy(host)))));
+                }
+                Err(error @ CollectError::Record(_)) => {
+                    return self.over(
+                        host,
+                        Some(no_answer(format!("{error}; collect it again, or look at it on {}", host.name))),
+                    );
+                }
+            }
+        }
+    }
+
+    fn nothing_there(&self, fleet: &Fleet, host: &Host) -> HostEnd {
+        let words = match &self.site.engine {
+            Engine::Slurm { .. } => {
+                self.queue.job(&job_name(&fleet.id, &host.name)).ok().flatten().map(|job| job.words())
+            }
+            Engine::Ssh | Engine::Exec { .. } => None,
+        };
+        let because = words.unwrap_or_else(|| "its job has never begun".to_owned());
+        HostEnd { end: End::NeverStarted, exit_code: None, because }
+    }
+}
+
+fn no_answer(because: String) -> HostEnd {
+    HostEnd { end: End::NoAnswer, exit_code: None, because }
+}
+
+/// Takes home what has ended, of all hosts beside each other; nothing is submitted and nothing is waited for.
+///
+/// # Errors
+/// When the fleet's folder cannot be read or written, or another command works on it.
+pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result<(), FleetError> {
+    let _lock = folder.lock()?;
+    let fleet = Mutex::new(folder.read()?);
+    let copy = locked(&fleet).clone();
+    each_host(&copy.site.hosts, |host| {
+        if matches!(step(&copy, host), Step::Waiting) {
+            return Ok(());
+        }
+        let (end, is_over) = match collect(folder, &copy, host) {
+            Ok(found) if found.iter().any(|(_, state)| *state == AttemptState::Running) => (None, false),
+            Ok(found) if found.is_empty() => {
+                let because = "nothing of it has begun there".to_owned();
+                (Some(HostEnd { end: End::NeverStarted, exit_code: None, because }), false)
+            }
+            Ok(_) => (None, true),
+            Err(CollectError::Fleet(error)) => return Err(error),
+            Err(CollectError::Carrier(error)) => {
+                (Some(no_answer(format!("{error}; {}", error.remedy(host)))), false)
+            }
+            Err(error @ CollectError::Record(_)) => (Some(no_answer(error.to_string())), false),
+        };
+        if let Some(end) = &end {
+            note(&format!("{}: {}", host.name, end.because));
+        }
+        let mut fleet = locked(&fleet);
+        if let Some(work) = fleet.hosts.iter_mut().find(|work| work.name == host.name) {
+            work.end = end;
+            // A job of Slurm that was lost may be requeued.
+            if is_over && !matches!(copy.site.engine, Engine::Slurm { .. }) {
+                work.step = Step::Over;
+            }
+        }
+        folder.write(&fleet)
+    })
+}
+
+/// What each host is doing, in words; nothing is written.
+///
+/// # Errors
+/// When the fleet's folder cannot be read.
+pub fn status(folder: &FleetFolder) -> Result<Vec<(String, String)>, FleetError> {
+    let fleet = folder.read()?;
+    let queue = Queue::new(&fleet.id, fleet.hosts.iter().map(|host| host.name.as_str()));
+    let told = Mutex::new(Vec::new());
+    each_host(&fleet.site.hosts, |host| {
+        let words = doing(folder, &fleet, &queue, host);
+        locked(&told).push((host.name.clone(), words));
+        Ok(())
+    })?;
+    let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let of = |host: &Host| told.iter().find(|(name, _)| *name == host.name).cloned();
+    Ok(fleet.site.hosts.iter().filter_map(of).collect())
+}
+
+fn doing(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> String {
+    match step(fleet, host) {
+        Step::Waiting => return "waits for its turn; nothing was submitted".to_owned(),
+        Step::Over if !folder.attempts(&host.name).is_empty() => return "collected".to_owned(),
+        Step::Submitting | Step::Submitted | Step::Over => {}
+    }
+    if let Engine::Slurm { .. } = fleet.site.engine {
+        match queue.job(&job_name(&fleet.id, &host.name)) {
+            // While its own job has the host, no other job gets an answer from it.
+            Ok(Some(job)) if job.stage() != Stage::Over => return job.words(),
+            Ok(_) => {}
+            Err(why) => return format!("no answer of the queue: {why}"),
+        }
+    }
+    let question =
+        Question { verb: "state", fleet: &fleet.id, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
+    match ask(&fleet.site, host, question) {
+        Err(error) => format!("no answer: {error}"),
+        Ok(answer) => match attempts(&answer.lines).last() {
+            None => "its job has not begun".to_owned(),
+            Some((number, AttemptState::Running)) => format!("measures (attempt {number})"),
+            Some((number, AttemptState::Lost)) => format!("its attempt {number} was lost"),
+            Some((number, AttemptState::Ended(_)))
+                if folder.attempt(&host.name, *number).join("exit").exists() =>
+            {
+                "collected".to_owned()
+            }
+            Some((number, AttemptState::Ended(code))) => {
+                format!("its attempt {number} ended with exit code {code}; `fleet collect` takes it home")
+            }
+        },
+    }
+}
+
+/// So many hosts are asked at the same time.
+const ASKED_AT_ONCE: usize = 64;
+
+/// Does something with each host, many at the same time. The first error ends it.
+pub(crate) fn each_host(
+    hosts: &[Host],
+    work: impl Fn(&Host) -> Result<(), FleetError> + Sync,
+) -> Result<(), FleetError> {
+    let left = Mutex::new(hosts.iter().collect::<VecDeque<_>>());
+    thread::scope(|scope| {
+        let one = || -> Result<(), FleetError> {
+            while let Some(host) = { locked(&left).pop_front() } {
+                work(host)?;
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..ASKED_AT_ONCE.min(hosts.len())).map(|_| scope.spawn(one)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+    })
+}
