@@ -1,7 +1,7 @@
 //! The folder of a fleet run: what was asked, how far each host is, and what came back.
 
 use crate::{
-    end::{End, HostEnd},
+    end::HostEnd,
     error::FleetError,
     site::{Host, Site},
 };
@@ -11,7 +11,7 @@ use std::{
     io,
     path::{Path, PathBuf},
 };
-use tilemark_record::{RunDirectory, places::Places, write_whole};
+use tilemark_record::{places::Places, write_whole};
 use tilemark_sys::text_file::read_text;
 
 /// The format of `fleet.json`.
@@ -87,44 +87,6 @@ pub struct FleetFolder {
 #[derive(Debug)]
 pub struct FleetLock {
     _file: File,
-}
-
-/// A host with what is known of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct HostOutcome {
-    /// Its name.
-    pub name: String,
-    /// Groups that its owner sees it in.
-    pub groups: Vec<String>,
-    /// How it ended; none while it may still measure.
-    pub end: Option<End>,
-    /// How far its work is.
-    pub step: Step,
-    /// The newest attempt that was collected.
-    pub attempt: Option<u32>,
-    /// The exit code of `tilemark` there.
-    pub exit_code: Option<i32>,
-    /// Why, in words.
-    pub because: String,
-    /// The largest number of tiles within the gate, a fraction included, with its interval.
-    pub capacity: Option<tilemark_record::result::Figure>,
-    /// The largest measured count that holds.
-    pub holds: Option<u32>,
-    /// What the engine calls its job.
-    pub job: Option<String>,
-    /// Its record on this machine.
-    pub record: Option<PathBuf>,
-}
-
-impl HostOutcome {
-    /// Whether it left figures: a closed record of a run that came to its end.
-    pub fn is_measured(&self) -> bool {
-        let ended = matches!(
-            self.end,
-            Some(End::Trusted | End::NotTrusted | End::CannotTell | End::GuestFailed | End::NotRestored)
-        );
-        ended && self.record.is_some()
-    }
 }
 
 /// Where the fleet runs of this user are.
@@ -264,36 +226,6 @@ impl FleetFolder {
         let text = read_text(&self.attempt(host, number).join("end.json"), 1 << 20).ok()?;
         serde_json::from_str(&text).ok()
     }
-
-    /// All hosts with what is known of them, in the order of the site.
-    pub fn outcomes(&self, fleet: &Fleet) -> Vec<HostOutcome> {
-        let of = |work: &HostWork| {
-            let host = fleet.site.hosts.iter().find(|host| host.name == work.name);
-            let newest = self.attempts(&work.name).into_iter().next_back();
-            let collected = newest.and_then(|number| self.end(&work.name, number));
-            let record = newest.map(|number| self.attempt(&work.name, number).join("record"));
-            let record = record.filter(|record| RunDirectory::at(record).is_closed());
-            let answer = record
-                .as_deref()
-                .and_then(|record| RunDirectory::at(record).result().ok())
-                .map(|result| result.answer);
-            let end = collected.or_else(|| work.end.clone());
-            HostOutcome {
-                name: work.name.clone(),
-                groups: host.map(|host| host.groups.clone()).unwrap_or_default(),
-                end: end.as_ref().map(|end| end.end),
-                step: work.step,
-                attempt: newest,
-                exit_code: end.as_ref().and_then(|end| end.exit_code),
-                because: end.map(|end| end.because).unwrap_or_default(),
-                capacity: answer.as_ref().and_then(|answer| answer.capacity.clone()),
-                holds: answer.as_ref().and_then(|answer| answer.holds),
-                job: work.job.clone(),
-                record,
-            }
-        };
-        fleet.hosts.iter().map(of).collect()
-    }
 }
 
 /// Ids of all fleet runs, oldest first.
@@ -357,5 +289,23 @@ impl Fleet {
             hosts: site.hosts.iter().map(waiting).collect(),
             site,
         }
+    }
+
+    /// The same work on some of its hosts, with another seed: a fleet run that nothing was done for yet.
+    pub fn again(&self, names: &[String], seed: u64, fleets: &Path) -> Self {
+        let mut site = self.site.clone();
+        site.hosts.retain(|host| names.contains(&host.name));
+        // The seed is the last flag.
+        let flags = self.flags[..self.flags.len().saturating_sub(2)].to_vec();
+        let order = FleetOrder {
+            scenario: self.scenario.clone(),
+            scenario_text: self.scenario_text.clone(),
+            flags,
+            seed,
+            version: self.version.clone(),
+            program_sha256: self.program_sha256.clone(),
+            at_once: self.at_once,
+        };
+        Self::new(order, site, fleets)
     }
 }

@@ -18,15 +18,13 @@ mod folder;
 mod job;
 mod plan;
 mod run;
-mod said;
 mod site;
 mod slurm;
 pub mod verdict;
 
 pub use end::{End, HostEnd};
 pub use error::FleetError;
-pub use folder::{Fleet, FleetFolder, FleetLock, FleetOrder, HostOutcome, HostWork, Step, fleets, ids};
+pub use folder::{Fleet, FleetFolder, FleetLock, FleetOrder, HostWork, Step, fleets, ids};
 pub use plan::{PlannedHost, plan};
 pub use run::{Watch, collect_all, run, status};
-pub use said::FleetSaid;
 pub use site::{Engine, Host, Site};

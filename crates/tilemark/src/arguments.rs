@@ -990,6 +990,67 @@ pub(crate) enum FleetCommand {
     Status(FleetNamed),
     /// Take home the records of hosts that have ended; may be repeated
     Collect(FleetNamed),
+    /// Give the verdict of a fleet run again, as a page too
+    Report(FleetReportArguments),
+    /// Compare two runs of a fleet, host by host
+    Compare(FleetCompareArguments),
+    /// Measure hosts that differ once more, among as many others
+    Confirm(FleetConfirmArguments),
+}
+
+/// `tilemark fleet report`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetReportArguments {
+    /// The fleet run: its id, a unique prefix of it, `last` or a path
+    #[arg(default_value = "last", value_name = "ID")]
+    pub(crate) fleet: String,
+    /// The fleet run of `fleet confirm`: only hosts that differ there too are named
+    #[arg(long, value_name = "ID")]
+    pub(crate) confirmed_by: Option<String>,
+    /// Compare hosts within the first of their `groups` in the site file, instead of those of equal hardware and settings
+    #[arg(long)]
+    pub(crate) site_groups: bool,
+    #[command(flatten)]
+    pub(crate) forms: FleetForms,
+}
+
+/// `tilemark fleet compare`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetCompareArguments {
+    /// The earlier fleet run: an id, a unique prefix of it or a path
+    #[arg(value_name = "ID")]
+    pub(crate) before: String,
+    /// The later one. Hosts without a change in their facts are the controls
+    #[arg(default_value = "last", value_name = "ID")]
+    pub(crate) after: String,
+    #[command(flatten)]
+    pub(crate) forms: FleetForms,
+}
+
+/// `tilemark fleet confirm`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetConfirmArguments {
+    /// The fleet run whose hosts differ: its id, a unique prefix of it, `last` or a path
+    #[arg(default_value = "last", value_name = "ID")]
+    pub(crate) fleet: String,
+    /// Draw the others, the order and the schedules from this seed. Default: a random one
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) json: JsonOnly,
+}
+
+/// How a verdict about a fleet is written.
+#[derive(Debug, Args)]
+pub(crate) struct FleetForms {
+    /// Write it as an HTML page into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write it as Markdown into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: JsonOnly,
 }
 
 /// What every host of a fleet is to measure.

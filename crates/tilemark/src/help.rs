@@ -35,7 +35,7 @@ const SHAPES: [(&str, &str); 14] = [
 
 /// Examples of each page of help, by the words that call it. Each is tried by a test: it must be a command line that the
 /// program takes.
-const EXAMPLES: [(&str, &str); 60] = [
+const EXAMPLES: [(&str, &str); 63] = [
     ("doctor", "tilemark doctor\ntilemark doctor --json"),
     ("plan", "tilemark plan web --on native\ntilemark plan capacity web --on native --resolved"),
     ("plan run", "tilemark plan run web --tiles 1,2,4"),
@@ -80,6 +80,9 @@ const EXAMPLES: [(&str, &str); 60] = [
     ),
     ("fleet status", "tilemark fleet status\ntilemark fleet status 20261125"),
     ("fleet collect", "tilemark fleet collect\ntilemark fleet collect 20261125 --json"),
+    ("fleet report", "tilemark fleet report\ntilemark fleet report 20261125 --html fleet.html"),
+    ("fleet compare", "tilemark fleet compare 20261018 20261125 --html drift.html"),
+    ("fleet confirm", "tilemark fleet confirm"),
     ("report", "tilemark report last\ntilemark report last --html page.html --redact --csv figures.csv"),
     ("runs", "tilemark runs\ntilemark runs show last"),
     ("runs show", "tilemark runs show last"),

@@ -3,19 +3,24 @@
 use super::{places, run::asked};
 use crate::{
     PROGRAM,
-    arguments::{FleetCommand, FleetNamed, FleetPlanArguments, FleetRunArguments, FleetWork},
+    arguments::{
+        FleetCommand, FleetCompareArguments, FleetConfirmArguments, FleetForms, FleetNamed,
+        FleetPlanArguments, FleetReportArguments, FleetRunArguments, FleetWork,
+    },
     screen::{self, Form},
 };
 use clap::ValueEnum;
 use serde::Serialize;
 use std::{path::Path, process::ExitCode};
 use tilemark_fleet::{
-    Fleet, FleetError, FleetFolder, FleetOrder, FleetSaid, PlannedHost, Site, Watch, collect_all, fleets,
-    plan, run, status,
+    Fleet, FleetError, FleetFolder, FleetOrder, PlannedHost, Site, Watch, collect_all, fleets, plan, run,
+    status,
+    verdict::{self, FleetDrift, FleetVerdict, Groups, VerdictError},
 };
 use tilemark_run::{
     failure::{Failure, FailureCode},
     plan::prepare::{self, Asked},
+    run::result::draw_to,
 };
 
 /// A scenario's file is a part of the script that each host gets.
@@ -26,10 +31,7 @@ const NO_HOST_IS_FIT: u8 = 3;
 pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
     match command {
         FleetCommand::Plan(arguments) => planned(arguments),
-        FleetCommand::Run(arguments) => {
-            let form = Form::of(arguments.json.json);
-            screen::show_with(measured(arguments), form, FleetSaid::text, FleetSaid::exit_code)
-        }
+        FleetCommand::Run(arguments) => shown(measured(arguments), arguments.json.json),
         FleetCommand::Status(named) => {
             let form = Form::of(named.json.json);
             screen::show(doing(named), form, |doing| {
@@ -40,10 +42,54 @@ pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
                     .join("\n")
             })
         }
-        FleetCommand::Collect(named) => {
-            let form = Form::of(named.json.json);
-            screen::show_with(collected(named), form, FleetSaid::text, FleetSaid::exit_code)
+        FleetCommand::Collect(named) => shown(collected(named), named.json.json),
+        FleetCommand::Report(arguments) => shown(reported(arguments), arguments.forms.json.json),
+        FleetCommand::Compare(arguments) => {
+            let form = Form::of(arguments.forms.json.json);
+            match compared(arguments) {
+                Err(failure) => screen::fail(&failure, form),
+                Ok(drift) => {
+                    match form {
+                        Form::Json => screen::print_json(&drift),
+                        Form::Text => screen::print_painted(&drift.terminal(screen::style())),
+                    }
+                    ExitCode::SUCCESS
+                }
+            }
         }
+        FleetCommand::Confirm(arguments) => shown(confirmed(arguments), arguments.json.json),
+    }
+}
+
+/// Prints a verdict, and ends with the worst of what the hosts ended as.
+fn shown(found: Result<FleetVerdict, Failure>, json: bool) -> ExitCode {
+    let form = Form::of(json);
+    match found {
+        Err(failure) => screen::fail(&failure, form),
+        Ok(found) => {
+            match form {
+                Form::Json => screen::print_json(&found),
+                Form::Text => screen::print_painted(&found.terminal(screen::style())),
+            }
+            ExitCode::from(exit_code(&found))
+        }
+    }
+}
+
+/// 6 where a host was not restored, 4 where a guest failed, 3 where no host left figures, 5 where one is missing or not trusted, 0 where
+/// all are trusted.
+fn exit_code(found: &FleetVerdict) -> u8 {
+    let any = |end: &str| found.hosts.iter().any(|host| host.end == end);
+    if any("not-restored") {
+        6
+    } else if any("guest-failed") {
+        4
+    } else if found.measured == 0 {
+        3
+    } else if found.trusted < found.asked {
+        5
+    } else {
+        0
     }
 }
 
@@ -144,32 +190,107 @@ fn plan_text(planned: &Planned) -> String {
     lines.join("\n")
 }
 
-fn measured(arguments: &FleetRunArguments) -> Result<FleetSaid, Failure> {
+fn measured(arguments: &FleetRunArguments) -> Result<FleetVerdict, Failure> {
     let fleets = fleets(&places());
     let folder = match (&arguments.resume, &arguments.scenario, &arguments.site) {
         (None, Some(scenario), Some(site)) => {
             let fleet = new_fleet(scenario, site, &arguments.work, arguments.at_once)?;
             FleetFolder::create(&fleets, &fleet).map_err(failure)?
         }
-        (resume, ..) => {
-            let wanted = resume.clone().flatten().unwrap_or_else(|| "last".to_owned());
-            FleetFolder::find(&fleets, &wanted).map_err(failure)?
-        }
+        (resume, ..) => by_name(resume.as_ref().and_then(Option::as_deref).unwrap_or("last"))?,
     };
-    let fleet = folder.read().map_err(failure)?;
-    screen::note(&format!(
-        "fleet run {}: if this command ends, the work on the hosts goes on; `tilemark fleet run --resume {}` waits for it again",
-        fleet.id, fleet.id
-    ));
     let watch = Watch { detach: arguments.detach, at_most: arguments.wait_at_most.map(|span| span.get()) };
-    run(&folder, watch, &|text| screen::note(text)).map_err(failure)?;
-    said(&folder)
+    waited_for(&folder, watch)?;
+    judged(&folder, &Groups::new())
 }
 
-fn said(folder: &FleetFolder) -> Result<FleetSaid, Failure> {
-    let fleet = folder.read().map_err(failure)?;
-    let outcomes = folder.outcomes(&fleet);
-    Ok(FleetSaid::new(&fleet, outcomes))
+fn waited_for(folder: &FleetFolder, watch: Watch) -> Result<(), Failure> {
+    let id = folder.read().map_err(failure)?.id;
+    screen::note(&format!(
+        "fleet run {id}: if this command ends, the work on the hosts goes on; `tilemark fleet run --resume {id}` waits for it again"
+    ));
+    run(folder, watch, &|text| screen::note(text)).map_err(failure)
+}
+
+/// The verdict of what is collected, and its page in the fleet's folder.
+fn judged(folder: &FleetFolder, groups: &Groups) -> Result<FleetVerdict, Failure> {
+    let found = verdict::of_grouped(folder.path(), groups).map_err(unreadable)?;
+    let page = folder.path().join("report.html");
+    draw_to(&page, &found.html())?;
+    screen::note(&format!("Report: {}", page.display()));
+    Ok(found)
+}
+
+fn unreadable(error: VerdictError) -> Failure {
+    Failure::from_error(FailureCode::BadInput, &error, "name another fleet run, or collect this one again")
+}
+
+fn by_name(wanted: &str) -> Result<FleetFolder, Failure> {
+    FleetFolder::find(&fleets(&places()), wanted).map_err(failure)
+}
+
+fn reported(arguments: &FleetReportArguments) -> Result<FleetVerdict, Failure> {
+    let folder = by_name(&arguments.fleet)?;
+    let groups =
+        if arguments.site_groups { groups_of_site(&folder.read().map_err(failure)?) } else { Groups::new() };
+    let found = match &arguments.confirmed_by {
+        Some(again) => {
+            let again = by_name(again)?;
+            verdict::of_confirmed(folder.path(), again.path(), &groups).map_err(unreadable)?
+        }
+        None => verdict::of_grouped(folder.path(), &groups).map_err(unreadable)?,
+    };
+    write_forms(&arguments.forms, || found.html(), || found.markdown())?;
+    Ok(found)
+}
+
+/// The first of the groups that a host has in the site file.
+fn groups_of_site(fleet: &Fleet) -> Groups {
+    let hosts = fleet.site.hosts.iter();
+    hosts.filter_map(|host| Some((host.name.clone(), host.groups.first()?.clone()))).collect()
+}
+
+fn compared(arguments: &FleetCompareArguments) -> Result<FleetDrift, Failure> {
+    let (before, after) = (by_name(&arguments.before)?, by_name(&arguments.after)?);
+    let drift = verdict::compare(before.path(), after.path()).map_err(unreadable)?;
+    write_forms(&arguments.forms, || drift.html(), || drift.markdown())?;
+    Ok(drift)
+}
+
+fn write_forms(
+    forms: &FleetForms,
+    html: impl FnOnce() -> String,
+    markdown: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let written = |path: &Path, text: String| -> Result<(), Failure> {
+        draw_to(path, &text)?;
+        screen::note(&format!("Written: {}", path.display()));
+        Ok(())
+    };
+    forms.html.as_deref().map(|path| written(path, html())).transpose()?;
+    forms.markdown.as_deref().map(|path| written(path, markdown())).transpose()?;
+    Ok(())
+}
+
+/// Measures the hosts that differ and as many others again; the verdict of the first run names what differs in both.
+fn confirmed(arguments: &FleetConfirmArguments) -> Result<FleetVerdict, Failure> {
+    let folder = by_name(&arguments.fleet)?;
+    let first = folder.read().map_err(failure)?;
+    let seed = arguments.seed.map_or_else(prepare::drawn_seed, Ok)?;
+    let found = verdict::of(folder.path()).map_err(unreadable)?;
+    let Some(chosen) = verdict::to_confirm(&found, seed) else {
+        return Err(Failure::new(
+            FailureCode::BadInput,
+            format!("no host of the fleet run {} differs, so there is nothing to confirm", first.id),
+            "`tilemark fleet report` shows its verdict",
+        ));
+    };
+    let fleets = fleets(&places());
+    let again = FleetFolder::create(&fleets, &first.again(&chosen.order, seed, &fleets)).map_err(failure)?;
+    waited_for(&again, Watch { detach: false, at_most: None })?;
+    let found = verdict::of_confirmed(folder.path(), again.path(), &Groups::new()).map_err(unreadable)?;
+    draw_to(&folder.path().join("report.html"), &found.html())?;
+    Ok(found)
 }
 
 /// Finds a fleet run; with another site file its hosts are reached as that has them from now on.
@@ -202,8 +323,8 @@ fn doing(named: &FleetNamed) -> Result<Doing, Failure> {
     Ok(Doing { fleet, hosts: hosts.into_iter().map(|(name, doing)| HostDoing { name, doing }).collect() })
 }
 
-fn collected(named: &FleetNamed) -> Result<FleetSaid, Failure> {
+fn collected(named: &FleetNamed) -> Result<FleetVerdict, Failure> {
     let folder = found(named)?;
     collect_all(&folder, &|text| screen::note(text)).map_err(failure)?;
-    said(&folder)
+    judged(&folder, &Groups::new())
 }
