@@ -46,8 +46,8 @@ do_submit() {
     if [ ! -e "$place/attempt-0" ]; then
         # The job outlives this connection. Where it is started twice, the second one finds the attempt taken and ends.
         if ! { [ -d /run/systemd/system ] && systemd-run --quiet --collect --unit "tilemark-fleet-$fleet-$name" \
-            --setenv "TILEMARK_HOME=$home" sh "$place/job.sh"; } 2>/dev/null; then
-            TILEMARK_HOME=$home setsid sh "$place/job.sh" </dev/null >/dev/null 2>&1 &
+            ${TILEMARK_HOME:+--setenv "TILEMARK_HOME=$TILEMARK_HOME"} sh "$place/job.sh"; } 2>/dev/null; then
+            setsid sh "$place/job.sh" </dev/null >/dev/null 2>&1 &
         fi
     fi
     left=100

@@ -110,8 +110,11 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
     }
     let doctor =
         answer.text("doctor").and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
-    for finding in doctor["findings"].as_array().into_iter().flatten() {
-        planned.notes.extend(finding["what"].as_str().map(|what| format!("doctor: {}", shown(what))));
+    let keys =
+        doctor["findings"].as_array().into_iter().flatten().filter_map(|finding| finding["key"].as_str());
+    let keys: Vec<&str> = keys.collect();
+    if !keys.is_empty() {
+        planned.notes.push(shown(&format!("`tilemark doctor` there names {}", keys.join(", "))));
     }
     planned.fit = planned.problems.is_empty();
     planned

@@ -27,7 +27,6 @@ end() {
     group_gone "$group"
 }
 fail() {
-    cp -r "$lab"/*/log /tmp/ 2>/dev/null
     exec 1>&2
     echo "fleet-lab: $1"
     for file in "$lab"/*/log; do
@@ -115,7 +114,7 @@ for name in 1 2 3; do
     echo "n$name,10.99.0.1$name $(cut -d' ' -f1,2 "$lab/keys/n$name.pub")"
 done >"$lab/keys/known_hosts"
 {
-    printf 'schema = 1\nengine = "ssh"\n'
+    printf 'schema = 1\nengine = "ssh"\nlost_after = "10s"\n'
     for name in 1 2 3; do
         printf '\n[[host]]\nname = "n%s"\naddress = "10.99.0.1%s"\nuser = "root"\ngroups = ["lab"]\n' $name $name
     done
