@@ -207,6 +207,15 @@ fn comparisons(bench: &Bench) -> Result<Vec<String>> {
     ] {
         printed.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
     }
+    let arguments = ["-p", "tilemark-statistics", "--test", "fleet"];
+    for test in [
+        "of_100_fleets_of_40_alike_hosts_at_most_one_names_a_host",
+        "heavy_tails_do_not_make_alike_fleets_name_a_host",
+        "a_host_that_is_8_percent_slower_is_found_in_95_of_100_fleets_and_is_the_only_one",
+        "of_100_fleets_that_did_not_change_at_most_one_names_a_host",
+    ] {
+        printed.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
+    }
     let arguments = ["-p", "tilemark-statistics", "--lib"];
     for test in [
         "changepoint::tests::of_series_without_a_change_at_most_one_in_a_hundred_is_called_changed",

@@ -1,4 +1,4 @@
-//! Fleets with a known truth: who is named, who is not, what is said of hosts that are missing or damaged.
+//! Fleets with a known truth: who is named, who is not, how hosts that are missing or damaged are shown.
 
 #![allow(clippy::unwrap_used, reason = "a test file: helpers may unwrap as tests do")]
 
@@ -92,8 +92,8 @@ fn repeats_that_scatter_cannot_tell_and_the_page_says_how_many_would() {
     let found = judged(&hosts);
     assert_eq!(found.verdict, FleetOutcome::CannotTell);
     let reason = found.reasons.join(" ");
-    assert!(reason.contains("repeats of each host would tell whether they are alike within 3 %"), "{reason}");
-    assert!(found.sentence.contains("It cannot be told whether the hosts are alike"), "{}", found.sentence);
+    assert!(reason.contains("repeats of each host would show whether they are alike within 3 %"), "{reason}");
+    assert!(found.sentence.contains("It is not known whether the hosts are alike"), "{}", found.sentence);
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn what_all_hosts_share_is_blamed_on_nothing() {
     let (before, after) = (made_of(&hosts(8), &[]), made_of(&changed, &[]));
     let found = verdict::compare(before.path(), after.path()).unwrap();
     assert!(
-        found.sentence.contains("Why cannot be told: something changed on every host"),
+        found.sentence.contains("The cause is not known: something changed on every host"),
         "{}",
         found.sentence
     );

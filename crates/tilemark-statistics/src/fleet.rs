@@ -33,7 +33,7 @@ const OWN_SCATTER_P: f64 = 0.01;
 /// More repeats than this are not asked of anybody.
 const REPEATS_MAX: f64 = 1_000.0;
 
-/// What is said of a host, or of a group of hosts.
+/// The verdict about a host, or a group of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostVerdict {
     /// The whole interval lies within the least change; of a group: of every host.
@@ -66,7 +66,7 @@ pub struct HostChange {
     pub p: f64,
     /// What it says.
     pub verdict: HostVerdict,
-    /// About how many repeats of each host would tell, where it cannot be told. `None`: more than 1,000, or it can be told.
+    /// About how many repeats of each host would decide, where the verdict is "cannot tell". `None`: more than 1,000, or it is decided.
     pub repeats_to_tell: Option<u32>,
 }
 
@@ -82,9 +82,9 @@ pub struct GroupSpread {
     pub between_hosts: Result<Figure, Missing>,
     /// Each host, in the order given.
     pub hosts: Vec<HostChange>,
-    /// What is said of all of them.
+    /// The verdict about all of them.
     pub verdict: HostVerdict,
-    /// About how many repeats of each host would tell, where it cannot be told. `None`: more than 1,000, or it can be told.
+    /// About how many repeats of each host would decide, where the verdict is "cannot tell". `None`: more than 1,000, or it is decided.
     pub repeats_to_tell: Option<u32>,
 }
 
@@ -356,7 +356,7 @@ fn spread(
     }
 }
 
-/// What is said of all hosts, and the repeats that the one with the most needs.
+/// The verdict about all hosts, and the repeats that the one with the most needs.
 fn of_all(hosts: &[HostChange]) -> (HostVerdict, Option<u32>) {
     let open = || hosts.iter().filter(|host| host.verdict == HostVerdict::CannotTell);
     if hosts.iter().any(|host| host.verdict == HostVerdict::Differs) {

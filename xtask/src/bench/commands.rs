@@ -2,7 +2,7 @@
 
 use super::{
     figure::Figure,
-    guests, load, machine, messaging, sides, store,
+    fleet, guests, load, machine, messaging, sides, store,
     tools::{Bench, Skipped, masked},
 };
 use crate::ci::target;
@@ -18,7 +18,7 @@ struct Named {
     measure: fn(&Bench) -> Result<Vec<Figure>>,
 }
 
-const ALL: [Named; 23] = [
+const ALL: [Named; 24] = [
     Named {
         name: "web",
         about: "closed loop against wrk: rate, processor time per request",
@@ -108,6 +108,12 @@ const ALL: [Named; 23] = [
         about: "a planted 5 % on native web, 20 comparisons",
         minutes: 37.0,
         measure: sides::planted,
+    },
+    Named {
+        name: "fleet-report",
+        about: "one report of 1,000 hosts' records: time, memory, size of the page",
+        minutes: 3.0,
+        measure: fleet::report,
     },
     Named {
         name: "broker",

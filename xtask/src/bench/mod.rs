@@ -3,6 +3,7 @@
 
 mod commands;
 mod figure;
+mod fleet;
 mod flushes;
 mod guests;
 mod load;

@@ -72,7 +72,7 @@ fn confirmation(found: &FleetVerdict, again: &ReadFleet) -> FleetConfirmation {
         fleet: again.id.clone(),
         confirmed: Vec::new(),
         not_confirmed: Vec::new(),
-        untold: BTreeMap::new(),
+        not_measured: BTreeMap::new(),
         others: Vec::new(),
     };
     let records: BTreeMap<&str, &HostRecord> =
@@ -109,8 +109,10 @@ fn of_group(
     for suspect in suspects {
         match figures.get(suspect.as_str()) {
             Some(Ok(figures)) => measured.push((suspect, figures)),
-            Some(Err(why)) => drop(confirmation.untold.insert(suspect.clone(), why.clone())),
-            None => drop(confirmation.untold.insert(suspect.clone(), "it has no whole record".to_owned())),
+            Some(Err(why)) => drop(confirmation.not_measured.insert(suspect.clone(), why.clone())),
+            None => {
+                drop(confirmation.not_measured.insert(suspect.clone(), "it has no whole record".to_owned()))
+            }
         }
     }
     let others: Vec<&Figures> = figures
@@ -120,7 +122,7 @@ fn of_group(
         .collect();
     let Some(first) = others.first().and_then(|figures| figures.first()) else {
         let why = "no other host was measured again with it";
-        confirmation.untold.extend(measured.iter().map(|(name, _)| ((*name).clone(), why.to_owned())));
+        confirmation.not_measured.extend(measured.iter().map(|(name, _)| ((*name).clone(), why.to_owned())));
         return;
     };
     let mut confirmed: BTreeSet<&String> = BTreeSet::new();

@@ -232,7 +232,7 @@ fn sentence_of(measure: &DriftOfMeasure, changes: &[FactChange]) -> Vec<String> 
     let what = match measure.all.outcome {
         FleetOutcome::Differs => "changed on average by",
         FleetOutcome::Alike => "is the same:",
-        FleetOutcome::CannotTell | FleetOutcome::NotCompared => "cannot be told to have changed:",
+        FleetOutcome::CannotTell | FleetOutcome::NotCompared => "may have changed or not:",
     };
     let mut said = vec![format!("{} {what} {}.", measure.name, percent_words(all))];
     let against = &measure.against_controls;
@@ -253,15 +253,14 @@ fn sentence_of(measure: &DriftOfMeasure, changes: &[FactChange]) -> Vec<String> 
                 && against.outcome == FleetOutcome::CannotTell =>
         {
             said.push(
-                "Whether hosts on which something changed did more than the others cannot be told."
-                    .to_owned(),
+                "Whether hosts on which something changed did more than the others is not known.".to_owned(),
             );
         }
         (Some(_), _) if measure.all.outcome == FleetOutcome::Differs => {
             said.push("Hosts on which nothing changed did the same, so what changed on the others is not the cause.".to_owned());
         }
         (None, Some(why)) if measure.all.outcome == FleetOutcome::Differs => {
-            said.push(format!("Why cannot be told: {why}."));
+            said.push(format!("The cause is not known: {why}."));
         }
         _ => {}
     }

@@ -61,6 +61,7 @@ pub(super) fn verdict(
         confirmation,
         reasons: fleet.asked_unknown.iter().cloned().collect(),
         sentence: String::new(),
+        paragraphs: Vec::new(),
         hosts,
         groups: described_groups,
     };
@@ -262,11 +263,14 @@ impl Asked {
     }
 }
 
+/// The place of a host with a measure in each of its repeats, or why it has none.
+type HostValues = (usize, Result<Vec<f64>, String>);
+
 /// Compares the hosts of a group, and writes what was found to each.
 fn measures(headline: &str, compared: &[(usize, &Figures)], hosts: &mut [FleetHost]) -> Vec<FleetMeasure> {
     let Some(first) = compared.first().and_then(|(_, figures)| figures.first()) else { return Vec::new() };
     let asked = Asked::of(headline, first);
-    let values: Vec<Vec<(usize, Result<Vec<f64>, String>)>> = asked
+    let values: Vec<Vec<HostValues>> = asked
         .iter()
         .map(|asked| compared.iter().map(|(place, figures)| (*place, asked.values(figures))).collect())
         .collect();
@@ -416,7 +420,7 @@ fn drop_unconfirmed(confirmation: &FleetConfirmation, hosts: &mut [FleetHost], g
             continue;
         }
         host.outcome = FleetOutcome::CannotTell;
-        host.why = Some(match confirmation.untold.get(&host.name) {
+        host.why = Some(match confirmation.not_measured.get(&host.name) {
             Some(why) => format!("it differed once, and was not measured again: {why}"),
             None => "it differed once, and not when it was measured again".to_owned(),
         });
@@ -438,7 +442,7 @@ fn conclude(found: &mut FleetVerdict) {
     }
     if !found.missing.is_empty() {
         reasons.push(format!(
-            "{} missing: nothing is said of {}",
+            "{} missing: nothing is known about {}",
             sentence::hosts(found.missing.len()),
             if found.missing.len() == 1 { "it" } else { "them" }
         ));
@@ -480,5 +484,6 @@ fn conclude(found: &mut FleetVerdict) {
         (true, false) => FleetOutcome::Alike,
     };
     found.reasons = reasons;
-    found.sentence = sentence::fleet(found);
+    found.paragraphs = sentence::fleet(found);
+    found.sentence = found.paragraphs.join(" ");
 }

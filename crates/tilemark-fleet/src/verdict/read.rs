@@ -206,7 +206,7 @@ fn host_folders(folder: &Path) -> Result<Option<Vec<String>>, VerdictError> {
     Ok(Some(names))
 }
 
-/// What `fleet.json` says of a host.
+/// What `fleet.json` has about a host.
 #[derive(Default, Deserialize)]
 struct AskedHost {
     #[serde(default)]
@@ -268,7 +268,7 @@ fn host(folder: &Path, name: &str) -> ReadHost {
                 return host;
             }
             Ok(None) => {
-                let why = end.as_ref().map_or("no record".to_owned(), |end| said(end));
+                let why = end.as_ref().map_or("no record".to_owned(), said);
                 host.problems.push(format!("attempt {attempt} left no record: {why}"));
             }
             Err(why) => host.problems.push(format!("attempt {attempt}: {why}")),

@@ -23,20 +23,20 @@ pub(super) fn names<'n>(all: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// The first line, which host differs, whether the others are alike, and what they carry.
-pub(super) fn fleet(found: &FleetVerdict) -> String {
-    let mut said =
-        vec![format!("{} asked, {} measured, {} trusted.", found.asked, found.measured, found.trusted)];
+/// What was asked and who is missing; which hosts differ; whether the others are alike; what they carry.
+pub(super) fn fleet(found: &FleetVerdict) -> Vec<String> {
+    let mut first = format!("{} asked, {} measured, {} trusted.", found.asked, found.measured, found.trusted);
     if !found.missing.is_empty() {
         let missing = found.hosts.iter().filter(|host| !host.measured);
         let missing: Vec<String> =
             missing.map(|host| format!("{} ({})", host.name, host.end.replace('-', " "))).collect();
-        said.push(format!("Missing: {}.", names(missing.iter().map(String::as_str))));
+        first = format!("{first} Missing: {}.", names(missing.iter().map(String::as_str)));
     }
-    said.extend(differing(found));
+    let mut said = vec![first];
+    said.extend(Some(differing(found).join(" ")).filter(|text| !text.is_empty()));
     said.extend(others(found));
     said.extend(carries(found));
-    said.join(" ")
+    said
 }
 
 fn differing(found: &FleetVerdict) -> Vec<String> {
@@ -138,7 +138,7 @@ fn others(found: &FleetVerdict) -> Option<String> {
             } else {
                 format!("of {} whether they are alike{in_groups}", hosts(open))
             };
-            Some(format!("It cannot be told {whole}."))
+            Some(format!("It is not known {whole}."))
         }
     }
 }
@@ -160,7 +160,7 @@ pub(super) fn untold(measures: &[FleetMeasure]) -> String {
     let open = measures.iter().filter(|measure| measure.outcome == FleetOutcome::CannotTell);
     let words = |measure: &FleetMeasure| match measure.repeats_to_tell {
         Some(repeats) => format!(
-            "{}: about {repeats} repeats of each host would tell whether they are alike within {:.0} %",
+            "{}: about {repeats} repeats of each host would show whether they are alike within {:.0} %",
             measure.name,
             measure.least_change * 100.0
         ),

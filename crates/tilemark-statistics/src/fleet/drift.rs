@@ -6,7 +6,7 @@ use crate::holm::holm;
 use crate::interval::student_quantile;
 use crate::moments::{mean, median, sample_variance};
 
-/// Fewest hosts with which a change of one host alone is called one. A run has a level of its own; with fewer hosts nothing tells how
+/// Fewest hosts with which a change of one host alone is called one. A run has a level of its own; with fewer hosts nothing shows how
 /// far two runs of an unchanged host lie apart.
 pub const HOSTS_FOR_OWN_DRIFT: usize = 5;
 
@@ -57,7 +57,7 @@ pub struct GroupDrift {
     pub against_controls: Result<Shift, Missing>,
     /// Each host by itself, in the order given.
     pub hosts: Result<Vec<HostChange>, Missing>,
-    /// What is said of the hosts by themselves; cannot tell where that cannot be said.
+    /// The verdict about the hosts by themselves; cannot tell where that is not known.
     pub verdict: HostVerdict,
 }
 

@@ -13,7 +13,7 @@ use tilemark_record::result::{Answer, Counts, Figure, LimitResource};
 /// The version of the format of `fleet report --json` and `fleet compare --json`.
 pub const FLEET_SCHEMA: u32 = 1;
 
-/// What is said of a fleet, a group or a host.
+/// The verdict about a fleet, a group or a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FleetOutcome {
@@ -39,7 +39,7 @@ impl FleetOutcome {
     }
 }
 
-/// All hosts of a fleet run, and what is said of them.
+/// All hosts of a fleet run, with one verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FleetVerdict {
     /// Version of this format.
@@ -66,6 +66,9 @@ pub struct FleetVerdict {
     pub reasons: Vec<String>,
     /// The verdict in a few sentences that can be copied whole.
     pub sentence: String,
+    /// The same, each idea in a paragraph of its own: what was asked, who differs, whether the others are alike, what they carry.
+    #[serde(skip)]
+    pub paragraphs: Vec<String>,
     /// Every host: by group, those that differ first.
     pub hosts: Vec<FleetHost>,
     /// Hosts of equal hardware and settings.
@@ -82,7 +85,7 @@ pub struct FleetConfirmation {
     /// Suspects that did not.
     pub not_confirmed: Vec<String>,
     /// Suspects without enough figures in that run, each with the reason.
-    pub untold: BTreeMap<String, String>,
+    pub not_measured: BTreeMap<String, String>,
     /// The others that they were measured with.
     pub others: Vec<String>,
 }
@@ -133,7 +136,7 @@ pub struct FleetCapacity {
     pub words: String,
     /// Largest count that holds.
     pub holds: Option<u32>,
-    /// Counts of which it cannot be said.
+    /// Counts that may hold or not.
     pub undecided: Option<Counts>,
     /// Smallest count that breaks.
     pub breaks: Option<u32>,
@@ -248,7 +251,7 @@ pub struct FleetMeasure {
     pub between_hosts: Option<Figure>,
     /// What it says.
     pub outcome: FleetOutcome,
-    /// About how many repeats of each host would tell, where it cannot be told and 1,000 would.
+    /// About how many repeats of each host would decide, where that is open and 1,000 would.
     pub repeats_to_tell: Option<u32>,
     /// Why it has no figures, where that is so.
     pub why: Option<String>,

@@ -22,12 +22,13 @@ const GROUPS_BESIDE: usize = 6;
 /// What is shown.
 pub(in super::super) fn sheet(fleet: &FleetVerdict) -> Sheet {
     let scenario = fleet.scenario.as_deref().unwrap_or("nothing measured");
-    let mut findings = vec![Finding {
-        chip: chip(fleet),
-        head: String::new(),
-        text: fleet.sentence.clone(),
-        reasons: fleet.reasons.clone(),
-    }];
+    let mut findings: Vec<Finding> = fleet.paragraphs.iter().map(|text| paragraph(text)).collect();
+    if let Some(first) = findings.first_mut() {
+        first.chip = chip(fleet);
+    }
+    if let Some(last) = findings.last_mut() {
+        last.reasons.clone_from(&fleet.reasons);
+    }
     findings.extend(fleet.groups.iter().filter(|_| fleet.groups.len() > 1).take(GROUPS_BESIDE).map(of_group));
     let mut sections = vec![section("hosts", "Hosts", hosts_parts(fleet))];
     if !fleet.groups.is_empty() {
@@ -61,11 +62,15 @@ pub(in super::super) fn sheet(fleet: &FleetVerdict) -> Sheet {
     }
 }
 
+fn paragraph(text: &str) -> Finding {
+    Finding { chip: None, head: String::new(), text: text.to_owned(), reasons: Vec::new() }
+}
+
 pub(super) fn section(id: &'static str, title: &'static str, parts: Vec<Part>) -> Section {
     Section { id, title, parts, charts: Vec::new(), is_answer: false }
 }
 
-/// Trusted where something is said of all hosts that were asked. A host that differs does so whoever else is missing: then there is none.
+/// Trusted where the verdict is about all hosts that were asked. A host that differs does so whoever else is missing: then there is none.
 fn chip(fleet: &FleetVerdict) -> Option<Chip> {
     match fleet.verdict {
         FleetOutcome::Alike => Some(Chip::Trusted),
@@ -80,7 +85,7 @@ fn of_group(group: &FleetGroup) -> Finding {
         FleetOutcome::Differs => format!("Differs: {}.", names(&group.named)),
         FleetOutcome::Alike => "All of its hosts are alike.".to_owned(),
         FleetOutcome::CannotTell | FleetOutcome::NotCompared => {
-            "It cannot be told whether they are alike.".to_owned()
+            "It is not known whether they are alike.".to_owned()
         }
     };
     let head = format!("{}: {}{compared}", group.name, counted(group.hosts.len() as u64, "host"));
@@ -212,7 +217,7 @@ fn groups_parts(fleet: &FleetVerdict) -> Vec<Part> {
         measured("Median").dispensable(2),
         measured("Between hosts").unit("standard deviation, %").short_unit("sd, %"),
         measured("Repeats").unit("standard deviation, %").short_unit("sd, %").dispensable(3),
-        words("Repeats that would tell").dispensable(1),
+        words("Repeats that would decide").dispensable(1),
     ];
     let row = |group: &FleetGroup| {
         let head = Cell::from(group.name.clone()).beside(group.step.clone());
@@ -432,4 +437,118 @@ fn lines(hosts: &[(&FleetHost, HostDifference)], measure: &FleetMeasure, centre:
 fn rounded(value: f64) -> f64 {
     let unit = 10_f64.powf(value.abs().max(1e-300).log10().floor() - 5.0);
     (value / unit).round() * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Sheet;
+    use super::*;
+    use crate::{Colour, Style};
+
+    const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J|x";
+
+    /// A fleet whose host, group and facts have a hostile name.
+    fn hostile() -> FleetVerdict {
+        let figure =
+            |value: f64| Figure { value, low: Some(value - 0.01), high: Some(value + 0.01), n_repeats: 5 };
+        let host = FleetHost {
+            name: HOSTILE.to_owned(),
+            end: "trusted".to_owned(),
+            exit_code: Some(0),
+            because: HOSTILE.to_owned(),
+            attempt: Some(1),
+            attempts: 1,
+            measured: true,
+            trusted: true,
+            group: Some(HOSTILE.to_owned()),
+            run: Some(HOSTILE.to_owned()),
+            sentence: None,
+            capacity: None,
+            outcome: FleetOutcome::Differs,
+            changes: vec![HostDifference {
+                measure: HOSTILE.to_owned(),
+                value: 3.0,
+                change: figure(0.08),
+                simultaneous_low: 0.05,
+                simultaneous_high: 0.11,
+                p: 0.001,
+                outcome: FleetOutcome::Differs,
+            }],
+            why: Some(HOSTILE.to_owned()),
+            unusual: vec![UnusualFact {
+                fact: HOSTILE.to_owned(),
+                value: HOSTILE.to_owned(),
+                usual: HOSTILE.to_owned(),
+                hosts: 1,
+            }],
+            problems: vec![HOSTILE.to_owned()],
+        };
+        let measure = FleetMeasure {
+            name: HOSTILE.to_owned(),
+            unit: HOSTILE.to_owned(),
+            more_is_better: false,
+            least_change: 0.03,
+            hosts: 2,
+            centre: Some(2.8),
+            of_repeats: Some(figure(0.012)),
+            between_hosts: None,
+            outcome: FleetOutcome::Differs,
+            repeats_to_tell: None,
+            why: None,
+        };
+        let group = FleetGroup {
+            name: HOSTILE.to_owned(),
+            hosts: vec![HOSTILE.to_owned(), "b".to_owned()],
+            facts: BTreeMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]),
+            capacity: None,
+            step: Some(HOSTILE.to_owned()),
+            measures: vec![measure],
+            outcome: FleetOutcome::Differs,
+            named: vec![HOSTILE.to_owned()],
+            why: None,
+        };
+        FleetVerdict {
+            schema: super::super::FLEET_SCHEMA,
+            fleet: HOSTILE.to_owned(),
+            scenario: Some(HOSTILE.to_owned()),
+            asked: 2,
+            measured: 1,
+            trusted: 1,
+            missing: vec!["b".to_owned()],
+            verdict: FleetOutcome::Differs,
+            named: vec![HOSTILE.to_owned()],
+            confirmation: None,
+            reasons: vec![HOSTILE.to_owned()],
+            sentence: HOSTILE.to_owned(),
+            paragraphs: vec![HOSTILE.to_owned()],
+            hosts: vec![host],
+            groups: vec![group.clone(), FleetGroup { name: "other".to_owned(), ..group }],
+        }
+    }
+
+    #[test]
+    fn names_of_hosts_are_obeyed_by_no_reader() {
+        let fleet = hostile();
+        let html = fleet.html();
+        assert!(!html.contains("<script>alert") && html.contains("&lt;script&gt;alert(1)"), "escaped");
+        assert!(!html.contains('\u{1b}'));
+        let markdown = fleet.markdown();
+        assert!(!markdown.contains("<script>") && !markdown.contains('\u{1b}') && markdown.contains("\\|x"));
+        let text = fleet.terminal(Style { colour: Colour::Plain, width: 80 });
+        assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_host_out_of_line_has_another_look_in_the_chart_and_the_median_is_drawn() {
+        let Sheet { charts, .. } = sheet(&hostile());
+        assert_eq!(charts[0].series[0].legend, "differs");
+        assert!(charts[0].series[0].stroke == Stroke::Odd);
+        assert_eq!(charts[0].levels[0].value, 2.8);
+    }
+
+    #[test]
+    fn a_change_is_written_with_one_digit_and_none_has_no_sign() {
+        let written = [0.0812, -0.004, 0.0001, -0.0001].map(tenths);
+        assert_eq!(written, ["+8.1", "\u{2212}0.4", "0.0", "0.0"]);
+    }
 }
