@@ -28,6 +28,7 @@ fn main() {
         "tilemark-store",
         "tilemark-store-data",
         "tilemark-sys",
+        "tilemark-tls",
         "tilemark-units",
         "tilemark-workloads",
     ] {
