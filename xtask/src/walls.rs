@@ -116,8 +116,8 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ),
     ("tilemark-amqp", &[]),
     ("tilemark-amqp-load", &["tilemark-amqp", "tilemark-plan", "tilemark-tls"]),
-    ("tilemark-broker", &["tilemark-amqp"]),
-    ("tilemark-store", &["tilemark-store-data", "tilemark-sys"]),
+    ("tilemark-broker", &["tilemark-amqp", "tilemark-tls"]),
+    ("tilemark-store", &["tilemark-store-data", "tilemark-sys", "tilemark-tls"]),
 ];
 
 /// Fails where a crate knows one that it must not, or is not in the list.

@@ -82,6 +82,8 @@ pub struct Service {
     pub is_emulated: bool,
     /// Which broker, when it is one.
     pub broker: Option<BrokerService>,
+    /// Whether its load comes over TLS: it makes a certificate when it starts.
+    pub tls: bool,
     /// What will be asked of it, where it must hold that.
     pub holds: Option<Work>,
     /// Who may use it, where a service knows users.

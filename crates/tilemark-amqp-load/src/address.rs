@@ -45,6 +45,13 @@ impl BrokerAddress {
         self.tls.is_some()
     }
 
+    /// The same over TLS, where any certificate is accepted: a guest makes its own.
+    #[must_use]
+    pub fn secured(self) -> Self {
+        let name = self.sockets[0].ip().to_string();
+        Self { tls: Some(BrokerTls { name, ca: None }), ..self }
+    }
+
     /// The same where these authorities, as PEM text, may have signed its certificate; without TLS nothing changes.
     #[must_use]
     pub fn trusting(self, ca: Option<String>) -> Self {

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tilemark_tls::ServerTls;
+
 use crate::connection::Origin;
 use crate::journal::JournalDamage;
 
@@ -93,6 +95,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Who may connect.
     pub users: Vec<User>,
+    /// Certificate and key with which every connection is secured; `None`: none is.
+    pub tls: Option<ServerTls>,
     /// Folder of the journal. Without one, durable queues are refused: nothing here only pretends to be stored.
     pub journal: Option<PathBuf>,
     /// Whether a journal that is damaged is taken for what is left of it. Otherwise the broker does not start.
@@ -116,6 +120,7 @@ impl Config {
         Self {
             listen,
             users: vec![User::guest()],
+            tls: None,
             journal: None,
             accept_damage: false,
             notify: |_| {},

@@ -11,9 +11,12 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
-use crate::config::Notice;
+use tilemark_tls::ServerTls;
+
+use crate::config::{Config, Notice};
 use crate::connection::{ConnectionId, Origin};
 use crate::engine::{Engine, Statistics};
+use crate::secured::{Received, SEALED_AT_ONCE, SecuredSocket};
 use crate::slab::Key;
 
 /// One read takes at most this much of a peer, so that none keeps the others waiting.
@@ -52,6 +55,8 @@ struct Socket {
     /// Bytes that were read and not used.
     left: Vec<u8>,
     interest: EventFlags,
+    /// Where what is said is secured.
+    secured: Option<Box<SecuredSocket>>,
     /// We have said our last word and wait for the peer to hang up.
     is_shut: bool,
 }
@@ -68,6 +73,7 @@ pub(crate) struct EventLoop {
     touched: Vec<ConnectionId>,
     shared: Arc<Shared>,
     next_tick: Instant,
+    tls: Option<ServerTls>,
     notify: fn(&Notice),
     /// The failure of the journal was reported to the operator.
     has_told_failure: bool,
@@ -78,7 +84,7 @@ impl EventLoop {
         listener: TcpListener,
         engine: Engine,
         shared: Arc<Shared>,
-        notify: fn(&Notice),
+        config: &Config,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -94,7 +100,8 @@ impl EventLoop {
             touched: Vec::new(),
             shared,
             next_tick: Instant::now() + TICK,
-            notify,
+            tls: config.tls.clone(),
+            notify: config.notify,
             has_told_failure: false,
         })
     }
@@ -226,7 +233,9 @@ impl EventLoop {
         if self.sockets.len() <= place {
             self.sockets.resize_with(place + 1, || None);
         }
-        self.sockets[place] = Some(Socket { id, stream, left: Vec::new(), interest, is_shut: false });
+        let secured = self.tls.as_ref().map(|tls| Box::new(SecuredSocket::new(tls)));
+        self.sockets[place] =
+            Some(Socket { id, stream, left: Vec::new(), interest, secured, is_shut: false });
         Ok(())
     }
 
@@ -248,6 +257,10 @@ impl EventLoop {
         if socket.id != id {
             return;
         }
+        if socket.secured.is_some() {
+            self.read_secured(id);
+            return;
+        }
         let left = socket.left.len();
         self.buffer[..left].copy_from_slice(&socket.left);
         let end = BUFFER_BYTES.min(left + READ_BYTES);
@@ -263,6 +276,33 @@ impl EventLoop {
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.drop_socket(id),
+        }
+    }
+
+    fn read_secured(&mut self, id: ConnectionId) {
+        let Some(Some(socket)) = self.sockets.get_mut(id.index as usize) else { return };
+        let Some(secured) = &mut socket.secured else { return };
+        match secured.receive(&socket.stream, &mut self.buffer) {
+            Received::Nothing => return,
+            Received::Over => {
+                self.drop_socket(id);
+                return;
+            }
+            Received::Some => {}
+        }
+        let mut bytes = std::mem::take(&mut socket.left);
+        bytes.extend_from_slice(&secured.plain);
+        let has_to_send = secured.has_to_send();
+        self.engine.heard_from(id);
+        let used = self.engine.receive(id, &bytes);
+        bytes.drain(..used);
+        if let Some(socket) = self.socket(id) {
+            socket.left = bytes;
+        }
+        if has_to_send {
+            self.flush(id);
+        } else {
+            self.set_interest(id);
         }
     }
 
@@ -287,7 +327,12 @@ impl EventLoop {
         }
         let mut wanted = EventFlags::empty();
         wanted.set(EventFlags::IN, !self.engine.is_paused(id));
-        wanted.set(EventFlags::OUT, self.engine.outbox(id).is_some_and(|outbox| !outbox.is_empty()));
+        let mut has_to_send = self.engine.outbox(id).is_some_and(|outbox| !outbox.is_empty());
+        if let Some(secured) = &socket.secured {
+            // Before both ends agree nothing can be said, however long the outbox is.
+            has_to_send = secured.has_to_send() || (has_to_send && !secured.is_handshaking());
+        }
+        wanted.set(EventFlags::OUT, has_to_send);
         if wanted != socket.interest
             && epoll::modify(&self.epoll, &socket.stream, EventData::new_u64(id.to_u64()), wanted).is_ok()
         {
@@ -315,6 +360,9 @@ impl EventLoop {
                 break;
             }
             let Some(Some(socket)) = self.sockets.get(id.index as usize) else { return };
+            if socket.secured.is_some() {
+                break;
+            }
             match rustix::net::send(
                 &socket.stream,
                 outbox.unsent(),
@@ -335,8 +383,33 @@ impl EventLoop {
                 }
             }
         }
+        if self.tls.is_some() && !self.flush_secured(id) {
+            self.drop_socket(id);
+            return;
+        }
         self.set_interest(id);
         self.end_if_over(id);
+    }
+
+    /// Seals and sends as much as the socket takes; `false` where it takes nothing any more.
+    fn flush_secured(&mut self, id: ConnectionId) -> bool {
+        let Some(Some(socket)) = self.sockets.get_mut(id.index as usize) else { return true };
+        let Some(secured) = socket.secured.as_mut().filter(|_| socket.id == id) else { return true };
+        loop {
+            match secured.flush(&socket.stream) {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(_) => return false,
+            }
+            let Some(outbox) = self.engine.outbox(id) else { return true };
+            if outbox.is_empty() || secured.is_handshaking() {
+                return true;
+            }
+            let part = &outbox.unsent()[..outbox.len().min(SEALED_AT_ONCE)];
+            let count = part.len();
+            secured.seal(part);
+            self.engine.was_sent(id, count);
+        }
     }
 
     /// When the last word is sent, waits for the peer to hang up: dropping the socket at once could take the last word back.
@@ -347,6 +420,14 @@ impl EventLoop {
             return;
         }
         let Some(socket) = self.socket(id) else { return };
+        if let Some(secured) = &mut socket.secured {
+            if secured.has_to_send() {
+                return;
+            }
+            if !socket.is_shut {
+                secured.say_goodbye(&socket.stream);
+            }
+        }
         if socket.is_shut || socket.stream.shutdown(std::net::Shutdown::Write).is_err() {
             self.drop_socket(id);
         } else {

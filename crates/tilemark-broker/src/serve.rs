@@ -37,7 +37,7 @@ pub fn serve(config: Config) -> Result<Broker, BrokerError> {
     }
     let shared = Arc::new(Shared { stop: AtomicBool::new(false), wake, statistics: Mutex::default() });
     let event_loop =
-        EventLoop::new(listener, engine, Arc::clone(&shared), config.notify).map_err(BrokerError::Loop)?;
+        EventLoop::new(listener, engine, Arc::clone(&shared), &config).map_err(BrokerError::Loop)?;
     let thread = std::thread::Builder::new()
         .name("broker".into())
         .spawn(move || event_loop.run())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use tilemark_broker::{Config, serve};
+use tilemark_broker::{Config, ServerTls, serve};
 
 /// A client that is there.
 #[derive(Clone, Debug)]
@@ -138,6 +138,37 @@ scenarios! {
     lapin_nacks_and_requeues: lapin "nack";
     lapin_commits_and_rolls_back: lapin "transactions";
     lapin_uses_topics: lapin "topics";
+}
+
+/// pika's TLS is OpenSSL's, which checks the certificate and its name.
+#[test]
+fn pika_does_over_tls_what_it_does_without() {
+    let Some(client) = Client::pika() else { return };
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let tls =
+        ServerTls::of_pem(&made.cert.pem(), &made.signing_key.serialize_pem()).expect("they belong together");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, made.cert.pem()).expect("a file in it");
+    for scenario in [
+        "publish_and_consume",
+        "confirm_and_return",
+        "nack_and_requeue",
+        "transactions",
+        "topics_and_fanout",
+        "errors",
+    ] {
+        let config =
+            Config { tls: Some(tls.clone()), ..Config::new("127.0.0.1:0".parse().expect("an address")) };
+        let broker = serve(config).expect("a free port");
+        let mut command = client.command(broker.address(), &[scenario]);
+        let output = command.env("TILEMARK_TEST_CA", &ca).output().expect("the client was found");
+        assert!(output.status.success(), "{scenario}: {}", String::from_utf8_lossy(&output.stderr));
+        // Without TLS it is not let in.
+        let output = client.command(broker.address(), &[scenario]).output().expect("the client was found");
+        assert!(!output.status.success(), "{scenario}: a connection without TLS was served");
+        broker.stop().expect("a good end");
+    }
 }
 
 /// The folder with PerfTest and all that it needs.

@@ -1,7 +1,10 @@
 """Real exchanges by pika, another client, against a broker: pika_client.py PORT SCENARIO [ARGUMENT].
 
-Each scenario ends with exit code 0 when the broker behaved as AMQP 0-9-1 and RabbitMQ's extensions promise.
+Each scenario ends with exit code 0 when the broker behaved as AMQP 0-9-1 and RabbitMQ's extensions promise. Where TILEMARK_TEST_CA
+names a file, connections use TLS: one of its certificates must have signed the broker's, for localhost.
 """
+import os
+import ssl
 import sys
 
 import pika
@@ -9,7 +12,9 @@ from pika import BasicProperties, exceptions
 
 
 def connect(port):
-    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", int(port), heartbeat=30))
+    ca = os.environ.get("TILEMARK_TEST_CA")
+    tls = pika.SSLOptions(ssl.create_default_context(cafile=ca), "localhost") if ca else None
+    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", int(port), heartbeat=30, ssl_options=tls))
 
 
 def take(channel, queue, count):

@@ -47,6 +47,7 @@ fn take(engine: Engine, server: &'static Server, greeting: fn(Wanted) -> Vec<Vec
         user: "web".to_owned(),
         password: None,
         database: "store".to_owned(),
+        tls: None,
     };
     let script = Script { answers, greets: engine == Engine::Mariadb };
     server.talk(script, || {

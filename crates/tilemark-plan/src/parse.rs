@@ -186,6 +186,9 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
             );
         }
     }
+    for guest in &scenario.guest {
+        check_one_way(scenario, guest, &mut say);
+    }
     for (guest, asked) in scenario.guest.iter().filter_map(|guest| Some((guest, guest.asks.as_ref()?))) {
         check_asked(scenario, guest, asked, &mut say);
     }
@@ -194,6 +197,23 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
         say(format!("guest `{guest}` has two {}", what.loads()), what.remedy());
     }
     problems
+}
+
+/// A broker has one port: with TLS or without.
+fn check_one_way(scenario: &Scenario, guest: &Guest, say: &mut Say<'_>) {
+    let of_broker = |load: &&Load| load.guest == guest.name && load.work.facts().role() == Role::Broker;
+    let with = |tls: bool| {
+        scenario.load.iter().filter(of_broker).find(|load| load.work.facts().service_has_tls() == tls)
+    };
+    if let (Some(secured), Some(plain)) = (with(true), with(false)) {
+        say(
+            format!(
+                "the broker of guest `{}` would have to serve load `{}` with TLS and load `{}` without",
+                guest.name, secured.name, plain.name
+            ),
+            "give each of them a guest of its own, or write `tls = true` in both",
+        );
+    }
 }
 
 fn check_ladder(scenario: &Scenario, say: &mut Say<'_>) {

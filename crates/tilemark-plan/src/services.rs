@@ -243,7 +243,10 @@ fn ports(scenario: &Scenario, guest: &Guest) -> Vec<(u16, Role)> {
     let loads: Vec<&Load> = scenario.load.iter().filter(|load| load.guest == guest.name).collect();
     let usual = |role: Role| match role {
         Role::Web => Some(80),
-        Role::Broker => Some(5672),
+        Role::Broker => {
+            let has_tls = loads.iter().any(|load| load.work.facts().service_has_tls());
+            Some(if has_tls { 5671 } else { 5672 })
+        }
         Role::Backend => Some(8080),
         Role::Database => {
             let store = loads.iter().find_map(|load| load.work.facts().store());

@@ -53,8 +53,136 @@ pub enum Endpoint {
     },
 }
 
+/// How the connections to a database are secured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseTls {
+    /// Which certificates are accepted.
+    pub check: CertificateCheck,
+    /// The file of authorities that the address names; `None`: those of this host.
+    pub ca_file: Option<PathBuf>,
+    /// PEM text of the authorities, which whoever connects has read. Not used where any certificate is accepted.
+    pub ca: Option<String>,
+}
+
+impl DatabaseTls {
+    /// TLS where any certificate is accepted: nobody can read along, but the server may be another one.
+    pub const fn of_any_certificate() -> Self {
+        Self { check: CertificateCheck::Any, ca_file: None, ca: None }
+    }
+}
+
+/// Which certificates of a server are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateCheck {
+    /// Any.
+    Any,
+    /// One that an authority has signed, for any name.
+    Authority,
+    /// One that an authority has signed, for the host of the address.
+    AuthorityAndName,
+}
+
+/// The option of an address for TLS, and that for its authorities, as the makers of each database call them.
+const fn words(engine: Engine) -> (&'static str, &'static str) {
+    match engine {
+        Engine::Mariadb => ("ssl-mode", "ssl-ca"),
+        Engine::Postgresql => ("sslmode", "sslrootcert"),
+    }
+}
+
+impl CertificateCheck {
+    /// The word for it in an address.
+    const fn word(self, engine: Engine) -> &'static str {
+        match (self, engine) {
+            (Self::Any, Engine::Mariadb) => "required",
+            (Self::Any, Engine::Postgresql) => "require",
+            (Self::Authority, _) => "verify-ca",
+            (Self::AuthorityAndName, Engine::Mariadb) => "verify-identity",
+            (Self::AuthorityAndName, Engine::Postgresql) => "verify-full",
+        }
+    }
+}
+
+/// Whether TLS is wanted; `None`: it is not.
+fn mode(engine: Engine, word: &str) -> Result<Option<CertificateCheck>, StoreError> {
+    const ALL: [CertificateCheck; 3] =
+        [CertificateCheck::Any, CertificateCheck::Authority, CertificateCheck::AuthorityAndName];
+    let (off, wrong) = match engine {
+        Engine::Mariadb => {
+            ("disabled", "ssl-mode is none of disabled, required, verify-ca and verify-identity")
+        }
+        Engine::Postgresql => ("disable", "sslmode is none of disable, require, verify-ca and verify-full"),
+    };
+    if word == off {
+        return Ok(None);
+    }
+    if ["preferred", "prefer", "allow"].contains(&word) {
+        return Err(StoreError::Address(
+            "a measurement must know whether it is encrypted: write `required` (PostgreSQL: `require`) or leave it out",
+        ));
+    }
+    let found = ALL.into_iter().find(|check| word == check.word(engine));
+    found.map(Some).ok_or(StoreError::Address(wrong))
+}
+
+/// What stands after the `?` of an address.
+#[derive(Default)]
+struct Options {
+    socket: Option<PathBuf>,
+    check: Option<CertificateCheck>,
+    ca_file: Option<PathBuf>,
+}
+
+impl Options {
+    fn read(engine: Engine, url: &Url) -> Result<Self, StoreError> {
+        let mut options = Self::default();
+        let (mode_word, ca_word) = words(engine);
+        for (key, value) in url.query_pairs() {
+            if key == "socket" {
+                options.socket = Some(PathBuf::from(value.as_ref()));
+            } else if key == mode_word {
+                options.check = mode(engine, &value)?;
+            } else if key == ca_word {
+                // PostgreSQL's own word for those of the host.
+                let is_of_host = engine == Engine::Postgresql && value == "system";
+                options.ca_file = (!is_of_host).then(|| PathBuf::from(value.as_ref()));
+            } else {
+                return Err(StoreError::Address(match engine {
+                    Engine::Mariadb => "options after ? are socket=PATH, ssl-mode=MODE and ssl-ca=FILE",
+                    Engine::Postgresql => {
+                        "options after ? are socket=PATH, sslmode=MODE and sslrootcert=FILE"
+                    }
+                }));
+            }
+        }
+        options.check()
+    }
+
+    fn check(self) -> Result<Self, StoreError> {
+        let checks = !matches!(self.check, None | Some(CertificateCheck::Any));
+        if self.ca_file.is_some() && !checks {
+            return Err(StoreError::Address(
+                "a file of authorities is read only with `verify-ca`, or with `verify-identity` (PostgreSQL: `verify-full`)",
+            ));
+        }
+        if self.socket.is_some() && self.check.is_some() {
+            return Err(StoreError::Address(
+                "nothing is encrypted on a socket: leave out TLS, or give host and port",
+            ));
+        }
+        Ok(self)
+    }
+
+    fn tls(self) -> Option<DatabaseTls> {
+        let ca_file = self.ca_file;
+        self.check.map(|check| DatabaseTls { check, ca_file, ca: None })
+    }
+}
+
 /// A database, from `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `postgres://…`. For a Unix socket leave the host away
-/// or say `localhost` and add `?socket=PATH`. Printing it never shows the password.
+/// or say `localhost` and add `?socket=PATH`. For TLS add `?ssl-mode=required` (or `verify-ca`, `verify-identity`, with
+/// `&ssl-ca=FILE`), on PostgreSQL `?sslmode=require` (`verify-ca`, `verify-full`, with `&sslrootcert=FILE`). Printing it never
+/// shows the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseAddress {
     /// Which database.
@@ -67,6 +195,8 @@ pub struct DatabaseAddress {
     pub password: Option<Secret>,
     /// The database in the server.
     pub database: String,
+    /// TLS of its connections; `None`: they are not encrypted.
+    pub tls: Option<DatabaseTls>,
 }
 
 impl FromStr for DatabaseAddress {
@@ -90,13 +220,11 @@ impl FromStr for DatabaseAddress {
         let port = url.port().unwrap_or(default_port);
         // Addresses of IPv6 stand in brackets in a URL only.
         let host = url.host_str().unwrap_or("localhost").trim_matches(['[', ']']).to_owned();
-        let mut endpoint = Endpoint::Tcp { host, port };
-        for (key, value) in url.query_pairs() {
-            match key.as_ref() {
-                "socket" => endpoint = Endpoint::Socket { path: PathBuf::from(value.as_ref()), port },
-                _ => return Err(StoreError::Address("the only option after ? is socket=PATH")),
-            }
-        }
+        let mut options = Options::read(engine, &url)?;
+        let endpoint = match options.socket.take() {
+            Some(path) => Endpoint::Socket { path, port },
+            None => Endpoint::Tcp { host, port },
+        };
         let database = decode(url.path().trim_start_matches('/'))?;
         if database.is_empty() {
             return Err(StoreError::Address("the name of the database is missing after the host"));
@@ -105,7 +233,7 @@ impl FromStr for DatabaseAddress {
             return Err(StoreError::Address("the user is missing before @"));
         }
         let password = url.password().map(decode).transpose()?.map(Secret::new);
-        Ok(Self { engine, endpoint, user: decode(url.username())?, password, database })
+        Ok(Self { engine, endpoint, user: decode(url.username())?, password, database, tls: options.tls() })
     }
 }
 
@@ -136,7 +264,13 @@ impl fmt::Display for DatabaseAddress {
         match &self.endpoint {
             Endpoint::Tcp { host, port } => {
                 let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
-                write!(f, "{scheme}://{}@{open}{host}{close}:{port}/{}", self.user, self.database)
+                write!(f, "{scheme}://{}@{open}{host}{close}:{port}/{}", self.user, self.database)?;
+                match &self.tls {
+                    Some(tls) => {
+                        write!(f, "?{}={}", words(self.engine).0, tls.check.word(self.engine))
+                    }
+                    None => Ok(()),
+                }
             }
             Endpoint::Socket { path, .. } => {
                 write!(f, "{scheme}://{}@localhost/{}?socket={}", self.user, self.database, path.display())
@@ -163,6 +297,31 @@ mod tests {
     }
 
     #[test]
+    fn tls_is_asked_by_the_words_of_each_database_and_printed_with_the_address() {
+        use CertificateCheck::{Any, Authority, AuthorityAndName};
+        for (options, check, ca_file) in [
+            ("mysql://web@db/store?ssl-mode=required", Some(Any), None),
+            ("mysql://web@db/store?ssl-mode=disabled", None, None),
+            ("mysql://web@db/store?ssl-mode=verify-ca&ssl-ca=/ca.pem", Some(Authority), Some("/ca.pem")),
+            ("mysql://web@db/store?ssl-mode=verify-identity", Some(AuthorityAndName), None),
+            ("postgres://web@db/store?sslmode=require", Some(Any), None),
+            ("postgres://web@db/store?sslmode=disable", None, None),
+            (
+                "postgres://web@db/store?sslrootcert=/ca.pem&sslmode=verify-ca",
+                Some(Authority),
+                Some("/ca.pem"),
+            ),
+            ("postgres://web@db/store?sslmode=verify-full&sslrootcert=system", Some(AuthorityAndName), None),
+        ] {
+            let address: DatabaseAddress = options.parse().unwrap();
+            let tls = check.map(|check| DatabaseTls { check, ca_file: ca_file.map(PathBuf::from), ca: None });
+            assert_eq!(address.tls, tls, "{options}");
+            let again: DatabaseAddress = address.to_string().parse().unwrap();
+            assert_eq!(again.tls.map(|tls| tls.check), check, "{address}");
+        }
+    }
+
+    #[test]
     fn a_bad_address_is_named_without_repeating_it() {
         for text in [
             "",
@@ -171,6 +330,16 @@ mod tests {
             "mysql://web:tiger@db",
             "mysql://db/store",
             "mysql://web:tiger@db/store?ssl=1",
+            "mysql://web:tiger@db/store?sslmode=require",
+            "mysql://web:tiger@db/store?ssl-mode=preferred",
+            "mysql://web:tiger@db/store?ssl-mode=verify-full",
+            "mysql://web:tiger@db/store?ssl-ca=/ca.pem",
+            "mysql://web:tiger@db/store?ssl-mode=required&ssl-ca=/ca.pem",
+            "mysql://web:tiger@localhost/store?socket=/tmp/s&ssl-mode=required",
+            "postgres://web:tiger@db/store?ssl-mode=required",
+            "postgres://web:tiger@db/store?sslmode=prefer",
+            "postgres://web:tiger@db/store?sslmode=verify-identity",
+            "postgres://web:tiger@db/store?sslrootcert=/ca.pem",
             "mysql://web:tiger%@db/store",
             "mysql://web:tiger/lily@db/store",
         ] {

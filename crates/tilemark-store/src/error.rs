@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use tilemark_store_data::{StoreDataError, Table};
+use tilemark_tls::{TlsFailure, TlsFault};
 
 /// What a database's own library said. Boxed, because the two libraries have their own types.
 pub type Cause = Box<dyn Error + Send + Sync>;
@@ -30,6 +31,38 @@ pub enum StoreError {
         /// What the server said.
         #[source]
         source: Cause,
+    },
+    /// TLS is wanted and the server has none.
+    #[error("{address} has no TLS")]
+    NoTls {
+        /// Where, without password.
+        address: String,
+    },
+    /// The server lets nobody in without TLS.
+    #[error("{address} lets nobody in without TLS")]
+    WantsTls {
+        /// Where, without password.
+        address: String,
+        /// What the server said.
+        #[source]
+        source: Cause,
+    },
+    /// The server and we do not agree on TLS, or its certificate is not accepted.
+    #[error("the connection to {address} could not be secured")]
+    Tls {
+        /// Where, without password.
+        address: String,
+        /// What is wrong.
+        #[source]
+        source: TlsFailure,
+    },
+    /// The authorities that are given cannot be used.
+    #[error("the authorities for {address} cannot be used: {reason}")]
+    Authorities {
+        /// Where, without password.
+        address: String,
+        /// What is wrong with them.
+        reason: String,
     },
     /// There is no database of this name in the server.
     #[error("there is no database `{database}` in the server")]
@@ -146,8 +179,38 @@ impl StoreError {
                  TILEMARK_DATABASE_PASSWORD"
             }
             Self::Down { .. } => "start the database, and check host, port and firewall",
+            // MariaDB has no words of its own for it.
+            Self::Refused { address, .. } if address.starts_with("mysql") && !address.contains('?') => {
+                "check user and password, and that the user has all rights on the database; where the server takes only \
+                 secured connections (require_secure_transport, REQUIRE SSL), add ?ssl-mode=required to the address"
+            }
             Self::Refused { .. } => {
                 "check user and password, and that the user has all rights on the database"
+            }
+            Self::NoTls { .. } => {
+                "switch TLS on in the server (MariaDB: ssl_cert and ssl_key; PostgreSQL: ssl = on), or leave ssl-mode or \
+                 sslmode out of the address"
+            }
+            Self::WantsTls { .. } => {
+                "add ?sslmode=require to the address, or one of the words that check its certificate (verify-ca, verify-full)"
+            }
+            Self::Tls { source, .. } => match source.fault {
+                TlsFault::OtherName => {
+                    "name the host as its certificate does, or write verify-ca, which accepts any name"
+                }
+                TlsFault::UnknownAuthority => {
+                    "give the authority that has signed it, with ssl-ca=FILE (PostgreSQL: sslrootcert=FILE), or accept any \
+                     certificate with ssl-mode=required (sslmode=require)"
+                }
+                TlsFault::Certificate => {
+                    "give the server a certificate that is valid today and not an authority's own, or accept any with \
+                     ssl-mode=required (sslmode=require)"
+                }
+                TlsFault::NotTls => "switch TLS 1.3 on in the server, and check the port",
+                TlsFault::Other => "read the server's log, which says why it ended the handshake",
+            },
+            Self::Authorities { .. } => {
+                "give a PEM file with the certificates of authorities: ssl-ca=FILE, on PostgreSQL sslrootcert=FILE"
             }
             Self::NoDatabase { .. } => {
                 "create it first (CREATE DATABASE store), or name another one after the host"
@@ -195,6 +258,9 @@ impl StoreError {
         match self {
             Self::Down { .. }
             | Self::Refused { .. }
+            | Self::NoTls { .. }
+            | Self::WantsTls { .. }
+            | Self::Tls { .. }
             | Self::NoDatabase { .. }
             | Self::ReadOnly { .. }
             | Self::TooFewConnections { .. }
@@ -204,6 +270,7 @@ impl StoreError {
             | Self::Deadlock { .. }
             | Self::Statement { .. } => true,
             Self::Address(_)
+            | Self::Authorities { .. }
             | Self::WrongVersion { .. }
             | Self::WrongSchema { .. }
             | Self::HalfLoaded(_)

@@ -14,17 +14,19 @@ use tilemark_sys::descriptor::duplicate;
 use crate::address::{DatabaseAddress, Endpoint};
 use crate::console::{Console, TEXTS_MAX, wrong_columns};
 use crate::error::StoreError;
+use crate::mariadb_login::log_in;
 use crate::mariadb_sql::{write_look, write_order};
-use crate::mariadb_wire::{Bound, FirstNumber, Wire, broken, first_text, numbers, put_numbers};
+use crate::mariadb_wire::{Bound, FirstNumber, Prepared, Wire, broken, first_text, numbers, put_numbers};
 use crate::session::{
     Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,
     tax_cents,
 };
+use crate::tls;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest packet that the library takes or sends, in bytes. What is sent by it and asked of it is far shorter.
-const PACKET_MAX: usize = 1 << 20;
+pub(crate) const PACKET_MAX: usize = 1 << 20;
 
 /// Statements that a session keeps prepared.
 const STATEMENTS_KEPT: usize = 32;
@@ -53,21 +55,53 @@ fn connect(address: &DatabaseAddress, options: OptsBuilder) -> Result<Conn, Stor
         // Without it the library asks the server, and keeps packets as large as that one likes.
         .max_allowed_packet(Some(PACKET_MAX))
         .stmt_cache_size(STATEMENTS_KEPT);
-    kept(|| Conn::new(Opts::from(options))).map_err(|error| match &error {
+    kept(|| Conn::new(Opts::from(options))).map_err(|error| not_let_in(address, error))
+}
+
+/// Gives the reason why there is no connection its name.
+pub(crate) fn not_let_in(address: &DatabaseAddress, error: mysql::Error) -> StoreError {
+    let place = address.to_string();
+    match &error {
         mysql::Error::MySqlError(server) => match server.code {
-            1044 | 1045 | 1698 => {
-                StoreError::Refused { address: address.to_string(), source: Box::new(error) }
-            }
+            1044 | 1045 | 1698 => StoreError::Refused { address: place, source: Box::new(error) },
             1049 => StoreError::NoDatabase { database: address.database.clone(), source: Box::new(error) },
             _ => named("the connection", error),
         },
-        _ => StoreError::Down { address: address.to_string(), source: Box::new(error) },
-    })
+        _ => StoreError::Down { address: place, source: Box::new(error) },
+    }
+}
+
+/// A connection: the library's with a wire of ours on the same socket, or ours alone where it is secured.
+struct Connection {
+    conn: Option<Conn>,
+    wire: Wire,
+}
+
+impl Connection {
+    fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
+        if let Some(tls) = tls::of(address)? {
+            return Ok(Self { conn: None, wire: log_in(address, &tls)? });
+        }
+        let conn = connect(address, OptsBuilder::new())?;
+        let wire = duplicate(&conn)
+            .map_err(|error| StoreError::Down { address: address.to_string(), source: Box::new(error) })?;
+        Ok(Self { conn: Some(conn), wire: Wire::over(wire) })
+    }
+
+    /// Has the server keep a statement, as long as the connection.
+    fn prepare(&mut self, sql: &str) -> Result<Prepared, StoreError> {
+        let Self { conn, wire } = self;
+        let prepared = match conn {
+            Some(conn) => kept(|| conn.prep(sql)).map(|statement| Prepared::of(&statement)),
+            None => kept(|| wire.prepare(sql)),
+        };
+        prepared.map_err(|error| named("a prepared statement", error))
+    }
 }
 
 /// Does something with the library. It panics where a server does not keep the protocol, such as by an empty packet: that is an error
 /// of the connection, and no reason for the whole load to end.
-fn kept<R>(work: impl FnOnce() -> Result<R, mysql::Error>) -> Result<R, mysql::Error> {
+pub(crate) fn kept<R>(work: impl FnOnce() -> Result<R, mysql::Error>) -> Result<R, mysql::Error> {
     // After an error of this kind the connection is only dropped.
     panic::catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(broken("the server does not keep the protocol".to_owned())))
@@ -105,8 +139,9 @@ fn says_no_space(server: &mysql::MySqlError) -> bool {
 }
 
 /// A client's connection. The library opens it, logs in and prepares; everything else goes by our own wire on the same connection.
+/// Over TLS all of it goes by the wire.
 pub struct MariadbSession {
-    _conn: Conn,
+    _conn: Option<Conn>,
     wire: Wire,
     /// Numbers of prepared statements, which the library keeps as long as the connection.
     login: u32,
@@ -121,29 +156,30 @@ pub struct MariadbSession {
 impl MariadbSession {
     /// Connects and prepares what every client needs.
     pub fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
-        let mut conn = connect(address, OptsBuilder::new())?;
-        let wire = duplicate(&conn)
-            .map_err(|error| StoreError::Down { address: address.to_string(), source: Box::new(error) })?;
-        let mut prepare =
-            |sql: &str| kept(|| conn.prep(sql)).map_err(|error| named("a prepared statement", error));
+        let mut connection = Connection::open(address)?;
+        let mut prepare = |sql: &str| connection.prepare(sql);
         let login = prepare(LOGIN)?;
         let no_number = || StoreError::WrongSchema {
             problems: vec!["column `customers.customerid` is neither int nor bigint".to_owned()],
         };
         let by_words =
             |column| format!("{BROWSE_COLUMNS} WHERE MATCH ({column}) AGAINST (? IN BOOLEAN MODE) LIMIT ?");
+        let (login_id, customer_id) = (login.id, login.first.ok_or_else(no_number)?);
+        let new_customer = prepare(NEW_CUSTOMER)?.id;
+        let by_category = format!("{BROWSE_COLUMNS} WHERE category = ? AND special = 1 LIMIT ?");
+        let browse_category = prepare(&by_category)?.id;
+        let browse_actor = prepare(&by_words("actor"))?.id;
+        let browse_title = prepare(&by_words("title"))?.id;
+        let Connection { conn, wire } = connection;
         Ok(Self {
-            login: login.id(),
-            customer_id: FirstNumber::of(&login).ok_or_else(no_number)?,
-            new_customer: prepare(NEW_CUSTOMER)?.id(),
-            browse_category: prepare(&format!(
-                "{BROWSE_COLUMNS} WHERE category = ? AND special = 1 LIMIT ?"
-            ))?
-            .id(),
-            browse_actor: prepare(&by_words("actor"))?.id(),
-            browse_title: prepare(&by_words("title"))?.id(),
+            login: login_id,
+            customer_id,
+            new_customer,
+            browse_category,
+            browse_actor,
+            browse_title,
             text: String::new(),
-            wire: Wire::over(wire),
+            wire,
             _conn: conn,
         })
     }
@@ -321,28 +357,61 @@ impl Session for MariadbSession {
     }
 }
 
-/// A connection for loading and auditing.
-pub(crate) struct MariadbConsole {
-    conn: Conn,
-    /// The same connection: whoever of the two has a statement under way reads all of its answer.
-    wire: Wire,
-}
+/// A connection for loading and auditing. Of its two parts, whichever has a statement under way reads all of its answer.
+pub(crate) struct MariadbConsole(Connection);
 
 impl MariadbConsole {
     pub(crate) fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
-        let conn = connect(address, OptsBuilder::new())?;
-        let wire = duplicate(&conn)
-            .map_err(|error| StoreError::Down { address: address.to_string(), source: Box::new(error) })?;
-        Ok(Self { conn, wire: Wire::over(wire) })
+        Connection::open(address).map(Self)
     }
 }
 
 /// How the rows' making ended, told from inside of the library's callback.
 type Outcome = Arc<Mutex<Option<Result<TableSum, StoreDataError>>>>;
 
+/// Loads rows by the library, which asks for them in its own time.
+fn load_by_library(
+    conn: &mut Conn,
+    sql: &str,
+    mut make: impl FnMut(&mut dyn io::Write) -> Result<TableSum, StoreDataError> + Send + 'static,
+) -> (Result<(), mysql::Error>, Option<Result<TableSum, StoreDataError>>) {
+    let outcome: Outcome = Arc::default();
+    let told = Arc::clone(&outcome);
+    conn.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, stream| {
+        let (made, failed) = ended(make(stream));
+        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+        failed
+    })));
+    let loaded = kept(|| conn.query_drop(sql));
+    conn.set_local_infile_handler(None);
+    let made = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+    (loaded, made)
+}
+
+/// The same by our own wire.
+fn load_by_wire(
+    wire: &mut Wire,
+    sql: &str,
+    make: impl FnOnce(&mut dyn io::Write) -> Result<TableSum, StoreDataError>,
+) -> (Result<(), mysql::Error>, Option<Result<TableSum, StoreDataError>>) {
+    let mut outcome = None;
+    let loaded = wire.load(sql, |stream| {
+        let (made, failed) = ended(make(stream));
+        outcome = Some(made);
+        failed
+    });
+    (loaded, outcome)
+}
+
+/// What became of the rows, and what whoever sends them is to know of it.
+fn ended(made: Result<TableSum, StoreDataError>) -> (Result<TableSum, StoreDataError>, io::Result<()>) {
+    let failed = made.as_ref().err().map(|error| io::Error::other(error.to_string()));
+    (made, failed.map_or(Ok(()), Err))
+}
+
 impl Console for MariadbConsole {
     fn run(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.wire.query(sql, &mut |_| Ok(())).map(drop).map_err(|error| named(&first_words(sql), error))
+        self.0.wire.query(sql, &mut |_| Ok(())).map(drop).map_err(|error| named(&first_words(sql), error))
     }
 
     fn numbers(
@@ -352,7 +421,7 @@ impl Console for MariadbConsole {
         each: &mut dyn FnMut(&[Option<i64>]),
     ) -> Result<(), StoreError> {
         let (mut numbers, mut wrong) = (Vec::new(), None);
-        let read = self.wire.query(sql, &mut |row| {
+        let read = self.0.wire.query(sql, &mut |row| {
             numbers.clear();
             put_numbers(row, &mut numbers)?;
             match numbers.len() {
@@ -367,7 +436,7 @@ impl Console for MariadbConsole {
 
     fn texts(&mut self, sql: &str) -> Result<Vec<String>, StoreError> {
         let mut texts = Vec::new();
-        let read = self.wire.query(sql, &mut |row| {
+        let read = self.0.wire.query(sql, &mut |row| {
             if texts.len() == TEXTS_MAX {
                 return Err(broken(format!("the server sent more than {TEXTS_MAX} rows")));
             }
@@ -383,17 +452,12 @@ impl Console for MariadbConsole {
         table: Table,
         progress: &SyncSender<Progress>,
     ) -> Result<TableSum, StoreError> {
-        let outcome: Outcome = Arc::default();
-        let (generator, told) = (Arc::clone(generator), Arc::clone(&outcome));
-        let progress = progress.clone();
-        self.conn.set_local_infile_handler(Some(LocalInfileHandler::new(move |_, stream| {
-            let made = generator.write_table(table, stream, &mut |at| {
+        let (generator, progress) = (Arc::clone(generator), progress.clone());
+        let make = move |stream: &mut dyn io::Write| {
+            generator.write_table(table, stream, &mut |at| {
                 let _ = progress.send(at); // Nobody listens any more: the load goes on.
-            });
-            let failed = made.as_ref().err().map(|error| io::Error::other(error.to_string()));
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
-            failed.map_or(Ok(()), Err)
-        })));
+            })
+        };
         // Keys are checked after the load by queries over whole tables, which is far faster than row by row; with these
         // two off, InnoDB fills an empty table by sorted pages.
         let sql = format!(
@@ -402,9 +466,11 @@ impl Console for MariadbConsole {
             table.columns().join(", ")
         );
         self.run("SET unique_checks = 0, foreign_key_checks = 0")?;
-        let loaded = kept(|| self.conn.query_drop(&sql)).map_err(|error| named(&first_words(&sql), error));
-        self.conn.set_local_infile_handler(None);
-        let made = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (loaded, made) = match &mut self.0.conn {
+            Some(conn) => load_by_library(conn, &sql, make),
+            None => load_by_wire(&mut self.0.wire, &sql, make),
+        };
+        let loaded = loaded.map_err(|error| named(&first_words(&sql), error));
         match (loaded, made) {
             (_, Some(Err(StoreDataError::Stopped))) => Err(StoreDataError::Stopped.into()),
             // A server that went away breaks both; its own answer says more than our broken pipe.

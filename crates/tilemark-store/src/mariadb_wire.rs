@@ -5,14 +5,16 @@
 //! and answers are read where they were received, always in the same few pages. What the bytes mean is MariaDB's
 //! [client/server protocol](https://mariadb.com/docs/server/reference/clientserver-protocol).
 
-use std::io;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 use mysql::consts::ColumnType;
-use mysql::{FromValueError, MySqlError, Statement, Value};
+use mysql::{Column, FromValueError, MySqlError, Statement, Value};
+use mysql_common::io::ParseBuf;
 use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use tilemark_tls::{Secured, Tls, TlsFailure};
 
 /// Length in three bytes and number in one, before each packet.
 const HEADER: usize = 4;
@@ -23,7 +25,11 @@ const TOO_LONG: usize = 0xff_ffff;
 /// Bytes received at once; answers of a store have about a thousand.
 const RECEIVED_AT_ONCE: usize = 16 << 10;
 
+/// Bytes of rows in a packet, where a table is loaded.
+const ROWS_AT_ONCE: usize = 64 << 10;
+
 const COM_QUERY: u8 = 0x03;
+const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 
 /// First bytes of packets.
@@ -54,12 +60,31 @@ pub(crate) struct Done {
     pub(crate) insert_id: u64,
 }
 
+/// A statement that the server keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prepared {
+    pub(crate) id: u32,
+    /// Its first column, if that is a whole number.
+    pub(crate) first: Option<FirstNumber>,
+}
+
+impl Prepared {
+    /// One that the library has prepared.
+    pub(crate) fn of(statement: &Statement) -> Self {
+        let columns = statement.columns();
+        let first = columns.first().and_then(|first| FirstNumber::of(first.column_type(), columns.len()));
+        Self { id: statement.id(), first }
+    }
+}
+
 /// What to do with a row's bytes.
 type EachRow<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), mysql::Error>;
 
 /// A logged-in connection, between two commands.
 pub(crate) struct Wire {
     socket: OwnedFd,
+    /// Where what is said is secured.
+    sealing: Option<Box<Sealing>>,
     /// The command under way with its header.
     command: Vec<u8>,
     /// What was received and not yet read stands from `read` to `filled`.
@@ -73,7 +98,86 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn over(socket: OwnedFd) -> Self {
         let received = vec![0; RECEIVED_AT_ONCE];
-        Self { socket, command: Vec::new(), received, read: 0, filled: 0, number: 0 }
+        Self { socket, sealing: None, command: Vec::new(), received, read: 0, filled: 0, number: 0 }
+    }
+
+    /// Secures all that is said from here on.
+    pub(crate) fn secure(&mut self, tls: &Tls) -> Result<(), mysql::Error> {
+        if self.read != self.filled {
+            // Whoever stands between could have put it there, and it would count as if it were secured.
+            return Err(broken("the server sent what nobody asked for".to_owned()));
+        }
+        let mut sealing = Sealing::new(tls);
+        sealing.shake_hands(&self.socket)?;
+        self.sealing = Some(Box::new(sealing));
+        Ok(())
+    }
+
+    /// A packet of a log-in.
+    pub(crate) fn read_packet(&mut self) -> Result<Vec<u8>, mysql::Error> {
+        let at = self.packet()?;
+        Ok(self.received[at].to_vec())
+    }
+
+    /// Sends the next packet of a conversation that is no command.
+    pub(crate) fn send_packet(&mut self, body: &[u8]) -> Result<(), mysql::Error> {
+        self.command.clear();
+        self.command.extend_from_slice(&[0; HEADER]);
+        self.command.extend_from_slice(body);
+        self.send_numbered(self.number)
+    }
+
+    /// Has the server keep a statement.
+    pub(crate) fn prepare(&mut self, sql: &str) -> Result<Prepared, mysql::Error> {
+        self.begin(COM_STMT_PREPARE);
+        self.command.extend_from_slice(sql.as_bytes());
+        self.send()?;
+        let at = self.packet()?;
+        let mut said = Bytes(&self.received[at]);
+        said.skip(1)?;
+        let (id, columns, values) = (said.number(4)? as u32, said.u16()?, said.u16()?);
+        self.definitions(values)?;
+        let first = self.definitions(columns)?;
+        let first = first.and_then(|first| FirstNumber::of(first.column_type(), columns.into()));
+        Ok(Prepared { id, first })
+    }
+
+    /// Reads so many definitions and their end; the first of them.
+    fn definitions(&mut self, count: u16) -> Result<Option<Column>, mysql::Error> {
+        let mut first = None;
+        for number in 0..count {
+            let at = self.packet()?;
+            if number == 0 {
+                first = Some(ParseBuf(&self.received[at]).parse(())?);
+            }
+        }
+        if count > 0 {
+            let at = self.packet()?;
+            if end_of_rows(&self.received[at]).is_none() {
+                return Err(broken("the columns of a statement have no end".to_owned()));
+            }
+        }
+        Ok(first)
+    }
+
+    /// Does a statement that loads rows from its client, which `write` writes. It is not called where the server asks for none.
+    pub(crate) fn load(
+        &mut self,
+        sql: &str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), mysql::Error> {
+        self.begin(COM_QUERY);
+        self.command.extend_from_slice(sql.as_bytes());
+        self.send()?;
+        let at = self.packet()?;
+        if self.received[at].first() != Some(&LOCAL_INFILE) {
+            return Ok(());
+        }
+        let mut rows = Rows { wire: self, body: Vec::with_capacity(ROWS_AT_ONCE) };
+        write(&mut rows)?;
+        rows.flush()?;
+        self.send_packet(&[])?;
+        self.packet().map(drop)
     }
 
     /// Does one or several statements. After an error of the server or of `each`, the next command may follow; any other
@@ -104,7 +208,12 @@ impl Wire {
         self.command.push(command);
     }
 
+    /// Sends a command, which is packet 0.
     fn send(&mut self) -> Result<(), mysql::Error> {
+        self.send_numbered(0)
+    }
+
+    fn send_numbered(&mut self, number: u8) -> Result<(), mysql::Error> {
         let length = self.command.len() - HEADER;
         if length >= TOO_LONG {
             return Err(broken(format!("a command of {length} bytes is longer than a packet can be")));
@@ -113,12 +222,11 @@ impl Wire {
             return Err(broken("the server sent what nobody asked for".to_owned()));
         }
         self.command[..3].copy_from_slice(&length.to_le_bytes()[..3]);
-        self.number = 1; // The command is packet 0.
-        let mut rest = &self.command[..];
-        while !rest.is_empty() {
-            let sent =
-                retry_on_intr(|| send(&self.socket, rest, SendFlags::NOSIGNAL)).map_err(io::Error::from)?;
-            rest = &rest[sent..];
+        self.command[3] = number;
+        self.number = number.wrapping_add(1);
+        match &mut self.sealing {
+            None => send_all(&self.socket, &self.command)?,
+            Some(sealing) => sealing.send(&self.socket, &mut self.command)?,
         }
         Ok(())
     }
@@ -213,14 +321,122 @@ impl Wire {
             if self.received.len() < wanted {
                 self.received.resize(wanted, 0);
             }
+            if let Some(sealing) = &mut self.sealing {
+                sealing.receive(&self.socket)?;
+                self.received.copy_within(self.read..self.filled, 0);
+                (self.read, self.filled) = (0, self.filled - self.read);
+                let filled = self.filled + sealing.plain.len();
+                if self.received.len() < filled {
+                    self.received.resize(filled, 0);
+                }
+                self.received[self.filled..filled].copy_from_slice(&sealing.plain);
+                self.filled = filled;
+                continue;
+            }
             let room = &mut self.received[self.filled..];
             let (count, _) = retry_on_intr(|| recv(&self.socket, &mut *room, RecvFlags::empty()))
                 .map_err(io::Error::from)?;
             if count == 0 {
-                return Err(io::Error::new(io::ErrorKind::BrokenPipe, "server disconnected").into());
+                return Err(disconnected().into());
             }
             self.filled += count;
         }
+        Ok(())
+    }
+}
+
+fn send_all(socket: &OwnedFd, mut rest: &[u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        let sent = retry_on_intr(|| send(socket, rest, SendFlags::NOSIGNAL))?;
+        rest = &rest[sent..];
+    }
+    Ok(())
+}
+
+fn disconnected() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "server disconnected")
+}
+
+/// The TLS of a wire.
+struct Sealing {
+    secured: Secured,
+    arrived: Vec<u8>,
+    /// What was received last, opened.
+    plain: Vec<u8>,
+}
+
+impl Sealing {
+    fn new(tls: &Tls) -> Self {
+        Self { secured: Secured::new(tls), arrived: vec![0; RECEIVED_AT_ONCE], plain: Vec::new() }
+    }
+
+    /// Until both ends agree.
+    fn shake_hands(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        self.send(socket, &mut Vec::new())?;
+        while self.secured.is_handshaking() {
+            self.receive_once(socket)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is in `bytes`, and empties it.
+    fn send(&mut self, socket: &OwnedFd, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let sealed = self.secured.seal(bytes);
+        send_all(socket, sealed)?;
+        sealed.clear();
+        Ok(())
+    }
+
+    /// Receives until something is in `plain`.
+    fn receive(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        loop {
+            self.receive_once(socket)?;
+            if !self.plain.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn receive_once(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        let (count, _) = retry_on_intr(|| recv(socket, &mut self.arrived[..], RecvFlags::empty()))?;
+        if count == 0 {
+            return Err(disconnected());
+        }
+        let opened = self.secured.open(&self.arrived[..count], &mut self.plain);
+        if self.secured.has_to_send() {
+            // What it has to say of a failure is the failure's affair.
+            let sent = self.send(socket, &mut Vec::new());
+            if opened.is_ok() {
+                sent?;
+            }
+        }
+        opened.map_err(|failure: TlsFailure| io::Error::other(failure))
+    }
+}
+
+/// Rows on their way to a server, in packets.
+struct Rows<'a> {
+    wire: &'a mut Wire,
+    body: Vec<u8>,
+}
+
+impl Write for Rows<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.body.extend_from_slice(bytes);
+        if self.body.len() >= ROWS_AT_ONCE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        for part in self.body.chunks(ROWS_AT_ONCE) {
+            self.wire.send_packet(part).map_err(|error| match error {
+                mysql::Error::IoError(error) => error,
+                other => io::Error::other(other),
+            })?;
+        }
+        self.body.clear();
         Ok(())
     }
 }
@@ -375,15 +591,14 @@ pub(crate) struct FirstNumber {
 }
 
 impl FirstNumber {
-    /// `None` if the statement's first column is no whole number of four or eight bytes.
-    pub(crate) fn of(statement: &Statement) -> Option<Self> {
-        let columns = statement.columns();
-        let bytes = match columns.first()?.column_type() {
+    /// Of a statement with so many columns; `None` if its first is no whole number of four or eight bytes.
+    fn of(first: ColumnType, columns: usize) -> Option<Self> {
+        let bytes = match first {
             ColumnType::MYSQL_TYPE_INT24 | ColumnType::MYSQL_TYPE_LONG => 4,
             ColumnType::MYSQL_TYPE_LONGLONG => 8,
             _ => return None,
         };
-        Some(Self { at: 1 + (columns.len() + 2).div_ceil(8), bytes })
+        Some(Self { at: 1 + (columns + 2).div_ceil(8), bytes })
     }
 
     pub(crate) fn read(self, row: &[u8]) -> Result<i64, mysql::Error> {

@@ -6,20 +6,24 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
+use postgres::config::SslMode;
 use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::{ToSql, WrongType};
 use postgres::{Client, Config, NoTls, Statement};
 use tilemark_store_data::{Generator, Progress, StoreDataError, Table, TableSum};
+use tilemark_tls::TlsFailure;
 
 use crate::address::{DatabaseAddress, Endpoint};
 use crate::console::{Console, wrong_columns};
 use crate::error::StoreError;
 use crate::mariadb::first_words;
+use crate::postgresql_tls::Secure;
 use crate::session::{
     Cart, Item, NewCustomer, Purchase, Receipt, Search, SearchKey, Session, Shelf, Stock, check_stock,
     tax_cents,
 };
+use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -65,23 +69,51 @@ fn connect(address: &DatabaseAddress) -> Result<Client, StoreError> {
     if let Some(secret) = &address.password {
         config.password(secret.reveal());
     }
-    config.connect(NoTls).map_err(|error| match error.code() {
+    let connected = match tls::of(address)? {
+        Some(tls) => config.ssl_mode(SslMode::Require).connect(Secure(tls)),
+        None => config.ssl_mode(SslMode::Disable).connect(NoTls),
+    };
+    connected.map_err(|error| not_let_in(address, error))
+}
+
+/// What the library says where TLS is wanted and the server has none; it has no other sign for it.
+const HAS_NO_TLS: &str = "server does not support TLS";
+
+/// Gives the reason why there is no connection its name.
+fn not_let_in(address: &DatabaseAddress, error: postgres::Error) -> StoreError {
+    let place = address.to_string();
+    if let Some(source) = error.source() {
+        if source.to_string() == HAS_NO_TLS {
+            return StoreError::NoTls { address: place };
+        }
+        if let Some(failure) = source.downcast_ref::<TlsFailure>() {
+            return StoreError::Tls { address: place, source: failure.clone() };
+        }
+    }
+    match error.code() {
+        // The same code for each rule of the server that lets nobody in: its words are of connections that are not encrypted.
+        Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
+            if address.tls.is_none() && wants_encryption(&server_text(&error)) =>
+        {
+            StoreError::WantsTls { address: place, source: Box::new(error) }
+        }
         Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-            StoreError::Refused { address: address.to_string(), source: Box::new(error) }
+            StoreError::Refused { address: place, source: Box::new(error) }
         }
         Some(&SqlState::INVALID_CATALOG_NAME) => {
             StoreError::NoDatabase { database: address.database.clone(), source: Box::new(error) }
         }
-        Some(&SqlState::CANNOT_CONNECT_NOW) => {
-            StoreError::Down { address: address.to_string(), source: Box::new(error) }
-        }
+        Some(&SqlState::CANNOT_CONNECT_NOW) => StoreError::Down { address: place, source: Box::new(error) },
         // Without a code the server never answered, or the library lacks something that the server asked for.
-        None if from_system(&error) => {
-            StoreError::Down { address: address.to_string(), source: Box::new(error) }
-        }
-        None => StoreError::Refused { address: address.to_string(), source: Box::new(error) },
+        None if from_system(&error) => StoreError::Down { address: place, source: Box::new(error) },
+        None => StoreError::Refused { address: place, source: Box::new(error) },
         Some(_) => named("the connection", error),
-    })
+    }
+}
+
+/// Whether a server without a rule for this connection says that it is not encrypted, as newer and as older versions do.
+fn wants_encryption(text: &str) -> bool {
+    text.ends_with("no encryption") || text.ends_with("SSL off")
 }
 
 /// Gives a server's answer its name.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 
@@ -81,6 +82,56 @@ fn the_greeting_of_these_tests_is_right() {
     let [stock, deliveries, last] = right();
     let right = snapshot(&[stock, deliveries, last.clone(), last]).unwrap();
     assert_eq!((right.shelves.len(), right.shelves[0].in_stock, right.last_order), (1, 50, 1));
+}
+
+/// What a client that wants TLS comes to at a server that says these two things; and all that the server hears of it.
+fn secured_by(greeting: Vec<u8>, then: Vec<u8>) -> (StoreError, Vec<u8>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut heard = vec![0; 4096];
+        // A client that hangs up has had enough.
+        let _ = stream.write_all(&greeting);
+        let first = stream.read(&mut heard).unwrap_or(0);
+        let _ = stream.write_all(&then);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        heard.truncate(first);
+        let _ = stream.read_to_end(&mut heard);
+        heard
+    });
+    let address = format!("mysql://shopper:tiger@127.0.0.1:{port}/store?ssl-mode=required");
+    let error = inspect(&address.parse().unwrap(), 1).unwrap_err();
+    (error, server.join().unwrap())
+}
+
+#[test]
+fn nobody_is_told_who_logs_in_before_tls_is_there() {
+    let [hello, ok] = greeting().try_into().unwrap();
+    let offers = |yes: bool| {
+        let mut hello = hello.clone();
+        let bits = hello.windows(2).position(|pair| pair == [0x0e, 0xa2]).unwrap() + 1;
+        // The bit for TLS.
+        hello[bits] |= if yes { 0x08 } else { 0 };
+        hello
+    };
+    let wrong = |greeting: Vec<u8>, then: &[u8]| {
+        let (error, heard) = secured_by(greeting, then.to_vec());
+        for secret in [&b"shopper"[..], b"tiger", b"store"] {
+            assert!(!heard.windows(secret.len()).any(|bytes| bytes == secret), "{heard:?}");
+        }
+        error
+    };
+    // It offers no TLS, as somebody in the middle might say for it.
+    assert!(matches!(wrong(offers(false), &ok), StoreError::NoTls { .. }));
+    // It offers TLS and goes on without.
+    let error = wrong(offers(true), &ok);
+    assert!(matches!(error, StoreError::Tls { .. }), "{}", error.with_causes());
+    // What follows the greeting in plain text is not taken for what comes through TLS.
+    let error = wrong([offers(true), ok.clone()].concat(), &[]);
+    assert!(error.with_causes().contains("what nobody asked for"), "{}", error.with_causes());
+    // It ends.
+    assert!(matches!(wrong(offers(true), &[]), StoreError::Down { .. }));
 }
 
 #[test]

@@ -1,18 +1,23 @@
 //! TLS on a wire, between its socket and the conversation: the conversation reads and writes what is inside. It opens no socket itself.
 
+mod serving;
+
+pub use rustls::{ClientConfig, pki_types::ServerName};
+pub use serving::{ServerTls, ServerTlsError};
+
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
-    SignatureScheme,
+    AlertDescription, CertificateError, ClientConnection, Connection, DigitallySignedStruct, Error,
+    RootCertStore, SignatureScheme,
     client::{
-        Resumption,
+        Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
     crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, UnixTime, pem::PemObject},
     version::TLS13,
 };
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::IpAddr,
     sync::Arc,
 };
@@ -24,11 +29,22 @@ pub struct Tls {
     name: ServerName<'static>,
 }
 
+/// Which certificates of a server are accepted.
+#[derive(Debug, Clone, Copy)]
+pub enum Trust<'a> {
+    /// Any whose key signs the handshake.
+    Anybody,
+    /// One that an authority of this PEM text has signed, for any name.
+    Authorities(&'a str),
+    /// One that an authority of this PEM text has signed, for the name that the server is asked by.
+    AuthoritiesAndName(&'a str),
+}
+
 impl Tls {
     /// TLS 1.3 to a guest at that address. A guest makes its certificate itself, so that nobody has signed it: any one is accepted whose key signs
     /// the handshake. What a handshake costs is then the same as with a signed one, but for the lookup of who signed it.
     pub fn to_guest(address: IpAddr) -> Self {
-        Self::with(ServerName::IpAddress(address.into()), None)
+        Self::with(ServerName::IpAddress(address.into()), any_certificate())
     }
 
     /// TLS 1.3 to a server by its name, or by its address where it has none. `ca`: PEM text of authorities; one of them must have signed its
@@ -37,27 +53,42 @@ impl Tls {
     /// # Errors
     /// In words, where the name or the certificates are none.
     pub fn to_server(name: Option<&str>, address: IpAddr, ca: Option<&str>) -> Result<Self, String> {
-        let name = match name {
-            Some(text) => ServerName::try_from(text.to_owned())
-                .map_err(|_| format!("{text:?} is neither a name nor an address"))?,
-            None => ServerName::IpAddress(address.into()),
-        };
-        let roots = ca.map(roots_of).transpose()?;
-        Ok(Self::with(name, roots))
+        let trust = ca.map_or(Trust::Anybody, Trust::AuthoritiesAndName);
+        Self::to_host(name.unwrap_or(&address.to_string()), trust)
     }
 
-    fn with(name: ServerName<'static>, roots: Option<RootCertStore>) -> Self {
-        let provider = ring::default_provider();
-        let verifier = AnyCertificate { algorithms: provider.signature_verification_algorithms };
-        let builder = ClientConfig::builder_with_provider(Arc::new(provider))
-            .with_protocol_versions(&[&TLS13])
-            .expect("this provider has TLS 1.3");
-        let mut config = match roots {
-            Some(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
-            None => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
-            }
+    /// TLS 1.3 to a server by its name or address.
+    ///
+    /// # Errors
+    /// As of [`Tls::to_server`].
+    pub fn to_host(host: &str, trust: Trust<'_>) -> Result<Self, String> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| format!("{host:?} is neither a name nor an address"))?;
+        let verifier = match trust {
+            Trust::Anybody => any_certificate(),
+            Trust::Authorities(ca) => Arc::new(AnyName { signed: of_authorities(ca)? }),
+            Trust::AuthoritiesAndName(ca) => of_authorities(ca)?,
         };
+        Ok(Self::with(name, verifier))
+    }
+
+    /// What a library that does TLS itself needs: how its wires are secured.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// The name that the server is asked by.
+    pub fn name(&self) -> ServerName<'static> {
+        self.name.clone()
+    }
+
+    fn with(name: ServerName<'static>, verifier: Arc<dyn ServerCertVerifier>) -> Self {
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .expect("this provider has TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
         // Each handshake is a whole one.
         config.resumption = Resumption::disabled();
         Self { config: Arc::new(config), name }
@@ -73,6 +104,70 @@ fn roots_of(pem: &str) -> Result<RootCertStore, String> {
         let _ = roots.add(certificate);
     }
     if roots.is_empty() { Err("no certificate of an authority can be used".to_owned()) } else { Ok(roots) }
+}
+
+fn any_certificate() -> Arc<dyn ServerCertVerifier> {
+    Arc::new(AnyCertificate { algorithms: ring::default_provider().signature_verification_algorithms })
+}
+
+/// Accepts what one of these authorities has signed, for the name that it is asked by.
+fn of_authorities(ca: &str) -> Result<Arc<dyn ServerCertVerifier>, String> {
+    let roots = Arc::new(roots_of(ca)?);
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(roots, Arc::new(ring::default_provider())).build();
+    Ok(verifier.map_err(|error| format!("the certificates of authorities cannot be used: {error}"))?)
+}
+
+/// Accepts a certificate for another name too.
+#[derive(Debug)]
+struct AnyName {
+    /// Checks who signed it, then the name.
+    signed: Arc<dyn ServerCertVerifier>,
+}
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.signed.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+            // The name is the last that is checked: all else is right.
+            Err(Error::InvalidCertificate(error)) if is_of_name(&error) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signed.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.signed.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.signed.supported_verify_schemes()
+    }
+}
+
+const fn is_of_name(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })
 }
 
 /// Accepts a certificate by its key alone.
@@ -117,17 +212,44 @@ impl ServerCertVerifier for AnyCertificate {
 }
 
 /// What ends a wire: the peer does not speak TLS, or not as it must.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("TLS: {text}")]
 pub struct TlsFailure {
     text: String,
     /// Another attempt would end in the same way.
     pub is_final: bool,
+    /// Which of the mistakes that have a remedy of their own it is.
+    pub fault: TlsFault,
+}
+
+/// A mistake of whoever set up a server or named it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsFault {
+    /// The server's certificate is for another name.
+    OtherName,
+    /// No authority that is accepted has signed the server's certificate.
+    UnknownAuthority,
+    /// The server's certificate is not accepted for another reason, such as its age.
+    Certificate,
+    /// The peer does not speak TLS, or no version that is spoken here.
+    NotTls,
+    /// Anything else.
+    Other,
 }
 
 impl TlsFailure {
     fn of(text: &str) -> Self {
-        Self { text: text.to_owned(), is_final: false }
+        Self { text: text.to_owned(), is_final: false, fault: TlsFault::Other }
+    }
+}
+
+impl TlsFailure {
+    /// What a library that does TLS itself says of a handshake that failed: a failure of TLS, or the socket's own error.
+    pub fn of_stream(error: io::Error) -> Box<dyn std::error::Error + Send + Sync> {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(tls) => Box::new(Self::from(tls.clone())),
+            None => Box::new(error),
+        }
     }
 }
 
@@ -137,24 +259,34 @@ impl From<Error> for TlsFailure {
             error,
             Error::InvalidCertificate(_) | Error::InvalidMessage(_) | Error::PeerIncompatible(_)
         );
-        let text = match &error {
-            Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            ) => format!("the server's certificate is for another name ({error})"),
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-                "no authority that is accepted has signed the server's certificate".to_owned()
+        let (fault, text) = match &error {
+            Error::InvalidCertificate(reason) if is_of_name(reason) => {
+                (TlsFault::OtherName, format!("the server's certificate is for another name ({error})"))
             }
-            Error::InvalidCertificate(_) => format!("the server's certificate is not accepted ({error})"),
-            Error::InvalidMessage(_) => format!("the server does not speak TLS on this port ({error})"),
-            _ => error.to_string(),
+            // One of the same name as the right one, with another key, has not signed it either.
+            Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => (
+                TlsFault::UnknownAuthority,
+                "no authority that is accepted has signed the server's certificate".to_owned(),
+            ),
+            Error::InvalidCertificate(_) => {
+                (TlsFault::Certificate, format!("the server's certificate is not accepted ({error})"))
+            }
+            Error::InvalidMessage(_) => {
+                (TlsFault::NotTls, format!("the server does not speak TLS on this port ({error})"))
+            }
+            Error::PeerIncompatible(_)
+            | Error::AlertReceived(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure) => {
+                (TlsFault::NotTls, format!("the server does not speak TLS 1.3 ({error})"))
+            }
+            _ => (TlsFault::Other, error.to_string()),
         };
-        Self { text, is_final }
+        Self { text, is_final, fault }
     }
 }
 
-/// The TLS of one socket.
+/// The TLS of one socket, of either end.
 pub struct Secured {
-    connection: ClientConnection,
+    connection: Connection,
     /// What is to be sent on the socket.
     sealed: Vec<u8>,
 }
@@ -169,7 +301,22 @@ impl Secured {
         let mut connection = connection.expect("the configuration was checked when it was built");
         // A request is bounded by who writes it, and all of it is sealed at once.
         connection.set_buffer_limit(None);
-        Self { connection, sealed: Vec::with_capacity(512) }
+        Self { connection: connection.into(), sealed: Vec::with_capacity(512) }
+    }
+
+    /// One of a server, which waits for the client's first word.
+    ///
+    /// # Panics
+    /// Never: the configuration was checked when it was built.
+    pub fn serving(tls: &ServerTls) -> Self {
+        let mut connection = tls.connection();
+        connection.set_buffer_limit(None);
+        Self { connection: connection.into(), sealed: Vec::new() }
+    }
+
+    /// Says that nothing more will be sent: the next [`Secured::seal`] has it.
+    pub fn close(&mut self) {
+        self.connection.send_close_notify();
     }
 
     /// Whether the peers have not agreed yet.

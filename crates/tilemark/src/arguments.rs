@@ -628,9 +628,15 @@ pub(crate) struct LatencyArguments {
 /// `tilemark broker`.
 #[derive(Debug, Args)]
 pub(crate) struct BrokerArguments {
-    /// Address to listen on; port 0 chooses a free port
-    #[arg(long, default_value = "127.0.0.1:5672", value_name = "ADDRESS:PORT")]
-    pub(crate) listen: std::net::SocketAddr,
+    /// Address to listen on; port 0 chooses a free port. Default: 127.0.0.1:5672, with TLS 127.0.0.1:5671
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// Secure every connection by TLS 1.3 with the PEM certificate in this file, with those of the authorities above it after it
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File with the PEM key of that certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Folder of the journal. Without it, durable queues are refused
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
@@ -642,7 +648,7 @@ pub(crate) struct BrokerArguments {
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory_limit: Option<tilemark_units::Bytes>,
     /// Read the journal in DIR, print what is in it and what is damaged, and end: exit code 0 where all is whole, else 3
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["journal", "accept_damage", "memory_limit", "listen"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["journal", "accept_damage", "memory_limit", "listen", "tls_cert", "tls_key"])]
     pub(crate) check: Option<PathBuf>,
 }
 
@@ -675,7 +681,7 @@ pub(crate) struct DataStoreArguments {
     #[arg(long, value_name = "DIR", required_unless_present = "into")]
     pub(crate) out: Option<PathBuf>,
     /// Load the data into this empty database instead: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a
-    /// socket. Set the password in TILEMARK_DATABASE_PASSWORD instead: other users can see a password in the address
+    /// socket, ?ssl-mode=required or ?sslmode=require for TLS. Set the password in TILEMARK_DATABASE_PASSWORD instead: other users can see a password in the address
     #[arg(long, value_name = "URL", conflicts_with = "out")]
     pub(crate) into: Option<String>,
     /// Print one JSON document on standard output
@@ -686,8 +692,10 @@ pub(crate) struct DataStoreArguments {
 /// `tilemark load store`; the defaults are those of the classic driver.
 #[derive(Debug, Args)]
 pub(crate) struct LoadStoreArguments {
-    /// The database: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a socket. Set the password in
-    /// TILEMARK_DATABASE_PASSWORD instead: other users can see a password in the address
+    /// The database: mysql://USER@HOST:PORT/NAME or postgres://…, with ?socket=PATH for a socket. For TLS 1.3 add
+    /// ?ssl-mode=required, or verify-ca or verify-identity with &ssl-ca=FILE (default: the authorities of this host). PostgreSQL:
+    /// ?sslmode=require, verify-ca or verify-full, &sslrootcert=FILE. Set the password in TILEMARK_DATABASE_PASSWORD instead: other
+    /// users can see a password in the address
     #[arg(long, value_name = "URL")]
     pub(crate) database: String,
     /// Number of clients, each with one connection

@@ -108,14 +108,22 @@ const EXAMPLES: [(&str, &str); 63] = [
         "tilemark load messaging-throughput --broker amqp://guest@127.0.0.1 --size 1024",
     ),
     ("load messaging-latency", "tilemark load messaging-latency --broker amqp://guest@127.0.0.1 --rate 1000"),
-    ("load store", "tilemark load store --database mysql://root@127.0.0.1:3306/store --clients 32"),
+    (
+        "load store",
+        "tilemark load store --database mysql://root@127.0.0.1:3306/store --clients 32\n\
+         tilemark load store --database 'postgres://store@db.example/store?sslmode=verify-full' --clients 32",
+    ),
     ("data", "tilemark data store --size 1GB --out data"),
     (
         "data store",
         "tilemark data store --size 1GB --out data\n\
          tilemark data store --size 10MB --into postgres://store@127.0.0.1:5432/store",
     ),
-    ("broker", "tilemark broker --listen 127.0.0.1:5672\ntilemark broker --journal messages"),
+    (
+        "broker",
+        "tilemark broker --listen 127.0.0.1:5672\ntilemark broker --journal messages\n\
+         tilemark broker --tls-cert broker.crt --tls-key broker.key",
+    ),
     ("image", "sudo tilemark image build\nsudo tilemark image list"),
     ("image build", "sudo tilemark image build first-look\nsudo tilemark image build ./image.toml --refresh"),
     ("image list", "sudo tilemark image list"),

@@ -34,11 +34,17 @@ impl Broker {
     }
 
     fn of(mut command: Command) -> Self {
-        command.args(["broker", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(["broker", "--listen", "127.0.0.1:0"]);
+        Self::listening(command)
+    }
+
+    fn listening(mut command: Command) -> Self {
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-        let address = said.strip_prefix("listening on ").and_then(|rest| rest.split(';').next()).unwrap();
+        let address =
+            said.strip_prefix("listening on ").and_then(|rest| rest.split([';', ' ']).next()).unwrap();
         Self { child, address: address.to_owned() }
     }
 }
@@ -153,6 +159,56 @@ fn a_broker_and_a_load_take_as_many_open_files_as_they_may_have() {
     load.args(["--queues", "40", "--count", "10", "--seconds", "600"]);
     let said = common::Said::of(&load.output().unwrap());
     assert_eq!((said.code, said.json()["received"].as_u64()), (Some(0), Some(400)), "{said:?}");
+}
+
+#[test]
+fn a_broker_with_tls_serves_loads_over_it_and_names_what_is_wrong_with_its_files() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (certificate, key) = (file("crt", made.cert.pem()), file("key", made.signing_key.serialize_pem()));
+    let stranger = file("stranger", other.signing_key.serialize_pem());
+    let mut command = Command::new(TILEMARK);
+    command.args(["broker", "--listen", "127.0.0.1:0", "--tls-cert", &certificate, "--tls-key", &key]);
+    let broker = Broker::listening(command);
+    let port = broker.address.rsplit(':').next().unwrap();
+    let home = Home::new();
+    let send = |url: &str, more: &[&str]| {
+        let all = [
+            "load",
+            "messaging-throughput",
+            "--count",
+            "1000",
+            "--seconds",
+            "600",
+            "--json",
+            "--broker",
+            url,
+        ];
+        home.says(&[&all[..], more].concat())
+    };
+    let secured = format!("amqps://localhost:{port}");
+    let said = send(&secured, &["--ca", &certificate]);
+    assert_eq!((said.code, said.json()["received"].as_u64()), (Some(0), Some(1000)), "{said:?}");
+    told(&send(&secured, &["--ca", "/nowhere/ca"]), 2, "cannot read `--ca /nowhere/ca`", "path of a file");
+    let plain = send(&format!("amqp://localhost:{port}"), &[]);
+    assert_eq!(plain.code, Some(3), "{plain:?}");
+    for (arguments, message) in [
+        (["--tls-cert", "/nowhere/crt", "--tls-key", &key], "cannot read `--tls-cert /nowhere/crt`"),
+        (["--tls-cert", &key, "--tls-key", &key], "it holds no certificate"),
+        (["--tls-cert", &certificate, "--tls-key", &certificate], "it holds no private key that can be read"),
+        (["--tls-cert", &certificate, "--tls-key", &stranger], "cannot be used together"),
+        (["--tls-cert", &certificate, "--listen", "127.0.0.1:0"], "--tls-key"),
+    ] {
+        let said = home.says(&[&["broker"][..], &arguments].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.error.contains(message), "{said:?}");
+    }
 }
 
 #[track_caller]
@@ -348,6 +404,36 @@ fn a_native_run_measures_a_broker_s_throughput_and_latency() {
     let page =
         fs::read_to_string(real.home.path().join("runs").join(&result.run).join("report.html")).unwrap();
     assert!(page.contains("beside what was published"));
+    real.all_gone(&Default::default(), &[]);
+}
+
+/// A broker with TLS in a guest serves nobody without it: each message that arrives came through it.
+#[test]
+fn a_native_run_measures_a_broker_over_tls_and_beside_one_without() {
+    let Some(real) = Real::new() else { return };
+    let sizes = ["vary.size.values=[\"1KiB\"]", "--offline", "--set", "load.messages.messaging.tls=true"];
+    let said = real.home.says(&[&RUN[..], &sizes].concat());
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert_eq!(result.points.len(), 2, "two measures");
+    for summary in repeats(&real, &result) {
+        let load = &summary.loads[0];
+        assert!(load.completed > 0, "{load:?}");
+        assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
+    }
+    let sides = ["--a", "load.messages.messaging.tls=true", "--b", "load.messages.messaging.tls=false"];
+    let one = ["vary.size.values=[\"1KiB\"]", "--set", "vary.measure.values=[\"latency\"]", "--offline"];
+    let said = real.home.says(&[&["ab"][..], &RUN[1..], &one, &sides].concat());
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    for summary in repeats(&real, &result) {
+        assert_eq!(
+            (summary.loads[0].completed, summary.loads[0].failed),
+            (2000, 0),
+            "{:?}",
+            summary.loads[0]
+        );
+    }
     real.all_gone(&Default::default(), &[]);
 }
 

@@ -115,6 +115,33 @@ fn postgresql_serves_a_store_that_is_audited() {
     a_store_is_served_and_audited("postgresql", "postgres");
 }
 
+/// Both databases secure what is said to them with a certificate of their own start, and two sides may differ by that alone.
+/// MariaDB refuses who comes without; PostgreSQL's client asks for it, and ends where there is none.
+#[test]
+fn a_store_is_served_over_tls_and_beside_one_without() {
+    for database in ["mariadb", "postgresql"] {
+        let Some(real) = Real::with_image("database") else { return };
+        let setting = format!("load.orders.store.database={database}");
+        let sides = ["--a", "load.orders.store.tls=true", "--b", "load.orders.store.tls=false"];
+        let said = real
+            .home
+            .says(&[&["ab"][..], &RUN[1..], &[&setting, "--set", "measure.length=2s"], &sides].concat());
+        assert_eq!(said.code, Some(5), "{said:?}");
+        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+        record.verify().unwrap();
+        let plan = fs::read_to_string(record.path().join("plan.json")).unwrap();
+        assert!(plan.contains("\"tls\":true") || plan.contains("\"tls\": true"), "a side has TLS");
+        let repeats = record.repeats().unwrap();
+        assert!(repeats.len() >= 2, "a pair at least");
+        for repeat in repeats {
+            let load = &repeat.summary().unwrap().loads[0];
+            assert!(load.completed > 0 && load.failed == 0, "{database}: {load:?}");
+            assert_eq!(load.store[0].audit, "agrees");
+        }
+    }
+}
+
 #[test]
 fn a_database_that_is_killed_breaks_the_point_and_has_no_figure() {
     let Some(real) = Real::with_image("database") else { return };

@@ -99,6 +99,41 @@ fn a_store_is_filled_loaded_and_audited(engine: Engine) {
     refused(&load(&home, "mysql://web:hunter2@db", &[]), 2, "the name of the database is missing");
 }
 
+fn a_store_is_filled_and_loaded_over_tls(engine: Engine) {
+    let secured = servers::Secured::make();
+    let Some(server) = servers::start_on_loopback(engine, Some(&secured)) else { return };
+    let home = Home::new();
+    let ca = home.path().join("ca.pem");
+    std::fs::write(&ca, &secured.authority).unwrap();
+    let (mode, file, full) = match engine {
+        Engine::Mariadb => ("ssl-mode", "ssl-ca", "verify-identity"),
+        Engine::Postgresql => ("sslmode", "sslrootcert", "verify-full"),
+    };
+    let own = server.url("localhost", &format!("?{mode}={full}&{file}={}", ca.display()));
+    let said = home.says(&["data", "store", "--size", "10MB", "--into", &own, "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let shown = said.json()["database"].as_str().unwrap().to_owned();
+    assert!(shown.ends_with(&format!("?{mode}={full}")), "{shown}");
+    let loaded = load(&home, &own, &["--clients", "4"]).json();
+    assert_eq!((loaded["audit"].as_str(), loaded["errors"].as_u64()), (Some("agrees"), Some(0)), "{loaded}");
+    let by_host = server.url("localhost", &format!("?{mode}={full}"));
+    refused(&load(&home, &by_host, &[]), 3, "could not be secured");
+    let missing = server.url("localhost", &format!("?{mode}=verify-ca&{file}=/nowhere/ca.pem"));
+    refused(&load(&home, &missing, &[]), 2, &format!("cannot read `{file} /nowhere/ca.pem`"));
+    let odd = server.url("localhost", &format!("?{mode}=maybe"));
+    refused(&load(&home, &odd, &[]), 2, &format!("{mode} is none of disable"));
+}
+
+#[test]
+fn a_mariadb_store_is_filled_and_loaded_over_tls() {
+    a_store_is_filled_and_loaded_over_tls(Engine::Mariadb);
+}
+
+#[test]
+fn a_postgresql_store_is_filled_and_loaded_over_tls() {
+    a_store_is_filled_and_loaded_over_tls(Engine::Postgresql);
+}
+
 #[test]
 fn a_mariadb_store_is_filled_loaded_and_audited() {
     a_store_is_filled_loaded_and_audited(Engine::Mariadb);

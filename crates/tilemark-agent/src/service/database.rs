@@ -9,6 +9,7 @@
 //! that no disk has. A guest without disks keeps both in memory.
 
 use super::{
+    certificate::{Certificate, Files},
     running::Started,
     wait::{Wait, last_words},
 };
@@ -245,6 +246,13 @@ impl Server<'_> {
         let settings =
             tilemark_store::server_settings(self.engine, memory, self.parameters.clients, durability)?;
         Ok(settings.iter().map(tilemark_store::Setting::line).collect())
+    }
+
+    /// The files of a certificate of this start, where its load comes over TLS.
+    fn certificate(&self) -> Result<Option<Files>, AgentError> {
+        let owner = (self.user.user, self.user.group);
+        let write = || Certificate::make()?.write(Path::new(STATE), Some(owner));
+        self.service.tls.then(write).transpose()
     }
 
     /// A program of this server, as the server's own user.

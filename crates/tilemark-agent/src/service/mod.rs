@@ -1,6 +1,7 @@
 //! The services of this guest, each started once, in order. What it is made of is in `tilemark-workloads`.
 
 mod broker;
+mod certificate;
 mod database;
 mod pages;
 mod program;

@@ -170,6 +170,7 @@ mod tests {
             ready: Some(ready),
             pages: None,
             sql: None,
+            tls: false,
             then: Vec::new(),
         }
     }

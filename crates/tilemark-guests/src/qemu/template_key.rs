@@ -133,6 +133,7 @@ mod tests {
             ready: None,
             pages: None,
             sql: None,
+            tls: false,
             then: Vec::new(),
         };
         let now = SystemTime::now();

@@ -184,6 +184,7 @@ pub fn service(guest: &GuestPlan) -> Service {
         ready: None,
         pages: None,
         sql: None,
+        tls: false,
         then: Vec::new(),
     }
 }

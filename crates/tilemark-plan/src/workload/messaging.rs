@@ -62,6 +62,9 @@ pub struct MessagingParameters {
     /// Messages of each publisher. After them a throughput load ends and is measured as a whole; this needs
     /// `measure.warmup = "0s"`. 0: the load ends by time alone.
     pub count: u64,
+    /// Whether connections use TLS (1.3): the guest's broker makes a certificate when it starts, and any is accepted.
+    /// `qpid-broker-j` refuses it.
+    pub tls: bool,
 }
 
 /// What a messaging load measures.
@@ -116,6 +119,7 @@ impl Default for MessagingParameters {
             mode: MessagingMode::Shared,
             transactions: 0,
             count: 0,
+            tls: false,
         }
     }
 }
@@ -164,6 +168,10 @@ impl Facts for MessagingParameters {
 
     fn check(&self, load: &Load, guest: &Guest, measure: &Measure, say: &mut Say<'_>) {
         check(self, load, guest, measure, say);
+    }
+
+    fn service_has_tls(&self) -> bool {
+        self.tls
     }
 
     fn count(&self) -> u64 {
@@ -272,6 +280,10 @@ pub(crate) fn check_broker_memory(guest: &Guest, say: &mut Say<'_>) {
 }
 
 fn check_broker(guest: &Guest, messaging: &MessagingParameters, say: &mut Say<'_>) {
+    if messaging.tls && guest.broker == BrokerService::QpidBrokerJ {
+        let message = format!("guest `{}` ({}) has no TLS here", guest.name, guest.broker.name());
+        say(message, "write `broker = \"rabbitmq\"` or `broker = \"reference\"`, or leave out `tls`");
+    }
     if !messaging.durable {
         return;
     }
@@ -330,6 +342,12 @@ mod tests {
             (schedule, "measure = \"latency\"\ntransactions = 1", "", "knows no `transactions`"),
             ("", "durable = true", "", "guest `b` (reference) has no disk for durable messages"),
             ("", "durable = true", "broker = \"qpid-broker-j\"\nmemory = \"1GiB\"", "none is durable"),
+            (
+                "",
+                "tls = true",
+                "broker = \"qpid-broker-j\"\nmemory = \"1GiB\"",
+                "(qpid-broker-j) has no TLS here",
+            ),
             ("", "", "broker = \"rabbitmq\"", "has 256MiB of memory, and rabbitmq needs 512MiB"),
         ] {
             let found = said(load, messaging, guest);
@@ -341,8 +359,30 @@ mod tests {
             said(schedule, "measure = \"latency\"\nqueues = 4\ncount = 5\nacknowledge = 1\nprefetch = 2", ""),
             ""
         );
-        assert_eq!(said("", "durable = true", "broker = \"rabbitmq\"\nmemory = \"1GiB\""), "");
+        assert_eq!(said("", "durable = true\ntls = true", "broker = \"rabbitmq\"\nmemory = \"1GiB\""), "");
+        assert_eq!(said("", "tls = true", ""), "");
         assert_eq!(said("", "durable = true", "[[guest.disk]]\nsize = \"1GiB\""), "");
+    }
+
+    #[test]
+    fn a_broker_serves_its_loads_in_one_way() {
+        let said = |second: &str| {
+            let text = format!(
+                "schema = 1\nname = \"m\"\nabout = \"m\"\nheadline = \"m\"\n[[guest]]\nname = \"b\"\nrole = \"broker\"\n\
+                 [[load]]\nname = \"m\"\nguest = \"b\"\n[load.messaging]\ntls = true\n\
+                 [[load]]\nname = \"n\"\nguest = \"b\"\n[load.messaging]\nsize = \"1KiB\"\n{second}\n[ladder]\ntiles = [1]\n"
+            );
+            match Draft::from_toml(&text, "test").unwrap().finish() {
+                Ok(_) => String::new(),
+                Err(problems) => problems.to_string(),
+            }
+        };
+        assert!(
+            said("").contains("would have to serve load `m` with TLS and load `n` without"),
+            "{}",
+            said("")
+        );
+        assert_eq!(said("tls = true"), "");
     }
 
     #[test]

@@ -180,6 +180,11 @@ pub trait Facts {
         false
     }
 
+    /// The guest's service must secure the connections of this load, and makes a certificate for it when it starts.
+    fn service_has_tls(&self) -> bool {
+        false
+    }
+
     /// The store that is loaded into the guest's database before it serves.
     fn store(&self) -> Option<&StoreParameters> {
         None

@@ -33,6 +33,9 @@ pub struct StoreParameters {
     pub clients: u32,
     /// Mean pause between the orders of a customer; in a closed loop only.
     pub think_time: Span,
+    /// Whether the customers' connections use TLS (1.3): the guest's database makes a certificate when it starts, and any is
+    /// accepted.
+    pub tls: bool,
     /// Length of the steady window that the report shows beside the whole measured time: its last seconds, at most
     /// `measure.length`, in whole seconds. Default: all seconds after the load had settled.
     pub window: Option<Span>,
@@ -46,6 +49,7 @@ impl Default for StoreParameters {
             data: Bytes::new(20_000_000),
             clients: 32,
             think_time: Span::default(),
+            tls: false,
             window: None,
         }
     }
@@ -117,6 +121,10 @@ impl Facts for StoreParameters {
 
     fn store(&self) -> Option<&StoreParameters> {
         Some(self)
+    }
+
+    fn service_has_tls(&self) -> bool {
+        self.tls
     }
 
     fn data(&self) -> Option<Bytes> {

@@ -30,12 +30,16 @@ fn one_service(point: &Point, guest: &GuestPlan, planned: ServicePlan) -> Servic
         let facts = load.work.facts();
         facts.shapes_service() && facts.role() == role
     });
+    let mut of_role =
+        point.loads.iter().filter(|load| load.guest == guest.index && load.work.facts().role() == role);
+    let tls = of_role.any(|load| load.work.facts().service_has_tls());
     Service {
         role,
         memory,
         vcpus: guest.vcpus,
         is_emulated: point.backend == Backend::Emulated,
         broker: (role == Role::Broker).then_some(guest.broker),
+        tls,
         holds: shaping.map(|load| load.work.clone()),
         credentials: credentials_of(role),
         run,

@@ -6,12 +6,12 @@ use crate::{
     progress::Listener,
     standalone::interruptible::{OnInterrupt, until_interrupted_again},
     standalone::password,
-    standalone::trust::Trust,
+    standalone::trust::{Trust, text_of},
     stop::interrupted,
 };
 use serde::Serialize;
 use std::{
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -19,7 +19,8 @@ use tilemark_amqp_load::{
     BrokerAddress, Director, Gauge, LatencyLoad, LatencyReport, LoadError, ThroughputLoad, ThroughputReport,
     latency_under, throughput_under,
 };
-use tilemark_broker::{BrokerError, Config, JournalCheck, serve};
+use tilemark_broker::{BrokerError, Config, JournalCheck, ServerTls, ServerTlsError, serve};
+use tilemark_plan::workload::REQUEST_FILE_BYTES_MAX;
 use tilemark_record::result::{Verdict, VerdictStatus};
 use tilemark_sys::{
     files::{PRIVATE_FOLDER, Place},
@@ -34,8 +35,10 @@ pub use tilemark_amqp_load::{MessagingMode, MessagingParameters};
 /// How to run the reference broker.
 #[derive(Debug)]
 pub struct BrokerSettings {
-    /// Where to listen.
-    pub listen: SocketAddr,
+    /// Where to listen; `None`: on loopback at AMQP's port, or at that for TLS.
+    pub listen: Option<SocketAddr>,
+    /// Files of a certificate and its key, with which every connection is secured.
+    pub tls: Option<(PathBuf, PathBuf)>,
     /// Folder of the journal.
     pub journal: Option<PathBuf>,
     /// Start with what is left of a damaged journal.
@@ -44,6 +47,33 @@ pub struct BrokerSettings {
     pub memory_limit: Option<Bytes>,
     /// Called with what an operator must know.
     pub notify: fn(&Notice),
+}
+
+/// The ports of AMQP, without TLS and with it.
+const PORT: u16 = 5672;
+const TLS_PORT: u16 = 5671;
+
+/// A broker's certificate and key, from their files.
+fn server_tls(certificate: &Path, key: &Path) -> Result<ServerTls, Failure> {
+    let cert_text = text_of(certificate, "--tls-cert", REQUEST_FILE_BYTES_MAX)?;
+    let key_text = text_of(key, "--tls-key", REQUEST_FILE_BYTES_MAX)?;
+    ServerTls::of_pem(&cert_text, &key_text).map_err(|error| {
+        let (certificate, key) = (certificate.display(), key.display());
+        let (files, remedy) = match &error {
+            ServerTlsError::Certificate(_) => (
+                format!("`--tls-cert {certificate}`"),
+                "give a PEM file that begins with the server's certificate",
+            ),
+            ServerTlsError::Key(_) => {
+                (format!("`--tls-key {key}`"), "give a PEM file with the key, without a passphrase")
+            }
+            ServerTlsError::Both(_) => (
+                format!("`--tls-cert {certificate}` and `--tls-key {key}`"),
+                "give the key that the certificate was made with; the certificate must be of version 3",
+            ),
+        };
+        Failure::new(FailureCode::BadInput, format!("cannot use {files}: {error}"), remedy)
+    })
 }
 
 /// Reads a journal that no broker uses. Fails where it is damaged, and says what is lost.
@@ -60,7 +90,10 @@ pub fn check_journal(folder: &Path) -> Result<JournalCheck, Failure> {
 /// Runs the reference broker until it fails or Ctrl-C or SIGTERM ends it: then its peers are warned, and what it has taken is
 /// stored. `listening` is called with its address once.
 pub fn broker(settings: BrokerSettings, listening: impl FnOnce(SocketAddr)) -> Result<(), Failure> {
-    let BrokerSettings { listen, journal, accept_damage, memory_limit, notify } = settings;
+    let BrokerSettings { listen, tls, journal, accept_damage, memory_limit, notify } = settings;
+    let tls = tls.map(|(certificate, key)| server_tls(&certificate, &key)).transpose()?;
+    let usual = if tls.is_some() { TLS_PORT } else { PORT };
+    let listen = listen.unwrap_or((Ipv4Addr::LOCALHOST, usual).into());
     raise_open_files();
     if let Some(folder) = &journal {
         let bad = |error| {
@@ -71,7 +104,7 @@ pub fn broker(settings: BrokerSettings, listening: impl FnOnce(SocketAddr)) -> R
         let place = Place::of_folder(folder, PRIVATE_FOLDER).and_then(|_| Place::of_own_folder(folder));
         place.map_err(|error| place_failed(error, bad))?;
     }
-    let mut config = Config { journal, accept_damage, notify, ..Config::new(listen) };
+    let mut config = Config { tls, journal, accept_damage, notify, ..Config::new(listen) };
     if let Some(limit) = memory_limit {
         config.memory_limit_bytes = limit.get();
     }
@@ -138,7 +171,9 @@ pub fn throughput(
     listener: &mut dyn Listener,
 ) -> Result<Judged<ThroughputReport>, Failure> {
     let seconds = Duration::from_secs(seconds);
-    let load = ThroughputLoad { messages, seconds, ..ThroughputLoad::new(address(broker, trust)?) };
+    let broker = address(broker, trust)?;
+    let messages = MessagingParameters { tls: broker.has_tls(), ..messages };
+    let load = ThroughputLoad { messages, seconds, ..ThroughputLoad::new(broker) };
     send(listener, move || send_throughput(&load))
 }
 
@@ -167,7 +202,9 @@ pub fn latency(
     listener: &mut dyn Listener,
 ) -> Result<Judged<LatencyReport>, Failure> {
     let seconds = Duration::from_secs(seconds);
-    let load = LatencyLoad { messages, rate, seconds, ..LatencyLoad::new(address(broker, trust)?) };
+    let broker = address(broker, trust)?;
+    let messages = MessagingParameters { tls: broker.has_tls(), ..messages };
+    let load = LatencyLoad { messages, rate, seconds, ..LatencyLoad::new(broker) };
     send(listener, move || send_latency(&load))
 }
 

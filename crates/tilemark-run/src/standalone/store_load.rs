@@ -7,6 +7,7 @@ use crate::{
     standalone::interruptible::{OnInterrupt, until_interrupted_again},
     standalone::password,
     standalone::store_data::{SHOWN_FROM, StoreDataRequest, generator},
+    standalone::trust::{ca_of_host, text_of},
     stop::interrupted,
 };
 use serde::Serialize;
@@ -17,7 +18,10 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tilemark_store::{LoadProgress, LoadedTable, Secret, StoreError, load_database, run_load};
+use tilemark_plan::workload::REQUEST_FILE_BYTES_MAX;
+use tilemark_store::{
+    CertificateCheck, Engine, LoadProgress, LoadedTable, Secret, StoreError, load_database, run_load,
+};
 use tilemark_store_data::StoreDataError;
 use tilemark_sys::limits::raise_open_files;
 
@@ -29,7 +33,27 @@ pub fn address(text: &str) -> Result<DatabaseAddress, Failure> {
     if address.password.is_none() {
         address.password = password::of_environment(password::DATABASE).map(Secret::new);
     }
+    read_authorities(&mut address)?;
     Ok(address)
+}
+
+/// Reads the authorities that may have signed the server's certificate, where they are asked for.
+fn read_authorities(address: &mut DatabaseAddress) -> Result<(), Failure> {
+    let Some(tls) = address.tls.as_mut().filter(|tls| tls.check != CertificateCheck::Any) else {
+        return Ok(());
+    };
+    let of_database = match address.engine {
+        Engine::Mariadb => ("ssl-ca", "`ssl-mode=required`"),
+        Engine::Postgresql => ("sslrootcert", "`sslmode=require`"),
+    };
+    let (word, any) = of_database;
+    tls.ca = Some(match &tls.ca_file {
+        Some(file) => text_of(file, word, REQUEST_FILE_BYTES_MAX)?,
+        None => ca_of_host(&format!(
+            "install ca-certificates, add `{word}=FILE` to the address, or accept any certificate with {any}"
+        ))?,
+    });
+    Ok(())
 }
 
 /// Sends the store's customers to a database that holds a store, and audits it.
@@ -159,7 +183,9 @@ impl From<StoreError> for Failure {
             return Self::new(FailureCode::Interrupted, message, remedy);
         }
         let code = match &error {
-            StoreError::Address(_) | StoreError::Demand(_) => FailureCode::BadInput,
+            StoreError::Address(_) | StoreError::Authorities { .. } | StoreError::Demand(_) => {
+                FailureCode::BadInput
+            }
             _ => FailureCode::HostUnfit,
         };
         Self::from_error(code, &error, error.remedy())
@@ -182,6 +208,14 @@ mod tests {
     #[test]
     fn nonsense_is_bad_input_and_a_missing_server_is_not() {
         assert_eq!(address("mysql://db").unwrap_err().code, FailureCode::BadInput);
+        let unreadable =
+            address("mysql://web@db/store?ssl-mode=verify-ca&ssl-ca=/nowhere/ca.pem").unwrap_err();
+        assert_eq!(unreadable.code, FailureCode::BadInput);
+        assert!(
+            unreadable.message.contains("cannot read `ssl-ca /nowhere/ca.pem`"),
+            "{}",
+            unreadable.message
+        );
         let down = StoreError::Down { address: "x".into(), source: "refused".into() };
         assert_eq!(Failure::from(down).code, FailureCode::HostUnfit);
         assert_eq!(Failure::from(StoreError::from(StoreDataError::Stopped)).code, FailureCode::Interrupted);

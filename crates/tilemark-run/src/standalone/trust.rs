@@ -27,7 +27,11 @@ impl Trust {
         match &self.ca {
             Some(file) => text_of(file, "--ca", REQUEST_FILE_BYTES_MAX).map(Some),
             None if self.insecure => Ok(None),
-            None => ca_of_host().map(Some),
+            None => {
+                let remedy =
+                    "install ca-certificates, give `--ca FILE`, or accept any certificate with `--insecure`";
+                ca_of_host(remedy).map(Some)
+            }
         }
     }
 }
@@ -43,13 +47,17 @@ pub(super) fn text_of(file: &Path, flag: &str, most: u64) -> Result<String, Fail
     })
 }
 
-fn ca_of_host() -> Result<String, Failure> {
+/// The authorities that this host accepts.
+///
+/// # Errors
+/// When it has none; `remedy` says what to do.
+pub(super) fn ca_of_host(remedy: &str) -> Result<String, Failure> {
     let found = HOST_CA.iter().find_map(|path| read_text(Path::new(path), REQUEST_FILE_BYTES_MAX).ok());
     found.ok_or_else(|| {
         Failure::new(
             FailureCode::HostUnfit,
             format!("this host has no certificates of authorities: there is no {}", HOST_CA.join(", no ")),
-            "install ca-certificates, give `--ca FILE`, or accept any certificate with `--insecure`",
+            remedy,
         )
     })
 }

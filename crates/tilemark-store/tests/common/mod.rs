@@ -4,7 +4,8 @@
 #![allow(dead_code, unreachable_pub)] // Each test binary uses a part of this.
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tilemark_store::{
-    DatabaseAddress, Durability, Endpoint, Engine, LoadProgress, StoreError, load_database, server_settings,
+    DatabaseAddress, Durability, Endpoint, Engine, LoadProgress, Secret, StoreError, load_database,
+    server_settings,
 };
 use tilemark_store_data::{Generator, Rule, Store};
 
@@ -26,6 +28,8 @@ pub struct Server {
     child: Child,
     client: PathBuf,
     user: &'static str,
+    /// Of a server on loopback too; else part of a socket's name.
+    port: u16,
 }
 
 /// Starts a server of this kind, or says loudly why it cannot.
@@ -39,6 +43,81 @@ pub fn start_with(engine: Engine, settings: &[&str]) -> Option<Server> {
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     start_at(engine, settings, &place)
+}
+
+/// What secures a server: PEM texts of an authority, of a certificate for `localhost` that it has signed, and of its key.
+pub struct Secured {
+    pub authority: String,
+    pub certificate: String,
+    pub key: String,
+}
+
+impl Secured {
+    pub fn make() -> Self {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, "authority of a test");
+        let authority_key = rcgen::KeyPair::generate().unwrap();
+        let authority = params.self_signed(&authority_key).unwrap().pem();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let signed = rcgen::CertificateParams::new(vec!["localhost".to_owned()])
+            .unwrap()
+            .signed_by(&key, &rcgen::Issuer::new(params, authority_key))
+            .unwrap();
+        Self { authority, certificate: signed.pem(), key: key.serialize_pem() }
+    }
+}
+
+/// A server on loopback besides, with TLS where something secures it. Its database `store` lets the user `web` in by the password
+/// `tiger`, and on PostgreSQL makes the network ask for passwords.
+pub fn start_on_loopback(engine: Engine, secured: Option<&Secured>) -> Option<Server> {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut settings = vec![format!("port={port}")];
+    settings.extend(match engine {
+        Engine::Mariadb => ["skip-networking=0", "bind-address=127.0.0.1", "skip_name_resolve=ON"]
+            .map(str::to_owned)
+            .to_vec(),
+        Engine::Postgresql => vec!["listen_addresses=127.0.0.1".to_owned()],
+    });
+    let files = tempfile::Builder::new().prefix("tilemark-store-tls-").tempdir().unwrap();
+    if let Some(secured) = secured {
+        let (certificate, key) = (files.path().join("crt"), files.path().join("key"));
+        fs::write(&certificate, &secured.certificate).unwrap();
+        fs::write(&key, &secured.key).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        if engine == Engine::Postgresql
+            && rustix::process::getuid().is_root()
+            && let Ok((user, group)) = postgres_user()
+        {
+            for path in [files.path(), &certificate, &key] {
+                chown(path, Some(user), Some(group)).unwrap();
+            }
+        }
+        let (certificate, key) = (certificate.display(), key.display());
+        settings.extend(match engine {
+            Engine::Mariadb => vec![format!("ssl_cert={certificate}"), format!("ssl_key={key}")],
+            Engine::Postgresql => {
+                vec![
+                    "ssl=on".to_owned(),
+                    format!("ssl_cert_file={certificate}"),
+                    format!("ssl_key_file={key}"),
+                ]
+            }
+        });
+    }
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let server = start_with(engine, &settings)?;
+    let owner = server.database("store");
+    if engine == Engine::Postgresql {
+        server.let_in_by("host all all all scram-sha-256\n");
+        server.sql(
+            "store",
+            "GRANT ALL ON SCHEMA public TO public; ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO public; \
+             ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO public",
+        );
+    }
+    tilemark_store::let_in(&owner, "web", &Secret::new("tiger")).unwrap();
+    Some(server)
 }
 
 /// The same with its files in a folder of this place.
@@ -78,6 +157,11 @@ fn lines(engine: Engine, settings: &[&str]) -> Vec<String> {
     sized.iter().map(|setting| setting.line()).chain(settings.iter().map(|&line| line.to_owned())).collect()
 }
 
+/// The port among the settings, or the usual one of PostgreSQL.
+fn port_of(settings: &[&str]) -> u16 {
+    settings.iter().find_map(|line| line.strip_prefix("port=")).map_or(5432, |port| port.parse().unwrap())
+}
+
 fn succeed(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -103,7 +187,7 @@ fn start_mariadb(settings: &[&str], folder: TempDir) -> Result<Server, String> {
         .arg(format!("--socket={}", folder.path().join("socket").display()))
         .arg(format!("--pid-file={}", folder.path().join("pid").display()))
         .args(lines(Engine::Mariadb, settings).iter().map(|line| format!("--{line}")));
-    Server::of(Engine::Mariadb, folder, command, client, "root")
+    Server::of(Engine::Mariadb, folder, command, client, "root", port_of(settings))
 }
 
 /// Ids of the user and the group that the package made.
@@ -140,7 +224,7 @@ fn start_postgresql(settings: &[&str], folder: TempDir) -> Result<Server, String
     for line in lines(Engine::Postgresql, settings) {
         command.args(["-c", &line]);
     }
-    Server::of(Engine::Postgresql, folder, command, client, "store")
+    Server::of(Engine::Postgresql, folder, command, client, "store", port_of(settings))
 }
 
 impl Server {
@@ -150,11 +234,12 @@ impl Server {
         mut command: Command,
         client: PathBuf,
         user: &'static str,
+        port: u16,
     ) -> Result<Server, String> {
         let log = fs::File::create(folder.path().join("log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| error.to_string())?;
-        let mut server = Server { engine, folder, command, child, client, user };
+        let mut server = Server { engine, folder, command, child, client, user, port };
         server.await_answer()?;
         Ok(server)
     }
@@ -183,6 +268,7 @@ impl Server {
             Engine::Postgresql => command
                 .args(["-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-U", self.user, "-h"])
                 .arg(self.folder.path())
+                .args(["-p", &self.port.to_string()])
                 .args(["-c", sql, "-d", if database.is_empty() { "postgres" } else { database }]),
         };
         let output = command.output().map_err(|error| error.to_string())?;
@@ -272,6 +358,29 @@ impl Server {
         self.address(name)
     }
 
+    /// PostgreSQL lets nobody in by the network who does not use TLS.
+    pub fn only_secured(&self) -> String {
+        self.let_in_by("hostssl all all all scram-sha-256\n")
+    }
+
+    /// Whom PostgreSQL lets in by the network; by its socket anybody. Its processes know it a moment later.
+    fn let_in_by(&self, rule: &str) -> String {
+        let rules = format!("local all all trust\n{rule}");
+        fs::write(self.folder.path().join("data/pg_hba.conf"), rules).unwrap();
+        let loaded = "SELECT COUNT(*) FROM pg_hba_file_rules WHERE error IS NOT NULL";
+        assert_eq!(self.sql("", loaded), "0");
+        self.sql("", "SELECT pg_reload_conf()")
+    }
+
+    /// The way to its database `store` over loopback, as users write it: `host`, and what follows the `?`.
+    pub fn url(&self, host: &str, options: &str) -> String {
+        let scheme = match self.engine {
+            Engine::Mariadb => "mysql",
+            Engine::Postgresql => "postgres",
+        };
+        format!("{scheme}://web:tiger@{host}:{}/store{options}", self.port)
+    }
+
     pub fn address(&self, name: &str) -> DatabaseAddress {
         let path = match self.engine {
             Engine::Mariadb => self.folder.path().join("socket"),
@@ -279,16 +388,16 @@ impl Server {
         };
         DatabaseAddress {
             engine: self.engine,
-            endpoint: Endpoint::Socket { path, port: 5432 },
+            endpoint: Endpoint::Socket { path, port: self.port },
             user: self.user.to_owned(),
             password: None,
             database: name.to_owned(),
+            tls: None,
         }
     }
 
     /// An empty folder that the server's own user can read too.
     pub fn readable_folder(&self) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(self.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         self.folder.path().join("files")
     }

@@ -271,6 +271,7 @@ impl Load {
         let patience = stream.patience.get();
         let broker =
             BrokerAddress::guest(stream.target).with_user(&*credentials.user, &*credentials.password);
+        let broker = if parameters.tls { broker.secured() } else { broker };
         match (parameters.measure, &stream.demand) {
             (MessagingMeasure::Throughput, _) => Ok(Self::Throughput(ThroughputLoad {
                 broker,

@@ -27,7 +27,7 @@ use tilemark_plan::{
     workload::{Details, StoreDatabase, StoreParameters, Work},
 };
 use tilemark_store::{
-    Arrivals, DatabaseAddress, Demand, Endpoint, Engine, LoadResult, Pace, Secret, StoreError,
+    Arrivals, DatabaseAddress, DatabaseTls, Demand, Endpoint, Engine, LoadResult, Pace, Secret, StoreError,
     run_observed_load,
 };
 use tilemark_units::Span;
@@ -234,6 +234,7 @@ impl<'a> StoreStream<'a> {
             user: self.credentials.user.clone(),
             password: Some(Secret::new(&self.credentials.password)),
             database: DATABASE.to_owned(),
+            tls: self.parameters.tls.then(DatabaseTls::of_any_certificate),
         }
     }
 

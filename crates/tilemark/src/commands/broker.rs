@@ -18,11 +18,14 @@ pub(crate) fn broker(arguments: BrokerArguments) -> ExitCode {
             }
         };
     }
+    let has_tls = arguments.tls_cert.is_some();
     let listening = |address| {
-        screen::note(&format!("listening on {address}; guest/guest from this machine; Ctrl-C ends it"))
+        let tls = if has_tls { " with TLS" } else { "" };
+        screen::note(&format!("listening on {address}{tls}; guest/guest from this machine; Ctrl-C ends it"))
     };
     let settings = messaging::BrokerSettings {
         listen: arguments.listen,
+        tls: arguments.tls_cert.zip(arguments.tls_key),
         journal: arguments.journal,
         accept_damage: arguments.accept_damage,
         memory_limit: arguments.memory_limit,

@@ -1,10 +1,11 @@
 //! A broker that others wrote, as a process of the guest. Its user's password stands in a file that only root reads:
 //! never in arguments or environment, which every process of a guest can see.
 
-use super::PORT;
+use super::port_of;
 use crate::{
     error::{AgentError, step},
     service::{
+        certificate::Certificate,
         running::Started,
         wait::{Wait, last_words, spawn},
     },
@@ -64,13 +65,20 @@ pub(super) fn start(
     let log = Path::new(STATE).join("said");
     let said = fs::File::create(&log).map_err(step("make the broker's log"))?;
     let heard = said.try_clone().map_err(step("make the broker's log"))?;
+    if service.tls {
+        Certificate::make()?.write(Path::new(STATE), None)?;
+    }
     let mut command = broker.command(service);
     command.stdin(Stdio::null()).stdout(said).stderr(heard).current_dir(STATE).env("HOME", STATE);
     let mut child = spawn(&mut command, name)?;
     let within = service.foreign_broker_within();
     let wait = Wait { service: name, within, ask_again_after: ASK_AGAIN_AFTER };
-    wait.until_it_serves(&mut child, || serves(credentials), || last_words(&log, Some(credentials)))?;
-    Ok(Started::process(PORT, child))
+    wait.until_it_serves(
+        &mut child,
+        || serves(service, credentials),
+        || last_words(&log, Some(credentials)),
+    )?;
+    Ok(Started::process(port_of(service), child))
 }
 
 /// Whether the image has it.
@@ -98,8 +106,9 @@ fn write_for_root(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// The port is open, and Broker-J even greets, before there is a virtual host for the user: a client's whole way is tried.
-fn serves(credentials: &Credentials) -> Result<(), LoadError> {
-    let here = BrokerAddress::guest((Ipv4Addr::LOCALHOST, PORT).into());
+fn serves(service: &Service, credentials: &Credentials) -> Result<(), LoadError> {
+    let here = BrokerAddress::guest((Ipv4Addr::LOCALHOST, port_of(service)).into());
+    let here = if service.tls { here.secured() } else { here };
     let Credentials { user, password } = credentials;
     Session::open(&here.with_user(&**user, &**password), ASKED_FOR)?.close()
 }

@@ -87,6 +87,7 @@ mod tests {
                 ready: None,
                 pages: None,
                 sql: None,
+                tls: false,
                 then: Vec::new(),
             };
             QpidBrokerJ.command(&service).get_args().any(|argument| argument == "-XX:TieredStopAtLevel=1")

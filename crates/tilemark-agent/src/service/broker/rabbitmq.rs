@@ -1,7 +1,7 @@
 //! RabbitMQ as Debian ships it.
 
 use super::{
-    PORT,
+    PORT, TLS_PORT,
     foreign::{Foreign, STATE, Settings},
 };
 use std::{path::Path, process::Command};
@@ -25,9 +25,18 @@ impl Foreign for RabbitMq {
     fn settings(&self, service: &Service, credentials: &Credentials) -> Settings {
         let Credentials { user, password } = credentials;
         let memory = service.memory.get() / 10 * 4;
+        let listens = if service.tls {
+            format!(
+                "listeners.tcp = none\nlisteners.ssl.default = {TLS_PORT}\nssl_options.versions.1 = tlsv1.3\n\
+                 ssl_options.certfile = {STATE}/server.crt\nssl_options.keyfile = {STATE}/server.key\n\
+                 ssl_options.verify = verify_none\n"
+            )
+        } else {
+            format!("listeners.tcp.default = {PORT}\n")
+        };
         let text = format!(
             "default_user = {user}\ndefault_pass = {password}\nloopback_users = none\n\
-             listeners.tcp.default = {PORT}\nvm_memory_high_watermark.absolute = {memory}\n\
+             {listens}vm_memory_high_watermark.absolute = {memory}\n\
              # The default of 50 MB is more than a small guest has over its image.\n\
              disk_free_limit.absolute = 8MB\n"
         );
@@ -92,6 +101,7 @@ mod tests {
             ready: None,
             pages: None,
             sql: None,
+            tls: false,
             then: Vec::new(),
         };
         let path = format!("{}:/usr/bin:/bin", folder.path().display());

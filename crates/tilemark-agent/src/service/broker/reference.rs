@@ -1,10 +1,15 @@
 //! Tilemark's own broker.
 
-use super::PORT;
-use crate::{data_disk::DataDisk, error::AgentError, power::Power, service::running::Started};
+use super::port_of;
+use crate::{
+    data_disk::DataDisk,
+    error::AgentError,
+    power::Power,
+    service::{certificate::Certificate, running::Started},
+};
 use std::{error::Error, net::Ipv4Addr};
 use tilemark_agent_protocol::{Credentials, Service};
-use tilemark_broker::{BrokerError, Config, Reach, User};
+use tilemark_broker::{BrokerError, Config, Reach, ServerTls, User};
 
 /// Ours, in this process: no other program is between a message and the guest's kernel. A guest with a disk keeps durable messages on
 /// it.
@@ -13,6 +18,11 @@ pub(super) fn start(
     credentials: &Credentials,
     power: &mut Power,
 ) -> Result<Started, AgentError> {
+    let told = |error: BrokerError| {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        AgentError::Service(format!("{error}{cause}"))
+    };
+    let tls = service.tls.then(certificate).transpose()?;
     let has_disk = DataDisk::Data.take(power)?;
     let config = Config {
         users: vec![User::new(&*credentials.user, &*credentials.password, Reach::Anywhere)],
@@ -20,13 +30,16 @@ pub(super) fn start(
         notify: |notice| eprintln!("broker: {notice}"),
         // The guest's memory, where the kernel tells a twin that of its host.
         memory_limit_bytes: service.memory.get() / 10 * 4,
-        ..Config::new((Ipv4Addr::UNSPECIFIED, PORT).into())
-    };
-    let told = |error: BrokerError| {
-        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        AgentError::Service(format!("{error}{cause}"))
+        tls,
+        ..Config::new((Ipv4Addr::UNSPECIFIED, port_of(service)).into())
     };
     let broker = tilemark_broker::serve(config).map_err(told)?;
     let port = broker.address().port();
     Ok(Started { broker: Some(broker), ..Started::at(port) })
+}
+
+/// One of this start.
+fn certificate() -> Result<ServerTls, AgentError> {
+    let made = Certificate::make()?;
+    ServerTls::of_pem(&made.certificate, &made.key).map_err(|error| AgentError::Service(error.to_string()))
 }

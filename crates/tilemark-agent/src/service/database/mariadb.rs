@@ -25,6 +25,7 @@ pub(super) fn owner() -> DatabaseAddress {
         user: "root".to_owned(),
         password: None,
         database: "mysql".to_owned(),
+        tls: None,
     }
 }
 
@@ -55,6 +56,12 @@ pub(super) fn start(server: &Server<'_>, is_new: bool) -> Result<Child, AgentErr
         "innodb_buffer_pool_dump_at_shutdown=OFF".to_owned(),
     ];
     lines.extend(server.settings()?);
+    if let Some(files) = server.certificate()? {
+        lines.push(format!("ssl_cert={}", files.certificate.display()));
+        lines.push(format!("ssl_key={}", files.key.display()));
+        // A client that does not secure its connection is no part of the measurement; the owner comes by the socket.
+        lines.push("require_secure_transport=ON".to_owned());
+    }
     fs::write(SETTINGS, lines.join("\n") + "\n").map_err(step(format!("write {SETTINGS}")))?;
     let defaults = format!("--defaults-file={SETTINGS}");
     if is_new {

@@ -21,6 +21,7 @@ pub(super) fn owner() -> DatabaseAddress {
         user: USER.to_owned(),
         password: None,
         database: "postgres".to_owned(),
+        tls: None,
     }
 }
 
@@ -51,6 +52,11 @@ pub(super) fn start(server: &Server<'_>, is_new: bool) -> Result<Child, AgentErr
     command.args(["-c", "listen_addresses=0.0.0.0"]);
     for line in server.settings()? {
         command.args(["-c", &line]);
+    }
+    if let Some(files) = server.certificate()? {
+        command.args(["-c", "ssl=on"]);
+        command.args(["-c", &format!("ssl_cert_file={}", files.certificate.display())]);
+        command.args(["-c", &format!("ssl_key_file={}", files.key.display())]);
     }
     spawn(command.stdout(messages).stderr(other), "PostgreSQL")
 }
