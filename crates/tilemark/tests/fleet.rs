@@ -89,14 +89,17 @@ impl Played {
     }
 }
 
+/// Hosts and their ends, by name: a verdict has those that differ first.
 fn ends(document: &Value) -> Vec<(String, String)> {
-    let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
-    document["hosts"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|host| (text(&host["name"]), text(&host["end"])))
-        .collect()
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let hosts = document["hosts"].as_array().unwrap().iter();
+    let mut ends: Vec<_> = hosts.map(|host| (text(&host["name"]), text(&host["end"]))).collect();
+    ends.sort();
+    ends
+}
+
+fn host<'d>(document: &'d Value, name: &str) -> &'d Value {
+    document["hosts"].as_array().unwrap().iter().find(|host| host["name"] == name).unwrap()
 }
 
 fn named(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -117,16 +120,18 @@ fn each_host_of_a_fleet_ends_by_name_and_a_second_collection_changes_nothing() {
         (&3.into(), &1.into(), &0.into())
     );
     assert_eq!(ends(&document), named(&[("n1", "cannot-tell"), ("n2", "no-answer"), ("n3", "unfit")]));
-    assert_eq!(document["hosts"][2]["because"], "no room; to fix: make some");
-    let because = document["hosts"][1]["because"].as_str().unwrap();
+    assert_eq!(host(&document, "n3")["because"], "no room; to fix: make some");
+    let because = host(&document, "n2")["because"].as_str().unwrap();
     assert!(because.contains("Connection refused") && because.contains("see that n2 is up"), "{because}");
-    assert_eq!(document["verdict"], "no verdict was asked for");
+    assert_eq!(document["verdict"], "cannot-tell");
     let sentence = "3 asked, 1 measured, 0 trusted. Missing: n2 (no answer), n3 (unfit).";
-    assert_eq!(document["sentence"], sentence);
+    assert!(document["sentence"].as_str().unwrap().starts_with(sentence), "{document}");
+    let page = fs::read_to_string(played.folder().path().join("report.html")).unwrap();
+    assert!(page.contains("3 asked, 1 measured"));
 
     let again = played.fleet(&["collect"]);
     assert_eq!(again.code, Some(5), "{again:?}");
-    assert_eq!(again.out.lines().next(), Some("3 asked, 1 measured, 0 trusted."), "{again:?}");
+    assert!(again.out.contains("3 asked, 1 measured, 0 trusted."), "{again:?}");
     assert_eq!(played.measured("n1"), 1);
     // The host that was gone is back: its work was never begun, and going on gives it to it.
     let carrier = played.home.path().join("carrier");
@@ -153,7 +158,7 @@ fn a_record_that_is_cut_anywhere_comes_home_whole_or_not_at_all() {
     let cut = "bytes=$(cat $TILEMARK_HOME/../../cut 2>/dev/null) && { sh | head -c $bytes; exit; }";
     let Some(played) = Played::new(&["n1"], cut) else { return };
     let said = played.run(&["--detach", "--json"]);
-    assert_eq!(ends(&said.json()), named(&[("n1", "none")]), "{said:?}");
+    assert_eq!(ends(&said.json()), named(&[("n1", "not-collected-yet")]), "{said:?}");
     let folder = played.folder();
     let exit = played
         .home
@@ -287,7 +292,7 @@ fn a_fleet_s_plan_names_each_mistake_with_what_to_do() {
     assert!(problem.as_str().unwrap().contains("it has Tilemark 0.0.9"), "{problem}");
     // The same when it is measured all the same.
     let measured = played.run(&["--json"]).json();
-    assert!(measured["hosts"][0]["because"].as_str().unwrap().contains("tilemark 0.0.9"), "{measured}");
+    assert!(host(&measured, "fit")["because"].as_str().unwrap().contains("tilemark 0.0.9"), "{measured}");
     assert_eq!(played.measured("fit"), 0);
     played
         .home
@@ -373,19 +378,16 @@ fn a_fleet_of_real_hosts_is_measured_over_ssh_and_slurm_and_the_one_that_is_kill
     let documents = said.json();
     let [ssh, collected, slurm] = [0, 1, 2].map(|index| documents[index].clone());
     assert_eq!((&ssh["asked"], &ssh["measured"]), (&3.into(), &2.into()), "{ssh}");
-    let of = |document: &Value, index: usize| {
-        document["hosts"][index]["end"].as_str().unwrap_or("none").to_owned()
-    };
-    assert_eq!(of(&ssh, 1), "no-answer", "{ssh}");
+    let of = |document: &Value, name: &str| host(document, name)["end"].as_str().unwrap().to_owned();
+    assert_eq!(of(&ssh, "n2"), "no-answer", "{ssh}");
     assert!(ssh["sentence"].as_str().unwrap().contains("Missing: n2 (no answer)"), "{ssh}");
     // It is back, and what it had begun is lost.
-    assert_eq!(of(&collected, 1), "lost", "{collected}");
+    assert_eq!(of(&collected, "n2"), "lost", "{collected}");
     assert_eq!(collected["measured"], 2);
     assert_eq!((&slurm["asked"], &slurm["measured"]), (&3.into(), &3.into()), "{slurm}");
-    assert!(slurm["hosts"][0]["job"].as_str().is_some_and(|job| job.parse::<u32>().is_ok()), "{slurm}");
-    for index in [0, 2] {
+    for name in ["n1", "n3"] {
         // Three hosts share this machine's processors, so figures may be discarded; that each measured is what counts here.
-        assert!(["trusted", "not-trusted", "cannot-tell"].contains(&of(&ssh, index).as_str()), "{ssh}");
+        assert!(["trusted", "not-trusted", "cannot-tell"].contains(&of(&ssh, name).as_str()), "{ssh}");
     }
     all_gone(&mark);
 }

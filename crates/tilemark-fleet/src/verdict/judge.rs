@@ -463,7 +463,7 @@ fn conclude(found: &mut FleetVerdict) {
     let groups_of_one = found.groups.iter().filter(|group| group.hosts.len() == 1).count();
     if found.measured > 1 && groups_of_one > 0 {
         reasons.push(format!(
-            "{groups_of_one} of {} hosts have no other host of equal hardware and settings; `--group` puts hosts together",
+            "{groups_of_one} of {} hosts have no other host of equal hardware and settings; `--site-groups` puts those of one group of the site file together",
             found.measured
         ));
     } else if !alone.is_empty() && found.measured > 1 {

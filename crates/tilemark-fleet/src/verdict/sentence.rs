@@ -58,7 +58,7 @@ fn differing(found: &FleetVerdict) -> Vec<String> {
     if !found.named.is_empty() {
         said.push(match &found.confirmation {
             Some(confirmation) => format!("Confirmed by a second measurement ({}).", confirmation.fleet),
-            None => "Each host was measured in one run only: measure the suspects again with `--confirm` before you blame a host."
+            None => "Each host was measured in one run only: measure the suspects again with `fleet confirm` before you blame a host."
                 .to_owned(),
         });
     }

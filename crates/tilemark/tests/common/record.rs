@@ -1,7 +1,7 @@
 //! Records that no run made.
 
 use super::Home;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::OnceLock};
 use tilemark_record::{
     RunDirectory,
     result::{Answer, Limit, LimitResource, Provenance, RESULT_SCHEMA, RunResult, Verdict, VerdictStatus},
@@ -46,7 +46,14 @@ pub fn record_of(home: &Home, id: &str) -> PathBuf {
         missing: BTreeMap::new(),
     };
     record.write_json("result.json", &result).unwrap();
+    home.file(&format!("runs/{id}/facts.json"), facts_of_this_host(home));
     record.events().unwrap().append(&tilemark_record::Event::Interrupted).unwrap();
     record.close().unwrap();
     record.path().to_owned()
+}
+
+/// Read once for all records of a test program.
+fn facts_of_this_host(home: &Home) -> &'static str {
+    static FACTS: OnceLock<String> = OnceLock::new();
+    FACTS.get_or_init(|| home.says(&["doctor", "--json"]).json()["facts"].to_string())
 }
