@@ -11,10 +11,14 @@ import pika
 from pika import BasicProperties, exceptions
 
 
-def connect(port):
+def parameters(port, **more):
     ca = os.environ.get("TILEMARK_TEST_CA")
     tls = pika.SSLOptions(ssl.create_default_context(cafile=ca), "localhost") if ca else None
-    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", int(port), heartbeat=30, ssl_options=tls))
+    return pika.ConnectionParameters("127.0.0.1", int(port), ssl_options=tls, **more)
+
+
+def connect(port):
+    return pika.BlockingConnection(parameters(port, heartbeat=30))
 
 
 def take(channel, queue, count):
@@ -155,7 +159,7 @@ def errors(port):
         assert error.reply_code == 405, error
     other.close()
     connection.close()
-    wrong = pika.ConnectionParameters("127.0.0.1", int(port), credentials=pika.PlainCredentials("guest", "wrong"))
+    wrong = parameters(port, credentials=pika.PlainCredentials("guest", "wrong"))
     try:
         pika.BlockingConnection(wrong)
         raise AssertionError("a wrong password was taken")

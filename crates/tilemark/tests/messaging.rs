@@ -529,6 +529,33 @@ fn rabbitmq_and_broker_j_serve_a_run_and_the_password_stands_nowhere() {
     }
 }
 
+#[test]
+fn rabbitmq_serves_a_run_over_tls() {
+    let Some(real) = Real::new() else { return };
+    if !has_image_of_brokers(&real) {
+        return;
+    }
+    let more = [
+        "vary.size.values=[\"1KiB\"]",
+        "--set",
+        "guest.broker.memory=1GiB",
+        "--set",
+        "guest.broker.broker=rabbitmq",
+        "--set",
+        "load.messages.messaging.tls=true",
+        "--offline",
+    ];
+    let said = real.home.says(&[&RUN[..], &more].concat());
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert_eq!(result.points.len(), 2, "two measures");
+    for summary in repeats(&real, &result) {
+        let load = &summary.loads[0];
+        assert!(load.completed > 0, "{load:?}");
+        assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
+    }
+}
+
 /// The broker's settings, seen through one of the run's processes that has the guest's root.
 fn settings_of(under_way: &common::real::UnderWay, name: &str) -> Option<PathBuf> {
     let all = Process::descendants(i32::try_from(under_way.keeper?).ok()?);

@@ -115,8 +115,8 @@ fn postgresql_serves_a_store_that_is_audited() {
     a_store_is_served_and_audited("postgresql", "postgres");
 }
 
-/// Both databases secure what is said to them with a certificate of their own start, and two sides may differ by that alone.
-/// MariaDB refuses who comes without; PostgreSQL's client asks for it, and ends where there is none.
+/// Both databases secure what is said to them with a certificate of their own start, and refuse who comes without: each order came
+/// through it. Two sides may differ by that alone.
 #[test]
 fn a_store_is_served_over_tls_and_beside_one_without() {
     for database in ["mariadb", "postgresql"] {

@@ -1,16 +1,22 @@
 //! PostgreSQL's part.
 
-use super::{STATE, Server};
+use super::{STATE, Server, own};
 use crate::{
     error::{AgentError, step},
     service::wait::spawn,
 };
-use std::{fs, path::PathBuf, process::Child};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Child,
+};
 use tilemark_store::{DatabaseAddress, Endpoint, Engine};
 
 pub(super) const PORT: u16 = 5432;
 /// The user that the package made.
 pub(super) const USER: &str = "postgres";
+/// Who may come where connections are secured.
+const SECURED_ACCESS: &str = "/run/tilemark/pg_hba.conf";
 const PROGRAMS: &str = "/usr/lib/postgresql";
 
 /// The server's owner, by its socket and without a password: nobody else is in the guest.
@@ -57,6 +63,11 @@ pub(super) fn start(server: &Server<'_>, is_new: bool) -> Result<Child, AgentErr
         command.args(["-c", "ssl=on"]);
         command.args(["-c", &format!("ssl_cert_file={}", files.certificate.display())]);
         command.args(["-c", &format!("ssl_key_file={}", files.key.display())]);
+        // A client that does not secure its connection is no part of the measurement. The rules on the disk are those of all starts.
+        fs::write(SECURED_ACCESS, "local all all trust\nhostssl all all all scram-sha-256\n")
+            .map_err(step(format!("write {SECURED_ACCESS}")))?;
+        own(Path::new(SECURED_ACCESS), server.user)?;
+        command.args(["-c", &format!("hba_file={SECURED_ACCESS}")]);
     }
     spawn(command.stdout(messages).stderr(other), "PostgreSQL")
 }
