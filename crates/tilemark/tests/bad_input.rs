@@ -65,7 +65,6 @@ fn flags_that_cannot_be_read() {
         ),
         (&["plan", "web", "--seed", "99999999999999999999999"], "it is too large"),
         (&["load", "web", "http://127.0.0.1/", "--rate", "fast"], "it is not a number"),
-        (&["broker", "--listen", "here"], "it is not an address with a port, such as 127.0.0.1:5672"),
         (&["plan"], "required arguments were not provided"),
         (&["wob"], "unrecognized subcommand 'wob'"),
         (&["guests", "up", "1001"], "1001 is not in 1..=1000"),
@@ -78,6 +77,13 @@ fn flags_that_cannot_be_read() {
     ] {
         refused(&home, &Refused { arguments, code: 2, message, remedy: "--help" });
     }
+}
+
+#[test]
+fn an_address_that_is_none_is_said_with_one_that_is() {
+    let said = Home::new().says(&["broker", "--listen", "here"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.error.contains("it is not an address with a port, such as 127.0.0.1:5672"), "{said:?}");
 }
 
 #[test]

@@ -133,7 +133,7 @@ const OF_FILES: &[(&str, &str, &str)] = &[
     ("[ladder]", "[ladder]\nsteps = 3", "`ladder`: there is no key `steps`"),
     ("role = \"web\"", "role = \"wb\"", "there is no value `wb`. Did you mean `web`?"),
     ("role = \"web\"", "role = 7", "`guest.web.role`"),
-    ("[ladder]", "[measure]\nrepeats = \"three\"\n[ladder]", "(write it like `repeats = "),
+    ("[ladder]", "[measure]\nrepeats = \"three\"\n[ladder]", "write it like `repeats = "),
     ("[ladder]", "[measure]\nlength = 5\n[ladder]", "`measure.length`"),
     ("[ladder]", "[gate]\np99 = 50\n[ladder]", "`gate.p99`"),
     ("[ladder]", "[gate]\nerrors = \"few\"\n[ladder]", "`gate.errors`"),

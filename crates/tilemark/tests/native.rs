@@ -628,6 +628,8 @@ fn two_sides_are_compared_and_too_few_repeats_give_no_verdict() {
         "measure.warmup=500ms",
         "--set",
         "measure.length=1s",
+        // Tests beside it would end it after six disturbed repeats.
+        "--not-alone",
         "--exit-verdict",
         "--json",
     ]);
