@@ -445,7 +445,7 @@ fn a_closed_terminal_does_not_end_a_run() {
     let said = running.said();
     assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
     let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    assert!(result.points[0].repeats_kept + result.points[0].repeats_voided.len() as u32 == 1, "{said:?}");
+    assert!(result.points[0].repeats_kept + result.points[0].repeats_voided.len() as u32 >= 1, "{said:?}");
     RunDirectory::at(&real.home.path().join("runs").join(&result.run)).verify().unwrap();
 }
 
