@@ -40,6 +40,11 @@ impl BrokerAddress {
         }
     }
 
+    /// All addresses of its host, at least one.
+    pub fn sockets(&self) -> &[SocketAddr] {
+        &self.sockets
+    }
+
     /// Whether its connections use TLS.
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()

@@ -61,6 +61,11 @@ pub trait Director: Sync {
     fn is_over(&self) -> bool;
     /// Where messages are counted.
     fn gauge(&self) -> &Gauge;
+    /// Whether what was measured is reported where the broker ends a connection meanwhile. Otherwise that is an error, and nothing is
+    /// reported.
+    fn keeps_what_was_measured(&self) -> bool {
+        false
+    }
 }
 
 /// A load by itself.

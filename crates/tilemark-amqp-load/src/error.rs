@@ -103,6 +103,19 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether the broker has ended the connection, or stopped to answer on it.
+    pub(crate) const fn is_end_of_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Closed { .. }
+                | Self::ChannelClosed { .. }
+                | Self::HungUp
+                | Self::Socket(_)
+                | Self::Stalled { .. }
+                | Self::Blocked { .. }
+        )
+    }
+
     /// What the reader should do.
     pub const fn remedy(&self) -> &'static str {
         match self {

@@ -94,13 +94,19 @@ pub fn latency_under(load: &LatencyLoad, director: &dyn Director) -> Result<Late
     let shared = Shared::new(run, director, 1, 3);
     let schedule = OnceLock::new();
     let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared, &schedule));
+    let broken = shared.broken();
     match (shared.into_error(), outcome) {
         (Some(error), _) => Err(error),
         (None, None) => Err(LoadError::Aborted),
         (None, Some((sent, seen))) => {
-            topology.delete()?;
+            let deleted = topology.delete();
+            if broken.is_none() {
+                deleted?;
+            }
             let schedule = *schedule.get().expect("what was sent was sent by it");
-            Ok(report(load, schedule, sent, seen))
+            let mut report = report(load, schedule, sent, seen);
+            report.errors.splice(0..0, broken);
+            Ok(report)
         }
     }
 }
@@ -182,21 +188,35 @@ impl<'a> Sender<'a> {
         // Without it the kernel may wake us 50 us late; where it is refused, lateness shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let cpu_before = cpu_time();
-        let count = self.load.count();
         let mut sent = 0;
-        while sent < count && !self.shared.director.is_over() {
-            sleep_until(schedule.intended_ns(sent));
+        let is_whole = match self.send_all(schedule, &mut sent) {
+            Ok(()) => true,
+            Err(error) => {
+                self.shared.breaks(error)?;
+                false
+            }
+        };
+        let cpu_s = cpu_time() - cpu_before;
+        if is_whole {
+            self.session.close().or_else(|error| self.shared.breaks(error))?;
+        }
+        Ok(Sent { count: sent, lateness: self.lateness, cpu_s })
+    }
+
+    /// Sends by the schedule to its end, and counts what is sent.
+    fn send_all(&mut self, schedule: Schedule, sent: &mut u64) -> Result<(), LoadError> {
+        let count = self.load.count();
+        while *sent < count && !self.shared.director.is_over() {
+            sleep_until(schedule.intended_ns(*sent));
             self.shared.check_running()?;
-            let due = schedule.due(now_ns()).min(count).saturating_sub(sent);
+            let due = schedule.due(now_ns()).min(count).saturating_sub(*sent);
             let batch = due.clamp(1, self.batch.capacity() as u64);
-            self.send(sent, batch, schedule)?;
-            sent += batch;
+            self.send(*sent, batch, schedule)?;
+            *sent += batch;
             self.shared.director.gauge().count_published(batch);
             self.look_for_complaints()?;
         }
-        let cpu_s = cpu_time() - cpu_before;
-        self.session.close()?;
-        Ok(Sent { count: sent, lateness: self.lateness, cpu_s })
+        Ok(())
     }
 
     /// Sends what is due. When the broker does not read, this waits, and what becomes due meanwhile is late, not skipped.
@@ -281,8 +301,9 @@ fn observe(
     let mut troubles = vec![SecondTroubles::default(); seconds.len()];
     let measured = schedule.intended_ns(schedule.warmup)..schedule.intended_ns(load.count());
     let mut in_time = 0;
+    let mut is_broken = false;
     while !shared.is_drained(0) {
-        subscriber.receive(|stamp, receipt| {
+        let received = subscriber.receive(|stamp, receipt| {
             let now = now_ns();
             last_ns = now;
             in_time += u64::from(receipt == Receipt::InOrder && measured.contains(&now));
@@ -300,7 +321,12 @@ fn observe(
             }
             let latency_ns = now.saturating_sub(schedule.intended_ns(stamp.sequence));
             seconds[second].saturating_record(latency_ns.max(1));
-        })?;
+        });
+        if let Err(error) = received {
+            shared.breaks(error)?;
+            is_broken = true;
+            break;
+        }
         shared.check_running()?;
         if subscriber.fresh.damaged > 0 {
             note_damaged(&mut troubles, schedule.second_at(now_ns()), subscriber.fresh.damaged);
@@ -315,7 +341,8 @@ fn observe(
     let cpu_s = cpu_time() - cpu_before;
     let began_ns = schedule.intended_ns(schedule.warmup);
     let elapsed_s = Duration::from_nanos(last_ns.saturating_sub(began_ns)).as_secs_f64();
-    Ok(Seen { finished: subscriber.finish()?, seconds, troubles, in_time, elapsed_s, cpu_s })
+    let finished = if is_broken { subscriber.finished() } else { subscriber.finish(shared)? };
+    Ok(Seen { finished, seconds, troubles, in_time, elapsed_s, cpu_s })
 }
 
 /// What comes after the last second belongs to it.

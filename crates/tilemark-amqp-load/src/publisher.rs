@@ -113,6 +113,23 @@ impl<'a> Publisher<'a> {
     /// Publishes until time or count is over, and waits for what is still to be confirmed.
     pub(crate) fn run(mut self) -> Result<Published, LoadError> {
         let cpu_before = cpu_time();
+        let is_whole = match self.publish() {
+            Ok(()) => true,
+            Err(error) => {
+                self.shared.breaks(error)?;
+                false
+            }
+        };
+        let cpu_s = cpu_time() - cpu_before;
+        let (publisher, count, refused) = (self.number, self.sent, self.refused);
+        let blocked = self.session.blockade.total();
+        if is_whole {
+            self.session.close().or_else(|error| self.shared.breaks(error))?;
+        }
+        Ok(Published { publisher, count, refused, cpu_s, blocked })
+    }
+
+    fn publish(&mut self) -> Result<(), LoadError> {
         let end = Instant::now() + self.load.seconds;
         loop {
             let wanted = self.wanted(end)?;
@@ -132,11 +149,7 @@ impl<'a> Publisher<'a> {
         while self.window.open() > 0 || self.committing {
             self.await_answers()?;
         }
-        let cpu_s = cpu_time() - cpu_before;
-        let (publisher, count, refused) = (self.number, self.sent, self.refused);
-        let blocked = self.session.blockade.total();
-        self.session.close()?;
-        Ok(Published { publisher, count, refused, cpu_s, blocked })
+        Ok(())
     }
 
     fn is_finished(&self, end: Instant) -> bool {

@@ -13,6 +13,8 @@ pub(crate) struct Shared<'d> {
     pub(crate) director: &'d dyn Director,
     aborted: AtomicBool,
     first_error: Mutex<Option<LoadError>>,
+    /// What ended a connection first, where the rest is reported.
+    broken: Mutex<Option<String>>,
     start: Barrier,
     /// By queue: messages that have come out.
     received: Vec<AtomicU64>,
@@ -27,6 +29,7 @@ impl<'d> Shared<'d> {
             director,
             aborted: AtomicBool::new(false),
             first_error: Mutex::new(None),
+            broken: Mutex::new(None),
             start: Barrier::new(threads),
             received: (0..queues).map(|_| AtomicU64::new(0)).collect(),
             expected: (0..queues).map(|_| AtomicU64::new(u64::MAX)).collect(),
@@ -41,6 +44,23 @@ impl<'d> Shared<'d> {
     pub(crate) fn fail(&self, error: LoadError) {
         self.first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.aborted.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the end of a connection for the end of what its thread measures, where what was measured is to be reported. Hands any other
+    /// error back.
+    pub(crate) fn breaks(&self, error: LoadError) -> Result<(), LoadError> {
+        if !self.director.keeps_what_was_measured() || !error.is_end_of_connection() {
+            return Err(error);
+        }
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.get_or_insert_with(|| format!("{error}{cause}; the figures are of what was done until then"));
+        Ok(())
+    }
+
+    /// What ended a connection first.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn into_error(self) -> Option<LoadError> {

@@ -8,6 +8,7 @@ use crate::input::{Notice, interpret};
 use crate::publisher::filling;
 use crate::session::Moved;
 use crate::settings::Acknowledging;
+use crate::shared::Shared;
 use crate::{Ledger, LoadError, Receipt, STAMP_BYTES, Session, Stamp};
 
 /// How often a subscriber that waits looks whether the load is over.
@@ -206,7 +207,22 @@ impl Subscriber {
 
     /// Takes what still waits in the queue, ends the consumer and says goodbye. All that was published is here by now, so what
     /// still comes is a message too many: the copy of the very last one is no less wrong than any other.
-    pub(crate) fn finish(mut self) -> Result<Finished, LoadError> {
+    pub(crate) fn finish(mut self, shared: &Shared<'_>) -> Result<Finished, LoadError> {
+        if let Err(error) = self.take_leave() {
+            shared.breaks(error)?;
+            return Ok(self.finished());
+        }
+        let Self { session, ledger, damaged, last_receipt, .. } = self;
+        session.close().or_else(|error| shared.breaks(error))?;
+        Ok(Finished { ledger, damaged, last_receipt })
+    }
+
+    /// What it has received, where its connection is over.
+    pub(crate) fn finished(self) -> Finished {
+        Finished { ledger: self.ledger, damaged: self.damaged, last_receipt: self.last_receipt }
+    }
+
+    fn take_leave(&mut self) -> Result<(), LoadError> {
         let until = Instant::now() + self.session.patience();
         while self.waiting()? > 0 && Instant::now() < until {
             self.receive(|_, _| {})?;
@@ -214,9 +230,7 @@ impl Subscriber {
         let end = Method::BasicCancel { consumer_tag: ShortStr::cut(CONSUMER), no_wait: false };
         self.session.send(&end)?;
         while self.await_answer("end a consumer")? != Answer::Ended {}
-        self.acknowledge_rest()?;
-        self.session.close()?;
-        Ok(Finished { ledger: self.ledger, damaged: self.damaged, last_receipt: self.last_receipt })
+        self.acknowledge_rest()
     }
 
     /// How many messages wait in the queue, with nothing held back for want of an acknowledgement.

@@ -39,11 +39,17 @@ pub fn throughput_under(
     let publishers = load.groups() * load.publishers();
     let shared = Shared::new(run, director, topology.queues.len(), usize::from(publishers) + consumers + 1);
     let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared));
+    let broken = shared.broken();
     match shared.into_error() {
         Some(error) => Err(error),
         None => {
-            topology.delete()?;
-            Ok(outcome.report(load, director.is_over()))
+            let deleted = topology.delete();
+            if broken.is_none() {
+                deleted?;
+            }
+            let mut report = outcome.report(load, director.is_over());
+            report.errors.splice(0..0, broken);
+            Ok(report)
         }
     }
 }
@@ -143,7 +149,11 @@ fn consume(
     let cpu_before = cpu_time();
     let drained = drain(&mut subscriber, shared, queue, load.patience);
     let cpu_s = cpu_time() - cpu_before;
-    let finished = drained.and_then(|()| subscriber.finish()).map_err(|error| shared.fail(error)).ok()?;
+    let finished = match drained {
+        Ok(()) => subscriber.finish(shared),
+        Err(error) => shared.breaks(error).map(|()| subscriber.finished()),
+    };
+    let finished = finished.map_err(|error| shared.fail(error)).ok()?;
     Some(Consumed { queue, finished, cpu_s })
 }
 

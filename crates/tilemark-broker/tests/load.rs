@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tilemark_amqp::{FrameKind, Inbox, Method, PROTOCOL_HEADER, PublishArguments, put_frame};
 use tilemark_amqp_load::{
-    BrokerAddress, LatencyLoad, LoadError, MessagingMode, MessagingParameters, Session, ThroughputLoad,
-    ThroughputReport, latency, throughput,
+    BrokerAddress, Director, Gauge, LatencyLoad, LoadError, MessagingMode, MessagingParameters, Session,
+    ThroughputLoad, ThroughputReport, latency, latency_under, throughput, throughput_under,
 };
 use tilemark_broker::{Broker, Config, Reach, User, serve};
 use tilemark_units::Bytes;
@@ -49,6 +49,74 @@ fn of_ten_million_messages_none_is_lost() {
     assert_complete(&report, 10_000_000, 10_000_000);
     let left = broker.stop().expect("a good end");
     assert_eq!((left.messages, left.queues, left.published), (0, 0, 10_000_000));
+}
+
+/// One that wants what was measured, as a load alone does.
+#[derive(Default)]
+struct Keeping(Gauge);
+
+impl Director for Keeping {
+    fn thread_begins(&self) {}
+
+    fn ready(&self) -> Option<Instant> {
+        Some(Instant::now())
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn gauge(&self) -> &Gauge {
+        &self.0
+    }
+
+    fn keeps_what_was_measured(&self) -> bool {
+        true
+    }
+}
+
+/// Ends the broker once so many messages have come through.
+fn ended_after<R: Send>(messages: u64, load: impl FnOnce(SocketAddr, &Keeping) -> R + Send) -> R {
+    let (broker, director) = (broker(), Keeping::default());
+    let address = broker.address();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| load(address, &director));
+        while director.0.received() < messages {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        broker.stop().expect("a good end");
+        running.join().expect("no panic")
+    })
+}
+
+#[test]
+fn a_load_whose_broker_ends_reports_what_it_measured_and_why_it_is_short() {
+    let report = ended_after(1000, |address, director| {
+        throughput_under(&load(address, 1_000_000_000), director).expect("figures")
+    });
+    assert!(report.received >= 1000 && report.messages_per_s > 0.0, "{report:?}");
+    assert!(report.errors[0].contains("the figures are of what was done until then"), "{report:?}");
+
+    let report = ended_after(20, |address, director| {
+        let load = LatencyLoad {
+            rate: 200,
+            seconds: Duration::from_secs(600),
+            ..LatencyLoad::new(BrokerAddress::guest(address))
+        };
+        latency_under(&load, director).expect("figures")
+    });
+    assert!(report.received >= 20 && report.latency_ms.is_some(), "{report:?}");
+    assert!(report.errors[0].contains("the figures are of what was done until then"), "{report:?}");
+    // In a run it is the load that failed, and nothing is reported.
+    let broker = broker();
+    let address = broker.address();
+    let failed = std::thread::scope(|scope| {
+        let running = scope.spawn(|| throughput(&load(address, 1_000_000_000)));
+        std::thread::sleep(Duration::from_millis(200));
+        broker.stop().expect("a good end");
+        running.join().expect("no panic")
+    });
+    assert!(failed.is_err());
 }
 
 #[test]

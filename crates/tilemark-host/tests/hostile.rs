@@ -6,7 +6,7 @@ mod fixture;
 use fixture::Server;
 use tilemark_host::{
     parse_list,
-    telemetry::{KernelThreads, Sampler, Watched, WatchedKind, difference, parse},
+    telemetry::{Census, Sampler, Watched, WatchedKind, difference, parse},
 };
 
 const MOST: u64 = u64::MAX;
@@ -79,12 +79,12 @@ fn no_figure_of_the_kernel_s_overflows_forward_or_backward() {
     let server = Server::new();
     fill(&server, figures[0]);
     let mut sampler = Sampler::at_root(server.root(), &watched(&server)).unwrap();
-    let kernel = |server: &Server| KernelThreads::read(&server.root().join("proc")).unwrap();
+    let kernel = |server: &Server| Census::read(&server.root().join("proc")).unwrap();
     let (mut before, mut kernel_before) = (sampler.sample(), kernel(&server));
     for figure in figures {
         fill(&server, figure);
         let (after, kernel_after) = (sampler.sample(), kernel(&server));
-        let used = kernel_after.used_ns_since(&kernel_before);
+        let used = kernel_after.kernel_ns_since(&kernel_before).unwrap();
         let second = difference(&before, &after).with_kernel_threads(used);
         if let Some(split) = second.processor {
             assert!((0.0..=1.0).contains(&split.idle) && (0.0..=1.0).contains(&split.other), "{split:?}");

@@ -54,7 +54,14 @@ pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
     let file = File::open(source).map_err(ImageError::io("read", source))?;
     let mut archive = Archive::new(file);
     let refuse = |reason: String| ImageError::BadArchive { path: source.to_owned(), reason };
-    let broken = |error: io::Error| refuse(error.to_string());
+    // What the reader says of a text that is no archive quotes it, and it may be any file of the host's.
+    let broken = |error: io::Error| {
+        refuse(match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it ends too early".to_owned(),
+            _ if error.raw_os_error().is_some() => error.to_string(),
+            _ => "it is not an archive that `tilemark image export` wrote, or it is damaged".to_owned(),
+        })
+    };
     let mut entries = archive.entries().map_err(broken)?;
     let mut name = None;
     let mut next = |wanted: &str| {
@@ -69,7 +76,8 @@ pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
 
     let Member { image: name, entry } = next(LOCK_FILE)?;
     let lock_text = text(entry).map_err(broken)?;
-    let lock = ImageLock::parse(&lock_text).map_err(|reason| refuse(format!("{LOCK_FILE}: {reason}")))?;
+    let lock = ImageLock::parse(&lock_text)
+        .map_err(|_| refuse(format!("its {LOCK_FILE} is not the lock of an image")))?;
     if lock.image_name() != name {
         return Err(refuse(format!(
             "{LOCK_FILE} has changed: its SHA-256 is {}, not {name}",
@@ -77,7 +85,8 @@ pub(crate) fn read(source: &Path, folder: &Path) -> Result<Sha256Hash> {
         )));
     }
     let spec_text = text(next(SPEC_FILE)?.entry).map_err(broken)?;
-    let spec = ImageSpec::parse_kept(SPEC_FILE, &spec_text)?;
+    let spec = ImageSpec::parse_kept(SPEC_FILE, &spec_text)
+        .map_err(|_| refuse(format!("its {SPEC_FILE} is not the specification of an image")))?;
     if spec.key() != lock.spec {
         let reason = "its image.toml is not what it was built from, or another version of tilemark built it";
         return Err(refuse(reason.to_owned()));

@@ -3,7 +3,7 @@
 use crate::{
     plan::{Backend, Expected, GuestPlan, HostSummary, Pass, Plan, Point, Search},
     scenario::{DiskMedium, Measure, Role, Start},
-    search::expected_counts,
+    search::{FURTHER_MAX, expected_counts},
     workload::Work,
 };
 use std::{
@@ -139,8 +139,13 @@ fn share(point: &Point, is_of_it: impl Fn(&GuestPlan) -> bool) -> f64 {
     of_it as f64 / point.guests.len().max(1) as f64
 }
 
+/// Time of one repeat with so many tiles of a point.
+pub fn time_with_tiles(point: &Point, tiles: u32) -> Duration {
+    time_with(point, guests_per_tile(point) * f64::from(tiles))
+}
+
 /// One template for each role and for each third-party broker, booted and warmed once in a run.
-fn time_of_templates(points: &[Point]) -> Duration {
+pub fn time_of_templates(points: &[Point]) -> Duration {
     let templates: BTreeSet<(Backend, Role, Option<&str>)> = points
         .iter()
         .filter(|point| is_cloned(point))
@@ -252,6 +257,18 @@ fn time_of_search(first: &Point, search: &Search) -> Duration {
     let time = |tiles: u32| time_with(first, per_tile * f64::from(tiles));
     let time = counts.into_iter().map(time).sum::<Duration>() + time(guess) * first.measure.repeats;
     search.within.map_or(time, |within| time.min(within.get()))
+}
+
+/// The tiles that a search is taken to end near, and the most time that it takes where it does: with every repeat that it may measure
+/// and, where a twin was asked for, every pair. Nothing for a search that has a time to end within.
+pub fn most_of_search(plan: &Plan) -> Option<(u32, Span)> {
+    let (search, first) = (plan.search.as_ref()?, plan.points.first()?);
+    if search.within.is_some() || plan.within.is_some() {
+        return None;
+    }
+    let guess = guess_of(search);
+    let further = time_with_tiles(first, guess + 1) * (FURTHER_MAX * first.measure.repeats);
+    Some((guess, Span::new(plan.expected.time.get() + further + time_beside_twin(first, search))))
 }
 
 /// Every repeat of the count that holds once more and one of its native twin, if the boundary lies where it is guessed.

@@ -221,7 +221,7 @@ mod tests {
     fn what_an_image_cannot_hold_is_named() {
         for (image, wanted) in [
             ("image = 3", "the name of an image, the path of an image.toml, or a table"),
-            ("[image]\npakages = []", "unknown field `pakages`"),
+            ("[image]\npakages = []", "there is no key `pakages`. Did you mean `packages`?"),
             ("[image.files]\n\"/a\" = 3", "write the path of a file or folder, or `{ text ="),
             ("[image.files]\n\"a\" = \"a\"", "has the path \"a\""),
             ("[image.files]\n\"/a/../b\" = \"a\"", "has the path \"/a/../b\""),

@@ -21,6 +21,7 @@ pub mod profile;
 mod qemu_keys;
 pub mod resolve;
 pub mod resolved;
+pub mod said;
 pub mod scenario;
 pub mod screening;
 pub mod search;

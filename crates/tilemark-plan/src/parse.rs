@@ -4,6 +4,7 @@ use crate::{
     check_limits::{check_document, check_limits, check_text},
     host_settings,
     problem::{Problem, Problems},
+    said::in_our_words,
     scenario::{Arrival, Guest, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
     settings, unreadable,
     workload::{self, Alone, Place, Say},
@@ -29,8 +30,7 @@ impl Draft {
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, Problems> {
         check_text(text, origin, "scenario")?;
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let message = shortened(error.to_string().trim());
-            Problem::new(format!("{origin}: {message}"), "correct the line that is named")
+            Problem::new(not_toml(text, origin, &error), "correct the line that is named")
         })?;
         let mut document = serde_json::to_value(table).map_err(|error| {
             Problem::new(format!("{origin}: {error}"), "use text, numbers, lists and tables only")
@@ -84,23 +84,28 @@ impl Draft {
 
     /// The scenario, checked as far as it can be without a host. All problems are told at once.
     pub fn finish(&self) -> Result<Scenario, Problems> {
-        let scenario = unreadable::read(&self.document)?;
+        let mut scenario = unreadable::read(&self.document)?;
+        if let ([only], None) = (&scenario.load[..], &scenario.headline) {
+            scenario.headline = Some(only.name.clone());
+        }
         let problems = check(&scenario);
         if problems.is_empty() { Ok(scenario) } else { Err(Problems(problems)) }
     }
 }
 
-/// The parser's error, cut in the middle: it quotes the whole line, and the reason comes last.
-fn shortened(error: &str) -> String {
-    /// Characters that stay at either end.
-    const ENDS: usize = 250;
-    let characters = error.chars().count();
-    if characters <= 2 * ENDS {
-        return error.to_owned();
-    }
-    let start: String = error.chars().take(ENDS).collect();
-    let end: String = error.chars().skip(characters - ENDS).collect();
-    format!("{start} [...] {end}")
+/// Where a text is no TOML: `shop.toml, line 14: key with no value, expected `=`: [ladder`.
+pub(crate) fn not_toml(text: &str, origin: &str, error: &toml::de::Error) -> String {
+    /// Characters of the line, and of the reason, that are shown.
+    const SHOWN: usize = 250;
+    let cut = |text: &str| match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} [...]", &text[..end]),
+        None => text.to_owned(),
+    };
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let number = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
+    let line = text.lines().nth(number).unwrap_or_default().trim();
+    let reason = in_our_words(&error.message().replace('\n', ", "));
+    format!("{origin}, line {}: {}: {}", number + 1, cut(&reason), cut(line))
 }
 
 fn check(scenario: &Scenario) -> Vec<Problem> {

@@ -3,6 +3,7 @@
 use crate::{
     builtin::Builtin,
     check_limits::check_text,
+    parse::not_toml,
     problem::{Problem, Problems},
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
@@ -101,7 +102,7 @@ impl Profile {
         check_text(text, origin, "profile")?;
         let profile: Self = toml::from_str(text).map_err(|error| {
             let remedy = "correct the line that is named; README.md shows the format";
-            Problem::new(format!("{origin}: {}", error.to_string().trim()), remedy)
+            Problem::new(not_toml(text, origin, &error), remedy)
         })?;
         let problems = profile.problems();
         if problems.is_empty() { Ok(profile) } else { Err(Problems(problems)) }

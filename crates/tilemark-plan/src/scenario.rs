@@ -32,7 +32,7 @@ pub struct Scenario {
     pub name: String,
     /// What it measures and why, in a sentence or two.
     pub about: String,
-    /// Name of the load whose figures are the point's own. Default: none. A scenario with loads needs it.
+    /// Name of the load whose figures are the point's own. Default: the only load. A scenario with several loads needs it.
     #[serde(default)]
     pub headline: Option<String>,
     /// The image that its guests boot: the name of one inside the program, the path of an `image.toml`, or a table `[image]`.

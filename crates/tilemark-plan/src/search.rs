@@ -8,20 +8,32 @@ pub fn width_allowed(held: u32, broke: u32) -> u32 {
     2 * tenth_of_the_middle.max(1)
 }
 
-/// Every count that a search measures, in order, where `guess` tiles hold and no more: doubling and bisecting with one repeat each,
-/// then `repeats` in all at either end.
-pub fn expected_counts(from: u32, limit: u32, guess: u32, repeats: u32) -> Vec<u32> {
-    let (mut held, mut broke) = (0, None);
+/// Repeats beyond the first of each count, for each repeat that the plan wants of a point: after so many a search ends unsure. A
+/// boundary that is flat beside its noise would take hundreds.
+pub const FURTHER_MAX: u32 = 8;
+
+/// What a search knows of the boundary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sides {
+    /// The largest count that held; 0 where none did.
+    pub held: u32,
+    /// The smallest that broke.
+    pub broke: Option<u32>,
+}
+
+/// Counts that a search still tries once each, `next` first, where `guess` tiles hold and no more; and what it knows then.
+pub fn expected_tries(mut sides: Sides, next: u32, limit: u32, guess: u32) -> (Vec<u32>, Sides) {
     let mut counts = Vec::new();
-    let mut next = Some(from.clamp(1, limit.max(1)));
+    let mut next = Some(next);
     while let Some(tiles) = next {
         counts.push(tiles);
         if tiles <= guess {
-            held = tiles
+            sides.held = sides.held.max(tiles);
         } else {
-            broke = Some(tiles)
+            sides.broke = Some(tiles);
         }
-        next = match broke {
+        let held = sides.held;
+        next = match sides.broke {
             None if held < limit => Some(held.saturating_mul(2).min(limit)),
             Some(broke) if held > 0 && broke - held > 1 + width_allowed(held, broke) / 4 => {
                 Some(held + (broke - held) / 2)
@@ -30,6 +42,15 @@ pub fn expected_counts(from: u32, limit: u32, guess: u32, repeats: u32) -> Vec<u
             None | Some(_) => None,
         };
     }
+    (counts, sides)
+}
+
+/// Every count that a search measures, in order, where `guess` tiles hold and no more: doubling and bisecting with one repeat each,
+/// then `repeats` in all at either end.
+pub fn expected_counts(from: u32, limit: u32, guess: u32, repeats: u32) -> Vec<u32> {
+    let nothing = Sides { held: 0, broke: None };
+    let (mut counts, Sides { held, broke }) =
+        expected_tries(nothing, from.clamp(1, limit.max(1)), limit, guess);
     let ends = [held].into_iter().filter(|held| *held > 0).chain(broke);
     counts.extend(ends.flat_map(|tiles| std::iter::repeat_n(tiles, repeats.saturating_sub(1) as usize)));
     counts

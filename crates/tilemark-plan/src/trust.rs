@@ -45,8 +45,10 @@ pub enum HostUseKind {
 impl fmt::Display for HostUse {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, value, kind } = self;
+        let (value, several) = self.shown().unwrap_or_else(|| (format!("{value:?}"), false));
         let what = match kind {
             HostUseKind::Program => "starts the program",
+            HostUseKind::File if several => "opens the files",
             HostUseKind::File => "opens the file",
             HostUseKind::Options => "gives QEMU the options",
             HostUseKind::Walls => "runs QEMU as root, with its sandbox",
@@ -54,7 +56,33 @@ impl fmt::Display for HostUse {
             HostUseKind::Setting => "changes a setting of the host to",
         };
         // As Rust would write it: a file from elsewhere may hold anything, and this goes to a terminal.
-        write!(formatter, "{what} {value:?} (`{key}`)")
+        write!(formatter, "{what} {value} (`{key}`)")
+    }
+}
+
+impl HostUse {
+    /// The parts of a value that is a list or a table, one by one, and whether there are several.
+    fn shown(&self) -> Option<(String, bool)> {
+        let last = self.key.rsplit('.').next()?;
+        if !["files", "run", "args"].contains(&last) {
+            return None;
+        }
+        let parts: Vec<String> = match serde_json::from_str(&self.value).ok()? {
+            Value::Array(items) => items.iter().map(part).collect(),
+            // By their names where they go; the files are what is opened.
+            Value::Object(files) => files.values().map(part).collect(),
+            _ => return None,
+        };
+        let (between, several) = if last == "files" { (", ", parts.len() > 1) } else { (" ", false) };
+        Some((parts.join(between), several))
+    }
+}
+
+/// A part of a value, as Rust would write it.
+fn part(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        other => format!("{:?}", other.to_string()),
     }
 }
 
@@ -200,4 +228,32 @@ fn of_qemu(qemu: &QemuWishes) -> Vec<HostUse> {
 /// Whether a byte is one of a machine's type, such as `pc-q35-8.2`, and begins no further option.
 fn is_of_machine_type(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_programs_are_shown_one_by_one_and_not_as_json() {
+        let shown = |key: &str, value: Value, kind| {
+            HostUse { key: key.to_owned(), value: value.to_string(), kind }.to_string()
+        };
+        let files = "load.own.command.files";
+        assert_eq!(
+            shown(files, json!({ "bench.sh": "../bench.sh", "in.txt": "data/in.txt" }), HostUseKind::File),
+            "opens the files \"../bench.sh\", \"data/in.txt\" (`load.own.command.files`)"
+        );
+        assert_eq!(
+            shown(files, json!({ "bench.sh": "bench.sh" }), HostUseKind::File),
+            "opens the file \"bench.sh\" (`load.own.command.files`)"
+        );
+        assert_eq!(
+            shown("load.own.command.run", json!(["sh", "-c", "\u{1b}[2J"]), HostUseKind::Program),
+            "starts the program \"sh\" \"-c\" \"\\u{1b}[2J\" (`load.own.command.run`)"
+        );
+        let kernel =
+            HostUse { key: "qemu.kernel".to_owned(), value: "{}".to_owned(), kind: HostUseKind::File };
+        assert_eq!(kernel.to_string(), "opens the file \"{}\" (`qemu.kernel`)");
+    }
 }

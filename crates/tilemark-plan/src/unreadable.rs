@@ -4,6 +4,7 @@
 
 use crate::{
     problem::{Problem, Problems},
+    said::{example, in_our_words},
     scenario::{Load, Scenario},
     settings::name_of,
     workload::Work,
@@ -46,7 +47,7 @@ fn mistakes(document: &Value) -> Vec<Problem> {
             at.push(key);
             // What was taken out above lacks through no mistake of its own.
             if !taken.contains(&at) {
-                problems.push(problem(&left, &way, &message));
+                problems.push(missing(&left, &at));
             }
         } else {
             problems.push(problem(&left, &at, &message));
@@ -116,7 +117,20 @@ fn way_of(path: &Path) -> Way {
 fn problem(document: &Value, at: &[String], message: &str) -> Problem {
     let place = place(document, at);
     let place = if place.is_empty() { "the scenario".to_owned() } else { format!("`{place}`") };
-    Problem::new(format!("{place}: {message}"), "see the format in docs/scenarios.md")
+    let message = format!("{place}: {}", in_our_words(message));
+    // What has no such key needs none.
+    let example = if message.contains(": there is no key ") { None } else { example(at) };
+    Problem::new(message, remedy(example.map(|example| format!("write it like `{example}`"))))
+}
+
+fn missing(document: &Value, at: &[String]) -> Problem {
+    let example = example(at).map(|example| format!("add `{example}`"));
+    Problem::new(format!("`{}` is missing", place(document, at)), remedy(example))
+}
+
+fn remedy(first: Option<String>) -> String {
+    let format = "docs/scenarios.md has every key";
+    first.map_or_else(|| format.to_owned(), |first| format!("{first}; {format}"))
 }
 
 /// A place as settings name it: guests and loads by their names.

@@ -431,6 +431,31 @@ pub struct HostFigures {
     /// Mean power of the processors' packages, in watts.
     #[serde(default)]
     pub power_w: Option<f64>,
+    /// Programs outside the run that used most, the most first. Absent where none used much, and in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<ProgramUse>,
+}
+
+/// What all processes outside a run that have one name used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramUse {
+    /// Their name, which programs choose themselves; `children of NAME` for processes that ended meanwhile.
+    pub program: String,
+    /// How many processes.
+    pub processes: u32,
+    /// Part of all of the host's threads.
+    pub fraction: f64,
+}
+
+/// `cc1 (4 processes) 41.2 %, chrome 3.0 %`; nothing where no program is known.
+pub fn programs_in_words(programs: &[ProgramUse]) -> Option<String> {
+    let one = |found: &ProgramUse| {
+        let ProgramUse { program, processes, fraction } = found;
+        let several = if *processes > 1 { format!(" ({processes} processes)") } else { String::new() };
+        format!("{program}{several} {:.1} %", 100.0 * fraction)
+    };
+    let words: Vec<String> = programs.iter().map(one).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// Where the processors went: parts of all threads, together 1.

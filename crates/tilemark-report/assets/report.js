@@ -185,7 +185,7 @@
       type: "scatter", z: 2, animation: false, xAxisIndex: 0, yAxisIndex: 0, data: data.raw.filter((repeat) => to(repeat.value) !== null).map((repeat) => ({
         value: [repeat.step, to(repeat.value)], symbol: repeat.void ? "path://M-4 -4 L4 4 M4 -4 L-4 4" : "circle", symbolSize: repeat.void ? 8 : 4,
         symbolOffset: [repeat.void ? 13 : 12, 0],
-        itemStyle: repeat.void ? { color: "none", borderColor: colour("bad"), borderWidth: 1.4 } : { color: colour("accent"), opacity: 0.45 },
+        itemStyle: repeat.void ? { color: "none", borderColor: colour("faint"), borderWidth: 1.4 } : { color: colour("accent"), opacity: 0.45 },
         told: lines([`repeat ${repeat.repeat}: p99 ${three(repeat.value)} ms`, repeat.void ? `discarded: ${repeat.void}` : "kept"]),
       })),
     });
@@ -221,7 +221,7 @@
       ...drawn.map((line) => ({ name: line.name, draw: [stroke(inkOf[line.name].ink, line.kind === "twin" || line.kind === "emulated" ? "5 3" : ""), ...(line.kind === "twin" && line.points.length > 1 ? [] : [dot(line.ink)])] })),
       ...(drawn.some((line) => line.points.some((point) => point.outcome === "breaks" && !point.struck)) ? [{ name: "breaks", draw: [diamond(colour("bad"))] }] : []),
       ...(undecided.length > 0 ? [{ name: "undecided", draw: [ring(colour("warn"))] }] : []),
-      ...(data.raw.some((repeat) => repeat.void) ? [{ name: "discarded", draw: [cross(colour("bad"))] }] : []),
+      ...(data.raw.some((repeat) => repeat.void) ? [{ name: "discarded", draw: [cross(colour("faint"))] }] : []),
     ]);
     return {
       animation: false, tooltip: tooltip((item) => item.data.told || ""),
@@ -442,14 +442,14 @@
         const repeat = placed[api.value(2)];
         const area = params.coordSys;
         const x1 = api.coord([api.value(0), 0])[0], x2 = api.coord([api.value(1), 0])[0];
-        const text = { type: "text", x: (x1 + x2) / 2, y: area.y - 4, style: { text: x2 - x1 > 90 ? `repeat ${repeat.repeat}${repeat.void ? ", discarded" : ""}` : String(repeat.repeat), fill: colour(repeat.void ? "bad" : "soft"), font: `11.5px ${font}`, textAlign: "center", textVerticalAlign: "bottom" } };
-        const shade = { type: "rect", shape: { x: x1, y: area.y, width: Math.max(x2 - x1, 1), height: 372 }, style: { fill: repeat.void ? colour("bad-wash") : "none" } };
+        const text = { type: "text", x: (x1 + x2) / 2, y: area.y - 4, style: { text: x2 - x1 > 90 ? `repeat ${repeat.repeat}${repeat.void ? ", discarded" : ""}` : String(repeat.repeat), fill: colour(repeat.void ? "faint" : "soft"), font: `11.5px ${font}`, textAlign: "center", textVerticalAlign: "bottom" } };
+        const shade = { type: "rect", shape: { x: x1, y: area.y, width: Math.max(x2 - x1, 1), height: 372 }, style: { fill: repeat.void ? colour("idle") : "none" } };
         return { type: "group", children: [shade, text] };
       } });
     legend("legend-timeline", [
       ...names.map((name) => ({ name, draw: [stroke(ink(name))] })), { name: "asked", draw: [stroke(colour("faint"), "4 3")] }, { name: `gate ${brief(data.gate.p99_ms)} ms`, draw: [stroke(colour("bad"))] },
       ...parts.filter(([key]) => !isIdle(key)).map(([, name, paint]) => ({ name, draw: [box(colour(paint))] })),
-      ...(discarded.length ? [{ name: "discarded repeat", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("bad-wash"), stroke: colour("bad"), "stroke-width": 0.7 }]] }] : []),
+      ...(discarded.length ? [{ name: "discarded repeat", draw: [["rect", { x: 0.5, y: 0.5, width: 11, height: 11, fill: colour("idle"), stroke: colour("faint"), "stroke-width": 0.7 }]] }] : []),
       ...(emulated ? [{ name: "EMULATED: says nothing about this host", draw: [cross(colour("warn"))] }] : []),
     ]);
     byId("timeline").classList.toggle("hatched", emulated);

@@ -35,7 +35,7 @@ pub fn redact(report: &mut Report) {
         block: _,
         began_unix_ms: _,
         backend: _,
-        host: _,
+        host,
         memory: _,
         ready_s: _,
         seconds_to_ready: _,
@@ -47,6 +47,8 @@ pub fn redact(report: &mut Report) {
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
         incidents.iter_mut().for_each(|incident| scrub.text(&mut incident.what));
+        // Names of programs say whose machine it is.
+        host.others.clear();
         scrub.all(kernel_errors);
         hooks.iter_mut().for_each(|run| scrub.maybe(&mut run.failed));
         for SettingRead { key, what, place: _, set, before, value } in settings {

@@ -3,11 +3,13 @@
 use crate::{
     failure::{Failure, FailureCode},
     job::messages::{CommandLink, FromEngine, Messages},
+    job::quiet::Others,
     pass::host_settings::Hands,
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_process::LoadProcess,
     pass::world::World,
-    run::pipeline::Pipeline,
+    progress::Progress,
+    run::pipeline::{BusyHost, Pipeline},
     run::record::plan_as_run,
     stop::StopSignal,
 };
@@ -46,7 +48,7 @@ use tilemark_plan::{
 use tilemark_record::{
     Event, Events, RunDirectory,
     places::Places,
-    summary::{RepeatSummary, SettingRead},
+    summary::{ProgramUse, RepeatSummary, SettingRead},
 };
 use tilemark_units::{Bytes, Span};
 
@@ -76,6 +78,8 @@ pub(crate) enum Watching {
     AbsentAfter(u32),
     /// There is no telemetry any more after so many passes.
     AbsentFrom(u32),
+    /// Programs outside the run disturb so many passes, and then it is quiet.
+    LoudAtFirst(u32),
     /// The seconds last until the measurement is over: whoever forgets to say so waits for ever.
     UntilOver,
 }
@@ -111,12 +115,29 @@ impl Watch for FakeWatch {
                 assert!(over.recv().is_err(), "nothing is ever sent");
                 HostRead::default()
             }
+            Watching::LoudAtFirst(passes) if before < passes => {
+                let loud = |second: Second| Second {
+                    processor: second.processor.map(|split| ProcessorSplit { other: 0.3, ..split }),
+                    ..second
+                };
+                HostRead {
+                    seconds: (0..times.seconds).map(|_| loud(second())).collect(),
+                    whole: Some(Box::new(loud(Second { seconds: times.seconds.into(), ..second() }))),
+                    others: loud_programs(),
+                }
+            }
             _ => HostRead {
                 seconds: (0..times.seconds).map(|_| second()).collect(),
                 whole: Some(Box::new(Second { seconds: times.seconds.into(), ..second() })),
+                ..HostRead::default()
             },
         }
     }
+}
+
+/// Programs that are loud.
+pub(crate) fn loud_programs() -> Vec<ProgramUse> {
+    vec![ProgramUse { program: "cc1".to_owned(), processes: 4, fraction: 0.28 }]
 }
 
 pub(crate) fn quiet_second() -> Second {
@@ -369,6 +390,10 @@ pub(crate) struct FakeWorld {
     pub(crate) load_processes: Cell<u32>,
     /// The size of every process.
     pub(crate) pss: Option<Pss>,
+    /// What runs do where the host is loud.
+    pub(crate) busy_host: BusyHost,
+    /// What is seen of the host while a run waits, one look after the other.
+    pub(crate) looks: RefCell<VecDeque<Others>>,
     /// How long the templates of disks are said to have taken before each pass.
     pub(crate) on_templates: Duration,
     /// What the kernel reports next.
@@ -392,6 +417,8 @@ impl FakeWorld {
             on_templates: Duration::ZERO,
             kernel_errors: RefCell::default(),
             host: FakeHost::default(),
+            busy_host: BusyHost::default(),
+            looks: RefCell::default(),
         };
         world.with(Guests::of(FakeBackend::new(plan::Backend::Native)))
     }
@@ -433,6 +460,10 @@ impl World for FakeWorld {
 
     fn prepare_disks(&self, _: &Point, _: &dyn Fn(&str)) -> Result<Duration, Failure> {
         Ok(self.on_templates)
+    }
+
+    fn others(&self, _: &dyn Fn() -> bool) -> Option<Others> {
+        self.looks.borrow_mut().pop_front()
     }
 
     fn memory_available(&self) -> Option<Bytes> {
@@ -613,6 +644,8 @@ pub(crate) fn plan_of(scenario: &str, request: &Request) -> Plan {
 pub(crate) struct Ran {
     pub(crate) outcome: Result<(), Failure>,
     pub(crate) notes: Vec<String>,
+    /// Each time that it said how far it was.
+    pub(crate) progress: Vec<Progress>,
     pub(crate) on_templates: Duration,
     pub(crate) changed_by_others: Vec<String>,
     pub(crate) record: RunDirectory,
@@ -691,20 +724,23 @@ fn session(
 ) -> Ran {
     let (ours, its) = UnixStream::pair().unwrap();
     let listener = thread::spawn(move || {
-        let (mut messages, mut notes) = (Messages::of(its), Vec::new());
+        let (mut messages, mut notes, mut told) = (Messages::of(its), Vec::new(), Vec::new());
         while let Some(message) = messages.receive().unwrap() {
-            if let FromEngine::Note(text) = message {
-                notes.push(text);
+            match message {
+                FromEngine::Note(text) => notes.push(text),
+                FromEngine::Progress(progress) => told.push(progress),
+                FromEngine::Done(_) | FromEngine::Failed(_) => {}
             }
         }
-        notes
+        (notes, told)
     });
     let link = CommandLink::to(ours);
     let mut pipeline = Pipeline::new(world, plan.clone(), record.clone(), &link, stop, before).unwrap();
+    pipeline.busy_host = world.busy_host;
     let outcome = pipeline.run();
     let on_templates = pipeline.time.on_templates;
     let changed_by_others = std::mem::take(&mut pipeline.changed_by_others);
     drop(link);
-    let notes = listener.join().unwrap();
-    Ran { outcome, notes, on_templates, changed_by_others, record, _folder: folder }
+    let (notes, progress) = listener.join().unwrap();
+    Ran { outcome, notes, progress, on_templates, changed_by_others, record, _folder: folder }
 }

@@ -11,6 +11,8 @@ pub struct Progress {
     pub seconds_done: f64,
     /// Seconds of work in all, as expected now.
     pub seconds_expected: f64,
+    /// Seconds that it can take in all, where that is known and may be more.
+    pub seconds_at_most: Option<f64>,
 }
 
 /// Who is shown how a job goes.

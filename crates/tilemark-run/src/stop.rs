@@ -4,6 +4,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
+use tilemark_sys::thread::survive_hangup;
 
 /// Ctrl-C's up to now, in this process.
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
@@ -14,6 +15,9 @@ pub fn count_interrupts() {
     let _ = ctrlc::set_handler(|| {
         INTERRUPTS.fetch_add(1, Ordering::Relaxed);
     });
+    // A terminal that is closed is no wish to end: the shell passes its signal on besides, and two would end everything at once. What is
+    // measured is in the record. Where it is refused, it counts as Ctrl-C.
+    let _ = survive_hangup();
 }
 
 /// How often Ctrl-C was pressed.

@@ -464,6 +464,26 @@ fn factor(figure: &Figure) -> String {
     format!("{} times{}", of(figure.value), range(figure.low, figure.high, of))
 }
 
+/// A side of which every repeat was discarded.
+pub struct LostSide {
+    /// Which one, how many repeats and why.
+    pub reason: String,
+    /// Whether others used the host in each of them.
+    pub by_busy_host: bool,
+}
+
+impl LostSide {
+    /// More of what is discarded is no remedy.
+    fn remedy(&self) -> &'static str {
+        if self.by_busy_host {
+            "measure on a quiet host: end the programs that use its processors (`--wait-quiet 10m` waits until it is quiet); more repeats \
+             would be discarded too"
+        } else {
+            "remove the cause first: more repeats would be discarded too"
+        }
+    }
+}
+
 /// How two sides differ. `blocked`: why nothing may be said of them whatever was measured; `why_not`: why a measure that decides
 /// has no interval.
 pub fn sides(
@@ -471,6 +491,7 @@ pub fn sides(
     pairing: Pairing,
     blocked: Option<&str>,
     why_not: Option<&str>,
+    lost: Option<&LostSide>,
 ) -> String {
     let with = |outcome| telling(comparison, pairing, outcome);
     let text = match comparison.outcome {
@@ -485,7 +506,7 @@ pub fn sides(
         }
         ComparisonOutcome::NoDifference => no_difference(comparison, pairing),
         ComparisonOutcome::DiffersBetweenRuns => differs_between_runs(comparison, pairing),
-        ComparisonOutcome::CannotTell => cannot_tell(comparison, pairing, blocked.or(why_not)),
+        ComparisonOutcome::CannotTell => cannot_tell(comparison, pairing, blocked.or(why_not), lost),
     };
     format!("{text} {}", cause(&comparison.differences))
 }
@@ -543,7 +564,15 @@ fn differs_between_runs(comparison: &Comparison, pairing: Pairing) -> String {
     format!("These two runs differ in {found}. {TWO_RUNS}")
 }
 
-fn cannot_tell(comparison: &Comparison, pairing: Pairing, why: Option<&str>) -> String {
+fn cannot_tell(
+    comparison: &Comparison,
+    pairing: Pairing,
+    why: Option<&str>,
+    lost: Option<&LostSide>,
+) -> String {
+    if let Some(lost) = lost {
+        return format!("No answer: {}; to fix: {}.", lost.reason, lost.remedy());
+    }
     let primary = || comparison.measures.iter().filter(|measure| measure.primary);
     if pairing == Pairing::None && primary().next().is_some() {
         let why = why.unwrap_or("no difference was seen between these two runs");

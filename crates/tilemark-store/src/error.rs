@@ -115,6 +115,14 @@ pub enum StoreError {
     /// The database is to be loaded and already has tables of the store.
     #[error("table `{0}` exists already")]
     AlreadyLoaded(String),
+    /// The database is to be loaded and has tables of others.
+    #[error("the database is not empty: it has table `{table}`{}", others(*tables))]
+    NotEmpty {
+        /// The first of them by name.
+        table: String,
+        /// How many there are.
+        tables: usize,
+    },
     /// The server's disk, tablespace or memory is full.
     #[error("the database's disk is full")]
     Full {
@@ -168,6 +176,13 @@ pub enum StoreError {
     /// The rows could not be made.
     #[error("the store's data could not be made")]
     Data(#[from] StoreDataError),
+}
+
+fn others(tables: usize) -> String {
+    match tables {
+        1 => String::new(),
+        several => format!(" and {} more", several - 1),
+    }
 }
 
 impl StoreError {
@@ -231,6 +246,9 @@ impl StoreError {
                  nothing else), and load the store once more"
             }
             Self::AlreadyLoaded(_) => "load into an empty database: nothing is ever overwritten",
+            Self::NotEmpty { .. } => {
+                "make a database for the store alone (CREATE DATABASE store), and load into that one"
+            }
             Self::Full { .. } => {
                 "free space where the database keeps its data and log, or load a smaller store"
             }
@@ -275,6 +293,7 @@ impl StoreError {
             | Self::WrongSchema { .. }
             | Self::HalfLoaded(_)
             | Self::AlreadyLoaded(_)
+            | Self::NotEmpty { .. }
             | Self::LocalInfileOff { .. }
             | Self::RowsMissing { .. }
             | Self::Demand(_)

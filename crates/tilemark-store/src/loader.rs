@@ -87,6 +87,10 @@ pub fn load_database(
     if let Some(table) = TABLES.iter().chain([&STATE_TABLE]).find(|&&table| existing.contains(table)) {
         return Err(StoreError::AlreadyLoaded((*table).to_owned()));
     }
+    if let Some(table) = existing.iter().min() {
+        let (table, tables) = (table.clone(), existing.len());
+        return Err(StoreError::NotEmpty { table, tables });
+    }
     let mut made = Made::none(address.engine, &mut *console)?;
     match fill(address, generator, &mut *console, &mut made, progress) {
         Ok(tables) => Ok(Loaded { server, tables }),

@@ -13,7 +13,7 @@ use tilemark_sys::descriptor::duplicate;
 
 use crate::address::{DatabaseAddress, Endpoint};
 use crate::console::{Console, TEXTS_MAX, wrong_columns};
-use crate::error::StoreError;
+use crate::error::{Cause, StoreError};
 use crate::mariadb_login::log_in;
 use crate::mariadb_sql::{write_look, write_order};
 use crate::mariadb_wire::{Bound, FirstNumber, Prepared, Wire, broken, first_text, numbers, put_numbers};
@@ -63,11 +63,11 @@ pub(crate) fn not_let_in(address: &DatabaseAddress, error: mysql::Error) -> Stor
     let place = address.to_string();
     match &error {
         mysql::Error::MySqlError(server) => match server.code {
-            1044 | 1045 | 1698 => StoreError::Refused { address: place, source: Box::new(error) },
-            1049 => StoreError::NoDatabase { database: address.database.clone(), source: Box::new(error) },
+            1044 | 1045 | 1698 => StoreError::Refused { address: place, source: said(&error) },
+            1049 => StoreError::NoDatabase { database: address.database.clone(), source: said(&error) },
             _ => named("the connection", error),
         },
-        _ => StoreError::Down { address: place, source: Box::new(error) },
+        _ => StoreError::Down { address: place, source: said(&error) },
     }
 }
 
@@ -107,16 +107,29 @@ pub(crate) fn kept<R>(work: impl FnOnce() -> Result<R, mysql::Error>) -> Result<
         .unwrap_or_else(|_| Err(broken("the server does not keep the protocol".to_owned())))
 }
 
+/// What the library says, without its own names for kinds of errors: `IoError { server disconnected }` is a debugger's word.
+fn said(error: &mysql::Error) -> Cause {
+    let text = error.to_string();
+    let inner = text.split_once(" { ").and_then(|(kind, rest)| {
+        let is_kind = kind.ends_with("Error") && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        rest.trim_end().strip_suffix('}').filter(|_| is_kind)
+    });
+    let inner = inner.unwrap_or(&text).trim();
+    let inner =
+        inner.strip_prefix("ERROR ").map(|rest| format!("error {rest}")).unwrap_or_else(|| inner.to_owned());
+    inner.into()
+}
+
 /// Gives a server's answer its name. Codes are those of the MariaDB error list.
 fn named(what: &str, error: mysql::Error) -> StoreError {
     let (code, no_space) = match &error {
         mysql::Error::MySqlError(server) => (server.code, says_no_space(server)),
         mysql::Error::IoError(_) | mysql::Error::DriverError(_) | mysql::Error::CodecError(_) => {
-            return StoreError::Lost { source: Box::new(error) };
+            return StoreError::Lost { source: said(&error) };
         }
         _ => (0, false),
     };
-    let source = Box::new(error);
+    let source = said(&error);
     match code {
         1205 | 1213 => StoreError::Deadlock { source },
         // 1878: a file that an index is sorted in could not be written; the server does not say why.
@@ -492,6 +505,15 @@ pub(crate) fn first_words(sql: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_library_says_is_shown_without_its_names_for_errors() {
+        let server =
+            mysql::MySqlError { state: "28000".to_owned(), message: "Access denied".to_owned(), code: 1045 };
+        assert_eq!(said(&mysql::Error::MySqlError(server)).to_string(), "error 1045 (28000): Access denied");
+        let lost = mysql::Error::IoError(std::io::Error::other("server disconnected"));
+        assert_eq!(said(&lost).to_string(), "server disconnected");
+    }
 
     fn answer(code: u16, message: &str) -> StoreError {
         let server = mysql::MySqlError { state: "HY000".to_owned(), message: message.to_owned(), code };

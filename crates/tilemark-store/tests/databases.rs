@@ -57,6 +57,11 @@ fn loading_and_running(engine: Engine) {
             .any(|setting| ["fsync", "innodb_flush_log_at_trx_commit"].contains(&setting.name))
     );
     assert!(matches!(load(&address), Err(StoreError::AlreadyLoaded(_))));
+    let taken = server.database("taken");
+    server.sql("taken", "CREATE TABLE theirs (x int)");
+    let error = load(&taken).unwrap_err();
+    assert_eq!(error.to_string(), "the database is not empty: it has table `theirs`");
+    server.sql("taken", "INSERT INTO theirs VALUES (1)");
 
     let result = run(&address, &demand(8));
     assert_agrees(&result);
@@ -417,9 +422,7 @@ fn failed_load(engine: Engine) {
     let (breaking, mending) = match engine {
         Engine::Mariadb => ("SET GLOBAL local_infile = 0", "SET GLOBAL local_infile = 1"),
         // The name of an index is taken.
-        Engine::Postgresql => {
-            ("CREATE TABLE odd (x int); CREATE INDEX products_title ON odd (x)", "DROP TABLE odd")
-        }
+        Engine::Postgresql => ("CREATE SEQUENCE products_title", "DROP SEQUENCE products_title"),
     };
     server.sql("store", breaking);
     let error = load(&address).unwrap_err();

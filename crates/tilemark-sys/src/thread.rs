@@ -56,6 +56,22 @@ fn handle_own_signal() -> Option<i32> {
     if result == 0 { None } else { io::Error::last_os_error().raw_os_error() }
 }
 
+extern "C" fn pass_over(_signal: libc::c_int) {}
+
+/// From now on this process goes on when its terminal is closed. Programs that it starts do not inherit that.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn survive_hangup() -> io::Result<()> {
+    // SAFETY: all zeroes is a valid sigaction: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = pass_over as *const () as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: `action` outlives the call, and the handler does nothing.
+    let result = unsafe { libc::sigaction(libc::SIGHUP, &raw const action, ptr::null_mut()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

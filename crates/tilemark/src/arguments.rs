@@ -194,6 +194,10 @@ pub(crate) struct Measuring {
     /// Wait until another run has ended, instead of stopping
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Wait until other programs leave the host's processors alone, at most this long, such as 10m: before the first repeat, and after
+    /// each one that they disturbed. It shows which programs are loud
+    #[arg(long, value_name = "TIME", conflicts_with = "not_alone")]
+    pub(crate) wait_quiet: Option<Span>,
     /// Run at the same time as another run; the verdict is then at best "cannot tell"
     #[arg(long)]
     pub(crate) not_alone: bool,

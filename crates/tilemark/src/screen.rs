@@ -87,7 +87,7 @@ pub(crate) fn asks_verdict(given: &[String]) -> bool {
 /// Tells flags that can't be read. Help and version are no failures.
 pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
     let told = error.render().to_string();
-    let shown = printable(&password::hidden(&told, given)).into_owned();
+    let shown = printable(&password::hidden(&in_our_words(&told), given)).into_owned();
     if error.use_stderr() && given.iter().any(|argument| argument == "--json") {
         let message = complaint(&shown);
         print_json(&serde_json::json!({ "error": {
@@ -104,6 +104,21 @@ pub(crate) fn refuse_flags(error: &clap::Error, given: &[String]) -> ExitCode {
         true if asks_verdict(given) => STOP_BISECT,
         true => 2,
     })
+}
+
+/// What Rust's library says of a value that it cannot read, and what it means.
+const OF_LIBRARY: [(&str, &str); 7] = [
+    ("invalid digit found in string", "it is not a whole number"),
+    ("cannot parse integer from empty string", "it is empty, and a whole number is meant"),
+    ("number too large to fit in target type", "it is too large"),
+    ("number too small to fit in target type", "it is too small"),
+    ("invalid float literal", "it is not a number"),
+    ("cannot parse float from empty string", "it is empty, and a number is meant"),
+    ("invalid socket address syntax", "it is not an address with a port, such as 127.0.0.1:5672"),
+];
+
+fn in_our_words(told: &str) -> String {
+    OF_LIBRARY.iter().fold(told.to_owned(), |told, (library, ours)| told.replace(library, ours))
 }
 
 /// What is wrong with the flags: the first line, and the indented ones below it that say which.
@@ -270,19 +285,18 @@ impl Drop for Watcher {
 
 impl Listener for Watcher {
     fn progress(&mut self, progress: &Progress) {
-        let left = (progress.seconds_expected - progress.seconds_done).max(0.0);
-        let left = rounded(Duration::from_secs_f64(left));
+        let left = time_left(progress);
         match &self.bar {
             Some(bar) => {
                 let part = progress.seconds_done / progress.seconds_expected.max(0.001);
                 bar.set_position((part.clamp(0.0, 1.0) * 1000.0) as u64);
-                bar.set_message(format!("{} · {left} left", printable_line(&progress.doing)));
+                bar.set_message(format!("{} · {left}", printable_line(&progress.doing)));
             }
             None => {
                 let is_new = self.last.as_ref().is_none_or(|(_, doing)| *doing != progress.doing);
                 let is_due = self.last.as_ref().is_none_or(|(at, _)| at.elapsed() > Duration::from_secs(5));
                 if is_new && is_due {
-                    note(&format!("{} ({left} left)", printable_line(&progress.doing)));
+                    note(&format!("{} ({left})", printable_line(&progress.doing)));
                     self.last = Some((Instant::now(), progress.doing.clone()));
                 }
             }
@@ -294,6 +308,18 @@ impl Listener for Watcher {
             Some(bar) => bar.println(printable(text)),
             None => note(text),
         }
+    }
+}
+
+/// How much longer a job takes: `3 min left, at most 9 min`. What takes longer than was expected has no time that is left.
+fn time_left(progress: &Progress) -> String {
+    let of = |all: f64| Duration::from_secs_f64((all - progress.seconds_done).max(0.0));
+    let left = rounded(of(progress.seconds_expected));
+    let at_most = progress.seconds_at_most.map(|most| rounded(of(most))).filter(|most| *most != left);
+    match at_most {
+        _ if of(progress.seconds_expected).as_secs() == 0 => "takes longer than expected".to_owned(),
+        Some(most) => format!("{left} left, at most {most}"),
+        None => format!("{left} left"),
     }
 }
 

@@ -59,7 +59,12 @@ fn flags_that_cannot_be_read() {
         (&["plan", "web", "--on", "moon"], "invalid value 'moon' for '--on <ON>'"),
         (&["plan", "web", "--set", "gate.p99"], "`gate.p99` is not KEY=VALUE"),
         (&["plan", "web", "--seed", "-1"], "unexpected argument '-1'"),
-        (&["plan", "web", "--tiles", "one"], "invalid value 'one' for '--tiles <COUNTS>'"),
+        (
+            &["plan", "web", "--tiles", "one"],
+            "invalid value 'one' for '--tiles <COUNTS>': it is not a whole number",
+        ),
+        (&["plan", "web", "--seed", "99999999999999999999999"], "it is too large"),
+        (&["load", "web", "http://127.0.0.1/", "--rate", "fast"], "it is not a number"),
         (&["plan"], "required arguments were not provided"),
         (&["wob"], "unrecognized subcommand 'wob'"),
         (&["guests", "up", "1001"], "1001 is not in 1..=1000"),
@@ -72,6 +77,13 @@ fn flags_that_cannot_be_read() {
     ] {
         refused(&home, &Refused { arguments, code: 2, message, remedy: "--help" });
     }
+}
+
+#[test]
+fn an_address_that_is_none_is_said_with_one_that_is() {
+    let said = Home::new().says(&["broker", "--listen", "here"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.error.contains("it is not an address with a port, such as 127.0.0.1:5672"), "{said:?}");
 }
 
 #[test]
@@ -167,7 +179,7 @@ fn scenarios_that_cannot_be_resolved() {
         (&["plan", "web", "--set", "gate.p99=soon"], "`gate.p99`: `soon` is not a", "docs/scenarios.md"),
         (
             &["plan", "web", "--on", "native", "--set", "gate.p98=1ms"],
-            "unknown field `p98`",
+            "there is no key `p98`",
             "docs/scenarios.md",
         ),
         (
@@ -208,10 +220,10 @@ fn scenarios_that_cannot_be_resolved() {
 fn scenario_files_with_mistakes_name_the_key_or_the_line() {
     let home = Home::new();
     for (text, message) in [
-        (SCENARIO.replace("rate =", "rte ="), "unknown field `rte`"),
+        (SCENARIO.replace("rate =", "rte ="), "there is no key `rte`. Did you mean `rate`?"),
         (SCENARIO.replace("10/s", "10/day"), "`10/day` is not a rate"),
-        (SCENARIO.replace("[ladder]", "[ladder"), "TOML parse error at line 14"),
-        (SCENARIO.replace("role = \"web\"", "role = \"wob\""), "unknown variant `wob`"),
+        (SCENARIO.replace("[ladder]", "[ladder"), "line 14: "),
+        (SCENARIO.replace("role = \"web\"", "role = \"wob\""), "there is no value `wob`"),
     ] {
         let file = home.file("scenario.toml", &text);
         let arguments = ["plan", file.to_str().unwrap(), "--on", "native"];
@@ -403,6 +415,36 @@ fn a_home_that_cannot_be_written_is_named() {
         assert_eq!(said.code, Some(3), "{arguments:?}: {said:?}");
         assert!(said.error.contains(place.to_str().unwrap()), "{arguments:?}: {said:?}");
         assert!(said.error.contains("TILEMARK_HOME"), "{arguments:?}: {said:?}");
+    }
+}
+
+/// `sudo tilemark image import` can read any file of the host.
+#[test]
+fn an_import_prints_nothing_of_a_file_that_is_no_image() {
+    let home = Home::new();
+    let secret = "root:$6$secret$hash:19000:0:99999:7:::\n";
+    let lock = format!("{}/image.lock", "0".repeat(64));
+    let tar = |text: &str| {
+        let file = home.file("member", text);
+        let archive = home.path().join("archive.tar");
+        let mut pack = Command::new("tar");
+        pack.arg("-cf").arg(&archive).arg("-C").arg(file.parent().unwrap());
+        pack.arg(format!("--transform=s,member,{lock},")).arg("member");
+        assert!(pack.status().unwrap().success());
+        fs::read(archive).unwrap()
+    };
+    for (number, content) in
+        [secret.as_bytes().to_vec(), secret.repeat(100).into_bytes(), tar(secret)].into_iter().enumerate()
+    {
+        let file = home.path().join(format!("file-{number}"));
+        fs::write(&file, content).unwrap();
+        for json in [&[][..], &["--json"]] {
+            let arguments = [&["image", "import", file.to_str().unwrap()], json].concat();
+            let said = home.says(&arguments);
+            assert_ne!(said.code, Some(0), "{said:?}");
+            assert!(!said.out.contains("$6$") && !said.error.contains("$6$"), "{said:?}");
+            assert!(!said.out.contains("secret") && !said.error.contains("secret"), "{said:?}");
+        }
     }
 }
 

@@ -50,7 +50,7 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan ab wob --a measure.repeats=4", 2, "no scenario `wob`"),
     ("plan web --on native --preset quik", 2, "no preset `quik`"),
     ("plan web --on native --set gate.p99=soon", 2, "`gate.p99`: `soon` is not a"),
-    ("plan web --on native --set gate.p98=1ms", 2, "unknown field `p98`"),
+    ("plan web --on native --set gate.p98=1ms", 2, "there is no key `p98`"),
     ("plan web --on native --set gate.errors=2", 2, "gate.errors"),
     ("plan web --on native --set load.wob.rate=1/s", 2, "no `wob`; there are: web"),
     ("plan web --on native --set load.web.rate=0/s", 2, "without a rate"),
@@ -59,6 +59,9 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan web --on native --set load.web.loop=closed", 2, "closed loop with a rate"),
     ("plan web --on native --set load.web.connections=0", 2, "has no connection"),
     ("plan web --on native --set load.web.guest=wob", 2, "which the tile does not have"),
+    ("plan web --on native --set measure.repeats=three", 2, "a whole number from 0 is meant"),
+    ("plan web --on native --set measure.repeats=-1", 2, "it is the number -1"),
+    ("plan web --on native --set ladder.tiles=many", 2, "a list in brackets is meant"),
     ("plan web --on native --set measure.repeats=0", 2, "measures nothing"),
     ("plan web --on native --set measure.length=0s", 2, "not a whole number of seconds"),
     ("plan web --on native --set measure.length=1500ms", 2, "not a whole number of seconds"),
@@ -71,7 +74,7 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan web --on native --set guest.web.memory=1MiB", 2, "of memory"),
     ("plan web --on native --set guest.web.memory=2TiB", 2, "has 2 TiB of memory and this host has"),
     ("plan web --on emulated --set guest.web.memory=2TiB", 2, "of memory and this host has"),
-    ("plan web --on native --set guest.web.role=wob", 2, "unknown variant `wob`"),
+    ("plan web --on native --set guest.web.role=wob", 2, "there is no value `wob`"),
     ("plan web --on native --set guest.web.role=disk", 2, "needs a guest with role `web`"),
     ("plan web --on native --set headline=wob", 2, "names no load"),
     ("plan web --on native --set name=a/b", 2, "is not a valid name"),
@@ -99,9 +102,88 @@ const OF_SCENARIOS: &[Mistake] = &[
         2,
         "both sides have the same settings",
     ),
-    ("plan ab web --on native --a wob=1", 2, "unknown field `wob`"),
+    ("plan ab web --on native --a wob=1", 2, "there is no key `wob`"),
     ("plan ab web --on emulated --b qemu.binary=/nowhere/qemu", 3, "looked for /nowhere/qemu"),
 ];
+
+/// What of a scenario file is changed, into what, and words of the message. The file is one that can be planned.
+const OF_FILES: &[(&str, &str, &str)] = &[
+    ("[ladder]\ntiles = [1, 2]\n", "", "`ladder` is missing"),
+    ("tiles = [1, 2]\n", "", "`ladder.tiles` is missing"),
+    ("guest = \"web\"\n", "", "`load.web.guest` is missing"),
+    ("role = \"web\"\n", "", "guest"),
+    ("schema = 1\n", "", "`schema` is missing"),
+    ("about = \"a test\"\n", "", "`about` is missing"),
+    ("[1, 2]", "\"many\"", "`ladder.tiles`: it is the text \"many\", and a list in brackets is meant"),
+    (
+        "[1, 2]",
+        "[1, \"two\"]",
+        "`ladder.tiles.1`: it is the text \"two\", and a whole number from 0 is meant",
+    ),
+    ("[1, 2]", "[1, -2]", "it is the number -2, and a whole number from 0 is meant"),
+    ("[1, 2]", "[1.5]", "it is the number 1.5, and a whole number from 0 is meant"),
+    ("[1, 2]", "{}", "it is a table, and a list in brackets is meant"),
+    ("\"10/s\"", "10", "`load.web.rate`"),
+    ("\"10/s\"", "true", "`load.web.rate`"),
+    ("\"10/s\"", "\"fast\"", "`fast` is not a rate such as `200/s`"),
+    ("name = \"t\"", "name = 5", "`name`: it is the number 5, and a text in quotes is meant"),
+    ("about = \"a test\"", "about = []", "`about`: it is a list, and a text in quotes is meant"),
+    ("schema = 1", "schema = \"1\"", "`schema`: it is the text \"1\", and a whole number from 0 is meant"),
+    ("rate =", "rte =", "there is no key `rte`. Did you mean `rate`?"),
+    ("[ladder]", "[ladder]\nsteps = 3", "`ladder`: there is no key `steps`"),
+    ("role = \"web\"", "role = \"wb\"", "there is no value `wb`. Did you mean `web`?"),
+    ("role = \"web\"", "role = 7", "`guest.web.role`"),
+    ("[ladder]", "[measure]\nrepeats = \"three\"\n[ladder]", "write it like `repeats = "),
+    ("[ladder]", "[measure]\nlength = 5\n[ladder]", "`measure.length`"),
+    ("[ladder]", "[gate]\np99 = 50\n[ladder]", "`gate.p99`"),
+    ("[ladder]", "[gate]\nerrors = \"few\"\n[ladder]", "`gate.errors`"),
+    ("[ladder]", "[ladder", "line 14: "),
+    ("[1, 2]", "[1, 2", "line 1"),
+    ("name = \"t\"", "name = t", "line 3: "),
+    ("name = \"t\"", "name = \"t\"\nname = \"u\"", "line 4: "),
+];
+
+/// Words of libraries, which say nothing to somebody who wrote a file.
+const OF_LIBRARIES: [&str; 16] = [
+    "invalid type",
+    "invalid value:",
+    "missing field",
+    "unknown field",
+    "unknown variant",
+    "invalid digit",
+    "invalid float literal",
+    "target type",
+    "expected u32",
+    "expected struct",
+    "expected a sequence",
+    "TOML parse error",
+    "MySqlError",
+    "IoError",
+    "ParseIntError",
+    "serde",
+];
+
+fn of_library(said: &common::Said) -> Option<&'static str> {
+    OF_LIBRARIES.into_iter().find(|words| said.error.contains(words) || said.out.contains(words))
+}
+
+#[test]
+fn each_mistake_in_a_file_is_said_by_its_key_with_what_is_there_and_what_is_meant() {
+    let home = Home::new();
+    let mut wrong = Vec::new();
+    for (from, to, words) in OF_FILES {
+        assert!(tilemark_fixtures::TILE.contains(from), "{from}");
+        let file = home.file("scenario.toml", &tilemark_fixtures::TILE.replacen(from, to, 1));
+        let said = home.says(&["plan", file.to_str().unwrap(), "--on", "native"]);
+        let message = said.error.split("\n  to fix: ").next().unwrap_or_default();
+        let remedy = said.error.contains("\n  to fix: ");
+        if said.code != Some(2) || !said.error.contains(words) || message.is_empty() || !remedy {
+            wrong.push(format!("{from} -> {to}: wanted {words:?}: {said:?}"));
+        }
+        wrong.extend(of_library(&said).map(|library| format!("{from} -> {to}: says {library:?}: {said:?}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
 
 /// Within this on a quiet machine; a busy one may be slower, and a test may not judge by it.
 const GOAL: Duration = Duration::from_secs(1);
@@ -120,6 +202,7 @@ fn each_mistake_is_reported_with_its_exit_code_and_starts_nothing() {
         if said.code != Some(code) || !has_words || said.error.contains("panicked") {
             wrong.push(format!("{typed}: wanted {code} and {words:?}: {said:?}"));
         }
+        wrong.extend(of_library(&said).map(|library| format!("{typed}: says {library:?}: {said:?}")));
     }
     println!("slowest: {:?} for `{}`; the goal is {GOAL:?}", slowest.0, slowest.1);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -384,6 +384,71 @@ fn a_twin_or_a_service_that_is_killed_in_a_run_ends_it_with_4_and_the_guests_nam
     }
 }
 
+/// Programs that use all processors of the host, under a name of their own, until the test ends.
+struct Loud(Vec<std::process::Child>);
+
+impl Loud {
+    fn start(home: &Home) -> Self {
+        let program = home.path().join("loud-loop");
+        fs::copy("/bin/sh", &program).unwrap();
+        let threads = thread::available_parallelism().unwrap().get();
+        let one = || {
+            let mut command = std::process::Command::new(&program);
+            command.args(["-c", "while :; do :; done"]).spawn().unwrap()
+        };
+        Self((0..threads).map(|_| one()).collect())
+    }
+}
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn who_is_loud_is_said_before_the_run_when_a_repeat_is_discarded_and_in_the_record() {
+    let Some(real) = Real::new() else { return };
+    let _loud = Loud::start(&real.home);
+    let waited = real.home.says(&[&RUN[..], &["--wait-quiet", "1s"]].concat());
+    assert_eq!(waited.code, Some(3), "{waited:?}");
+    let error = waited.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(error.contains("the host was not quiet within 1s: ") && error.contains("loud-loop"), "{error}");
+    let runs = fs::read_dir(real.home.path().join("runs")).into_iter().flatten().count();
+    assert_eq!(runs, 0, "nothing was begun");
+
+    let said = real.home.says(&[&RUN[..], &["--set", "measure.length=4s", "--not-alone"]].concat());
+    let lines = |start: &str| said.error.lines().find(|line| line.starts_with(start)).map(str::to_owned);
+    let before = lines("this host is busy: ").unwrap_or_else(|| panic!("{said:?}"));
+    assert!(before.contains("loud-loop"), "{before}");
+    let discarded = lines("repeat 1 at 1 tile is discarded: ").unwrap_or_else(|| panic!("{said:?}"));
+    assert!(discarded.contains("foreign load") && discarded.contains("loud-loop"), "{discarded}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    let record = RunDirectory::at(&real.home.path().join("runs").join(&result.run));
+    let others = &record.summaries().unwrap()[0].host.others;
+    assert!(others.iter().any(|found| found.program == "loud-loop" && found.fraction > 0.05), "{others:?}");
+    // None of ours, whatever else runs here.
+    assert!(others.iter().all(|found| !found.program.starts_with("tilemark-agent")), "{others:?}");
+}
+
+/// A shell passes the signal on that it got itself, so a closed terminal is two of them.
+#[test]
+fn a_closed_terminal_does_not_end_a_run() {
+    let Some(real) = Real::new() else { return };
+    let mut running = real.start(&[&RUN[..], &["--set", "measure.length=3s", "--not-alone"]].concat());
+    running.until("a keeper", keeper_of);
+    running.signal(Signal::HUP);
+    running.signal(Signal::HUP);
+    let said = running.said();
+    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert!(result.points[0].repeats_kept + result.points[0].repeats_voided.len() as u32 >= 1, "{said:?}");
+    RunDirectory::at(&real.home.path().join("runs").join(&result.run)).verify().unwrap();
+}
+
 /// The guests' keeper, and all that came of it.
 fn kept(real: &Real) -> BTreeSet<Process> {
     let keeper = keeper_of(real).and_then(|under_way| i32::try_from(under_way.keeper?).ok());
@@ -563,6 +628,8 @@ fn two_sides_are_compared_and_too_few_repeats_give_no_verdict() {
         "measure.warmup=500ms",
         "--set",
         "measure.length=1s",
+        // Tests beside it would end it after six disturbed repeats.
+        "--not-alone",
         "--exit-verdict",
         "--json",
     ]);

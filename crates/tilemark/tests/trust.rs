@@ -78,7 +78,7 @@ fn a_file_of_requests_that_a_file_names_is_not_read_without_trust() {
     home.file("requests.toml", "[[request]]\n");
     let odd = home.says(&[&plan[..], &["--trust"]].concat());
     assert_eq!(odd.code, Some(2), "{odd:?}");
-    assert!(odd.json()["error"]["message"].as_str().unwrap().contains("missing field `path`"), "{odd:?}");
+    assert!(odd.json()["error"]["message"].as_str().unwrap().contains("`path` is missing"), "{odd:?}");
     let Some(real) = Real::new() else { return };
     let refused = real.home.says(&["run", file.to_str().unwrap(), "--on", "native", "--offline", "--json"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");

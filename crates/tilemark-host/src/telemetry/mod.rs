@@ -4,18 +4,18 @@
 //! never turned into figures while reading, so the arithmetic is pure and a reading is cheap. What could not be read is
 //! missing with a reason in [`Second::missing`], never 0. It decides nothing: what voids a figure is judged elsewhere.
 
+mod census;
 mod difference;
 mod energy;
 mod files;
-mod kernel;
 pub mod parse;
 mod process;
 mod sample;
 mod sampler;
 mod second;
 
+pub use census::{Census, NamedUse};
 pub use difference::difference;
-pub use kernel::KernelThreads;
 pub use parse::Pss;
 pub use process::pss;
 pub use sample::{Sample, Watched, WatchedKind};

@@ -283,6 +283,8 @@ pub struct TaskStat {
     pub user_ticks: u64,
     /// Kernel mode, in ticks.
     pub system_ticks: u64,
+    /// Both modes of its children that ended and that it waited for, with theirs, in ticks.
+    pub ended_ticks: u64,
     /// Guest mode, in ticks, contained in `user_ticks`.
     pub guest_ticks: u64,
     /// Threads that live.
@@ -297,13 +299,21 @@ pub fn parse_task_stat(text: &[u8]) -> Option<TaskStat> {
     let mut words = words(&text[name_end + 1..]); // field 3 is first
     let mut nth = |skipped: usize| words.nth(skipped).and_then(number);
     Some(TaskStat {
-        parent: nth(1)?,       // 4
-        user_ticks: nth(9)?,   // 14
-        system_ticks: nth(0)?, // 15
-        threads: nth(4)?,      // 20
-        start_ticks: nth(1)?,  // 22
-        guest_ticks: nth(20)?, // 43
+        parent: nth(1)?,                              // 4
+        user_ticks: nth(9)?,                          // 14
+        system_ticks: nth(0)?,                        // 15
+        ended_ticks: nth(0)?.saturating_add(nth(0)?), // 16 and 17
+        threads: nth(2)?,                             // 20
+        start_ticks: nth(1)?,                         // 22
+        guest_ticks: nth(20)?,                        // 43
     })
+}
+
+/// The name in such a text, which its process may choose: at most 15 bytes of anything.
+pub fn parse_task_name(text: &[u8]) -> Option<String> {
+    let start = text.iter().position(|&byte| byte == b'(')? + 1;
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    Some(String::from_utf8_lossy(text.get(start..end)?).into_owned())
 }
 
 /// Exact time of one thread, in nanoseconds.
@@ -397,7 +407,7 @@ mod tests {
     #[test]
     fn a_process_may_name_itself_anything() {
         let mut text =
-            b"42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 111 222 0 0 20 0 7 0 555 1000 2000".to_vec();
+            b"42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 111 222 30 3 20 0 7 0 555 1000 2000".to_vec();
         text.extend_from_slice(
             b" 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 66 0 0 0 0 0 0 0 0 0 0\n",
         );
@@ -408,11 +418,14 @@ mod tests {
                 parent: 1,
                 user_ticks: 111,
                 system_ticks: 222,
+                ended_ticks: 33,
                 threads: 7,
                 start_ticks: 555,
                 guest_ticks: 66
             }
         );
+        assert_eq!(parse_task_name(&text).as_deref(), Some("a) b (c"));
+        assert_eq!(parse_task_name(b")("), None);
     }
 
     #[test]

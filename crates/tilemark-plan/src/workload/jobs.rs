@@ -528,8 +528,11 @@ mod tests {
             ("mix = {}", "a mix without a job"),
             ("mix = { float = 0 }", "a mix without a job"),
             ("mix = { float = 100001 }", "weights sum to 100001"),
-            ("mix = { floats = 1 }", "unknown variant `floats`, expected one of `integer`, `float`"),
-            ("mix = \"file\"", "unknown variant `file`, expected `compute` or `files`"),
+            ("mix = { floats = 1 }", "there is no value `floats`. Did you mean `float`?"),
+            (
+                "mix = \"file\"",
+                "there is no value `file`. Did you mean `files`? There are: `compute`, `files`",
+            ),
         ] {
             assert!(said(jobs).contains(wanted), "{jobs}: {}", said(jobs));
         }

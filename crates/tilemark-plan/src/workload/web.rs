@@ -3,6 +3,7 @@
 use super::{At, Facts, Place, Say, UnderWay, web_check};
 use crate::{
     problem::Problem,
+    said::in_our_words,
     scenario::{Guest, Load, Measure, Role},
 };
 use schemars::JsonSchema;
@@ -292,7 +293,7 @@ pub fn parse_requests(text: &str, origin: &str) -> Result<Vec<WebRequest>, Probl
         let line = error.span().map_or(1, |span| {
             text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
         });
-        let said: String = error.message().chars().take(300).collect();
+        let said: String = in_our_words(error.message()).chars().take(300).collect();
         Problem::new(format!("{origin}: line {line}: {}", tilemark_units::printable(&said)), remedy)
     })?;
     if file.request.is_empty() {
@@ -370,10 +371,13 @@ mod tests {
         assert_eq!((requests.len(), requests[0].weight, requests[1].weight), (2, 7, 1));
         assert_eq!(requests[1].body.as_deref(), Some("q=1"));
         for (text, wanted) in [
-            ("", "missing field `request`"),
+            ("", "`request` is missing"),
             ("request = []", "it has no request"),
-            ("[[request]]\npath = \"/\"\nwieght = 2\n", "line 3: unknown field `wieght`"),
-            ("[[request]]\nweight = 2\n", "missing field `path`"),
+            (
+                "[[request]]\npath = \"/\"\nwieght = 2\n",
+                "line 3: there is no key `wieght`. Did you mean `weight`?",
+            ),
+            ("[[request]]\nweight = 2\n", "`path` is missing"),
             ("[[request]\n", "r.toml: line 1"),
         ] {
             let problem = parse_requests(text, "r.toml").unwrap_err();

@@ -5,7 +5,10 @@ use crate::number::{bytes, counted, seconds, three};
 use crate::published;
 use crate::view::{self, Group, View, limit_word};
 use tilemark_plan::{plan::Demand, workload::Work};
-use tilemark_record::result::GuestDisk;
+use tilemark_record::{
+    result::GuestDisk,
+    summary::{RepeatSummary, programs_in_words},
+};
 
 pub(super) fn disclosure(page: &mut Markup, view: &View) {
     evidence(page, view);
@@ -54,7 +57,14 @@ fn evidence(page: &mut Markup, view: &View) {
         .flat_map(|point| {
             let voided = point.repeats_voided.iter();
             voided.map(|void| {
-                format!("{} \u{2013} {}", repeat_words(view, point.index, void.repeat), void.reason)
+                let is_it =
+                    |repeat: &&RepeatSummary| (repeat.point, repeat.repeat) == (point.index, void.repeat);
+                let others =
+                    view.report.repeats.iter().find(is_it).map(|repeat| repeat.host.others.as_slice());
+                let programs =
+                    others.and_then(programs_in_words).filter(|_| void.reason.contains(view::FOREIGN));
+                let programs = programs.map(|programs| format!(" ({programs})")).unwrap_or_default();
+                format!("{} \u{2013} {}{programs}", repeat_words(view, point.index, void.repeat), void.reason)
             })
         })
         .collect();

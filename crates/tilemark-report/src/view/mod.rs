@@ -33,7 +33,8 @@ pub(crate) use section::{
 };
 pub(crate) use tables::{against_first, differences, failures, fairness, loads, measures, published};
 pub(crate) use trust::{
-    Chip, SentencePart, capacity, chips, cost, gate_words, older_rule, proof, sentence, sentence_parts, trust,
+    Chip, FOREIGN, SentencePart, capacity, chips, cost, gate_words, older_rule, proof, sentence,
+    sentence_parts, trust,
 };
 
 use tilemark_record::result::Provenance;

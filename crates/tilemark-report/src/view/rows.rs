@@ -4,7 +4,10 @@ use super::section::{Cell, Column, GroupHead, Holds, Row, RowGroup, Table, given
 use super::{Group, Kind, View, proof};
 use crate::number::{percent, three, whole};
 use tilemark_plan::plan::Backend;
-use tilemark_record::result::{Figure, GateMeasure, GuestResult, LimitResource, LoadResult, PointResult};
+use tilemark_record::{
+    result::{Figure, GateMeasure, GuestResult, LimitResource, LoadResult, PointResult},
+    summary::RepeatSummary,
+};
 
 /// Places of cells in a row, the head not counted.
 const P99: usize = 6;
@@ -116,7 +119,9 @@ fn without_empty_columns(mut table: Table) -> Table {
     let reason_of = |place: usize| {
         let mut cells = table.rows().flat_map(|row| &row.lines).map(|line| &line[place]).peekable();
         let first = cells.peek().and_then(|cell| cell.note);
-        first.filter(|note| cells.all(|cell| cell.is_missing() && cell.note == Some(*note)))
+        first.filter(|note| {
+            cells.all(|cell| cell.is_missing() && cell.aside.is_none() && cell.note == Some(*note))
+        })
     };
     let reasons: Vec<Option<usize>> = (0..table.columns.len() - 1).map(reason_of).collect();
     let is_kept = |place: usize| place == 0 || reasons[place - 1].is_none();
@@ -199,6 +204,9 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
         },
     ];
     cells[P99].aside = p99.as_ref().and_then(interval);
+    if p99.is_none() {
+        cells[P99].aside = discarded_p99(view, point).map(|value| format!("discarded {}", three(value)));
+    }
     if p99.is_some() && cells[P99].aside.is_none() {
         cells[P99].note = Some(notes.number(view.missing(point, "p99_ms.low")));
     }
@@ -208,6 +216,19 @@ fn row(view: &View, kind: Kind, point: &PointResult, notes: &mut Notes) -> Row {
     cells[WORST_GUEST].aside = worst.and_then(|worst| worst.latency_ms.p99).map(three);
     cells[READY].aside = ready.map(|ready| format!("[{}, {}]", three(ready.p50), three(ready.p99)));
     Row { outcome: Some(outcome), ..Row::of(view, point, step(view, point), vec![cells]) }
+}
+
+/// The p99 of the headline load over the discarded repeats of a step of which no repeat counts: their median, in milliseconds.
+fn discarded_p99(view: &View, point: &PointResult) -> Option<f64> {
+    let voided = |repeat: &&RepeatSummary| {
+        repeat.point == point.index && point.repeats_voided.iter().any(|void| void.repeat == repeat.repeat)
+    };
+    let headline = view.headline();
+    let loads = view.report.repeats.iter().filter(voided).flat_map(|repeat| &repeat.loads);
+    let mut found: Vec<f64> =
+        loads.filter(|load| load.name == headline).filter_map(|load| load.latency_ms.p99).collect();
+    found.sort_by(f64::total_cmp);
+    found.get(found.len() / 2).copied()
 }
 
 /// A part of all requests.

@@ -4,7 +4,10 @@ use super::{Kind, View};
 use crate::number::{brief, counted, percent, whole};
 use std::collections::BTreeMap;
 use tilemark_plan::plan::{AcceleratorVerdict, Backend, Hardware};
-use tilemark_record::result::{Figure, JUDGED_BY, PointResult, Screening, VerdictStatus};
+use tilemark_record::{
+    result::{Figure, JUDGED_BY, PointResult, Screening, VerdictStatus},
+    summary::{RepeatSummary, programs_in_words},
+};
 
 /// A mark that is seen before anything is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,12 +225,30 @@ pub(crate) fn trust(view: &View) -> Trust {
     let discarded = reasons_to_discard.clone().count();
     let mut reasons = view.report.result.verdict.reasons.clone();
     reasons.extend(why_discarded(reasons_to_discard, &reasons));
+    reasons.extend(loudest(view));
     let discarded = if discarded == 0 { "none".to_owned() } else { discarded.to_string() };
     Trust {
         resolution: resolution(view),
         repeats: format!("{} kept, {discarded} discarded", counted(kept, "repeat")),
         reasons,
     }
+}
+
+/// What the judge calls the processor time of programs outside a run.
+pub(crate) const FOREIGN: &str = "foreign load";
+
+/// The programs that used most of the host in the discarded repeat in which they used most.
+fn loudest(view: &View) -> Option<String> {
+    let is_discarded = |repeat: &&RepeatSummary| {
+        let of_point = view.report.result.points.iter().filter(|point| point.index == repeat.point);
+        let mut voided = of_point.flat_map(|point| &point.repeats_voided);
+        voided.any(|void| void.repeat == repeat.repeat && void.reason.contains(FOREIGN))
+    };
+    let used = |repeat: &&RepeatSummary| repeat.host.processor.other;
+    let discarded = view.report.repeats.iter().filter(is_discarded);
+    let loud = discarded.max_by(|one, other| used(one).total_cmp(&used(other)))?;
+    let programs = programs_in_words(&loud.host.others)?;
+    Some(format!("programs outside the run that used most of the host: {programs}"))
 }
 
 /// A line for each kind of reason that is not in `known`. Reasons that differ in their figures only are one kind.

@@ -24,8 +24,8 @@ use std::{
 pub use tilemark_agent_protocol::OUTPUT_BYTES_MAX;
 use tilemark_plan::{
     facts::AcceleratorVerdict,
-    parse::Draft,
-    plan::{Backend, Plan},
+    parse::{Draft, GUESTS_MAX},
+    plan::{Backend, MacAddress, Plan, Point, guest_address},
     resolve::{Request, resolve},
 };
 use tilemark_record::places::Places;
@@ -57,10 +57,11 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
     resources::enough(&plan, places, &places.state)?;
     let asked = ImageAsked::of_scenario(&plan.scenario, &plan.origin)?;
     let image = obtain(places, &asked, request.offline, listener)?;
-    let id = new_id(places);
+    let number = free_number(places);
+    let id = format!("guests-{number}");
     let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;
     let job = GuestsJob {
-        point: plan.points[0].clone(),
+        point: apart(plan.points[0].clone(), number),
         state: state.path().to_owned(),
         cache: places.cache.clone(),
         image: Some(image.folder),
@@ -111,11 +112,47 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
     Ok(resolve(&Draft::from_toml(&text, "guests up")?, &resolution, &host)?)
 }
 
-/// `guests-1`, `guests-2`, …: the first that is free.
-fn new_id(places: &Places) -> String {
+/// The number of `guests-1`, `guests-2`, …: the first that is free.
+fn free_number(places: &Places) -> u32 {
     let taken = |number: &u32| places.state.join(format!("guests-{number}")).exists();
-    let number = (1..).find(|number| !taken(number)).expect("there are more numbers than guests");
-    format!("guests-{number}")
+    (1..).find(|number| !taken(number)).expect("there are more numbers than guests")
+}
+
+/// Gives the guests of `guests-2` and later ones names and addresses that no others have which are up: those of `guests-2` count from
+/// 1001.
+fn apart(mut point: Point, number: u32) -> Point {
+    // As many sets as there are addresses for in the run network.
+    let before = (number - 1) % (ADDRESSES / GUESTS_MAX) * GUESTS_MAX;
+    for guest in &mut point.guests {
+        guest.tile += before;
+        guest.name = format!("tile-{:03}-{}", guest.tile, guest.name_in_tile());
+        guest.mac = MacAddress::of_guest(before + guest.index);
+        guest.address = guest_address(before + guest.index);
+    }
+    point
+}
+
+/// Addresses of guests in the run network: 10.77.1.0 to 10.77.255.255.
+const ADDRESSES: u32 = 255 * 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{TILE, ladder, plan_of};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn guests_of_two_commands_have_names_and_addresses_apart() {
+        let point = plan_of(TILE, &ladder()).points[1].clone();
+        let sets = [1, 2, 3].map(|number| apart(point.clone(), number));
+        assert_eq!(sets[0].guests, point.guests);
+        assert_eq!(sets[1].guests[0].name, "tile-1001-web");
+        let all = || sets.iter().flat_map(|point| &point.guests);
+        let names: BTreeSet<_> = all().map(|guest| &guest.name).collect();
+        let addresses: BTreeSet<_> = all().map(|guest| guest.address).collect();
+        let hardware: BTreeSet<_> = all().map(|guest| guest.mac.0).collect();
+        assert_eq!([names.len(), addresses.len(), hardware.len()], [all().count(); 3]);
+    }
 }
 
 /// All engines that keep guests.

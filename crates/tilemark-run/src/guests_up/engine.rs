@@ -152,7 +152,12 @@ fn start_all(
     let doing = format!("starting {}", counted(all as u64, "guest"));
     let afterwards = if job.read_memory { IDLE } else { Duration::ZERO };
     let seconds_expected = (expect::time_to_ready(point) + afterwards).as_secs_f64();
-    link.progress(Progress { doing: doing.clone(), seconds_done: 0.0, seconds_expected });
+    link.progress(Progress {
+        doing: doing.clone(),
+        seconds_done: 0.0,
+        seconds_expected,
+        seconds_at_most: None,
+    });
     let templates = started.templates(point)?;
     let template_was_ready = Instant::now();
     let are_ready = AtomicUsize::new(0);
@@ -161,7 +166,12 @@ fn start_all(
         let Some(left) = left_of_starts(template_was_ready.elapsed(), count, all) else { return };
         let seconds_done = began.elapsed().as_secs_f64();
         let seconds_expected = seconds_done + (left + afterwards).as_secs_f64();
-        link.progress(Progress { doing: format!("{doing}, {count} ready"), seconds_done, seconds_expected });
+        link.progress(Progress {
+            doing: format!("{doing}, {count} ready"),
+            seconds_done,
+            seconds_expected,
+            seconds_at_most: None,
+        });
     };
     let Some(mut guests) = started.start(point, &templates, stop, &one_more_is_ready)? else {
         return Ok(None);
@@ -202,6 +212,7 @@ fn read_memory(
         doing: "waiting ten idle seconds".to_owned(),
         seconds_done: 0.0,
         seconds_expected: IDLE.as_secs_f64(),
+        seconds_at_most: None,
     });
     let until = Instant::now() + IDLE;
     while Instant::now() < until && !stop.is_requested() {

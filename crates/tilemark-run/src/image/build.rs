@@ -104,6 +104,7 @@ impl BuildProgress<'_> {
             doing: format!("image: {}", self.step),
             seconds_done,
             seconds_expected,
+            seconds_at_most: None,
         });
     }
 }

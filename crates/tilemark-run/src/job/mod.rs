@@ -9,6 +9,7 @@ pub(crate) mod host_pids;
 pub(crate) mod keeper;
 pub mod lock;
 pub(crate) mod messages;
+pub(crate) mod quiet;
 pub(crate) mod read_back;
 pub mod recover;
 pub(crate) mod resources;

@@ -41,6 +41,9 @@ pub struct RunJob {
     /// The user's own commands around the measured seconds.
     #[serde(default)]
     pub hooks: Hooks,
+    /// After a repeat that others disturbed, wait so long for a quiet host.
+    #[serde(default)]
+    pub wait_quiet: Option<Span>,
 }
 
 /// Build an image, or find it in the cache.

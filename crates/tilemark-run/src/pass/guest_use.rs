@@ -128,7 +128,7 @@ mod tests {
         };
         let seconds = vec![second(1.0, [Some(1.0), Some(0.1)]), second(3.0, [Some(0.2), None])];
         let whole = Some(Box::new(second(4.0, [None, None])));
-        let uses = of(point, &HostRead { seconds, whole });
+        let uses = of(point, &HostRead { seconds, whole, ..HostRead::default() });
         assert_eq!(uses.len(), 1, "of the others nothing was read");
         let GuestUse { guest, guests, processors, processors_max, disk_bytes_per_s, .. } = &uses[0];
         assert_eq!((guest.as_str(), *guests), (point.guests[0].name_in_tile(), 2));

@@ -1,17 +1,17 @@
 //! The host while a repeat is measured: one reading a second, and what they come to.
 
-use crate::job::keeper::host_proc;
+use crate::job::quiet;
 use std::{
     collections::HashMap,
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
 use tilemark_guests::port_name;
-use tilemark_host::telemetry::{KernelThreads, Sampler, Second, Watched, WatchedSecond, difference};
+use tilemark_host::telemetry::{Sampler, Second, Watched, WatchedSecond, difference};
 use tilemark_plan::plan::Point;
 use tilemark_record::{
     rows::{GuestRow, TelemetryRow},
-    summary::{HostFigures, ProcessorFigures},
+    summary::{HostFigures, ProcessorFigures, ProgramUse},
 };
 use tilemark_sys::thread::ask_for_fifo;
 
@@ -37,6 +37,8 @@ pub(crate) struct HostRead {
     /// From the first reading to the last. On a host that is too busy to be read in time, seconds are of different
     /// lengths and their parts do not belong together: no mean of them is what this is.
     pub(crate) whole: Option<Box<Second>>,
+    /// Programs outside the run that used most over that time.
+    pub(crate) others: Vec<ProgramUse>,
 }
 
 /// When a measurement happens.
@@ -72,7 +74,7 @@ impl Watch for LiveWatch {
         // Without telemetry there is nothing to say of the host; the summary then has no seconds, which the
         // judge turns into "cannot tell".
         let Ok(mut sampler) = Sampler::new(&watched()) else { return read };
-        let kernel_first = kernel_threads();
+        let census_first = quiet::census();
         let first = sampler.sample();
         let mut before = first.clone();
         for second in 1..=times.seconds {
@@ -89,21 +91,21 @@ impl Watch for LiveWatch {
                 break;
             }
         }
-        let kernel_ns = kernel_first.zip(kernel_threads()).map(|(first, last)| last.used_ns_since(&first));
-        read.whole = (!read.seconds.is_empty()).then(|| {
-            let whole = difference(&first, &before);
-            Box::new(match kernel_ns {
-                Some(used_ns) => whole.with_kernel_threads(used_ns),
-                None => whole,
-            })
-        });
+        if read.seconds.is_empty() {
+            return read;
+        }
+        let census = census_first.zip(quiet::census());
+        let whole = difference(&first, &before);
+        let all_ns = whole.seconds * 1e9 * whole.threads.len() as f64;
+        // Kernel threads that cannot be seen are among the others.
+        let kernel_ns = census.as_ref().and_then(|(first, last)| last.kernel_ns_since(first));
+        read.others = census.map(|(first, last)| quiet::programs(&first, &last, all_ns)).unwrap_or_default();
+        read.whole = Some(Box::new(match kernel_ns {
+            Some(used_ns) => whole.with_kernel_threads(used_ns),
+            None => whole,
+        }));
         read
     }
-}
-
-/// The host's kernel threads; nothing where they cannot be seen, and are then among the others.
-fn kernel_threads() -> Option<KernelThreads> {
-    KernelThreads::read(&host_proc())
 }
 
 /// That of the load's senders: none is interrupted for a reading.
@@ -239,6 +241,7 @@ pub(crate) fn figures(read: &HostRead, memory_total: u64, guest_threads: &[u32])
         network_bytes_per_s: whole.and_then(|read| Some(network_bytes(read)? / read.seconds)),
         // Not of the whole, in which counters may begin again more than once.
         power_w: weighted_mean(seconds, |read| read.power_w),
+        others: read.others.clone(),
     }
 }
 
@@ -324,7 +327,7 @@ mod tests {
         };
         // The reading that came late left a moment in which somebody had one tick.
         let seconds = vec![with(1.96, 0.0), with(0.04, 1.0)];
-        let read = HostRead { seconds, whole: Some(Box::new(with(2.0, 0.02))) };
+        let read = HostRead { seconds, whole: Some(Box::new(with(2.0, 0.02))), others: Vec::new() };
         let figures = figures(&read, 1 << 30, &[]);
         assert_eq!((figures.seconds, figures.processor.other), (2, 0.02));
     }
@@ -336,8 +339,11 @@ mod tests {
         let told: Vec<_> = rows(0, 1, &seconds).iter().map(|row| row.power_w).collect();
         assert_eq!(told, [Some(100.0), Some(60.0), None]);
         let whole = Some(Box::new(with(5.0, Some(1.0))));
-        assert_eq!(figures(&HostRead { seconds, whole }, 1 << 30, &[]).power_w, Some(70.0));
-        let silent = HostRead { seconds: vec![with(1.0, None)], whole: None };
+        assert_eq!(
+            figures(&HostRead { seconds, whole, ..HostRead::default() }, 1 << 30, &[]).power_w,
+            Some(70.0)
+        );
+        let silent = HostRead { seconds: vec![with(1.0, None)], ..HostRead::default() };
         assert_eq!(figures(&silent, 1 << 30, &[]).power_w, None);
     }
 

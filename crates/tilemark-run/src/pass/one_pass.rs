@@ -331,6 +331,6 @@ impl<W: World> OnePass<'_, W> {
     }
 
     fn progress(&self, doing: String) {
-        self.link.progress(self.time.progress(self.plan.expected.time, doing));
+        self.link.progress(self.time.progress(doing));
     }
 }

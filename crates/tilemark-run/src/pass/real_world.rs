@@ -3,6 +3,7 @@
 use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests::database_disks::DatabaseDisks,
+    job::quiet::{self, Others},
     job::types::QEMU_HASH,
     pass::hooks::HookRunner,
     pass::host_hands::HostHands,
@@ -277,6 +278,10 @@ impl World for RealWorld<'_> {
 
     fn own_processes(&self) -> Vec<u32> {
         vec![1, std::process::id()]
+    }
+
+    fn others(&self, is_over: &dyn Fn() -> bool) -> Option<Others> {
+        quiet::look(quiet::QUIET_FOR, self.own_processes(), is_over)
     }
 
     fn missing_wall(&self) -> Option<String> {

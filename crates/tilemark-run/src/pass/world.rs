@@ -2,6 +2,7 @@
 
 use crate::{
     failure::Failure,
+    job::quiet::Others,
     pass::hooks::HookRunner,
     pass::host_settings::{Hands, NoHands},
     pass::host_watch::{LiveWatch, Watch},
@@ -46,6 +47,10 @@ pub(crate) trait World {
     }
     /// The user's own commands around the measured seconds, where there are any.
     fn hooks(&self) -> Option<&HookRunner> {
+        None
+    }
+    /// Looks for a while at what the host does besides the run; nothing where it cannot be read, or where `is_over` says so before.
+    fn others(&self, _is_over: &dyn Fn() -> bool) -> Option<Others> {
         None
     }
     /// Who watches the host.

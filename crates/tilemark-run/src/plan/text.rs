@@ -8,7 +8,7 @@ use crate::plan::{
 };
 use std::{collections::BTreeMap, time::Duration};
 use tilemark_plan::{
-    expect::{self, blocks_within, time_of_database_templates},
+    expect::{self, blocks_within, most_of_search, time_of_database_templates},
     place::in_words,
     plan::{Demand, LoadPlan, Plan, Point},
     scenario::Gate,
@@ -171,6 +171,9 @@ pub(crate) fn time(plan: &Plan) -> String {
             " for all {wanted} repeats ({within} is enough for about {enough}; with fewer repeats only larger differences can be shown)"
         );
     }
+    if let Some((tiles, _)) = most_of_search(plan) {
+        text += &format!(" if about {} hold", counted(tiles, "tile"));
+    }
     let templates = time_of_database_templates(&plan.points);
     if !templates.is_zero() {
         let once = Span::from_milliseconds(templates.as_millis() as u64);
@@ -181,6 +184,17 @@ pub(crate) fn time(plan: &Plan) -> String {
     }
     if plan.points.iter().flat_map(|point| &point.loads).any(ends_by_count) {
         text += ", less where a load has sent its `count` before its time is over";
+    }
+    if let Some((_, most)) = most_of_search(plan) {
+        text += &format!(
+            "; at most {} then: a search measures counts near its limit again until it is certain. It takes longer where \
+             more tiles hold; `--within` ends it in time",
+            most.rounded()
+        );
+    } else if plan.search.is_some()
+        && let Some(within) = plan.within
+    {
+        text += &format!(", at most {within}");
     }
     if may_retry(plan) {
         text += "; at most twice that where repeats are discarded and retried";

@@ -1,10 +1,11 @@
 //! `tilemark run` from the command's side: plan, lock, image, record, engine, judgement, report.
 
 use crate::{
-    failure::{Failure, place_failed, state_failed},
+    failure::{Failure, FailureCode, place_failed, state_failed},
     image::build::obtain,
     job::command::{self, Afterwards, FinishedJob, do_job, other_job_done},
     job::lock::{self, WhenBusy},
+    job::quiet,
     job::read_back::Found,
     job::resources,
     job::state_folder::StateFolder,
@@ -18,6 +19,7 @@ use crate::{
     progress::Listener,
     run::continue_record::{EarlierRecord, RecordToContinue},
     run::{idle_power, job_sizes, result},
+    stop::interrupted,
 };
 use std::{
     fs::File,
@@ -33,6 +35,7 @@ use tilemark_record::{
     sha256_of,
 };
 use tilemark_sys::files::{OPEN_FOLDER, Place, trusted};
+use tilemark_units::Span;
 
 /// A run that was asked for.
 #[derive(Debug, Clone)]
@@ -51,6 +54,8 @@ pub struct RunRequest {
     pub command: String,
     /// The user's own commands around the measured seconds of each repeat.
     pub hooks: Hooks,
+    /// Wait so long for a quiet host, before the first repeat and after each one that others disturbed.
+    pub wait_quiet: Option<Span>,
 }
 
 /// A run that was measured, judged and closed.
@@ -90,6 +95,10 @@ pub fn run(
     announce(&asked, &prepared, listener);
     let (id, path) = id_and_path(places, request, earlier.as_ref(), &prepared);
     let locks = locks_with_room(places, request, &prepared.plan, &id, &path)?;
+    if request.wait_quiet.is_none() && quiet::is_disturbed_by_others(&prepared.plan) {
+        let others = quiet::look(quiet::FIRST_LOOK, vec![std::process::id()], &interrupted);
+        others.as_ref().and_then(quiet::warning).iter().for_each(|warning| listener.note(warning));
+    }
     job_sizes::fit(&mut prepared.plan, program, &places.cache, listener)?;
     let mut provenance = provenance(program, &prepared, request)?;
     // Before an image is built for minutes: a bad place, or a record that cannot be continued, fails now.
@@ -105,6 +114,9 @@ pub fn run(
     let image = image_of(&prepared, places, request.offline, listener).inspect_err(discard)?;
     if let Some(image) = &image {
         add_image(&mut provenance, image);
+    }
+    if let Some(within) = request.wait_quiet {
+        wait_until_quiet(within, listener).inspect_err(discard)?;
     }
     // What was predicted holds the seconds of idle power, and so does what was taken.
     let began = Instant::now();
@@ -133,6 +145,7 @@ pub fn run(
         image: image.map(|image| image.folder),
         beside_others: request.when_busy.is_none(),
         hooks: request.hooks.clone(),
+        wait_quiet: request.wait_quiet,
     };
     let _reopened = earlier.as_ref().map(|earlier| earlier.record.reopen()).transpose()?;
     let (mut done, found) = in_engine(job, &state, locks, listener)?;
@@ -143,6 +156,19 @@ pub fn run(
     }
     let result = result::close(&record, &id, provenance, idle_power_w, &done)?;
     Ok(Measured { result, record: path, failed: done.failed })
+}
+
+/// Waits for a quiet host before anything is started.
+fn wait_until_quiet(within: Span, listener: &mut dyn Listener) -> Result<(), Failure> {
+    let own = || vec![std::process::id()];
+    quiet::wait(within, || quiet::look(quiet::QUIET_FOR, own(), &interrupted), &mut |text| {
+        listener.note(&text);
+    })?;
+    if interrupted() {
+        let message = "ended while it waited for a quiet host";
+        return Err(Failure::new(FailureCode::Interrupted, message, "nothing to do: nothing was begun"));
+    }
+    Ok(())
 }
 
 /// The image that guests boot; nothing where each of them has a disk of its own.
@@ -356,6 +382,7 @@ mod tests {
                 continues: None,
                 command: "tilemark run web".to_owned(),
                 hooks: Hooks::default(),
+                wait_quiet: None,
             };
             command_that_repeats(&request, 7)
         };

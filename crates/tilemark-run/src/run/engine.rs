@@ -9,7 +9,7 @@ use crate::{
     pass::hooks::HookRunner,
     pass::real_world::{Folders, RealWorld},
     program::Program,
-    run::pipeline::Pipeline,
+    run::pipeline::{BusyHost, Pipeline},
     stop::StopSignal,
 };
 use tilemark_record::RunDirectory;
@@ -34,6 +34,7 @@ pub(crate) fn run(
     let world = RealWorld::new(program, folders, cgroup)?.with_hooks(hooks);
     let before = job.continues.then(|| record.summaries()).transpose()?;
     let mut pipeline = Pipeline::new(&world, job.plan.clone(), record, link, stop, before)?;
+    pipeline.busy_host = BusyHost { goes_on: job.beside_others, wait: job.wait_quiet };
     let failed = match pipeline.run() {
         Err(failure) if !pipeline.has_measured() => return Err(failure),
         ended => ended.err(),

@@ -44,7 +44,12 @@ const LOOKS_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 fn wait_idle(length: Duration, listener: &mut dyn Listener) -> Result<(), Failure> {
     let (began, doing) = (Instant::now(), "measuring idle power".to_owned());
-    listener.progress(&Progress { doing, seconds_done: 0.0, seconds_expected: length.as_secs_f64() });
+    listener.progress(&Progress {
+        doing,
+        seconds_done: 0.0,
+        seconds_expected: length.as_secs_f64(),
+        seconds_at_most: None,
+    });
     loop {
         let left = length.saturating_sub(began.elapsed());
         if left.is_zero() {

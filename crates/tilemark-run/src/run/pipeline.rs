@@ -10,9 +10,10 @@
 use crate::{
     failure::Failure,
     job::messages::CommandLink,
+    job::quiet,
     pass::host_settings,
     pass::one_pass::OnePass,
-    pass::time::{RunTime, unix_ms},
+    pass::time::{RunTime, TimeLeft, unix_ms},
     pass::world::World,
     stop::StopSignal,
 };
@@ -28,7 +29,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{Event, Events, RunDirectory, summary::RepeatSummary};
 use tilemark_statistics::judge;
-use tilemark_units::Span;
+use tilemark_units::{Span, counted};
 
 /// A pipeline over one plan.
 pub(crate) struct Pipeline<'a, W> {
@@ -56,6 +57,22 @@ pub(crate) struct Pipeline<'a, W> {
     pub(crate) kernels: BTreeMap<String, String>,
     /// The time of this session.
     pub(crate) time: RunTime,
+    /// What to do on a host that others use too.
+    pub(crate) busy_host: BusyHost,
+    /// The last so many repeats were disturbed by others, one after the other.
+    disturbed: u32,
+}
+
+/// By what points of one step are found: tiles, the group of a screening, what varies.
+type StepKey<'p> = (u32, Option<u32>, Option<&'p BTreeMap<String, String>>);
+
+/// What a run does on a host that others use too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BusyHost {
+    /// It goes on however many repeats are disturbed: it was asked to run beside others.
+    pub(crate) goes_on: bool,
+    /// After a repeat that was disturbed it waits so long for a quiet host.
+    pub(crate) wait: Option<Span>,
 }
 
 impl<'a, W: World> Pipeline<'a, W> {
@@ -84,6 +101,8 @@ impl<'a, W: World> Pipeline<'a, W> {
             continued_after: before.as_ref().map(Vec::len),
             repeats: before.unwrap_or_default(),
             time: RunTime::from_now(),
+            busy_host: BusyHost::default(),
+            disturbed: 0,
         })
     }
 
@@ -128,13 +147,16 @@ impl<'a, W: World> Pipeline<'a, W> {
                 ))?;
                 return Ok(false);
             }
-            for pass in block {
+            for (place, pass) in block.iter().enumerate() {
                 // A search has measured its own backend already, and what is only shown is shown once.
                 let was_shown =
                     searched.is_some() && self.repeats_before().any(|old| old.point == pass.point);
                 let is_due = searched != Some(self.plan.points[pass.point].backend) && !was_shown;
                 if is_due && !self.stop.is_requested() {
-                    self.pass(*pass)?;
+                    let after = planned.iter().filter(|later| later.block > pass.block);
+                    let after: Vec<Pass> = block[place + 1..].iter().chain(after).copied().collect();
+                    let after = self.time_of_passes(&after) + self.time_to_retry();
+                    self.pass(*pass, after, None)?;
                 }
             }
         }
@@ -158,19 +180,41 @@ impl<'a, W: World> Pipeline<'a, W> {
                 return self.note("discarded repeats are not retried: too little time was left".to_owned());
             }
             self.note("repeats that were discarded are retried".to_owned())?;
-            self.expect_more(&again);
-            for pass in again {
+            for (place, pass) in again.iter().enumerate() {
                 if !self.stop.is_requested() {
-                    self.pass(pass)?;
+                    let after = self.time_of_passes(&again[place + 1..]);
+                    self.pass(*pass, after, None)?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Time of the repeats that were discarded up to now and will be retried.
+    fn time_to_retry(&self) -> Duration {
+        if self.plan.search.is_some() || self.plan.within.is_some() {
+            return Duration::ZERO;
+        }
+        let of_step = |step: Vec<&Point>| {
+            let done = step.iter().map(|point| self.repeats_of(point.index)).min().unwrap_or(0);
+            let lacking = done.saturating_sub(judge::blocks_settled(&step, &self.repeats));
+            step.iter().map(|point| expect::time_of(point)).sum::<Duration>() * lacking
+        };
+        self.steps().into_values().map(of_step).sum()
+    }
+
     /// Points of which fewer repeats count than were planned. Those of one step are compared block by block, as two sides
     /// are or guests and their twin, and lack a repeat together. Figures of an emulator are no measure: they lack nothing.
     fn lacking(&self) -> BTreeSet<usize> {
+        let lacks = |step: &&Vec<&Point>| {
+            let wanted = step.iter().map(|point| point.measure.repeats).min().unwrap_or(0);
+            judge::blocks_settled(step, &self.repeats) < wanted
+        };
+        self.steps().values().filter(lacks).flatten().map(|point| point.index).collect()
+    }
+
+    /// Points that are measured, those together that are compared block by block.
+    fn steps(&self) -> BTreeMap<StepKey<'_>, Vec<&Point>> {
         let is_measured = |point: &&Point| !self.plan.host.emulates(point.backend);
         let mut steps: BTreeMap<_, Vec<&Point>> = BTreeMap::new();
         for point in self.plan.points.iter().filter(is_measured) {
@@ -179,18 +223,12 @@ impl<'a, W: World> Pipeline<'a, W> {
             let vary = if group.is_some() { None } else { Some(&point.vary) };
             steps.entry((point.tiles, group, vary)).or_default().push(point);
         }
-        let lacks = |step: &&Vec<&Point>| {
-            let wanted = step.iter().map(|point| point.measure.repeats).min().unwrap_or(0);
-            judge::blocks_settled(step, &self.repeats) < wanted
-        };
-        steps.values().filter(lacks).flatten().map(|point| point.index).collect()
+        steps
     }
 
-    /// Takes passes that were not planned into the time that all of it is expected to take.
-    pub(super) fn expect_more(&mut self, passes: &[Pass]) {
-        let time: Duration = passes.iter().map(|pass| expect::time_of(&self.plan.points[pass.point])).sum();
-        let expected = &mut self.plan.expected.time;
-        *expected = Span::new(expected.get() + time);
+    /// How long passes take, as it is expected.
+    pub(super) fn time_of_passes(&self, passes: &[Pass]) -> Duration {
+        passes.iter().map(|pass| expect::time_of(&self.plan.points[pass.point])).sum()
     }
 
     pub(super) fn repeats_of(&self, point: usize) -> u32 {
@@ -213,10 +251,28 @@ impl<'a, W: World> Pipeline<'a, W> {
         own.map(|repeat| repeat.block).max().unwrap_or(0).max(self.blocks_before()) + 1
     }
 
-    /// One pass, where memory and disk are enough for it.
-    pub(super) fn pass(&mut self, pass: Pass) -> Result<(), Failure> {
+    /// One pass, where memory and disk are enough for it. `after` is how long what follows probably takes, and `at_most_after` at most.
+    pub(super) fn pass(
+        &mut self,
+        pass: Pass,
+        after: Duration,
+        at_most_after: Option<Duration>,
+    ) -> Result<(), Failure> {
         let point = self.plan.points[pass.point].clone();
         self.fits(&point)?;
+        self.wait_until_quiet()?;
+        if self.stop.is_requested() {
+            return Ok(());
+        }
+        let is_first = !self.has_measured();
+        let templates = if is_first { expect::time_of_templates(&self.plan.points) } else { Duration::ZERO };
+        let before = expect::time_of_idle_power(&self.plan.host);
+        self.time.begins(TimeLeft {
+            pass: expect::time_of(&point) + templates,
+            after,
+            at_most_after,
+            end: self.plan.within.map(|within| within.get().saturating_sub(before)),
+        });
         self.event(Event::PassBegan { unix_ms: unix_ms(), pass })?;
         let session = self.session();
         let one_pass = OnePass {
@@ -245,7 +301,48 @@ impl<'a, W: World> Pipeline<'a, W> {
             }
         }
         self.time.passed(expect::time_of(&point));
+        self.look_for_others(&point, pass)
+    }
+
+    /// Says at once that others disturbed the repeat that was measured last, and who. Ends the run where that happens again and
+    /// again.
+    fn look_for_others(&mut self, point: &Point, pass: Pass) -> Result<(), Failure> {
+        let last = self.repeats.last().filter(|last| (last.point, last.repeat) == (pass.point, pass.repeat));
+        let Some(host) = last.map(|last| &last.host) else { return Ok(()) };
+        if host.seconds == 0 || self.plan.host.emulates(point.backend) {
+            return Ok(());
+        }
+        let reasons: Vec<String> = judge::busy_host(host.processor.steal, host.processor.other).collect();
+        if reasons.is_empty() {
+            self.disturbed = 0;
+            return Ok(());
+        }
+        let loud = quiet::with_programs(&reasons.join("; "), &host.others);
+        self.disturbed += 1;
+        let side = point.side.map(|side| format!(", side {side:?}")).unwrap_or_default();
+        let tiles = counted(point.tiles, "tile");
+        self.note(format!("repeat {} at {tiles}{side} is discarded: {loud}", pass.repeat))?;
+        if self.disturbed >= quiet::DISTURBED_IN_A_ROW_MAX && !self.busy_host.goes_on {
+            return Err(quiet::too_loud(self.disturbed, &loud));
+        }
         Ok(())
+    }
+
+    /// Waits for a quiet host where the last repeat was disturbed and that was asked for.
+    fn wait_until_quiet(&mut self) -> Result<(), Failure> {
+        let Some(within) = self.busy_host.wait.filter(|_| self.disturbed > 0) else { return Ok(()) };
+        let (world, stop) = (self.world, self.stop);
+        let began = self.time.elapsed();
+        let mut said = Vec::new();
+        let waited = quiet::wait(within, || world.others(&|| stop.is_requested()), &mut |text| {
+            self.link.note(text.clone());
+            said.push(text);
+        });
+        for text in said {
+            self.event(Event::Note { text })?;
+        }
+        self.time.on_templates += self.time.elapsed().saturating_sub(began);
+        waited.map(drop)
     }
 
     /// Which session of the record this is, from 1.

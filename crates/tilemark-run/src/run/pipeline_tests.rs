@@ -3,12 +3,15 @@
 use crate::{
     failure::FailureCode,
     fakes::{
-        Act, FakeWorld, Guests, REQUESTS, Ran, TILE, Watching, answered, ladder, plan_of, run, run_at,
-        run_into, started,
+        Act, FakeWorld, Guests, REQUESTS, Ran, TILE, Watching, answered, ladder, loud_programs, plan_of, run,
+        run_at, run_into, started,
     },
+    job::quiet::Others,
+    run::pipeline::BusyHost,
     stop::StopSignal,
 };
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
@@ -586,6 +589,59 @@ fn pairs_that_were_voided_are_measured_again_but_not_for_ever() {
     assert_eq!(ran.began().len(), 2 * plan.passes.len(), "no more again than were planned");
     let hurried = Plan { within: Some(Span::from_milliseconds(1)), ..plan };
     assert_eq!(run(&hurried, &world, &no_stop()).began().len(), 0);
+}
+
+/// What came of a run in which others disturb so many passes.
+fn loud_at_first(passes: u32, world: FakeWorld) -> Ran {
+    let mut world = world;
+    world.watch.watching = Watching::LoudAtFirst(passes);
+    run(&plan(), &world, &no_stop())
+}
+
+#[test]
+fn a_host_that_stays_loud_ends_the_run_with_the_names_of_the_programs() {
+    let ran = loud_at_first(u32::MAX, quick());
+    let failure = ran.failure();
+    assert_eq!(failure.code, FailureCode::HostUnfit);
+    assert!(failure.message.starts_with("6 repeats in a row were discarded"), "{}", failure.message);
+    assert!(failure.message.contains("cc1 (4 processes) 28.0 %"), "{}", failure.message);
+    assert!(failure.remedy.contains("--wait-quiet 10m"), "{}", failure.remedy);
+    assert_eq!(ran.repeats().len(), 6, "they are in the record");
+    let said = ran.notes.iter().filter(|note| note.contains("is discarded: foreign load 30.0 %")).count();
+    assert_eq!(said, 6, "{:?}", ran.notes);
+    // Five are no six.
+    let ran = loud_at_first(5, quick());
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(kept(&ran), [3, 3]);
+}
+
+#[test]
+fn a_run_that_was_asked_to_run_beside_others_goes_on() {
+    let busy_host = BusyHost { goes_on: true, wait: None };
+    let ran = loud_at_first(u32::MAX, FakeWorld { busy_host, ..quick() });
+    ran.outcome.as_ref().unwrap();
+    assert_eq!(ran.began().len(), 2 * plan().passes.len());
+}
+
+#[test]
+fn a_run_that_waits_for_a_quiet_host_does_so_after_a_disturbed_repeat_only() {
+    let busy_host = BusyHost { goes_on: false, wait: Some(Span::from_seconds(60)) };
+    let others = |foreign| Others {
+        foreign,
+        programs: loud_programs(),
+        looked: Duration::from_secs(5),
+        ..Others::default()
+    };
+    let looks = |looks: &[f64]| RefCell::new(looks.iter().map(|foreign| others(*foreign)).collect());
+    let ran = loud_at_first(1, FakeWorld { busy_host, looks: looks(&[0.3, 0.3, 0.0]), ..quick() });
+    ran.outcome.as_ref().unwrap();
+    let waits: Vec<&String> = ran.notes.iter().filter(|note| note.contains("quiet")).collect();
+    assert_eq!(waits.len(), 2, "{:?}", ran.notes);
+    assert!(waits[0].contains("cc1 (4 processes) 28.0 %") && waits[1] == "the host is quiet, after 15 s");
+    // It never gets quiet: what is whole is kept.
+    let ran = loud_at_first(2, FakeWorld { busy_host, looks: looks(&[0.3; 40]), ..quick() });
+    assert!(ran.failure().message.starts_with("the host was not quiet within 1m: foreign load 30.0 %"));
+    assert_eq!(ran.repeats().len(), 1);
 }
 
 /// Repeats of each point whose figures count.

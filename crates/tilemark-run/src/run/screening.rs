@@ -1,6 +1,7 @@
 //! The second part of a screening: settings that looked real by the design are confirmed, each alone and all that paid together.
 
 use crate::{failure::Failure, pass::world::World, run::pipeline::Pipeline};
+use std::time::Duration;
 use tilemark_plan::{
     plan::{Pass, Point},
     resolve::passes,
@@ -37,7 +38,6 @@ impl<W: World> Pipeline<'_, W> {
             points.push(self.add_to_confirm(screened, host, screening.pairs)?);
         }
         let planned = self.blocks_to_confirm(&points);
-        self.expect_more(&planned);
         let blocks: Vec<&[Pass]> = planned.chunk_by(|one, next| one.block == next.block).collect();
         let points: Vec<&Point> = points.iter().collect();
         for done in 0..2 * blocks.len() {
@@ -47,10 +47,12 @@ impl<W: World> Pipeline<'_, W> {
                 break;
             }
             let number = self.next_block(&points.iter().map(|point| point.index).collect::<Vec<_>>());
-            for pass in block {
+            let later: Duration = blocks.iter().skip(done + 1).map(|block| self.time_of_passes(block)).sum();
+            for (place, pass) in block.iter().enumerate() {
                 if !self.stop.is_requested() {
                     let repeat = self.repeats_of(pass.point) + 1;
-                    self.pass(Pass { block: number, repeat, ..*pass })?;
+                    let after = self.time_of_passes(&block[place + 1..]) + later;
+                    self.pass(Pass { block: number, repeat, ..*pass }, after, None)?;
                 }
             }
         }

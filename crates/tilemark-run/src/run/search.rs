@@ -1,7 +1,7 @@
 //! The search for the largest count that holds, and each answer beside its native twin.
 
 use crate::{failure::Failure, pass::world::World, run::pipeline::Pipeline};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 use tilemark_plan::{
     expect,
     plan::{self, MemoryEnd, Pass, Point},
@@ -55,7 +55,6 @@ impl<W: World> Pipeline<'_, W> {
     fn beside_twin(&mut self, guests: &Point) -> Result<bool, Failure> {
         let like = Point { backend: plan::Backend::Native, ..guests.clone() };
         let twin = self.point_with(&like, guests.tiles);
-        let is_first = self.plan.points.iter().all(|point| point.backend != twin.backend);
         let wanted = guests.measure.repeats;
         let seed = self.plan.seed.wrapping_add(self.blocks_before().into());
         let order = passes(&[guests.clone(), twin.clone()], seed);
@@ -71,14 +70,20 @@ impl<W: World> Pipeline<'_, W> {
             }
             self.add(&twin)?;
             let pair = pairs[(done % wanted) as usize];
-            if !is_first || done >= wanted {
-                self.expect_more(pair);
-            }
+            let lacking = wanted.saturating_sub(judge::blocks_settled(&[guests, &twin], &self.repeats));
+            let pair_time = expect::time_of(guests) + expect::time_of(&twin);
+            let besides = self.time_besides(guests) + pair_time * lacking.saturating_sub(1);
+            let at_most = self.time_besides(guests) + pair_time * (2 * wanted - done - 1);
             let block = self.next_block(&[guests.index, twin.index]);
-            for pass in pair {
+            for (place, pass) in pair.iter().enumerate() {
                 if !self.stop.is_requested() {
                     let repeat = self.repeats_of(pass.point) + 1;
-                    self.pass(Pass { block, point: pass.point, repeat })?;
+                    let rest = self.time_of_passes(&pair[place + 1..]);
+                    self.pass(
+                        Pass { block, point: pass.point, repeat },
+                        rest + besides,
+                        Some(rest + at_most),
+                    )?;
                 }
             }
         }
@@ -133,9 +138,39 @@ impl<W: World> Pipeline<'_, W> {
             }
             self.add(&point)?;
             let (block, repeat) = (self.next_block(&[point.index]), self.repeats_of(point.index) + 1);
-            self.pass(Pass { block, point: point.index, repeat })?;
+            let (after, at_most) = self.time_after_probe(search, &known, &point);
+            self.pass(Pass { block, point: point.index, repeat }, after, at_most)?;
             self.report_probe(search, like, &point)?;
         }
+    }
+
+    /// How long a search probably takes after its next repeat, and how long at most where that is known.
+    fn time_after_probe(
+        &self,
+        search: &CapacitySearch,
+        known: &Known,
+        next: &Point,
+    ) -> (Duration, Option<Duration>) {
+        let wanted = self.plan.search.expect("only a search has probes");
+        let left = search.left(known, wanted.guess);
+        let time = |(tiles, repeats): (u32, u32)| expect::time_with_tiles(next, tiles) * repeats;
+        let pass = expect::time_of(next);
+        let twin = if wanted.twin { pass * (2 * next.measure.repeats) } else { Duration::ZERO };
+        let besides = self.time_besides(next) + twin;
+        let likely = left.likely.into_iter().map(time).sum::<Duration>().saturating_sub(pass);
+        let at_most = left.at_most.map(time).map(|time| time.saturating_sub(pass));
+        // A twin has at most twice as many pairs.
+        (likely + besides, at_most.map(|time| time + besides + twin))
+    }
+
+    /// How long the points on other backends take that are shown after a search.
+    fn time_besides(&self, measured: &Point) -> Duration {
+        if self.continued_after.is_some() {
+            return Duration::ZERO;
+        }
+        let others = self.plan.passes.iter().map(|pass| &self.plan.points[pass.point]);
+        let others = others.filter(|point| point.backend != measured.backend);
+        others.map(expect::time_of).sum()
     }
 
     /// Reports what a count does by now. One of which nothing is known is measured again, but not for ever.

@@ -2,6 +2,7 @@
 
 use crate::{
     fakes::{Act, FakeWorld, Guests, Ran, TILE, Watching, answered, plan_of, run, run_on, search, started},
+    progress::Progress,
     stop::StopSignal,
 };
 use std::sync::Arc;
@@ -89,6 +90,37 @@ fn a_guest_that_dies_in_every_second_pass_breaks_and_is_not_measured_until_it_li
     assert!(judged.answer.holds.unwrap() < broke.tiles && broke.tiles >= 6, "{}", judged.sentence);
     assert!(judged.points.iter().all(|point| point.repeats_voided.is_empty()));
     assert!(judged.sentence.contains("killed by signal 9"), "{}", judged.sentence);
+}
+
+/// What a run says is left of it each time, in seconds, and at most.
+fn said_left(ran: &Ran) -> Vec<(f64, Option<f64>)> {
+    let of = |all: f64, progress: &Progress| all - progress.seconds_done;
+    let left = |progress: &Progress| {
+        let at_most = progress.seconds_at_most.map(|most| of(most, progress));
+        (of(progress.seconds_expected, progress), at_most)
+    };
+    ran.progress.iter().map(left).collect()
+}
+
+/// However often a search measures the counts near its limit again.
+#[test]
+fn a_search_has_time_left_until_it_ends() {
+    // At 16 tiles every second repeat is too slow: nobody can say whether they hold.
+    let world = FakeWorld::new(|job, pass| {
+        let tiles = job.streams.len();
+        answered(job, if tiles < 16 || (tiles == 16 && pass % 2 == 0) { 5 } else { 200 })
+    });
+    let ran = searched(&world);
+    let repeats = ran.repeats().len();
+    assert!(repeats >= 15, "it was measured again and again: {repeats}");
+    let left = said_left(&ran);
+    assert!(left.len() >= 2 * repeats);
+    // Each repeat is expected to take some seconds; the last of them has nothing after it.
+    assert!(left[..left.len() - 2].iter().all(|(likely, _)| *likely >= 1.0), "{left:?}");
+    // Passes take no time here. Once a count broke, the most that is left is known, and it never grows by more than a count that
+    // turned out to hold.
+    assert!(left.last().unwrap().1.is_none_or(|most| most >= 0.0));
+    assert!(left.iter().any(|(likely, most)| most.is_some_and(|most| most > *likely)), "{left:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::{
     progress::Listener,
     standalone::interruptible::{OnInterrupt, until_interrupted_again},
     standalone::password,
+    standalone::port::{self, Protocol},
     standalone::trust::{Trust, text_of},
     stop::interrupted,
 };
@@ -22,6 +23,7 @@ use tilemark_amqp_load::{
 use tilemark_broker::{BrokerError, Config, JournalCheck, ServerTls, ServerTlsError, serve};
 use tilemark_plan::workload::REQUEST_FILE_BYTES_MAX;
 use tilemark_record::result::{Verdict, VerdictStatus};
+use tilemark_statistics::judge::LATENESS_OF_P99_MAX;
 use tilemark_sys::{
     files::{PRIVATE_FOLDER, Place},
     limits::raise_open_files,
@@ -136,6 +138,10 @@ impl Director for UntilInterrupted {
     fn gauge(&self) -> &Gauge {
         &self.0
     }
+
+    fn keeps_what_was_measured(&self) -> bool {
+        true
+    }
 }
 
 const ON_INTERRUPT: OnInterrupt = OnInterrupt {
@@ -210,6 +216,8 @@ pub fn latency(
 
 fn send_latency(load: &LatencyLoad) -> Result<Judged<LatencyReport>, Failure> {
     let figures = latency_under(load, &UntilInterrupted::default())?;
+    let mut errors = figures.errors.clone();
+    errors.extend(late(&figures));
     let verdict = verdict(
         &[
             ("lost", figures.lost),
@@ -217,9 +225,23 @@ fn send_latency(load: &LatencyLoad) -> Result<Judged<LatencyReport>, Failure> {
             ("reordered", figures.reordered),
             ("damaged", figures.damaged),
         ],
-        &figures.errors,
+        &errors,
     );
     Ok(Judged { figures, verdict })
+}
+
+/// Why the latency is partly the load's own; nothing where it is not. A run forgives lateness that is little beside its gate; here the
+/// latency itself is the answer.
+fn late(figures: &LatencyReport) -> Option<String> {
+    let (lateness, latency) = (figures.send_lateness_us?, figures.latency_ms?);
+    let late_ms = lateness.p99 / 1e3;
+    (late_ms > LATENESS_OF_P99_MAX * latency.p99).then(|| {
+        format!(
+            "messages were sent {late_ms:.2} ms late at p99, over {:.0} % of their p99 of {:.2} ms: part of the latency is the load's own",
+            100.0 * LATENESS_OF_P99_MAX,
+            latency.p99
+        )
+    })
 }
 
 /// Understands an address; the password of its user may be in the environment instead.
@@ -232,6 +254,9 @@ fn address(text: &str, trust: &Trust) -> Result<BrokerAddress, Failure> {
             "the broker's address has no TLS, and `--ca` or `--insecure` was given",
             "write amqps://, or leave out `--ca` and `--insecure`",
         ));
+    }
+    if !broker.has_tls() {
+        port::check(broker.sockets(), Protocol::Amqp)?;
     }
     let ca = if broker.has_tls() { trust.ca()? } else { None };
     Ok(broker.trusting(ca))
@@ -272,4 +297,25 @@ fn verdict(counts: &[(&str, u64)], errors: &[String]) -> Verdict {
     reasons.extend(emulated_reason());
     let status = if reasons.is_empty() { VerdictStatus::Trusted } else { VerdictStatus::NotTrusted };
     Verdict { status, reasons }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilemark_amqp_load::{LatencyFigures, LatenessFigures};
+
+    #[test]
+    fn messages_that_were_sent_late_make_a_latency_of_the_load_s_own() {
+        let of = |late_us: f64, latency_ms: f64| {
+            late(&LatencyReport {
+                send_lateness_us: Some(LatenessFigures { p99: late_us, ..LatenessFigures::default() }),
+                latency_ms: Some(LatencyFigures { p99: latency_ms, ..LatencyFigures::default() }),
+                ..LatencyReport::default()
+            })
+        };
+        let late = of(90_000.0, 120.0).unwrap();
+        assert!(late.contains("90.00 ms late at p99") && late.contains("120.00 ms"), "{late}");
+        assert_eq!(of(90.0, 1.0), None);
+        assert_eq!(self::late(&LatencyReport::default()), None);
+    }
 }

@@ -4,6 +4,7 @@ pub mod doctor;
 mod interruptible;
 pub mod messaging;
 pub mod password;
+mod port;
 pub mod store_data;
 pub mod store_load;
 pub mod trust;

@@ -83,7 +83,12 @@ fn write(generator: Generator, out: &Path, listener: &mut dyn Listener) -> Resul
             return;
         }
         let seconds_expected = seconds_done / part;
-        listener.progress(&Progress { doing: format!("writing {table}"), seconds_done, seconds_expected });
+        listener.progress(&Progress {
+            doing: format!("writing {table}"),
+            seconds_done,
+            seconds_expected,
+            seconds_at_most: None,
+        });
     })?;
     let bytes = manifest.tables.iter().map(|table| table.sum.bytes).sum();
     Ok(StoreDataWritten { manifest, bytes, seconds: began.elapsed().as_secs_f64() })

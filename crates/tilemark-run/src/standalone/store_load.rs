@@ -6,12 +6,14 @@ use crate::{
     progress::{Listener, Progress},
     standalone::interruptible::{OnInterrupt, until_interrupted_again},
     standalone::password,
+    standalone::port::{self, Protocol},
     standalone::store_data::{SHOWN_FROM, StoreDataRequest, generator},
     standalone::trust::{ca_of_host, text_of},
     stop::interrupted,
 };
 use serde::Serialize;
 use std::{
+    net::ToSocketAddrs,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -20,7 +22,8 @@ use std::{
 };
 use tilemark_plan::workload::REQUEST_FILE_BYTES_MAX;
 use tilemark_store::{
-    CertificateCheck, Engine, LoadProgress, LoadedTable, Secret, StoreError, load_database, run_load,
+    CertificateCheck, Endpoint, Engine, LoadProgress, LoadedTable, Secret, StoreError, load_database,
+    run_load,
 };
 use tilemark_store_data::StoreDataError;
 use tilemark_sys::limits::raise_open_files;
@@ -56,6 +59,17 @@ fn read_authorities(address: &mut DatabaseAddress) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Fails where another protocol is spoken at a database's port. A name that is not known is the database's library to say.
+fn check_port(database: &DatabaseAddress) -> Result<(), Failure> {
+    let Endpoint::Tcp { host, port } = &database.endpoint else { return Ok(()) };
+    let wanted = match database.engine {
+        Engine::Mariadb => Protocol::Mysql,
+        Engine::Postgresql => Protocol::Postgresql,
+    };
+    let Ok(addresses) = (host.trim_matches(['[', ']']), *port).to_socket_addrs() else { return Ok(()) };
+    port::check(&addresses.collect::<Vec<_>>(), wanted)
+}
+
 /// Sends the store's customers to a database that holds a store, and audits it.
 pub fn load(
     database: DatabaseAddress,
@@ -64,6 +78,7 @@ pub fn load(
 ) -> Result<LoadResult, Failure> {
     // Before its time is shown.
     demand.check()?;
+    check_port(&database)?;
     raise_open_files();
     let expected = (demand.warmup + demand.measure).as_secs_f64();
     let stop = Arc::new(AtomicBool::new(false));
@@ -73,7 +88,12 @@ pub fn load(
         let seconds_done = began.elapsed().as_secs_f64();
         let doing = if seconds_done < expected { "orders are sent" } else { "the database is audited" };
         let doing = doing.to_owned();
-        listener.progress(&Progress { doing, seconds_done, seconds_expected: expected });
+        listener.progress(&Progress {
+            doing,
+            seconds_done,
+            seconds_expected: expected,
+            seconds_at_most: None,
+        });
     };
     let stopped = Arc::clone(&stop);
     let sent = until_interrupted_again(listener, &ON_INTERRUPT, look, move || {
@@ -130,6 +150,7 @@ pub fn load_into(
     listener: &mut dyn Listener,
 ) -> Result<StoreLoaded, Failure> {
     let generator = Arc::new(generator(request)?);
+    check_port(database)?;
     let (stop, address) = (generator.stop_flag(), database.clone());
     let at = Arc::new(Mutex::new(None::<LoadProgress>));
     let began = Instant::now();
@@ -168,6 +189,7 @@ fn progress_of(at: &LoadProgress, elapsed: Duration) -> Option<Progress> {
         doing: doing.to_owned(),
         seconds_done,
         seconds_expected: seconds_done / part,
+        seconds_at_most: None,
     })
 }
 

@@ -7,6 +7,7 @@ use crate::{
     pass::load_process::{AgentProcess, load_failed},
     plan::host::emulated_reason,
     program::Program,
+    standalone::port::{self, Protocol},
     standalone::trust::{Trust, text_of},
 };
 use serde::Serialize;
@@ -100,6 +101,9 @@ pub fn web(program: &Program, asked: &WebLoadRequest) -> Result<WebLoadResult, F
     let url = Url::read(&asked.url)?;
     let parameters = parameters(asked, &url)?;
     let target = url.resolve()?;
+    if !url.tls {
+        port::check(&[target], Protocol::Http)?;
+    }
     let demand = match asked.rate {
         None => Demand::Closed,
         Some(rate) => Demand::Open {

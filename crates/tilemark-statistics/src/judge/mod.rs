@@ -52,14 +52,14 @@ use crate::sentence;
 
 pub use hosts::{DecidingFigures, deciding_figures};
 pub use screening::{ToConfirm, to_confirm};
-pub use search::{CapacitySearch, Ended, Known, Next};
+pub use search::{CapacitySearch, Ended, Known, Next, SearchLeft};
 pub use sides::{
     LEAST_CHANGE, LEAST_CHANGE_OF_TAIL, OtherRuns, Pairing, RUNS_MIN, RecordComparison, RunRepeats,
     compare_records, compare_runs, compare_with_first,
 };
 pub use validity::{
     CLOCK_STEP_MS_MAX, FOREIGN_FRACTION_MAX, LATENESS_OF_GATE_MIN, LATENESS_OF_P99_MAX, SENDER_BUSY_MAX,
-    STEAL_FRACTION_MAX, SWAPPED_PAGES_MAX,
+    STEAL_FRACTION_MAX, SWAPPED_PAGES_MAX, busy_host,
 };
 
 use measured::MeasuredPoint;

@@ -12,16 +12,12 @@
 use std::collections::BTreeSet;
 
 use tilemark_plan::plan::Point;
-use tilemark_plan::search::width_allowed;
+use tilemark_plan::search::{FURTHER_MAX, Sides as PlannedSides, expected_tries, width_allowed};
 use tilemark_record::summary::RepeatSummary;
 
 use super::measured::MeasuredPoint;
 use super::survey::{CONFIDENCE_MIN, Standing, Step, Survey};
 use crate::figure::INTERVAL_REPEATS_MIN;
-
-/// Repeats beyond the first of each count, for each repeat that the plan wants of a point: after so many a search ends unsure. A
-/// boundary that is flat beside its noise would take hundreds.
-const SHARPENING_MAX: u32 = 8;
 
 /// What is known of the counts that a search measured.
 pub struct Known(Survey);
@@ -200,6 +196,15 @@ pub enum Ended {
     NothingKnown,
 }
 
+/// What a search still measures: counts, each with its number of repeats.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchLeft {
+    /// If the rest of it goes as is likely.
+    pub likely: Vec<(u32, u32)>,
+    /// At most, where that can be known: not before a count broke or the limit held.
+    pub at_most: Option<(u32, u32)>,
+}
+
 /// A search: its limits and what it gave up. What it found is in the repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacitySearch {
@@ -268,10 +273,57 @@ impl CapacitySearch {
         if self.is_sure(known, &sides, aim.width) {
             return Next::Ended(Ended::Sure);
         }
-        if further >= SHARPENING_MAX * self.repeats {
+        if further >= FURTHER_MAX * self.repeats {
             return Next::Ended(Ended::NotSure);
         }
         Self::lacking_most(known, aim.pair).map_or(Next::Ended(Ended::NotSure), Next::Probe)
+    }
+
+    /// What it still measures, where about `guess` tiles hold unless more is known.
+    pub fn left(&self, known: &Known, guess: u32) -> SearchLeft {
+        let sides = known.sides();
+        let further = known.further().saturating_sub(self.further_before);
+        let budget = (FURTHER_MAX * self.repeats).saturating_sub(further);
+        let (tries, ends) = self.tries_left(&sides, guess);
+        let lacking = |tiles: u32| match (tries.is_empty(), tries.contains(&tiles)) {
+            (true, _) => known.0.repeats_lacking(tiles).max(1),
+            (false, is_tried) => self.repeats.saturating_sub(known.repeats(tiles) + u32::from(is_tried)),
+        };
+        let ends = match tries.is_empty() {
+            true => self.aim(known, &sides, (2 * self.repeats).saturating_sub(further)).pair,
+            false => ends,
+        };
+        let mut left = budget;
+        let confirming = [ends.held, ends.broke].into_iter().flatten().map(|tiles| {
+            let repeats = lacking(tiles).min(left);
+            left -= repeats;
+            (tiles, repeats)
+        });
+        let likely = tries.iter().map(|tiles| (*tiles, 1)).chain(confirming).collect();
+        // From one bisection to the next the range is halved.
+        let most = sides.broke.map(|broke| (broke, (broke - sides.held.unwrap_or(0)).ilog2() + 1));
+        let most = match (most, sides.held) {
+            (None, Some(held)) if held >= self.limit => Some((held, 0)),
+            (most, _) => most,
+        };
+        let at_most =
+            most.map(|(tiles, untried)| (tiles, budget + if tries.is_empty() { 0 } else { untried }));
+        SearchLeft { likely, at_most }
+    }
+
+    /// Counts that are probably still tried, and the ends of the answer then.
+    fn tries_left(&self, sides: &Sides, guess: u32) -> (Vec<u32>, Pair) {
+        let known = Pair { held: sides.held, broke: sides.broke };
+        let Some(next) = self.untried(sides).filter(|_| !self.is_settled) else { return (Vec::new(), known) };
+        let held = sides.held.unwrap_or(0);
+        let guess = match sides.broke {
+            Some(broke) => guess.clamp(held, broke.saturating_sub(1).max(held)),
+            // More holds than was guessed: the next count may be the one that breaks.
+            None => guess.max(held),
+        };
+        let from = PlannedSides { held, broke: sides.broke };
+        let (tries, ends) = expected_tries(from, next, self.limit, guess);
+        (tries, Pair { held: Some(ends.held).filter(|held| *held > 0), broke: ends.broke })
     }
 
     /// Counts whose further repeats are kept time for while a new count is tried: itself and the other end of the answer, each until

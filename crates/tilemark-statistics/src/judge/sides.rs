@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilemark_plan::plan::{Plan, SideName};
 use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{
-    Comparison, ComparisonOutcome, Difference, FailureComparison, MeasureComparison, Verdict, VoidedSides,
+    Comparison, ComparisonOutcome, Difference, FailureComparison, MeasureComparison, Verdict, Voided,
+    VoidedSides,
 };
 use tilemark_record::summary::{Better, RepeatSummary};
 use tilemark_units::counted;
@@ -14,7 +15,7 @@ use super::blocks::{FigureOf, RepeatBlock, figures, whole_blocks};
 use super::cost::{p50, p99, processor_per_answer, throughput};
 use super::measured::MeasuredPoint;
 use super::side_failures::{at_gates, at_step};
-use super::validity::TypicalP99;
+use super::validity::{TypicalP99, busy_host};
 use super::{differences, verdict};
 use crate::compare::{
     Asked, BetterWhen, Change, ExitVerdict, Measure, Rank, SideComparison, SideVerdict, Tolerance,
@@ -25,7 +26,7 @@ use crate::figure::Missing;
 use crate::fisher::fisher_exact;
 use crate::moments::geometric_mean;
 use crate::permutation::Block;
-use crate::sentence;
+use crate::sentence::{self, LostSide};
 
 /// Least change of a throughput, a median or processor time that is called one: below, criterion.rs and we call
 /// it noise.
@@ -425,8 +426,14 @@ impl<'s, 'm, 'a> Ready<'s, 'm, 'a> {
         };
         // That there is one run a side is in the sentence already.
         let blocked = arithmetic.blocked.as_deref().filter(|_| self.pairing != Pairing::None || emulated);
-        comparison.sentence =
-            sentence::sides(&comparison, self.pairing, blocked, why_not(&arithmetic).as_deref());
+        let lost = self.decisive.and_then(lost_side);
+        comparison.sentence = sentence::sides(
+            &comparison,
+            self.pairing,
+            blocked,
+            why_not(&arithmetic).as_deref(),
+            lost.as_ref(),
+        );
         let decided_by = self.decisive.map(|step| step.all().map(|point| point.point.index).collect());
         JudgedSides { comparison, arithmetic, decided_by: decided_by.unwrap_or_default() }
     }
@@ -491,6 +498,33 @@ fn voided(step: &SideStep) -> VoidedSides {
         of_b: small(of_b),
         p: fisher_exact(a, of_a, b, of_b),
     }
+}
+
+/// A side of a step of which no repeat is left.
+fn lost_side(step: &SideStep) -> Option<LostSide> {
+    [("A", &step.a), ("B", &step.b)].into_iter().find_map(|(name, side)| {
+        if side.iter().any(|point| !point.kept.is_empty()) {
+            return None;
+        }
+        let voided: Vec<&Voided> = side.iter().flat_map(|point| &point.voided).collect();
+        let all = side.iter().flat_map(|point| point.all());
+        let first = voided.first()?;
+        Some(LostSide {
+            reason: format!(
+                "{} of {name} {} discarded, the first because: {}",
+                if voided.len() == 1 {
+                    "the only repeat".to_owned()
+                } else {
+                    format!("all {} repeats", voided.len())
+                },
+                if voided.len() == 1 { "was" } else { "were" },
+                first.reason
+            ),
+            by_busy_host: all
+                .map(|repeat| repeat.host.processor)
+                .all(|used| busy_host(used.steal, used.other).next().is_some()),
+        })
+    })
 }
 
 /// Why the repeats that are left are no fair choice.

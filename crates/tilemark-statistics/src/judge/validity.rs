@@ -103,24 +103,23 @@ fn by_host(host: &HostFigures) -> Vec<String> {
     if host.seconds == 0 {
         return vec!["the host was not monitored, so disturbances cannot be excluded".to_owned()];
     }
-    let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<String> = busy_host(host.processor.steal, host.processor.other).collect();
     // A NaN is a reason too.
-    let mut over = |value: f64, bar: f64, what: String| {
-        if value > bar || value.is_nan() {
-            reasons.push(what);
-        }
-    };
-    let processor = &host.processor;
-    let (steal, other) = (percent(processor.steal), percent(processor.other));
-    over(processor.steal, STEAL_FRACTION_MAX, format!("steal {steal} of the host"));
-    over(processor.other, FOREIGN_FRACTION_MAX, format!("foreign load {other} of the host"));
-    over(
-        host.clock_step_ms_max,
-        CLOCK_STEP_MS_MAX,
-        format!("the clock stepped by {:.0} ms", host.clock_step_ms_max),
-    );
+    if host.clock_step_ms_max > CLOCK_STEP_MS_MAX || host.clock_step_ms_max.is_nan() {
+        reasons.push(format!("the clock stepped by {:.0} ms", host.clock_step_ms_max));
+    }
     reasons
+}
+
+/// How a host is too busy for a measurement, by the parts of it that its hypervisor (`steal`) and programs outside the run (`other`)
+/// took; nothing where it is quiet.
+pub fn busy_host(steal: f64, other: f64) -> impl Iterator<Item = String> {
+    let too_much = |what: &'static str, fraction: f64, most: f64| {
+        (fraction > most || fraction.is_nan())
+            .then(|| format!("{what} {:.1} % of the host", 100.0 * fraction))
+    };
+    let steal = too_much("steal", steal, STEAL_FRACTION_MAX);
+    steal.into_iter().chain(too_much("foreign load", other, FOREIGN_FRACTION_MAX))
 }
 
 /// Why a load's figures are partly our own; `None` where they are not. `typical_p99_ms` comes from all repeats, so that the fast

@@ -296,6 +296,7 @@ fn host() -> HostFigures {
         pressure_io_some: Some(0.0),
         network_bytes_per_s: Some(1e6),
         power_w: None,
+        others: Vec::new(),
     }
 }
 

@@ -117,6 +117,29 @@ fn sides_whose_repeats_were_mostly_voided_neither_accuse_nor_acquit() {
 }
 
 #[test]
+fn a_side_that_lost_every_repeat_is_told_to_find_a_quiet_host_and_not_more_repeats() {
+    let judged = |other: f64, busy: f64| {
+        let run = sides(SCENARIO, 8, A, B).on(SideName::A, |repeat| {
+            repeat.host.processor.other = other;
+            repeat.loads[0].sender_busy.max_fraction = busy;
+        });
+        run.judged().sentence
+    };
+    let busy = judged(0.3, 0.1);
+    assert!(
+        busy.contains("all 8 repeats of A were discarded, the first because: foreign load 30.0 %"),
+        "{busy}"
+    );
+    assert!(
+        busy.contains("to fix: measure on a quiet host") && busy.contains("`--wait-quiet 10m`"),
+        "{busy}"
+    );
+    let late = judged(0.0, 0.95);
+    assert!(late.contains("to fix: remove the cause first"), "{late}");
+    assert!(!busy.contains("measure.repeats=") && !late.contains("measure.repeats="));
+}
+
+#[test]
 fn a_closed_loop_is_compared_by_what_it_gets_done() {
     let run = sides(CLOSED, 12, A, B).on(SideName::B, |repeat| {
         repeat.loads[0].seconds /= 0.94;

@@ -201,6 +201,7 @@ fn measured(
         continues: more,
         command: command_line(),
         hooks: Hooks { before: measuring.hook_before.clone(), after: measuring.hook_after.clone() },
+        wait_quiet: measuring.wait_quiet,
     };
     command::run(&PROGRAM, &places(), &request, &mut Watcher::new())
 }
