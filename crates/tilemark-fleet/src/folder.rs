@@ -286,7 +286,7 @@ impl FleetFolder {
                 attempt: newest,
                 exit_code: end.as_ref().and_then(|end| end.exit_code),
                 because: end.map(|end| end.because).unwrap_or_default(),
-                capacity: answer.as_ref().and_then(|answer| answer.capacity.clone()),
+                capacity: answer.as_ref().and_then(|answer| answer.capacity),
                 holds: answer.as_ref().and_then(|answer| answer.holds),
                 job: work.job.clone(),
                 record,
