@@ -406,14 +406,14 @@ pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result
 pub fn status(folder: &FleetFolder) -> Result<Vec<(String, String)>, FleetError> {
     let fleet = folder.read()?;
     let queue = Queue::new(&fleet.id, fleet.hosts.iter().map(|host| host.name.as_str()));
-    let told = Mutex::new(Vec::new());
+    let doings = Mutex::new(Vec::new());
     each_host(&fleet.site.hosts, |host| {
         let words = doing(folder, &fleet, &queue, host);
-        locked(&told).push((host.name.clone(), words));
+        locked(&doings).push((host.name.clone(), words));
         Ok(())
     })?;
-    let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let of = |host: &Host| told.iter().find(|(name, _)| *name == host.name).cloned();
+    let doings = doings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let of = |host: &Host| doings.iter().find(|(name, _)| *name == host.name).cloned();
     Ok(fleet.site.hosts.iter().filter_map(of).collect())
 }
 

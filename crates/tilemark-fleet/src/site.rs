@@ -188,7 +188,7 @@ fn host_of(text: HostText) -> Result<Host, String> {
     let address = text.address.unwrap_or_else(|| text.name.clone());
     plain_word("host.address", &address)?;
     text.user.as_deref().map_or(Ok(()), |user| plain_word("host.user", user))?;
-    for group in text.groups.iter().filter(|group| !is_name(group)) {
+    if let Some(group) = text.groups.iter().find(|group| !is_name(group)) {
         return Err(format!(
             "host.groups has {group:?}: a group's name has 1 to 64 letters, digits, `.`, `-` and `_`"
         ));
