@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Interference(InterferenceArguments),
     /// Measure two configurations in turn: do they differ?
     Ab(AbArguments),
-    /// Measure many hosts over ssh or Slurm, and collect what they found
+    /// Measure many hosts over ssh or Slurm, and collect the records
     #[command(subcommand)]
     Fleet(FleetCommand),
     /// Compare runs, or sets of runs, each with the first
