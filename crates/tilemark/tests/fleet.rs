@@ -209,8 +209,7 @@ fn a_record_that_is_cut_anywhere_comes_home_whole_or_not_at_all() {
 #[test]
 fn a_fleet_whose_command_is_killed_at_any_moment_measures_each_host_once() {
     let Some(played) = Played::new(&["n1", "n2"], "sleep 0.05") else { return };
-    let mut rounds = 0;
-    for moment in moments(kills(6), Duration::from_millis(900)) {
+    for (round, moment) in moments(kills(6), Duration::from_millis(900)).into_iter().enumerate() {
         let before = ["n1", "n2"].map(|host| played.measured(host));
         let site = played.site.to_str().unwrap();
         let mut child = Command::new(TILEMARK)
@@ -222,11 +221,10 @@ fn a_fleet_whose_command_is_killed_at_any_moment_measures_each_host_once() {
             .unwrap();
         // From when the fleet is on disk.
         let until = Instant::now() + PATIENCE;
-        while tilemark_fleet::ids(&played.home.path().join("fleets")).len() <= rounds {
+        while tilemark_fleet::ids(&played.home.path().join("fleets")).len() <= round {
             assert!(Instant::now() < until, "no fleet.json");
             thread::sleep(Duration::from_millis(1));
         }
-        rounds += 1;
         thread::sleep(moment);
         child.kill().unwrap();
         child.wait().unwrap();
