@@ -35,13 +35,7 @@ fn unknown(message: &str) -> Option<String> {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let there_are =
         if listed.is_empty() { String::new() } else { format!(" There are: {}{more}", listed.join(", ")) };
-    let stop = if meant.is_empty() && there_are.is_empty() {
-        ""
-    } else if meant.is_empty() {
-        "."
-    } else {
-        "."
-    };
+    let stop = if meant.is_empty() && there_are.is_empty() { "" } else { "." };
     Some(format!("there is no {what} `{found}`{stop}{meant}{there_are}"))
 }
 

@@ -59,9 +59,9 @@ impl Census {
             Some(((id, stat.start_ticks), counted))
         };
         let processes: HashMap<_, _> = ids.filter_map(counted).collect();
-        let is_kthreadd =
-            |(process, found): (&(u32, u64), &Counted)| process.0 == KTHREADD && found.name == "kthreadd";
-        Some(Self { has_kernel: processes.iter().any(is_kthreadd), processes })
+        let name = fs::read_to_string(proc.join(KTHREADD.to_string()).join("comm")).ok();
+        let has_kernel = name.is_some_and(|name| name.trim_end() == "kthreadd");
+        Some(Self { processes, has_kernel })
     }
 
     /// Nanoseconds that kernel threads used since an earlier reading; `None` in a PID namespace, where they cannot be seen. What threads
@@ -157,6 +157,7 @@ mod tests {
     fn process(proc: &Path, (id, name, parent): (u32, &str, u32), ticks: (u64, u64), start: u64) {
         let folder = proc.join(id.to_string());
         fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("comm"), format!("{name}\n")).unwrap();
         let rest = "18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0";
         let (own, ended) = ticks;
         let stat = format!(
