@@ -22,6 +22,7 @@ fn a_whole_server_is_read() {
     assert_eq!(facts.distribution, Fact::Value("Debian GNU/Linux 12 (bookworm)".into()));
     assert_eq!(facts.virtualisation, Fact::Value(Virtualisation::None));
     assert_eq!(facts.processors.model, Fact::Value("Model X".into()));
+    assert_eq!(facts.processors.microcode, Some(Fact::Value("0xde".into())));
     assert_eq!(facts.processors.sockets, Fact::Value(2));
     assert_eq!(facts.processors.cores, Fact::Value(4));
     assert_eq!(facts.processors.threads_online, Fact::Value(8));
