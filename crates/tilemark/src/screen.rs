@@ -317,7 +317,8 @@ fn time_left(progress: &Progress) -> String {
     let left = rounded(of(progress.seconds_expected));
     let at_most = progress.seconds_at_most.map(|most| rounded(of(most))).filter(|most| *most != left);
     match at_most {
-        _ if of(progress.seconds_expected).as_secs() == 0 => "takes longer than expected".to_owned(),
+        _ if of(progress.seconds_expected).is_zero() => "takes longer than expected".to_owned(),
+        _ if of(progress.seconds_expected).as_secs() == 0 => "less than 1 s left".to_owned(),
         Some(most) => format!("{left} left, at most {most}"),
         None => format!("{left} left"),
     }

@@ -85,8 +85,16 @@ fn both_loads_print_every_figure_that_they_promise() {
         for key in keys {
             assert!(document.get(key).is_some(), "no {key} in {document}");
         }
-        assert_eq!(document["verdict"]["status"], "trusted", "{document}");
     }
+    assert_eq!(flat_out["verdict"]["status"], "trusted", "{flat_out}");
+    // On a busy machine the load itself is late, and says so.
+    let verdict = &by_schedule["verdict"];
+    let is_late = verdict["reasons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .all(|why| why.as_str().unwrap().contains("late at p99"));
+    assert!(verdict["status"] == "trusted" || is_late, "{by_schedule}");
     // What goes as fast as it can has no intended time to be late for: null, and no 0 that may lie.
     assert_eq!(flat_out["latency_ms"], Value::Null);
     assert!(by_schedule["latency_ms"]["p50"].as_f64().unwrap() > 0.0, "{by_schedule}");
@@ -196,8 +204,7 @@ fn a_broker_with_tls_serves_loads_over_it_and_names_what_is_wrong_with_its_files
     let said = send(&secured, &["--ca", &certificate]);
     assert_eq!((said.code, said.json()["received"].as_u64()), (Some(0), Some(1000)), "{said:?}");
     told(&send(&secured, &["--ca", "/nowhere/ca"]), 2, "cannot read `--ca /nowhere/ca`", "path of a file");
-    let plain = send(&format!("amqp://localhost:{port}"), &[]);
-    assert_eq!(plain.code, Some(3), "{plain:?}");
+    told(&send(&format!("amqp://localhost:{port}"), &[]), 2, "speaks TLS", "amqps://");
     for (arguments, message) in [
         (["--tls-cert", "/nowhere/crt", "--tls-key", &key], "cannot read `--tls-cert /nowhere/crt`"),
         (["--tls-cert", &key, "--tls-key", &key], "it holds no certificate"),
@@ -247,12 +254,11 @@ fn what_is_wrong_is_named_with_its_remedy() {
         "transactions is 1",
         "change that setting",
     );
-    let web = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = web.local_addr().unwrap().to_string();
-    let hangs_up = std::thread::spawn(move || drop(web.accept()));
-    let said = load("messaging-throughput", &address, &[]);
-    told(&said, 3, "", "look into the broker's log");
-    hangs_up.join().unwrap();
+    let hangs_up = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hangs_up.local_addr().unwrap().to_string();
+    // It ends with the test's process.
+    std::thread::spawn(move || hangs_up.incoming().for_each(drop));
+    told(&load("messaging-throughput", &address, &[]), 3, "", "look into the broker's log");
 }
 
 /// A load under way; it ends with the test.

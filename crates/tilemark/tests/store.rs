@@ -253,14 +253,21 @@ fn a_second_ctrl_c_ends_what_waits_for_a_database_that_never_answers() {
     }
 }
 
-/// A PostgreSQL server as far as that it asks the first client for its password, in the clear, and hangs up.
+/// A PostgreSQL server as far as that it has no TLS, asks a client for its password, in the clear, and hangs up.
 fn asks_for_a_password() -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let asks = move || {
+        // The first one only asks what is spoken here: an SSLRequest has four bytes after its length.
+        let asked_for_tls = |client: &mut TcpStream| {
+            client.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
+            message(client).len() == 4
+        };
         let mut client = listener.accept().unwrap().0;
-        client.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
-        let _startup = message(&mut client);
+        while asked_for_tls(&mut client) {
+            client.write_all(b"N").unwrap();
+            client = listener.accept().unwrap().0;
+        }
         // AuthenticationCleartextPassword: its length and its kind.
         client.write_all(b"R\0\0\0\x08\0\0\0\x03").unwrap();
         assert_eq!(bytes(&mut client, 1), b"p", "a PasswordMessage");
