@@ -42,7 +42,7 @@ pub struct Fleet {
     pub asked_unix_s: u64,
     /// How many hosts measure at the same time at most; none: all.
     pub at_once: Option<usize>,
-    /// The site, as it was.
+    /// The site of that moment.
     pub site: Site,
     /// How far each host is, in the order of the site.
     pub hosts: Vec<HostWork>,

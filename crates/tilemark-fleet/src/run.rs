@@ -27,7 +27,7 @@ const HELD_S: u64 = 120;
 /// What an answer may take besides.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 const BETWEEN_TRIES: Duration = Duration::from_secs(2);
-/// For so long `NEVER_STARTED` is not said of a job whose engine or host may not have shown it yet.
+/// So long a job is not reported as never started: its engine or host may not have shown it yet.
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 
 /// How a fleet run is watched.

@@ -125,7 +125,7 @@ fn mode(engine: Engine, word: &str) -> Result<Option<CertificateCheck>, StoreErr
     found.map(Some).ok_or(StoreError::Address(wrong))
 }
 
-/// What stands after the `?` of an address.
+/// What follows the `?` of an address.
 #[derive(Default)]
 struct Options {
     socket: Option<PathBuf>,

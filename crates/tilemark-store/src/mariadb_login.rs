@@ -56,7 +56,7 @@ fn connect(address: &DatabaseAddress) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// Tells a failure of TLS from the server's refusal of a user.
+/// Separates a failure of TLS from the server's refusal of a user.
 fn secured_or_let_in(address: &DatabaseAddress, error: mysql::Error) -> StoreError {
     match error {
         mysql::Error::IoError(error) if error.get_ref().is_some_and(|inner| inner.is::<TlsFailure>()) => {

@@ -104,7 +104,7 @@ impl Wire {
     /// Secures all that is said from here on.
     pub(crate) fn secure(&mut self, tls: &Tls) -> Result<(), mysql::Error> {
         if self.read != self.filled {
-            // Whoever stands between could have put it there, and it would count as if it were secured.
+            // Whoever is between could have put it there, and it would count as if it were secured.
             return Err(broken("the server sent what nobody asked for".to_owned()));
         }
         let mut sealing = Sealing::new(tls);

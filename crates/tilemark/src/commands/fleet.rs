@@ -69,24 +69,34 @@ fn shown(found: Result<FleetVerdict, Failure>, json: bool) -> ExitCode {
         Ok(found) => {
             match form {
                 Form::Json => screen::print_json(&found),
-                Form::Text => screen::print_painted(&found.terminal(screen::style())),
+                Form::Text => screen::print_painted(&format!(
+                    "{}\n\n{}",
+                    first_line(&found),
+                    found.terminal(screen::style())
+                )),
             }
-            ExitCode::from(exit_code(&found))
+            let ends: Vec<&str> = found.hosts.iter().map(|host| host.end.as_str()).collect();
+            ExitCode::from(exit_code(&ends, found.measured, found.trusted))
         }
     }
 }
 
+/// Always the first line: whoever reads no further knows who is missing.
+fn first_line(found: &FleetVerdict) -> String {
+    let counts = format!("{} asked, {} measured, {} trusted.", found.asked, found.measured, found.trusted);
+    if found.missing.is_empty() { counts } else { format!("{counts} Missing: {}.", found.missing.join(", ")) }
+}
+
 /// 6 where a host was not restored, 4 where a guest failed, 3 where no host left figures, 5 where one is missing or not trusted, 0 where
 /// all are trusted.
-fn exit_code(found: &FleetVerdict) -> u8 {
-    let any = |end: &str| found.hosts.iter().any(|host| host.end == end);
-    if any("not-restored") {
+fn exit_code(ends: &[&str], measured: usize, trusted: usize) -> u8 {
+    if ends.contains(&"not-restored") {
         6
-    } else if any("guest-failed") {
+    } else if ends.contains(&"guest-failed") {
         4
-    } else if found.measured == 0 {
+    } else if measured == 0 {
         3
-    } else if found.trusted < found.asked {
+    } else if trusted < ends.len() {
         5
     } else {
         0
@@ -327,4 +337,23 @@ fn collected(named: &FleetNamed) -> Result<FleetVerdict, Failure> {
     let folder = found(named)?;
     collect_all(&folder, &|text| screen::note(text)).map_err(failure)?;
     judged(&folder, &Groups::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exit_code;
+
+    #[test]
+    fn the_worst_end_of_a_host_is_the_exit_code() {
+        for (ends, measured, trusted, code) in [
+            (&["trusted", "trusted"][..], 2, 2, 0),
+            (&["trusted", "cannot-tell"], 2, 1, 5),
+            (&["trusted", "lost"], 1, 1, 5),
+            (&["lost", "no-answer"], 0, 0, 3),
+            (&["trusted", "guest-failed", "lost"], 2, 1, 4),
+            (&["guest-failed", "not-restored"], 2, 0, 6),
+        ] {
+            assert_eq!(exit_code(ends, measured, trusted), code, "{ends:?}");
+        }
+    }
 }
