@@ -42,8 +42,11 @@ fn carries(plan: &Plan, answer: &Answer, points: &[PointResult], verdict: &Verdi
         plan.points.iter().find(|point| point.tiles == count && Some(point.backend) == answer.backend);
     let guests = planned.map_or(0, |point| point.guests.len() as u64);
     let at_least = if answer.breaks.is_none() { "at least " } else { "" };
-    let most_tried =
-        answer.breaks.is_none() && answer.undecided.is_none() && verdict.status == VerdictStatus::Trusted;
+    // Where our own load was saturated, more was tried than holds.
+    let most_tried = answer.breaks.is_none()
+        && answer.undecided.is_none()
+        && answer.limit.resource != LimitResource::LoadGenerator
+        && verdict.status == VerdictStatus::Trusted;
     let is_memory = answer.limit.resource == LimitResource::Memory && answer.breaks.is_none();
     let last = match (is_memory, most_tried) {
         (true, _) => ", the most that fit into its memory",

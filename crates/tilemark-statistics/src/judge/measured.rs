@@ -87,6 +87,11 @@ impl<'a> MeasuredPoint<'a> {
         self.kept.iter().chain(&self.saturated).chain(&self.spoiled).copied().collect()
     }
 
+    /// Whether all repeats were discarded, most of them because our own load was saturated.
+    pub(crate) fn is_load_saturated(&self) -> bool {
+        self.kept.is_empty() && self.saturated.len() > self.spoiled.len()
+    }
+
     /// Whether anything was measured here at all.
     pub(crate) fn tried(&self) -> bool {
         !(self.kept.is_empty() && self.voided.is_empty())

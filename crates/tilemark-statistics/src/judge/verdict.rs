@@ -195,14 +195,21 @@ fn without_answer<'m, 'a: 'm>(
     if spoiled { doubts.spoiled.push(reason) } else { doubts.unknown.push(reason) }
 }
 
-/// Steps that were to be measured below the one that broke, or at all where none broke, and gave no answer.
+/// Steps that were to be measured below the one that broke, or at all where none broke, and gave no answer. Where none broke, those
+/// above what holds at which only our own load was saturated do not count.
 fn between<'m, 'a: 'm>(
     doubts: &mut Doubts,
     own: impl Iterator<Item = &'m MeasuredPoint<'a>>,
     answer: &Answer,
 ) {
     let broke = answer.breaks.as_ref().map_or(u32::MAX, |found| found.tiles);
-    for point in own.filter(|point| point.point.tiles < broke) {
+    // Above what holds, a load that could not send says that nothing was tried there. The answer is "at least", and rests on none of it.
+    let is_untried = |point: &MeasuredPoint| {
+        answer.breaks.is_none()
+            && answer.holds.is_some_and(|held| held < point.point.tiles)
+            && point.is_load_saturated()
+    };
+    for point in own.filter(|point| point.point.tiles < broke && !is_untried(point)) {
         let GateFinding::Unknown(reason) = &point.gate else { continue };
         if !point.kept.is_empty() {
             continue; // The law through all repeats says something of it.

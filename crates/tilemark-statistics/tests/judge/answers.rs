@@ -104,7 +104,8 @@ fn a_saturated_load_is_never_called_the_hosts_limit() {
     assert_eq!(judged.answer.limit.resource, LimitResource::LoadGenerator);
     assert!(judged.answer.limit.evidence[0].contains("used 95 % of its processor"));
     assert_eq!(judged.points[2].holds, None);
-    assert_eq!(judged.verdict.status, VerdictStatus::NotTrusted);
+    assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "at least 2 hold: nothing rests on 4");
+    assert!(judged.sentence.contains("carries at least 2 tiles"), "{}", judged.sentence);
     assert!(
         judged
             .sentence
@@ -113,6 +114,21 @@ fn a_saturated_load_is_never_called_the_hosts_limit() {
         judged.sentence
     );
     assert!(!judged.sentence.contains("the most tried"), "4 was tried");
+}
+
+#[test]
+fn a_load_that_was_saturated_below_what_broke_or_at_the_first_step_is_not_trusted() {
+    let busy = |repeat: &mut RepeatSummary| {
+        all_slow(400.0)(repeat);
+        repeat.loads[0].sender_busy.max_fraction = 0.95;
+    };
+    let below = broken_at(&[1, 2, 4], 4).at(2, busy).judged();
+    assert_eq!((below.answer.holds, below.verdict.status), (Some(1), VerdictStatus::NotTrusted));
+    let first = ladder(&[Kvm], &[1, 2]).at(1, busy).at(2, busy).judged();
+    assert_eq!((first.answer.holds, first.verdict.status), (None, VerdictStatus::NotTrusted));
+    // What others disturbed above is not known either way: it may hold, and it may break.
+    let disturbed = ladder(&[Kvm], &[1, 2, 4]).at(4, |repeat| repeat.host.processor.steal = 0.4).judged();
+    assert_eq!(disturbed.verdict.status, VerdictStatus::NotTrusted);
 }
 
 #[test]
