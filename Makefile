@@ -27,8 +27,10 @@ quick: tools build
 	@$(SUDO) env TILEMARK_HOME="$$TILEMARK_HOME" target/release/tilemark quick || { code=$$?; \
 		[ $$code = 5 ] && echo "Finished; the verdict is NOT TRUSTED or CANNOT TELL. The reasons are above." || exit $$code; }
 
+# The agent first, in the same folder: then each library is compiled once for both. Plain `cargo build` makes an agent of its own.
 build: rust
-	cargo build --release --locked --package tilemark
+	cargo rustc --release --locked --package tilemark-agent -- -C target-feature=+crt-static -C strip=symbols
+	TILEMARK_AGENT_BUILT=$(CURDIR)/target/release/tilemark-agent cargo build --release --locked --package tilemark
 
 test: rust test-tools
 	cargo xtask ci

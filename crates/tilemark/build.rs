@@ -1,5 +1,6 @@
 //! Builds the agent, which this program carries in itself: release, static, in a folder of its own, so that
-//! plain `cargo build`, `cargo test` and `cargo install --path` work.
+//! plain `cargo build`, `cargo test` and `cargo install --path` work. `make build` has built it before and names it, so that libraries
+//! are compiled once for both.
 
 use std::{
     env,
@@ -10,6 +11,8 @@ use std::{
 /// It travels to every guest at every start.
 const AGENT_BYTES_MAX: u64 = 11 << 20;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The path of an agent that is built already.
+const BUILT: &str = "TILEMARK_AGENT_BUILT";
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
@@ -39,10 +42,25 @@ fn main() {
         );
     }
     println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());
-    let agent = build_agent(&workspace);
+    println!("cargo::rerun-if-env-changed={BUILT}");
+    let agent = env::var_os(BUILT).map_or_else(|| build_agent(&workspace), |path| built_agent(path.into()));
     let size = std::fs::metadata(&agent).expect("the agent was built").len();
     assert!(size <= AGENT_BYTES_MAX, "the agent has {size} bytes, more than {AGENT_BYTES_MAX}");
     println!("cargo::rustc-env=TILEMARK_AGENT={}", agent.display());
+}
+
+/// An agent that was built before: it must run in a guest that has no libraries.
+fn built_agent(path: PathBuf) -> PathBuf {
+    let bytes = std::fs::read(&path)
+        .unwrap_or_else(|error| panic!("{BUILT} = {}: {error}; run `make build`", path.display()));
+    let loader = b"/lib64/ld-linux";
+    assert!(
+        !bytes.windows(loader.len()).any(|part| part == loader),
+        "{BUILT} = {}: it is linked dynamically; run `make build`",
+        path.display()
+    );
+    println!("cargo::rerun-if-changed={}", path.display());
+    path
 }
 
 fn build_agent(workspace: &Path) -> PathBuf {

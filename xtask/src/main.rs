@@ -47,7 +47,7 @@ const USAGE: &str = "usage: cargo xtask ci | bench | decisions | figures | fleet
   soak [--seconds N] [--only TARGET]… [TRIAL]…
           the trials of tests in their long sizes, the fuzzing (60 s a target, or N) and the attacks on the walls; `soak --list`
           names them, --only names fuzz targets
-  supply  check licences, second versions and sources of all crates by deny.toml
+  supply  check licences, versions, sources and shared features of all crates, by deny.toml
   walls   check which crate depends on which
   words [--list | --lower]
           check documents, help and messages for the words that docs/writing.md rules out; list those that are left in messages,

@@ -1,4 +1,5 @@
-//! What the program is made of: licences, second versions and sources of all crates, checked by `deny.toml`.
+//! What the program is made of: licences, second versions and sources of all crates, checked by `deny.toml`; and that program and
+//! agent have the same features of the crates that both use.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
@@ -109,10 +110,36 @@ impl Policy {
     }
 }
 
+/// The features of each crate that a package of ours is built of, by name and version.
+fn features(package: &str) -> Result<BTreeMap<String, String>> {
+    let tree = ["tree", "--package", package, "--target", TARGET, "--edges", "normal,build"];
+    let format = ["--prefix", "none", "--no-dedupe", "--format", "{p}|{f}", "--locked"];
+    let tree = cargo(&[&tree[..], &format].concat())?;
+    let of_line = |line: &str| {
+        let (package, features) = line.split_once('|')?;
+        let (name, version) = name_and_version(package)?;
+        Some((format!("{name}@{version}"), features.to_owned()))
+    };
+    Ok(tree.lines().filter_map(of_line).collect())
+}
+
+/// Crates with other features in the agent than in the program: `make build` would compile them, and all that uses them, twice.
+fn compiled_twice(program: &BTreeMap<String, String>, agent: &BTreeMap<String, String>) -> Vec<String> {
+    let other = agent.iter().filter_map(|(id, features)| {
+        let in_program = program.get(id).filter(|in_program| *in_program != features)?;
+        Some(format!(
+            "{id} has the features `{in_program}` in the program and `{features}` in the agent: ask for the same ones in \
+             crates/tilemark-agent/Cargo.toml"
+        ))
+    });
+    other.collect()
+}
+
 /// Fails where a crate breaks the policy.
 pub(crate) fn check() -> Result<()> {
     let everything = ["--workspace", "--all-features", "--edges", "normal,build,dev"];
-    let broken = Policy::read()?.broken(&packages(&everything)?);
+    let mut broken = Policy::read()?.broken(&packages(&everything)?);
+    broken.extend(compiled_twice(&features("tilemark")?, &features("tilemark-agent")?));
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
 }
 
@@ -168,6 +195,18 @@ fn cargo(arguments: &[&str]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crates_with_other_features_in_the_agent_are_named() {
+        let crates = |list: &[(&str, &str)]| -> BTreeMap<String, String> {
+            list.iter().map(|(id, features)| ((*id).to_owned(), (*features).to_owned())).collect()
+        };
+        let program = crates(&[("a@1.0.0", "std"), ("b@1.0.0", "std,more"), ("c@1.0.0", "")]);
+        let agent = crates(&[("a@1.0.0", "std"), ("b@1.0.0", "std"), ("d@1.0.0", "x")]);
+        let found = compiled_twice(&program, &agent);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("b@1.0.0 has the features `std,more`"), "{found:?}");
+    }
 
     const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::confirms::{Confirms, Verdict};
-use crate::engine::Wish;
+use crate::engine::PublishOptions;
 use crate::queue::{ConsumerId, Entry, NEVER, QueueId};
 use crate::store::{Layout, MessageId};
 
@@ -70,7 +70,7 @@ pub(crate) struct Unacknowledged {
 pub(crate) struct PendingPublish {
     pub(crate) message: MessageId,
     pub(crate) targets: Vec<QueueId>,
-    pub(crate) wish: Wish,
+    pub(crate) options: PublishOptions,
 }
 
 /// How a consumer answers a delivery.

@@ -46,6 +46,20 @@ struct Bound {
     /// Its place among the slots of its key.
     place: usize,
     matches: Match,
+    /// Memory that its key and arguments take.
+    bytes: u64,
+}
+
+/// Memory of a word of a topic pattern, with the map that leads on from it.
+const WORD_BYTES: u64 = 256;
+
+/// Memory of what a peer chose the length of: the key, twice where it is an index's too, the words of a pattern, and the arguments.
+fn bytes_of(binding: &Binding, kind: ExchangeKind) -> u64 {
+    let words = match kind {
+        ExchangeKind::Topic => 1 + binding.key.iter().filter(|byte| **byte == b'.').count() as u64,
+        ExchangeKind::Direct | ExchangeKind::Fanout | ExchangeKind::Headers => 0,
+    };
+    2 * binding.key.len() as u64 + binding.arguments.len() as u64 + words * WORD_BYTES
 }
 
 #[derive(Debug)]
@@ -112,6 +126,8 @@ pub(crate) struct Topology {
     bound: HashMap<Arc<Binding>, BindingId>,
     /// By the queue that they lead to.
     of_queues: HashMap<QueueId, BTreeSet<BindingId>>,
+    /// Memory that keys and arguments of bindings take.
+    binding_bytes: u64,
 }
 
 impl Topology {
@@ -153,6 +169,11 @@ impl Topology {
         self.exchanges.len() + self.bindings.len()
     }
 
+    /// Memory that the keys and arguments of bindings take, an estimate in bytes.
+    pub(crate) const fn binding_bytes(&self) -> u64 {
+        self.binding_bytes
+    }
+
     /// Whether nothing is bound to an exchange.
     pub(crate) fn is_unused(&self, id: ExchangeId) -> bool {
         self.exchanges.get(id).is_none_or(|exchange| exchange.bindings == 0)
@@ -165,6 +186,8 @@ impl Topology {
         }
         let Some(exchange) = self.exchanges.get_mut(binding.source) else { return false };
         exchange.bindings += 1;
+        let bytes = bytes_of(&binding, exchange.settings.kind);
+        self.binding_bytes += bytes;
         let slots = match &mut exchange.index {
             Index::ByKey(keys) => keys.entry(binding.key.clone()).or_default(),
             Index::ByPattern(patterns) => patterns.add(&binding.key),
@@ -173,7 +196,7 @@ impl Topology {
         let binding = Arc::new(binding);
         let destination = binding.destination;
         let matches = Match::of(Table::checked(&binding.arguments).unwrap_or_default());
-        let bound = Bound { binding: Arc::clone(&binding), place: slots.len(), matches };
+        let bound = Bound { binding: Arc::clone(&binding), place: slots.len(), matches, bytes };
         let id = self.bindings.insert(bound);
         slots.push(Slot { destination, binding: id });
         self.bound.insert(binding, id);
@@ -196,7 +219,8 @@ impl Topology {
 
     /// Takes a binding away and returns its exchange.
     fn remove_binding(&mut self, id: BindingId) -> Option<ExchangeId> {
-        let Bound { binding, place, .. } = self.bindings.remove(id)?;
+        let Bound { binding, place, bytes, .. } = self.bindings.remove(id)?;
+        self.binding_bytes -= bytes;
         self.bound.remove(&binding);
         match binding.destination {
             Destination::Queue(queue) => {

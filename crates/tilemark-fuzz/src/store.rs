@@ -9,8 +9,8 @@ use std::{
     sync::{Once, OnceLock},
 };
 use tilemark_store::{
-    Books, Cart, DatabaseAddress, DatabaseBooks, Endpoint, Engine, Item, MariadbSession, NewCustomer,
-    PostgresqlSession, Search, SearchKey, Session, StoreError, Told, audit, inspect,
+    Books, Cart, Confirmed, DatabaseAddress, DatabaseBooks, Endpoint, Engine, Item, MariadbSession,
+    NewCustomer, PostgresqlSession, Search, SearchKey, Session, StoreError, audit, inspect,
 };
 
 pub(crate) const MARIADB: Target = Target {
@@ -99,7 +99,7 @@ fn visit(address: &DatabaseAddress, wanted: Wanted) -> Result<(), StoreError> {
         Wanted::Audit => {
             let mut books = DatabaseBooks::open(address)?;
             let before = books.snapshot()?;
-            audit(&mut books, &before, &Told::default())?;
+            audit(&mut books, &before, &Confirmed::default())?;
         }
         Wanted::Orders | Wanted::Restock => {
             let mut session: Box<dyn Session> = match address.engine {

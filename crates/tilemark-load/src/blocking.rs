@@ -108,7 +108,7 @@ struct Last {
 
 /// Makes events of what the threads tell, until all have ended.
 fn listen(
-    told: &mpsc::Receiver<Told>,
+    told: &mpsc::Receiver<Message>,
     mut threads: usize,
     account: &mut Account,
     events: &mut dyn FnMut(LoadEvent),
@@ -116,13 +116,13 @@ fn listen(
     let mut last = Last::default();
     while threads > 0 {
         match told.recv().map_err(|_| LoadError::SenderLost)? {
-            Told::Offered { second, count } => account.offered(0, second, count),
-            Told::Sample { sample, trouble } => {
+            Message::Offered { second, count } => account.offered(0, second, count),
+            Message::Sample { sample, trouble } => {
                 account.samples(&[sample]);
                 trouble.into_iter().for_each(|text| account.trouble(0, text));
                 account.close_ready(events);
             }
-            Told::Ended { cpu_ns, in_time } => {
+            Message::Ended { cpu_ns, in_time } => {
                 threads -= 1;
                 last.cpu_ns += cpu_ns;
                 last.in_time += in_time;
@@ -132,8 +132,8 @@ fn listen(
     Ok(last)
 }
 
-/// What threads and queue tell the account.
-enum Told {
+/// What threads and queue report to the account.
+enum Message {
     /// So many were intended in a second that is over.
     Offered { second: u32, count: u64 },
     /// One ended.
@@ -160,7 +160,7 @@ impl Queue {
     }
 
     /// The next intended time, from the start of the schedule; `None` after the last. Reports seconds that are over.
-    fn next(&mut self, now_ns: u64, tell: &mpsc::Sender<Told>) -> Option<u64> {
+    fn next(&mut self, now_ns: u64, tell: &mpsc::Sender<Message>) -> Option<u64> {
         if self.is_over {
             return None;
         }
@@ -175,7 +175,7 @@ impl Queue {
         };
         while self.second < until {
             // The account listens until every thread has ended.
-            let _ = tell.send(Told::Offered { second: self.second, count: self.offered });
+            let _ = tell.send(Message::Offered { second: self.second, count: self.offered });
             (self.second, self.offered) = (self.second + 1, 0);
         }
         self.is_over = intended.is_none();
@@ -214,7 +214,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     /// One thread's whole life.
-    fn work(&self, operation: &mut dyn Operation, tell: &mpsc::Sender<Told>) {
+    fn work(&self, operation: &mut dyn Operation, tell: &mpsc::Sender<Message>) {
         prepare_thread(None, Scheduling::Ordinary);
         let (mut cpu_before, mut in_time) = (None, 0);
         while let Some(intended) = self.take(tell) {
@@ -242,14 +242,14 @@ impl Line<'_> {
                     body_bytes: performed.bytes,
                     verdict: performed.verdict,
                 };
-                let _ = tell.send(Told::Sample { sample, trouble: performed.trouble });
+                let _ = tell.send(Message::Sample { sample, trouble: performed.trouble });
             }
         }
         let cpu_ns = cpu_before.map_or(0, |before| clock::thread_cpu() - before);
-        let _ = tell.send(Told::Ended { cpu_ns, in_time });
+        let _ = tell.send(Message::Ended { cpu_ns, in_time });
     }
 
-    fn take(&self, tell: &mpsc::Sender<Told>) -> Option<u64> {
+    fn take(&self, tell: &mpsc::Sender<Message>) -> Option<u64> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.next(clock::now() - self.origin_ns, tell)
     }

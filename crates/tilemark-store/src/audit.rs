@@ -1,4 +1,4 @@
-//! Does the database hold exactly what its clients were told? Orders, lines, money, history, stock, customers.
+//! Does the database hold exactly what was confirmed to its clients? Orders, lines, money, history, stock, customers.
 //!
 //! Every order has a number and a fingerprint on both sides, and every product its pieces, so a difference is found even
 //! where sums agree by chance, and it is named.
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::books::{Books, HistoryRow, OrderLine, Snapshot};
 use crate::error::StoreError;
-use crate::ledger::{Fingerprint, RowSum, Told, ToldOrder};
+use crate::ledger::{Confirmed, ConfirmedOrder, Fingerprint, RowSum};
 use crate::session::tax_cents;
 
 /// How many cases of one kind are named; the rest is counted.
@@ -32,16 +32,20 @@ pub struct AuditReport {
     pub net_cents: i64,
 }
 
-/// Compares the books with what the clients were told since `before`.
-pub fn audit(books: &mut dyn Books, before: &Snapshot, told: &Told) -> Result<AuditReport, StoreError> {
-    let mut orders = OrderAudit::new(&told.orders);
+/// Compares the books with what was confirmed to the clients since `before`.
+pub fn audit(
+    books: &mut dyn Books,
+    before: &Snapshot,
+    confirmed: &Confirmed,
+) -> Result<AuditReport, StoreError> {
+    let mut orders = OrderAudit::new(&confirmed.orders);
     books.orders_after(before.last_order, &mut |line| orders.see(&line))?;
     orders.finish();
     let mut findings = orders.findings();
-    if orders.net_cents != told.net_cents && findings.is_empty() {
+    if orders.net_cents != confirmed.net_cents && findings.is_empty() {
         findings.push(format!(
             "orders hold {} cents, clients were confirmed {}",
-            orders.net_cents, told.net_cents
+            orders.net_cents, confirmed.net_cents
         ));
     }
 
@@ -49,13 +53,14 @@ pub fn audit(books: &mut dyn Books, before: &Snapshot, told: &Told) -> Result<Au
     books.history_after(before.last_order, &mut |HistoryRow { customer_id, order_id, prod_id }| {
         history.add_history(customer_id, order_id, prod_id);
     })?;
-    if history != told.history {
-        let (found, told) = (history.rows, told.history.rows);
-        findings.push(format!("history differs: {found} rows in the database, {told} confirmed to clients"));
+    if history != confirmed.history {
+        let (found, confirmed) = (history.rows, confirmed.history.rows);
+        findings
+            .push(format!("history differs: {found} rows in the database, {confirmed} confirmed to clients"));
     }
 
     let mut customers = Cases::default();
-    let mut awaited = told.customers.iter().copied().peekable();
+    let mut awaited = confirmed.customers.iter().copied().peekable();
     books.customers_after(before.last_customer, &mut |id| {
         while let Some(lost) = awaited.next_if(|&next| next < id) {
             customers.add(lost);
@@ -65,9 +70,9 @@ pub fn audit(books: &mut dyn Books, before: &Snapshot, told: &Told) -> Result<Au
     awaited.for_each(|lost| customers.add(lost));
     customers.tell("new customers that were confirmed to clients are missing", &mut findings);
 
-    findings.extend(stock_findings(before, &books.snapshot()?, told));
-    if told.in_doubt > 0 {
-        let doubt = told.in_doubt;
+    findings.extend(stock_findings(before, &books.snapshot()?, confirmed));
+    if confirmed.in_doubt > 0 {
+        let doubt = confirmed.in_doubt;
         findings
             .push(format!("{doubt} orders are in doubt: the connection was lost before their answer came"));
     }
@@ -77,13 +82,13 @@ pub fn audit(books: &mut dyn Books, before: &Snapshot, told: &Told) -> Result<Au
         orders: orders.orders,
         lines: orders.lines,
         products: before.shelves.len() as u64,
-        customers: told.customers.len() as u64 - customers.count,
+        customers: confirmed.customers.len() as u64 - customers.count,
         net_cents: orders.net_cents,
     })
 }
 
 /// Each product: what was there and came, less what was sold, must be there now.
-fn stock_findings(before: &Snapshot, after: &Snapshot, told: &Told) -> Vec<String> {
+fn stock_findings(before: &Snapshot, after: &Snapshot, confirmed: &Confirmed) -> Vec<String> {
     let mut findings = Vec::new();
     if before.shelves.len() != after.shelves.len() {
         findings.push(format!(
@@ -95,9 +100,9 @@ fn stock_findings(before: &Snapshot, after: &Snapshot, told: &Told) -> Vec<Strin
     let mut stock = Cases::default();
     let mut sales = Cases::default();
     let mut deliveries = Cases::default();
-    let told_pieces = told.sold.iter().zip(&told.delivered);
+    let confirmed_pieces = confirmed.sold.iter().zip(&confirmed.delivered);
     for (id, ((old, new), (&sold, &delivered))) in
-        (1..).zip(before.shelves.iter().zip(&after.shelves).zip(told_pieces))
+        (1..).zip(before.shelves.iter().zip(&after.shelves).zip(confirmed_pieces))
     {
         // A server may say any number: what wraps is no agreement that a real store could reach.
         if new.in_stock != old.in_stock.wrapping_sub(sold).wrapping_add(delivered) {
@@ -140,9 +145,9 @@ impl Cases {
     }
 }
 
-/// Walks the orders of the database and those told side by side; both rise by id.
+/// Walks the orders of the database and those confirmed side by side; both rise by id.
 struct OrderAudit<'a> {
-    told: std::iter::Peekable<std::slice::Iter<'a, ToldOrder>>,
+    confirmed: std::iter::Peekable<std::slice::Iter<'a, ConfirmedOrder>>,
     open: Option<OpenOrder>,
     orders: u64,
     lines: u64,
@@ -164,9 +169,9 @@ struct OpenOrder {
 }
 
 impl<'a> OrderAudit<'a> {
-    fn new(told: &'a [ToldOrder]) -> Self {
+    fn new(confirmed: &'a [ConfirmedOrder]) -> Self {
         Self {
-            told: told.iter().peekable(),
+            confirmed: confirmed.iter().peekable(),
             open: None,
             orders: 0,
             lines: 0,
@@ -217,19 +222,19 @@ impl<'a> OrderAudit<'a> {
         if !right {
             self.wrong_sum.add(order.id);
         }
-        while let Some(lost) = self.told.next_if(|told| told.id < order.id) {
+        while let Some(lost) = self.confirmed.next_if(|confirmed| confirmed.id < order.id) {
             self.lost.add(lost.id);
         }
-        match self.told.next_if(|told| told.id == order.id) {
-            Some(told) if told.fingerprint == order.fingerprint => {}
-            Some(told) => self.altered.add(told.id),
+        match self.confirmed.next_if(|confirmed| confirmed.id == order.id) {
+            Some(confirmed) if confirmed.fingerprint == order.fingerprint => {}
+            Some(confirmed) => self.altered.add(confirmed.id),
             None => self.untold.add(order.id),
         }
     }
 
     fn finish(&mut self) {
         self.close();
-        for lost in self.told.by_ref() {
+        for lost in self.confirmed.by_ref() {
             self.lost.add(lost.id);
         }
     }

@@ -1,4 +1,4 @@
-//! What the clients were told, kept so that the database can be held to it.
+//! What was confirmed to the clients, kept so that the database can be held to it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -51,9 +51,9 @@ impl RowSum {
     }
 }
 
-/// An order that a client was told stands.
+/// An order that was confirmed to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ToldOrder {
+pub(crate) struct ConfirmedOrder {
     pub(crate) id: i64,
     pub(crate) fingerprint: Fingerprint,
 }
@@ -61,7 +61,7 @@ pub(crate) struct ToldOrder {
 /// One client's book, written by its own thread alone.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) orders: Vec<ToldOrder>,
+    pub(crate) orders: Vec<ConfirmedOrder>,
     customers: Vec<i64>,
     history: RowSum,
     net_cents: i64,
@@ -76,7 +76,7 @@ impl Ledger {
         let fingerprint = (1..).zip(&cart.items).fold(order, |all, (number, item)| {
             all.line(number, i64::from(item.prod_id), i64::from(item.quantity))
         });
-        self.orders.push(ToldOrder { id: receipt.order_id, fingerprint });
+        self.orders.push(ConfirmedOrder { id: receipt.order_id, fingerprint });
         self.net_cents = self.net_cents.saturating_add(receipt.net_cents);
         for item in &cart.items {
             self.history.add_history(customer, receipt.order_id, i64::from(item.prod_id));
@@ -112,10 +112,10 @@ impl Pieces {
     }
 }
 
-/// All answers that the clients of a run received; by default nothing, as of a run without clients.
+/// All answers that the clients of a run confirmed; by default nothing, as of a run without clients.
 #[derive(Debug, Default)]
-pub struct Told {
-    pub(crate) orders: Vec<ToldOrder>,
+pub struct Confirmed {
+    pub(crate) orders: Vec<ConfirmedOrder>,
     pub(crate) customers: Vec<i64>,
     pub(crate) history: RowSum,
     pub(crate) net_cents: i64,
@@ -124,10 +124,10 @@ pub struct Told {
     pub(crate) delivered: Vec<i64>,
 }
 
-impl Told {
+impl Confirmed {
     pub(crate) fn from_ledgers(ledgers: impl IntoIterator<Item = Ledger>, pieces: Pieces) -> Self {
         let values = |all: Vec<AtomicI64>| all.into_iter().map(AtomicI64::into_inner).collect();
-        let mut told = Told {
+        let mut confirmed = Confirmed {
             orders: Vec::new(),
             customers: Vec::new(),
             history: RowSum::default(),
@@ -137,14 +137,14 @@ impl Told {
             delivered: values(pieces.delivered),
         };
         for ledger in ledgers {
-            told.orders.extend(ledger.orders);
-            told.customers.extend(ledger.customers);
-            told.history.merge(ledger.history);
-            told.net_cents = told.net_cents.saturating_add(ledger.net_cents);
-            told.in_doubt += ledger.in_doubt;
+            confirmed.orders.extend(ledger.orders);
+            confirmed.customers.extend(ledger.customers);
+            confirmed.history.merge(ledger.history);
+            confirmed.net_cents = confirmed.net_cents.saturating_add(ledger.net_cents);
+            confirmed.in_doubt += ledger.in_doubt;
         }
-        told.orders.sort_unstable_by_key(|order| order.id);
-        told.customers.sort_unstable();
-        told
+        confirmed.orders.sort_unstable_by_key(|order| order.id);
+        confirmed.customers.sort_unstable();
+        confirmed
     }
 }

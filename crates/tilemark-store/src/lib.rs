@@ -33,6 +33,7 @@ mod settings;
 mod shopper;
 mod steady;
 mod tls;
+mod transaction;
 
 pub use address::{CertificateCheck, DatabaseAddress, DatabaseTls, Endpoint, Engine};
 pub use administer::{answers, create_database, holds_store, let_in, settle};
@@ -42,7 +43,7 @@ pub use demand::{Arrivals, Demand, Pace};
 pub use error::{Cause, StoreError};
 pub use figures::Latency;
 pub use inspect::{FoundSetting, StoreFacts, inspect};
-pub use ledger::Told;
+pub use ledger::Confirmed;
 pub use loader::{LoadProgress, Loaded, LoadedTable, load_database};
 pub use mariadb::MariadbSession;
 pub use observer::{Observer, OrderEnded, Outcome, Unobserved};

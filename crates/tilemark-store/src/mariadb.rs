@@ -22,6 +22,7 @@ use crate::session::{
     tax_cents,
 };
 use crate::tls;
+use crate::transaction::{Bought, Transactions};
 
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -197,13 +198,34 @@ impl MariadbSession {
         })
     }
 
+    /// Begins the transaction, reads prices and stocks and locks the stocks, by rising product.
+    fn lock_shelves(&mut self, wanted: &[Item]) -> Result<Vec<Shelf>, mysql::Error> {
+        self.text.clear();
+        write_look(&mut self.text, wanted).expect("a string takes any text");
+        let mut shelves = Vec::with_capacity(wanted.len());
+        self.wire.query(&self.text, &mut |row| {
+            let [prod_id, price_cents, in_stock] = numbers(row)?;
+            shelves.push(Shelf { prod_id: prod_id as i32, price_cents, in_stock: in_stock as i32 });
+            Ok(())
+        })?;
+        Ok(shelves)
+    }
+}
+
+impl Transactions for MariadbSession {
+    type Error = mysql::Error;
+
+    fn named(what: &str, error: Self::Error) -> StoreError {
+        named(what, error)
+    }
+
     fn roll_back(&mut self) -> Result<(), StoreError> {
         self.wire.query("ROLLBACK", &mut |_| Ok(())).map(drop).map_err(|error| named("a rollback", error))
     }
 
     /// The purchase's transaction, in two messages: look and lock, then write and commit. All values are whole numbers,
     /// so they stand in the text; prepared statements would be a message each.
-    fn buy(&mut self, cart: &Cart) -> Result<Bought, mysql::Error> {
+    fn buy(&mut self, cart: &Cart) -> Result<Bought, Self::Error> {
         let wanted = cart.by_product();
         let shelves = self.lock_shelves(&wanted)?;
         let net_cents = match check_stock(&wanted, &shelves) {
@@ -219,20 +241,7 @@ impl MariadbSession {
         Ok(Bought::Committed(Receipt { order_id: done.insert_id as i64, ..receipt }))
     }
 
-    /// Begins the transaction, reads prices and stocks and locks the stocks, by rising product.
-    fn lock_shelves(&mut self, wanted: &[Item]) -> Result<Vec<Shelf>, mysql::Error> {
-        self.text.clear();
-        write_look(&mut self.text, wanted).expect("a string takes any text");
-        let mut shelves = Vec::with_capacity(wanted.len());
-        self.wire.query(&self.text, &mut |row| {
-            let [prod_id, price_cents, in_stock] = numbers(row)?;
-            shelves.push(Shelf { prod_id: prod_id as i32, price_cents, in_stock: in_stock as i32 });
-            Ok(())
-        })?;
-        Ok(shelves)
-    }
-
-    fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, mysql::Error> {
+    fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, Self::Error> {
         let Item { prod_id, quantity } = short;
         let mut no_rows = |_: &[u8]| Ok(());
         self.wire.query("START TRANSACTION", &mut no_rows)?;
@@ -262,12 +271,6 @@ impl MariadbSession {
         self.wire.query("COMMIT", &mut no_rows)?;
         Ok(low.is_some())
     }
-}
-
-enum Bought {
-    Committed(Receipt),
-    Short(Item),
-    UnknownProduct,
 }
 
 impl Session for MariadbSession {
@@ -342,31 +345,11 @@ impl Session for MariadbSession {
     }
 
     fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
-        match self.buy(cart) {
-            Ok(Bought::Committed(receipt)) => Ok(Purchase::Committed(receipt)),
-            Ok(Bought::Short(item)) => self.roll_back().map(|()| Purchase::Short(item)),
-            Ok(Bought::UnknownProduct) => {
-                self.roll_back()?;
-                Err(StoreError::WrongSchema { problems: vec!["products and inventory have gaps".to_owned()] })
-            }
-            Err(error) => {
-                let error = named("a purchase", error);
-                if !error.ends_connection() {
-                    self.roll_back()?;
-                }
-                Err(error)
-            }
-        }
+        self.purchase_whole(cart)
     }
 
     fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
-        self.refill(short, delivery).or_else(|error| {
-            let error = named("a restock", error);
-            if !error.ends_connection() {
-                self.roll_back()?;
-            }
-            Err(error)
-        })
+        self.restock_whole(short, delivery)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::session::{
     tax_cents,
 };
 use crate::tls;
+use crate::transaction::{Bought, Transactions};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -170,12 +171,6 @@ pub struct PostgresqlSession {
     sell: Statement,
 }
 
-enum Bought {
-    Committed(Receipt),
-    Short(Item),
-    UnknownProduct,
-}
-
 impl PostgresqlSession {
     /// Connects and prepares what every client needs.
     pub fn open(address: &DatabaseAddress) -> Result<Self, StoreError> {
@@ -200,13 +195,25 @@ impl PostgresqlSession {
             client,
         })
     }
+}
+
+fn columns(items: &[Item]) -> (Vec<i32>, Vec<i32>) {
+    items.iter().map(|item| (item.prod_id, item.quantity)).unzip()
+}
+
+impl Transactions for PostgresqlSession {
+    type Error = postgres::Error;
+
+    fn named(what: &str, error: Self::Error) -> StoreError {
+        named(what, error)
+    }
 
     fn roll_back(&mut self) -> Result<(), StoreError> {
         self.client.batch_execute("ROLLBACK").map_err(|error| named("a rollback", error))
     }
 
     /// Everything between the begin and the end of the purchase's transaction.
-    fn buy(&mut self, cart: &Cart) -> Result<Bought, postgres::Error> {
+    fn buy(&mut self, cart: &Cart) -> Result<Bought, Self::Error> {
         let wanted = cart.by_product();
         let (ids, quantities) = columns(&wanted);
         self.client.batch_execute("BEGIN")?;
@@ -218,7 +225,7 @@ impl PostgresqlSession {
                 let (prod_id, price_cents, in_stock) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
                 Ok(Shelf { prod_id, price_cents, in_stock })
             })
-            .collect::<Result<_, postgres::Error>>()?;
+            .collect::<Result<_, Self::Error>>()?;
         let net_cents = match check_stock(&wanted, &shelves) {
             Stock::Enough { net_cents } => net_cents,
             Stock::Short(item) => return Ok(Bought::Short(item)),
@@ -242,7 +249,7 @@ impl PostgresqlSession {
         Ok(Bought::Committed(Receipt { order_id: i64::from(order_id), net_cents, tax_cents }))
     }
 
-    fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, postgres::Error> {
+    fn refill(&mut self, short: Item, delivery: i32) -> Result<bool, Self::Error> {
         self.client.batch_execute("BEGIN")?;
         let found = self.client.query_opt(LOW_STOCK, &[&short.prod_id])?;
         let in_stock: Option<i32> = found.map(|row| row.try_get(0)).transpose()?;
@@ -254,10 +261,6 @@ impl PostgresqlSession {
         self.client.batch_execute("COMMIT")?;
         Ok(low.is_some())
     }
-}
-
-fn columns(items: &[Item]) -> (Vec<i32>, Vec<i32>) {
-    items.iter().map(|item| (item.prod_id, item.quantity)).unzip()
 }
 
 impl Session for PostgresqlSession {
@@ -308,31 +311,11 @@ impl Session for PostgresqlSession {
     }
 
     fn purchase(&mut self, cart: &Cart) -> Result<Purchase, StoreError> {
-        match self.buy(cart) {
-            Ok(Bought::Committed(receipt)) => Ok(Purchase::Committed(receipt)),
-            Ok(Bought::Short(item)) => self.roll_back().map(|()| Purchase::Short(item)),
-            Ok(Bought::UnknownProduct) => {
-                self.roll_back()?;
-                Err(StoreError::WrongSchema { problems: vec!["products and inventory have gaps".to_owned()] })
-            }
-            Err(error) => {
-                let error = named("a purchase", error);
-                if !error.ends_connection() {
-                    self.roll_back()?;
-                }
-                Err(error)
-            }
-        }
+        self.purchase_whole(cart)
     }
 
     fn restock(&mut self, short: Item, delivery: i32) -> Result<bool, StoreError> {
-        self.refill(short, delivery).or_else(|error| {
-            let error = named("a restock", error);
-            if !error.ends_connection() {
-                self.roll_back()?;
-            }
-            Err(error)
-        })
+        self.restock_whole(short, delivery)
     }
 }
 

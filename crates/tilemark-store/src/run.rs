@@ -12,7 +12,7 @@ use crate::demand::Demand;
 use crate::error::StoreError;
 use crate::figures::Figures;
 use crate::inspect::{StoreFacts, inspect};
-use crate::ledger::{Pieces, Told};
+use crate::ledger::{Confirmed, Pieces};
 use crate::mariadb::MariadbSession;
 use crate::observer::{Observer, Unobserved};
 use crate::patience::open_patiently;
@@ -92,8 +92,8 @@ fn run_with(
     let mut summed = Summed::of(&done, demand);
     summed.figures.committed.truncate(measured.as_secs_f64().ceil() as usize);
     let gave_up = done.iter().filter(|client| client.gave_up).count();
-    let told = Told::from_ledgers(done.into_iter().map(|client| client.ledger), pieces);
-    let report = audit(books, &before, &told);
+    let confirmed = Confirmed::from_ledgers(done.into_iter().map(|client| client.ledger), pieces);
+    let report = audit(books, &before, &confirmed);
     let steady = find_steady(&summed.figures.committed, demand.window.map(|window| window.as_secs()));
     let doubts = Doubts {
         gave_up,

@@ -9,8 +9,8 @@ use std::thread;
 
 use tempfile::TempDir;
 use tilemark_store::{
-    Books, DatabaseAddress, DatabaseBooks, HistoryRow, OrderLine, Shelves, Snapshot, StoreError, Told, audit,
-    inspect,
+    Books, Confirmed, DatabaseAddress, DatabaseBooks, HistoryRow, OrderLine, Shelves, Snapshot, StoreError,
+    audit, inspect,
 };
 
 /// A server of MariaDB that gives these answers, one for each thing that it hears, and then hangs up.
@@ -212,6 +212,6 @@ fn books_at_the_ends_of_their_numbers_are_audited_and_do_not_agree() {
     for end in [i64::MIN, i64::MAX] {
         let mut books = Extreme(end);
         let before = books.snapshot().unwrap();
-        assert!(!audit(&mut books, &before, &Told::default()).unwrap().agrees, "{end}");
+        assert!(!audit(&mut books, &before, &Confirmed::default()).unwrap().agrees, "{end}");
     }
 }

@@ -69,8 +69,8 @@ fn part(job: &LoadJob, name: &str) -> Option<LoadJob> {
     (!part.streams.is_empty()).then_some(part)
 }
 
-/// What an engine says to the thread that leads.
-enum Said {
+/// What an engine reports to the thread that leads.
+enum Message {
     /// It is ready, and its threads got this.
     Ready(Sender),
     /// It works.
@@ -87,7 +87,7 @@ pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
     if parts.is_empty() {
         return events(LoadFailure::nothing().event());
     }
-    let (sender, said) = mpsc::channel();
+    let (sender, messages) = mpsc::channel();
     let line = StartLine::default();
     thread::scope(|scope| {
         for (number, (engine, part)) in parts.iter().enumerate() {
@@ -96,15 +96,15 @@ pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
                 // The leader listens until every engine has ended.
                 let say = |what| drop(sender.send((number, what)));
                 let mut start = |got| {
-                    say(Said::Ready(got));
+                    say(Message::Ready(got));
                     starter.wait()
                 };
-                let ended = engine(part, stop, &mut start, &mut |event| say(Said::Event(event)));
-                say(Said::Ended(ended));
+                let ended = engine(part, stop, &mut start, &mut |event| say(Message::Event(event)));
+                say(Message::Ended(ended));
             });
         }
         drop(sender);
-        let last = lead(parts.len(), &line, &said, stop, events);
+        let last = lead(parts.len(), &line, &messages, stop, events);
         events(last.map_or_else(LoadFailure::event, LoadEvent::Done));
     });
 }
@@ -113,14 +113,14 @@ pub fn run(job: &LoadJob, stop: &Stop, events: &mut dyn FnMut(LoadEvent)) {
 fn lead(
     engines: usize,
     line: &StartLine,
-    said: &mpsc::Receiver<(usize, Said)>,
+    messages: &mpsc::Receiver<(usize, Message)>,
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     let (mut mix, mut ready, mut ended) = (Mix::of(engines), Vec::new(), Vec::new());
-    for (number, what) in said {
+    for (number, what) in messages {
         let reported = match what {
-            Said::Ready(got) => {
+            Message::Ready(got) => {
                 ready.push(got);
                 if ready.len() == engines {
                     events(LoadEvent::Started(together(&ready)));
@@ -128,8 +128,8 @@ fn lead(
                 }
                 Vec::new()
             }
-            Said::Event(event) => mix.take(number, event),
-            Said::Ended(totals) => {
+            Message::Event(event) => mix.take(number, event),
+            Message::Ended(totals) => {
                 if totals.is_err() {
                     stop.ask();
                 }

@@ -127,7 +127,7 @@ impl Engine {
         let mut channels = Vec::new();
         for number in numbers {
             channels.extend(self.take_channel(id, number));
-            self.drop_channel_if_open(id, number);
+            self.drop_channel(id, number);
         }
         channels.reverse();
         let Some(connection) = self.connections.get_mut(id) else { return };
@@ -137,12 +137,6 @@ impl Engine {
             self.forget_name(*queue);
         }
         self.start(None, Chore::Leave { channels, queues });
-    }
-
-    fn drop_channel_if_open(&mut self, id: ConnectionId, number: u16) {
-        if self.channel(id, number).is_some() {
-            self.drop_channel(id, number);
-        }
     }
 
     /// The socket is gone.

@@ -7,7 +7,7 @@ use tilemark_amqp::{ContentHeader, Table, TableBuilder, Value};
 
 use super::Engine;
 use super::consume::route_names;
-use super::publish::{Wish, more_keys};
+use super::publish::{PublishOptions, more_keys};
 use super::work::STEPS_OF_CHORES;
 use crate::connection::FRAME_MAX;
 use crate::exception::Exception;
@@ -147,9 +147,9 @@ impl Engine {
         }
         let body = self.store.parts(death.entry.message).body.to_vec();
         let message = self.store.append(letter.layout, &letter.start, &body);
-        let wish = Wish { persistent: letter.persistent, mandatory: false, ttl_ms: NEVER };
+        let options = PublishOptions { persistent: letter.persistent, mandatory: false, ttl_ms: NEVER };
         // It fails where the journal has, and then the letter is lost with all that comes after it.
-        let _ = self.put_into_queues(None, message, &targets, wish);
+        let _ = self.put_into_queues(None, message, &targets, options);
     }
 
     /// The message as RabbitMQ publishes it anew: with its history in `x-death`, and without its time to live. `None` where the

@@ -24,7 +24,7 @@ const BACKLOG_WAIT: Duration = Duration::from_millis(5);
 const PLACE_BYTES: u64 = 32;
 /// Memory of a message in one queue, with a consumer, or in a transaction.
 const HELD_BYTES: u64 = 64;
-/// Memory of a queue, a binding, an exchange or a consumer, with its name.
+/// Memory of a queue, a binding, an exchange or a consumer, with its name; a binding's key and arguments are counted besides.
 const DEFINITION_BYTES: u64 = 512;
 /// Memory of an acknowledgement in a transaction.
 pub(super) const SETTLEMENT_BYTES: u64 = 128;
@@ -50,7 +50,8 @@ impl Engine {
     }
 
     fn definitions_bytes(&self) -> u64 {
-        (self.queues.len() + self.consumers.len() + self.topology.len()) as u64 * DEFINITION_BYTES
+        let definitions = self.queues.len() + self.consumers.len() + self.topology.len();
+        definitions as u64 * DEFINITION_BYTES + self.topology.binding_bytes()
     }
 
     /// Queues, exchanges, bindings and consumers may take half of the memory: nothing but their deletion frees it.

@@ -29,6 +29,6 @@ mod tests;
 mod transactions;
 pub(super) mod work;
 
-pub(crate) use publish::Wish;
+pub(crate) use publish::PublishOptions;
 pub(crate) use state::Engine;
 pub use state::Statistics;

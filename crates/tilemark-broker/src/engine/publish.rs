@@ -281,8 +281,11 @@ impl Engine {
         if assembly.bytes.capacity() > KEPT_ASSEMBLY_BYTES {
             assembly.bytes = Vec::new();
         }
-        let wish =
-            Wish { persistent: assembly.persistent, mandatory: assembly.mandatory, ttl_ms: assembly.ttl_ms };
+        let options = PublishOptions {
+            persistent: assembly.persistent,
+            mandatory: assembly.mandatory,
+            ttl_ms: assembly.ttl_ms,
+        };
         let own_targets = assembly.own_targets.take();
         self.statistics.published += 1;
         if let Mode::Transaction(transaction) = &mut channel.mode {
@@ -291,13 +294,13 @@ impl Engine {
             transaction.bytes += bytes;
             self.transaction_bytes += bytes;
             self.steps += targets.len() as u64;
-            transaction.publishes.push(PendingPublish { message, targets, wish });
+            transaction.publishes.push(PendingPublish { message, targets, options });
             return Ok(());
         }
         let wants_answer = matches!(channel.mode, Mode::Confirm(_));
         let is_own = own_targets.is_some();
         let targets = own_targets.unwrap_or_else(|| std::mem::take(&mut channel.route.targets));
-        let result = self.place(id, number, message, &targets, wish);
+        let result = self.place(id, number, message, &targets, options);
         if let Some(channel) = self.channel(id, number) {
             if !is_own {
                 channel.route.targets = targets;
@@ -318,16 +321,16 @@ impl Engine {
         number: u16,
         message: MessageId,
         targets: &[QueueId],
-        wish: Wish,
+        options: PublishOptions,
     ) -> Result<Verdict, Exception> {
         if targets.is_empty() {
-            if wish.mandatory {
+            if options.mandatory {
                 self.give_back(id, number, message);
             }
             self.store.release(message);
             return Ok(Verdict::Stored(0));
         }
-        self.put_into_queues(Some(id), message, targets, wish)
+        self.put_into_queues(Some(id), message, targets, options)
     }
 
     /// Puts a message into its queues. Takes over the reference of the caller.
@@ -337,22 +340,22 @@ impl Engine {
         publisher: Option<ConnectionId>,
         message: MessageId,
         targets: &[QueueId],
-        wish: Wish,
+        options: PublishOptions,
     ) -> Result<Verdict, Exception> {
         let length = self.store.length(message);
         self.steps += targets.len() as u64;
         self.last_serial += 1;
         let serial = self.last_serial;
-        let verdict = self.journal_message(message, targets, wish, serial);
+        let verdict = self.journal_message(message, targets, options, serial);
         if !matches!(verdict, Ok(Verdict::Stored(_))) {
             self.store.release(message);
             return verdict;
         }
         for &target in targets {
             let Some(queue) = self.queues.get_mut(target) else { continue };
-            let journaled = wish.persistent && self.journal.is_some() && queue.settings.survives_restart();
+            let journaled = options.persistent && self.journal.is_some() && queue.settings.survives_restart();
             self.store.retain(message);
-            let ttl_ms = wish.ttl_ms.min(queue.settings.message_ttl_ms);
+            let ttl_ms = options.ttl_ms.min(queue.settings.message_ttl_ms);
             let expires_ms = self.clock.now_ms().saturating_add(ttl_ms);
             queue.push(Entry { serial, message, redelivered: false, journaled, expires_ms }, length);
             if queue.ready_bytes > BACKLOG_BYTES && !queue.consumers.is_empty() {
@@ -383,11 +386,11 @@ impl Engine {
         &mut self,
         message: MessageId,
         targets: &[QueueId],
-        wish: Wish,
+        options: PublishOptions,
         serial: u64,
     ) -> Result<Verdict, Exception> {
         let mut durable = Vec::new();
-        let mut ends = wish.ttl_ms != NEVER;
+        let mut ends = options.ttl_ms != NEVER;
         for &target in targets {
             let Some(queue) = self.queues.get(target) else { continue };
             if queue.settings.overflow == Overflow::RejectPublish
@@ -395,7 +398,7 @@ impl Engine {
             {
                 return Ok(Verdict::Refused);
             }
-            if wish.persistent && queue.settings.survives_restart() {
+            if options.persistent && queue.settings.survives_restart() {
                 durable.push(queue.journal_id);
                 ends |= queue.settings.message_ttl_ms != NEVER;
             }
@@ -432,7 +435,7 @@ impl Engine {
 
 /// What a publisher wants for a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct PublishOptions {
     pub(crate) persistent: bool,
     pub(crate) mandatory: bool,
     /// Its time to live, milliseconds.

@@ -33,7 +33,7 @@ impl Engine {
         });
         let mut failed = Ok(());
         for publish in transaction.publishes {
-            let placed = self.place(id, number, publish.message, &publish.targets, publish.wish);
+            let placed = self.place(id, number, publish.message, &publish.targets, publish.options);
             failed = failed.and(placed.and_then(all_is_placed));
         }
         for (unacknowledged, settlement) in transaction.settlements.iter().rev() {

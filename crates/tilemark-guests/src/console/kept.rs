@@ -14,7 +14,7 @@ const NOTE: u64 = 64;
 
 /// The file and what is in it.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ConsoleFile {
     file: File,
     /// Bytes in the file.
     length: u64,
@@ -24,7 +24,7 @@ pub(super) struct Kept {
     last_from: Option<u64>,
 }
 
-impl Kept {
+impl ConsoleFile {
     /// Makes the file, empty.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
@@ -91,7 +91,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("console.log");
         let all: Vec<u8> = (0..bytes).map(|place| b"abcdefghijklmnopqrstuvw"[place % 23]).collect();
-        let mut console = Kept::create(&path).unwrap();
+        let mut console = ConsoleFile::create(&path).unwrap();
         let mut largest = 0;
         for part in all.chunks(part) {
             console.append(part);
@@ -129,7 +129,7 @@ mod tests {
         // A file to which nothing can be written plays the disk.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("console.log");
-        let mut console = Kept::create(&path).unwrap();
+        let mut console = ConsoleFile::create(&path).unwrap();
         console.append(b"begin");
         let writable = std::mem::replace(&mut console.file, File::open(&path).unwrap());
         console.append(b"lost");

@@ -1,6 +1,6 @@
 //! The thread that reads consoles.
 
-use super::{kept::Kept, tail::ConsoleTail};
+use super::{kept::ConsoleFile, tail::ConsoleTail};
 use crate::error::{GuestError, file};
 use rustix::{
     event::{EventfdFlags, Timespec, epoll, eventfd},
@@ -53,7 +53,7 @@ struct Shared {
 struct Source {
     /// Until its guest has ended.
     pipe: Option<OwnedFd>,
-    kept: Kept,
+    kept: ConsoleFile,
 }
 
 /// One console. Copies are the same console.
@@ -86,7 +86,7 @@ impl Consoles {
 
     /// Makes a console that is kept at `path`. The second is what its guest writes to.
     pub(crate) fn open(&self, path: &Path) -> Result<(Console, OwnedFd), GuestError> {
-        let kept = Kept::create(path).map_err(file("make", path))?;
+        let kept = ConsoleFile::create(path).map_err(file("make", path))?;
         let (reads, writes) = pipe_with(PipeFlags::CLOEXEC).map_err(file("make a pipe for", path))?;
         // The guest's end blocks: whoever prints too much waits.
         rustix::fs::fcntl_setfl(&reads, OFlags::NONBLOCK).map_err(file("make a pipe for", path))?;

@@ -298,14 +298,14 @@ pub struct Unpinned {
     /// Threads that have again what they had.
     pub threads: usize,
     /// Threads that somebody else has bound since: left alone.
-    pub left_alone: Vec<Kept>,
+    pub left_alone: Vec<ThreadBinding>,
     /// Threads whose binding could not be restored: they stay in the journal.
-    pub failed: Vec<Kept>,
+    pub failed: Vec<ThreadBinding>,
 }
 
 /// A thread that has not what it had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct ThreadBinding {
     /// Its number.
     pub tid: u32,
     /// What it had.
@@ -359,8 +359,12 @@ fn release(processes: &dyn Processes, guest: &PinnedGuest, of_kernel: &KernelThr
         let (found, set) = known.map_or((&main.found, &main.set), |known| (&known.found, &known.set));
         // One that has ended needs nothing.
         let Ok(now) = processes.affinity(thread.tid) else { continue };
-        let kept =
-            |why: Option<String>| Kept { tid: thread.tid, found: listed(found), now: listed(&now), why };
+        let kept = |why: Option<String>| ThreadBinding {
+            tid: thread.tid,
+            found: listed(found),
+            now: listed(&now),
+            why,
+        };
         if now == *found {
             continue;
         }

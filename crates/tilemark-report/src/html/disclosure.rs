@@ -27,19 +27,19 @@ pub(super) fn disclosure(page: &mut Markup, view: &View) {
     published(page, view);
 }
 
-/// A line of a list: its head, and what is said.
-struct Said(String, String);
+/// A line of a list: its head and its text.
+struct Line(String, String);
 
-fn said(head: &str, text: impl Into<String>) -> Said {
-    Said(head.to_owned(), text.into())
+fn line(head: &str, text: impl Into<String>) -> Line {
+    Line(head.to_owned(), text.into())
 }
 
-fn list(page: &mut Markup, title: &str, lines: &[Said]) {
+fn list(page: &mut Markup, title: &str, lines: &[Line]) {
     if lines.is_empty() {
         return;
     }
     page.raw("<section>").element("h3", "", title).raw("<dl>");
-    for Said(head, text) in lines {
+    for Line(head, text) in lines {
         page.raw("<div><dt>").text(head).raw("</dt><dd>").text(text).raw("</dd></div>");
     }
     page.raw("</dl></section>");
@@ -123,55 +123,55 @@ fn bullets(page: &mut Markup, title: &str, lines: &[String], none: &str) {
     page.raw("</section>");
 }
 
-fn run(view: &View) -> Vec<Said> {
+fn run(view: &View) -> Vec<Line> {
     let (result, plan) = (&view.report.result, &view.report.plan);
     let provenance = &result.provenance;
     let mut lines = vec![
-        said("Id", &*result.run),
-        said("Scenario", &*result.scenario),
-        said("Preset", result.preset.as_deref().unwrap_or("none")),
-        said("Began", &*provenance.began),
-        said(
+        line("Id", &*result.run),
+        line("Scenario", &*result.scenario),
+        line("Preset", result.preset.as_deref().unwrap_or("none")),
+        line("Began", &*provenance.began),
+        line(
             "Took",
             format!("{} (expected {})", seconds(provenance.seconds), seconds(provenance.expected_seconds)),
         ),
-        said("Seed", plan.seed.to_string()),
-        said("Tilemark", &*provenance.tilemark),
-        said("Format", format!("result {}, plan {}", result.schema, plan.schema)),
+        line("Seed", plan.seed.to_string()),
+        line("Tilemark", &*provenance.tilemark),
+        line("Format", format!("result {}, plan {}", result.schema, plan.schema)),
     ];
     let hooks = [("before", &provenance.hooks.before), ("after", &provenance.hooks.after)];
     let given = hooks.into_iter().filter_map(|(when, command)| Some((when, command.as_ref()?)));
-    lines.extend(given.map(|(when, command)| said(&format!("Hook {when}"), &**command)));
-    lines.extend(plan.settings.iter().map(|(key, value)| said(&format!("Set {key}"), &**value)));
+    lines.extend(given.map(|(when, command)| line(&format!("Hook {when}"), &**command)));
+    lines.extend(plan.settings.iter().map(|(key, value)| line(&format!("Set {key}"), &**value)));
     lines
 }
 
-fn host(view: &View) -> Vec<Said> {
+fn host(view: &View) -> Vec<Line> {
     let provenance = &view.report.result.provenance;
     let none = "not used";
     let mut lines = vec![
-        said("Name", if provenance.host.is_empty() { "not named" } else { &provenance.host }),
-        said(
+        line("Name", if provenance.host.is_empty() { "not named" } else { &provenance.host }),
+        line(
             "Processor",
             format!("{}, {}", provenance.processor, counted(provenance.threads.into(), "thread")),
         ),
-        said("Memory", bytes(provenance.memory_bytes)),
-        said("Kernel", &*provenance.kernel),
-        said("QEMU", view.qemu().unwrap_or(none)),
-        said("Image", provenance.image.as_deref().unwrap_or(none)),
-        said("Kernel of guests", provenance.guest_kernel.as_deref().unwrap_or(none)),
-        said("Threads for load", threads(&view.report.plan.processors.load)),
-        said("Threads for guests", threads(&view.report.plan.processors.guests)),
+        line("Memory", bytes(provenance.memory_bytes)),
+        line("Kernel", &*provenance.kernel),
+        line("QEMU", view.qemu().unwrap_or(none)),
+        line("Image", provenance.image.as_deref().unwrap_or(none)),
+        line("Kernel of guests", provenance.guest_kernel.as_deref().unwrap_or(none)),
+        line("Threads for load", threads(&view.report.plan.processors.load)),
+        line("Threads for guests", threads(&view.report.plan.processors.guests)),
     ];
     lines.extend(provenance.disks.iter().map(disk));
     lines
 }
 
 /// A disk of the user's own that a guest booted.
-fn disk(disk: &GuestDisk) -> Said {
+fn disk(disk: &GuestDisk) -> Line {
     let GuestDisk { guest, file, format, bytes: length, mark, kernel } = disk;
     let kernel = kernel.as_ref().map_or(String::new(), |kernel| format!(", kernel {kernel}"));
-    said(&format!("Disk of {guest}"), format!("{file} ({format}, {}), {mark}{kernel}", bytes(*length)))
+    line(&format!("Disk of {guest}"), format!("{file} ({format}, {}), {mark}{kernel}", bytes(*length)))
 }
 
 /// `0-3,8`
@@ -190,16 +190,16 @@ fn threads(ids: &[u32]) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-fn plan(view: &View) -> Vec<Said> {
+fn plan(view: &View) -> Vec<Line> {
     let plan = &view.report.plan;
     let scenario = &plan.scenario;
     let tiles: Vec<String> = scenario.ladder.tiles.iter().map(u32::to_string).collect();
     let mut lines = vec![
-        said("About", &*scenario.about),
-        said("Headline load", scenario.headline.as_deref().unwrap_or("none: this scenario sends no load")),
-        said("Ladder", format!("{} tiles", tiles.join(", "))),
-        said("Gate", crate::view::gate_words(&scenario.gate)),
-        said(
+        line("About", &*scenario.about),
+        line("Headline load", scenario.headline.as_deref().unwrap_or("none: this scenario sends no load")),
+        line("Ladder", format!("{} tiles", tiles.join(", "))),
+        line("Gate", crate::view::gate_words(&scenario.gate)),
+        line(
             "Measurement",
             format!(
                 "{} repeats of {} after {} of warming up, in random order within blocks",
@@ -208,7 +208,7 @@ fn plan(view: &View) -> Vec<Said> {
                 scenario.measure.warmup.rounded()
             ),
         ),
-        said(
+        line(
             "Guests are created by",
             match scenario.measure.start {
                 tilemark_plan::scenario::Start::Clone => "cloning a warmed template of their role",
@@ -218,28 +218,28 @@ fn plan(view: &View) -> Vec<Said> {
     ];
     if let Some(search) = &plan.search {
         let twin = if search.twin { ", then the largest that holds beside its native twin" } else { "" };
-        lines.push(said("Search", format!("from {} to at most {} tiles{twin}", search.from, search.limit)));
+        lines.push(line("Search", format!("from {} to at most {} tiles{twin}", search.from, search.limit)));
     }
     lines.extend(scenario.vary.iter().map(|(name, vary)| {
         let values: Vec<String> = vary.values.iter().map(|value| value.to_string()).collect();
-        said(&format!("Varies: {name}"), format!("{} = {}", vary.key, values.join(", ")))
+        line(&format!("Varies: {name}"), format!("{} = {}", vary.key, values.join(", ")))
     }));
     lines
 }
 
-fn guests(view: &View) -> Vec<Said> {
+fn guests(view: &View) -> Vec<Line> {
     let guests = view.report.plan.scenario.guest.iter().map(|guest| {
         let disks: Vec<String> =
             guest.disk.iter().map(|disk| format!("disk of {}", disk.size.rounded())).collect();
         let disks = if disks.is_empty() { String::new() } else { format!(", {}", disks.join(", ")) };
         let roles: Vec<&str> = guest.roles().iter().map(|role| role.name()).collect();
         let text = format!("{}: {} vCPU, {}{disks}", roles.join(" + "), guest.vcpus, guest.memory.rounded());
-        said(&guest.name, text)
+        line(&guest.name, text)
     });
     guests.collect()
 }
 
-fn loads(view: &View) -> Vec<Said> {
+fn loads(view: &View) -> Vec<Line> {
     let Some(point) = view.report.plan.points.first() else {
         return Vec::new();
     };
@@ -267,13 +267,13 @@ fn loads(view: &View) -> Vec<Said> {
         };
         let sender = load.from.and_then(|from| point.guests.get(from as usize));
         let sender = sender.map(|guest| format!(", sent from {}", guest.name)).unwrap_or_default();
-        Some(said(&load.name, format!("{}: {demand}{sender}", load.work.name())))
+        Some(line(&load.name, format!("{}: {demand}{sender}", load.work.name())))
     });
     loads.collect()
 }
 
-fn hashes(view: &View) -> Vec<Said> {
-    view.report.result.provenance.hashes.iter().map(|(name, hash)| said(name, &**hash)).collect()
+fn hashes(view: &View) -> Vec<Line> {
+    view.report.result.provenance.hashes.iter().map(|(name, hash)| line(name, &**hash)).collect()
 }
 
 fn missing(page: &mut Markup, view: &View) {

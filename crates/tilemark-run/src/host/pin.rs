@@ -27,7 +27,7 @@ use tilemark_sys::{
 };
 use tilemark_units::counted;
 
-pub use tilemark_host::pin::{Kept, PinReport, Pinned, Unpinned};
+pub use tilemark_host::pin::{PinReport, Pinned, ThreadBinding, Unpinned};
 
 /// Largest file of globs that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;

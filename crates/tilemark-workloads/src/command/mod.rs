@@ -135,8 +135,8 @@ impl<'a> Prepared<'a> {
         let broken = |source| CommandError::NotStarted { program: self.name(), source };
         let mut group = Group(self.command().spawn().map_err(broken)?);
         let (sender, words) = mpsc::sync_channel(256);
-        listen(group.0.stderr.take().expect("it was piped"), sender.clone(), Said::Error);
-        listen(group.0.stdout.take().expect("it was piped"), sender, Said::Line);
+        listen(group.0.stderr.take().expect("it was piped"), sender.clone(), Printed::Error);
+        listen(group.0.stdout.take().expect("it was piped"), sender, Printed::Line);
         let mut heard = Heard::default();
         let silence = self.parameters.silence().as_seconds();
         let grace = if reading.is_figure() { FIGURE_WITHIN } else { LAST_LINE_WITHIN };
@@ -177,25 +177,25 @@ impl<'a> Prepared<'a> {
     /// Takes the next line, if one comes in time. Returns whether more can come.
     fn hear(
         &self,
-        words: &Receiver<(Instant, Said)>,
+        words: &Receiver<(Instant, Printed)>,
         within: Duration,
         began: Instant,
         heard: &mut Heard,
         reading: &mut Reading,
     ) -> Result<bool, CommandError> {
-        let (at, said) = match words.recv_timeout(within) {
-            Ok(said) => said,
+        let (at, printed) = match words.recv_timeout(within) {
+            Ok(printed) => printed,
             Err(RecvTimeoutError::Timeout) => return Ok(true),
             Err(RecvTimeoutError::Disconnected) => {
                 thread::sleep(within / 5);
                 return Ok(false);
             }
         };
-        if heard.take(&said) > PRINTED_BYTES_MAX {
+        if heard.take(&printed) > PRINTED_BYTES_MAX {
             let (program, last) = (self.name(), heard.last_lines());
             return Err(CommandError::Flood { program, most: PRINTED_BYTES_MAX, last });
         }
-        if let Said::Line(line) = said {
+        if let Printed::Line(line) = printed {
             reading.line(at.saturating_duration_since(began).as_secs_f64(), &line)?;
         }
         Ok(true)
@@ -308,20 +308,24 @@ impl Drop for Group {
 }
 
 /// What a command printed.
-enum Said {
+enum Printed {
     Line(String),
     Error(String),
 }
 
 /// Reads lines in a thread of its own, which ends with the pipe. It waits where nobody takes them, and so does the command.
-fn listen(pipe: impl Read + Send + 'static, to: SyncSender<(Instant, Said)>, said: fn(String) -> Said) {
+fn listen(
+    pipe: impl Read + Send + 'static,
+    to: SyncSender<(Instant, Printed)>,
+    printed: fn(String) -> Printed,
+) {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);
         let mut line = Vec::new();
         while let Ok(1..) = (&mut pipe).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
             let text = String::from_utf8_lossy(&line).into_owned();
             line.clear();
-            if to.send((Instant::now(), said(text))).is_err() {
+            if to.send((Instant::now(), printed(text))).is_err() {
                 return;
             }
         }
@@ -339,13 +343,13 @@ struct Heard {
 
 impl Heard {
     /// Returns how many bytes it printed up to now.
-    fn take(&mut self, said: &Said) -> usize {
-        let (text, last) = match said {
-            Said::Line(text) => (text, &mut self.lines),
-            Said::Error(text) => (text, &mut self.errors),
+    fn take(&mut self, printed: &Printed) -> usize {
+        let (text, last) = match printed {
+            Printed::Line(text) => (text, &mut self.lines),
+            Printed::Error(text) => (text, &mut self.errors),
         };
         self.bytes += text.len();
-        if matches!(said, Said::Line(_)) && self.output.len() + text.len() <= KEPT_BYTES_MAX {
+        if matches!(printed, Printed::Line(_)) && self.output.len() + text.len() <= KEPT_BYTES_MAX {
             self.output += text;
         }
         let short: String = text.trim_end().chars().take(LAST_CHARACTERS).collect();

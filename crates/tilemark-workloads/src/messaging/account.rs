@@ -41,7 +41,12 @@ impl FlatOut {
     /// is known at the end only stands in the last second, since nobody can say that it belongs to the warm-up: losses,
     /// what came after that second, and what two competing subscribers both got.
     /// A load of so many messages is told as a whole: from its beginning to the last receipt.
-    pub(super) fn told(&self, id: u32, load: &ThroughputLoad, report: &ThroughputReport) -> Told {
+    pub(super) fn stream_report(
+        &self,
+        id: u32,
+        load: &ThroughputLoad,
+        report: &ThroughputReport,
+    ) -> StreamReport {
         let size_bytes = load.messages.size.get();
         let mut seconds: Vec<StreamSecond> = (0..)
             .zip(self.readings.windows(2))
@@ -89,19 +94,24 @@ impl FlatOut {
             errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
             findings: findings(report.lost, report.duplicated, report.damaged),
         };
-        Told { seconds, total }
+        StreamReport { seconds, total }
     }
 }
 
-/// What is told of one stream when it has ended.
-pub(super) struct Told {
+/// What one stream reports when it has ended.
+pub(super) struct StreamReport {
     pub(super) seconds: Vec<StreamSecond>,
     pub(super) total: StreamTotal,
 }
 
 /// A stream that goes by a schedule of so many messages a second. What went wrong stands in the second in which the
 /// message was to be sent; in the warm-up, in none.
-pub(super) fn by_schedule(id: u32, load: &LatencyLoad, client_cpu_s: f64, report: &LatencyReport) -> Told {
+pub(super) fn by_schedule(
+    id: u32,
+    load: &LatencyLoad,
+    client_cpu_s: f64,
+    report: &LatencyReport,
+) -> StreamReport {
     let size_bytes = load.messages.size.get();
     let lateness = |second: usize| report.lateness_histograms.get(second);
     let seconds: Vec<StreamSecond> = (0..)
@@ -133,7 +143,7 @@ pub(super) fn by_schedule(id: u32, load: &LatencyLoad, client_cpu_s: f64, report
         errors: in_words(&[&failed[..], &wrong[..]].concat(), &report.errors),
         findings: findings(report.lost, report.duplicated, report.damaged),
     };
-    Told { seconds, total }
+    StreamReport { seconds, total }
 }
 
 /// What no broker may do with what it took, in the warm-up either. Order is no promise of it where subscribers compete.
@@ -175,7 +185,7 @@ mod tests {
     fn what_went_through_in_the_warm_up_does_not_count() {
         let flat_out =
             FlatOut { readings: vec![reading(1_000, 3.0), reading(1_500, 4.0), reading(2_100, 5.0)] };
-        let told = flat_out.told(4, &load(0), &ThroughputReport::default());
+        let told = flat_out.stream_report(4, &load(0), &ThroughputReport::default());
         assert_eq!(told.seconds.iter().map(|second| second.counts.completed).collect::<Vec<_>>(), [500, 600]);
         let counts = Counts { offered: 1_100, completed: 1_100, bytes: 17_600, ..Counts::default() };
         assert_eq!(told.total.counts, counts);
@@ -186,7 +196,7 @@ mod tests {
     fn one_lost_message_is_a_failure_and_one_that_came_twice_is_wrong() {
         let flat_out = FlatOut { readings: vec![reading(0, 0.0), reading(10, 1.0)] };
         let report = ThroughputReport { lost: 1, duplicated: 2, reordered: 3, ..ThroughputReport::default() };
-        let told = flat_out.told(0, &load(0), &report);
+        let told = flat_out.stream_report(0, &load(0), &report);
         assert_eq!((told.total.counts.failed, told.total.counts.wrong), (1, 5));
         assert_eq!(told.total.errors[0], "messages lost: 1");
     }
@@ -200,7 +210,7 @@ mod tests {
         // One loss, and one double that only two subscribers together could tell.
         let report =
             ThroughputReport { lost: 1, duplicated: 7, reordered: 2, refused: 4, ..Default::default() };
-        let told = flat_out.told(0, &load(0), &report);
+        let told = flat_out.stream_report(0, &load(0), &report);
         let of =
             |count: fn(&Counts) -> u64| told.seconds.iter().map(|second| count(&second.counts)).collect();
         let (wrong, failed, completed): (Vec<u64>, Vec<u64>, Vec<u64>) =
@@ -246,7 +256,7 @@ mod tests {
             elapsed_s: 1.1,
             ..ThroughputReport::default()
         };
-        let told = flat_out.told(0, &load(1_000), &report);
+        let told = flat_out.stream_report(0, &load(1_000), &report);
         assert_eq!((told.total.counts.completed, told.total.seconds), (1_000, 1.1));
     }
 }

@@ -5,8 +5,8 @@
 //! ```
 
 use super::{
-    account::{self, FlatOut, Reading, Told},
-    stage::{Actor, Part, Said},
+    account::{self, FlatOut, Reading, StreamReport},
+    stage::{Actor, Message, Part},
 };
 use crate::{
     clocks::busy,
@@ -100,21 +100,22 @@ fn run(
     // All threads of the loads inherit it: the guests' processors are never touched.
     let pinned = !job.processors.is_empty() && pin(&job.processors);
     let line = StartLine::default();
-    let (say, said) = mpsc::channel();
+    let (say, messages) = mpsc::channel();
     let actors: BTreeMap<u32, Actor<'_>> =
         loads.iter().map(|(id, load)| (*id, Actor::new(stop, load.scheduling()))).collect();
     thread::scope(|scope| {
         for (id, load) in &loads {
             let part = Part { actor: &actors[id], starter: Starter(&line), say: Mutex::new(say.clone()) };
             let say = say.clone();
-            let work = move || drop(say.send(Said::Ended(*id, load.run(&part))));
+            let work = move || drop(say.send(Message::Ended(*id, load.run(&part))));
             if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
                 return Err(MessagingError::Thread(error));
             }
         }
         drop(say);
-        let mut course = Course { job, loads: &loads, actors: &actors, said, ended: BTreeMap::new() };
-        let totals = course.conduct(&line, pinned, start, events);
+        let mut running =
+            RunningLoads { job, loads: &loads, actors: &actors, messages, ended: BTreeMap::new() };
+        let totals = running.conduct(&line, pinned, start, events);
         // Whatever happened, nobody is left waiting or at work.
         line.give(None);
         actors.values().for_each(Actor::end);
@@ -123,15 +124,15 @@ fn run(
 }
 
 /// The loads under way, seen from the thread that leads.
-struct Course<'a> {
+struct RunningLoads<'a> {
     job: &'a LoadJob,
     loads: &'a BTreeMap<u32, Load>,
     actors: &'a BTreeMap<u32, Actor<'a>>,
-    said: mpsc::Receiver<Said<Report>>,
+    messages: mpsc::Receiver<Message<Report>>,
     ended: BTreeMap<u32, Report>,
 }
 
-impl Course<'_> {
+impl RunningLoads<'_> {
     fn conduct(
         &mut self,
         line: &StartLine,
@@ -140,7 +141,7 @@ impl Course<'_> {
         events: &mut dyn FnMut(LoadEvent),
     ) -> Result<Vec<StreamTotal>, MessagingError> {
         for _ in 0..self.loads.len() {
-            if let Said::Ended(_, ended) = self.said.recv().map_err(|_| MessagingError::Lost)? {
+            if let Message::Ended(_, ended) = self.messages.recv().map_err(|_| MessagingError::Lost)? {
                 ended?;
                 return Err(MessagingError::Lost);
             }
@@ -150,12 +151,12 @@ impl Course<'_> {
         let readings = self.read_each_second(origin, events)?;
         self.end_flat_out();
         while self.ended.len() < self.loads.len() {
-            let said = self.said.recv().map_err(|_| MessagingError::Lost)?;
-            self.note(said)?;
+            let message = self.messages.recv().map_err(|_| MessagingError::Lost)?;
+            self.note(message)?;
         }
         let mut totals = Vec::new();
         for (id, report) in &self.ended {
-            let Told { seconds, total } = self.told(*id, report, &readings);
+            let StreamReport { seconds, total } = self.stream_report(*id, report, &readings);
             seconds.into_iter().for_each(|second| events(LoadEvent::Second(second)));
             totals.push(total);
         }
@@ -218,12 +219,12 @@ impl Course<'_> {
         Ok(readings)
     }
 
-    /// Takes what is said until a moment; returns sooner when all have ended.
+    /// Takes messages until a moment; returns sooner when all have ended.
     fn listen_until(&mut self, due: Instant) -> Result<(), MessagingError> {
         while self.ended.len() < self.loads.len() {
             let left = due.saturating_duration_since(Instant::now());
-            match self.said.recv_timeout(left) {
-                Ok(said) => self.note(said)?,
+            match self.messages.recv_timeout(left) {
+                Ok(message) => self.note(message)?,
                 Err(mpsc::RecvTimeoutError::Timeout) => return Ok(()),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(MessagingError::Lost),
             }
@@ -231,8 +232,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    fn note(&mut self, said: Said<Report>) -> Result<(), MessagingError> {
-        if let Said::Ended(id, report) = said {
+    fn note(&mut self, message: Message<Report>) -> Result<(), MessagingError> {
+        if let Message::Ended(id, report) = message {
             self.ended.insert(id, report?);
         }
         Ok(())
@@ -247,7 +248,7 @@ impl Course<'_> {
         }
     }
 
-    fn told(&self, id: u32, report: &Report, readings: &BTreeMap<u32, FlatOut>) -> Told {
+    fn stream_report(&self, id: u32, report: &Report, readings: &BTreeMap<u32, FlatOut>) -> StreamReport {
         let flat_out = &readings[&id];
         match (&self.loads[&id], report) {
             (Load::Latency(load), Report::Latency(report)) => {
@@ -257,7 +258,7 @@ impl Course<'_> {
                 };
                 account::by_schedule(id, load, cpu_ns as f64 / 1e9, report)
             }
-            (Load::Throughput(load), Report::Throughput(report)) => flat_out.told(id, load, report),
+            (Load::Throughput(load), Report::Throughput(report)) => flat_out.stream_report(id, load, report),
             _ => unreachable!("a load gives a report of its own kind"),
         }
     }

@@ -12,8 +12,8 @@ use std::{
 use tilemark_amqp_load::{Director, Gauge, LoadError};
 use tilemark_load::{Got, Scheduling, Stop, prepare_thread};
 
-/// What a load says to the thread that leads.
-pub(super) enum Said<R> {
+/// What a load reports to the thread that leads.
+pub(super) enum Message<R> {
     /// All its threads are connected.
     Ready,
     /// It has ended.
@@ -54,7 +54,7 @@ impl<'a> Actor<'a> {
 pub(super) struct Part<'a, R> {
     pub(super) actor: &'a Actor<'a>,
     pub(super) starter: Starter<'a>,
-    pub(super) say: Mutex<mpsc::Sender<Said<R>>>,
+    pub(super) say: Mutex<mpsc::Sender<Message<R>>>,
 }
 
 impl<R: Send> Director for Part<'_, R> {
@@ -66,7 +66,7 @@ impl<R: Send> Director for Part<'_, R> {
 
     fn ready(&self) -> Option<Instant> {
         // Nobody listens only when another load has failed, and then the word says so.
-        let _ = self.say.lock().unwrap_or_else(PoisonError::into_inner).send(Said::Ready);
+        let _ = self.say.lock().unwrap_or_else(PoisonError::into_inner).send(Message::Ready);
         self.starter.wait()
     }
 

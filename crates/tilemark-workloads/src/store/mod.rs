@@ -49,8 +49,8 @@ pub const fn engine_of(parameters: &StoreParameters) -> Engine {
     }
 }
 
-/// What a stream's thread tells.
-enum Told {
+/// What a stream's thread reports to the leading thread.
+enum Message {
     /// Its connections are open.
     Ready,
     /// A second of it is over, or what it found besides is known.
@@ -96,16 +96,16 @@ fn run(
     let timer_slack_ns = rustix::thread::current_timer_slack().unwrap_or(50_000);
     let sender = Sender { workers, real_time: false, timer_slack_ns, pinned };
     let signals = Signals::default();
-    let (teller, told) = mpsc::channel();
+    let (to_leader, messages) = mpsc::channel();
     let line = StartLine::default();
     thread::scope(|scope| {
         for stream in streams {
-            let (teller, signals, starter) = (teller.clone(), &signals, Starter(&line));
+            let (to_leader, signals, starter) = (to_leader.clone(), &signals, Starter(&line));
             scope.spawn(move || {
-                let seconds = Seconds::new(stream.stream.id, teller.clone(), signals, starter);
-                let total = stream.run(job, &seconds, &signals.end, &teller);
+                let seconds = Seconds::new(stream.stream.id, to_leader.clone(), signals, starter);
+                let total = stream.run(job, &seconds, &signals.end, &to_leader);
                 // Whoever listens does so until every stream has ended.
-                let _ = teller.send(Told::Ended(total));
+                let _ = to_leader.send(Message::Ended(total));
             });
         }
         let mut start = || {
@@ -113,42 +113,43 @@ fn run(
             line.give(origin);
             origin
         };
-        Course { job, stop, signals: &signals, streams: streams.len() }.follow(&mut start, &told, events)
+        RunningStreams { job, stop, signals: &signals, streams: streams.len() }
+            .follow(&mut start, &messages, events)
     })
 }
 
 /// All streams on their way.
-struct Course<'a> {
+struct RunningStreams<'a> {
     job: &'a LoadJob,
     stop: &'a Stop,
     signals: &'a Signals,
     streams: usize,
 }
 
-impl Course<'_> {
+impl RunningStreams<'_> {
     /// Follows them until all have ended. One that fails ends the others.
     fn follow(
         self,
         start: &mut dyn FnMut() -> Option<Instant>,
-        told: &Receiver<Told>,
+        messages: &Receiver<Message>,
         events: &mut dyn FnMut(LoadEvent),
     ) -> Result<Vec<StreamTotal>, StoreError> {
         let (mut ready, mut ended, mut totals, mut failed) = (0, 0, Vec::new(), None);
         let mut busy: Option<BusySeconds> = None;
         while ended < self.streams {
-            match told.recv_timeout(LOOK_EVERY) {
-                Ok(Told::Ready) => {
+            match messages.recv_timeout(LOOK_EVERY) {
+                Ok(Message::Ready) => {
                     ready += 1;
                     if ready == self.streams {
                         busy = start().map(|origin| BusySeconds::beginning(self.job, origin));
                     }
                 }
-                Ok(Told::Event(event)) => events(event),
-                Ok(Told::Ended(Ok(total))) => {
+                Ok(Message::Event(event)) => events(event),
+                Ok(Message::Ended(Ok(total))) => {
                     ended += 1;
                     totals.push(total);
                 }
-                Ok(Told::Ended(Err(error))) => {
+                Ok(Message::Ended(Err(error))) => {
                     ended += 1;
                     failed.get_or_insert(error);
                 }
@@ -265,7 +266,7 @@ impl<'a> StoreStream<'a> {
         job: &LoadJob,
         seconds: &Seconds<'_>,
         end: &AtomicBool,
-        teller: &mpsc::Sender<Told>,
+        to_leader: &mpsc::Sender<Message>,
     ) -> Result<StreamTotal, StoreError> {
         let result = run_observed_load(&self.address(), &self.demand(job), seconds, end)?;
         let (id, counts, figures) = (self.stream.id, seconds.finish(), found::figures(&result));
@@ -276,7 +277,7 @@ impl<'a> StoreStream<'a> {
             LoadEvent::Output { id, text },
         ] {
             // Whoever listens does so until the stream has ended.
-            let _ = teller.send(Told::Event(event));
+            let _ = to_leader.send(Message::Event(event));
         }
         Ok(StreamTotal {
             id,

@@ -1,6 +1,6 @@
 //! Orders of one stream become seconds and totals. A second is told when all that began in it has ended.
 
-use super::{Signals, Told};
+use super::{Message, Signals};
 use crate::start_line::Starter;
 use hdrhistogram::Histogram;
 use std::{
@@ -15,7 +15,7 @@ use tilemark_store::{Observer, OrderEnded, Outcome};
 /// The observer of a stream.
 pub(super) struct Seconds<'a> {
     id: u32,
-    teller: Sender<Told>,
+    sender: Sender<Message>,
     signals: &'a Signals,
     starter: Starter<'a>,
     state: Mutex<State>,
@@ -48,8 +48,8 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 impl<'a> Seconds<'a> {
-    pub(super) fn new(id: u32, teller: Sender<Told>, signals: &'a Signals, starter: Starter<'a>) -> Self {
-        Self { id, teller, signals, starter, state: Mutex::default() }
+    pub(super) fn new(id: u32, sender: Sender<Message>, signals: &'a Signals, starter: Starter<'a>) -> Self {
+        Self { id, sender, signals, starter, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -68,15 +68,15 @@ impl<'a> Seconds<'a> {
         let Some(open) = state.open.remove(&second) else { return };
         let (latency, lateness) = (encode_all(&open.latency_ns), encode_all(&open.lateness_ns));
         state.counts = [state.counts, open.counts].into_iter().sum();
-        let told = StreamSecond { id: self.id, second, counts: open.counts, latency, lateness };
+        let ended = StreamSecond { id: self.id, second, counts: open.counts, latency, lateness };
         // Whoever listens does so until the stream has ended.
-        let _ = self.teller.send(Told::Event(LoadEvent::Second(told)));
+        let _ = self.sender.send(Message::Event(LoadEvent::Second(ended)));
     }
 }
 
 impl Observer for Seconds<'_> {
     fn ready(&self) -> Instant {
-        let _ = self.teller.send(Told::Ready);
+        let _ = self.sender.send(Message::Ready);
         self.starter.wait().unwrap_or_else(|| {
             // It does not begin: from its end on no order is sent.
             self.signals.end.store(true, Ordering::Relaxed);
@@ -129,34 +129,34 @@ mod tests {
         OrderEnded { intended, latency, lateness: None, outcome }
     }
 
-    fn seconds(told: &Receiver<Told>) -> Vec<(u32, u64)> {
-        let second = |told| match told {
-            Told::Event(LoadEvent::Second(second)) => {
+    fn seconds(messages: &Receiver<Message>) -> Vec<(u32, u64)> {
+        let second = |message| match message {
+            Message::Event(LoadEvent::Second(second)) => {
                 let latency = decode(&second.latency).unwrap();
                 assert!((4_990_000..5_010_000).contains(&latency.max()), "5 ms: {}", latency.max());
                 Some((second.second, latency.len()))
             }
             _ => None,
         };
-        told.try_iter().filter_map(second).collect()
+        messages.try_iter().filter_map(second).collect()
     }
 
     #[test]
     fn a_second_is_told_when_all_that_began_in_it_has_ended() {
-        let (teller, told) = channel();
+        let (sender, messages) = channel();
         let signals = Signals::default();
         let line = StartLine::default();
-        let observer = Seconds::new(7, teller, &signals, Starter(&line));
+        let observer = Seconds::new(7, sender, &signals, Starter(&line));
         for at in [100, 200, 1_100, 2_100] {
             observer.begun(Duration::from_millis(at));
         }
         observer.ended(ended(100, Outcome::Committed));
         observer.begun(Duration::from_millis(3_000));
-        assert_eq!(seconds(&told), [], "one order of it is under way");
+        assert_eq!(seconds(&messages), [], "one order of it is under way");
         observer.ended(ended(200, Outcome::Committed));
         observer.ended(ended(1_100, Outcome::Committed));
         observer.begun(Duration::from_millis(4_000));
-        assert_eq!(seconds(&told), [(0, 2), (1, 1)]);
+        assert_eq!(seconds(&messages), [(0, 2), (1, 1)]);
         observer.ended(ended(2_100, Outcome::Failed));
         let all = observer.finish();
         assert_eq!((all.offered, all.completed, all.failed), (4, 3, 1));
@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn what_was_rolled_back_is_neither_an_order_nor_an_error() {
-        let (teller, _told) = channel();
+        let (sender, _messages) = channel();
         let signals = Signals::default();
         let line = StartLine::default();
-        let observer = Seconds::new(1, teller, &signals, Starter(&line));
+        let observer = Seconds::new(1, sender, &signals, Starter(&line));
         observer.begun(Duration::ZERO);
         observer.ended(ended(0, Outcome::RolledBack));
         assert_eq!(observer.finish(), Counts::default());

@@ -4,7 +4,7 @@ use super::{NOT_RESTORED, places};
 use crate::screen::{self, Form, Watcher};
 use std::{path::Path, process::ExitCode};
 use tilemark_run::{
-    host::pin::{Kept, Looking, PinReport, Undone, in_words, pin_guests, undo},
+    host::pin::{Looking, PinReport, ThreadBinding, Undone, in_words, pin_guests, undo},
     plan_words::counted,
 };
 
@@ -67,7 +67,7 @@ fn undone(undone: &Undone) -> String {
     lines.join("\n")
 }
 
-fn words(kept: &Kept) -> String {
-    let why = kept.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    format!("thread {} had processors {} and has {}{why}", kept.tid, kept.found, kept.now)
+fn words(binding: &ThreadBinding) -> String {
+    let why = binding.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("thread {} had processors {} and has {}{why}", binding.tid, binding.found, binding.now)
 }

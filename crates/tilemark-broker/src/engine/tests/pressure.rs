@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tilemark_amqp::{Method, Properties};
+use tilemark_amqp::{Method, Properties, TableBuilder};
 
 use crate::Config;
-use crate::engine::testing::{Lab, QueueFlags, consume, declare, publish};
+use crate::engine::testing::{Lab, QueueFlags, bind, bind_with, consume, declare, publish};
 
 fn small_lab() -> Lab {
     let mut config = Config::new("127.0.0.1:0".parse().unwrap());
@@ -226,4 +226,48 @@ fn queues_and_bindings_without_end_are_refused() {
         assert!(declared < 10_000, "nothing stops the client");
     }
     assert!(declared > 1000, "{declared}");
+}
+
+#[test]
+fn arguments_and_patterns_of_bindings_count_and_are_free_again_when_they_are_gone() {
+    let mut lab = small_lab();
+    let client = lab.client();
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    let before = lab.engine.statistics().memory_bytes;
+    let value = "x".repeat(50_000);
+    let mut bound = 0;
+    while bound < 100 {
+        let arguments = TableBuilder::new().text("name", &value).integer("number", bound);
+        let said = lab.ask(client, &bind_with("q", "amq.headers", arguments.as_table())).join("");
+        if said.contains("reply_code: 506") {
+            break;
+        }
+        bound += 1;
+    }
+    // Half of 2 MiB.
+    assert!((20..23).contains(&bound), "{bound}");
+    let client = lab.client();
+    lab.ask(
+        client,
+        &Method::QueueDelete {
+            reserved_1: 0,
+            queue: crate::engine::testing::name("q"),
+            if_unused: false,
+            if_empty: false,
+            no_wait: false,
+        },
+    );
+    let after = lab.engine.statistics().memory_bytes;
+    assert!(after < before + 10_000, "{after} bytes, and {before} before");
+    lab.ask(client, &declare("q", QueueFlags::default()));
+    let words = "a.".repeat(120);
+    let mut bound = 0;
+    while bound < 1000 {
+        let key = format!("{words}{bound}");
+        if lab.ask(client, &bind("q", "amq.topic", &key)).join("").contains("reply_code: 506") {
+            break;
+        }
+        bound += 1;
+    }
+    assert!(bound < 40, "{bound}");
 }
