@@ -80,6 +80,9 @@ pub(crate) enum CarrierError {
     /// It answered that it could not do it.
     #[error("it could not do it: {0}")]
     Failed(String),
+    /// It has no room for it.
+    #[error("its disk is full: {0}")]
+    Full(String),
     /// This machine has no room for the answer.
     #[error("the answer cannot be kept on this machine: {0}")]
     Local(String),
@@ -115,6 +118,12 @@ impl CarrierError {
                 format!("see what a login on {} prints, and that its shell is a POSIX shell", host.name)
             }
             Self::Failed(_) => format!("look at it on {}", host.name),
+            Self::Full(_) => {
+                format!(
+                    "free some space on {} (`tilemark fleet clean` removes what is collected), then give the command again",
+                    host.name
+                )
+            }
             Self::Local(_) => "free some space on this machine's disk".to_owned(),
         }
     }
@@ -241,6 +250,11 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
     match read {
         Ok((answer, 0)) => Ok(answer),
         Ok((_, NO_SUDO)) => Err(CarrierError::NoSudo),
+        Ok((_, _))
+            if messages.contains("No space left on device") || messages.contains("Disk quota exceeded") =>
+        {
+            Err(CarrierError::Full(messages))
+        }
         Ok((_, code)) => Err(CarrierError::Failed(format!("exit code {code}: {messages}"))),
         Err(CarrierError::Cut(how)) => Err(refused(&messages, &how)),
         Err(other) => Err(other),

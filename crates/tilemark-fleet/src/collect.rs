@@ -81,7 +81,7 @@ pub(crate) fn collect(
             AttemptState::Ended(_) if is_home(folder, host, *number) => {}
             AttemptState::Ended(_) => fetch(folder, fleet, host, *number)?,
             AttemptState::Lost if folder.end(&host.name, *number).is_some() => {}
-            AttemptState::Lost => lost(folder, host, *number)?,
+            AttemptState::Lost => fetch(folder, fleet, host, *number)?,
         }
     }
     Ok(found)
@@ -128,30 +128,33 @@ fn take_home(place: &Path, archive: File) -> Result<(), CollectError> {
             .and_then(|file| file.take(LOG_BYTES_MAX).read_to_end(&mut bytes));
         read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     };
-    let exit_code: i32 =
-        text("exit").trim().parse().map_err(|_| CollectError::Record("it has no exit code".to_owned()))?;
     let record = RunDirectory::at(&beside.path().join("record"));
     let mut result = None;
     if record.is_closed() {
         record.verify().map_err(|error| CollectError::Record(error.to_string()))?;
         result = Some(record.result().map_err(|error| CollectError::Record(error.to_string()))?);
     }
-    let end = end_of(exit_code, result.as_ref(), &text("log"));
+    let end = match text("exit").trim().parse() {
+        Ok(exit_code) => end_of(exit_code, result.as_ref(), &text("log")),
+        Err(_) if beside.path().join("exit").exists() => {
+            return Err(CollectError::Record("it has no exit code".to_owned()));
+        }
+        Err(_) => lost(&record),
+    };
     write_end(beside.path(), &end)?;
     put(&beside.keep(), place).map_err(failed)
 }
 
-/// An attempt that its host lost: it may have ended with the host.
-fn lost(folder: &FleetFolder, host: &Host, number: u32) -> Result<(), CollectError> {
-    let because =
-        "the host or its job was ended while it measured; nothing of that attempt is closed".to_owned();
-    let place = folder.attempt(&host.name, number);
-    let failed = |source| CollectError::Fleet(FleetError::File { path: place.clone(), source });
-    let hosts = place.parent().expect("an attempt is below its host");
-    fs::create_dir_all(hosts).map_err(failed)?;
-    let beside = tempfile::Builder::new().prefix(".attempt-").tempdir_in(hosts).map_err(failed)?;
-    write_end(beside.path(), &HostEnd { end: End::Lost, exit_code: None, because })?;
-    put(&beside.keep(), &place).map_err(failed)
+/// The end of an attempt that nobody closed, with what it had finished.
+fn lost(record: &RunDirectory) -> HostEnd {
+    let whole = record.repeats().map_or(0, |repeats| repeats.len());
+    let kept = match whole {
+        0 => "no repeat was whole".to_owned(),
+        1 => "one repeat was whole, and is in its record, which has no verdict".to_owned(),
+        whole => format!("{whole} repeats were whole, and are in its record, which has no verdict"),
+    };
+    let because = format!("the host or its job was ended while it measured: {kept}");
+    HostEnd { end: End::Lost, exit_code: None, because }
 }
 
 fn write_end(folder: &Path, end: &HostEnd) -> Result<(), FleetError> {
@@ -249,7 +252,6 @@ mod tests {
         for files in [
             &[("../exit", "0")][..],
             &[("/exit", "0")],
-            &[("log", "no exit code")],
             &[("exit", "x")],
             &[("exit", "0"), ("exit", "0")],
             &[("exit", "0"), ("record/manifest.json", "{\"schema\":1,\"files\":{\"plan.json\":\"00\"}}")],

@@ -17,6 +17,8 @@ use tilemark_sys::text_file::read_text;
 /// The format of `fleet.json`.
 const FLEET_SCHEMA: u32 = 1;
 const FLEET: &str = "fleet.json";
+/// Where this is, nothing more is submitted.
+const CANCELLED: &str = "cancelled";
 const FLEET_BYTES_MAX: u64 = 16 << 20;
 
 /// What was asked, and how far it is.
@@ -162,7 +164,24 @@ impl FleetFolder {
         if !fleet.hosts.iter().all(|work| is_name(&work.name)) {
             return Err(damaged("the name of a host is no name of a folder".to_owned()));
         }
+        // Folders of hosts are made and removed by it.
+        if !is_name(&fleet.id) {
+            return Err(damaged(format!("its id {:?} is no name of a folder", fleet.id)));
+        }
         Ok(fleet)
+    }
+
+    /// From now on nothing of it is submitted, by whichever command.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub fn mark_cancelled(&self) -> Result<(), FleetError> {
+        Ok(write_whole(&self.path.join(CANCELLED), b"")?)
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.path.join(CANCELLED).exists()
     }
 
     /// Writes it, synced and whole.

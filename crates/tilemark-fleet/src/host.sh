@@ -42,6 +42,7 @@ do_wait() {
 }
 do_submit() {
     mkdir -p "$place" || return 1
+    [ ! -e "$place/cancelled" ] || { echo "the fleet run was cancelled" >&2; return 1; }
     printf '%s' "$job" >"$place/job.new.$$" && sync "$place/job.new.$$" && mv "$place/job.new.$$" "$place/job.sh" || return 1
     if [ ! -e "$place/attempt-0" ]; then
         # The job outlives this connection. Where it is started twice, the second one finds the attempt taken and ends.
@@ -60,11 +61,71 @@ do_submit() {
 }
 do_fetch() {
     archive=$place/attempt-$attempt.tar.gz
-    [ -e "$place/attempt-$attempt/exit" ] || { echo "attempt $attempt has not ended" >&2; return 1; }
+    if [ ! -e "$place/attempt-$attempt/exit" ]; then
+        [ -d "$place/attempt-$attempt" ] || { echo "there is no attempt $attempt" >&2; return 1; }
+        if lives "$place/attempt-$attempt"; then echo "attempt $attempt has not ended" >&2; return 1; fi
+        # It was lost, with what it had finished. Nobody closed it, so its archive is made anew each time.
+        archive=$place/lost-$attempt.tar.gz
+        rm -f "$archive"
+    fi
     if [ ! -e "$archive" ]; then
-        tar -C "$place/attempt-$attempt" -czf "$archive.$$" . && mv "$archive.$$" "$archive" || return 1
+        # Of a fetch that was cut.
+        rm -f "$archive".*
+        if ! { tar -C "$place/attempt-$attempt" --exclude=./room -czf "$archive.$$" . && mv "$archive.$$" "$archive"; }; then
+            rm -f "$archive.$$"
+            return 1
+        fi
     fi
     part archive "$archive"
+}
+signal() { # signal, the folder of an attempt
+    { read -r _ && read -r pid && read -r _; } <"$2/began" && lives "$2" && kill "-$1" "$pid"
+}
+running() { # the folder of the attempt that runs
+    for folder in "$place"/attempt-*; do
+        if [ -d "$folder" ] && [ ! -e "$folder/exit" ] && lives "$folder"; then
+            echo "$folder"
+            return
+        fi
+    done
+}
+do_cancel() {
+    # Behind this mark no attempt begins. Where the disk is full there is none, and nothing can begin either.
+    mkdir -p "$place" && : >"$place/cancelled"
+    left=$seconds
+    while folder=$(running) && [ -n "$folder" ] && [ "$left" -gt 0 ]; do
+        # As Ctrl-C: whole repeats are kept, and the host is restored. Then as a second one, and then by force.
+        case $((seconds - left)) in
+        0 | 40) signal TERM "$folder" ;;
+        60)
+            { read -r _ && read -r pid; } <"$folder/began"
+            for child in $(cat "/proc/$pid/task/$pid/children" 2>/dev/null); do kill -KILL "$child"; done
+            ;;
+        70) signal KILL "$folder" ;;
+        esac
+        sleep 1
+        left=$((left - 1))
+        # Where nobody is left to read it, the work has been asked to end all the same.
+        echo || return 1
+    done
+    "$program" recover >/dev/null 2>&1
+    state
+}
+do_clean() { # job: the attempts that are at home, with a space before and behind each
+    [ -d "$place" ] || return 0
+    for folder in "$place"/attempt-*; do
+        [ -d "$folder" ] || continue
+        number=${folder##*-}
+        if [ ! -e "$folder/exit" ] && lives "$folder"; then
+            echo "kept attempt $number is measuring"
+            return 0
+        fi
+        case $job in *" $number "*) ;; *) echo "kept attempt $number is not collected" && return 0 ;; esac
+    done
+    rm -rf "$place" || return 1
+    # Other hosts of the same fleet run may share the folder.
+    rmdir "$home/fleet-jobs/$fleet" 2>/dev/null
+    return 0
 }
 do_ask() {
     found=$(command -v "$program") || { echo "missing $program"; return 0; }

@@ -33,10 +33,13 @@ pub(crate) fn end_of(exit_code: i32, result: Option<&RunResult>, log: &str) -> H
     let reasons = || verdict.map(|verdict| verdict.reasons.join("; ")).unwrap_or_default();
     let (end, because) = match (exit_code, verdict.map(|verdict| verdict.status)) {
         (0, Some(_)) => (End::Trusted, String::new()),
-        (5, Some(VerdictStatus::NotTrusted)) => (End::NotTrusted, reasons()),
-        (5, Some(_)) => (End::CannotTell, reasons()),
+        // 3: a host that was too busy to measure on, which ended before its plan was done and left a record even so.
+        (3 | 5, Some(VerdictStatus::NotTrusted)) => (End::NotTrusted, reasons()),
+        (3 | 5, Some(_)) => (End::CannotTell, reasons()),
         (4, _) => (End::GuestFailed, error_in(log)),
         (6, _) => (End::NotRestored, error_in(log)),
+        // It was cancelled before it measured anything.
+        (130, None) if log.starts_with("error: ") => (End::NeverStarted, error_in(log)),
         (128.., _) => (End::Lost, format!("the run there was ended by signal {}", exit_code - 128)),
         (0 | 5, None) => (End::Lost, "the run there left no closed record".to_owned()),
         _ => (End::Unfit, error_in(log)),

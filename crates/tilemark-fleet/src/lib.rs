@@ -4,15 +4,17 @@
 //!
 //! ```text
 //! fleet.json                       what was asked: scenario, seed, engine and hosts; synced before anything is submitted
+//! cancelled                        from when it is there, nothing more is submitted
 //! hosts/NAME/attempt-N/end.json    what that attempt ended as (`HostEnd`)
 //! hosts/NAME/attempt-N/record/     its record, as `runs` keeps it; not there where it left none
 //! ```
 //!
-//! On a host its work is in `fleet-jobs/ID/NAME` of Tilemark's folder there (`job.sh`), and stays.
+//! On a host its work is in `fleet-jobs/ID/NAME` of Tilemark's folder there (`job.sh`), and stays until it is cleaned.
 
 mod carrier;
 mod collect;
 mod end;
+mod end_work;
 mod error;
 mod folder;
 mod job;
@@ -23,6 +25,7 @@ mod slurm;
 pub mod verdict;
 
 pub use end::{End, HostEnd};
+pub use end_work::{EndedWork, cancel, clean};
 pub use error::FleetError;
 pub use folder::{Fleet, FleetFolder, FleetLock, FleetOrder, HostWork, Step, fleets, ids};
 pub use plan::{PlannedHost, plan};

@@ -140,7 +140,9 @@ impl Runner<'_> {
         let words = end.as_ref().map_or_else(|| "collected".to_owned(), |end| end.because.clone());
         (self.note)(&format!("{}: {words}", host.name));
         // One that only could not be reached may have its work, and is asked for it another time.
-        let is_final = end.as_ref().is_none_or(|end| !matches!(end.end, End::NoAnswer | End::NeverStarted));
+        let is_final = end
+            .as_ref()
+            .is_none_or(|end| *end == cancelled() || !matches!(end.end, End::NoAnswer | End::NeverStarted));
         self.mark(host, |work| {
             work.end = end;
             if is_final {
@@ -160,6 +162,10 @@ impl Runner<'_> {
             }
         }
         self.mark(host, |work| work.step = Step::Submitting)?;
+        // Whoever cancels makes the mark first and reads this step then, so one of the two sees the other.
+        if self.folder.is_cancelled() {
+            return Ok(Some(cancelled()));
+        }
         let job = job(&fleet, &host.name);
         let submitted = match &self.site.engine {
             Engine::Slurm { .. } => slurm::submit(&self.site, &fleet.id, &host.name, &job)
@@ -167,7 +173,14 @@ impl Runner<'_> {
             Engine::Ssh | Engine::Exec { .. } => self.start(host, &fleet.id, &job),
         };
         match submitted {
-            Ok(id) => self.mark_submitted(host, id).map(|()| None),
+            Ok(id) => {
+                self.mark_submitted(host, id)?;
+                // Whoever cancelled a moment ago did not see this job. Hosts that are reached otherwise have a mark of their own.
+                if self.folder.is_cancelled() && matches!(self.site.engine, Engine::Slurm { .. }) {
+                    let _ = slurm::end(&fleet.id, &host.name, None);
+                }
+                Ok(None)
+            }
             Err(end) => Ok(Some(end)),
         }
     }
@@ -212,7 +225,7 @@ impl Runner<'_> {
                 Err(error) if error.may_pass() && since.elapsed() < self.lost_after() => {
                     thread::sleep(BETWEEN_TRIES)
                 }
-                Err(error @ CarrierError::NoSudo) => {
+                Err(error @ (CarrierError::NoSudo | CarrierError::Full(_))) => {
                     let because = format!("{error}; {}", error.remedy(host));
                     return Err(HostEnd { end: End::Unfit, exit_code: None, because });
                 }
@@ -320,7 +333,8 @@ impl Runner<'_> {
         let since = Instant::now();
         loop {
             match collect(self.folder, &fleet, host) {
-                Ok(found) if found.is_empty() => {
+                // What is cleaned there is here.
+                Ok(found) if found.is_empty() && self.folder.attempts(&host.name).is_empty() => {
                     return self.over(host, Some(self.nothing_there(&fleet, host)));
                 }
                 Ok(_) => return self.over(host, None),
@@ -350,6 +364,9 @@ impl Runner<'_> {
             }
             Engine::Ssh | Engine::Exec { .. } => None,
         };
+        if self.folder.is_cancelled() {
+            return cancelled();
+        }
         let because = words.unwrap_or_else(|| "its job has never begun".to_owned());
         HostEnd { end: End::NeverStarted, exit_code: None, because }
     }
@@ -357,6 +374,12 @@ impl Runner<'_> {
 
 fn no_answer(because: String) -> HostEnd {
     HostEnd { end: End::NoAnswer, exit_code: None, because }
+}
+
+/// Of a host that had not begun.
+fn cancelled() -> HostEnd {
+    let because = "the fleet run was cancelled before the host began".to_owned();
+    HostEnd { end: End::NeverStarted, exit_code: None, because }
 }
 
 /// Takes home what has ended, of all hosts beside each other; nothing is submitted and nothing is waited for.
@@ -368,11 +391,16 @@ pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result
     let fleet = Mutex::new(folder.read()?);
     let copy = locked(&fleet).clone();
     each_host(&copy.site.hosts, |host| {
-        if matches!(step(&copy, host), Step::Waiting) {
+        let is_waiting = step(&copy, host) == Step::Waiting;
+        if is_waiting && !folder.is_cancelled() {
             return Ok(());
         }
-        let (end, is_over) = match collect(folder, &copy, host) {
+        let found = if is_waiting { Ok(Vec::new()) } else { collect(folder, &copy, host) };
+        let (end, is_over) = match found {
             Ok(found) if found.iter().any(|(_, state)| *state == AttemptState::Running) => (None, false),
+            // What is cleaned there is here.
+            Ok(found) if found.is_empty() && !folder.attempts(&host.name).is_empty() => (None, true),
+            Ok(found) if found.is_empty() && folder.is_cancelled() => (Some(cancelled()), true),
             Ok(found) if found.is_empty() => {
                 let because = "nothing of it has begun there".to_owned();
                 (Some(HostEnd { end: End::NeverStarted, exit_code: None, because }), false)
@@ -390,8 +418,8 @@ pub fn collect_all(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result
         let mut fleet = locked(&fleet);
         if let Some(work) = fleet.hosts.iter_mut().find(|work| work.name == host.name) {
             work.end = end;
-            // A job of Slurm that was lost may be requeued.
-            if is_over && !matches!(copy.site.engine, Engine::Slurm { .. }) {
+            // A job of Slurm that was lost may be requeued, where nobody cancelled it.
+            if is_over && (folder.is_cancelled() || !matches!(copy.site.engine, Engine::Slurm { .. })) {
                 work.step = Step::Over;
             }
         }
@@ -419,8 +447,10 @@ pub fn status(folder: &FleetFolder) -> Result<Vec<(String, String)>, FleetError>
 
 fn doing(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> String {
     match step(fleet, host) {
+        Step::Waiting if folder.is_cancelled() => return cancelled().because,
         Step::Waiting => return "waits for its turn; nothing was submitted".to_owned(),
         Step::Over if !folder.attempts(&host.name).is_empty() => return "collected".to_owned(),
+        Step::Over if folder.is_cancelled() => return cancelled().because,
         Step::Submitting | Step::Submitted | Step::Over => {}
     }
     if let Engine::Slurm { .. } = fleet.site.engine {

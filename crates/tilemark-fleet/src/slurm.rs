@@ -100,6 +100,19 @@ pub(crate) fn submit(site: &Site, fleet: &str, host: &str, job: &str) -> Result<
     Ok(id.to_owned())
 }
 
+/// Ends a host's job. With `signal` its script gets that signal and ends in order; else the job is removed from the queue.
+///
+/// # Errors
+/// In words, when Slurm does not do it.
+pub(crate) fn end(fleet: &str, host: &str, signal: Option<&str>) -> Result<(), String> {
+    let mut command = Command::new("scancel");
+    command.arg(format!("--name={}", job_name(fleet, host)));
+    if let Some(signal) = signal {
+        command.arg("--batch").arg(format!("--signal={signal}"));
+    }
+    run(command, "").map(drop)
+}
+
 /// Runs a command of Slurm; what it printed.
 fn run(mut command: Command, input: &str) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();

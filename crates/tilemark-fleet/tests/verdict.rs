@@ -165,7 +165,7 @@ fn damaged_records_and_ends_are_named_and_the_others_are_judged() {
     let found = verdict::of(folder.path()).unwrap();
     let problems = |name: &str| host(&found, name).problems.join(" ");
     assert!(problems("h1").contains("attempt 1: end.json is damaged"), "{}", problems("h1"));
-    assert_eq!(host(&found, "h1").end, "trusted", "its record is whole");
+    assert_eq!(host(&found, "h1").end, End::Trusted, "its record is whole");
     assert!(host(&found, "h1").measured);
     assert!(problems("h2").contains("result.json is damaged"), "{}", problems("h2"));
     assert!(problems("h3").contains("facts.json is damaged"), "{}", problems("h3"));
@@ -232,7 +232,7 @@ fn of_several_attempts_the_newest_whole_one_counts() {
     write_end(folder.path(), "h1", 3, End::Lost, "NODE_FAIL");
     let found = verdict::of(folder.path()).unwrap();
     let first = host(&found, "h1");
-    assert_eq!((first.attempt, first.attempts, first.end.as_str()), (Some(2), 3, "trusted"));
+    assert_eq!((first.attempt, first.attempts, first.end), (Some(2), 3, End::Trusted));
     assert_eq!(first.problems, ["attempt 3 left no record: lost: NODE_FAIL"]);
     assert_eq!(found.named, [] as [&str; 0]);
 }

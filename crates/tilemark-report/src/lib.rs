@@ -29,11 +29,11 @@ pub use csv::{csv, csv_with_tags};
 pub use echarts::{ECHARTS_SHA256, ECHARTS_VERSION};
 pub use html::html;
 pub use input::Report;
-pub use redact::redact;
+pub use redact::{redact, redact_drift, redact_fleet};
 pub use several::{
-    Against, ComparedRuns, ComparedSide, DriftHost, DriftOfMeasure, DriftShift, FLEET_SCHEMA, FactChange,
-    FleetCapacity, FleetConfirmation, FleetDrift, FleetGroup, FleetHost, FleetMeasure, FleetOutcome,
-    FleetVerdict, GroupCapacity, HostDifference, LeftOutRun, TREND_SCHEMA, Trend, TrendChange, TrendMeasure,
-    TrendRun, TrendSeries, UnusualFact,
+    Against, ComparedRuns, ComparedSide, DriftHost, DriftOfMeasure, DriftShift, End, FLEET_SCHEMA,
+    FactChange, FleetCapacity, FleetConfirmation, FleetDrift, FleetGroup, FleetHost, FleetMeasure,
+    FleetOutcome, FleetVerdict, GroupCapacity, HostDifference, LeftOutRun, TREND_SCHEMA, Trend, TrendChange,
+    TrendMeasure, TrendRun, TrendSeries, UnusualFact,
 };
 pub use terminal::{Colour, Style, terminal};

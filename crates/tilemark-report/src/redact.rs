@@ -4,6 +4,10 @@
 //! Every struct is taken apart by name. A new field does not compile here until somebody has decided whether
 //! it can tell who measured.
 
+mod fleet;
+
+pub use fleet::{redact_drift, redact_fleet};
+
 use crate::Report;
 use std::{collections::BTreeMap, net::IpAddr};
 use tilemark_plan::{

@@ -1002,6 +1002,10 @@ pub(crate) enum FleetCommand {
     Status(FleetNamed),
     /// Take home the records of hosts that have ended; may be repeated
     Collect(FleetNamed),
+    /// End the work of all hosts, and collect what they have finished
+    Cancel(FleetNamed),
+    /// Remove from the hosts what is collected and verified
+    Clean(FleetNamed),
     /// Give the verdict of a fleet run again, as a page too
     Report(FleetReportArguments),
     /// Compare two runs of a fleet, host by host
@@ -1048,6 +1052,9 @@ pub(crate) struct FleetConfirmArguments {
     /// Draw the others, the order and the schedules from this seed. Default: a random one
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
+    /// Compare hosts within the first of their `groups` in the site file, as `fleet report --site-groups` does
+    #[arg(long)]
+    pub(crate) site_groups: bool,
     #[command(flatten)]
     pub(crate) json: JsonOnly,
 }
@@ -1061,6 +1068,9 @@ pub(crate) struct FleetForms {
     /// Write it as Markdown into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+    /// Leave out what tells whose hosts they are: names, addresses and what hosts said in their own words
+    #[arg(long)]
+    pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) json: JsonOnly,
 }

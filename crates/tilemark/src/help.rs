@@ -35,7 +35,7 @@ const SHAPES: [(&str, &str); 14] = [
 
 /// Examples of each page of help, by the words that call it. Each is tried by a test: it must be a command line that the
 /// program takes.
-const EXAMPLES: [(&str, &str); 63] = [
+const EXAMPLES: [(&str, &str); 65] = [
     ("doctor", "tilemark doctor\ntilemark doctor --json"),
     ("plan", "tilemark plan web --on native\ntilemark plan capacity web --on native --resolved"),
     ("plan run", "tilemark plan run web --tiles 1,2,4"),
@@ -80,9 +80,16 @@ const EXAMPLES: [(&str, &str); 63] = [
     ),
     ("fleet status", "tilemark fleet status\ntilemark fleet status 20261125"),
     ("fleet collect", "tilemark fleet collect\ntilemark fleet collect 20261125 --json"),
-    ("fleet report", "tilemark fleet report\ntilemark fleet report 20261125 --html fleet.html"),
+    ("fleet cancel", "tilemark fleet cancel\ntilemark fleet cancel 20261125"),
+    ("fleet clean", "tilemark fleet clean\ntilemark fleet clean 20261125"),
+    (
+        "fleet report",
+        "tilemark fleet report\n\
+         tilemark fleet report 20261125 --html fleet.html\n\
+         tilemark fleet report 20261125 --redact --html fleet.html",
+    ),
     ("fleet compare", "tilemark fleet compare 20261018 20261125 --html drift.html"),
-    ("fleet confirm", "tilemark fleet confirm"),
+    ("fleet confirm", "tilemark fleet confirm\ntilemark fleet confirm 20261125 --site-groups"),
     ("report", "tilemark report last\ntilemark report last --html page.html --redact --csv figures.csv"),
     ("runs", "tilemark runs\ntilemark runs show last"),
     ("runs show", "tilemark runs show last"),

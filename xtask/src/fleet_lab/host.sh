@@ -17,10 +17,20 @@ if [ ! -e "$lab/$name/begun" ]; then
     cp "$lab/sshd_config" "$root/etc/ssh/sshd_config"
     printf '127.0.0.1 localhost\n10.99.0.10 ctl\n10.99.0.11 n1\n10.99.0.12 n2\n10.99.0.13 n3\n' >"$root/etc/hosts"
     touch "$root/usr/local/bin/tilemark"
+    # One who is not root, and may use sudo without a password. A star is no password, and no lock either.
+    echo 'lab:x:4711:4711::/home/lab:/bin/sh' >>"$root/etc/passwd"
+    echo 'lab:*:19000::::::' >>"$root/etc/shadow"
+    echo 'lab:x:4711:' >>"$root/etc/group"
+    mkdir -p "$root/home/lab/.ssh" "$root/etc/sudoers.d"
+    cp "$lab/keys/id.pub" "$root/home/lab/.ssh/authorized_keys"
+    chown -R 4711:4711 "$root/home/lab"
+    chmod 700 "$root/home/lab/.ssh"
+    echo 'lab ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/lab"
+    chmod 440 "$root/etc/sudoers.d/lab"
     if [ "$role" = ctl ]; then
         cp "$lab/keys/id" "$root/root/.ssh/id_ed25519"
         cp "$lab/keys/known_hosts" "$root/root/.ssh/known_hosts"
-        cp "$lab/ssh.toml" "$lab/slurm.toml" "$root/root/"
+        cp "$lab"/*.toml "$root/root/"
         cp "$lab/power" "$root/usr/local/bin/power"
     fi
     touch "$lab/$name/begun"

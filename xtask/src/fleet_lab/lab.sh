@@ -120,11 +120,14 @@ done >"$lab/keys/known_hosts"
     done
 } >"$lab/ssh.toml"
 sed 's/"ssh"/"slurm"\npartition = "hosts"/; /^address/d; /^user/d' "$lab/ssh.toml" >"$lab/slurm.toml"
-# On the submitting host `power off n2` is a power cut, and `power on n2` a boot: answered when it is done.
+sed 's/"ssh"/"slurm"\ncarrier = "ssh"/' "$lab/ssh.toml" >"$lab/slurm-ssh.toml"
+sed 's/"root"/"lab"/' "$lab/ssh.toml" >"$lab/sudo.toml"
+# On the submitting host `power off n2` is a power cut, and `power on n2` a boot: answered when it is done. `power unplug n2` takes
+# its cable out, and `power plug n2` puts it back.
 mkfifo "$lab/ctl-door/power" "$lab/ctl-door/done"
 cat >"$lab/power" <<'T'
 #!/bin/sh
-case "$1 $2" in "on n"[123] | "off n"[123]) ;; *) echo "usage: power on|off n1|n2|n3" >&2; exit 2 ;; esac
+case "$1 $2" in "on n"[123] | "off n"[123] | "plug n"[123] | "unplug n"[123]) ;; *) echo "usage: power on|off|plug|unplug n1|n2|n3" >&2; exit 2 ;; esac
 echo "$1 $2" >/lab/power
 read -r answer </lab/done
 [ "$answer" = done ] || { echo "power: $answer" >&2; exit 1; }
@@ -148,6 +151,8 @@ done
         case $verb in
         off) off "$name" && echo done ;;
         on) on "$name" && up "$name" && echo done ;;
+        plug) tools ip link set "v$name" up && echo done ;;
+        unplug) tools ip link set "v$name" down && echo done ;;
         esac >"$lab/ctl-door/done" 2>>"$lab/ctl/log" || echo "it could not be done" >"$lab/ctl-door/done"
     done
 ) 9<&- >/dev/null 2>&1 &

@@ -18,14 +18,6 @@ use tilemark_statistics::{
     INTERVAL_REPEATS_MIN, judge::DecidingFigures, judge::deciding_figures,
 };
 
-/// How an end is called in documents.
-pub(super) fn end_word(end: End) -> String {
-    match serde_json::to_value(end) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "unknown".to_owned(),
-    }
-}
-
 /// The verdict of a fleet. With a confirmation only hosts that it confirms are named.
 pub(super) fn verdict(
     fleet: &ReadFleet,
@@ -74,16 +66,14 @@ fn described(host: &ReadHost) -> FleetHost {
     let record = host.record.as_ref();
     let status = record.map(|record| record.verdict.status);
     let end = match (&host.end, status) {
-        (Some(end), _) => end_word(end.end),
-        (None, Some(VerdictStatus::Trusted)) => end_word(End::Trusted),
-        (None, Some(VerdictStatus::NotTrusted)) => end_word(End::NotTrusted),
-        (None, Some(VerdictStatus::CannotTell)) => end_word(End::CannotTell),
-        (None, None) if host.step.as_deref().is_some_and(|step| step == "waiting") => {
-            "not-submitted-yet".to_owned()
-        }
-        (None, None) if host.step.is_some() => "not-collected-yet".to_owned(),
-        (None, None) if host.attempts == 0 => end_word(End::NeverStarted),
-        (None, None) => end_word(End::Lost),
+        (Some(end), _) => end.end,
+        (None, Some(VerdictStatus::Trusted)) => End::Trusted,
+        (None, Some(VerdictStatus::NotTrusted)) => End::NotTrusted,
+        (None, Some(VerdictStatus::CannotTell)) => End::CannotTell,
+        (None, None) if host.step.as_deref().is_some_and(|step| step == "waiting") => End::NotSubmittedYet,
+        (None, None) if host.step.is_some() => End::NotCollectedYet,
+        (None, None) if host.attempts == 0 => End::NeverStarted,
+        (None, None) => End::Lost,
     };
     let reasons = || record.map(|record| record.verdict.reasons.join("; ")).unwrap_or_default();
     let because = host.end.as_ref().map_or_else(reasons, |end| end.because.clone());
@@ -448,7 +438,7 @@ fn conclude(found: &mut FleetVerdict) {
         ));
     }
     let not_restored: Vec<&FleetHost> =
-        found.hosts.iter().filter(|host| host.end == end_word(End::NotRestored)).collect();
+        found.hosts.iter().filter(|host| host.end == End::NotRestored).collect();
     if !not_restored.is_empty() {
         reasons.push(format!(
             "not restored: {}. To restore a host: `sudo tilemark recover` on it",

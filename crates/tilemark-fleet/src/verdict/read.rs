@@ -282,8 +282,8 @@ fn host(folder: &Path, name: &str) -> ReadHost {
 }
 
 fn said(end: &HostEnd) -> String {
-    let word = super::judge::end_word(end.end);
-    if end.because.is_empty() { word } else { format!("{word}: {}", end.because) }
+    let word = end.end.words();
+    if end.because.is_empty() { word.to_owned() } else { format!("{word}: {}", end.because) }
 }
 
 /// The numbers of the attempts, in order.

@@ -29,7 +29,7 @@ pub(super) fn fleet(found: &FleetVerdict) -> Vec<String> {
     if !found.missing.is_empty() {
         let missing = found.hosts.iter().filter(|host| !host.measured);
         let missing: Vec<String> =
-            missing.map(|host| format!("{} ({})", host.name, host.end.replace('-', " "))).collect();
+            missing.map(|host| format!("{} ({})", host.name, host.end.words())).collect();
         first = format!("{first} Missing: {}.", names(missing.iter().map(String::as_str)));
     }
     let mut said = vec![first];

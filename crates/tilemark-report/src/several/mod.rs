@@ -15,7 +15,7 @@ mod trend;
 
 pub use compared::{Against, ComparedRuns, ComparedSide};
 pub use fleet::{
-    DriftHost, DriftOfMeasure, DriftShift, FLEET_SCHEMA, FactChange, FleetCapacity, FleetConfirmation,
+    DriftHost, DriftOfMeasure, DriftShift, End, FLEET_SCHEMA, FactChange, FleetCapacity, FleetConfirmation,
     FleetDrift, FleetGroup, FleetHost, FleetMeasure, FleetOutcome, FleetVerdict, GroupCapacity,
     HostDifference, UnusualFact,
 };

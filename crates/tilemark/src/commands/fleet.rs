@@ -13,8 +13,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 use std::{path::Path, process::ExitCode};
 use tilemark_fleet::{
-    Fleet, FleetError, FleetFolder, FleetOrder, PlannedHost, Site, Watch, collect_all, fleets, plan, run,
-    status,
+    End, EndedWork, Fleet, FleetError, FleetFolder, FleetOrder, PlannedHost, Site, Watch, cancel, clean,
+    collect_all, fleets, plan, run, status,
     verdict::{self, FleetDrift, FleetVerdict, Groups, VerdictError},
 };
 use tilemark_run::{
@@ -26,6 +26,8 @@ use tilemark_run::{
 /// A scenario's file is a part of the script that each host gets.
 const SCENARIO_BYTES_MAX: usize = 32 << 10;
 const NO_HOST_IS_FIT: u8 = 3;
+const A_HOST_IS_LEFT: u8 = 5;
+const NOT_RESTORED: u8 = 6;
 
 /// Does what was asked of a fleet.
 pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
@@ -43,6 +45,25 @@ pub(crate) fn fleet(command: &FleetCommand) -> ExitCode {
             })
         }
         FleetCommand::Collect(named) => shown(collected(named), named.json.json),
+        FleetCommand::Cancel(named) => {
+            let form = Form::of(named.json.json);
+            screen::show_with(cancelled(named), form, cancelled_text, |cancelled| {
+                if cancelled.verdict.hosts.iter().any(|host| host.end == End::NotRestored) {
+                    NOT_RESTORED
+                } else {
+                    all_done(&cancelled.hosts)
+                }
+            })
+        }
+        FleetCommand::Clean(named) => {
+            let form = Form::of(named.json.json);
+            screen::show_with(
+                cleaned(named),
+                form,
+                |cleaned| done_text("cleaned", &cleaned.hosts),
+                |cleaned| all_done(&cleaned.hosts),
+            )
+        }
         FleetCommand::Report(arguments) => shown(reported(arguments), arguments.forms.json.json),
         FleetCommand::Compare(arguments) => {
             let form = Form::of(arguments.forms.json.json);
@@ -75,7 +96,7 @@ fn shown(found: Result<FleetVerdict, Failure>, json: bool) -> ExitCode {
                     found.terminal(screen::style())
                 )),
             }
-            let ends: Vec<&str> = found.hosts.iter().map(|host| host.end.as_str()).collect();
+            let ends: Vec<End> = found.hosts.iter().map(|host| host.end).collect();
             ExitCode::from(exit_code(&ends, found.measured, found.trusted))
         }
     }
@@ -89,10 +110,10 @@ fn first_line(found: &FleetVerdict) -> String {
 
 /// 6 where a host was not restored, 4 where a guest failed, 3 where no host left figures, 5 where one is missing or not trusted, 0 where
 /// all are trusted.
-fn exit_code(ends: &[&str], measured: usize, trusted: usize) -> u8 {
-    if ends.contains(&"not-restored") {
-        6
-    } else if ends.contains(&"guest-failed") {
+fn exit_code(ends: &[End], measured: usize, trusted: usize) -> u8 {
+    if ends.contains(&End::NotRestored) {
+        NOT_RESTORED
+    } else if ends.contains(&End::GuestFailed) {
         4
     } else if measured == 0 {
         3
@@ -243,13 +264,16 @@ fn reported(arguments: &FleetReportArguments) -> Result<FleetVerdict, Failure> {
     let folder = by_name(&arguments.fleet)?;
     let groups =
         if arguments.site_groups { groups_of_site(&folder.read().map_err(failure)?) } else { Groups::new() };
-    let found = match &arguments.confirmed_by {
+    let mut found = match &arguments.confirmed_by {
         Some(again) => {
             let again = by_name(again)?;
             verdict::of_confirmed(folder.path(), again.path(), &groups).map_err(unreadable)?
         }
         None => verdict::of_grouped(folder.path(), &groups).map_err(unreadable)?,
     };
+    if arguments.forms.redact {
+        tilemark_report::redact_fleet(&mut found);
+    }
     write_forms(&arguments.forms, || found.html(), || found.markdown())?;
     Ok(found)
 }
@@ -262,7 +286,10 @@ fn groups_of_site(fleet: &Fleet) -> Groups {
 
 fn compared(arguments: &FleetCompareArguments) -> Result<FleetDrift, Failure> {
     let (before, after) = (by_name(&arguments.before)?, by_name(&arguments.after)?);
-    let drift = verdict::compare(before.path(), after.path()).map_err(unreadable)?;
+    let mut drift = verdict::compare(before.path(), after.path()).map_err(unreadable)?;
+    if arguments.forms.redact {
+        tilemark_report::redact_drift(&mut drift);
+    }
     write_forms(&arguments.forms, || drift.html(), || drift.markdown())?;
     Ok(drift)
 }
@@ -287,7 +314,8 @@ fn confirmed(arguments: &FleetConfirmArguments) -> Result<FleetVerdict, Failure>
     let folder = by_name(&arguments.fleet)?;
     let first = folder.read().map_err(failure)?;
     let seed = arguments.seed.map_or_else(prepare::drawn_seed, Ok)?;
-    let found = verdict::of(folder.path()).map_err(unreadable)?;
+    let groups = if arguments.site_groups { groups_of_site(&first) } else { Groups::new() };
+    let found = verdict::of_grouped(folder.path(), &groups).map_err(unreadable)?;
     let Some(chosen) = verdict::to_confirm(&found, seed) else {
         return Err(Failure::new(
             FailureCode::BadInput,
@@ -298,7 +326,7 @@ fn confirmed(arguments: &FleetConfirmArguments) -> Result<FleetVerdict, Failure>
     let fleets = fleets(&places());
     let again = FleetFolder::create(&fleets, &first.again(&chosen.order, seed, &fleets)).map_err(failure)?;
     waited_for(&again, Watch { detach: false, at_most: None })?;
-    let found = verdict::of_confirmed(folder.path(), again.path(), &Groups::new()).map_err(unreadable)?;
+    let found = verdict::of_confirmed(folder.path(), again.path(), &groups).map_err(unreadable)?;
     draw_to(&folder.path().join("report.html"), &found.html())?;
     Ok(found)
 }
@@ -339,19 +367,67 @@ fn collected(named: &FleetNamed) -> Result<FleetVerdict, Failure> {
     judged(&folder, &Groups::new())
 }
 
+/// What `fleet cancel --json` prints.
+#[derive(Serialize)]
+struct Cancelled {
+    fleet: String,
+    /// The work of each host; `done` where nothing of it goes on.
+    hosts: Vec<EndedWork>,
+    /// What was measured until then.
+    verdict: FleetVerdict,
+}
+
+/// What `fleet clean --json` prints.
+#[derive(Serialize)]
+struct Cleaned {
+    fleet: String,
+    hosts: Vec<EndedWork>,
+}
+
+fn cancelled(named: &FleetNamed) -> Result<Cancelled, Failure> {
+    let folder = found(named)?;
+    let fleet = folder.read().map_err(failure)?.id;
+    let hosts = cancel(&folder, &|text| screen::note(text)).map_err(failure)?;
+    Ok(Cancelled { fleet, hosts, verdict: judged(&folder, &Groups::new())? })
+}
+
+fn cancelled_text(cancelled: &Cancelled) -> String {
+    let done = done_text("ended", &cancelled.hosts);
+    format!("{done}\n\n{}\n{}", first_line(&cancelled.verdict), cancelled.verdict.sentence)
+}
+
+fn cleaned(named: &FleetNamed) -> Result<Cleaned, Failure> {
+    let folder = found(named)?;
+    let fleet = folder.read().map_err(failure)?.id;
+    let hosts = clean(&folder, &|text| screen::note(text)).map_err(failure)?;
+    Ok(Cleaned { fleet, hosts })
+}
+
+/// How many hosts are done, and those that are not with the reason.
+fn done_text(word: &str, hosts: &[EndedWork]) -> String {
+    let left: Vec<&EndedWork> = hosts.iter().filter(|host| !host.done).collect();
+    let mut lines = vec![format!("{} asked, {} {word}.", hosts.len(), hosts.len() - left.len())];
+    lines.extend(left.iter().map(|host| format!("{}  {}", host.name, host.doing)));
+    lines.join("\n")
+}
+
+fn all_done(hosts: &[EndedWork]) -> u8 {
+    if hosts.iter().all(|host| host.done) { 0 } else { A_HOST_IS_LEFT }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::exit_code;
+    use super::{End, exit_code};
 
     #[test]
     fn the_worst_end_of_a_host_is_the_exit_code() {
         for (ends, measured, trusted, code) in [
-            (&["trusted", "trusted"][..], 2, 2, 0),
-            (&["trusted", "cannot-tell"], 2, 1, 5),
-            (&["trusted", "lost"], 1, 1, 5),
-            (&["lost", "no-answer"], 0, 0, 3),
-            (&["trusted", "guest-failed", "lost"], 2, 1, 4),
-            (&["guest-failed", "not-restored"], 2, 0, 6),
+            (&[End::Trusted, End::Trusted][..], 2, 2, 0),
+            (&[End::Trusted, End::CannotTell], 2, 1, 5),
+            (&[End::Trusted, End::Lost], 1, 1, 5),
+            (&[End::Lost, End::NoAnswer], 0, 0, 3),
+            (&[End::Trusted, End::GuestFailed, End::Lost], 2, 1, 4),
+            (&[End::GuestFailed, End::NotRestored], 2, 0, 6),
         ] {
             assert_eq!(exit_code(ends, measured, trusted), code, "{ends:?}");
         }

@@ -6,7 +6,7 @@ pub(super) mod sheet;
 pub use drift::{DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift};
 
 use super::capacity;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tilemark_record::result::{Answer, Counts, Figure, LimitResource};
 
@@ -35,6 +35,53 @@ impl FleetOutcome {
             Self::CannotTell => "cannot tell",
             Self::Alike => "alike",
             Self::NotCompared => "not compared",
+        }
+    }
+}
+
+/// How the work of one host ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// It measured, and its answer is to be trusted.
+    Trusted,
+    /// It measured, and its answer is not to be trusted.
+    NotTrusted,
+    /// It measured, and the data do not answer the question.
+    CannotTell,
+    /// It cannot do this work: something is missing there.
+    Unfit,
+    /// A guest or a load failed.
+    GuestFailed,
+    /// A setting of the host could not be restored. Whatever else is true of the host comes after this.
+    NotRestored,
+    /// The host or its engine was lost while it worked.
+    Lost,
+    /// The host does not answer.
+    NoAnswer,
+    /// Its work has never started.
+    NeverStarted,
+    /// It waits for its turn: nothing was submitted to it yet.
+    NotSubmittedYet,
+    /// It has the work, and nothing of it is here yet.
+    NotCollectedYet,
+}
+
+impl End {
+    /// The same for a person.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::NotTrusted => "not trusted",
+            Self::CannotTell => "cannot tell",
+            Self::Unfit => "unfit",
+            Self::GuestFailed => "guest failed",
+            Self::NotRestored => "not restored",
+            Self::Lost => "lost",
+            Self::NoAnswer => "no answer",
+            Self::NeverStarted => "never started",
+            Self::NotSubmittedYet => "not submitted yet",
+            Self::NotCollectedYet => "not collected yet",
         }
     }
 }
@@ -95,8 +142,8 @@ pub struct FleetConfirmation {
 pub struct FleetHost {
     /// Its name in the site file.
     pub name: String,
-    /// How its work ended, such as `trusted` or `lost`.
-    pub end: String,
+    /// How its work ended.
+    pub end: End,
     /// The exit code of `tilemark` on it, where it is known.
     pub exit_code: Option<i32>,
     /// Why it ended so; empty where it is trusted.

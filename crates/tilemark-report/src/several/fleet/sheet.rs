@@ -170,7 +170,7 @@ fn host_row(host: &FleetHost, measures: &[&FleetMeasure]) -> Row {
     let is_missing = tiles.is_missing();
     cells.push(Cell { struck: struck && !is_missing, ..tiles });
     let exit = host.exit_code.filter(|code| *code != 0).map(|code| format!("exit {code}"));
-    cells.push(Cell::from(host.end.replace('-', " ")).beside(exit));
+    cells.push(Cell::from(host.end.words()).beside(exit));
     cells.push(Cell::figure(Some(reasons(host)).filter(|reasons| !reasons.is_empty())));
     cells.push(Cell::figure(host.capacity.as_ref().map(|capacity| limit_word(capacity.limit).to_owned())));
     cells.push(Cell::figure(host.run.clone()));
@@ -453,7 +453,7 @@ mod tests {
             |value: f64| Figure { value, low: Some(value - 0.01), high: Some(value + 0.01), n_repeats: 5 };
         let host = FleetHost {
             name: HOSTILE.to_owned(),
-            end: "trusted".to_owned(),
+            end: crate::End::Trusted,
             exit_code: Some(0),
             because: HOSTILE.to_owned(),
             attempt: Some(1),

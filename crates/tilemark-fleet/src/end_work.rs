@@ -1,0 +1,241 @@
+//! Ending a fleet run before its time, and removing what is at home from its hosts.
+
+use crate::{
+    carrier::{Question, ask},
+    collect::{AttemptState, attempts},
+    error::FleetError,
+    folder::{Fleet, FleetFolder, FleetLock, Step},
+    run::{collect_all, each_host},
+    site::{Engine, Host},
+    slurm::{self, Queue, Stage, job_name},
+};
+use serde::Serialize;
+use std::{
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+use tilemark_record::RunDirectory;
+use tilemark_units::printable_line;
+
+/// How long a run on a host may take to end, in seconds: host.sh asks it in order for 40 s, at once for 20 s, and ends it by force then.
+const ENDS_WITHIN_S: u64 = 90;
+const ANSWER_WITHIN: Duration = Duration::from_secs(90);
+/// A job that got SIGINT is removed from the queue after this time. Slurm kills it then within its own `KillWait`.
+const QUEUE_REMOVES_AFTER: Duration = Duration::from_secs(60);
+const QUEUE_WAITS_AT_MOST: Duration = Duration::from_secs(150);
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// Another command that waits for the fleet run sees that it is over and collects; it is waited for.
+const OTHERS_END_WITHIN: Duration = Duration::from_secs(150);
+
+/// A host, and what became of its work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EndedWork {
+    /// Its name.
+    pub name: String,
+    /// Whether nothing of the work is left there: it has ended, or it is removed.
+    pub done: bool,
+    /// In words, with what to do where it is not done.
+    pub doing: String,
+}
+
+impl EndedWork {
+    fn new(host: &Host, done: bool, doing: impl Into<String>) -> Self {
+        Self { name: host.name.clone(), done, doing: doing.into() }
+    }
+}
+
+/// Ends the work of all hosts and takes home what they have finished. What was not submitted never is. It may be repeated, and another
+/// command may wait for the same fleet run meanwhile.
+///
+/// # Errors
+/// When the fleet's folder cannot be read or written. A host whose work may go on is named in what is returned.
+pub fn cancel(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result<Vec<EndedWork>, FleetError> {
+    // From here on no command submits anything.
+    folder.mark_cancelled()?;
+    let fleet = folder.read()?;
+    let queue = Queue::new(&fleet.id, fleet.hosts.iter().map(|host| host.name.as_str()));
+    let ended = all_hosts(&fleet, |host| {
+        let ended = end(&fleet, &queue, host);
+        note(&format!("{}: {}", host.name, ended.doing));
+        ended
+    })?;
+    drop(patient_lock(folder)?);
+    collect_all(folder, note)?;
+    Ok(ended)
+}
+
+/// Removes the work of hosts from them where all of it is at home and verified.
+///
+/// # Errors
+/// When the fleet's folder cannot be read or written, or another command works on it.
+pub fn clean(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result<Vec<EndedWork>, FleetError> {
+    let _lock = folder.lock()?;
+    let fleet = Mutex::new(folder.read()?);
+    let copy = locked(&fleet).clone();
+    let queue = Queue::new(&copy.id, copy.hosts.iter().map(|host| host.name.as_str()));
+    let cleaned = all_hosts(&copy, |host| {
+        let cleaned = removed(folder, &copy, &queue, host);
+        note(&format!("{}: {}", host.name, cleaned.doing));
+        cleaned
+    })?;
+    // What is removed is over: nobody waits for it again.
+    let mut fleet = locked(&fleet);
+    for work in &mut fleet.hosts {
+        let is_done = cleaned.iter().any(|host| host.name == work.name && host.done);
+        if is_done && work.step != Step::Waiting {
+            work.step = Step::Over;
+        }
+    }
+    folder.write(&fleet)?;
+    Ok(cleaned)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does something with each host; in the order of the site.
+fn all_hosts(fleet: &Fleet, work: impl Fn(&Host) -> EndedWork + Sync) -> Result<Vec<EndedWork>, FleetError> {
+    let found = Mutex::new(Vec::new());
+    each_host(&fleet.site.hosts, |host| {
+        let of = work(host);
+        locked(&found).push(of);
+        Ok(())
+    })?;
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|of| fleet.site.hosts.iter().position(|host| host.name == of.name));
+    Ok(found)
+}
+
+fn patient_lock(folder: &FleetFolder) -> Result<FleetLock, FleetError> {
+    let since = Instant::now();
+    loop {
+        match folder.lock() {
+            Err(FleetError::Busy { .. }) if since.elapsed() < OTHERS_END_WITHIN => {
+                thread::sleep(BETWEEN_LOOKS)
+            }
+            other => return other,
+        }
+    }
+}
+
+fn step(fleet: &Fleet, host: &Host) -> Step {
+    fleet.hosts.iter().find(|work| work.name == host.name).map_or(Step::Over, |work| work.step)
+}
+
+/// Ends the work of one host.
+fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
+    match step(fleet, host) {
+        Step::Waiting => return EndedWork::new(host, true, "was not submitted, and will not be"),
+        Step::Over => return EndedWork::new(host, true, "was over"),
+        Step::Submitting | Step::Submitted => {}
+    }
+    if let Engine::Slurm { .. } = fleet.site.engine
+        && let Err(why) = leaves_queue(fleet, queue, host)
+    {
+        let fix = format!("to fix: `scancel --name={}`", job_name(&fleet.id, &host.name));
+        return EndedWork::new(host, false, format!("its job may go on: {why}; {fix}"));
+    }
+    // Also over Slurm: a job that was killed leaves the host to be restored.
+    let question = Question {
+        verb: "cancel",
+        fleet: &fleet.id,
+        seconds: ENDS_WITHIN_S,
+        attempt: 0,
+        job: "",
+        within: Duration::from_secs(ENDS_WITHIN_S) + ANSWER_WITHIN,
+    };
+    match ask(&fleet.site, host, question) {
+        Ok(answer) => match attempts(&answer.lines).last() {
+            Some((number, AttemptState::Running)) => {
+                let fix = format!("to fix: end it on {}, then `sudo tilemark recover` there", host.name);
+                EndedWork::new(host, false, format!("its attempt {number} does not end; {fix}"))
+            }
+            Some(_) => EndedWork::new(host, true, "its work has ended"),
+            None => EndedWork::new(host, true, "its work had not begun, and will not"),
+        },
+        Err(error) => {
+            let again = "then `tilemark fleet cancel` again";
+            EndedWork::new(
+                host,
+                false,
+                format!("its work may go on: {error}; {}, {again}", error.remedy(host)),
+            )
+        }
+    }
+}
+
+/// Ends a host's job in order where it runs, and waits until the queue has none.
+fn leaves_queue(fleet: &Fleet, queue: &Queue, host: &Host) -> Result<(), String> {
+    let name = job_name(&fleet.id, &host.name);
+    let since = Instant::now();
+    let mut was_asked = false;
+    loop {
+        let job = queue.job(&name)?;
+        match job.as_ref().map(|job| job.stage()) {
+            None | Some(Stage::Over) => return Ok(()),
+            Some(Stage::Running) if !was_asked => {
+                slurm::end(&fleet.id, &host.name, Some("INT"))?;
+                was_asked = true;
+            }
+            Some(Stage::Running) if since.elapsed() < QUEUE_REMOVES_AFTER => {}
+            Some(_) => slurm::end(&fleet.id, &host.name, None)?,
+        }
+        if since.elapsed() >= QUEUE_WAITS_AT_MOST {
+            return Err(job.map(|job| job.words()).unwrap_or_default());
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+/// Removes the work of one host, where all of it is here.
+fn removed(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
+    let kept = |why: String| EndedWork::new(host, false, why);
+    if step(fleet, host) == Step::Waiting {
+        return EndedWork::new(host, true, "has nothing: nothing was submitted to it");
+    }
+    if let Engine::Slurm { .. } = fleet.site.engine {
+        match queue.job(&job_name(&fleet.id, &host.name)) {
+            Ok(Some(job)) if job.stage() != Stage::Over => {
+                return kept(format!("{}: wait for it, or `tilemark fleet cancel`", job.words()));
+            }
+            Ok(_) => {}
+            Err(why) => return kept(format!("no answer of the queue: {why}")),
+        }
+    }
+    let mut here = " ".to_owned();
+    for number in folder.attempts(&host.name) {
+        let record = RunDirectory::at(&folder.attempt(&host.name, number).join("record"));
+        if record.is_closed()
+            && let Err(error) = record.verify()
+        {
+            return kept(format!(
+                "the record of attempt {number} here is damaged ({error}), so the one on the host is kept; to fix: remove {} and collect again",
+                folder.attempt(&host.name, number).display()
+            ));
+        }
+        here += &format!("{number} ");
+    }
+    // It may be under way to the host.
+    if here == " " && step(fleet, host) != Step::Over && !folder.is_cancelled() {
+        return kept("nothing of it is collected: `tilemark fleet collect` first".to_owned());
+    }
+    let question = Question {
+        verb: "clean",
+        fleet: &fleet.id,
+        seconds: 0,
+        attempt: 0,
+        job: &here,
+        within: ANSWER_WITHIN,
+    };
+    match ask(&fleet.site, host, question) {
+        Ok(answer) => match answer.value("kept") {
+            Some(why) => {
+                kept(format!("{}: `tilemark fleet collect` first, or `fleet cancel`", printable_line(why)))
+            }
+            None => EndedWork::new(host, true, "its folder there is removed"),
+        },
+        Err(error) => kept(format!("{error}; {}", error.remedy(host))),
+    }
+}
