@@ -546,7 +546,17 @@ mod tests {
     fn exec(words: &[&str]) -> (Site, Host) {
         let engine = Engine::Exec { command: words.iter().map(|&word| word.to_owned()).collect() };
         let host = Host { name: "n'1".into(), address: "a".into(), user: None, groups: vec![] };
-        (Site { engine, program: "tilemark".into(), lost_after_s: 1, hosts: vec![host.clone()] }, host)
+        (
+            Site {
+                engine,
+                program: "tilemark".into(),
+                lost_after_s: 1,
+                hosts: vec![host.clone()],
+                clients: vec![],
+                network: None,
+            },
+            host,
+        )
     }
 
     fn question(verb: &'static str, within: u64) -> Question<'static> {

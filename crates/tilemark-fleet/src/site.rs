@@ -2,7 +2,7 @@
 
 use crate::error::FleetError;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, net::Ipv4Addr, path::Path};
 use tilemark_sys::text_file::read_text;
 use tilemark_units::Span;
 
@@ -14,6 +14,12 @@ const BYTES_MAX: u64 = 1 << 20;
 const HOSTS_MAX: usize = 1000;
 /// The longest name of a host, address or user: of RFC 1035, section 2.3.4.
 const NAME_BYTES_MAX: usize = 253;
+/// Each client has a connection of its own for as long as a run lasts.
+const CLIENTS_MAX: usize = 64;
+/// The longest name of a network device: `IFNAMSIZ` of linux/if.h, without its end.
+const DEVICE_NAME_BYTES_MAX: usize = 15;
+/// A bridge has at most so many ports; no run has more guests.
+const ADDRESSES_MAX: u32 = 1 << 16;
 
 /// How work reaches the hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +54,48 @@ pub struct Host {
     pub groups: Vec<String>,
 }
 
+/// How the agent of a client is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientCarrier {
+    /// Over ssh.
+    Ssh,
+    /// A job of Slurm's, in this partition.
+    Srun {
+        /// The partition; none: Slurm's default.
+        partition: Option<String>,
+    },
+    /// A command that gives a POSIX shell on the client: `{host}` (its name), `{address}` and `{user}` are replaced in its words.
+    Exec {
+        /// Its words.
+        command: Vec<String>,
+    },
+}
+
+/// A machine that sends loads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    /// Its name here, and Slurm's name of it.
+    pub name: String,
+    /// How its agent is reached.
+    pub carrier: ClientCarrier,
+    /// Where ssh finds it.
+    pub address: String,
+    /// As whom; none: as ssh's own settings have it. It need not be root.
+    pub user: Option<String>,
+}
+
+/// The user's own network, over which clients reach guests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// The name of the bridge on the measured host.
+    pub bridge: String,
+    /// The first address that guests may have.
+    pub first: Ipv4Addr,
+    /// The last one.
+    pub last: Ipv4Addr,
+}
+
 /// A site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
@@ -57,15 +105,21 @@ pub struct Site {
     pub program: String,
     /// A host that has not answered for so many seconds is given up.
     pub lost_after_s: u64,
-    /// The hosts, as they are listed.
+    /// The hosts, as they are listed. Never empty for a fleet.
     pub hosts: Vec<Host>,
+    /// The machines that send loads, as they are listed.
+    #[serde(default)]
+    pub clients: Vec<Client>,
+    /// The network between clients and guests.
+    #[serde(default)]
+    pub network: Option<Network>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SiteText {
     schema: u32,
-    engine: EngineText,
+    engine: Option<EngineText>,
     partition: Option<String>,
     carrier: Option<CarrierText>,
     exec: Option<Vec<String>>,
@@ -73,6 +127,9 @@ struct SiteText {
     lost_after: Option<Span>,
     #[serde(default)]
     host: Vec<HostText>,
+    #[serde(default)]
+    client: Vec<ClientText>,
+    network: Option<NetworkText>,
 }
 
 #[derive(Deserialize, PartialEq, Eq)]
@@ -100,12 +157,54 @@ struct HostText {
     groups: Vec<String>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientText {
+    name: String,
+    /// A word, or the words of a command.
+    carrier: Option<toml::Value>,
+    address: Option<String>,
+    user: Option<String>,
+    partition: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NetworkText {
+    bridge: String,
+    addresses: String,
+}
+
 impl Site {
-    /// Reads a site file.
+    /// Reads a site file for a fleet: it has hosts.
     ///
     /// # Errors
-    /// When it cannot be read, is larger than 1 MiB, or a key or value in it is wrong; the error names it.
+    /// When it cannot be read, is larger than 1 MiB, has no host, or a key or value in it is wrong; the error names it.
     pub fn read(path: &Path) -> Result<Self, FleetError> {
+        let site = Self::read_any(path)?;
+        if site.hosts.is_empty() {
+            let what = format!("0 [[host]] entries: a fleet has 1 to {HOSTS_MAX}");
+            return Err(FleetError::Site { path: path.to_owned(), what });
+        }
+        Ok(site)
+    }
+
+    /// Reads a site file for loads from other machines: it has clients, and need not have hosts.
+    ///
+    /// # Errors
+    /// When it cannot be read, is larger than 1 MiB, has no client, or a key or value in it is wrong; the error names it.
+    pub fn read_clients(path: &Path) -> Result<Self, FleetError> {
+        let site = Self::read_any(path)?;
+        if site.clients.is_empty() {
+            let what = format!(
+                "0 [[client]] entries: loads from other machines need 1 to {CLIENTS_MAX}, such as [[client]] name = \"c1\""
+            );
+            return Err(FleetError::Site { path: path.to_owned(), what });
+        }
+        Ok(site)
+    }
+
+    fn read_any(path: &Path) -> Result<Self, FleetError> {
         let text = read_text(path, BYTES_MAX)
             .map_err(|source| FleetError::File { path: path.to_owned(), source })?;
         Self::parse(&text).map_err(|what| FleetError::Site { path: path.to_owned(), what })
@@ -124,8 +223,15 @@ impl Site {
         if lost_after == 0 {
             return Err("lost_after is below 1s".to_owned());
         }
-        if text.host.is_empty() || text.host.len() > HOSTS_MAX {
+        let is_empty = text.host.is_empty() && text.client.is_empty();
+        if is_empty || text.host.len() > HOSTS_MAX {
             return Err(format!("{} [[host]] entries: a site has 1 to {HOSTS_MAX}", text.host.len()));
+        }
+        if text.client.len() > CLIENTS_MAX {
+            return Err(format!(
+                "{} [[client]] entries: a site has at most {CLIENTS_MAX}",
+                text.client.len()
+            ));
         }
         let mut names = BTreeSet::new();
         let hosts = text.host.into_iter().map(|host| {
@@ -136,18 +242,51 @@ impl Site {
                 Err(format!("host.name = {:?} is there twice", host.name))
             }
         });
-        Ok(Self { engine, program, lost_after_s: lost_after, hosts: hosts.collect::<Result<_, String>>()? })
+        let hosts = hosts.collect::<Result<_, String>>()?;
+        let mut names = BTreeSet::new();
+        let clients = text.client.into_iter().map(|client| {
+            let client = client_of(client)?;
+            if names.insert(client.name.clone()) {
+                Ok(client)
+            } else {
+                Err(format!("client.name = {:?} is there twice", client.name))
+            }
+        });
+        Ok(Self {
+            engine,
+            program,
+            lost_after_s: lost_after,
+            hosts,
+            clients: clients.collect::<Result<_, String>>()?,
+            network: text.network.map(network_of).transpose()?,
+        })
     }
 }
 
 fn engine(text: &SiteText) -> Result<Engine, String> {
-    if text.partition.is_some() && text.engine != EngineText::Slurm {
+    let Some(engine) = &text.engine else {
+        if !text.host.is_empty() {
+            return Err(
+                "engine is missing: write engine = \"ssh\", \"slurm\" or \"exec\" for the [[host]] entries"
+                    .to_owned(),
+            );
+        }
+        if text.partition.is_some() || text.carrier.is_some() || text.exec.is_some() {
+            return Err(
+                "partition, carrier and exec at the top belong to an engine, which is for [[host]] entries: \
+                        write them below [[client]]"
+                    .to_owned(),
+            );
+        }
+        return Ok(Engine::Ssh);
+    };
+    if text.partition.is_some() && *engine != EngineText::Slurm {
         return Err("partition belongs to engine = \"slurm\"".to_owned());
     }
-    if text.carrier.is_some() && text.engine != EngineText::Slurm {
+    if text.carrier.is_some() && *engine != EngineText::Slurm {
         return Err("carrier belongs to engine = \"slurm\"".to_owned());
     }
-    match (&text.engine, &text.exec) {
+    match (engine, &text.exec) {
         (EngineText::Ssh | EngineText::Slurm, Some(_)) => Err("exec belongs to engine = \"exec\"".to_owned()),
         (EngineText::Ssh, None) => Ok(Engine::Ssh),
         (EngineText::Slurm, None) => {
@@ -172,13 +311,94 @@ fn engine(text: &SiteText) -> Result<Engine, String> {
     }
 }
 
-fn host_of(text: HostText) -> Result<Host, String> {
-    let is_name = |name: &str| {
-        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-        name.starts_with(|first: char| first.is_ascii_alphanumeric())
-            && name.chars().all(is_letter)
-            && name.len() <= 64
+fn is_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.chars().all(is_letter)
+        && name.len() <= 64
+}
+
+fn client_of(text: ClientText) -> Result<Client, String> {
+    if !is_name(&text.name) {
+        return Err(format!(
+            "client.name = {:?}: a name has 1 to 64 letters, digits, `.`, `-` and `_`",
+            text.name
+        ));
+    }
+    let address = text.address.unwrap_or_else(|| text.name.clone());
+    plain_word("client.address", &address)?;
+    text.user.as_deref().map_or(Ok(()), |user| plain_word("client.user", user))?;
+    let carrier = match text.carrier {
+        None => ClientCarrier::Ssh,
+        Some(toml::Value::String(word)) if word == "ssh" => ClientCarrier::Ssh,
+        Some(toml::Value::String(word)) if word == "srun" => {
+            text.partition
+                .as_deref()
+                .map_or(Ok(()), |partition| plain_word("client.partition", partition))?;
+            ClientCarrier::Srun { partition: text.partition.clone() }
+        }
+        Some(given) => exec_of(&given)?,
     };
+    if text.partition.is_some() && !matches!(carrier, ClientCarrier::Srun { .. }) {
+        return Err("client.partition belongs to carrier = \"srun\"".to_owned());
+    }
+    Ok(Client { name: text.name, carrier, address, user: text.user })
+}
+
+fn exec_of(given: &toml::Value) -> Result<ClientCarrier, String> {
+    let words = given.as_array().map(|words| words.iter().map(|word| word.as_str().map(str::to_owned)));
+    match words.and_then(Iterator::collect::<Option<Vec<String>>>) {
+        Some(command) if command.first().is_some_and(|program| !program.is_empty()) => {
+            Ok(ClientCarrier::Exec { command })
+        }
+        _ => Err(format!(
+            "client.carrier = {given}: write \"ssh\", \"srun\", or the words of a command that gives a shell there, \
+             such as [\"docker\", \"exec\", \"-i\", \"{{address}}\", \"sh\"]"
+        )),
+    }
+}
+
+fn network_of(text: NetworkText) -> Result<Network, String> {
+    let is_device = |letter: char| letter.is_ascii_graphic() && !"/:%".contains(letter);
+    let name = &text.bridge;
+    if name.is_empty()
+        || name.len() > DEVICE_NAME_BYTES_MAX
+        || !name.chars().all(is_device)
+        || name.starts_with(['-', '.'])
+    {
+        return Err(format!(
+            "network.bridge = {name:?}: the name of a network device has 1 to {DEVICE_NAME_BYTES_MAX} letters, as in \"br0\""
+        ));
+    }
+    let wrong = |why: &str| {
+        format!(
+            "network.addresses = {:?}: {why}; write two IPv4 addresses, as in \"192.0.2.64-192.0.2.191\"",
+            text.addresses
+        )
+    };
+    let (first, last) = text.addresses.split_once('-').ok_or_else(|| wrong("it is no range"))?;
+    let address =
+        |part: &str| part.trim().parse::<Ipv4Addr>().map_err(|_| wrong("it is no range of addresses"));
+    let (first, last) = (address(first)?, address(last)?);
+    if first > last {
+        return Err(wrong("the first address is behind the last"));
+    }
+    if u32::from(last) - u32::from(first) >= ADDRESSES_MAX {
+        return Err(wrong("it has more than 65536 addresses"));
+    }
+    let is_odd = |address: Ipv4Addr| {
+        address.is_loopback()
+            || address.is_multicast()
+            || address.is_unspecified()
+            || address.octets()[0] >= 240
+    };
+    if is_odd(first) || is_odd(last) {
+        return Err(wrong("no guest can have these addresses"));
+    }
+    Ok(Network { bridge: text.bridge, first, last })
+}
+
+fn host_of(text: HostText) -> Result<Host, String> {
     if !is_name(&text.name) {
         return Err(format!(
             "host.name = {:?}: a name has 1 to 64 letters, digits, `.`, `-` and `_`",
@@ -231,9 +451,68 @@ mod tests {
     }
 
     #[test]
+    fn a_site_of_clients_needs_no_engine_and_no_host() {
+        let site = Site::parse(
+            "schema = 1\n[[client]]\nname = \"c1\"\n[[client]]\nname = \"c2\"\ncarrier = \"srun\"\npartition = \"p\"\n\
+             [[client]]\nname = \"c3\"\ncarrier = [\"sh\"]\naddress = \"192.0.2.3\"\nuser = \"me\"\n\
+             [network]\nbridge = \"br0\"\naddresses = \"192.0.2.64-192.0.2.191\"",
+        )
+        .unwrap();
+        assert!(site.hosts.is_empty());
+        let carriers: Vec<&ClientCarrier> = site.clients.iter().map(|client| &client.carrier).collect();
+        assert_eq!(
+            carriers,
+            [
+                &ClientCarrier::Ssh,
+                &ClientCarrier::Srun { partition: Some("p".into()) },
+                &ClientCarrier::Exec { command: vec!["sh".into()] }
+            ]
+        );
+        assert_eq!((site.clients[0].address.as_str(), site.clients[2].address.as_str()), ("c1", "192.0.2.3"));
+        let network = site.network.unwrap();
+        assert_eq!(
+            (network.bridge.as_str(), network.first.octets()[3], network.last.octets()[3]),
+            ("br0", 64, 191)
+        );
+    }
+
+    #[test]
+    fn a_fleet_needs_hosts_and_loads_from_clients_need_clients() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("site.toml");
+        std::fs::write(&path, "schema = 1\n[[client]]\nname = \"c1\"").unwrap();
+        assert!(Site::read(&path).unwrap_err().to_string().contains("0 [[host]]"));
+        assert_eq!(Site::read_clients(&path).unwrap().clients.len(), 1);
+        std::fs::write(&path, "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"").unwrap();
+        assert!(Site::read_clients(&path).unwrap_err().to_string().contains("0 [[client]]"));
+        assert_eq!(Site::read(&path).unwrap().hosts.len(), 1);
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_key_and_value() {
         let host = "[[host]]\nname = \"n1\"\n";
+        let client = |keys: &str| format!("schema = 1\n[[client]]\nname = \"c1\"\n{keys}");
+        let network =
+            |addresses: &str| client(&format!("[network]\nbridge = \"br0\"\naddresses = \"{addresses}\""));
         for (text, named) in [
+            ("schema = 1\n".to_owned(), "0 [[host]]"),
+            (format!("schema = 1\n{host}"), "engine is missing"),
+            (format!("schema = 1\nexec = [\"a\"]\n{}", "[[client]]\nname = \"c1\""), "below [[client]]"),
+            (client("carrier = \"telnet\""), "client.carrier = \"telnet\""),
+            (client("carrier = []"), "client.carrier = []"),
+            (client("carrier = [1]"), "client.carrier = [1]"),
+            (client("partition = \"p\""), "client.partition"),
+            (client("address = \"-oX\""), "client.address = \"-oX\""),
+            (client("user = \"a b\""), "client.user"),
+            (client("colour = 1"), "colour"),
+            (client("[[client]]\nname = \"c1\""), "client.name = \"c1\" is there twice"),
+            ("schema = 1\n[[client]]\nname = \"a/b\"".to_owned(), "client.name = \"a/b\""),
+            (network("192.0.2.9-192.0.2.8"), "behind the last"),
+            (network("192.0.2.9"), "no range"),
+            (network("192.0.2.9-x"), "network.addresses"),
+            (network("127.0.0.1-127.0.0.9"), "no guest"),
+            (network("10.0.0.0-10.1.0.0"), "65536"),
+            (client("[network]\nbridge = \"a/b\"\naddresses = \"192.0.2.1-192.0.2.2\""), "network.bridge"),
             ("schema = 1\nengine = \"ssh\"\n".to_owned(), "0 [[host]]"),
             (format!("schema = 2\nengine = \"ssh\"\n{host}"), "schema = 2"),
             (format!("engine = \"ssh\"\n{host}"), "schema"),
