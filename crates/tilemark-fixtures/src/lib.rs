@@ -69,6 +69,7 @@ pub fn host(threads: u32, memory: Bytes) -> HostSummary {
         hardware: Hardware::Real,
         counts_energy: false,
         topology: Default::default(),
+        own_bridge: None,
     }
 }
 

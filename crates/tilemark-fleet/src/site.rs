@@ -204,6 +204,20 @@ impl Site {
         Ok(site)
     }
 
+    /// Reads a site file for a run on this host: it has clients or a network, and need not have hosts.
+    ///
+    /// # Errors
+    /// When it cannot be read, is larger than 1 MiB, has neither, or a key or value in it is wrong; the error names it.
+    pub fn read_for_run(path: &Path) -> Result<Self, FleetError> {
+        let site = Self::read_any(path)?;
+        if site.clients.is_empty() && site.network.is_none() {
+            let what =
+                "it has neither [[client]] nor [network], and a run on this host uses nothing else of it";
+            return Err(FleetError::Site { path: path.to_owned(), what: what.to_owned() });
+        }
+        Ok(site)
+    }
+
     fn read_any(path: &Path) -> Result<Self, FleetError> {
         let text = read_text(path, BYTES_MAX)
             .map_err(|source| FleetError::File { path: path.to_owned(), source })?;
@@ -223,7 +237,7 @@ impl Site {
         if lost_after == 0 {
             return Err("lost_after is below 1s".to_owned());
         }
-        let is_empty = text.host.is_empty() && text.client.is_empty();
+        let is_empty = text.host.is_empty() && text.client.is_empty() && text.network.is_none();
         if is_empty || text.host.len() > HOSTS_MAX {
             return Err(format!("{} [[host]] entries: a site has 1 to {HOSTS_MAX}", text.host.len()));
         }
@@ -473,6 +487,19 @@ mod tests {
         assert_eq!(
             (network.bridge.as_str(), network.first.octets()[3], network.last.octets()[3]),
             ("br0", 64, 191)
+        );
+    }
+
+    #[test]
+    fn a_site_of_a_network_alone_serves_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("site.toml");
+        let text = "schema = 1\n[network]\nbridge = \"br0\"\naddresses = \"192.0.2.64-192.0.2.191\"";
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(Site::read_for_run(&path).unwrap().network.unwrap().bridge, "br0");
+        std::fs::write(&path, "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"").unwrap();
+        assert!(
+            Site::read_for_run(&path).unwrap_err().to_string().contains("neither [[client]] nor [network]")
         );
     }
 

@@ -1,10 +1,11 @@
 //! What can go wrong with guests, each with the guest's name and what its console said last.
 
 use crate::console::ConsoleTail;
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, net::Ipv4Addr, path::PathBuf, time::Duration};
 use tilemark_agent_protocol::{FrameError, SessionError};
 use tilemark_image::own_disk::OwnDiskError;
 use tilemark_netlink::{NetlinkError, PingError};
+use tilemark_plan::plan::MacAddress;
 use tilemark_sys::process::SpawnError;
 
 /// Something about guests failed.
@@ -146,6 +147,34 @@ pub enum GuestError {
     /// The run network.
     #[error("the run network cannot be built")]
     Network(#[from] NetlinkError),
+    /// The user's own bridge cannot be used.
+    #[error("{why}")]
+    OwnBridge {
+        /// Why not.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// Somebody answers under an address that guests were to have.
+    #[error("{address}{more} of `network.addresses` is in use: {mac} answered on the bridge `{bridge}`")]
+    AddressInUse {
+        /// The first such address.
+        address: Ipv4Addr,
+        /// Who answered.
+        mac: MacAddress,
+        /// How many more, in words.
+        more: String,
+        /// On which bridge.
+        bridge: String,
+    },
+    /// Nothing would hold guests to answering.
+    #[error("guests cannot be joined to the bridge `{bridge}`: {why}")]
+    Unheld {
+        /// Which bridge.
+        bridge: String,
+        /// What is missing.
+        why: String,
+    },
     /// A tool of the host.
     #[error("`{command}` failed: {said}")]
     Tool {
@@ -230,6 +259,11 @@ impl GuestError {
                                    `place` and `hugepages`"
                 .to_owned(),
             Self::Network(error) => error.remedy().to_owned(),
+            Self::OwnBridge { remedy, .. } => remedy.clone(),
+            Self::AddressInUse { .. } => "give a range in the site file that nobody else has, outside of what DHCP gives out; another run \
+                                          or its guests may have it, here or on another host"
+                .to_owned(),
+            Self::Unheld { .. } => "load the kernel modules sch_ingress and cls_bpf, or measure without `[network]`".to_owned(),
             Self::Tool { .. } => "run `tilemark doctor` to see which tools are missing".to_owned(),
             Self::QemuMissing { .. } => {
                 "install qemu-system-x86, or name the program (`--set qemu.binary=PATH`)".to_owned()

@@ -14,6 +14,7 @@ pub mod fake;
 mod gone;
 mod native;
 mod network;
+pub mod own_bridge;
 mod own_disk;
 mod process_tree;
 mod qemu;
@@ -28,7 +29,10 @@ pub use conversation::{AgentSession, Conversation};
 pub use disks::{DiskFolders, disk_file_name, is_data_disk};
 pub use error::GuestError;
 pub use native::{NativeBackend, NativeSettings};
-pub use network::{BRIDGE, GUESTS_MAX, RunNetwork, is_named_as_ours, missing_wall, port_name};
+pub use network::{
+    BRIDGE, GUESTS_MAX, RunNetwork, Uplink, is_named_as_ours, missing_wall, port_name, remove_uplink,
+    uplink_name,
+};
 pub use qemu::{
     Accelerator, BootFiles, FIRMWARE_OF_MICROVM, QEMU_ARGUMENTS, QemuBackend, QemuLists, QemuSettings,
     QemuVersion, USUAL_FIRMWARE, USUAL_MACHINE, find_firmware, find_qemu, loads_kernels,

@@ -2,16 +2,26 @@
 //!
 //! Loads talk to guests: a port reaches the host. It reaches another port only where one of the two guests sends the other a load. A
 //! guest is let in under its own addresses only.
+//!
+//! With a bridge of the user's own the run's bridge has one port more, the uplink: a cable to that bridge. What passes it is asked by
+//! machines outside, or answers them.
 
-use crate::error::{GuestError, file};
+use crate::{
+    error::{GuestError, file},
+    own_bridge::plug_in,
+};
 use std::{
-    os::fd::{BorrowedFd, OwnedFd},
+    net::Ipv4Addr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
 };
-use tilemark_netlink::{Link, Neighbour, Netlink, PortCounts};
+use tilemark_netlink::{Answering, Link, Neighbour, Netlink, PortCounts};
 pub use tilemark_plan::parse::GUESTS_MAX;
-use tilemark_plan::plan::{BRIDGE_ADDRESS, GuestPlan, MacAddress, NETWORK_PREFIX};
+use tilemark_plan::{
+    own_bridge::{MAC_START, OwnBridge},
+    plan::{BRIDGE_ADDRESS, GuestPlan, MacAddress, NETWORK_PREFIX},
+};
 use tilemark_sys::{
     namespace::own_network,
     tap::{create_tap, create_tap_with_queues},
@@ -28,8 +38,42 @@ const BRIDGE_MAC: MacAddress = MacAddress::of_guest(0x00ff_ffff);
 pub struct RunNetwork {
     netlink: Mutex<Netlink>,
     bridge: Link,
+    own: Option<OwnBridge>,
     /// Why senders are not checked, where the kernel cannot.
     unchecked: Option<String>,
+}
+
+/// The cable from the run's bridge to one of the user's own.
+#[derive(Debug)]
+pub struct Uplink {
+    /// The bridge and its addresses.
+    pub own: OwnBridge,
+    /// How the host's end is called: see [`uplink_name`].
+    pub device: String,
+    /// The host's network namespace.
+    pub host: OwnedFd,
+}
+
+/// The name of the run's end of the uplink.
+const UPLINK: &str = "uplink";
+/// How the host's end of an uplink begins; the number of the command that started the run follows.
+const UPLINK_AT_HOST: &str = "tmuplink";
+
+/// How the host's end of the uplink is called of a run that this process starts.
+pub fn uplink_name(process: u32) -> String {
+    format!("{UPLINK_AT_HOST}{process}")
+}
+
+/// Takes the host's end of an uplink away, and so both; one that is gone is no error. In the caller's network namespace.
+///
+/// # Errors
+/// When the kernel refuses, or the name is none of ours.
+pub fn remove_uplink(device: &str) -> Result<(), GuestError> {
+    if !device.starts_with(UPLINK_AT_HOST) {
+        let source = std::io::ErrorKind::InvalidInput.into();
+        return Err(GuestError::File { action: "remove the network device", path: device.into(), source });
+    }
+    Ok(Netlink::open()?.delete(device)?)
 }
 
 /// The name of guest `index`'s port.
@@ -61,6 +105,41 @@ fn no_routing() -> Result<(), GuestError> {
 impl RunNetwork {
     /// Switches the loopback on and makes the bridge with its address. Only ever in a namespace of the run's own.
     pub fn create() -> Result<Self, GuestError> {
+        Self::create_in(BRIDGE_ADDRESS, NETWORK_PREFIX, BRIDGE_MAC)
+    }
+
+    /// The same, joined to a bridge of the user's own.
+    ///
+    /// # Errors
+    /// Where the kernel has no filter for what guests send: nothing would hold them to answering.
+    pub fn create_on(uplink: Uplink) -> Result<Self, GuestError> {
+        let Uplink { own, device, host } = uplink;
+        let mut network = Self::create_in(own.first, own.prefix, OwnBridge::mac_of(own.first))?;
+        if let Some(why) = network.unchecked.take() {
+            return Err(GuestError::Unheld { bridge: own.bridge, why });
+        }
+        network.join_own_bridge(&own, &device, host.as_fd())?;
+        network.own = Some(own);
+        Ok(network)
+    }
+
+    /// Lays the cable: both filters are there before a frame can pass.
+    fn join_own_bridge(&self, own: &OwnBridge, device: &str, host: BorrowedFd<'_>) -> Result<(), GuestError> {
+        let mut netlink = self.netlink();
+        let uplink = netlink.create_veth(UPLINK, device, host)?;
+        let guests = own.guests_max().min(GUESTS_MAX);
+        let answering = Answering {
+            first: own.guest_address(0),
+            last: own.guest_address(guests.saturating_sub(1)),
+            mac_start: MAC_START,
+        };
+        netlink.only_answers(UPLINK, &uplink, &answering)?;
+        let mtu = plug_in(own, device, host)?;
+        netlink.set_mtu(UPLINK, &uplink, mtu)?;
+        Ok(netlink.join_bridge(UPLINK, &uplink, &self.bridge)?)
+    }
+
+    fn create_in(address: Ipv4Addr, prefix: u8, mac: MacAddress) -> Result<Self, GuestError> {
         let mut netlink = Netlink::open()?;
         let loopback = netlink.link("lo")?;
         netlink.switch_on("lo", &loopback)?;
@@ -72,12 +151,12 @@ impl RunNetwork {
         let mut bridge = netlink.create_bridge(BRIDGE)?;
         // A bridge otherwise takes the lowest address of its ports, anew with each that joins, and the kernel then forgets
         // all its neighbours, the permanent ones too.
-        netlink.set_mac(BRIDGE, &bridge, BRIDGE_MAC.0)?;
-        bridge.mac = BRIDGE_MAC.0;
-        netlink.add_address(&bridge, BRIDGE_ADDRESS, NETWORK_PREFIX)?;
+        netlink.set_mac(BRIDGE, &bridge, mac.0)?;
+        bridge.mac = mac.0;
+        netlink.add_address(&bridge, address, prefix)?;
         netlink.switch_on(BRIDGE, &bridge)?;
         let unchecked = why_unchecked(&mut netlink, &loopback);
-        Ok(Self { netlink: Mutex::new(netlink), bridge, unchecked })
+        Ok(Self { netlink: Mutex::new(netlink), bridge, own: None, unchecked })
     }
 
     /// Which wall between guests is missing on this kernel, in a sentence.
@@ -122,14 +201,20 @@ impl RunNetwork {
         Ok(self.netlink().delete(&port_name(guest.index))?)
     }
 
+    fn mac_of(&self, index: u32) -> MacAddress {
+        let own = |own: &OwnBridge| OwnBridge::mac_of(own.guest_address(index));
+        self.own.as_ref().map_or_else(|| MacAddress::of_guest(index), own)
+    }
+
     fn join(&self, name: &str, guest: &GuestPlan) -> Result<(), GuestError> {
         let mut netlink = self.netlink();
         let port = netlink.link(name)?;
         let neighbour = Neighbour { address: guest.address, mac: guest.mac.0 };
         if self.unchecked.is_none() {
-            let others = guest.reaches.iter().map(|&index| MacAddress::of_guest(index).0);
-            let reaches: Vec<[u8; 6]> = [BRIDGE_MAC.0].into_iter().chain(others).collect();
-            netlink.let_in_only(name, &port, neighbour, &reaches)?;
+            let others = guest.reaches.iter().map(|&index| self.mac_of(index).0);
+            let reaches: Vec<[u8; 6]> = [self.bridge.mac].into_iter().chain(others).collect();
+            let beyond = self.own.as_ref().map(|_| MAC_START);
+            netlink.let_in_only(name, &port, neighbour, &reaches, beyond)?;
         }
         netlink.join_bridge(name, &port, &self.bridge)?;
         // A port that is not isolated hears all others too: that each sends to its own receivers only is up to the filter.

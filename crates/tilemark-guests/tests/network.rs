@@ -13,14 +13,24 @@ use std::{
     fs::{self, File},
     io::{Read, Write},
     net::{Ipv4Addr, UdpSocket},
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     thread,
     time::{Duration, Instant},
 };
-use tilemark_guests::RunNetwork;
+use tilemark_guests::{
+    GuestError, RunNetwork, Uplink,
+    own_bridge::{WantedBridge, look_at, refuse_addresses_in_use},
+    uplink_name,
+};
+use tilemark_netlink::Netlink;
 use tilemark_plan::{
+    own_bridge::OwnBridge,
     plan::{BRIDGE_ADDRESS, GuestPlan, MacAddress},
     scenario::Role,
+};
+use tilemark_sys::{
+    namespace::{join_network, own_network},
+    tap::create_tap,
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -247,5 +257,316 @@ fn a_guest_is_heard_under_its_own_addresses_only_and_the_rest_is_counted() {
         send(&ours, &frame(a, host(), port, "text: fair"));
         assert_eq!(heard(&socket), "text: fair");
         assert_eq!(network.port_counts(&plans[0]).unwrap().dropped, attacks.len() as u64);
+    });
+}
+
+/// A machine outside, on the user's own bridge; and one that never asks a guest anything.
+const CLIENT: Addresses = Addresses { mac: [2, 0, 0, 0, 0, 10], ip: Ipv4Addr::new(192, 0, 2, 10) };
+const BYSTANDER: Addresses = Addresses { mac: [2, 0, 0, 0, 0, 11], ip: Ipv4Addr::new(192, 0, 2, 11) };
+
+/// A host with a bridge `br0`, 192.0.2.1/24, and a port of it whose frames are ours.
+struct Host {
+    network: OwnedFd,
+    outside: File,
+}
+
+impl Host {
+    fn new() -> Self {
+        let made = thread::spawn(|| {
+            own_network().unwrap();
+            for scope in ["all", "default"] {
+                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
+            }
+            let mut netlink = Netlink::open().unwrap();
+            let bridge = netlink.create_bridge("br0").unwrap();
+            netlink.add_address(&bridge, "192.0.2.1".parse().unwrap(), 24).unwrap();
+            netlink.switch_on("br0", &bridge).unwrap();
+            let outside = File::from(create_tap("outside").unwrap());
+            let port = netlink.link("outside").unwrap();
+            netlink.join_bridge("outside", &port, &bridge).unwrap();
+            Self { network: File::open("/proc/thread-self/ns/net").unwrap().into(), outside }
+        });
+        made.join().unwrap()
+    }
+
+    /// Does something in the host's network.
+    fn there<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                join_network(self.network.as_fd()).unwrap();
+                work()
+            });
+            there.join().unwrap()
+        })
+    }
+
+    fn run_on(&self, own: &OwnBridge) -> RunNetwork {
+        let host = self.network.try_clone().unwrap();
+        RunNetwork::create_on(Uplink { own: own.clone(), device: uplink_name(1), host }).unwrap()
+    }
+
+    fn wanted() -> WantedBridge {
+        let own = own_bridge();
+        WantedBridge { bridge: own.bridge, first: own.first, last: own.last }
+    }
+
+    /// The next frame that comes out there, without what the host itself says.
+    fn heard(&self) -> Vec<u8> {
+        loop {
+            let frame = next_frame(&self.outside, LIMIT).expect("nothing came");
+            if frame[12..14] != [0x86, 0xdd] {
+                return frame;
+            }
+        }
+    }
+
+    /// Asks for a guest's address until the run answers: ports of a bridge forward only after a while.
+    fn ask(&self, asks: Addresses, address: Ipv4Addr) -> Vec<u8> {
+        let until = Instant::now() + LIMIT;
+        loop {
+            send(&self.outside, &arp_question(asks, address));
+            let answer = next_frame(&self.outside, Duration::from_millis(100));
+            if let Some(answer) = answer.filter(|frame| frame[12..14] == [8, 6] && frame[20..22] == [0, 2]) {
+                // Earlier questions may have been answered too.
+                while next_frame(&self.outside, Duration::from_millis(100)).is_some() {}
+                return answer;
+            }
+            assert!(Instant::now() < until, "nobody answers for {address}");
+        }
+    }
+}
+
+fn next_frame(tap: &File, within: Duration) -> Option<Vec<u8>> {
+    let within = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: within.subsec_nanos().into() };
+    if poll(&mut [PollFd::from_borrowed_fd(tap.as_fd(), PollFlags::IN)], Some(&within)).unwrap() == 0 {
+        return None;
+    }
+    let mut bytes = [0; 2048];
+    let mut tap = tap;
+    let length = tap.read(&mut bytes).unwrap();
+    Some(bytes[TAP_HEADER.len()..length].to_vec())
+}
+
+fn arp_question(asks: Addresses, address: Ipv4Addr) -> Vec<u8> {
+    let mut body = vec![0, 1, 8, 0, 6, 4, 0, 1];
+    body.extend(asks.mac);
+    body.extend(asks.ip.octets());
+    body.extend([0; 6]);
+    body.extend(address.octets());
+    ethernet(asks.mac, [0xff; 6], 0x0806, &body)
+}
+
+/// Six addresses: the run's own and five guests'.
+fn own_bridge() -> OwnBridge {
+    OwnBridge {
+        bridge: "br0".to_owned(),
+        first: "192.0.2.64".parse().unwrap(),
+        last: "192.0.2.69".parse().unwrap(),
+        prefix: 24,
+    }
+}
+
+fn guest_on(own: &OwnBridge, index: u32) -> GuestPlan {
+    let address = own.guest_address(index);
+    GuestPlan {
+        address,
+        mac: OwnBridge::mac_of(address),
+        network: Some(own.guest_network()),
+        ..guest(index, Role::Idle)
+    }
+}
+
+/// An IPv4 packet of a protocol; `mend` changes its header.
+fn packet(from: Addresses, to: Addresses, protocol: u8, body: &[u8], mend: impl Fn(&mut [u8])) -> Vec<u8> {
+    let mut packet = datagram(from.ip, to.ip, 0, "");
+    packet.truncate(20);
+    packet[9] = protocol;
+    packet.extend(body);
+    packet[2..4].copy_from_slice(&u16::try_from(packet.len()).unwrap().to_be_bytes());
+    mend(&mut packet);
+    ethernet(from.mac, to.mac, IPV4, &packet)
+}
+
+const TCP: u8 = 6;
+const ICMP: u8 = 1;
+const SYN: u8 = 2;
+const ACK: u8 = 0x10;
+
+/// A TCP segment with these flags, and a number that it is known by.
+fn segment(flags: u8, number: u8) -> Vec<u8> {
+    let mut segment = vec![0, 80, 0x9c, 0x40, 0, 0, 0, number, 0, 0, 0, 0, 0x50, flags];
+    segment.resize(60, 0);
+    segment
+}
+
+fn tcp(from: Addresses, to: Addresses, flags: u8, number: u8) -> Vec<u8> {
+    packet(from, to, TCP, &segment(flags, number), |_| {})
+}
+
+#[test]
+fn a_guest_on_a_bridge_of_the_users_own_only_answers() {
+    in_namespaces("a_guest_on_a_bridge_of_the_users_own_only_answers", |world| {
+        let host = Host::new();
+        let own = own_bridge();
+        let network = host.run_on(&own);
+        let plans = [guest_on(&own, 0), guest_on(&own, 1)];
+        let [ours, other] = taps(world, &network, &plans);
+        let (a, b) = (of(&plans[0]), of(&plans[1]));
+        // The run answers for its guests, and they are not woken.
+        let answer = host.ask(CLIENT, a.ip);
+        assert_eq!((&answer[..6], &answer[6..12]), (&CLIENT.mac[..], &a.mac[..]));
+        assert_eq!(&answer[22..42], [&a.mac[..], &a.ip.octets(), &CLIENT.mac, &CLIENT.ip.octets()].concat());
+        // A connection from outside, and its answer.
+        send(&host.outside, &tcp(CLIENT, a, SYN, 200));
+        let asked = next_frame(&ours, LIMIT).unwrap();
+        assert_eq!(asked, tcp(CLIENT, a, SYN, 200), "the first that the guest hears");
+        send(&ours, &tcp(a, CLIENT, SYN | ACK, 201));
+        assert_eq!(host.heard(), tcp(a, CLIENT, SYN | ACK, 201));
+        send(&ours, &arp_question(a, CLIENT.ip));
+        assert_eq!(host.heard(), arp_question(a, CLIENT.ip), "it may ask who asked it");
+        let all = Addresses { mac: [0xff; 6], ip: [255; 4].into() };
+        let echo = |kind: u8| vec![kind, 0, 0, 0, 0, 0, 0, 0];
+        let to_nobody = |from: Addresses, to: Addresses| datagram(from.ip, to.ip, 53, "text: attack");
+        let tagged = |body: &[u8]| [&[0, 0][..], &IPV4.to_be_bytes(), body].concat();
+        let attacks = [
+            ("a connection to one that asked", tcp(a, CLIENT, SYN, 1)),
+            ("a datagram to one that asked", ethernet(a.mac, CLIENT.mac, IPV4, &to_nobody(a, CLIENT))),
+            ("a ping of one that asked", packet(a, CLIENT, ICMP, &echo(8), |_| {})),
+            ("a redirection of one that asked", packet(a, CLIENT, ICMP, &echo(5), |_| {})),
+            ("a fragment", packet(a, CLIENT, TCP, &segment(ACK, 2), |packet| packet[6] = 0x20)),
+            ("a later fragment", packet(a, CLIENT, TCP, &segment(ACK, 2), |packet| packet[7] = 1)),
+            ("options before the flags", packet(a, CLIENT, TCP, &segment(ACK, 2), |packet| packet[0] = 0x46)),
+            ("a segment without flags", tcp(a, CLIENT, 0, 3)),
+            ("another protocol", packet(a, CLIENT, 47, &segment(ACK, 3), |_| {})),
+            ("a tag of a VLAN", ethernet(a.mac, CLIENT.mac, 0x8100, &tagged(&to_nobody(a, CLIENT)))),
+            ("another kind", ethernet(a.mac, CLIENT.mac, 0x88cc, &[0; 46])),
+            ("IPv6", ethernet(a.mac, CLIENT.mac, 0x86dd, &[0x60; 60])),
+            ("a connection to a bystander", tcp(a, BYSTANDER, SYN, 4)),
+            ("an answer to a bystander", tcp(a, BYSTANDER, SYN | ACK, 4)),
+            ("a segment to a bystander", tcp(a, BYSTANDER, ACK, 4)),
+            ("a segment to a bystander by another's hardware", {
+                tcp(a, Addresses { ip: BYSTANDER.ip, ..CLIENT }, ACK, 4)
+            }),
+            ("an answer to no ping", packet(a, BYSTANDER, ICMP, &echo(0), |_| {})),
+            ("a datagram to a bystander", ethernet(a.mac, BYSTANDER.mac, IPV4, &to_nobody(a, BYSTANDER))),
+            ("a datagram to all", ethernet(a.mac, all.mac, IPV4, &to_nobody(a, all))),
+            ("a question for a bystander", arp_question(a, BYSTANDER.ip)),
+            ("an answer to a bystander", arp(a.mac, a, BYSTANDER)),
+            ("its own address to all", arp_question(a, a.ip)),
+            ("the host's address to all", arp_question(Addresses { ip: [192, 0, 2, 1].into(), ..a }, b.ip)),
+            ("the client's address as its own", arp(a.mac, Addresses { ip: CLIENT.ip, ..a }, CLIENT)),
+            ("another guest's address", tcp(Addresses { ip: b.ip, ..a }, CLIENT, ACK, 5)),
+            ("another guest's hardware address", tcp(Addresses { mac: b.mac, ..a }, CLIENT, ACK, 5)),
+            ("both of another guest", tcp(b, CLIENT, ACK, 5)),
+            ("the client's own addresses", tcp(CLIENT, a, ACK, 5)),
+            ("another guest", tcp(a, b, ACK, 6)),
+            ("a guest that is not there", tcp(a, of(&guest_on(&own, 3)), ACK, 6)),
+            ("the run's own address to one that asked", {
+                tcp(Addresses { mac: a.mac, ip: own.first }, CLIENT, ACK, 7)
+            }),
+        ];
+        // The other guest has been asked too: what its neighbour sends in its name is not held up for that reason.
+        host.ask(CLIENT, b.ip);
+        for (number, (what, attack)) in attacks.iter().enumerate() {
+            send(&ours, attack);
+            let fair = tcp(a, CLIENT, ACK, 100 + number as u8);
+            send(&ours, &fair);
+            assert_eq!(host.heard(), fair, "heard outside: {what}");
+        }
+        send(&ours, &packet(a, CLIENT, ICMP, &echo(0), |_| {}));
+        assert_eq!(host.heard(), packet(a, CLIENT, ICMP, &echo(0), |_| {}), "an answer to a ping passes");
+        // The other guest heard nothing of it all, nor of what goes on outside.
+        send(&host.outside, &tcp(CLIENT, BYSTANDER, SYN, 8));
+        send(&host.outside, &ethernet(CLIENT.mac, all.mac, IPV4, &to_nobody(CLIENT, all)));
+        send(&host.outside, &tcp(Addresses { mac: a.mac, ..CLIENT }, b, SYN, 9));
+        send(&host.outside, &tcp(CLIENT, b, SYN, 10));
+        assert_eq!(next_frame(&other, LIMIT).unwrap(), tcp(CLIENT, b, SYN, 10));
+        // One that calls itself the guest has not taken its place.
+        send(&host.outside, &tcp(CLIENT, a, SYN, 11));
+        assert_eq!(next_frame(&ours, LIMIT).unwrap(), tcp(CLIENT, a, SYN, 11));
+    });
+}
+
+#[test]
+fn an_address_that_is_in_use_is_refused_and_a_run_holds_its_own() {
+    in_namespaces("an_address_that_is_in_use_is_refused_and_a_run_holds_its_own", |_| {
+        let host = Host::new();
+        let own = host.there(|| look_at(&Host::wanted())).unwrap();
+        assert_eq!(own, own_bridge());
+        assert_eq!(in_use(&host, &own), None);
+        // Somebody has one of them.
+        let taken = Addresses { mac: [2, 0, 0, 0, 0, 66], ip: "192.0.2.66".parse().unwrap() };
+        let found = thread::scope(|scope| {
+            let probe = scope.spawn(|| in_use(&host, &own));
+            while !probe.is_finished() {
+                let Some(frame) = next_frame(&host.outside, Duration::from_millis(10)) else { continue };
+                if frame[12..14] == [8, 6] && frame[38..42] == taken.ip.octets() {
+                    assert_eq!(frame[28..32], [0; 4], "nobody's table is changed by the question");
+                    let asks = Addresses { mac: frame[6..12].try_into().unwrap(), ip: Ipv4Addr::UNSPECIFIED };
+                    send(&host.outside, &arp(taken.mac, taken, asks));
+                }
+            }
+            probe.join().unwrap()
+        });
+        let wanted =
+            "192.0.2.66 of `network.addresses` is in use: 02:00:00:00:00:42 answered on the bridge `br0`";
+        assert_eq!(found.as_deref(), Some(wanted));
+        // A run has them from its beginning, before a guest of it is up.
+        let _network = host.run_on(&own);
+        host.ask(CLIENT, own.guest_address(4));
+        let found = in_use(&host, &own).unwrap();
+        assert!(found.starts_with("192.0.2.65 (and 4 more)"), "{found}");
+    });
+}
+
+/// What is said of the addresses, if one is in use.
+fn in_use(host: &Host, own: &OwnBridge) -> Option<String> {
+    match host.there(|| refuse_addresses_in_use(own)) {
+        Ok(()) => None,
+        Err(error @ GuestError::AddressInUse { .. }) => Some(error.to_string()),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_bridge_that_guests_cannot_be_joined_to_is_refused() {
+    in_namespaces("a_bridge_that_guests_cannot_be_joined_to_is_refused", |_| {
+        let host = Host::new();
+        let said = |wanted: WantedBridge| {
+            let error = host.there(|| look_at(&wanted)).unwrap_err();
+            assert!(!error.remedy().is_empty());
+            error.to_string()
+        };
+        let range = |first: &str, last: &str| WantedBridge {
+            first: first.parse().unwrap(),
+            last: last.parse().unwrap(),
+            ..Host::wanted()
+        };
+        let named = |bridge: &str| WantedBridge { bridge: bridge.to_owned(), ..Host::wanted() };
+        assert_eq!(said(named("br7")), "there is no network device `br7` (`network.bridge`)");
+        assert_eq!(said(named("outside")), "the network device `outside` (`network.bridge`) is no bridge");
+        let beyond = "`network.addresses` = 198.51.100.1-198.51.100.9 is not within the network of the bridge `br0`, 192.0.2.0/24";
+        assert_eq!(said(range("198.51.100.1", "198.51.100.9")), beyond);
+        let own = "`network.addresses` = 192.0.2.1-192.0.2.9 has the address 192.0.2.1 of this host itself";
+        assert_eq!(said(range("192.0.2.1", "192.0.2.9")), own);
+        host.there(|| {
+            let mut netlink = Netlink::open().unwrap();
+            let off = netlink.create_bridge("off").unwrap();
+            let empty = netlink.create_bridge("empty").unwrap();
+            netlink.switch_on("empty", &empty).unwrap();
+            drop(off);
+        });
+        assert_eq!(said(named("off")), "the bridge `off` is switched off");
+        let empty = "the bridge `empty` has no port that carries frames: nobody outside could reach a guest";
+        assert_eq!(said(named("empty")), empty);
+        host.there(|| {
+            let mut netlink = Netlink::open().unwrap();
+            let (empty, outside) = (netlink.link("empty").unwrap(), netlink.link("outside").unwrap());
+            netlink.join_bridge("outside", &outside, &empty).unwrap();
+        });
+        assert_eq!(
+            said(named("empty")),
+            "the bridge `empty` has no IPv4 address, so its network is not known"
+        );
     });
 }

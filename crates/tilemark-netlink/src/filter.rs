@@ -43,7 +43,8 @@ pub struct PortCounts {
 impl Netlink {
     /// Lets only frames of one sender in by a device: with its hardware address, and its IPv4 address in IPv4 and ARP. Frames
     /// of IPv6 pass, which the run network does not speak; what is of no other kind is dropped, tags of VLANs too. So is what is
-    /// for one receiver that has none of the hardware addresses `reaches`, of which at most [`REACHED_MAX`] count.
+    /// for one receiver that has none of the hardware addresses `reaches`, of which at most [`REACHED_MAX`] count; with `beyond`, only where
+    /// its hardware address begins so: other ones are outside of the run network, behind an uplink with a filter of its own.
     ///
     /// # Errors
     /// Where the kernel has no such filter.
@@ -53,8 +54,9 @@ impl Netlink {
         port: &Link,
         sender: Neighbour,
         reaches: &[[u8; 6]],
+        beyond: Option<[u8; 2]>,
     ) -> Result<(), NetlinkError> {
-        self.filter(name, port, &only_from(sender, reaches))
+        self.filter(name, port, &only_from(sender, reaches, beyond))
     }
 
     /// Whether this kernel has such filters: puts one before a device that lets everything in, and takes it away.
@@ -179,10 +181,10 @@ fn ends(with: u32) -> Instruction {
 
 /// The program. A frame that is too short for what is read passes: nobody takes it for an address. So does the address 0.0.0.0,
 /// which is nobody's.
-fn only_from(sender: Neighbour, reaches: &[[u8; 6]]) -> Vec<Instruction> {
+fn only_from(sender: Neighbour, reaches: &[[u8; 6]], beyond: Option<[u8; 2]>) -> Vec<Instruction> {
     use Step::{Half, Test, Word};
     use To::{Drop, Next, Pass};
-    let receivers = only_to(&reaches[..reaches.len().min(REACHED_MAX)]);
+    let receivers = only_to(&reaches[..reaches.len().min(REACHED_MAX)], beyond);
     let other_kinds = receivers.len() + 9;
     let [m0, m1, m2, m3, m4, m5] = sender.mac;
     let (mac, mac_rest) = (u32::from_be_bytes([m0, m1, m2, m3]), u16::from_be_bytes([m4, m5]).into());
@@ -214,15 +216,16 @@ fn only_from(sender: Neighbour, reaches: &[[u8; 6]]) -> Vec<Instruction> {
     assembled(&[receivers, senders.to_vec()].concat())
 }
 
-/// The first steps: go on behind them with a frame for many receivers, or for one of these.
-fn only_to(reaches: &[[u8; 6]]) -> Vec<Step> {
+/// The first steps: go on behind them with a frame for many receivers, for one of these, or for one whose address begins otherwise than
+/// `beyond`.
+fn only_to(reaches: &[[u8; 6]], beyond: Option<[u8; 2]>) -> Vec<Step> {
     use Step::{Bits, Half, Test, Word};
     use To::{Drop, Next};
     /// Steps for each receiver.
     const EACH: usize = 4;
     /// The bit of a hardware address that many receive, in the first four bytes of it.
     const MANY: u32 = 0x0100_0000;
-    let end = 2 + EACH * reaches.len() + 1;
+    let end = 2 + EACH * reaches.len() + if beyond.is_some() { 2 } else { 1 };
     let mut steps = vec![Word(0), Bits(MANY, To::Step(end), Next)];
     for (number, [m0, m1, m2, m3, m4, m5]) in reaches.iter().copied().enumerate() {
         let next = To::Step(2 + EACH * (number + 1));
@@ -234,7 +237,10 @@ fn only_to(reaches: &[[u8; 6]]) -> Vec<Step> {
         ]);
     }
     // It was none of them.
-    steps.push(Bits(0, Next, Drop));
+    match beyond {
+        Some(start) => steps.extend([Half(0), Test(u16::from_be_bytes(start).into(), Drop, Next)]),
+        None => steps.push(Bits(0, Next, Drop)),
+    }
     steps
 }
 
@@ -292,7 +298,7 @@ mod tests {
 
     #[test]
     fn each_bit_of_a_senders_addresses_counts() {
-        let program = only_from(OWN, &[HOST]);
+        let program = only_from(OWN, &[HOST], None);
         for (kind, at) in [(KIND_IPV4, 26), (KIND_ARP, 28)] {
             let own = frame(OWN.mac, kind, at, OWN.address.octets());
             assert_eq!(runs(&program, &own), PASS);
@@ -311,7 +317,7 @@ mod tests {
         let to = |reaches: &[[u8; 6]], receiver: [u8; 6]| {
             let mut frame = own.clone();
             frame[..6].copy_from_slice(&receiver);
-            runs(&only_from(OWN, reaches), &frame)
+            runs(&only_from(OWN, reaches, None), &frame)
         };
         assert_eq!([HOST, PEER].map(|receiver| to(&[HOST, PEER], receiver)), [PASS, PASS]);
         assert_eq!(to(&[HOST], PEER), DROP);
@@ -328,8 +334,21 @@ mod tests {
     }
 
     #[test]
+    fn with_an_uplink_others_may_receive_it_but_no_other_guest() {
+        let own = frame(OWN.mac, KIND_IPV4, 26, OWN.address.octets());
+        let to = |receiver: [u8; 6]| {
+            let mut frame = own.clone();
+            frame[..6].copy_from_slice(&receiver);
+            runs(&only_from(OWN, &[HOST, [0x72, 0x54, 192, 0, 2, 66]], Some([0x72, 0x54])), &frame)
+        };
+        assert_eq!(to([0x72, 0x54, 192, 0, 2, 66]), PASS, "a guest that it may reach");
+        assert_eq!(to([0x72, 0x54, 192, 0, 2, 67]), DROP, "a guest that it may not reach");
+        assert_eq!(to([0x0c, 0x42, 0xa1, 0, 0x11, 0x22]), PASS, "a machine outside");
+    }
+
+    #[test]
     fn of_all_kinds_of_frames_three_pass() {
-        let program = only_from(OWN, &[HOST]);
+        let program = only_from(OWN, &[HOST], None);
         let passes = |kind: &u32| runs(&program, &frame(OWN.mac, *kind, 40, [0; 4])) == PASS;
         let all: Vec<u32> = (0..=0xffff).filter(passes).collect();
         assert_eq!(all, [KIND_IPV4, KIND_ARP, KIND_IPV6], "IPv4 and ARP from 0.0.0.0");

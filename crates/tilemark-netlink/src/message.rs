@@ -3,10 +3,12 @@
 /// Kinds of requests and answers, of linux/netlink.h and linux/rtnetlink.h.
 pub(crate) mod kind {
     pub(crate) const ERROR: u16 = 2;
+    pub(crate) const DONE: u16 = 3;
     pub(crate) const NEW_LINK: u16 = 16;
     pub(crate) const DELETE_LINK: u16 = 17;
     pub(crate) const GET_LINK: u16 = 18;
     pub(crate) const NEW_ADDRESS: u16 = 20;
+    pub(crate) const GET_ADDRESS: u16 = 22;
     pub(crate) const NEW_NEIGHBOUR: u16 = 28;
     pub(crate) const NEW_QDISC: u16 = 36;
     pub(crate) const DELETE_QDISC: u16 = 37;
@@ -20,6 +22,8 @@ pub(crate) mod flag {
     pub(crate) const ACKNOWLEDGE: u16 = 0x4;
     /// The answer comes to the one who asked; older kernels otherwise only announce it.
     pub(crate) const ECHO: u16 = 0x8;
+    /// All that there are; NLM_F_DUMP.
+    pub(crate) const ALL: u16 = 0x300;
     pub(crate) const REPLACE: u16 = 0x100;
     pub(crate) const EXCLUSIVE: u16 = 0x200;
     pub(crate) const CREATE: u16 = 0x400;
@@ -29,6 +33,7 @@ pub(crate) mod flag {
 pub(crate) mod link_attribute {
     pub(crate) const HARDWARE_ADDRESS: u16 = 1;
     pub(crate) const NAME: u16 = 3;
+    pub(crate) const MTU: u16 = 4;
     pub(crate) const MASTER: u16 = 10;
     pub(crate) const INFORMATION: u16 = 18;
     pub(crate) const STATISTICS: u16 = 23;
@@ -58,6 +63,8 @@ pub(crate) mod traffic_attribute {
     pub(crate) const STATISTICS_QUEUE: u16 = 3;
     pub(crate) const BPF_LENGTH: u16 = 4;
     pub(crate) const BPF_PROGRAM: u16 = 5;
+    pub(crate) const BPF_DESCRIPTOR: u16 = 6;
+    pub(crate) const BPF_NAME: u16 = 7;
     pub(crate) const BPF_FLAGS: u16 = 8;
 }
 

@@ -57,6 +57,23 @@ pub struct Link {
     pub mac: [u8; 6],
 }
 
+/// What a device is, as somebody needs to know who wants to make another one a port of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BridgeFacts {
+    /// Itself.
+    pub link: Link,
+    /// Whether it is a bridge of the kernel's.
+    pub is_bridge: bool,
+    /// Whether it is switched on.
+    pub is_on: bool,
+    /// Whether it has a port that carries frames.
+    pub has_carrier: bool,
+    /// The largest packet that it takes, in bytes.
+    pub mtu: u32,
+    /// How long a new port waits in each of two states before it forwards, in hundredths of a second; 0 where it forwards at once.
+    pub port_waits: u32,
+}
+
 /// A neighbour that is known without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
@@ -93,6 +110,22 @@ impl Netlink {
             Ok(Link { index, mac })
         });
         found.map_err(|source| refused("find the device", name, source))
+    }
+
+    /// What the device of this name is.
+    pub fn bridge_facts(&mut self, name: &str) -> Result<BridgeFacts, NetlinkError> {
+        let message = Message::link(kind::GET_LINK, 0, 0).text(attribute::NAME, name);
+        let found = self.ask(message).and_then(|body| facts_in(&body.ok_or(io::ErrorKind::NotFound)?));
+        found.map_err(|source| refused("find the device", name, source))
+    }
+
+    /// All IPv4 addresses of this namespace: the index of the device, the address, the bits of its prefix.
+    pub fn addresses(&mut self) -> Result<Vec<(u32, Ipv4Addr, u8)>, NetlinkError> {
+        let family = u8::try_from(AddressFamily::INET.as_raw()).expect("it is 2");
+        let message = Message::new(kind::GET_ADDRESS, flag::ALL).raw(&[family, 0, 0, 0]).raw(&[0; 4]);
+        let bodies =
+            self.ask_all(message).map_err(|source| refused("read", "the addresses of this host", source))?;
+        Ok(bodies.iter().filter_map(|body| address_in(body)).collect())
     }
 
     /// Makes a bridge that forwards at once and never joins a spanning tree: one run's network has no loops.
@@ -193,6 +226,12 @@ impl Netlink {
         self.change("set the hardware address of", name, message)
     }
 
+    /// Says how large a packet of a device may be, in bytes.
+    pub fn set_mtu(&mut self, name: &str, link: &Link, bytes: u32) -> Result<(), NetlinkError> {
+        let message = Message::link(kind::NEW_LINK, 0, link.index).number(attribute::MTU, bytes);
+        self.change("set the largest packet of", name, message)
+    }
+
     /// Gives a device an address. One that it has already is no error.
     pub fn add_address(&mut self, link: &Link, address: Ipv4Addr, prefix: u8) -> Result<(), NetlinkError> {
         // struct ifaddrmsg: family, prefix, flags, scope, index. IFA_ADDRESS 1, IFA_LOCAL 2, IFA_BROADCAST 4.
@@ -243,6 +282,32 @@ impl Netlink {
         self.ask(message).map(|_| ()).map_err(|source| refused(action, object, source))
     }
 
+    /// Sends a request for all that there are of something, and gives back their bodies.
+    fn ask_all(&mut self, message: Message) -> io::Result<Vec<Vec<u8>>> {
+        self.sequence += 1;
+        let request = message.finish(self.sequence);
+        sendto(&self.socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+        let mut bodies = Vec::new();
+        let mut buffer = vec![0; 32 * 1024];
+        loop {
+            let (length, _) = match recv(&self.socket, buffer.as_mut_slice(), RecvFlags::empty()) {
+                Err(rustix::io::Errno::INTR) => continue,
+                other => other?,
+            };
+            for found in answers(&buffer[..length]) {
+                match (found.sequence == self.sequence, found.kind) {
+                    (false, _) => {}
+                    (true, kind::DONE) => return Ok(bodies),
+                    (true, kind::ERROR) => {
+                        let code = u32_at(found.body, 0).ok_or(io::ErrorKind::InvalidData)?;
+                        return Err(io::Error::from_raw_os_error(-code.cast_signed()));
+                    }
+                    (true, _) => bodies.push(found.body.to_vec()),
+                }
+            }
+        }
+    }
+
     /// Sends one request and reads until its acknowledgement; gives back the body of an answer before that.
     pub(crate) fn ask(&mut self, message: Message) -> io::Result<Option<Vec<u8>>> {
         self.sequence += 1;
@@ -271,6 +336,40 @@ impl Netlink {
             }
         }
     }
+}
+
+/// What a link is, out of the kernel's answer about it.
+fn facts_in(body: &[u8]) -> io::Result<BridgeFacts> {
+    /// IFF_LOWER_UP.
+    const CARRIER: u32 = 1 << 16;
+    let index = u32_at(body, 4).ok_or(io::ErrorKind::InvalidData)?;
+    let flags = u32_at(body, 8).ok_or(io::ErrorKind::InvalidData)?;
+    let attributes = body.get(LINK_BYTES..).unwrap_or_default();
+    let number = |attributes, kind| find_attribute(attributes, kind).and_then(|bytes| u32_at(bytes, 0));
+    let mac = find_attribute(attributes, attribute::HARDWARE_ADDRESS);
+    let information = find_attribute(attributes, attribute::INFORMATION).unwrap_or_default();
+    let data = find_attribute(information, attribute::DATA).unwrap_or_default();
+    let has_spanning_tree = number(data, attribute::BRIDGE_STP).unwrap_or(0) != 0;
+    let waits = number(data, attribute::BRIDGE_FORWARD_DELAY).unwrap_or(0);
+    Ok(BridgeFacts {
+        link: Link { index, mac: mac.and_then(|bytes| bytes.try_into().ok()).unwrap_or_default() },
+        is_bridge: find_attribute(information, attribute::KIND)
+            .is_some_and(|kind| kind.starts_with(b"bridge\0")),
+        is_on: flags & IFF_UP != 0,
+        has_carrier: flags & CARRIER != 0,
+        mtu: number(attributes, attribute::MTU).unwrap_or(0),
+        port_waits: if has_spanning_tree { waits } else { 0 },
+    })
+}
+
+/// An address, out of the kernel's answer: `struct ifaddrmsg` with IFA_ADDRESS 1 and IFA_LOCAL 2.
+fn address_in(body: &[u8]) -> Option<(u32, Ipv4Addr, u8)> {
+    let prefix = *body.get(1)?;
+    let index = u32_at(body, 4)?;
+    let attributes = body.get(8..)?;
+    let own = find_attribute(attributes, 2).or_else(|| find_attribute(attributes, 1))?;
+    let own: [u8; 4] = own.try_into().ok()?;
+    Some((index, own.into(), prefix))
 }
 
 fn new_link(name: &str) -> Message {

@@ -12,6 +12,7 @@ pub mod host_settings;
 pub mod image_needs;
 pub mod interference;
 mod order;
+pub mod own_bridge;
 pub mod own_disk;
 pub mod parse;
 pub mod place;

@@ -7,7 +7,9 @@ pub use crate::{
 use crate::{
     host_settings::HostSettings,
     interference::Together,
+    own_bridge::{GuestNetwork, OwnBridge},
     own_disk::OwnDisk,
+    parse::GUESTS_MAX,
     place::{GuestPlace, HugePageSize, Topology},
     scenario::{
         Arrival, Disk, DiskAio, DiskCache, DiskMedium, Gate, LoopKind, Measure, Net, QemuWishes, Role,
@@ -51,6 +53,9 @@ pub struct HostSummary {
     /// Its nodes, cores and huge pages. Empty in older records.
     #[serde(default)]
     pub topology: Topology,
+    /// The user's own bridge through which guests are reached from outside. Nothing where the run has a network of its own only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_bridge: Option<OwnBridge>,
 }
 
 impl HostSummary {
@@ -58,6 +63,22 @@ impl HostSummary {
     /// because the whole host is. They prove function and are no measure of anything.
     pub fn emulates(&self, backend: Backend) -> bool {
         backend == Backend::Emulated || self.hardware == Hardware::Emulated
+    }
+
+    /// The address of guest `index`: of the run network, or of the user's own bridge.
+    pub fn guest_address(&self, index: u32) -> Ipv4Addr {
+        self.own_bridge.as_ref().map_or_else(|| guest_address(index), |own| own.guest_address(index))
+    }
+
+    /// The hardware address of guest `index`.
+    pub fn guest_mac(&self, index: u32) -> MacAddress {
+        let own = |own: &OwnBridge| OwnBridge::mac_of(own.guest_address(index));
+        self.own_bridge.as_ref().map_or_else(|| MacAddress::of_guest(index), own)
+    }
+
+    /// The most guests that a point may have: those that a run can hold, or that there are addresses for.
+    pub fn guests_max(&self) -> u32 {
+        self.own_bridge.as_ref().map_or(GUESTS_MAX, |own| own.guests_max().min(GUESTS_MAX))
     }
 }
 
@@ -214,8 +235,11 @@ pub struct GuestPlan {
     pub net: Net,
     /// Its hardware address.
     pub mac: MacAddress,
-    /// Its address in the run network 10.77.0.0/16.
+    /// Its address in the run network 10.77.0.0/16, or in that of the user's own bridge.
     pub address: Ipv4Addr,
+    /// Its network, where that is the user's own. Nothing where it is the run network, and in older plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<GuestNetwork>,
     /// Host threads that it may use.
     pub processors: Vec<u32>,
     /// Guests of the point that it exchanges frames with, by their indices: those that it sends a load to or asks, and those that send it one or

@@ -5,12 +5,13 @@ use crate::{
     emulated, expect,
     host_settings::HostSettings,
     interference::{self, Together},
+    own_bridge::OwnBridge,
     own_disk,
     parse::Draft,
     place::{self, Made},
     plan::{
-        Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, MacAddress, PLAN_SCHEMA, Plan, Point,
-        Processors, Search, SideName, Swell, guest_address,
+        Backend, Demand, DiskPlan, GuestPlan, HostSummary, LoadPlan, PLAN_SCHEMA, Plan, Point, Processors,
+        Search, SideName, Swell,
     },
     problem::{Problem, Problems},
     qemu_keys,
@@ -161,7 +162,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     let search = request.search.then(|| {
         let search = Search {
             from: scenario.ladder.tiles[0],
-            limit: scenario.ladder.search_limit.min(crate::parse::GUESTS_MAX / scenario.guest.len() as u32),
+            limit: scenario.ladder.search_limit.min(host.guests_max() / scenario.guest.len() as u32),
             guess: scenario.ladder.tiles.iter().max().map_or(1, |tiles| tiles.div_ceil(2)),
             within: None,
             twin: request.backends.len() > 1,
@@ -375,12 +376,8 @@ impl Variant {
         for tile in 1..=tiles {
             let first = guests.len() as u32;
             for guest in &scenario.guest {
-                let plan = guest_plan(
-                    guest,
-                    guests.len() as u32,
-                    tile,
-                    processors.of_guest(vcpus, guest.vcpus, backend),
-                );
+                let may_use = processors.of_guest(vcpus, guest.vcpus, backend);
+                let plan = guest_plan(guest, guests.len() as u32, tile, may_use, on.host);
                 guests.push(GuestPlan { working_set: self.working_set(guest, &plan, backend), ..plan });
                 // Too many are refused later, with their guest's name.
                 vcpus = guest.vcpus.saturating_add(vcpus);
@@ -392,7 +389,7 @@ impl Variant {
             for guest in &scenario.guest {
                 if let Some(asked) = guest.asks.as_deref().map(place_of) {
                     let place = place_of(&guest.name);
-                    guests[place as usize].asks = Some(guest_address(asked));
+                    guests[place as usize].asks = Some(on.host.guest_address(asked));
                     join(&mut guests, place, asked);
                 }
             }
@@ -481,7 +478,7 @@ fn join(guests: &mut [GuestPlan], one: u32, other: u32) {
     }
 }
 
-fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> GuestPlan {
+fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>, host: &HostSummary) -> GuestPlan {
     GuestPlan {
         name: format!("tile-{tile:03}-{}", guest.name),
         index,
@@ -494,8 +491,9 @@ fn guest_plan(guest: &Guest, index: u32, tile: u32, processors: Vec<u32>) -> Gue
         working_set: Bytes::default(),
         disks: guest.disk.iter().map(DiskPlan::from).collect(),
         net: guest.net,
-        mac: MacAddress::of_guest(index),
-        address: guest_address(index),
+        mac: host.guest_mac(index),
+        address: host.guest_address(index),
+        network: host.own_bridge.as_ref().map(OwnBridge::guest_network),
         processors,
         reaches: Vec::new(),
         asks: None,
@@ -582,7 +580,7 @@ fn ladder_of_host(
             expect::memory_of(&point) <= free && vcpus <= guests_max
         })
     };
-    let most = crate::parse::GUESTS_MAX / scenario.guest.len() as u32;
+    let most = host.guests_max() / scenario.guest.len() as u32;
     let first = scenario.ladder.tiles[0];
     let doublings = std::iter::successors(Some(first), |tiles| Some(tiles.saturating_mul(2)));
     // One that does not fit is refused later, with its figures.
@@ -626,7 +624,7 @@ fn unplaced(made: &[Made<'_>], request: &Request, on: On<'_>) -> Vec<Problem> {
     for Made { scenario, points } in made {
         let planned = points.iter().map(|point| point.tiles).max().unwrap_or(0);
         let largest = if request.search { scenario.ladder.search_limit } else { planned };
-        let largest = largest.min(crate::parse::GUESTS_MAX / scenario.guest.len().max(1) as u32);
+        let largest = largest.min(on.host.guests_max() / scenario.guest.len().max(1) as u32);
         problems.extend(place::check_host(scenario, points, largest, on.host, on.processors));
     }
     if problems.is_empty() {
@@ -634,6 +632,25 @@ fn unplaced(made: &[Made<'_>], request: &Request, on: On<'_>) -> Vec<Problem> {
     }
     problems.dedup();
     problems
+}
+
+/// A range of the user's own bridge that is too small for the largest step.
+fn too_few_addresses(points: &[Point], host: &HostSummary) -> Option<Problem> {
+    let own = host.own_bridge.as_ref()?;
+    let largest = points.iter().max_by_key(|point| point.guests.len())?;
+    let (guests, addresses) = (largest.guests.len() as u64, u64::from(own.guests_max()) + 1);
+    if guests < addresses {
+        return None;
+    }
+    let message = format!(
+        "{} need {} addresses, one for each guest and one for the run itself, and `network.addresses` has {addresses}: {}-{}",
+        counted(largest.tiles, "tile"),
+        guests + 1,
+        own.first,
+        own.last
+    );
+    let remedy = "give a longer range in the site file, or measure fewer tiles (`--tiles`)";
+    Some(Problem::new(message, remedy))
 }
 
 fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem> {
@@ -677,6 +694,7 @@ fn unfit(points: &[Point], host: &HostSummary, request: &Request) -> Vec<Problem
             problems.push(Problem::new(message, remedy));
         }
     }
+    problems.extend(too_few_addresses(points, host));
     problems.dedup();
     if request.search && points.iter().any(|point| !point.vary.is_empty()) {
         let remedy = "leave out `vary` in a copy of the scenario, or use `run`";

@@ -9,9 +9,12 @@ mod fleet;
 pub use fleet::{redact_drift, redact_fleet};
 
 use crate::Report;
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+};
 use tilemark_plan::{
-    plan::{HostSummary, NETWORK_PREFIX, Plan, Point},
+    plan::{HostSummary, MacAddress, NETWORK_PREFIX, Plan, Point, guest_address},
     scenario::{QemuWishes, Scenario},
     screening::{LeftOut, ScreenedSetting},
 };
@@ -251,7 +254,12 @@ impl Scrub {
             hardware: _,
             counts_energy: _,
             topology: _,
+            own_bridge,
         } = &mut plan.host;
+        // Guests then look as those of a run without it do.
+        if own_bridge.take().is_some() {
+            plan.points.iter_mut().for_each(on_the_run_network);
+        }
         name.clear();
         self.text(kernel);
         self.text(&mut plan.origin);
@@ -417,9 +425,21 @@ fn token_text(token: &str) -> String {
     token.to_owned()
 }
 
+/// Gives guests the addresses that they have without a bridge of the user's own.
+fn on_the_run_network(point: &mut Point) {
+    let own: Vec<Ipv4Addr> = point.guests.iter().map(|guest| guest.address).collect();
+    for guest in &mut point.guests {
+        let asked = guest.asks.and_then(|asked| own.iter().position(|address| *address == asked));
+        guest.asks = asked.map(|place| guest_address(place as u32));
+        guest.address = guest_address(guest.index);
+        guest.mac = MacAddress::of_guest(guest.index);
+        guest.network = None;
+    }
+}
+
 /// Loopback, nobody's, and the run network, which is the same on every machine.
 fn everybody_has(address: IpAddr) -> bool {
-    let run_network = |address: std::net::Ipv4Addr| {
+    let run_network = |address: Ipv4Addr| {
         let bits = u32::from(address) >> (32 - NETWORK_PREFIX);
         bits == u32::from(tilemark_plan::plan::BRIDGE_ADDRESS) >> (32 - NETWORK_PREFIX)
     };

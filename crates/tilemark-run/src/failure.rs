@@ -163,9 +163,12 @@ impl From<GuestError> for Failure {
     fn from(error: GuestError) -> Self {
         let code = match &error {
             // No guest failed: the host lacks what guests need.
-            GuestError::QemuMissing { .. } | GuestError::QemuTooOld { .. } | GuestError::Network(_) => {
-                FailureCode::HostUnfit
-            }
+            GuestError::QemuMissing { .. }
+            | GuestError::QemuTooOld { .. }
+            | GuestError::Network(_)
+            | GuestError::OwnBridge { .. }
+            | GuestError::AddressInUse { .. }
+            | GuestError::Unheld { .. } => FailureCode::HostUnfit,
             GuestError::Firmware { .. } => FailureCode::BadInput,
             _ => FailureCode::GuestFailed,
         };

@@ -35,6 +35,9 @@ pub mod run;
 pub mod standalone;
 pub mod stop;
 
+/// The user's own bridge, as the command's flags name it.
+pub use tilemark_guests::own_bridge::WantedBridge;
+
 /// Words of the plan that the command's flags are turned into.
 pub mod plan_words {
     pub use tilemark_plan::{

@@ -1,6 +1,7 @@
 //! The only unsafe code: namespaces, pre-exec steps and the accelerator probe's ioctls. Files that must be safe from others too.
 
 pub mod block;
+pub mod bpf;
 pub mod clock;
 pub mod descriptor;
 pub mod entropy;
@@ -12,6 +13,7 @@ pub mod memory;
 pub mod namespace;
 pub mod nic;
 pub mod numa;
+pub mod packet;
 pub mod peer;
 pub mod process;
 pub mod tap;

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show what this host has, what is missing, and how to fix it
-    Doctor(JsonOnly),
+    Doctor(DoctorArguments),
     /// Show what a run would do and what would stop it; touches nothing
     Plan(PlanArguments),
     /// Take a first look: how many small mixed guests, in minutes
@@ -86,6 +86,24 @@ pub(crate) struct JsonOnly {
     /// Print one JSON document on standard output and everything else on standard error
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `tilemark doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    pub(crate) site: SiteFile,
+    #[command(flatten)]
+    pub(crate) json: JsonOnly,
+}
+
+/// What of other machines belongs to a run on this host.
+#[derive(Debug, Args)]
+pub(crate) struct SiteFile {
+    /// Join guests to a bridge of this host's, so that other machines reach them: `[network]` of this site file has its name and the
+    /// addresses that guests may have (docs/own-bridge.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
 }
 
 /// Where guests run.
@@ -240,6 +258,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<Span>,
     #[command(flatten)]
+    pub(crate) site: SiteFile,
+    #[command(flatten)]
     pub(crate) continuing: Continuing,
     #[command(flatten)]
     pub(crate) measuring: Measuring,
@@ -259,6 +279,8 @@ pub(crate) struct CapacityArguments {
     /// End within this time, such as 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<Span>,
+    #[command(flatten)]
+    pub(crate) site: SiteFile,
     #[command(flatten)]
     pub(crate) continuing: Continuing,
     #[command(flatten)]
@@ -312,6 +334,8 @@ pub(crate) struct AbArguments {
     /// End within this time, such as 20m, after a whole pair; with fewer pairs only larger differences can be shown
     #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<Span>,
+    #[command(flatten)]
+    pub(crate) site: SiteFile,
     #[command(flatten)]
     pub(crate) verdict: ExitVerdict,
     #[command(flatten)]

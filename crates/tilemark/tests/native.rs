@@ -5,6 +5,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
+#[path = "native/own_bridge.rs"]
+mod own_bridge;
 
 use common::{
     Home, hears_ctrl_c,

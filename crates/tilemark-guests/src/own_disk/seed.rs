@@ -24,13 +24,14 @@ pub(crate) fn seed_disk(guest: &GuestPlan, instance: u64) -> Vec<u8> {
         "instance-id": format!("tilemark-{}-{instance:016x}", guest.name),
         "local-hostname": guest.name,
     });
+    let prefix = guest.network.map_or(NETWORK_PREFIX, |network| network.prefix);
     // No gateway and no name servers: the run network leads nowhere else.
     let network = json!({
         "version": 2,
         "ethernets": { "tilemark": {
             "match": { "macaddress": guest.mac.to_string() },
             "dhcp4": false,
-            "addresses": [format!("{}/{NETWORK_PREFIX}", guest.address)],
+            "addresses": [format!("{}/{prefix}", guest.address)],
         }},
     });
     // Its overlay is as large as the disk: nothing has to grow.

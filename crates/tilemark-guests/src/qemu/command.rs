@@ -357,6 +357,7 @@ mod tests {
             net: Net::default(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
+            network: None,
             processors: Vec::new(),
             reaches: Vec::new(),
             asks: None,

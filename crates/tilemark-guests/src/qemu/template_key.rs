@@ -114,6 +114,7 @@ mod tests {
             net: Default::default(),
             mac: MacAddress::of_guest(0),
             address: guest_address(0),
+            network: None,
             processors: Vec::new(),
             reaches: Vec::new(),
             asks: None,

@@ -162,6 +162,7 @@ pub fn guest(index: u32, role: Role) -> GuestPlan {
         net: Default::default(),
         mac: MacAddress::of_guest(index),
         address: guest_address(index),
+        network: None,
         processors: Vec::new(),
         reaches: Vec::new(),
         asks: None,

@@ -220,6 +220,7 @@ fn maker_of(like: &GuestPlan) -> GuestPlan {
         index,
         mac: MacAddress::of_guest(index),
         address: guest_address(index),
+        network: None,
         reaches: Vec::new(),
         asks: None,
         ..like.clone()

@@ -199,7 +199,8 @@ impl ReadBack {
 
     fn new_network_devices(&self) -> io::Result<Vec<LeftOver>> {
         let new = network_devices()?.into_iter().filter(|name| !self.network_devices.contains(name));
-        let ours = new.filter(|name| is_named_as_ours(name));
+        let uplink = self.under_way.as_ref().and_then(|under_way| under_way.uplink.as_ref());
+        let ours = new.filter(|name| is_named_as_ours(name) || Some(name) == uplink);
         let named =
             ours.map(|name| left(format!("the network device {name}"), &format!("`ip link delete {name}`")));
         Ok(named.collect())

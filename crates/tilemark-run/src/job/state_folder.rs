@@ -18,6 +18,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use tilemark_guests::remove_uplink;
 use tilemark_host::{
     HostError,
     cgroup::{Group, mount_point},
@@ -51,6 +52,9 @@ pub(crate) struct UnderWay {
     /// Namespaces of its own, as the kernel names them, once they are there.
     #[serde(default)]
     pub(crate) namespaces: Vec<String>,
+    /// The network device on the user's own bridge that it is reached by, where there is one.
+    #[serde(default)]
+    pub(crate) uplink: Option<String>,
     /// Where an older version began it: processors that it kept awake, with what they had before.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) awake: BTreeMap<u32, String>,
@@ -115,6 +119,7 @@ impl StateFolder {
             cgroup: None,
             settings: Vec::new(),
             namespaces: Vec::new(),
+            uplink: None,
             awake: BTreeMap::new(),
             keeper: None,
         };
@@ -125,6 +130,14 @@ impl StateFolder {
     pub(crate) fn holding(mut self, settings: Vec<Setting>) -> Self {
         if let Some(wanted) = &mut self.wanted {
             wanted.settings = settings;
+        }
+        self
+    }
+
+    /// Names the network device that it will have on the user's own bridge.
+    pub(crate) fn with_uplink(mut self, uplink: Option<String>) -> Self {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.uplink = uplink;
         }
         self
     }
@@ -307,6 +320,13 @@ impl StateFolder {
             if let (Some(tree), Some(states)) = (path.parent(), self.path.parent()) {
                 account.shared = account.note(restore_shared(states, &Group::at(tree))).unwrap_or_default();
             }
+        }
+        // It ends with the run's network, unless somebody else holds that.
+        if let Some(uplink) = under_way.as_ref().and_then(|under_way| under_way.uplink.as_ref()) {
+            let removed = remove_uplink(uplink);
+            let failed =
+                removed.map_err(|error| format!("cannot remove the network device {uplink}: {error}"));
+            account.failed.extend(failed.err());
         }
         account.settings = account.note(self.restore(under_way.as_ref(), processors)).unwrap_or_default();
         if account.failed.is_empty()

@@ -3,7 +3,9 @@
 use crate::{
     failure::{Failure, FailureCode, state_failed},
     guests::database_disks::DatabaseDisks,
+    job::keeper::host_proc,
     job::quiet::{self, Others},
+    job::state_folder::StateFolder,
     job::types::QEMU_HASH,
     pass::hooks::HookRunner,
     pass::host_hands::HostHands,
@@ -23,7 +25,7 @@ use std::{
 };
 use tilemark_guests::{
     Accelerator, Backend, BootFiles, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings,
-    RunNetwork, USUAL_MACHINE, find_firmware, find_qemu,
+    RunNetwork, USUAL_MACHINE, Uplink, find_firmware, find_qemu,
 };
 use tilemark_host::{
     KernelLog,
@@ -31,6 +33,7 @@ use tilemark_host::{
 };
 use tilemark_image::FileName;
 use tilemark_plan::{
+    own_bridge::OwnBridge,
     plan::{self, Point},
     scenario::{QemuWishes, Role},
 };
@@ -79,19 +82,36 @@ struct QemuOfSettings {
     next: QemuBackends,
 }
 
+/// The cable from this job's network to the user's own bridge: its keeper is in the host's network.
+fn uplink_of(own: OwnBridge, state: &Path) -> Result<Uplink, Failure> {
+    let under_way = StateFolder::at(state).under_way().map_err(state_failed)?;
+    let (Some(keeper), Some(device)) = (under_way.keeper, under_way.uplink) else {
+        let message = "a bridge of the user's own was asked for, and its keeper does not know";
+        return Err(Failure::new(FailureCode::Bug, message, "report it with the command"));
+    };
+    let namespace = host_proc().join(keeper.pid.to_string()).join("ns/net");
+    let host = fs::File::open(namespace).map_err(state_failed)?.into();
+    Ok(Uplink { own, device, host })
+}
+
 impl<'a> RealWorld<'a> {
     /// Makes the run network and mounts the memory of the run.
     pub(crate) fn new(
         program: &'a Program,
         folders: Folders,
         cgroup: Option<PathBuf>,
+        own_bridge: Option<&OwnBridge>,
     ) -> Result<Self, Failure> {
         mount_memory(&folders.memory()).map_err(|error| {
             let message = format!("cannot mount memory on {}", folders.memory().display());
             let remedy = "check that this kernel has tmpfs";
             Failure::caused_by(&error, FailureCode::HostUnfit, message, remedy)
         })?;
-        let network = Arc::new(RunNetwork::create()?);
+        let network = match own_bridge {
+            None => RunNetwork::create()?,
+            Some(own) => RunNetwork::create_on(uplink_of(own.clone(), &folders.state)?)?,
+        };
+        let network = Arc::new(network);
         Ok(Self {
             program,
             hands: HostHands::new(&folders.state, &folders.memory()),

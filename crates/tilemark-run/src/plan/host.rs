@@ -88,6 +88,7 @@ pub fn summary(facts: &HostFacts) -> Result<HostSummary, Failure> {
         hardware: facts.hardware(),
         counts_energy: counts_energy(facts),
         topology: Topology::of(facts),
+        own_bridge: None,
     })
 }
 

@@ -11,13 +11,14 @@ use crate::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
+use tilemark_guests::own_bridge::{self, WantedBridge};
 use tilemark_host::{LiveHost, read_facts};
 use tilemark_plan::{
     builtin::{BUILTINS, builtin},
     expect,
     facts::{Accelerator, HostFacts},
     parse::{Draft, SCENARIO_BYTES_MAX},
-    plan::{Backend, Plan, shell_word},
+    plan::{Backend, HostSummary, Plan, shell_word},
     resolve::{Request, Sides, as_asked, resolve},
     screening::Design,
     trust::{HostUse, HostUseKind, host_uses, not_typed},
@@ -59,6 +60,8 @@ pub struct Asked {
     pub kvm: Option<Accelerator>,
     /// Seeds order, schedules and choices; `None`: one is drawn.
     pub seed: Option<u64>,
+    /// The user's own bridge that guests are joined to.
+    pub network: Option<WantedBridge>,
 }
 
 /// A screening that was asked for.
@@ -133,6 +136,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {
         settings.insert(REPEATS.to_owned(), PAIRS.to_string());
     }
+    let own_bridge = asked.network.as_ref().map(own_bridge::look_at).transpose()?;
     let screening = asked.screening.as_ref();
     let screening =
         screening.map(|asked| host_settings::screening(&asked.profile, &asked.allow, asked.pairs));
@@ -164,7 +168,8 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         demonstrate: asked.demonstrate,
         seed: asked.seed.map_or_else(drawn_seed, Ok)?,
     };
-    let mut plan = resolve(&draft, &request, &summary(&facts)?)?;
+    let mut plan = resolve(&draft, &request, &HostSummary { own_bridge, ..summary(&facts)? })?;
+    plan.keep_needed_addresses();
     // Before profiles and files are read into it: each is one use of the host.
     let named = host_uses(&plan);
     let named_by_file = match builtin(&asked.scenario) {

@@ -37,6 +37,15 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         format!("Gate      {}", gate_words(&plan.scenario.gate)),
         format!("Image     {}", looked.image),
     ];
+    lines.extend(plan.host.own_bridge.as_ref().map(|own| {
+        format!(
+            "Network   guests on the bridge {} at {} to {}, reached from outside; the run itself has {}",
+            own.bridge,
+            own.guest_address(0),
+            own.last,
+            own.first
+        )
+    }));
     lines.extend(own_disks::in_words(plan).iter().map(|disk| format!("Disk      {disk}")));
     lines.extend(looked.warnings.iter().map(|warning| format!("Warning   {warning}")));
     lines.extend(

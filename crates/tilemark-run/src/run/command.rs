@@ -26,6 +26,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use tilemark_guests::{own_bridge::refuse_addresses_in_use, uplink_name};
 use tilemark_host::setting::wake_limit;
 use tilemark_plan::plan::Plan;
 use tilemark_record::{
@@ -92,6 +93,9 @@ pub fn run(
         .warnings
         .iter()
         .for_each(|warning| listener.note(warning));
+    if let Some(own) = &prepared.plan.host.own_bridge {
+        refuse_addresses_in_use(own)?;
+    }
     announce(&asked, &prepared, listener);
     let (id, path) = id_and_path(places, request, earlier.as_ref(), &prepared);
     let locks = locks_with_room(places, request, &prepared.plan, &id, &path)?;
@@ -134,7 +138,8 @@ pub fn run(
     };
 
     let state = StateFolder::create(&places.state, &id, "run", Some(&path)).map_err(state_failed)?;
-    let state = state.holding(wake_limit::awake(prepared.plan.kept_awake()));
+    let uplink = plan.host.own_bridge.as_ref().map(|_| uplink_name(std::process::id()));
+    let state = state.with_uplink(uplink).holding(wake_limit::awake(prepared.plan.kept_awake()));
     let job = RunJob {
         id: id.clone(),
         plan,

@@ -31,7 +31,8 @@ pub(crate) fn run(
     };
     let cgroup = StateFolder::at(&job.state).under_way().ok().and_then(|under_way| under_way.cgroup);
     let hooks = HookRunner::of(&job.hooks, cgroup.as_deref(), &job.record)?;
-    let world = RealWorld::new(program, folders, cgroup)?.with_hooks(hooks);
+    let world =
+        RealWorld::new(program, folders, cgroup, job.plan.host.own_bridge.as_ref())?.with_hooks(hooks);
     let before = job.continues.then(|| record.summaries()).transpose()?;
     let mut pipeline = Pipeline::new(&world, job.plan.clone(), record, link, stop, before)?;
     pipeline.busy_host = BusyHost { goes_on: job.beside_others, wait: job.wait_quiet };

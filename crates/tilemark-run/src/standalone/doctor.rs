@@ -2,26 +2,36 @@
 
 use crate::plan::host::{Probe, facts};
 use serde::Serialize;
+use tilemark_guests::own_bridge::{WantedBridge, look_at, refuse_addresses_in_use};
 use tilemark_host::{
     LiveHost,
     doctor::{self, Finding, Severity, Style},
 };
 use tilemark_plan::facts::HostFacts;
+use tilemark_units::counted;
 
 /// Facts with what is to be said of them.
 #[derive(Debug, Clone)]
 pub struct Diagnosis {
     facts: HostFacts,
     findings: Vec<Finding>,
+    /// What is right with the bridge, in words.
+    said: Option<String>,
 }
 
-/// Reads the host, times its accelerator, and says what it lacks.
-pub fn diagnose() -> Diagnosis {
+/// Reads the host, times its accelerator, and says what it lacks; and whether guests can be joined to a bridge of the user's own.
+pub fn diagnose(wanted: Option<&WantedBridge>) -> Diagnosis {
     let facts = facts(Probe::Time);
     let mut findings = doctor::diagnose(&facts);
     findings.extend(tilemark_guests::missing_wall().map(no_ingress_filter));
     findings.extend(doctor::libvirt(&LiveHost));
-    Diagnosis { facts, findings }
+    let (said, missing) = match wanted.map(own_bridge) {
+        Some(Ok(said)) => (Some(said), None),
+        Some(Err(finding)) => (None, Some(finding)),
+        None => (None, None),
+    };
+    findings.extend(missing);
+    Diagnosis { facts, findings, said }
 }
 
 fn no_ingress_filter(what: String) -> Finding {
@@ -37,7 +47,40 @@ fn no_ingress_filter(what: String) -> Finding {
     }
 }
 
+/// Whether guests can be joined to the bridge, in words. Only root can ask whether its addresses are in use.
+fn own_bridge(wanted: &WantedBridge) -> Result<String, Finding> {
+    let WantedBridge { bridge, first, last } = wanted;
+    let is_root = rustix::process::geteuid().is_root();
+    let looked = look_at(wanted).and_then(|own| {
+        if is_root {
+            refuse_addresses_in_use(&own)?;
+        }
+        Ok(own)
+    });
+    let asked = if is_root { "nobody answers there" } else { "as root, it is asked whether they are in use" };
+    looked
+        .map(|own| {
+            let guests = counted(own.guests_max(), "guest");
+            format!(
+                "{guests} can be joined to the bridge {bridge}, with addresses of {first} to {last}: {asked}"
+            )
+        })
+        .map_err(|error| Finding {
+            key: "own-bridge".to_owned(),
+            severity: Severity::Limits,
+            blocks: Vec::new(),
+            what: error.to_string(),
+            cost: "machines outside do not reach guests, and a run with this site is refused".to_owned(),
+            remedy: error.remedy(),
+        })
+}
+
 impl Diagnosis {
+    /// What is to be said beside the findings.
+    pub fn said(&self) -> Option<&str> {
+        self.said.as_deref()
+    }
+
     /// As `--json` prints it.
     pub fn json(&self) -> impl Serialize + use<> {
         doctor::report(self.facts.clone(), self.findings.clone())

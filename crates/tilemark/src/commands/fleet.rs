@@ -124,7 +124,7 @@ fn exit_code(ends: &[End], measured: usize, trusted: usize) -> u8 {
     }
 }
 
-fn failure(error: FleetError) -> Failure {
+pub(crate) fn failure(error: FleetError) -> Failure {
     let code = if error.is_bad_input() { FailureCode::BadInput } else { FailureCode::HostUnfit };
     Failure::from_error(code, &error, error.remedy())
 }

@@ -94,7 +94,7 @@ pub(crate) fn dispatch(command: Command, form: Form) -> ExitCode {
         return screen::fail(&failure, form);
     }
     match command {
-        Command::Doctor(flags) => doctor::doctor(flags.json),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Plan(arguments) => plan::plan(&arguments),
         Command::Quick(arguments) => run::quick(&arguments),
         Command::Run(arguments) => run::run(&arguments),

@@ -18,17 +18,17 @@ use tilemark_run::{
 pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     match &arguments.command {
         PlanCommand::Run { arguments, form } => {
-            let asked = Ok(run::asked_of_run(arguments));
+            let asked = run::with_site(run::asked_of_run(arguments), &arguments.site);
             show(asked, &arguments.measuring, Some(&arguments.continuing), form.resolved)
         }
         PlanCommand::Capacity { arguments, form } => {
-            let asked = Ok(run::asked_of_capacity(arguments));
+            let asked = run::with_site(run::asked_of_capacity(arguments), &arguments.site);
             show(asked, &arguments.measuring, Some(&arguments.continuing), form.resolved)
         }
         PlanCommand::Ab { arguments, form } => {
             let verdict = &arguments.verdict;
             let tolerance = Tolerance::read(&verdict.tolerance, verdict.tolerance_p99.as_deref());
-            let asked = tolerance.map(|_| run::asked_of_ab(arguments));
+            let asked = tolerance.and_then(|_| run::with_site(run::asked_of_ab(arguments), &arguments.site));
             show(asked, &arguments.measuring, None, form.resolved)
         }
         PlanCommand::Quick { arguments, form } => {

@@ -1,20 +1,22 @@
 //! `tilemark run`, `capacity`, `quick` and `ab`: all that measure.
 
-use super::{backend, places, settings};
+use super::{backend, fleet, places, settings};
 use crate::{
     PROGRAM,
     arguments::{
         AbArguments, CapacityArguments, Continuing, InterferenceArguments, Measuring, QuickArguments,
-        Resolution, RunArguments, TryArguments,
+        Resolution, RunArguments, SiteFile, TryArguments,
     },
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
+use tilemark_fleet::{Network, Site};
 use tilemark_record::{
     RunDirectory,
     result::{Hooks, Provenance},
 };
 use tilemark_run::{
+    WantedBridge,
     failure::Failure,
     job::lock::WhenBusy,
     plan::host::demonstration,
@@ -29,8 +31,9 @@ use tilemark_run::{
 
 /// `tilemark run`
 pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
-    let asked = asked_of_run(arguments);
-    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+    let asked = with_site(asked_of_run(arguments), &arguments.site);
+    let more = which(&arguments.continuing);
+    finish(asked.and_then(|asked| measured(asked, &arguments.measuring, more)), &arguments.measuring)
 }
 
 /// What `tilemark run` is asked for.
@@ -46,8 +49,9 @@ pub(crate) fn asked_of_run(arguments: &RunArguments) -> Asked {
 
 /// `tilemark capacity`
 pub(crate) fn capacity(arguments: &CapacityArguments) -> ExitCode {
-    let asked = asked_of_capacity(arguments);
-    finish(measured(asked, &arguments.measuring, which(&arguments.continuing)), &arguments.measuring)
+    let asked = with_site(asked_of_capacity(arguments), &arguments.site);
+    let more = which(&arguments.continuing);
+    finish(asked.and_then(|asked| measured(asked, &arguments.measuring, more)), &arguments.measuring)
 }
 
 /// What `tilemark capacity` is asked for.
@@ -138,8 +142,8 @@ pub(crate) fn ab(arguments: &AbArguments) -> ExitCode {
         Ok(tolerance) => tolerance,
         Err(failure) => return no_verdict(&failure, form),
     };
-    let asked = asked_of_ab(arguments);
-    let outcome = measured(asked, &arguments.measuring, None);
+    let asked = with_site(asked_of_ab(arguments), &arguments.site);
+    let outcome = asked.and_then(|asked| measured(asked, &arguments.measuring, None));
     if !arguments.verdict.exit_verdict {
         return finish(outcome, &arguments.measuring);
     }
@@ -166,6 +170,25 @@ pub(crate) fn asked_of_ab(arguments: &AbArguments) -> Asked {
         sides: Some(Sides { a: settings(&arguments.a), b: settings(&arguments.b) }),
         ..asked(&arguments.resolution)
     }
+}
+
+/// The same with what the site file says for a run on this host.
+///
+/// # Errors
+/// When that file cannot be read, or is wrong.
+pub(crate) fn with_site(asked: Asked, file: &SiteFile) -> Result<Asked, Failure> {
+    Ok(Asked { network: wanted_bridge(file)?, ..asked })
+}
+
+/// The user's own bridge, where a site file names one.
+///
+/// # Errors
+/// When that file cannot be read, or is wrong.
+pub(crate) fn wanted_bridge(file: &SiteFile) -> Result<Option<WantedBridge>, Failure> {
+    let Some(path) = &file.site else { return Ok(None) };
+    let site = Site::read_for_run(path).map_err(fleet::failure)?;
+    let wanted = |Network { bridge, first, last }| WantedBridge { bridge, first, last };
+    Ok(site.network.map(wanted))
 }
 
 pub(crate) fn asked(resolution: &Resolution) -> Asked {

@@ -1,0 +1,244 @@
+//! Guests on a bridge of the user's own: other machines reach them, and nothing of the user's network is changed.
+
+use super::common::{
+    Said, TILEMARK,
+    real::{Process, Real, Running, keeper_of},
+};
+use rustix::process::Signal;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A network of its own, which ends with this.
+struct Machine(Child);
+
+impl Machine {
+    fn new() -> Self {
+        let own = fs::read_link("/proc/self/ns/net").unwrap();
+        let child = Command::new("unshare").args(["--net", "sleep", "3600"]).spawn().unwrap();
+        let namespace = PathBuf::from(format!("/proc/{}/ns/net", child.id()));
+        let until = Instant::now() + super::PATIENCE;
+        while fs::read_link(&namespace).unwrap() == own {
+            assert!(Instant::now() < until, "no network namespace");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Self(child)
+    }
+
+    /// A command in that network.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.0.id())).arg(program);
+        command
+    }
+
+    fn sh(&self, script: &str) -> String {
+        let output = self.command("bash").args(["-c", script]).output().unwrap();
+        let said = Said::of(&output);
+        assert_eq!(said.code, Some(0), "{script}: {said:?}");
+        said.out
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A host whose bridge `br0` leads to one machine, and its site file.
+struct Site {
+    host: Machine,
+    outside: Machine,
+    file: String,
+}
+
+impl Site {
+    fn new(real: &Real, addresses: &str) -> Self {
+        let (host, outside) = (Machine::new(), Machine::new());
+        host.sh(&format!(
+            "ip link set lo up; ip link add br0 type bridge && ip address add 192.0.2.1/24 dev br0 && \
+             ip link add port0 type veth peer name eth0 netns {} && ip link set port0 master br0 up && ip link set br0 up",
+            outside.0.id()
+        ));
+        outside.sh("ip link set lo up && ip address add 192.0.2.10/24 dev eth0 && ip link set eth0 up");
+        let text = format!("schema = 1\n[network]\nbridge = \"br0\"\naddresses = \"{addresses}\"\n");
+        let file = real.home.file("site.toml", &text).to_str().unwrap().to_owned();
+        let site = Self { host, outside, file };
+        // The bridge's own port must have said what it has to say.
+        site.outside.sh("until ping -c1 -W1 192.0.2.1 >/dev/null 2>&1; do sleep 0.1; done");
+        site
+    }
+
+    fn run<'a>(&self, real: &'a Real, more: &[&str]) -> Running<'a> {
+        let mut command = self.host.command(TILEMARK);
+        command.args(super::RUN).args(["--site", &self.file]).args(more);
+        real.start_as(command)
+    }
+
+    fn says(&self, real: &Real, arguments: &[&str]) -> Said {
+        let mut command = self.host.command(TILEMARK);
+        command.args(arguments).env("TILEMARK_HOME", real.home.path()).stdin(Stdio::null());
+        command.env("TILEMARK_LOCK_FOLDER", real.home.lock_folder());
+        Said::of(&command.output().unwrap())
+    }
+
+    /// All that there is of the host's network, without what counts down or up by itself.
+    fn state(&self) -> String {
+        let all = self.host.sh(
+            "ip -d link; ip address; ip route show table all; ip rule; ip neigh; bridge -d link; bridge fdb; bridge vlan; \
+             tc qdisc; sysctl -a 2>/dev/null | grep ^net; cat /proc/net/packet | wc -l",
+        );
+        let mut words = all.split_inclusive(char::is_whitespace).peekable();
+        let mut kept = String::new();
+        while let Some(word) = words.next() {
+            kept.push_str(word);
+            if word.trim().ends_with("_timer") {
+                words.next();
+            }
+        }
+        // How fresh a neighbour is.
+        ["REACHABLE", "STALE", "DELAY", "PROBE"].iter().fold(kept, |kept, state| kept.replace(state, "KNOWN"))
+    }
+
+    /// What the guest with this address answers to a machine outside.
+    fn fetched(&self, address: &str) -> Option<String> {
+        let script = format!(
+            "exec 3<>/dev/tcp/{address}/80 && printf 'GET /1024.bin HTTP/1.0\\r\\n\\r\\n' >&3 && timeout 5 head -c 12 <&3"
+        );
+        let output = self.outside.command("timeout").args(["5", "bash", "-c", &script]).output().unwrap();
+        let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+        (!answer.is_empty()).then_some(answer)
+    }
+}
+
+/// The first guest's address.
+const GUEST: &str = "192.0.2.65";
+const LONG: [&str; 2] = ["--set", "measure.length=60s"];
+
+#[track_caller]
+fn refused(said: &Said, code: i32, message: &str, remedy: &str) {
+    assert_eq!(said.code, Some(code), "{said:?}");
+    let error = &said.json()["error"];
+    assert!(error["message"].as_str().unwrap().contains(message), "{said:?}");
+    assert!(error["remedy"].as_str().unwrap().contains(remedy), "{said:?}");
+}
+
+#[test]
+fn guests_are_reached_from_outside_and_the_users_network_is_given_back() {
+    let Some(real) = Real::new() else { return };
+    let site = Site::new(&real, "192.0.2.64-192.0.2.66");
+    let before = site.state();
+    let mut running = site.run(&real, &["--set", "measure.length=5s", "--set", "measure.repeats=1"]);
+    let answer = running.until("an answer of the guest", |_| site.fetched(GUEST));
+    assert_eq!(answer, "HTTP/1.1 200");
+    assert!(site.host.sh("bridge link").contains("tmuplink"), "by which it was reached");
+    assert_ne!(site.state(), before);
+    let said = running.said();
+    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let result = said.json();
+    assert_eq!(result["provenance"]["as_it_was"], true, "{said:?}");
+    assert_eq!(site.fetched(GUEST), None);
+    assert_eq!(site.state(), before);
+}
+
+#[test]
+fn a_run_on_the_users_bridge_that_is_killed_leaves_nothing_there() {
+    let Some(real) = Real::new() else { return };
+    let site = Site::new(&real, "192.0.2.64-192.0.2.66");
+    let before = site.state();
+    for killed in ["the command", "the keeper", "Ctrl-C"] {
+        let mut running = site.run(&real, &LONG);
+        running.until("an answer of the guest", |_| site.fetched(GUEST));
+        let under_way = keeper_of(&real).unwrap();
+        let processes = Process::descendants(running.child.id() as i32);
+        match killed {
+            "the command" => running.signal(Signal::KILL),
+            "the keeper" => {
+                let keeper = i32::try_from(under_way.keeper.unwrap()).unwrap();
+                let keeper = rustix::process::Pid::from_raw(keeper).unwrap();
+                rustix::process::kill_process(keeper, Signal::KILL).unwrap();
+            }
+            _ => {
+                running.signal(Signal::INT);
+                running.signal(Signal::INT);
+            }
+        }
+        running.said();
+        let recovered = site.says(&real, &["recover", "--json"]);
+        assert_eq!(recovered.code, Some(0), "{recovered:?}");
+        real.all_gone(&processes, under_way.cgroup.as_slice());
+        let until = Instant::now() + super::PATIENCE;
+        while site.state() != before {
+            assert!(Instant::now() < until, "after {killed}: {}\nbefore: {before}", site.state());
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn a_bridge_or_addresses_that_cannot_be_used_are_refused_before_anything_starts() {
+    let Some(real) = Real::new() else { return };
+    let site = Site::new(&real, "192.0.2.64-192.0.2.66");
+    let before = site.state();
+    let run = |file: &str| site.says(&real, &[&super::RUN[..], &["--site", file]].concat());
+    // A machine outside has one of the addresses.
+    site.outside.sh("ip address add 192.0.2.65/24 dev eth0");
+    let mac = site.outside.sh("cat /sys/class/net/eth0/address 2>/dev/null || ip -o link show eth0");
+    let mac = mac.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap_or(mac.trim());
+    let said = run(&site.file);
+    refused(
+        &said,
+        3,
+        &format!("192.0.2.65 of `network.addresses` is in use: {mac} answered"),
+        "give a range",
+    );
+    assert!(fs::read_dir(real.home.path().join("runs")).into_iter().flatten().next().is_none(), "no record");
+    site.outside.sh("ip address del 192.0.2.65/24 dev eth0");
+    // Fewer addresses than guests.
+    let few = real
+        .home
+        .file("few.toml", "schema = 1\n[network]\nbridge = \"br0\"\naddresses = \"192.0.2.64-192.0.2.65\"\n");
+    let plan = ["plan", "web", "--on", "native", "--tiles", "2", "--json", "--site", few.to_str().unwrap()];
+    let said = site.says(&real, &plan);
+    let counts = "2 tiles need 3 addresses, one for each guest and one for the run itself, and `network.addresses` has 2";
+    refused(&said, 2, counts, "longer range");
+    let missing = real.home.file(
+        "missing.toml",
+        "schema = 1\n[network]\nbridge = \"br7\"\naddresses = \"192.0.2.64-192.0.2.99\"\n",
+    );
+    refused(&run(missing.to_str().unwrap()), 3, "no network device `br7`", "ip link show type bridge");
+    let said = site.says(&real, &["doctor", "--json", "--site", missing.to_str().unwrap()]);
+    let findings = said.json()["findings"].to_string();
+    assert!(findings.contains("no network device `br7`"), "{said:?}");
+    let said = site.says(&real, &["doctor", "--site", &site.file]);
+    let fit = "2 guests can be joined to the bridge br0, with addresses of 192.0.2.64 to 192.0.2.66: nobody answers there";
+    assert!(said.error.contains(fit), "{said:?}");
+    real.all_gone(&BTreeSet::new(), &[]);
+    assert_eq!(site.state(), before);
+}
+
+/// The other run is on another host of that network, which is what two homes with locks of their own are.
+#[test]
+fn a_second_run_with_the_same_addresses_is_refused() {
+    let Some(real) = Real::new() else { return };
+    let site = Site::new(&real, "192.0.2.64-192.0.2.66");
+    let mut running = site.run(&real, &LONG);
+    running.until("an answer of the guest", |_| site.fetched(GUEST));
+    let run = [&super::RUN[..], &["--not-alone", "--site", &site.file]].concat();
+    let said = site.says(&real, &run);
+    // Its own address is answered for by nobody: guests' addresses are.
+    refused(
+        &said,
+        3,
+        "192.0.2.65 of `network.addresses` is in use: 72:54:c0:00:02:41 answered",
+        "another run",
+    );
+    running.signal(Signal::KILL);
+}
