@@ -2,7 +2,10 @@
 
 use crate::load::{LoadEvent, LoadJob};
 use serde::{Deserialize, Serialize};
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 use tilemark_plan::{
     plan::MacAddress,
     scenario::{Ready, Role},
@@ -44,7 +47,28 @@ pub enum Request {
     Execute(Execute),
     /// Finish in order. There is no reply.
     PowerOff,
+    /// A sign of life: the host is still there. There is no reply. This one and those below are for the agent of a client machine.
+    Alive,
+    /// Say at once what the monotonic clock shows, with the same number.
+    Monotonic(u64),
+    /// The prepared load begins when this agent's monotonic clock shows so many nanoseconds. [`Reply::Began`] comes then.
+    BeginLoadAt(u64),
+    /// Say what this machine has and has done, with the network device over which an address is reached.
+    DescribeClient {
+        /// The address.
+        towards: Option<Ipv4Addr>,
+    },
+    /// Connect over TCP so many times, one after the other, and say how long each took.
+    Probe {
+        /// To where.
+        target: SocketAddr,
+        /// How often, at most [`PROBES_MAX`].
+        times: u32,
+    },
 }
+
+/// The most connections of one [`Request::Probe`].
+pub const PROBES_MAX: u32 = 100;
 
 /// Who a guest is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -212,6 +236,67 @@ pub enum Reply {
         /// What to do about it.
         remedy: String,
     },
+    /// A sign of life of a client's agent, each second.
+    Alive,
+    /// What the monotonic clock shows.
+    Monotonic {
+        /// The number that was sent.
+        number: u64,
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// A load began at a time that was told.
+    Began {
+        /// When it was to begin, in nanoseconds of the monotonic clock.
+        intended_ns: u64,
+        /// When it did, by the same clock.
+        actual_ns: u64,
+    },
+    /// A client machine as it sees itself.
+    Client(ClientDescription),
+    /// How long connections took.
+    Probed {
+        /// Each of them, in nanoseconds.
+        ns: Vec<u64>,
+        /// Why one of them failed, which was the last.
+        failed: Option<String>,
+    },
+}
+
+/// A client machine as it sees itself. Times count from its boot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientDescription {
+    /// Kernel release.
+    pub kernel: String,
+    /// The kernel's boot id: two agents with the same one run on the same machine.
+    pub boot_id: String,
+    /// Processors that the agent may use, by their numbers.
+    pub processors: Vec<u32>,
+    /// Processors online.
+    pub online: u32,
+    /// Monotonic clock, in nanoseconds.
+    pub monotonic_ns: u64,
+    /// Processor time of programs and the kernel for them, without interrupts, of all processors, in nanoseconds.
+    pub busy_ns: u64,
+    /// Processor time that a hypervisor under it took, of all processors, in nanoseconds.
+    pub stolen_ns: u64,
+    /// Processor time of the agent itself, in nanoseconds.
+    pub own_ns: u64,
+    /// The network device, where one was asked for and found.
+    pub device: Option<DeviceDescription>,
+}
+
+/// A network device of a client machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceDescription {
+    /// Its name.
+    pub name: String,
+    /// Its line rate in Mbit/s, where it has one.
+    pub mbit_per_s: Option<u32>,
+    /// Bytes that it received.
+    pub received: u64,
+    /// Bytes that it sent.
+    pub sent: u64,
 }
 
 /// A guest as it sees itself.

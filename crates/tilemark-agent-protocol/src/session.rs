@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 /// The first bytes of a session. No frame begins like this: as a length it is far over the limit.
 pub const MAGIC: [u8; 8] = *b"TILEMARK";
 /// Raised when a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 /// Bytes of a hello: magic, version, nonce.
 pub const HELLO_BYTES: usize = 20;
 
@@ -109,6 +109,11 @@ impl<S: Read + Write> Session<S> {
     /// Waits for the next reply or event.
     pub fn receive(&mut self) -> Result<Reply, FrameError> {
         read_frame(&mut self.stream)
+    }
+
+    /// The stream itself, for an end that reads and writes in different threads.
+    pub fn into_stream(self) -> S {
+        self.stream
     }
 
     /// The stream, to set its time limits.

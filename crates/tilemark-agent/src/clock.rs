@@ -1,13 +1,36 @@
-//! The real-time clock.
+//! The clocks: of real time, which is set, and the monotonic one, which nobody sets.
 
 use crate::error::{AgentError, step};
-use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
+use rustix::{
+    thread::clock_nanosleep_absolute,
+    time::{ClockId, Timespec, clock_gettime, clock_settime},
+};
 
 /// Nanoseconds since 1970.
 pub(crate) fn realtime_ns() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// The monotonic clock, in nanoseconds.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// The longest that a load may be told to wait for its beginning.
+const AHEAD_MAX_NS: u64 = 60_000_000_000;
+
+/// Sleeps until the monotonic clock shows so many nanoseconds, at most a minute ahead.
+pub(crate) fn sleep_until_monotonic(ns: u64) {
+    let ns = ns.min(monotonic_ns().saturating_add(AHEAD_MAX_NS));
+    let until = Timespec {
+        tv_sec: i64::try_from(ns / 1_000_000_000).expect("fits for 500 years"),
+        tv_nsec: i64::try_from(ns % 1_000_000_000).expect("below a billion"),
+    };
+    while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
 }
 
 /// Sets it. A twin shares the host's clock, and leaves it alone (`Owner::Host`).

@@ -1,4 +1,4 @@
-//! The agent: first process of a guest, init of a native twin, and the load process.
+//! The agent: first process of a guest, init of a native twin, the load process, and the load process of a client machine.
 //!
 //! ```text
 //! /init (process 1 of a guest's kernel)  -> mounts, modules, root       -> first process -> `serve-port`
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Some("load") => {
             load::serve(std::io::stdin(), std::io::stdout()).map_err(error::step("read from the host"))
         }
+        Some("client") => load::serve_client(std::io::stdin(), std::io::stdout(), arguments.next()),
         None if std::process::id() == 1 => guest::run(),
         other => Err(AgentError::Usage(other.unwrap_or("no mode").to_owned())),
     };

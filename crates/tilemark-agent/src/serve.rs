@@ -206,7 +206,13 @@ impl Agent {
                 )?));
             }
             Request::Execute(order) => return execute::execute(&order),
-            Request::PowerOff => {}
+            Request::PowerOff | Request::Alive => {}
+            Request::Monotonic(_)
+            | Request::BeginLoadAt(_)
+            | Request::DescribeClient { .. }
+            | Request::Probe { .. } => {
+                return Err(AgentError::Refused("this is the agent of a guest, not of a client machine"));
+            }
         }
         Ok(Reply::Done)
     }

@@ -189,21 +189,6 @@ impl Site {
         Ok(site)
     }
 
-    /// Reads a site file for loads from other machines: it has clients, and need not have hosts.
-    ///
-    /// # Errors
-    /// When it cannot be read, is larger than 1 MiB, has no client, or a key or value in it is wrong; the error names it.
-    pub fn read_clients(path: &Path) -> Result<Self, FleetError> {
-        let site = Self::read_any(path)?;
-        if site.clients.is_empty() {
-            let what = format!(
-                "0 [[client]] entries: loads from other machines need 1 to {CLIENTS_MAX}, such as [[client]] name = \"c1\""
-            );
-            return Err(FleetError::Site { path: path.to_owned(), what });
-        }
-        Ok(site)
-    }
-
     /// Reads a site file for a run on this host: it has clients or a network, and need not have hosts.
     ///
     /// # Errors
@@ -504,14 +489,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_needs_hosts_and_loads_from_clients_need_clients() {
+    fn a_fleet_needs_hosts_and_a_run_needs_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("site.toml");
         std::fs::write(&path, "schema = 1\n[[client]]\nname = \"c1\"").unwrap();
         assert!(Site::read(&path).unwrap_err().to_string().contains("0 [[host]]"));
-        assert_eq!(Site::read_clients(&path).unwrap().clients.len(), 1);
+        assert_eq!(Site::read_for_run(&path).unwrap().clients.len(), 1);
         std::fs::write(&path, "schema = 1\nengine = \"ssh\"\n[[host]]\nname = \"n1\"").unwrap();
-        assert!(Site::read_clients(&path).unwrap_err().to_string().contains("0 [[client]]"));
         assert_eq!(Site::read(&path).unwrap().hosts.len(), 1);
     }
 

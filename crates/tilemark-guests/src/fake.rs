@@ -362,6 +362,14 @@ fn reply_of(guest: &mut FakeGuest, request: &Request, fault: Option<&Fault>) -> 
             remedy: "give the guest more memory".to_owned(),
         },
         Request::StopService | Request::StopLoad | Request::TouchMemory(_) => Reply::Done,
+        Request::Alive
+        | Request::Monotonic(_)
+        | Request::BeginLoadAt(_)
+        | Request::DescribeClient { .. }
+        | Request::Probe { .. } => Reply::Failed {
+            message: "this is the agent of a guest".to_owned(),
+            remedy: "ask that of a client machine's agent".to_owned(),
+        },
         Request::PowerOff => {
             guest.ended.get_or_insert_with(|| "it powered off".to_owned());
             return None;

@@ -66,6 +66,7 @@ mod tests {
             tile: 1,
             guest: 0,
             from: None,
+            from_clients: false,
             demand: Demand::Open {
                 rate: Rate::per_second(rate).unwrap(),
                 arrival,

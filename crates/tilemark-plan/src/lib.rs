@@ -29,6 +29,7 @@ pub mod search;
 mod seed;
 pub mod services;
 mod settings;
+pub mod share;
 pub mod trust;
 mod unreadable;
 pub mod workload;

@@ -5,7 +5,7 @@ use crate::{
     host_settings,
     problem::{Problem, Problems},
     said::in_our_words,
-    scenario::{Arrival, Guest, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
+    scenario::{Arrival, FROM_CLIENTS, Guest, Load, LoopKind, Role, SCENARIO_SCHEMA, Scenario},
     settings, unreadable,
     workload::{self, Alone, Place, Say},
 };
@@ -197,7 +197,7 @@ fn check(scenario: &Scenario) -> Vec<Problem> {
     for (guest, asked) in scenario.guest.iter().filter_map(|guest| Some((guest, guest.asks.as_ref()?))) {
         check_asked(scenario, guest, asked, &mut say);
     }
-    let alone = |load: &Load| Some((alone_on(load)?, load.from.as_ref().unwrap_or(&load.guest).clone()));
+    let alone = |load: &Load| Some((alone_on(load)?, load.sender().unwrap_or(&load.guest).to_owned()));
     for (what, guest) in repeated(scenario.load.iter().filter_map(alone)) {
         say(format!("guest `{guest}` has two {}", what.loads()), what.remedy());
     }
@@ -298,7 +298,7 @@ fn check_surge(scenario: &Scenario, surge: crate::scenario::Surge, say: &mut Say
             ),
             "make the factor or the rate smaller",
         );
-    } else if load.from.is_some() || load.work.name() != "web" {
+    } else if load.sender().is_some() || load.work.name() != "web" {
         let message =
             format!("`measure.surge` is of load `{}`, which is not a web load from outside", load.name);
         say(message, "make a web load without `from` the headline, or leave out `measure.surge`");
@@ -323,7 +323,9 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
         }
         Some(guest) => facts.check(load, guest, &scenario.measure, say),
     }
-    if let Some(from) = &load.from {
+    if load.is_from_clients() {
+        check_from_clients(scenario, load, say);
+    } else if let Some(from) = load.sender() {
         check_sender(scenario, load, from, say);
     }
     let rate = load.rate.map_or(0.0, |rate| rate.get());
@@ -350,7 +352,7 @@ fn check_load(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
 
 /// What a guest can serve one of only: the one that sends the load, or the one that is loaded.
 fn alone_on(load: &Load) -> Option<Alone> {
-    if load.from.is_some() { Some(Alone::Inside) } else { load.work.facts().alone_on() }
+    if load.sender().is_some() { Some(Alone::Inside) } else { load.work.facts().alone_on() }
 }
 
 /// Whether the guest that a guest asks can answer.
@@ -371,6 +373,24 @@ fn check_asked(scenario: &Scenario, guest: &Guest, asked: &str, say: &mut Say<'_
             say(message, "name a guest with role `backend`");
         }
         Some(_) => {}
+    }
+}
+
+/// Whether client machines can send a load: their agent has the engines of loads from outside, and no image.
+fn check_from_clients(scenario: &Scenario, load: &Load, say: &mut Say<'_>) {
+    let name = &load.name;
+    let facts = load.work.facts();
+    if facts.place() == Place::Inside {
+        let work = load.work.name();
+        let message = format!(
+            "load `{name}` is sent from `{FROM_CLIENTS}`, and `{work}` runs inside the guest that it loads"
+        );
+        say(message, "leave out `from`");
+    }
+    if scenario.guest.iter().any(|guest| guest.name == FROM_CLIENTS) {
+        let message =
+            format!("load `{name}` is sent from `{FROM_CLIENTS}`, which is the name of a guest too");
+        say(message, "give that guest another name: the word means the client machines of the site file");
     }
 }
 

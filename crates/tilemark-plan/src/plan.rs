@@ -391,6 +391,9 @@ pub struct LoadPlan {
     /// loads, and in older plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u32>,
+    /// Whether client machines send it: those of the site file, each for whole tiles.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub from_clients: bool,
     /// When requests are sent.
     pub demand: Demand,
     /// The scenario's rate, where an emulated guest is asked less than that, since it could not serve it.
@@ -410,7 +413,8 @@ impl LoadPlan {
         self.work.facts().under_way(self.at(guest))
     }
 
-    /// The guest in which it runs and is measured, by its place in the point's list; `None`: in the load process, outside.
+    /// The guest in which it runs and is measured, by its place in the point's list; `None`: outside, in the load process or on a client
+    /// machine.
     pub fn runs_in(&self) -> Option<u32> {
         match self.work.facts().place() {
             Place::Inside => Some(self.guest),

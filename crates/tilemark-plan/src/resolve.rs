@@ -395,7 +395,7 @@ impl Variant {
             }
             for load in &scenario.load {
                 let plan = load_plan(load, tile, place_of(&load.guest), seed);
-                loads.push(LoadPlan { from: load.from.as_deref().map(place_of), ..plan });
+                loads.push(LoadPlan { from: load.sender().map(place_of), ..plan });
             }
         }
         if self.together.is_none() {
@@ -541,6 +541,7 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
         tile,
         guest,
         from: None,
+        from_clients: load.is_from_clients(),
         demand,
         lowered_from: None,
         connections: load.connections,

@@ -308,9 +308,10 @@ pub struct Load {
     pub name: String,
     /// The guest of the tile that it loads.
     pub guest: String,
-    /// The guest of the tile that sends it, with role `client`. Default: it is sent from outside of the guests, by the load
-    /// process, or runs inside the guest that it loads, as its workload is made. The two guests can then reach each other on the run
-    /// network.
+    /// The guest of the tile that sends it, with role `client`. The two guests can then reach each other on the run network. Or
+    /// `"clients"`: other machines send it, those of the site file (`--site FILE`), each for whole tiles; see [clients.md](clients.md).
+    /// Default: it is sent from outside of the guests, by the load process, or runs inside the guest that it loads, as its workload is
+    /// made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// When requests are sent.
@@ -335,6 +336,21 @@ pub struct Load {
     /// What is asked: exactly one of the workloads.
     #[serde(flatten, deserialize_with = "workload::one_work")]
     pub work: Work,
+}
+
+/// In place of a guest's name in `load.from`: the client machines of the site file.
+pub const FROM_CLIENTS: &str = "clients";
+
+impl Load {
+    /// Whether client machines send it.
+    pub fn is_from_clients(&self) -> bool {
+        self.from.as_deref() == Some(FROM_CLIENTS)
+    }
+
+    /// The guest of the tile that sends it, where one does.
+    pub fn sender(&self) -> Option<&str> {
+        self.from.as_deref().filter(|from| *from != FROM_CLIENTS)
+    }
 }
 
 fn default_connections() -> u32 {

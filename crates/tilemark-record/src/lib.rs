@@ -4,6 +4,7 @@
 mod baselines;
 mod beside_runs;
 mod bounds;
+pub mod clients;
 mod directory;
 mod error;
 mod events;

@@ -1,6 +1,7 @@
 //! One repeat of one point in figures: what the judge judges. Stored as `summary.json` of the repeat.
 
 use crate::{
+    clients::ClientFigures,
     histogram::{self, BadHistogram},
     jobs::JobsFigures,
     placement::PlaceFigures,
@@ -66,6 +67,9 @@ pub struct RepeatSummary {
     /// The user's own commands that ran around its measured seconds. Absent where none did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookRun>,
+    /// Client machines that sent loads. Absent where none did, and in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientFigures>,
 }
 
 /// When a hook runs.

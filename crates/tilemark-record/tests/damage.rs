@@ -211,6 +211,7 @@ fn summary() -> RepeatSummary {
         uses: Vec::new(),
         levels: None,
         hooks: Vec::new(),
+        clients: Vec::new(),
     }
 }
 

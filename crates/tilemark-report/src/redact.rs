@@ -50,6 +50,7 @@ pub fn redact(report: &mut Report) {
         settings,
         place: _,
         hooks,
+        clients,
     } in repeats
     {
         loads.iter_mut().for_each(|load| scrub.all(&mut load.errors));
@@ -62,6 +63,12 @@ pub fn redact(report: &mut Report) {
             scrub.text(key);
             scrub.text(what);
             [set, before, value].into_iter().for_each(|text| scrub.maybe(text));
+        }
+        for (number, client) in (1..).zip(clients) {
+            client.name = format!("client-{number}");
+            scrub.maybe(&mut client.lost);
+            // A clock counts from the machine's boot.
+            (client.intended_begin_ns, client.actual_begin_ns) = (None, None);
         }
         // Two reports of one boot are of one machine.
         levels.iter_mut().for_each(|levels| levels.boot.clear());
@@ -84,6 +91,9 @@ impl Scrub {
                 [name.as_str(), short].iter().filter(|name| !name.is_empty()).map(ToString::to_string),
             );
         }
+        names.extend(
+            report.repeats.iter().flat_map(|repeat| &repeat.clients).map(|client| client.name.clone()),
+        );
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         names.dedup();
         Self { names }

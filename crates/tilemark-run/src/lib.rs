@@ -10,6 +10,7 @@
 //! guests      what guests serve; how they are cloned, booted or made as twins
 //! job         command, keeper and engine of a job; its state, its lock, its disk space; what is left of it
 //! host        the host's settings by profile; running guests bound to nodes
+//! clients     client machines: their agents are brought, heard and asked
 //! pass        one repeat of one point: guests, loads, the host watched, figures
 //! image       images: built, listed, moved
 //! run         one execution of a plan: which pass is next, the record, its result
@@ -17,6 +18,7 @@
 //! standalone  loads and data without a keeper
 //! ```
 
+pub mod clients;
 mod engine;
 pub mod failure;
 #[cfg(test)]

@@ -233,6 +233,7 @@ impl World {
             uses: Vec::new(),
             levels: None,
             hooks: Vec::new(),
+            clients: Vec::new(),
         });
     }
 

@@ -100,8 +100,8 @@ pub(crate) struct DoctorArguments {
 /// What of other machines belongs to a run on this host.
 #[derive(Debug, Args)]
 pub(crate) struct SiteFile {
-    /// Join guests to a bridge of this host's, so that other machines reach them: `[network]` of this site file has its name and the
-    /// addresses that guests may have (docs/own-bridge.md)
+    /// Use what this site file has of other machines: its `[[client]]` machines send the loads that have `from = "clients"`, and guests
+    /// are joined to the bridge of its `[network]`, so that other machines reach them (docs/clients.md, docs/own-bridge.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
 }

@@ -1,5 +1,6 @@
 //! A load beside a conversation.
 
+use crate::clock;
 use std::{
     io,
     sync::{
@@ -15,17 +16,33 @@ use tilemark_load::Stop;
 /// A load that runs beside a conversation. Dropping it ends the load and waits for its end.
 pub(crate) struct RunningLoad {
     stop: Arc<Stop>,
-    begin: mpsc::Sender<()>,
+    begin: mpsc::Sender<Beginning>,
     thread: Option<JoinHandle<()>>,
     over: Arc<AtomicBool>,
+}
+
+/// When a load begins.
+#[derive(Debug, Clone, Copy)]
+enum Beginning {
+    /// As soon as all stands.
+    Now,
+    /// When the monotonic clock shows so many nanoseconds.
+    At(u64),
 }
 
 impl RunningLoad {
     /// Prepares it: it waits for its beginning when it has told that all stands. `send` gets each event, made to fit a
     /// frame, from the load's thread.
-    pub(crate) fn prepare(
+    pub(crate) fn prepare(job: LoadJob, send: impl FnMut(LoadEvent) + Send + 'static) -> io::Result<Self> {
+        Self::prepare_told(job, send, |_, _| ())
+    }
+
+    /// The same. `began` gets the intended and the actual beginning, in nanoseconds of the monotonic clock, of one that begins at a
+    /// time that it was told.
+    pub(crate) fn prepare_told(
         job: LoadJob,
         mut send: impl FnMut(LoadEvent) + Send + 'static,
+        began: impl Fn(u64, u64) + Send + 'static,
     ) -> io::Result<Self> {
         let stop = Arc::new(Stop::new()?);
         let its_stop = Arc::clone(&stop);
@@ -42,7 +59,10 @@ impl RunningLoad {
                 send(fitted(event));
                 if stands {
                     // An engine's schedule begins when this returns. Whoever could tell lives until this thread ends.
-                    let _ = begun.recv();
+                    if let Ok(Beginning::At(intended_ns)) = begun.recv() {
+                        clock::sleep_until_monotonic(intended_ns);
+                        began(intended_ns, clock::monotonic_ns());
+                    }
                 }
             });
         };
@@ -52,7 +72,11 @@ impl RunningLoad {
     /// Lets it begin, at once or as soon as all stands.
     pub(crate) fn begin(&self) {
         // One that has ended needs no beginning.
-        let _ = self.begin.send(());
+        let _ = self.begin.send(Beginning::Now);
+    }
+    /// Lets it begin when the monotonic clock shows so many nanoseconds.
+    pub(crate) fn begin_at(&self, monotonic_ns: u64) {
+        let _ = self.begin.send(Beginning::At(monotonic_ns));
     }
     /// Ends it early; its `Done` still comes.
     pub(crate) fn stop(&self) {

@@ -4,21 +4,28 @@
 //! which is `Done` or `Failed`. [`Request::BeginLoad`] has no reply. [`Request::StopLoad`] has no reply of its own while
 //! a load runs: its `Done` comes sooner. When the host hangs up, the load ends.
 
-use super::running::RunningLoad;
-use crate::decoder::{Decoder, Incoming};
+use super::{client::Lifeline, client_machine, running::RunningLoad};
+use crate::{
+    clock,
+    decoder::{Decoder, Incoming},
+};
 use std::{
     io::{self, Read, Write},
     sync::{Arc, Mutex, PoisonError},
 };
-use tilemark_agent_protocol::{Hello, PROTOCOL_VERSION, Reply, Request, write_frame};
+use tilemark_agent_protocol::{Hello, LoadEvent, LoadJob, PROTOCOL_VERSION, Reply, Request, write_frame};
 
 /// The way back to the host, shared with the load's thread.
 #[derive(Clone)]
-struct Output(Arc<Mutex<Box<dyn Write + Send>>>);
+pub(super) struct Output(Arc<Mutex<Box<dyn Write + Send>>>);
 
 impl Output {
+    pub(super) fn to(output: impl Write + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Box::new(output))))
+    }
+
     /// A host that hung up is noticed by the reading end; here it is no error.
-    fn send(&self, reply: &Reply) {
+    pub(super) fn send(&self, reply: &Reply) {
         let _ = write_frame(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), reply);
     }
     fn hello(&self, nonce: u64) {
@@ -29,9 +36,13 @@ impl Output {
 }
 
 /// Serves a host until it hangs up: the load process's whole life, on its standard input and output.
-pub(crate) fn serve(mut input: impl Read, output: impl Write + Send + 'static) -> io::Result<()> {
+pub(crate) fn serve(input: impl Read, output: impl Write + Send + 'static) -> io::Result<()> {
+    converse(input, &Output::to(output), None)
+}
+
+/// The conversation of a load process, or with a lifeline of a client machine's agent.
+pub(super) fn converse(mut input: impl Read, output: &Output, lifeline: Option<&Lifeline>) -> io::Result<()> {
     tilemark_sys::limits::raise_open_files();
-    let output = Output(Arc::new(Mutex::new(Box::new(output))));
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 64 << 10];
     let mut load: Option<RunningLoad> = None;
@@ -42,6 +53,9 @@ pub(crate) fn serve(mut input: impl Read, output: impl Write + Send + 'static) -
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
+        if let Some(lifeline) = lifeline {
+            lifeline.heard();
+        }
         for incoming in decoder.take(&buffer[..length]) {
             match incoming {
                 Incoming::Hello(hello) => {
@@ -49,13 +63,30 @@ pub(crate) fn serve(mut input: impl Read, output: impl Write + Send + 'static) -
                     drop(load.take());
                     output.hello(hello.nonce);
                 }
-                Incoming::Frame(body) => answer(&body, &mut load, &output),
+                Incoming::Frame(body) => answer(&body, &mut load, output, lifeline.is_some()),
             }
         }
     }
 }
 
-fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output) {
+/// Over a client's stream nothing but signs of life passes while it is measured: what its load finds is kept until it is over.
+fn prepared(job: LoadJob, output: &Output, is_client: bool) -> io::Result<RunningLoad> {
+    let (of_events, of_beginning) = (output.clone(), output.clone());
+    let mut held = Vec::new();
+    let send = move |event| {
+        let is_last = matches!(event, LoadEvent::Done(_) | LoadEvent::Failed { .. });
+        if is_client && !is_last && !matches!(event, LoadEvent::Started(_)) {
+            return held.push(event);
+        }
+        held.drain(..).for_each(|event| of_events.send(&Reply::Load(event)));
+        of_events.send(&Reply::Load(event));
+    };
+    RunningLoad::prepare_told(job, send, move |intended_ns, actual_ns| {
+        of_beginning.send(&Reply::Began { intended_ns, actual_ns });
+    })
+}
+
+fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output, is_client: bool) {
     let failed = |message: &str, remedy: &str| {
         output.send(&Reply::Failed { message: message.to_owned(), remedy: remedy.to_owned() });
     };
@@ -63,18 +94,24 @@ fn answer(body: &[u8], load: &mut Option<RunningLoad>, output: &Output) {
     match postcard::from_bytes::<Request>(body) {
         Ok(Request::Ping(number)) => output.send(&Reply::Pong(number)),
         Ok(Request::PrepareLoad(_)) if is_running => failed("a load runs already", "stop it first"),
-        Ok(Request::PrepareLoad(job)) => {
-            let output = output.clone();
-            match RunningLoad::prepare(*job, move |event| output.send(&Reply::Load(event))) {
-                Ok(running) => *load = Some(running),
-                Err(error) => {
-                    failed(&format!("the load did not start: {error}"), "free some of the host's memory")
-                }
+        Ok(Request::PrepareLoad(job)) => match prepared(*job, output, is_client) {
+            Ok(running) => *load = Some(running),
+            Err(error) => {
+                failed(&format!("the load did not start: {error}"), "free some of the host's memory")
             }
-        }
+        },
         Ok(Request::BeginLoad) => load.iter().for_each(RunningLoad::begin),
         Ok(Request::StopLoad) if is_running => load.iter().for_each(RunningLoad::stop),
         Ok(Request::StopLoad) => output.send(&Reply::Done),
+        Ok(Request::BeginLoadAt(ns)) => load.iter().for_each(|load| load.begin_at(ns)),
+        Ok(Request::Alive) => {}
+        Ok(Request::Monotonic(number)) => {
+            output.send(&Reply::Monotonic { number, ns: clock::monotonic_ns() });
+        }
+        Ok(Request::DescribeClient { towards }) => {
+            output.send(&Reply::Client(client_machine::describe(towards)));
+        }
+        Ok(Request::Probe { target, times }) => output.send(&client_machine::probe(target, times)),
         Ok(_) => failed("a load process only loads", "ask the agent in a guest"),
         Err(error) => {
             failed(
@@ -95,7 +132,7 @@ mod tests {
         os::unix::net::UnixStream,
         time::Duration,
     };
-    use tilemark_agent_protocol::{Counts, LoadEvent, LoadJob, Session, Stream};
+    use tilemark_agent_protocol::{Counts, Session, Stream};
     use tilemark_load::figures::Gathered;
     use tilemark_plan::{
         plan::Demand,

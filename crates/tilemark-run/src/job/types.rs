@@ -3,6 +3,7 @@
 use crate::{failure::Failure, image::asked::ImageAsked};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
+use tilemark_fleet::Site;
 use tilemark_plan::plan::{Backend, Hardware, Plan, Point};
 use tilemark_record::{result::Hooks, summary::SecondsToReady};
 use tilemark_units::{Bytes, Span};
@@ -44,6 +45,9 @@ pub struct RunJob {
     /// After a repeat that others disturbed, wait so long for a quiet host.
     #[serde(default)]
     pub wait_quiet: Option<Span>,
+    /// The site file, where loads come from client machines.
+    #[serde(default)]
+    pub site: Option<Site>,
 }
 
 /// Build an image, or find it in the cache.

@@ -4,11 +4,11 @@
 //! second are kept as they came, tagged with guest and load.
 
 use crate::{
-    pass::histograms::{latency_ms, lateness_us},
+    pass::histograms::{add, histogram, latency_ms, lateness_us},
     pass::load_merge::{GuestMerge, LoadMerge, Merged, SecondLoadMerge, StreamReports},
 };
 use std::collections::BTreeMap;
-use tilemark_agent_protocol::{Counts, LoadEvent};
+use tilemark_agent_protocol::{Counts, LoadEvent, Sender};
 use tilemark_plan::{
     plan::{Demand, LoadPlan, Point},
     scenario::LoopKind,
@@ -16,6 +16,7 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     TaggedSecond,
+    clients::ClientLoad,
     histogram::BadHistogram,
     jobs::JobsFigures,
     result::{Fairness, LatencyMs, LatenessUs, Measured},
@@ -37,6 +38,10 @@ pub(crate) struct LoadReports {
     busy: Vec<f64>,
     /// The same of loads that run inside guests, by the load's place.
     busy_inside: BTreeMap<u32, Vec<f64>>,
+    /// The same of client machines, by their places in the site file.
+    busy_clients: BTreeMap<u32, Vec<f64>>,
+    /// What the threads of client machines got of their kernels.
+    senders: BTreeMap<u32, Sender>,
 }
 
 impl LoadReports {
@@ -54,6 +59,66 @@ impl LoadReports {
             LoadEvent::Busy { fraction, .. } => self.busy_inside.entry(place).or_default().push(fraction),
             other => self.stream_event(other, |_| place),
         }
+    }
+
+    /// Takes an event of the client machine at this place in the site file, whose streams are numbered like the point's loads.
+    pub(crate) fn client(&mut self, place: u32, event: LoadEvent) {
+        match event {
+            LoadEvent::Busy { fraction, .. } => self.busy_clients.entry(place).or_default().push(fraction),
+            LoadEvent::Started(sender) => {
+                self.senders.insert(place, sender);
+            }
+            other => self.stream_event(other, |id| id),
+        }
+    }
+
+    /// Nothing of a client machine counts that was lost: these are its tiles.
+    pub(crate) fn forget_client(&mut self, place: u32, point: &Point, tiles: &[u32]) {
+        self.busy_clients.remove(&place);
+        self.streams.retain(|id, _| {
+            let load = point.loads.get(*id as usize);
+            !load.is_some_and(|load| load.from_clients && tiles.contains(&load.tile))
+        });
+    }
+
+    /// How busy a client machine's threads were.
+    pub(crate) fn client_busy(&self, place: u32) -> Busy {
+        self.busy_clients.get(&place).map(|busy| busy_of(busy)).unwrap_or_default()
+    }
+
+    /// What a client machine's threads got of its kernel.
+    pub(crate) fn client_sender(&self, place: u32) -> Option<&Sender> {
+        self.senders.get(&place)
+    }
+
+    /// Each load that the client machine of these tiles sent, over its guests.
+    pub(crate) fn loads_of_client(
+        &self,
+        point: &Point,
+        tiles: &[u32],
+    ) -> Result<Vec<ClientLoad>, BadHistogram> {
+        let mut loads: Vec<ClientLoad> = Vec::new();
+        let its = |(_, load): &(u32, &LoadPlan)| load.from_clients && tiles.contains(&load.tile);
+        let mut by_name: BTreeMap<&str, Vec<&StreamReports>> = BTreeMap::new();
+        for (place, load) in (0..).zip(&point.loads).filter(its) {
+            by_name.entry(&load.name).or_default().extend(self.streams.get(&place));
+        }
+        for (name, streams) in by_name {
+            let (mut latency, mut lateness, mut counts) = (histogram(), histogram(), Counts::default());
+            for stream in streams {
+                add(&mut latency, &stream.all(|second| &second.latency)?)?;
+                add(&mut lateness, &stream.all(|second| &second.lateness)?)?;
+                counts = [counts].into_iter().chain(stream.total.iter().map(|total| total.counts)).sum();
+            }
+            loads.push(ClientLoad {
+                name: name.to_owned(),
+                offered: counts.offered,
+                completed: counts.completed,
+                p99_ms: latency_ms(&latency).p99,
+                send_lateness_p99_us: lateness_us(&lateness).p99,
+            });
+        }
+        Ok(loads)
     }
 
     fn stream_event(&mut self, event: LoadEvent, place: impl Fn(u32) -> u32) {
@@ -288,6 +353,10 @@ impl LoadReports {
     fn sender_busy_of(&self, point: &Point, name: &str) -> Busy {
         let loads = (0..).zip(&point.loads).filter(|(_, load)| load.name == name);
         let each = loads.map(|(place, load)| match (load.runs_in(), load.from) {
+            (None, _) if load.from_clients => {
+                let each = self.busy_clients.values().map(|busy| busy_of(busy));
+                each.max_by(|one, other| one.max_fraction.total_cmp(&other.max_fraction)).unwrap_or_default()
+            }
             (None, _) => self.sender_busy(),
             (Some(_), Some(_)) => self.busy_inside.get(&place).map(|busy| busy_of(busy)).unwrap_or_default(),
             (Some(_), None) => Busy::default(),
@@ -400,7 +469,7 @@ mod tests {
     };
     use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
     use std::time::Duration;
-    use tilemark_agent_protocol::{Sender, StreamSecond, StreamTotal};
+    use tilemark_agent_protocol::{StreamSecond, StreamTotal};
     use tilemark_plan::{plan::Plan, resolve::Request, workload::JobKind};
     use tilemark_record::jobs::JobTimes;
 

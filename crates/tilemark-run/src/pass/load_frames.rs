@@ -3,7 +3,7 @@
 pub use crate::pass::load_listener::LoadSource;
 use crate::{
     pass::load_figures::LoadReports,
-    pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
+    pass::load_jobs::{client_job, inside_job, outside_job, times_inside, times_outside},
     pass::report_check::{ReportCheck, Reporter},
 };
 use std::io::Read;
@@ -30,6 +30,7 @@ pub fn figures_of_frames(
         match from {
             LoadSource::Outside => reports.outside(event),
             LoadSource::Inside(place) => reports.inside(place, event),
+            LoadSource::Client(place) => reports.client(place, event),
         }
         if is_last {
             break;
@@ -50,6 +51,14 @@ fn report_check(plan: &Plan, point: &Point, from: LoadSource) -> Option<ReportCh
     let of_guest = |guest: &GuestPlan| vec![1; guest.services().len()];
     let ports: Vec<Vec<u16>> = point.guests.iter().map(of_guest).collect();
     Some(match from {
+        LoadSource::Client(_) => {
+            let tiles: Vec<u32> = (1..=point.tiles).collect();
+            ReportCheck::of(
+                &client_job(point, 1, &tiles, &ports)?,
+                Reporter::Ours,
+                times_outside(point).measured,
+            )
+        }
         LoadSource::Outside => {
             let job = outside_job(plan, point, 1, &ports)?;
             ReportCheck::of(&job, Reporter::Ours, times_outside(point).measured)

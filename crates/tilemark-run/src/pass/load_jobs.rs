@@ -57,10 +57,19 @@ pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
 /// The job of the outside load process in one block, whose streams are numbered like the point's loads; `None` when
 /// nothing is sent from outside.
 pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[Vec<u16>]) -> Option<LoadJob> {
-    let outside = |(_, load): &(u32, &LoadPlan)| load.runs_in().is_none();
+    let outside = |(_, load): &(u32, &LoadPlan)| load.runs_in().is_none() && !load.from_clients;
     let loads = (0..).zip(&point.loads).filter(outside);
     let streams: Vec<Stream> = loads.map(|(id, load)| stream(point, block, id, load, ports)).collect();
     (!streams.is_empty()).then(|| job(point, streams, plan.processors.load.clone()))
+}
+
+/// The job of a client machine that sends the loads of these tiles, in one block, whose streams are numbered like the point's loads;
+/// `None` when it has nothing to send. Each stream is the same as if another client sent it.
+pub(crate) fn client_job(point: &Point, block: u32, tiles: &[u32], ports: &[Vec<u16>]) -> Option<LoadJob> {
+    let its = |(_, load): &(u32, &LoadPlan)| load.from_clients && tiles.contains(&load.tile);
+    let loads = (0..).zip(&point.loads).filter(its);
+    let streams: Vec<Stream> = loads.map(|(id, load)| stream(point, block, id, load, ports)).collect();
+    (!streams.is_empty()).then(|| job(point, streams, Vec::new()))
 }
 
 /// The job of a load that runs inside a guest, in one block; `None` for one that is sent from outside.

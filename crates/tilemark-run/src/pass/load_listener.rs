@@ -1,7 +1,9 @@
 //! Listens to one load to its end: by one deadline of the host's clock, and to nothing that cannot be.
 
 use crate::{
+    clients::{ClientLine, ClientLost},
     failure::{Failure, FailureCode},
+    pass::client_repeat,
     pass::host_watch::HostRead,
     pass::load_jobs::LoadTimes,
     pass::load_process::LoadProcess,
@@ -13,7 +15,7 @@ use std::{
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Reply, Request};
 use tilemark_guests::{AgentSession, GuestError};
-use tilemark_record::summary::IncidentKind;
+use tilemark_record::{clients::ClockOffset, summary::IncidentKind};
 
 /// Which load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +24,8 @@ pub enum LoadSource {
     Outside,
     /// The one inside the guest of the load at this place in the point's list.
     Inside(u32),
+    /// What the client machine at this place in the site file sends: its events name loads by their places in the point's list.
+    Client(u32),
 }
 
 /// What a load or the watcher of the host reports to the measurement.
@@ -39,21 +43,28 @@ pub(crate) enum LoadMessage {
 /// Where what one load reports goes, and what it waits for.
 pub(crate) struct LoadListener {
     source: LoadSource,
-    /// Where it runs, if that is a guest.
-    guest: Option<String>,
-    begins: Receiver<()>,
+    /// Where it runs, in words, if that is not in the load process.
+    place: Option<String>,
+    /// What it says of the repeat when what it reports does not count.
+    refused: IncidentKind,
+    begins: Receiver<Instant>,
     sender: Sender<LoadMessage>,
 }
 
 impl LoadListener {
-    /// One that waits for `begins` to close, and sends what it hears to `sender`.
-    pub(crate) fn new(source: LoadSource, begins: Receiver<()>, sender: &Sender<LoadMessage>) -> Self {
-        Self { source, guest: None, begins, sender: sender.clone() }
+    /// One that waits for the moment that comes from `begins`, or its end, and sends what it hears to `sender`.
+    pub(crate) fn new(source: LoadSource, begins: Receiver<Instant>, sender: &Sender<LoadMessage>) -> Self {
+        Self { source, place: None, refused: IncidentKind::Refused, begins, sender: sender.clone() }
     }
 
     /// One to a load in this guest.
     pub(crate) fn in_guest(self, name: &str) -> Self {
-        Self { guest: Some(name.to_owned()), ..self }
+        Self { place: Some(format!("inside guest `{name}`")), ..self }
+    }
+
+    /// One to the loads of this client machine. What happens to it is no finding of a guest, and the repeat is measured again.
+    pub(crate) fn of_client(self, name: &str) -> Self {
+        Self { place: Some(format!("on client `{name}`")), refused: IncidentKind::Unproven, ..self }
     }
 
     /// Sends the measurement a message. Nobody listens only when everything has failed already.
@@ -68,7 +79,7 @@ impl LoadListener {
         check: &mut ReportCheck,
         times: LoadTimes,
         next: impl Fn(&mut L, Duration) -> Result<Next, Failure>,
-        begin: impl Fn(&mut L) -> Result<(), Failure>,
+        begin: impl Fn(&mut L, Instant) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let (mut deadline, mut has_begun) = (Instant::now() + times.ready, false);
         loop {
@@ -91,9 +102,9 @@ impl LoadListener {
             self.send(LoadMessage::Event(self.source, event));
             if is_ready {
                 // Closed, it lets go.
-                let _ = self.begins.recv();
-                (deadline, has_begun) = (Instant::now() + times.measured, true);
-                begin(load)?;
+                let at = self.begins.recv().unwrap_or_else(|_| Instant::now());
+                (deadline, has_begun) = (at + times.measured, true);
+                begin(load, at)?;
             }
             if is_last {
                 return Ok(());
@@ -102,21 +113,25 @@ impl LoadListener {
     }
 
     fn refuse(&self, why: String) -> Result<(), Failure> {
-        self.send(LoadMessage::Lost(self.source, IncidentKind::Refused, why));
+        self.send(LoadMessage::Lost(self.source, self.refused, why));
         Ok(())
     }
 
     /// A load that cannot be prepared in a guest would fail in every repeat. One that fails later met something that happened in its
     /// guest, such as the end of its service: a finding, which costs this repeat.
     fn failed(&self, message: &str, remedy: &str, has_begun: bool) -> Result<(), Failure> {
-        let message = match &self.guest {
+        let message = match &self.place {
             None => format!("the load failed: {message}"),
             Some(_) if has_begun => {
+                let kind = match self.source {
+                    LoadSource::Client(_) => self.refused,
+                    LoadSource::Outside | LoadSource::Inside(_) => IncidentKind::ServiceErrors,
+                };
                 let what = format!("its load failed: {message}");
-                self.send(LoadMessage::Lost(self.source, IncidentKind::ServiceErrors, what));
+                self.send(LoadMessage::Lost(self.source, kind, what));
                 return Ok(());
             }
-            Some(guest) => format!("the load inside guest `{guest}` failed: {message}"),
+            Some(place) => format!("the load {place} failed: {message}"),
         };
         Err(Failure::new(FailureCode::GuestFailed, message, remedy))
     }
@@ -154,7 +169,39 @@ pub(crate) fn listen_outside(
     let mut check = ReportCheck::of(job, Reporter::Ours, times.measured);
     let next =
         |load: &mut &mut dyn LoadProcess, within| Ok(load.next(within)?.map_or(Next::Nothing, Next::Event));
-    listener.listen(&mut { load }, &mut check, times, next, |load| load.begin())
+    listener.listen(&mut { load }, &mut check, times, next, |load, at| {
+        wait_until(at);
+        load.begin()
+    })
+}
+
+/// Waits for the moment at which all loads begin: where some come from client machines, it is ahead.
+fn wait_until(at: Instant) {
+    std::thread::sleep(at.saturating_duration_since(Instant::now()));
+}
+
+/// Listens to the loads of a client machine to their end. Its clock has this offset.
+pub(crate) fn listen_client(
+    line: &mut ClientLine,
+    job: &LoadJob,
+    offset: ClockOffset,
+    times: LoadTimes,
+    listener: &LoadListener,
+) -> Result<(), Failure> {
+    let mut check = ReportCheck::of(job, Reporter::Ours, times.measured);
+    let name = line.name().to_owned();
+    let refused = |ClientLost(why): ClientLost| Next::Refused(client_repeat::lost(&name, &why));
+    if let Err(lost) = line.send(&Request::PrepareLoad(Box::new(job.clone()))) {
+        return listener.refuse(client_repeat::lost(&name, &lost.0));
+    }
+    let next = |line: &mut &mut ClientLine, within| {
+        Ok(line.next_event(within).map_or_else(refused, |event| event.map_or(Next::Nothing, Next::Event)))
+    };
+    let begin = |line: &mut &mut ClientLine, at| {
+        client_repeat::begin_at(line, at, offset);
+        Ok(())
+    };
+    listener.listen(&mut { line }, &mut check, times, next, begin)
 }
 
 /// Listens to a load inside a guest to its end.
@@ -175,7 +222,8 @@ pub(crate) fn listen_inside(
         Err(error) => lost(error).map(Next::Refused),
     };
     // One that does not hear that it may begin is found to be gone when it is listened to.
-    let begin = |session: &mut &mut AgentSession| {
+    let begin = |session: &mut &mut AgentSession, at| {
+        wait_until(at);
         let _ = session.send(&Request::BeginLoad);
         Ok(())
     };

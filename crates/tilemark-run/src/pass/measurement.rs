@@ -7,13 +7,16 @@
 
 use crate::{
     failure::Failure,
+    pass::client_repeat::RepeatClients,
     pass::disk_check::{DiskCounts, HostCount},
     pass::hooks::{HookGuests, RepeatHooks},
     pass::host_settings::SettingsHeld,
     pass::host_watch::{HostRead, Times, Watch},
     pass::load_figures::LoadReports,
     pass::load_jobs::{inside_job, outside_job, times_inside, times_outside},
-    pass::load_listener::{LoadListener, LoadMessage, LoadSource, listen_inside, listen_outside},
+    pass::load_listener::{
+        LoadListener, LoadMessage, LoadSource, listen_client, listen_inside, listen_outside,
+    },
     pass::load_process::LoadProcess,
     pass::place_watch::{self, Halfway},
     plan::command_files,
@@ -74,6 +77,8 @@ pub(crate) struct MeasuredPass {
     pub(crate) place: Option<PlaceFigures>,
     /// The user's own commands that ran.
     pub(crate) hooks: Vec<HookRun>,
+    /// Client machines that were lost, by their places in the site file.
+    pub(crate) lost_clients: Vec<u32>,
 }
 
 impl Measurement<'_> {
@@ -85,7 +90,10 @@ impl Measurement<'_> {
         &self,
         guests: &mut [ReadyGuest],
         load: &mut dyn LoadProcess,
+        mut clients: Option<&mut RepeatClients<'_>>,
     ) -> Result<Option<MeasuredPass>, Failure> {
+        let begin_after = clients.as_ref().map_or(Duration::ZERO, |clients| clients.begin_after());
+        let end_clients = clients.as_ref().map(|clients| clients.enders()).unwrap_or_default();
         let ports: Vec<Vec<u16>> = guests.iter().map(|guest| guest.ports.clone()).collect();
         let ids: Vec<GuestId> = guests.iter().map(|guest| guest.id).collect();
         let (end_load, load_pid) = (load.ender(), load.pid());
@@ -98,11 +106,12 @@ impl Measurement<'_> {
             let mut line = StartLine::default();
             self.outside_load(scope, load, &ports, &mut line, &sender);
             self.inside_loads(scope, guests, &ports, &mut line, &sender);
+            self.client_loads(scope, clients.as_deref_mut(), &mut line, &sender);
             let (ids, disks) = (&ids, &disks);
             let halfway = self.places(scope, ids, &place);
             self.run_hooks(scope, ids, hears, &ran);
-            let watch_from_now = move || {
-                let times = self.times_from(Instant::now());
+            let watch_from = move |begins: Instant| {
+                let times = self.times_from(begins);
                 scope.spawn(move || {
                     let watched = || self.watched(ids, load_pid);
                     let reading = || {
@@ -117,8 +126,12 @@ impl Measurement<'_> {
                     let _ = sender.send(LoadMessage::Watched(read));
                 });
             };
-            let mut running = Running::new(line, watch_from_now, going_on);
-            running.follow(&messages, self, &|| end_all(&*end_load, self.backend, ids));
+            let mut running = Running::new(line, watch_from, going_on);
+            running.begin_after = begin_after;
+            running.follow(&messages, self, &|| {
+                end_clients.iter().for_each(|end| end());
+                end_all(&*end_load, self.backend, ids);
+            });
             running.end(self.point)
         })?;
         disks.read();
@@ -207,6 +220,26 @@ impl Measurement<'_> {
         }
     }
 
+    /// Prepares the loads that client machines send.
+    fn client_loads<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        clients: Option<&'scope mut RepeatClients<'_>>,
+        line: &mut StartLine,
+        sender: &Sender<LoadMessage>,
+    ) {
+        let times = times_outside(self.point);
+        for member in clients.into_iter().flat_map(RepeatClients::members) {
+            let (place, client, job, offset) = member.parts();
+            let source = LoadSource::Client(place);
+            let listener = LoadListener::new(source, line.add(source), sender).of_client(client.name());
+            scope.spawn(move || {
+                let ended = listen_client(client, job, offset, times, &listener);
+                listener.send(LoadMessage::Ended(ended));
+            });
+        }
+    }
+
     fn planned(&self) -> Duration {
         self.point.measure.warmup.get() + self.point.measure.length.get()
     }
@@ -255,13 +288,13 @@ impl Measurement<'_> {
 struct StartLine {
     /// Those that have reported nothing yet: the first thing that a load reports is that it is ready.
     awaited: BTreeSet<LoadSource>,
-    /// Ends of channels that nothing is sent over: they close, and all loads notice that at once.
-    held: Vec<Sender<()>>,
+    /// Ends of channels over which the moment comes at which all begin. Where they close without one, loads let go at once.
+    held: Vec<Sender<Instant>>,
 }
 
 impl StartLine {
-    /// One more load. It begins when this channel closes.
-    fn add(&mut self, source: LoadSource) -> Receiver<()> {
+    /// One more load. It begins at the moment that comes over this channel, or when it closes.
+    fn add(&mut self, source: LoadSource) -> Receiver<Instant> {
         let (held, begins) = mpsc::channel();
         self.awaited.insert(source);
         self.held.push(held);
@@ -279,7 +312,14 @@ impl StartLine {
         self.awaited.is_empty()
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, at: Instant) {
+        for held in self.held.drain(..) {
+            // One that is not listened to any more needs no beginning.
+            let _ = held.send(at);
+        }
+    }
+
+    fn let_go(&mut self) {
         self.held.clear();
     }
 }
@@ -288,8 +328,10 @@ impl StartLine {
 struct Running<W> {
     measured: MeasuredPass,
     line: StartLine,
-    /// Begins to watch the host, once.
-    watch_from_now: Option<W>,
+    /// How long after the last load is ready all begin.
+    begin_after: Duration,
+    /// Begins to watch the host, once, from the moment on at which the loads begin.
+    watch_from: Option<W>,
     /// Closed when nothing is to be watched any more.
     going_on: Option<Sender<()>>,
     /// Loads and watchers that have not ended.
@@ -304,13 +346,14 @@ struct Running<W> {
     watching_since: Option<Instant>,
 }
 
-impl<W: FnOnce()> Running<W> {
-    fn new(line: StartLine, watch_from_now: W, going_on: Sender<()>) -> Self {
+impl<W: FnOnce(Instant)> Running<W> {
+    fn new(line: StartLine, watch_from: W, going_on: Sender<()>) -> Self {
         let left = line.awaited.len();
         Self {
             measured: MeasuredPass::default(),
             line,
-            watch_from_now: Some(watch_from_now),
+            begin_after: Duration::ZERO,
+            watch_from: Some(watch_from),
             going_on: Some(going_on),
             left,
             is_loaded: left > 0,
@@ -338,8 +381,8 @@ impl<W: FnOnce()> Running<W> {
                 self.going_on = None;
             }
             if self.going_on.is_some() && self.shall_end(of.stop) {
-                (self.going_on, self.watch_from_now) = (None, None);
-                self.line.begin();
+                (self.going_on, self.watch_from) = (None, None);
+                self.line.let_go();
                 end_all();
             }
         }
@@ -350,11 +393,12 @@ impl<W: FnOnce()> Running<W> {
         if !self.line.all_ready() {
             return;
         }
-        self.line.begin();
-        if let Some(watch_from_now) = self.watch_from_now.take() {
-            watch_from_now();
+        if let Some(watch_from) = self.watch_from.take() {
+            let begins = Instant::now() + self.begin_after;
+            self.line.begin(begins);
+            watch_from(begins);
             self.left += 1;
-            self.watching_since = Some(Instant::now());
+            self.watching_since = Some(begins);
         }
     }
 
@@ -363,6 +407,9 @@ impl<W: FnOnce()> Running<W> {
             LoadMessage::Event(LoadSource::Outside, event) => self.measured.reports.outside(event),
             LoadMessage::Event(LoadSource::Inside(place), event) => {
                 self.measured.reports.inside(place, event);
+            }
+            LoadMessage::Event(LoadSource::Client(place), event) => {
+                self.measured.reports.client(place, event);
             }
             LoadMessage::Lost(source, kind, why) => self.lost.push((source, kind, why)),
             LoadMessage::Watched(host) => {
@@ -399,6 +446,11 @@ impl<W: FnOnce()> Running<W> {
             let guest = match source {
                 LoadSource::Outside => {
                     self.measured.reports = LoadReports::default();
+                    None
+                }
+                // The repeat that it was lost in is measured again; what it reported is forgotten with its tiles.
+                LoadSource::Client(place) => {
+                    self.measured.lost_clients.push(place);
                     None
                 }
                 LoadSource::Inside(place) => {

@@ -5,6 +5,7 @@
 //! the host are held meanwhile by `host_settings.rs`, and the user's own commands run by `hooks.rs`. A pass only notes
 //! incidents; whether its repeat is discarded is decided when it is judged, in `tilemark-statistics`.
 
+pub(crate) mod client_repeat;
 mod disk_check;
 mod guest_check;
 mod guest_use;

@@ -31,6 +31,8 @@ use tilemark_plan::{
 };
 use tilemark_record::{
     Event, Events, RepeatFiles, RunDirectory,
+    clients::ClientFigures,
+    histogram::BadHistogram,
     summary::{HostFigures, Incident, Levels, RepeatSummary, SecondsToReady},
 };
 use tilemark_units::counted;
@@ -83,6 +85,8 @@ struct UnderLoad {
     ports: [Ports; 2],
     /// The clocks of guests before them.
     clocks: Clocks,
+    /// Client machines that sent loads.
+    clients: Vec<ClientFigures>,
 }
 
 /// A kernel that reports one error mostly reports many; the first show what is wrong.
@@ -158,6 +162,7 @@ impl<W: World> OnePass<'_, W> {
             place: measured.place.take(),
             levels: Some(self.levels(&templates)?),
             hooks: std::mem::take(&mut measured.hooks),
+            clients: under_load.clients,
         };
         let files = self.record.repeat(point.index, self.pass.repeat)?;
         self.write(&files, &measured, summary)?;
@@ -232,14 +237,31 @@ impl<W: World> OnePass<'_, W> {
         };
         let clocks = Clocks::read(self.point, guests, &[]);
         let before = Ports::read(backend, guests);
-        let measured = measurement.run(guests, load.as_mut())?;
+        let ports_of_guests: Vec<Vec<u16>> = guests.iter().map(|guest| guest.ports.clone()).collect();
+        let mut clients = match self.world.clients() {
+            Some(clients) if self.point.loads.iter().any(|load| load.from_clients) => {
+                Some(clients.of_repeat(self.point, self.pass.block, &ports_of_guests)?)
+            }
+            _ => None,
+        };
+        let mut measured = measurement.run(guests, load.as_mut(), clients.as_mut())?;
+        let clients = match (clients, &mut measured) {
+            (Some(clients), Some(measured)) => {
+                let known = std::mem::take(&mut measured.lost_clients);
+                let (figures, lost) =
+                    clients.finish(self.point, &mut measured.reports, &known).map_err(disagreement)?;
+                measured.lost.extend(lost);
+                figures
+            }
+            _ => Vec::new(),
+        };
         for run in measured.iter().flat_map(|measured| &measured.hooks) {
             if let Some(failed) = &run.failed {
                 self.link.note(format!("--hook-{} failed: {failed}", run.hook.name()));
             }
         }
         let ports = [before, Ports::read(backend, guests)];
-        Ok(measured.map(|measured| UnderLoad { measured, ports, clocks }))
+        Ok(measured.map(|measured| UnderLoad { measured, ports, clocks, clients }))
     }
 
     /// What makes the figures of this repeat doubtful, as far as guests and host show it.
@@ -247,7 +269,7 @@ impl<W: World> OnePass<'_, W> {
         &self,
         backend: &dyn Backend,
         guests: &mut [ReadyGuest],
-        UnderLoad { measured, ports: [ports_before, ports], clocks }: &mut UnderLoad,
+        UnderLoad { measured, ports: [ports_before, ports], clocks, clients: _ }: &mut UnderLoad,
     ) -> Vec<Incident> {
         let mut incidents = guest_check::origins_and_ends(backend, guests, self.point);
         // What it asked of guests is not known then.
@@ -282,10 +304,7 @@ impl<W: World> OnePass<'_, W> {
     ) -> Result<(), Failure> {
         let (point, repeat, reports) = (self.point, self.pass.repeat, &measured.reports);
         self.keep_tool_outputs(files, reports)?;
-        let Figures { loads, seconds, latency } = reports.figures(point, repeat).map_err(|error| {
-            let remedy = "report it: the load process and this program disagree";
-            Failure::from_error(FailureCode::Bug, &error, remedy)
-        })?;
+        let Figures { loads, seconds, latency } = reports.figures(point, repeat).map_err(disagreement)?;
         let incidents = &mut summary.incidents;
         incidents.extend(disk_check::overstatements(point, reports, &measured.disks));
         incidents.extend(reports.unaudited(point));
@@ -333,4 +352,9 @@ impl<W: World> OnePass<'_, W> {
     fn progress(&self, doing: String) {
         self.link.progress(self.time.progress(doing));
     }
+}
+
+fn disagreement(error: BadHistogram) -> Failure {
+    let remedy = "report it: the load process and this program disagree";
+    Failure::from_error(FailureCode::Bug, &error, remedy)
 }

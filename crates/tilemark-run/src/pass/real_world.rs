@@ -1,6 +1,7 @@
 //! The real world of a pipeline: backends, load processes and the host, inside a run's namespaces.
 
 use crate::{
+    clients::reach::Clients,
     failure::{Failure, FailureCode, state_failed},
     guests::database_disks::DatabaseDisks,
     job::keeper::host_proc,
@@ -66,6 +67,7 @@ pub(crate) struct RealWorld<'a> {
     databases: OnceCell<DatabaseDisks>,
     hands: HostHands,
     hooks: Option<HookRunner>,
+    clients: Option<Clients>,
     /// Nothing where this host's kernel does not let its log be read.
     kernel_log: Option<RefCell<KernelLog>>,
 }
@@ -122,6 +124,7 @@ impl<'a> RealWorld<'a> {
             qemus: QemuBackends::default(),
             databases: OnceCell::new(),
             hooks: None,
+            clients: None,
             kernel_log: KernelLog::from_now().ok().map(RefCell::new),
         })
     }
@@ -129,6 +132,11 @@ impl<'a> RealWorld<'a> {
     /// The same with commands of the user's own.
     pub(crate) fn with_hooks(self, hooks: Option<HookRunner>) -> Self {
         Self { hooks, ..self }
+    }
+
+    /// The same with client machines.
+    pub(crate) fn with_clients(self, clients: Option<Clients>) -> Self {
+        Self { clients, ..self }
     }
 
     /// What guests boot from, or twins have as their root.
@@ -314,6 +322,10 @@ impl World for RealWorld<'_> {
 
     fn hooks(&self) -> Option<&HookRunner> {
         self.hooks.as_ref()
+    }
+
+    fn clients(&self) -> Option<&Clients> {
+        self.clients.as_ref()
     }
 
     fn kernel_errors(&self) -> Vec<String> {

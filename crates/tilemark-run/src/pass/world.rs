@@ -1,6 +1,7 @@
 //! All that a run needs of guests, loads and host, as a trait: a test fails each of them once.
 
 use crate::{
+    clients::reach::Clients,
     failure::Failure,
     job::quiet::Others,
     pass::hooks::HookRunner,
@@ -47,6 +48,10 @@ pub(crate) trait World {
     }
     /// The user's own commands around the measured seconds, where there are any.
     fn hooks(&self) -> Option<&HookRunner> {
+        None
+    }
+    /// Client machines that send loads, where there are any.
+    fn clients(&self) -> Option<&Clients> {
         None
     }
     /// Looks for a while at what the host does besides the run; nothing where it cannot be read, or where `is_over` says so before.

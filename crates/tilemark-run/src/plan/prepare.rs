@@ -11,6 +11,7 @@ use crate::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
+use tilemark_fleet::Site;
 use tilemark_guests::own_bridge::{self, WantedBridge};
 use tilemark_host::{LiveHost, read_facts};
 use tilemark_plan::{
@@ -20,6 +21,7 @@ use tilemark_plan::{
     parse::{Draft, SCENARIO_BYTES_MAX},
     plan::{Backend, HostSummary, Plan, shell_word},
     resolve::{Request, Sides, as_asked, resolve},
+    scenario::Scenario,
     screening::Design,
     trust::{HostUse, HostUseKind, host_uses, not_typed},
 };
@@ -62,6 +64,8 @@ pub struct Asked {
     pub seed: Option<u64>,
     /// The user's own bridge that guests are joined to.
     pub network: Option<WantedBridge>,
+    /// The site, whose client machines send loads.
+    pub site: Option<Site>,
 }
 
 /// A screening that was asked for.
@@ -96,6 +100,8 @@ pub struct Prepared {
     pub sides: Option<Sides>,
     /// Why the repeats of two sides cannot show a difference at the stated p, if they can't.
     pub out_of_reach: Option<String>,
+    /// The site, where loads come from client machines.
+    pub site: Option<Site>,
 }
 
 const REPEATS: &str = "measure.repeats";
@@ -133,6 +139,7 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     // Mistakes are reported before the host is looked at, which may take seconds and be refused besides.
     let scenario = as_asked(&draft, asked.preset.as_deref(), &settings, asked.tiles.as_deref())
         .and_then(|draft| draft.finish())?;
+    let site = site_of(asked, &scenario)?;
     if asked.sides.is_some() && !settings.contains_key(REPEATS) && scenario.measure.repeats < PAIRS {
         settings.insert(REPEATS.to_owned(), PAIRS.to_string());
     }
@@ -214,7 +221,34 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
         left_out,
         sides: asked.sides.clone(),
         out_of_reach,
+        site,
     })
+}
+
+/// The site where loads come from its client machines. Such loads and such machines belong together; a site with a network serves
+/// runs without them too.
+fn site_of(asked: &Asked, scenario: &Scenario) -> Result<Option<Site>, Failure> {
+    let from_clients = scenario.load.iter().find(|load| load.is_from_clients());
+    let site = asked.site.as_ref();
+    let refuse = |message: String, remedy: String| Err(Failure::new(FailureCode::BadInput, message, remedy));
+    match (site.filter(|site| !site.clients.is_empty()), from_clients) {
+        (Some(site), Some(_)) => Ok(Some(site.clone())),
+        (None, Some(load)) => {
+            let lacks = if site.is_some() { "the site file names none" } else { "no site file names any" };
+            refuse(
+                format!("load `{}` is sent from client machines, and {lacks}", load.name),
+                "give `--site FILE` with a [[client]]; docs/clients.md shows such a file".to_owned(),
+            )
+        }
+        (Some(site), None) if site.network.is_none() => {
+            let load = scenario.load.first().map_or("NAME", |load| load.name.as_str());
+            refuse(
+                "the site file names client machines, and no load is sent from them".to_owned(),
+                format!("add `--set load.{load}.from=clients`, or leave out `--site`"),
+            )
+        }
+        (_, None) => Ok(None),
+    }
 }
 
 /// Refuses to run what only the scenario's file names, unless the user trusts the file.

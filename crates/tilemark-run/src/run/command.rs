@@ -151,6 +151,7 @@ pub fn run(
         beside_others: request.when_busy.is_none(),
         hooks: request.hooks.clone(),
         wait_quiet: request.wait_quiet,
+        site: prepared.site.clone(),
     };
     let _reopened = earlier.as_ref().map(|earlier| earlier.record.reopen()).transpose()?;
     let (mut done, found) = in_engine(job, &state, locks, listener)?;

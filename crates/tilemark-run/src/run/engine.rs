@@ -1,7 +1,9 @@
 //! The engine's part of a run: the pipeline in the real world.
 
 use crate::{
+    clients::reach::{self, Clients},
     failure::Failure,
+    job::keeper::host_proc,
     job::messages::CommandLink,
     job::state_folder::StateFolder,
     job::types::{JobDone, RunDone, RunJob},
@@ -31,8 +33,16 @@ pub(crate) fn run(
     };
     let cgroup = StateFolder::at(&job.state).under_way().ok().and_then(|under_way| under_way.cgroup);
     let hooks = HookRunner::of(&job.hooks, cgroup.as_deref(), &job.record)?;
-    let world =
-        RealWorld::new(program, folders, cgroup, job.plan.host.own_bridge.as_ref())?.with_hooks(hooks);
+    let clients = job.site.as_ref().map(|site| {
+        let keeper = StateFolder::at(&job.state).keeper();
+        let network = keeper.map(|keeper| host_proc().join(keeper.to_string()).join("ns/net"));
+        let lifetime = reach::lifetime(job.plan.expected.time);
+        Clients::of(site.clients.clone(), program.agent, lifetime, network, job.plan.seed)
+    });
+    // Before any guest is started: a client that cannot be reached ends the run now.
+    clients.as_ref().map_or(Ok(()), Clients::reach)?;
+    let own_bridge = job.plan.host.own_bridge.as_ref();
+    let world = RealWorld::new(program, folders, cgroup, own_bridge)?.with_hooks(hooks).with_clients(clients);
     let before = job.continues.then(|| record.summaries()).transpose()?;
     let mut pipeline = Pipeline::new(&world, job.plan.clone(), record, link, stop, before)?;
     pipeline.busy_host = BusyHost { goes_on: job.beside_others, wait: job.wait_quiet };

@@ -123,6 +123,7 @@ impl Made {
             place: None,
             uses: Vec::new(),
             hooks: Vec::new(),
+            clients: Vec::new(),
             levels: None,
         }
     }

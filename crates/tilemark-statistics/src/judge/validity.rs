@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use tilemark_plan::plan::Point;
-use tilemark_record::summary::{HostFigures, IncidentKind, LoadFigures, RepeatSummary};
+use tilemark_record::{
+    clients::ClientFigures,
+    summary::{HostFigures, IncidentKind, LoadFigures, RepeatSummary},
+};
 
 use crate::moments::median;
 use crate::percentile::percentile_admissible;
@@ -24,6 +27,13 @@ pub const CLOCK_STEP_MS_MAX: f64 = 10.0;
 
 /// Above this a load thread is too busy to be on time (decision 0016).
 pub const SENDER_BUSY_MAX: f64 = 0.8;
+
+/// Most that a client's clock may be uncertain by, with its drift: seconds of its loads belong to the host's by it. The same as the
+/// largest step of the host's own clock.
+const CLIENT_CLOCK_MS_MAX: f64 = CLOCK_STEP_MS_MAX;
+
+/// Above this part of its line rate a client's network is too full to be on time.
+const LINE_USED_MAX: f64 = 0.8;
 
 /// Lateness p99 above this part of the typical p99 is our own time reported as the guest's (decision 0016). Typical is the median over
 /// all repeats of the points that are compared: a repeat is never voided by its own result.
@@ -72,7 +82,8 @@ pub(crate) fn soundness(point: &Point, repeat: &RepeatSummary, typical: &Typical
     }
     let gate_ms = point.gate.p99.as_milliseconds();
     let late = repeat.loads.iter().filter_map(|load| saturation(load, gate_ms, typical.of_load(&load.name)));
-    let late: Vec<String> = late.collect();
+    let late_clients = repeat.clients.iter().flat_map(|client| out_of_something(client, gate_ms, typical));
+    let late: Vec<String> = late.chain(late_clients).collect();
     if late.is_empty() { Soundness::Sound } else { Soundness::Saturated(late.join("; ")) }
 }
 
@@ -90,6 +101,7 @@ fn spoiled(point: &Point, repeat: &RepeatSummary) -> Vec<String> {
     let silent = repeat.loads.iter().filter(|load| load.offered == 0);
     reasons.extend(silent.map(|load| format!("load {} asked nothing", load.name)));
     reasons.extend(by_host(&repeat.host));
+    reasons.extend(repeat.clients.iter().flat_map(by_client));
     let says_nothing = |kind| matches!(kind, IncidentKind::Unproven | IncidentKind::Refused);
     let unproven = repeat.incidents.iter().filter(|incident| says_nothing(incident.kind));
     reasons.extend(unproven.map(|incident| match &incident.guest {
@@ -107,6 +119,59 @@ fn by_host(host: &HostFigures) -> Vec<String> {
     // A NaN is a reason too.
     if host.clock_step_ms_max > CLOCK_STEP_MS_MAX || host.clock_step_ms_max.is_nan() {
         reasons.push(format!("the clock stepped by {:.0} ms", host.clock_step_ms_max));
+    }
+    reasons
+}
+
+/// What was done to a client from outside, and a clock that nobody knows well enough.
+fn by_client(client: &ClientFigures) -> Vec<String> {
+    let name = &client.name;
+    let too_much = |what: &str, fraction: Option<f64>, most: f64| {
+        let fraction = fraction.filter(|fraction| *fraction > most || fraction.is_nan())?;
+        Some(format!("client {name}: {what} {:.1} % of its processors", 100.0 * fraction))
+    };
+    // On the measured host itself the guests are others too, and the host is judged by its own figures.
+    let (steal, other) = if client.same_machine { (None, None) } else { (client.steal, client.other) };
+    let unknown = client.uncertainty_ms.filter(|ms| *ms > CLIENT_CLOCK_MS_MAX || ms.is_nan());
+    let unknown = unknown.map(|ms| {
+        format!("client {name}: its clock was uncertain by {ms:.1} ms, over {CLIENT_CLOCK_MS_MAX:.0} ms")
+    });
+    // One that was lost is an incident of the repeat.
+    let never_known = (client.uncertainty_ms.is_none() && client.lost.is_none())
+        .then(|| format!("client {name}: its clock was not read after the loads"));
+    [
+        too_much("steal", steal, STEAL_FRACTION_MAX),
+        too_much("foreign load", other, FOREIGN_FRACTION_MAX),
+        unknown,
+        never_known,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What a client itself ran out of: its figures are partly its own.
+fn out_of_something(client: &ClientFigures, gate_p99_ms: f64, typical: &TypicalP99) -> Vec<String> {
+    let name = &client.name;
+    let mut reasons = Vec::new();
+    let busy = client.busy.max_fraction;
+    if busy > SENDER_BUSY_MAX || busy.is_nan() {
+        reasons.push(format!("client {name}: a thread used {:.0} % of its processor", 100.0 * busy));
+    }
+    if let Some(used) = client.line_used.filter(|used| *used > LINE_USED_MAX || used.is_nan()) {
+        reasons.push(format!("client {name}: its network carried {:.0} % of its line rate", 100.0 * used));
+    }
+    for load in &client.loads {
+        let (Some(late_us), Some(typical)) = (load.send_lateness_p99_us, typical.of_load(&load.name)) else {
+            continue;
+        };
+        let late_ms = late_us / 1_000.0;
+        if late_ms > LATENESS_OF_P99_MAX * typical && late_ms > LATENESS_OF_GATE_MIN * gate_p99_ms {
+            reasons.push(format!(
+                "client {name}: requests of load {} were sent up to {late_ms:.2} ms late (p99)",
+                load.name
+            ));
+        }
     }
     reasons
 }

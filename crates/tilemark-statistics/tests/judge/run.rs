@@ -198,6 +198,7 @@ pub(crate) fn quiet(point: &Point, repeat: u32, block: u32) -> RepeatSummary {
         uses: Vec::new(),
         levels: None,
         hooks: Vec::new(),
+        clients: Vec::new(),
     }
 }
 

@@ -2,11 +2,14 @@
 
 use super::{places, run};
 use crate::{
+    PROGRAM,
     arguments::{Continuing, Measuring, PlanArguments, PlanCommand},
     screen::{self, Form},
 };
 use std::process::ExitCode;
+use tilemark_fleet::Site;
 use tilemark_run::{
+    clients::look,
     failure::{Failure, FailureCode},
     plan::checks::{self, Looked},
     plan::prepare::{Asked, Prepared, prepare, resolved},
@@ -55,11 +58,23 @@ fn show(
                     Ok(text) => screen::print_text(&text),
                     Err(failure) => return screen::fail(&failure, form),
                 },
-                Form::Text => screen::print_text(&text::of(&prepared, &looked)),
+                Form::Text => {
+                    screen::print_text(&text::of(&prepared, &looked));
+                    if let Some(failure) = prepared.site.as_ref().and_then(clients) {
+                        return screen::fail(&failure, form);
+                    }
+                }
             }
             ExitCode::SUCCESS
         }
     }
+}
+
+/// Looks at the client machines and prints what is found; those that cannot be used are a failure.
+fn clients(site: &Site) -> Option<Failure> {
+    let looked = look::look(&PROGRAM, site);
+    screen::print_text(&format!("\nClients: {}", look::text(&looked)));
+    look::unusable(&looked)
 }
 
 /// What further repeats would do depends on what the record's repeats show.

@@ -177,18 +177,22 @@ pub(crate) fn asked_of_ab(arguments: &AbArguments) -> Asked {
 /// # Errors
 /// When that file cannot be read, or is wrong.
 pub(crate) fn with_site(asked: Asked, file: &SiteFile) -> Result<Asked, Failure> {
-    Ok(Asked { network: wanted_bridge(file)?, ..asked })
+    let site = site_of(file)?;
+    Ok(Asked { network: site.as_ref().and_then(wanted_bridge), site, ..asked })
 }
 
-/// The user's own bridge, where a site file names one.
+/// The site, where a file of it was given.
 ///
 /// # Errors
 /// When that file cannot be read, or is wrong.
-pub(crate) fn wanted_bridge(file: &SiteFile) -> Result<Option<WantedBridge>, Failure> {
-    let Some(path) = &file.site else { return Ok(None) };
-    let site = Site::read_for_run(path).map_err(fleet::failure)?;
-    let wanted = |Network { bridge, first, last }| WantedBridge { bridge, first, last };
-    Ok(site.network.map(wanted))
+pub(crate) fn site_of(file: &SiteFile) -> Result<Option<Site>, Failure> {
+    file.site.as_deref().map(Site::read_for_run).transpose().map_err(fleet::failure)
+}
+
+/// The user's own bridge, where a site names one.
+pub(crate) fn wanted_bridge(site: &Site) -> Option<WantedBridge> {
+    let Network { bridge, first, last } = site.network.clone()?;
+    Some(WantedBridge { bridge, first, last })
 }
 
 pub(crate) fn asked(resolution: &Resolution) -> Asked {

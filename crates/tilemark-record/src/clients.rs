@@ -1,0 +1,122 @@
+//! Client machines while a repeat was measured.
+
+use crate::summary::Busy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A client machine in one repeat: what it sent, how well its clock was known, and whether it had enough of everything itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientFigures {
+    /// Its name in the site file.
+    pub name: String,
+    /// The tiles whose loads it sent.
+    pub tiles: Vec<u32>,
+    /// Processors that its agent may use.
+    pub processors: u32,
+    /// Threads that sent its loads; none where it did not come so far.
+    pub workers: Option<u32>,
+    /// Whether they had real-time priority: an agent without root has none.
+    pub real_time: Option<bool>,
+    /// Whether it runs on the measured host itself, by the kernel's boot id: then it takes processors from the guests, and what other
+    /// programs do there is not judged twice.
+    pub same_machine: bool,
+    /// Its monotonic clock less that of the host before its loads: the true offset lies within.
+    pub clock_before: ClockOffset,
+    /// The same after them. Absent where it was lost before.
+    pub clock_after: Option<ClockOffset>,
+    /// How far the seconds of its loads may lie from those of the host, in milliseconds: the most that its offset may have differed, from
+    /// before to after, from what its beginning was reckoned with.
+    pub uncertainty_ms: Option<f64>,
+    /// When its loads were to begin, in nanoseconds of its own monotonic clock.
+    pub intended_begin_ns: Option<u64>,
+    /// When they began, by the same clock.
+    pub actual_begin_ns: Option<u64>,
+    /// The busiest of its load threads, as a part of a processor, in its busiest second and on average.
+    pub busy: Busy,
+    /// Part of its processors that a hypervisor under it took.
+    pub steal: Option<f64>,
+    /// Part of its processors that other programs on it used.
+    pub other: Option<f64>,
+    /// Line rate of the device towards the guests, in Mbit/s. Absent where the device has none.
+    pub line_mbit_per_s: Option<f64>,
+    /// Part of the line rate that was used, in the busier direction, on average.
+    pub line_used: Option<f64>,
+    /// Median time of a TCP connection to the first of its guests before the loads, in milliseconds: the idle round trip of the path.
+    pub idle_round_trip_ms: Option<f64>,
+    /// Each load that it sent.
+    pub loads: Vec<ClientLoad>,
+    /// Why nothing of it counts, in words. Absent where it was there to the end.
+    pub lost: Option<String>,
+}
+
+/// An interval that holds the offset of two clocks, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockOffset {
+    /// Its least value.
+    pub least_ns: i64,
+    /// Its greatest value.
+    pub most_ns: i64,
+}
+
+impl ClockOffset {
+    /// The value in the middle.
+    pub fn middle_ns(&self) -> i64 {
+        self.least_ns.saturating_add(self.most_ns.saturating_sub(self.least_ns) / 2)
+    }
+
+    /// The part that both hold; `None` where there is none: one of them was wrong.
+    #[must_use]
+    pub fn and(self, other: Self) -> Option<Self> {
+        let both =
+            Self { least_ns: self.least_ns.max(other.least_ns), most_ns: self.most_ns.min(other.most_ns) };
+        (both.least_ns <= both.most_ns).then_some(both)
+    }
+
+    /// The most that the offset can have differed from the middle of `self`, in milliseconds, where it was in `self` first and in `later`
+    /// then, and did not go beyond both.
+    pub fn uncertainty_ms(&self, later: &Self) -> f64 {
+        let middle = self.middle_ns();
+        let above = self.most_ns.max(later.most_ns).saturating_sub(middle);
+        let below = middle.saturating_sub(self.least_ns.min(later.least_ns));
+        above.max(below) as f64 / 1e6
+    }
+}
+
+/// One load of a client, over all guests that it sent it to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientLoad {
+    /// Its name in the scenario.
+    pub name: String,
+    /// Requests whose intended start came.
+    pub offered: u64,
+    /// Those that were answered rightly.
+    pub completed: u64,
+    /// 99th percentile of their latency, in milliseconds.
+    pub p99_ms: Option<f64>,
+    /// 99th percentile of how late they were sent, in microseconds.
+    pub send_lateness_p99_us: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offset(least_ns: i64, most_ns: i64) -> ClockOffset {
+        ClockOffset { least_ns, most_ns }
+    }
+
+    #[test]
+    fn intervals_are_intersected_and_never_averaged() {
+        assert_eq!(offset(0, 100).and(offset(90, 1_000_000)), Some(offset(90, 100)));
+        assert_eq!(offset(0, 10).and(offset(11, 20)), None);
+        assert_eq!(offset(-10, 20).middle_ns(), 5);
+    }
+
+    #[test]
+    fn drift_adds_to_the_uncertainty() {
+        let before = offset(1_000_000, 3_000_000);
+        assert_eq!(before.uncertainty_ms(&before), 1.0);
+        assert_eq!(before.uncertainty_ms(&offset(6_000_000, 7_000_000)), 5.0);
+        assert_eq!(before.uncertainty_ms(&offset(-2_000_000, 2_500_000)), 4.0);
+    }
+}

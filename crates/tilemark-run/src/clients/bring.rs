@@ -1,0 +1,151 @@
+//! How the agent comes to a client: through the stream of a shell, without a file that stays and without anything installed.
+//!
+//! The shell says that it is ready before the agent is sent: a shell that reads its script from its input may read ahead of it, and
+//! would take the first bytes of the agent for its script.
+
+use std::{
+    io::{self, BufRead, Read, Write},
+    time::Duration,
+};
+use tilemark_fleet::{Client, ClientCarrier};
+use tilemark_units::{Sha256Hash, printable_line};
+
+/// What a login may print before the shell's first word.
+const NOISE_BYTES_MAX: usize = 256 << 10;
+/// The longest line of it.
+const LINE_BYTES_MAX: u64 = 4096;
+/// A client that does not take the agent's bytes for so long is not there any more.
+const BROUGHT_WITHIN_S: u64 = 120;
+
+/// One line of POSIX shell. It finds a folder from which programs may be run, takes the agent from its input, and removes it at the end,
+/// as the agent does itself at its beginning.
+const SCRIPT: &str = r#"umask 077; d=; for t in "${TMPDIR:-/tmp}" /dev/shm /var/tmp "$HOME"; do d=$(mktemp -d "$t/tilemark-client.XXXXXX" 2>/dev/null) || { d=; continue; }; printf '#!/bin/sh\n' >"$d/agent" && chmod 700 "$d/agent" && "$d/agent" 2>/dev/null && break; rm -rf "$d"; d=; done; [ -n "$d" ] || { echo "tilemark-client no-place NONCE"; exit 96; }; trap 'rm -rf "$d"' EXIT; trap 'exit 95' HUP INT TERM; echo "tilemark-client ready NONCE"; timeout SECONDS_TO_BRING head -c BYTES >"$d/agent"; s=$(sha256sum <"$d/agent"); [ "${s%% *}" = HASH ] || { echo "tilemark-client damaged NONCE"; exit 97; }; echo "tilemark-client starts NONCE"; "$d/agent" client LIFETIME; exit $?"#;
+
+/// The words of a client's carrier. A job of Slurm's lasts at most a little longer than the agent.
+pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
+    match &client.carrier {
+        ClientCarrier::Ssh => {
+            let mut words = vec!["ssh".to_owned(), "-T".to_owned()];
+            for option in
+                ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=3", "ServerAliveCountMax=3"]
+            {
+                words.extend(["-o".to_owned(), option.to_owned()]);
+            }
+            words.extend(client.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]));
+            words.extend(["--".to_owned(), client.address.clone(), "sh".to_owned()]);
+            words
+        }
+        ClientCarrier::Srun { partition } => {
+            // Without `--unbuffered` a frame waits for a line's end that never comes.
+            let words =
+                ["srun", "--unbuffered", "--quiet", "--nodes=1", "--ntasks=1", "--immediate=60", "--chdir=/"];
+            let mut words: Vec<String> = words.map(str::to_owned).into();
+            words.push("--job-name=tilemark-client".to_owned());
+            words.push(format!("--time={}", lifetime.as_secs() / 60 + 2));
+            words.push(format!("--nodelist={}", client.name));
+            words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
+            words.push("sh".to_owned());
+            words
+        }
+        ClientCarrier::Exec { command } => {
+            let user = client.user.as_deref().unwrap_or_default();
+            let filled = |word: &String| {
+                word.replace("{host}", &client.name)
+                    .replace("{address}", &client.address)
+                    .replace("{user}", user)
+            };
+            command.iter().map(filled).collect()
+        }
+    }
+}
+
+/// Brings the agent and starts it, which ends by itself after so long. What follows on the streams is its conversation.
+///
+/// # Errors
+/// In words: what the shell said, or that the stream ended.
+pub(super) fn bring(
+    agent: &[u8],
+    lifetime: Duration,
+    nonce: &str,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> Result<(), String> {
+    let script = SCRIPT
+        .replace("NONCE", nonce)
+        .replace("SECONDS_TO_BRING", &BROUGHT_WITHIN_S.to_string())
+        .replace("BYTES", &agent.len().to_string())
+        .replace("HASH", &Sha256Hash::of(agent).to_string())
+        .replace("LIFETIME", &lifetime.as_secs().to_string());
+    let broke = |error: io::Error| format!("its stream broke: {error}");
+    writeln!(output, "{script}").and_then(|()| output.flush()).map_err(broke)?;
+    word(input, nonce, "ready")?;
+    output.write_all(agent).and_then(|()| output.flush()).map_err(broke)?;
+    word(input, nonce, "starts")
+}
+
+/// Reads up to a word of the shell's.
+fn word(input: &mut impl BufRead, nonce: &str, wanted: &str) -> Result<(), String> {
+    let mut noise = 0;
+    loop {
+        let mut line = Vec::new();
+        input
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)
+            .map_err(|error| format!("its stream broke: {error}"))?;
+        if line.is_empty() {
+            return Err("its stream ended before the agent was there".to_owned());
+        }
+        noise += line.len();
+        let text = String::from_utf8_lossy(&line);
+        match text.trim_end().strip_prefix("tilemark-client ").and_then(|rest| rest.strip_suffix(nonce)) {
+            Some(word) if word.trim_end() == wanted => return Ok(()),
+            Some(word) if word.trim_end() == "damaged" => {
+                return Err("the agent came there damaged: its SHA-256 is another one".to_owned());
+            }
+            Some(word) if word.trim_end() == "no-place" => {
+                return Err(
+                    "it has no folder from which programs may be run: not /tmp, /dev/shm, /var/tmp nor the home folder"
+                        .to_owned(),
+                );
+            }
+            _ if noise > NOISE_BYTES_MAX => {
+                return Err(format!(
+                    "more than {NOISE_BYTES_MAX} bytes came that are not ours, such as {}",
+                    printable_line(text.trim_end())
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(carrier: ClientCarrier) -> Client {
+        Client { name: "c1".into(), carrier, address: "192.0.2.1".into(), user: Some("me".into()) }
+    }
+
+    #[test]
+    fn each_carrier_gives_a_shell() {
+        let words = |carrier| words(&client(carrier), Duration::from_secs(600)).join(" ");
+        assert!(words(ClientCarrier::Ssh).ends_with("-l me -- 192.0.2.1 sh"));
+        let srun = words(ClientCarrier::Srun { partition: Some("p".into()) });
+        assert!(
+            srun.contains("--unbuffered") && srun.contains("--time=12") && srun.ends_with("--partition=p sh")
+        );
+        let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()].into();
+        assert_eq!(words(ClientCarrier::Exec { command }), "a me@192.0.2.1-c1");
+    }
+
+    #[test]
+    fn words_of_the_shell_are_found_behind_what_a_login_prints() {
+        let read = |text: &str| word(&mut text.as_bytes(), "7", "ready");
+        assert_eq!(read("Welcome\n\ntilemark-client ready 7\n"), Ok(()));
+        assert!(read("tilemark-client ready 8\n").unwrap_err().contains("ended"));
+        assert!(read("tilemark-client damaged 7\n").unwrap_err().contains("SHA-256"));
+        assert!(read("tilemark-client no-place 7\n").unwrap_err().contains("/dev/shm"));
+        assert!(read(&"x\n".repeat(NOISE_BYTES_MAX)).unwrap_err().contains("not ours"));
+    }
+}
