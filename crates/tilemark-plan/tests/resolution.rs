@@ -881,7 +881,7 @@ fn a_load_that_a_guest_sends_runs_in_it_and_only_the_two_reach_each_other() {
 #[test]
 fn a_sender_that_cannot_send_is_refused_by_name() {
     for (from, to, wanted) in [
-        ("from = \"client\"", "from = \"clients\"", "guest `clients`, which the tile does not have"),
+        ("from = \"client\"", "from = \"clint\"", "guest `clint`, which the tile does not have"),
         ("from = \"client\"", "from = \"web\"", "sent from guest `web`, whose role is `web`"),
         ("from = \"client\"", "from = \"web-inside\"", "whose role is `web`"),
         (

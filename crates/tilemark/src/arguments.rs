@@ -100,8 +100,8 @@ pub(crate) struct DoctorArguments {
 /// What of other machines belongs to a run on this host.
 #[derive(Debug, Args)]
 pub(crate) struct SiteFile {
-    /// Use what this site file has of other machines: its `[[client]]` machines send the loads that have `from = "clients"`, and guests
-    /// are joined to the bridge of its `[network]`, so that other machines reach them (docs/clients.md, docs/own-bridge.md)
+    /// Other machines: each `[[client]]` of this site file sends loads that have `from = "clients"` (docs/clients.md), and `[network]` has
+    /// the bridge of this host that guests are joined to, and the addresses that they may have (docs/own-bridge.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
 }

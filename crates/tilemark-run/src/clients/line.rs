@@ -9,10 +9,11 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use std::{
+    ffi::{OsStr, OsString},
     fs::File,
     io::{self, BufReader, Read, Write},
     os::fd::AsFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -26,7 +27,7 @@ use tilemark_fleet::Client;
 use tilemark_record::clients::ClockOffset;
 use tilemark_sys::{
     namespace::join_network,
-    process::{Child, Spawn},
+    process::{Child, Ended, HasEnded, Spawn},
 };
 use tilemark_units::printable_line;
 
@@ -71,6 +72,14 @@ struct Shared {
     child: OnceLock<Arc<Child>>,
     ended: Mutex<Option<String>>,
     messages: Mutex<Vec<u8>>,
+    is_reaped: Mutex<bool>,
+}
+
+fn end_group(child: &Child) {
+    if let Some(group) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.signal(Signal::KILL);
 }
 
 impl Shared {
@@ -84,11 +93,27 @@ impl Shared {
 
     /// Ends the carrier with all that it started.
     fn end(&self) {
-        let Some(child) = self.child.get() else { return };
-        if let Some(group) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, Signal::KILL);
+        let is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        // Its number may be another's once it was waited for.
+        if let Some(child) = self.child.get().filter(|_| !*is_reaped) {
+            end_group(child);
         }
-        let _ = child.signal(Signal::KILL);
+    }
+
+    /// Ends the carrier and all that it started, and says how it had ended before, in words that go on.
+    fn reap(&self, program: &str) -> String {
+        let Some(child) = self.child.get() else { return String::new() };
+        let had_ended = matches!(child.ends_within(ENDS_WITHIN), Ok(HasEnded::Yes));
+        let mut is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        end_group(child);
+        *is_reaped = true;
+        match child.wait() {
+            Ok(Ended::Exited(code)) if had_ended => format!("; `{program}` ended with code {code}"),
+            Ok(Ended::Signalled(signal)) if had_ended => {
+                format!("; `{program}` was ended by signal {signal}")
+            }
+            _ => String::new(),
+        }
     }
 
     /// The first reason is the one; what the carrier itself said is beside it.
@@ -113,6 +138,19 @@ impl Shared {
     }
 }
 
+/// What is brought to a client, and from where.
+#[derive(Debug, Clone)]
+pub(crate) struct Brought {
+    /// The agent.
+    pub(crate) agent: &'static [u8],
+    /// It ends by itself after so long.
+    pub(crate) lifetime: Duration,
+    /// The network namespace that carriers are started in; none: ours.
+    pub(crate) network: Option<PathBuf>,
+    /// `TMPDIR` of carriers. One that is on this machine then has its files where they go with the run.
+    pub(crate) temporary: Option<PathBuf>,
+}
+
 /// A client whose agent answers. Dropping it ends the agent.
 pub(crate) struct ClientLine {
     name: String,
@@ -127,30 +165,21 @@ pub(crate) struct ClientLine {
 }
 
 impl ClientLine {
-    /// Reaches a client, brings the agent and says hello. The carrier is started in the network of `network`, where one is given.
-    pub(crate) fn open(
-        client: &Client,
-        agent: &'static [u8],
-        lifetime: Duration,
-        network: Option<File>,
-    ) -> Result<Self, ClientLost> {
+    /// Reaches a client, brings the agent and says hello.
+    pub(crate) fn open(client: &Client, brought: &Brought) -> Result<Self, ClientLost> {
         let shared = Arc::new(Shared::default());
         shared.heard();
         let (replied, replies) = mpsc::channel();
         let (outgoing, to_send) = mpsc::channel();
         let (opened, is_open) = mpsc::channel();
-        let words = bring::words(client, lifetime);
+        let words = bring::words(client, brought.lifetime);
+        let brought = brought.clone();
         let carrying = Arc::clone(&shared);
         let work = move || {
-            let carried = carry(&words, agent, lifetime, network, &carrying, to_send, &opened, &replied);
-            // Its last words come with its end; what left its session may hold them open.
-            thread::sleep(Duration::from_millis(100));
+            let carried = carry(&words, &brought, &carrying, to_send, &opened, &replied);
+            let how = carrying.reap(&words[0]);
             if let Err(why) = carried {
-                carrying.note_end(why);
-            }
-            carrying.end();
-            if let Some(child) = carrying.child.get() {
-                let _ = child.wait();
+                carrying.note_end(format!("{why}{how}"));
             }
             drop((opened, replied));
         };
@@ -381,29 +410,26 @@ impl Read for Heard {
 }
 
 /// The life of one carrier, in a thread of its own, which the carrier does not outlive.
-#[allow(clippy::too_many_arguments)]
 fn carry(
     words: &[String],
-    agent: &[u8],
-    lifetime: Duration,
-    network: Option<File>,
+    brought: &Brought,
     shared: &Arc<Shared>,
     to_send: Receiver<Vec<u8>>,
     opened: &Sender<()>,
     replied: &Sender<Arrived>,
 ) -> Result<(), String> {
-    if let Some(network) = network {
-        join_network(network.as_fd())
+    if let Some(network) = &brought.network {
+        File::open(network)
+            .and_then(|network| join_network(network.as_fd()))
             .map_err(|error| format!("the host's network cannot be used: {error}"))?;
     }
-    let (stdin, stdout) = start(words, shared)?;
-    let mut stdin = stdin;
+    let (mut stdin, stdout) = start(words, brought.temporary.as_deref(), shared)?;
     let mut input = BufReader::new(Heard { output: stdout, shared: Arc::clone(shared) });
     let mut nonce = [0; 8];
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| format!("the kernel gives no random bytes: {error}"))?;
     let nonce = u64::from_ne_bytes(nonce);
-    bring::bring(agent, lifetime, &format!("{nonce:016x}"), &mut input, &mut stdin)?;
+    bring::bring(brought.agent, brought.lifetime, &format!("{nonce:016x}"), &mut input, &mut stdin)?;
     let session =
         Session::open(Duplex { input, output: stdin }, nonce).map_err(|error| with_causes(&error))?;
     let Duplex { mut input, output: mut stdin } = session.into_stream();
@@ -446,13 +472,17 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 /// Starts the carrier: our ends of its input and output.
-fn start(words: &[String], shared: &Arc<Shared>) -> Result<(File, File), String> {
+fn start(words: &[String], temporary: Option<&Path>, shared: &Arc<Shared>) -> Result<(File, File), String> {
     let failed = |why: String| format!("`{}` does not start on this machine: {why}", words[0]);
     let program = on_path(&words[0]).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.to_string()));
     let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
     let spawn = Spawn::path(&program)
         .and_then(|spawn| spawn.arguments(&words[1..]))
+        .and_then(|spawn| match temporary {
+            Some(folder) => spawn.environment(environment_with(folder)),
+            None => Ok(spawn),
+        })
         .map_err(|error| failed(error.to_string()))?;
     let child = spawn
         .hand(its_in, 0)
@@ -477,6 +507,19 @@ fn start(words: &[String], shared: &Arc<Shared>) -> Result<(File, File), String>
     Ok((stdin.into(), stdout.into()))
 }
 
+/// Our environment, with another folder for temporary files.
+fn environment_with(temporary: &Path) -> Vec<OsString> {
+    let variable = |name: &OsStr, value: &OsStr| {
+        let mut text = name.to_owned();
+        text.push("=");
+        text.push(value);
+        text
+    };
+    let others = std::env::vars_os().filter(|(name, _)| name != "TMPDIR");
+    let others = others.map(|(name, value)| variable(&name, &value));
+    others.chain([variable("TMPDIR".as_ref(), temporary.as_os_str())]).collect()
+}
+
 /// A program as a shell would find it.
 fn on_path(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
@@ -484,4 +527,74 @@ fn on_path(name: &str) -> Option<PathBuf> {
     }
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use tilemark_fleet::ClientCarrier;
+
+    /// The agent of this workspace; nothing where it was not built.
+    fn agent() -> Option<&'static [u8]> {
+        let Some(path) = std::env::var_os("TILEMARK_TEST_AGENT") else {
+            crate::skipped("set TILEMARK_TEST_AGENT to the statically linked agent");
+            return None;
+        };
+        Some(std::fs::read(path).unwrap().leak())
+    }
+
+    fn open(words: &[&str]) -> Option<ClientLine> {
+        let command = words.iter().map(|&word| word.to_owned()).collect();
+        let client = Client {
+            name: "c1".to_owned(),
+            carrier: ClientCarrier::Exec { command },
+            address: "c1".to_owned(),
+            user: None,
+        };
+        Some(
+            ClientLine::open(
+                &client,
+                &Brought {
+                    agent: agent()?,
+                    lifetime: Duration::from_secs(600),
+                    network: None,
+                    temporary: None,
+                },
+            )
+            .unwrap(),
+        )
+    }
+
+    #[test]
+    fn the_interval_of_a_shifted_clock_holds_the_truth_100_of_100_times() {
+        if !crate::program::is_root() {
+            return crate::skipped("a clock is shifted in a namespace, which needs root");
+        }
+        let shifted = ["unshare", "-T", "--monotonic", "1000", "--fork", "--kill-child", "sh"];
+        let Some(mut line) = open(&shifted) else { return };
+        let truth = 1_000_000_000_000;
+        let offsets: Vec<ClockOffset> = (0..100).map(|_| line.clock().unwrap()).collect();
+        let holds = |offset: &&ClockOffset| offset.least_ns <= truth && truth <= offset.most_ns;
+        assert_eq!(offsets.iter().filter(holds).count(), 100, "{offsets:?}");
+        // All of them hold it, so they have a part in common.
+        assert!(offsets.into_iter().map(Some).reduce(|all, one| all?.and(one?)).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_shell_that_reads_ahead_takes_nothing_of_the_agent() {
+        for shell in [&["sh"][..], &["bash"], &["sh", "-c", "echo welcome; exec sh"]] {
+            let Some(mut line) = open(shell) else { return };
+            let described = line.describe(None).unwrap();
+            assert!(!described.processors.is_empty() && described.busy_ns > 0, "{described:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_is_killed_is_found_to_be_gone_and_an_ender_ends_it() {
+        let Some(mut line) = open(&["sh"]) else { return };
+        line.ender()();
+        let lost = (0..100).find_map(|_| line.describe(None).err()).unwrap();
+        assert!(lost.0.contains("it was ended"), "{lost}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What `doctor --site` and `plan --site` say of clients: reached or not, its clock, the way there, its processors and line.
 
-use super::{ClientLine, ClientLost};
+use super::{Brought, ClientLine, ClientLost};
 use crate::{
     failure::{Failure, FailureCode},
     job::state_folder::boot_id,
@@ -61,7 +61,8 @@ fn look_at(
     client: &Client,
     towards: Option<std::net::Ipv4Addr>,
 ) -> Result<ClientLook, ClientLost> {
-    let mut line = ClientLine::open(client, agent, LIFETIME, None)?;
+    let mut line =
+        ClientLine::open(client, &Brought { agent, lifetime: LIFETIME, network: None, temporary: None })?;
     let clock = line.clock()?;
     let described = line.describe(towards)?;
     let half = clock.most_ns.saturating_sub(clock.least_ns) as f64 / 2e6;
@@ -76,6 +77,13 @@ fn look_at(
         device: described.device.map(|device| device.name),
         same_machine: boot_id().is_ok_and(|ours| ours.trim() == described.boot_id),
     })
+}
+
+/// A document with the clients in it.
+pub fn with_clients(document: &impl Serialize, clients: &[ClientLook]) -> serde_json::Value {
+    let mut document = serde_json::json!(document);
+    document["clients"] = serde_json::json!(clients);
+    document
 }
 
 /// As a person reads it: a line for each client.

@@ -1,14 +1,8 @@
 //! All clients of a run: reached before anything is measured, and again when one was lost. Never fewer than the site file has.
 
-use super::{ClientLine, ClientLost};
+use super::{Brought, ClientLine, ClientLost};
 use crate::failure::{Failure, FailureCode};
-use std::{
-    cell::RefCell,
-    fs::File,
-    path::{Path, PathBuf},
-    thread,
-    time::Duration,
-};
+use std::{cell::RefCell, thread, time::Duration};
 use tilemark_fleet::Client;
 use tilemark_units::Span;
 
@@ -18,10 +12,8 @@ const LOSSES_MAX: u32 = 2;
 /// The clients of a run.
 pub(crate) struct Clients {
     sites: Vec<Client>,
-    agent: &'static [u8],
-    lifetime: Duration,
-    /// The network namespace in which carriers are started: the run has one of its own, from which nobody is reached.
-    network: Option<PathBuf>,
+    /// Carriers are started in the host's network: the run has one of its own, from which nobody is reached.
+    brought: Brought,
     pub(crate) seed: u64,
     slots: RefCell<Vec<Slot>>,
 }
@@ -42,15 +34,9 @@ pub(crate) fn lifetime(expected: Span) -> Duration {
 
 impl Clients {
     /// Those of a site file. Nobody is reached yet.
-    pub(crate) fn of(
-        sites: Vec<Client>,
-        agent: &'static [u8],
-        lifetime: Duration,
-        network: Option<PathBuf>,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn of(sites: Vec<Client>, brought: Brought, seed: u64) -> Self {
         let slots = RefCell::new(sites.iter().map(|_| Slot::default()).collect());
-        Self { sites, agent, lifetime, network, seed, slots }
+        Self { sites, brought, seed, slots }
     }
 
     /// How many there are.
@@ -68,11 +54,11 @@ impl Clients {
         if let Some((slot, client)) = lost_twice {
             return Err(lost_for_good(&client.name, &slot.why));
         }
-        let (agent, lifetime, network) = (self.agent, self.lifetime, self.network.as_deref());
+        let brought = &self.brought;
         let lines: Vec<Option<Result<ClientLine, ClientLost>>> = thread::scope(|scope| {
             let open = |(slot, client): (&Slot, &Client)| {
                 let client = client.clone();
-                slot.line.is_none().then(|| scope.spawn(move || opened(&client, agent, lifetime, network)))
+                slot.line.is_none().then(|| scope.spawn(move || ClientLine::open(&client, brought)))
             };
             // Each is started before the first is waited for.
             let opening: Vec<_> = slots.iter().zip(&self.sites).map(open).collect();
@@ -104,18 +90,6 @@ impl Clients {
         slot.losses += 1;
         why.clone_into(&mut slot.why);
     }
-}
-
-fn opened(
-    client: &Client,
-    agent: &'static [u8],
-    lifetime: Duration,
-    network: Option<&Path>,
-) -> Result<ClientLine, ClientLost> {
-    let network = network.map(File::open).transpose();
-    let network =
-        network.map_err(|error| ClientLost(format!("the host's network cannot be used: {error}")))?;
-    ClientLine::open(client, agent, lifetime, network)
 }
 
 fn not_reached(name: &str, why: &ClientLost) -> Failure {

@@ -244,7 +244,8 @@ impl<'a> RealWorld<'a> {
 }
 
 impl Folders {
-    fn memory(&self) -> PathBuf {
+    /// Memory that nobody but this mount namespace sees.
+    pub(crate) fn memory(&self) -> PathBuf {
         self.state.join("memory")
     }
 }

@@ -21,7 +21,7 @@ use tilemark_plan::{
     parse::{Draft, SCENARIO_BYTES_MAX},
     plan::{Backend, HostSummary, Plan, shell_word},
     resolve::{Request, Sides, as_asked, resolve},
-    scenario::Scenario,
+    scenario::{FROM_CLIENTS, Scenario},
     screening::Design,
     trust::{HostUse, HostUseKind, host_uses, not_typed},
 };
@@ -64,7 +64,7 @@ pub struct Asked {
     pub seed: Option<u64>,
     /// The user's own bridge that guests are joined to.
     pub network: Option<WantedBridge>,
-    /// The site, whose client machines send loads.
+    /// The site, where a file of it was given.
     pub site: Option<Site>,
 }
 
@@ -225,29 +225,30 @@ pub fn prepare(asked: &Asked) -> Result<Prepared, Failure> {
     })
 }
 
-/// The site where loads come from its client machines. Such loads and such machines belong together; a site with a network serves
-/// runs without them too.
+/// Loads from client machines and a site file with such machines belong together.
 fn site_of(asked: &Asked, scenario: &Scenario) -> Result<Option<Site>, Failure> {
-    let from_clients = scenario.load.iter().find(|load| load.is_from_clients());
-    let site = asked.site.as_ref();
-    let refuse = |message: String, remedy: String| Err(Failure::new(FailureCode::BadInput, message, remedy));
-    match (site.filter(|site| !site.clients.is_empty()), from_clients) {
+    let is_from = |(key, value): (&String, &String)| key.ends_with(".from") && value == FROM_CLIENTS;
+    // One of two sides may be sent from clients.
+    let on_a_side = asked.sides.iter().any(|sides| sides.a.iter().chain(&sides.b).any(is_from));
+    let sent = scenario.load.iter().find(|load| load.is_from_clients());
+    let from_clients = sent.or_else(|| scenario.load.first().filter(|_| on_a_side));
+    let has_clients = |site: &&Site| !site.clients.is_empty();
+    match (asked.site.as_ref().filter(has_clients), from_clients) {
+        (None, None) => Ok(None),
         (Some(site), Some(_)) => Ok(Some(site.clone())),
-        (None, Some(load)) => {
-            let lacks = if site.is_some() { "the site file names none" } else { "no site file names any" };
-            refuse(
-                format!("load `{}` is sent from client machines, and {lacks}", load.name),
-                "give `--site FILE` with a [[client]]; docs/clients.md shows such a file".to_owned(),
-            )
-        }
-        (Some(site), None) if site.network.is_none() => {
+        (None, Some(load)) => Err(Failure::new(
+            FailureCode::BadInput,
+            format!("load `{}` is sent from client machines, and no site file names any", load.name),
+            "add `--site FILE` with one [[client]] for each machine; docs/clients.md shows such a file",
+        )),
+        (Some(_), None) => {
             let load = scenario.load.first().map_or("NAME", |load| load.name.as_str());
-            refuse(
-                "the site file names client machines, and no load is sent from them".to_owned(),
-                format!("add `--set load.{load}.from=clients`, or leave out `--site`"),
-            )
+            Err(Failure::new(
+                FailureCode::BadInput,
+                "the site file names client machines, and no load is sent from them",
+                format!("add `--set load.{load}.from=clients`, or use a site file without [[client]]"),
+            ))
         }
-        (_, None) => Ok(None),
     }
 }
 

@@ -1,7 +1,10 @@
 //! The engine's part of a run: the pipeline in the real world.
 
 use crate::{
-    clients::reach::{self, Clients},
+    clients::{
+        Brought,
+        reach::{self, Clients},
+    },
     failure::Failure,
     job::keeper::host_proc,
     job::messages::CommandLink,
@@ -10,6 +13,7 @@ use crate::{
     memory_limit::limit_for,
     pass::hooks::HookRunner,
     pass::real_world::{Folders, RealWorld},
+    pass::world::World,
     program::Program,
     run::pipeline::{BusyHost, Pipeline},
     stop::StopSignal,
@@ -37,12 +41,14 @@ pub(crate) fn run(
         let keeper = StateFolder::at(&job.state).keeper();
         let network = keeper.map(|keeper| host_proc().join(keeper.to_string()).join("ns/net"));
         let lifetime = reach::lifetime(job.plan.expected.time);
-        Clients::of(site.clients.clone(), program.agent, lifetime, network, job.plan.seed)
+        let brought = Brought { agent: program.agent, lifetime, network, temporary: Some(folders.memory()) };
+        Clients::of(site.clients.clone(), brought, job.plan.seed)
     });
+    let world = RealWorld::new(program, folders, cgroup, job.plan.host.own_bridge.as_ref())?
+        .with_hooks(hooks)
+        .with_clients(clients);
     // Before any guest is started: a client that cannot be reached ends the run now.
-    clients.as_ref().map_or(Ok(()), Clients::reach)?;
-    let own_bridge = job.plan.host.own_bridge.as_ref();
-    let world = RealWorld::new(program, folders, cgroup, own_bridge)?.with_hooks(hooks).with_clients(clients);
+    world.clients().map_or(Ok(()), Clients::reach)?;
     let before = job.continues.then(|| record.summaries()).transpose()?;
     let mut pipeline = Pipeline::new(&world, job.plan.clone(), record, link, stop, before)?;
     pipeline.busy_host = BusyHost { goes_on: job.beside_others, wait: job.wait_quiet };

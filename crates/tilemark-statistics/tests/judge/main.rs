@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test file: helpers may unwrap as tests do")]
 
 mod answers;
+mod clients;
 mod hooks;
 mod interference;
 mod roles;

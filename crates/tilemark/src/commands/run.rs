@@ -177,22 +177,22 @@ pub(crate) fn asked_of_ab(arguments: &AbArguments) -> Asked {
 /// # Errors
 /// When that file cannot be read, or is wrong.
 pub(crate) fn with_site(asked: Asked, file: &SiteFile) -> Result<Asked, Failure> {
-    let site = site_of(file)?;
+    let site = site(file)?;
     Ok(Asked { network: site.as_ref().and_then(wanted_bridge), site, ..asked })
 }
 
-/// The site, where a file of it was given.
+/// The site of a site file, where one was given.
 ///
 /// # Errors
 /// When that file cannot be read, or is wrong.
-pub(crate) fn site_of(file: &SiteFile) -> Result<Option<Site>, Failure> {
+pub(crate) fn site(file: &SiteFile) -> Result<Option<Site>, Failure> {
     file.site.as_deref().map(Site::read_for_run).transpose().map_err(fleet::failure)
 }
 
 /// The user's own bridge, where a site names one.
 pub(crate) fn wanted_bridge(site: &Site) -> Option<WantedBridge> {
-    let Network { bridge, first, last } = site.network.clone()?;
-    Some(WantedBridge { bridge, first, last })
+    let wanted = |Network { bridge, first, last }| WantedBridge { bridge, first, last };
+    site.network.clone().map(wanted)
 }
 
 pub(crate) fn asked(resolution: &Resolution) -> Asked {
