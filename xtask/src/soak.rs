@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 12] = [
+const ALL: [Trial; 14] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -56,6 +56,18 @@ const ALL: [Trial; 12] = [
         about: "20 power cuts of the lab while a profile is applied, and 100 kills: every setting as before",
         minutes: 20,
         run: host_cuts::run,
+    },
+    Trial {
+        name: "fleet",
+        about: "processes killed, cables and disks that fail under fleets of real hosts with ssh and Slurm",
+        minutes: 15,
+        run: fleet,
+    },
+    Trial {
+        name: "fleet-deaths",
+        about: "100 hosts of fleets without power, each at another moment: no whole repeat lost",
+        minutes: 20,
+        run: fleet_deaths,
     },
     Trial {
         name: "comparisons",
@@ -186,6 +198,27 @@ fn kills_host(bench: &Bench) -> Result<Vec<String>> {
         )
     };
     Ok(lines.iter().map(line).collect())
+}
+
+fn fleet(bench: &Bench) -> Result<Vec<String>> {
+    let test = "every_attack_on_a_fleet_is_named_and_leaves_nothing";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "fleet_attacks"], test, &[own_program()?])?;
+    let line = |line: &Value| {
+        format!("{}: {}", line["attack"].as_str().unwrap_or("?"), line["read"].as_str().unwrap_or("?"))
+    };
+    Ok(lines.iter().map(line).collect())
+}
+
+/// Tests find the lab by it.
+fn own_program() -> Result<(&'static str, String)> {
+    Ok(("TILEMARK_TEST_XTASK", std::env::current_exe()?.display().to_string()))
+}
+
+fn fleet_deaths(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_KILLS", bench.times(100).to_string()), own_program()?];
+    let test = "hosts_that_die_at_any_moment_lose_no_whole_repeat";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "fleet_attacks"], test, &settings)?;
+    Ok(lines.iter().filter_map(|line| Some(line["read"].as_str()?.to_owned())).collect())
 }
 
 fn comparisons(bench: &Bench) -> Result<Vec<String>> {

@@ -101,6 +101,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
             "tilemark-amqp-load",
             "tilemark-broker",
             "tilemark-fixtures",
+            "tilemark-fleet",
             "tilemark-host",
             "tilemark-image",
             "tilemark-load",

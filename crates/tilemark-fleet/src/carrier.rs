@@ -3,7 +3,10 @@
 //! An answer is whole when its end was read: a carrier may be cut, may end well without having sent all, and may not end at all when
 //! the other side is gone (`srun` when its step daemon is killed). So the end of the stream decides nothing, and silence has a limit.
 
-use crate::site::{Engine, Host, Site};
+use crate::{
+    site::{Engine, Host, Site},
+    slurm,
+};
 use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{Pid, Signal, kill_process_group},
@@ -16,7 +19,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tilemark_sys::process::{Child, Spawn};
+use tilemark_sys::process::{Child, HasEnded, Spawn};
 use tilemark_units::{Sha256Hash, printable_line};
 
 const HOST_SCRIPT: &str = include_str!("host.sh");
@@ -164,14 +167,14 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// The command that gives a shell on a host.
-fn words(site: &Site, host: &Host) -> Vec<String> {
+fn words(site: &Site, host: &Host, question: Question<'_>) -> Vec<String> {
     match &site.engine {
         Engine::Slurm { partition, over_ssh: false } => {
             let mut words = vec!["srun".to_owned(), "--unbuffered".to_owned(), "--quiet".to_owned()];
-            words.extend(
-                ["--nodes=1", "--ntasks=1", "--immediate=60", "--time=60", "--chdir=/"].map(str::to_owned),
-            );
-            words.push("--job-name=tilemark-question".to_owned());
+            words.extend(["--nodes=1", "--ntasks=1", "--immediate=60", "--chdir=/"].map(str::to_owned));
+            // Slurm ends it then, where nobody else does: with a killed srun the end of a step is not seen.
+            words.push(format!("--time={}", question.within.as_secs().div_ceil(60) + 1));
+            words.push(format!("--job-name={}", question_name(host, question)));
             words.push(format!("--nodelist={}", host.name));
             words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
             // A place of the submitting machine is none of the host.
@@ -198,6 +201,15 @@ fn words(site: &Site, host: &Host) -> Vec<String> {
         }
     }
 }
+
+/// What Slurm calls a question.
+fn question_name(host: &Host, question: Question<'_>) -> String {
+    let Question { verb, fleet, .. } = question;
+    format!("tilemark-{}-{fleet}-{}", if verb == STATUS { verb } else { "question" }, host.name)
+}
+
+/// Asked by commands that hold no lock of the fleet run, while another one may ask.
+pub(crate) const STATUS: &str = "status";
 
 /// The script with its variables, to be run by root.
 fn script(site: &Site, host: &Host, question: Question<'_>, nonce: &str) -> String {
@@ -228,7 +240,12 @@ pub(crate) fn as_root(body: &str, kept: &str) -> String {
 /// Asks a host.
 pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<Answer, CarrierError> {
     let nonce = nonce();
-    let (talk, streams) = Talk::start(&words(site, host))?;
+    let over_srun = matches!(site.engine, Engine::Slurm { over_ssh: false, .. });
+    if over_srun && question.verb != STATUS {
+        // That of a command that was killed would keep the host from us.
+        slurm::end_left(&question_name(host, question));
+    }
+    let (talk, streams) = Talk::start(&words(site, host, question), over_srun)?;
     let Streams { mut stdin, mut stdout, mut stderr } = streams;
     let script = script(site, host, question, &nonce);
     // None of the threads is waited for: something that left the carrier's session may still hold a stream open.
@@ -288,6 +305,8 @@ fn refused(messages: &str, how: &str) -> CarrierError {
 /// A carrier. It ends with this program, however that ends, and is ended with all that it started.
 struct Talk {
     child: Child,
+    /// It ends in order what it started elsewhere: `srun` its job.
+    ends_in_order: bool,
 }
 
 /// Our ends of a carrier's streams.
@@ -298,7 +317,7 @@ struct Streams {
 }
 
 impl Talk {
-    fn start(words: &[String]) -> Result<(Self, Streams), CarrierError> {
+    fn start(words: &[String], ends_in_order: bool) -> Result<(Self, Streams), CarrierError> {
         let name = words[0].clone();
         let failed = |why: String| CarrierError::NoProgram(name.clone(), why);
         let program = on_path(&name).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
@@ -312,16 +331,27 @@ impl Talk {
             .hand(its_out, 1)
             .hand(its_error, 2)
             .own_session()
-            .dies_with_thread(Signal::KILL)
+            .dies_with_thread(if ends_in_order { Signal::TERM } else { Signal::KILL })
             .start()
             .map_err(|error| failed(error.to_string()))?;
-        Ok((Self { child }, Streams { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() }))
+        Ok((
+            Self { child, ends_in_order },
+            Streams { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() },
+        ))
     }
 
     /// Waits a little for one that has said all, and ends it.
     fn end(self, within: Duration) {
-        let _ = self.child.ends_within(within);
-        if let Some(group) = i32::try_from(self.child.pid()).ok().and_then(Pid::from_raw) {
+        let group = i32::try_from(self.child.pid()).ok().and_then(Pid::from_raw);
+        let ended = self.child.ends_within(within);
+        if self.ends_in_order
+            && matches!(ended, Ok(HasEnded::No))
+            && let Some(group) = group
+        {
+            let _ = kill_process_group(group, Signal::TERM);
+            let _ = self.child.ends_within(ENDS_WITHIN);
+        }
+        if let Some(group) = group {
             // Also what it started and left, which would hold its output open. Its number is its own until it is waited for.
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -30,6 +30,7 @@ state() {
     done
 }
 do_state() { state; }
+do_status() { state; }
 do_wait() {
     left=$seconds
     while [ "$left" -gt 0 ] && state | grep -q ' running$'; do
@@ -40,10 +41,18 @@ do_wait() {
     done
     state
 }
+no_room() { # Not every shell says why it cannot write.
+    [ "$(df --output=avail "$home" | tail -n 1)" -ge 64 ] || echo "$home: No space left on device" >&2
+    return 1
+}
 do_submit() {
-    mkdir -p "$place" || return 1
+    mkdir -p "$place" || { no_room; return 1; }
     [ ! -e "$place/cancelled" ] || { echo "the fleet run was cancelled" >&2; return 1; }
-    printf '%s' "$job" >"$place/job.new.$$" && sync "$place/job.new.$$" && mv "$place/job.new.$$" "$place/job.sh" || return 1
+    printf '%s' "$job" >"$place/job.new.$$" && sync "$place/job.new.$$" && mv "$place/job.new.$$" "$place/job.sh" || {
+        rm -f "$place/job.new.$$"
+        no_room
+        return 1
+    }
     if [ ! -e "$place/attempt-0" ]; then
         # The job outlives this connection. Where it is started twice, the second one finds the attempt taken and ends.
         if ! { [ -d /run/systemd/system ] && systemd-run --quiet --collect --unit "tilemark-fleet-$fleet-$name" \
@@ -73,6 +82,7 @@ do_fetch() {
         rm -f "$archive".*
         if ! { tar -C "$place/attempt-$attempt" --exclude=./room -czf "$archive.$$" . && mv "$archive.$$" "$archive"; }; then
             rm -f "$archive.$$"
+            no_room
             return 1
         fi
     fi

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::{
-    carrier::{CarrierError, Question, ask},
+    carrier::{CarrierError, Question, STATUS, ask},
     collect::{AttemptState, CollectError, attempts, collect},
     end::{End, HostEnd},
     error::FleetError,
@@ -462,7 +462,7 @@ fn doing(folder: &FleetFolder, fleet: &Fleet, queue: &Queue, host: &Host) -> Str
         }
     }
     let question =
-        Question { verb: "state", fleet: &fleet.id, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
+        Question { verb: STATUS, fleet: &fleet.id, seconds: 0, attempt: 0, job: "", within: ANSWER_WITHIN };
     match ask(&fleet.site, host, question) {
         Err(error) => format!("no answer: {error}"),
         Ok(answer) => match attempts(&answer.lines).last() {

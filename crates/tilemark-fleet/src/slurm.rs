@@ -113,6 +113,17 @@ pub(crate) fn end(fleet: &str, host: &str, signal: Option<&str>) -> Result<(), S
     run(command, "").map(drop)
 }
 
+/// Ends a question over `srun` whose asker is gone. Where Slurm does not answer, the next question says so.
+pub(crate) fn end_left(name: &str) {
+    let mut left = Command::new("squeue");
+    left.args(["--noheader", "--format=%i"]).arg(format!("--name={name}"));
+    if run(left, "").is_ok_and(|printed| !printed.trim().is_empty()) {
+        let mut end = Command::new("scancel");
+        end.arg(format!("--name={name}"));
+        let _ = run(end, "");
+    }
+}
+
 /// Runs a command of Slurm; what it printed.
 fn run(mut command: Command, input: &str) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();

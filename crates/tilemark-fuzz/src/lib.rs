@@ -8,6 +8,7 @@ mod agent;
 mod amqp;
 mod broker;
 mod edit;
+mod fleet;
 mod image;
 mod mutate;
 mod own_disk;
@@ -25,6 +26,7 @@ mod web;
 pub use agent::{take_events as events, take_frames as frames};
 pub use amqp::{take_client as amqp_client, take_codec as amqp};
 pub use broker::take_peers as broker;
+pub use fleet::{take_fleet as fleet, take_site_file as fleet_site};
 pub use image::{
     take_archive as image_archive, take_elf as elf, take_packages as packages,
     take_specification as image_specification,
@@ -54,7 +56,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const ALL: [Target; 21] = [
+pub const ALL: [Target; 23] = [
     agent::FRAMES,
     agent::EVENTS,
     record::RECORD,
@@ -74,6 +76,8 @@ pub const ALL: [Target; 21] = [
     web::ANSWERS,
     web::REQUESTS,
     site::ANSWERS,
+    fleet::SITE_FILE,
+    fleet::FLEET,
     tools::FIO,
     telemetry::TELEMETRY,
 ];

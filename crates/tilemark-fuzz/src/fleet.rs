@@ -1,0 +1,106 @@
+//! A fleet's site file, and the folder of a fleet run: files that anybody may have written or changed.
+
+use crate::Target;
+use std::fs;
+use tilemark_fleet::{Engine, FleetFolder, Site, verdict};
+use tilemark_report::{Colour, Style, redact_fleet};
+
+pub(crate) const SITE_FILE: Target =
+    Target { name: "fleet-site", about: "a site file of a fleet", take: take_site_file, seeds: site_files };
+
+pub(crate) const FLEET: Target = Target {
+    name: "fleet",
+    about: "the folder of a fleet run: fleet.json and how an attempt ended, judged and drawn",
+    take: take_fleet,
+    seeds: fleets,
+};
+
+/// No JSON has this byte: it parts `fleet.json` from `end.json`.
+const NEXT: u8 = 0xff;
+
+/// Takes a text as a site file. What is accepted can be no flag and no other folder.
+pub fn take_site_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(site) = Site::parse(text) else { return };
+    assert!((1..=1000).contains(&site.hosts.len()));
+    assert!(!site.program.starts_with('-'));
+    for host in &site.hosts {
+        assert!(!host.address.starts_with('-') && !host.name.starts_with(['-', '.']), "{host:?}");
+        assert!(
+            !host.name.contains(['/', '\0', '\n']) && host.user.iter().all(|user| !user.starts_with('-'))
+        );
+    }
+    if let Engine::Exec { command } = &site.engine {
+        assert!(!command.is_empty());
+    }
+}
+
+/// Takes bytes as `fleet.json`, and those behind the mark as `end.json` of an attempt.
+pub fn take_fleet(bytes: &[u8]) {
+    let parts: Vec<&[u8]> = bytes.splitn(2, |byte| *byte == NEXT).collect();
+    let folder = tempfile::tempdir_in(crate::record::memory_folder()).expect("a folder can be made");
+    fs::write(folder.path().join("fleet.json"), parts[0]).expect("a file can be written");
+    if let Some(end) = parts.get(1) {
+        let attempt = folder.path().join("hosts/n1/attempt-0");
+        fs::create_dir_all(&attempt).expect("a folder can be made");
+        fs::write(attempt.join("end.json"), end).expect("a file can be written");
+    }
+    let path = format!("{}/", folder.path().display());
+    let found = FleetFolder::find(folder.path(), &path).expect("it has a fleet.json");
+    if let Ok(fleet) = found.read() {
+        for work in &fleet.hosts {
+            let attempt = found.attempt(&work.name, 0);
+            assert!(
+                attempt.starts_with(folder.path())
+                    && attempt.components().all(|part| part.as_os_str() != "..")
+            );
+        }
+        assert!(!fleet.id.contains('/') && !fleet.id.starts_with('.'));
+    }
+    if let Ok(mut found) = verdict::of(folder.path()) {
+        for _ in 0..2 {
+            let _ =
+                (found.html(), found.markdown(), found.terminal(Style { colour: Colour::Plain, width: 80 }));
+            redact_fleet(&mut found);
+        }
+    }
+}
+
+fn site_files() -> Vec<Vec<u8>> {
+    [
+        "schema = 1\nengine = \"ssh\"\nlost_after = \"10s\"\n[[host]]\nname = \"n1\"\naddress = \"192.0.2.1\"\nuser = \"root\"\ngroups = [\"a\"]\n",
+        "schema = 1\nengine = \"slurm\"\npartition = \"p\"\ncarrier = \"ssh\"\n[[host]]\nname = \"n1\"\n[[host]]\nname = \"n2\"\n",
+        "schema = 1\nengine = \"exec\"\nexec = [\"ssh\", \"{user}@{address}\", \"{host}\"]\nprogram = \"/a/tilemark\"\n[[host]]\nname = \"n1\"\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+fn fleets() -> Vec<Vec<u8>> {
+    let fleet = r#"{"schema":1,"id":"20260101-101010-web","scenario":"web","scenario_text":null,"flags":["run","web","--seed","7"],"seed":7,
+        "version":"0.1.0","program_sha256":"00","asked_unix_s":1,"at_once":2,
+        "site":{"engine":"ssh","program":"tilemark","lost_after_s":60,"hosts":[{"name":"n1","address":"a","user":null,"groups":["g"]}]},
+        "hosts":[{"name":"n1","step":"submitted","job":"1","submitted_unix_s":1,"end":{"end":"no-answer","exit_code":null,"because":"b"}}]}"#;
+    let end = r#"{"end":"unfit","exit_code":3,"because":"no image"}"#;
+    let mut both = fleet.as_bytes().to_vec();
+    both.push(NEXT);
+    both.extend_from_slice(end.as_bytes());
+    vec![fleet.into(), both, br#"{"hosts":["n1","n2"]}"#.to_vec()]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_inputs_are_read() {
+        for site in site_files() {
+            Site::parse(std::str::from_utf8(&site).unwrap()).unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("fleet.json"), &fleets()[0]).unwrap();
+        let found = FleetFolder::find(folder.path(), &format!("{}/", folder.path().display())).unwrap();
+        assert_eq!(found.read().unwrap().hosts.len(), 1);
+    }
+}

@@ -1,0 +1,348 @@
+# Attacks on fleet runs of real hosts, in the lab (`cargo xtask fleet-lab`): runs on the submitting host, in a folder with the site files.
+# ATTACKS: which, with spaces; ROUNDS: how many hosts die in `deaths`. Each prints one line of JSON: its name, and why it failed or what a
+# person reads. Processes are ended by their numbers, and only in namespaces of the lab.
+short="--on native --offline --tiles 1 --set measure.repeats=1 --set measure.warmup=1s --set measure.length=2s"
+long="--on native --offline --tiles 1 --set measure.repeats=6 --set measure.warmup=1s --set measure.length=1s"
+home=/var/lib/tilemark
+mkdir -p /root/shims /root/.ssh
+printf 'Host n1 n2 n3\nUser root\nControlMaster no\nBatchMode yes\nConnectTimeout 5\n' >/root/.ssh/config
+# Known by their names too.
+sed -i 's/^/n1,n2,n3,/' /root/.ssh/known_hosts
+
+fail() { # why
+    failed="$failed${failed:+; }$1"
+}
+report() { # attack, what a person reads
+    # A JSON text: no quote, no control letter.
+    text=$(printf '%s' "${failed:-$2}" | tr '"\\\n\t' "''  ")
+    if [ -n "$failed" ]; then
+        printf '{"attack":"%s","failed":"%s"}\n' "$1" "$text"
+    else
+        printf '{"attack":"%s","read":"%s"}\n' "$1" "$text"
+    fi
+    failed=
+}
+end_of() { # document, host
+    awk -v host="\"$2\"," '$1 == "\"name\":" { name = $2 } $1 == "\"end\":" && name == host { gsub(/[",]/, "", $2); print $2; exit }' "$1"
+}
+because_of() { # document, host
+    awk -v host="\"$2\"," '$1 == "\"name\":" { name = $2 } $1 == "\"because\":" && name == host { sub(/^ *"because": "/, ""); sub(/",$/, ""); print; exit }' "$1"
+}
+newest() { basename "$(ls -d $home/fleets/*-web* | tail -n 1)"; }
+number_of() { # document, key
+    sed -n "s/^  \"$2\": \([0-9]*\),/\1/p" "$1" | head -n 1
+}
+measured_is() { # document, how many
+    [ "$(number_of "$1" measured)" = "$2" ] || fail "measured $(number_of "$1" measured), not $2: $(tail -n 3 notes)"
+}
+# Waits until a command succeeds.
+until_so() { # seconds, command…
+    tries=$(($1 * 10))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+attempts_are() { # fleet run, host, how many
+    found=$(ssh "$2" "ls -d $home/fleet-jobs/$1/$2/attempt-? 2>/dev/null | wc -l")
+    [ "$found" = "$3" ] || fail "$2 has $found attempts of $1, not $3"
+}
+jobs_are() { # fleet run, host, how many
+    found=$(squeue --noheader --states=all --name="tilemark-$1-$2" | wc -l)
+    [ "$found" = "$3" ] || fail "Slurm was given $found jobs for $2, not $3"
+}
+# Processes of a host that are of a fleet run: its script, its run and what that started.
+processes() { # host
+    ssh "$1" "ps -e -o pid=,comm=,args=" | awk '
+        $2 ~ /^(munged|slurmd|sshd|sleep|ps)$/ || $2 == "sh" && $0 !~ /fleet-jobs|attempt-/ { next } { print }'
+}
+gone_within_15s() { # host
+    tries=15
+    while left=$(processes "$1") && [ -n "$left" ]; do
+        tries=$((tries - 1))
+        if [ $tries = 0 ]; then
+            fail "left on $1 after 15 s: $left"
+            return
+        fi
+        sleep 1
+    done
+}
+measures() { # host: its record has been begun
+    ssh "$1" "ls $home/fleet-jobs/$(newest)/$1/attempt-0/record/plan.json"
+}
+# Ends processes of a host by what they are called.
+kill_there() { # host, pattern of ps
+    for number in $(ssh "$1" "ps -e -o pid=,args=" | awk -v wanted="$2" '$0 ~ wanted && !/awk/ { print $1 }'); do
+        ssh "$1" "kill -9 $number" 2>/dev/null
+    done
+}
+start() { # site, flags…: a fleet run in the background, and its hosts measure
+    site=$1
+    shift
+    known=$(ls $home/fleets 2>/dev/null | wc -l)
+    tilemark fleet run web --site "$site" "$@" --json >run.json 2>notes </dev/null &
+    run=$!
+    until_so 20 more_than "$known" || fail "no fleet run was begun: $(tail -n 3 notes)"
+    for name in n1 n2 n3; do until_so 30 measures $name || fail "$name does not begin: $(tail -n 3 notes)"; done
+}
+more_than() { [ "$(ls $home/fleets 2>/dev/null | wc -l)" -gt "$1" ]; }
+
+attack_submitter() { # killed before Slurm has the job, and after it has it
+    for when in before after; do
+        real=$(command -v sbatch)
+        if [ $when = before ]; then
+            printf '#!/bin/sh\nkill -9 $PPID\n' >/root/shims/sbatch
+        else
+            printf '#!/bin/sh\n%s "$@"\nkill -9 $PPID\n' "$real" >/root/shims/sbatch
+        fi
+        chmod 755 /root/shims/sbatch
+        PATH=/root/shims:$PATH tilemark fleet run web --site slurm.toml $short --json >run.json 2>notes
+        [ $? = 137 ] || fail "the submitter was not killed $when sbatch"
+        tilemark fleet run --resume --json >run.json 2>notes
+        measured_is run.json 3
+        for name in n1 n2 n3; do
+            jobs_are "$(newest)" $name 1
+            attempts_are "$(newest)" $name 1
+        done
+        report "submitter-killed-$when-sbatch" "$(number_of run.json measured) of 3 measured once, after fleet run --resume"
+    done
+}
+attack_script() { # the host's script is killed: its run ends with it
+    start ssh.toml $long
+    kill_there n1 'sh .*fleet-jobs.*job.sh'
+    gone_within_15s n1
+    wait $run
+    [ "$(end_of run.json n1)" = lost ] || fail "n1 ended as $(end_of run.json n1)"
+    measured_is run.json 2
+    attempts_are "$(newest)" n1 1
+    report killed-script "n1: $(because_of run.json n1)"
+}
+attack_command_there() { # the run on the host is killed
+    start ssh.toml $long
+    kill_there n1 '^ *[0-9]+ tilemark run'
+    gone_within_15s n1
+    wait $run
+    [ "$(end_of run.json n1)" = lost ] || fail "n1 ended as $(end_of run.json n1)"
+    measured_is run.json 2
+    report killed-run "n1: $(because_of run.json n1)"
+}
+attack_sshd() { # all of a host's sshd: its work outlives them
+    start ssh.toml $long
+    # The last one that is killed is the one that kills.
+    ssh n1 'listener=$(cat /run/sshd.pid 2>/dev/null); for p in $(ps -e -o pid=,comm= | awk "\$2 == \"sshd\" { print \$1 }" | sort -rn); do [ $p = $PPID ] || kill -9 $p; done; setsid sh -c "sleep 4; /usr/sbin/sshd" </dev/null >/dev/null 2>&1 & kill -9 $PPID' 2>/dev/null
+    wait $run
+    measured_is run.json 3
+    attempts_are "$(newest)" n1 1
+    gone_within_15s n1
+    report killed-sshd "all 3 measured once; sshd of n1 was away for 4 s"
+}
+attack_ssh() { # every ssh of the submitting host
+    start ssh.toml $long
+    for number in $(ps -e -o pid=,comm= | awk '$2 == "ssh" { print $1 }'); do kill -9 "$number"; done
+    wait $run
+    measured_is run.json 3
+    for name in n1 n2 n3; do attempts_are "$(newest)" $name 1; done
+    report killed-ssh "all 3 measured once"
+}
+attack_command_here() { # the command that waits: its ssh end with it, and the hosts go on
+    start ssh.toml $long
+    kill -9 $run
+    wait $run 2>/dev/null
+    until_so 15 no_carrier || fail "an ssh outlives its command"
+    tilemark fleet run --resume --json >run.json 2>notes
+    measured_is run.json 3
+    for name in n1 n2 n3; do
+        attempts_are "$(newest)" $name 1
+        gone_within_15s $name
+    done
+    report killed-command "all 3 measured once, after fleet run --resume"
+}
+no_carrier() { [ -z "$(ps -e -o comm= | grep -x ssh)" ]; }
+attack_stepd() { # Slurm's keeper of the job, on the host
+    start slurm.toml $long
+    fleet=$(newest)
+    kill_there n1 'slurmstepd'
+    wait $run
+    case $(end_of run.json n1) in
+    lost | no-answer | never-started | trusted | not-trusted | cannot-tell) ;;
+    *) fail "n1 ended as $(end_of run.json n1)" ;;
+    esac
+    said="n1 ended as $(end_of run.json n1): $(because_of run.json n1)"
+    jobs_are "$fleet" n1 1
+    tilemark fleet cancel >cancelled 2>>notes || fail "cancel: $(cat cancelled)"
+    gone_within_15s n1
+    # Slurm keeps the job as completing, for want of its keeper, until the host boots.
+    power off n1
+    power on n1
+    until_so 60 all_idle || fail "Slurm does not show three idle hosts: $(sinfo --noheader)"
+    report killed-stepd "$said"
+}
+all_idle() { [ "$(sinfo --noheader --states=idle --format=%D)" = 3 ]; }
+attack_srun() { # the question that fetches a record
+    tilemark fleet run web --site slurm.toml $short --detach --json >run.json 2>notes
+    until_so 60 all_jobs_over || fail "the jobs do not end"
+    tilemark fleet collect --json >run.json 2>notes &
+    collect=$!
+    until_so 10 has_srun || fail "no srun was seen"
+    for number in $(ps -e -o pid=,comm= | awk '$2 == "srun" { print $1 }'); do kill -9 "$number" 2>/dev/null; done
+    wait $collect
+    tilemark fleet collect --json >run.json 2>notes
+    measured_is run.json 3
+    for name in n1 n2 n3; do gone_within_15s $name; done
+    report killed-srun "collected again: $(number_of run.json measured) of 3"
+    # The command that asks over srun: its srun end their jobs.
+    rm -rf $home/fleets/"$(newest)"/hosts
+    tilemark fleet collect --json >run.json 2>notes &
+    collect=$!
+    until_so 10 has_srun || fail "no srun was seen"
+    kill -9 $collect
+    wait $collect 2>/dev/null
+    until_so 15 all_jobs_over || fail "left in the queue after 15 s: $(squeue --noheader)"
+    tilemark fleet collect --json >run.json 2>notes
+    measured_is run.json 3
+    report killed-command-over-srun "nothing is left in the queue; collected again: $(number_of run.json measured) of 3"
+}
+has_srun() { [ -n "$(ps -e -o comm= | grep -x srun)" ]; }
+all_jobs_over() { [ -z "$(squeue --noheader)" ]; }
+attack_collect() { # cut at bytes, and killed
+    tilemark fleet run web --site ssh.toml $short --detach --json >run.json 2>notes
+    fleet=$(newest)
+    for name in n1 n2 n3; do until_so 60 ssh $name "ls $home/fleet-jobs/$fleet/$name/attempt-0/exit" || fail "$name does not end"; done
+    printf '#!/bin/sh\n/usr/bin/ssh "$@" | head -c $(cat /root/cut)\n' >/root/shims/ssh
+    chmod 755 /root/shims/ssh
+    number=1
+    while [ $number -le "${CUTS:-6}" ]; do
+        # The fractional parts of the golden ratio's multiples, over 64 KiB.
+        awk -v n=$number 'BEGIN { x = n * 0.61803398875; printf "%d\n", (x - int(x)) * 65536 }' >/root/cut
+        PATH=/root/shims:$PATH tilemark fleet collect --json >run.json 2>notes
+        awk -v n=$number 'BEGIN { x = n * 0.61803398875; printf "%.2f\n", (x - int(x)) * 0.5 + 0.02 }' >/root/after
+        timeout --signal=KILL "$(cat /root/after)" tilemark fleet collect --json >run.json 2>notes
+        number=$((number + 1))
+    done
+    tilemark fleet collect --json >run.json 2>notes
+    measured_is run.json 3
+    for name in n1 n2 n3; do
+        there=$(ssh $name "cd $home/fleet-jobs/$fleet/$name/attempt-0/record && find . -type f -exec sha256sum {} + | sort | sha256sum")
+        here=$(cd $home/fleets/"$fleet"/hosts/$name/attempt-0/record && find . -type f -exec sha256sum {} + | sort | sha256sum)
+        [ "$there" = "$here" ] || fail "the record of $name is not the one on the host"
+        [ "$(ls -A $home/fleets/"$fleet"/hosts/$name | grep -vc '^\.')" = 1 ] || fail "more than an attempt of $name is here"
+    done
+    report collect-cut-and-killed "$((number - 1)) cuts and as many kills, then the same hashes on 3 hosts"
+}
+attack_link() { # a cable that is out for 5 s, and for longer than lost_after
+    start ssh.toml $long
+    power unplug n2
+    sleep 5
+    power plug n2
+    wait $run
+    measured_is run.json 3
+    attempts_are "$(newest)" n2 1
+    report link-cut-5s "all 3 measured once"
+    start ssh.toml $long
+    power unplug n2
+    wait $run
+    [ "$(end_of run.json n2)" = no-answer ] || fail "n2 ended as $(end_of run.json n2)"
+    measured_is run.json 2
+    said="n2: $(because_of run.json n2)"
+    power plug n2
+    until_so 60 ssh n2 "ls $home/fleet-jobs/$(newest)/n2/attempt-0/exit" || fail "n2 does not end"
+    tilemark fleet collect --json >run.json 2>notes
+    measured_is run.json 3
+    attempts_are "$(newest)" n2 1
+    report link-cut-until-lost "$said"
+}
+attack_disk_before() { # full before the work
+    ssh n2 "mkdir -p $home && mount -t tmpfs -o size=64k tmpfs $home && head -c 1M /dev/zero >$home/full" 2>/dev/null
+    tilemark fleet run web --site ssh.toml $short --json >run.json 2>notes
+    ssh n2 "umount $home"
+    [ "$(end_of run.json n2)" = unfit ] || fail "n2 ended as $(end_of run.json n2)"
+    case $(because_of run.json n2) in *"disk is full"*"free some space"*) ;; *) fail "n2: $(because_of run.json n2)" ;; esac
+    measured_is run.json 2
+    report disk-full-before "n2: $(because_of run.json n2)"
+}
+attack_disk_meanwhile() { # full while it measures
+    ssh n2 "mkdir -p $home && mount -t tmpfs -o size=2200m tmpfs $home"
+    start ssh.toml $long
+    ssh n2 "head -c 3G /dev/zero >$home/full" 2>/dev/null
+    wait $run
+    ssh n2 "rm $home/full"
+    gone_within_15s n2
+    tilemark fleet collect --json >run.json 2>notes
+    ssh n2 "umount $home"
+    case $(end_of run.json n2) in unfit | lost | guest-failed | not-trusted | cannot-tell) ;; *) fail "n2 ended as $(end_of run.json n2)" ;; esac
+    case $(because_of run.json n2) in *"No space left"* | *"disk"*"full"* | *space*) ;; *) fail "n2: $(because_of run.json n2)" ;; esac
+    report disk-full-while-measuring "n2 ended as $(end_of run.json n2): $(because_of run.json n2)"
+}
+attack_two() { # two fleet runs of the same hosts at once
+    for site in ssh.toml slurm-ssh.toml; do
+        tilemark fleet run web --site $site $short --json >first.json 2>notes.first &
+        first=$!
+        sleep 1.2
+        tilemark fleet run web --site $site $short --json >second.json 2>notes &
+        second=$!
+        wait $first $second
+        measured_is first.json 3
+        measured_is second.json 3
+        for fleet in $(ls $home/fleets | grep web | tail -n 2); do
+            for name in n1 n2 n3; do attempts_are "$fleet" $name 1; done
+        done
+        report "two-at-once-$site" "3 and 3 measured once, one after the other on each host"
+    done
+}
+attack_queue() { # a job that never starts
+    scontrol update nodename=n3 state=drain reason=attack
+    tilemark fleet run web --site slurm-ssh.toml $short --wait-at-most 25s --json >run.json 2>notes
+    measured_is run.json 2
+    said="n3 ended as $(end_of run.json n3): $(because_of run.json n3); $(tilemark fleet status | grep n3)"
+    jobs_are "$(newest)" n3 1
+    tilemark fleet cancel >cancelled 2>>notes || fail "cancel: $(cat cancelled)"
+    all_jobs_over || fail "a job is left in the queue"
+    tilemark fleet report --json >run.json 2>>notes
+    [ "$(end_of run.json n3)" = never-started ] || fail "n3 ended as $(end_of run.json n3) after cancel"
+    scontrol update nodename=n3 state=resume
+    report job-that-never-starts "$said; after cancel: $(because_of run.json n3)"
+}
+attack_deaths() { # hosts without power at moments spread over their work
+    done_=0 whole=0 lost=0
+    while [ $done_ -lt "${ROUNDS:-3}" ]; do
+        tilemark fleet run web --site ssh.toml $long --detach --json >run.json 2>notes
+        fleet=$(newest)
+        # Each at a moment of its own, up to the end of its work.
+        for name in n1 n2 n3; do
+            done_=$((done_ + 1))
+            sleep "$(awk -v n=$done_ 'BEGIN { x = n * 0.61803398875; printf "%.2f\n", (x - int(x)) * 4 }')"
+            power off $name
+        done
+        for name in n1 n2 n3; do power on $name; done
+        tilemark fleet collect --json >run.json 2>notes
+        for name in n1 n2 n3; do
+            place=$home/fleet-jobs/$fleet/$name/attempt-0
+            there=$(ssh $name "cd $place/record 2>/dev/null && find points -name summary.json -exec sha256sum {} + | sort")
+            said=$(ssh $name "grep -c 'repeat [0-9]* at 1 tile is discarded' $place/log 2>/dev/null")
+            here=$(cd $home/fleets/"$fleet"/hosts/$name/attempt-0/record 2>/dev/null && find points -name summary.json -exec sha256sum {} + | sort)
+            [ "$there" = "$here" ] || fail "death $done_: whole repeats of $name are not here"
+            count=$(printf '%s' "$here" | grep -c .)
+            # What the run had reported as measured is there.
+            [ "${said:-0}" -le "$count" ] || fail "$name had reported $said repeats, and $count are here"
+            whole=$((whole + count))
+            case $(end_of run.json $name) in
+            lost) lost=$((lost + 1)) ;;
+            unfit | trusted | not-trusted | cannot-tell) ;;
+            never-started) [ -z "$there" ] || fail "$name has repeats and ended as never-started" ;;
+            *) fail "$name ended as $(end_of run.json $name): $(because_of run.json $name)" ;;
+            esac
+            case "$(end_of run.json $name)$(because_of run.json $name)" in lost*"$count repeat"* | lost*"one repeat"* | lost*"no repeat"* | [!l]*) ;; *) fail "$name: $(because_of run.json $name)" ;; esac
+        done
+        tilemark fleet clean >/dev/null 2>notes || fail "clean: $(tail -n 3 notes)"
+        # A person sees how far it is.
+        echo "$done_ deaths, $whole whole repeats, $lost lost attempts" >&2
+        [ -z "$failed" ] || break
+    done
+    printf '{"deaths":%d,"whole_repeats":%d,"lost_attempts":%d}\n' $done_ $whole $lost
+    report deaths "$done_ deaths, $lost of attempts under way: $whole whole repeats, all of them collected"
+}
+
+failed=
+for attack in $ATTACKS; do "attack_$attack"; done
