@@ -382,8 +382,15 @@ fn packet(from: Addresses, to: Addresses, protocol: u8, body: &[u8], mend: impl 
     packet.truncate(20);
     packet[9] = protocol;
     packet.extend(body);
-    packet[2..4].copy_from_slice(&u16::try_from(packet.len()).unwrap().to_be_bytes());
+    let length = u16::try_from(packet.len()).unwrap();
+    packet[2..4].copy_from_slice(&length.to_be_bytes());
     mend(&mut packet);
+    // A bridge may check it: what it drops is not dropped by us.
+    packet[10..12].fill(0);
+    let header = &packet[..usize::from(packet[0] & 0x0f) * 4];
+    let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
     ethernet(from.mac, to.mac, IPV4, &packet)
 }
 
@@ -483,7 +490,12 @@ fn a_guest_on_a_bridge_of_the_users_own_only_answers() {
         assert_eq!(next_frame(&other, LIMIT).unwrap(), tcp(CLIENT, b, SYN, 10));
         // One that calls itself the guest has not taken its place.
         send(&host.outside, &tcp(CLIENT, a, SYN, 11));
-        assert_eq!(next_frame(&ours, LIMIT).unwrap(), tcp(CLIENT, a, SYN, 11));
+        let mut heard = next_frame(&ours, LIMIT).unwrap();
+        // The bridge has answered what it asked for itself.
+        while heard[12..14] == [8, 6] {
+            heard = next_frame(&ours, LIMIT).unwrap();
+        }
+        assert_eq!(heard, tcp(CLIENT, a, SYN, 11));
     });
 }
 

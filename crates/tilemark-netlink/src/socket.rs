@@ -116,7 +116,12 @@ impl Netlink {
     pub fn bridge_facts(&mut self, name: &str) -> Result<BridgeFacts, NetlinkError> {
         let message = Message::link(kind::GET_LINK, 0, 0).text(attribute::NAME, name);
         let found = self.ask(message).and_then(|body| facts_in(&body.ok_or(io::ErrorKind::NotFound)?));
-        found.map_err(|source| refused("find the device", name, source))
+        let facts = found.map_err(|source| refused("find the device", name, source))?;
+        // A bridge that never had a port says that it has carrier.
+        let all = self.ask_all(Message::link(kind::GET_LINK, flag::ALL, 0));
+        let all = all.map_err(|source| refused("list the ports of", name, source))?;
+        let carries = |body: &Vec<u8>| carries_for(body, facts.link.index);
+        Ok(BridgeFacts { has_carrier: all.iter().any(carries), ..facts })
     }
 
     /// All IPv4 addresses of this namespace: the index of the device, the address, the bits of its prefix.
@@ -338,10 +343,17 @@ impl Netlink {
     }
 }
 
-/// What a link is, out of the kernel's answer about it.
-fn facts_in(body: &[u8]) -> io::Result<BridgeFacts> {
+/// Whether a link is a port of a bridge and carries frames, out of the kernel's answer about it.
+fn carries_for(body: &[u8], bridge: u32) -> bool {
     /// IFF_LOWER_UP.
     const CARRIER: u32 = 1 << 16;
+    let master = find_attribute(body.get(LINK_BYTES..).unwrap_or_default(), attribute::MASTER);
+    master.and_then(|index| u32_at(index, 0)) == Some(bridge)
+        && u32_at(body, 8).is_some_and(|flags| flags & CARRIER != 0)
+}
+
+/// What a link is, out of the kernel's answer about it; not what its ports are.
+fn facts_in(body: &[u8]) -> io::Result<BridgeFacts> {
     let index = u32_at(body, 4).ok_or(io::ErrorKind::InvalidData)?;
     let flags = u32_at(body, 8).ok_or(io::ErrorKind::InvalidData)?;
     let attributes = body.get(LINK_BYTES..).unwrap_or_default();
@@ -356,7 +368,7 @@ fn facts_in(body: &[u8]) -> io::Result<BridgeFacts> {
         is_bridge: find_attribute(information, attribute::KIND)
             .is_some_and(|kind| kind.starts_with(b"bridge\0")),
         is_on: flags & IFF_UP != 0,
-        has_carrier: flags & CARRIER != 0,
+        has_carrier: false,
         mtu: number(attributes, attribute::MTU).unwrap_or(0),
         port_waits: if has_spanning_tree { waits } else { 0 },
     })
