@@ -35,7 +35,7 @@ const SHAPES: [(&str, &str); 14] = [
 
 /// Examples of each page of help, by the words that call it. Each is tried by a test: it must be a command line that the
 /// program takes.
-const EXAMPLES: [(&str, &str); 63] = [
+const EXAMPLES: [(&str, &str); 65] = [
     ("doctor", "tilemark doctor\ntilemark doctor --json\ntilemark doctor --site site.toml"),
     ("plan", "tilemark plan web --on native\ntilemark plan capacity web --on native --resolved"),
     ("plan run", "tilemark plan run web --tiles 1,2,4"),

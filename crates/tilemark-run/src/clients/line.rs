@@ -420,7 +420,7 @@ fn carry(
 ) -> Result<(), String> {
     if let Some(network) = &brought.network {
         File::open(network)
-            .and_then(|network| join_network(network.as_fd()))
+            .and_then(|network| Ok(join_network(network.as_fd())?))
             .map_err(|error| format!("the host's network cannot be used: {error}"))?;
     }
     let (mut stdin, stdout) = start(words, brought.temporary.as_deref(), shared)?;
