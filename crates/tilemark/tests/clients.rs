@@ -299,3 +299,70 @@ fn a_client_that_cannot_be_reached_ends_a_run_before_its_guests_start() {
     assert!(!said.error.contains("starting"), "{said:?}");
     assert_eq!((agents(&real.home), folders(&real.home)), Default::default());
 }
+
+/// Loads over real ssh and Slurm, to guests on a bridge of the host that is measured.
+const LAB_SCRIPT: &str = r#"
+ip link add br0 type bridge
+ip link set br0 up
+ip addr flush dev eth0
+ip addr add 10.99.0.10/24 dev br0
+ip link set eth0 master br0
+cat >site.toml <<'T'
+schema = 1
+[[client]]
+name = "n1"
+[[client]]
+name = "n2"
+carrier = "srun"
+partition = "hosts"
+[network]
+bridge = "br0"
+addresses = "10.99.0.64-10.99.0.127"
+T
+until ssh n1 true; do sleep 0.1; done
+tilemark doctor --site site.toml --json >doctor.json || exit 90
+quick="--on native --offline --not-alone --tiles 2 --set measure.repeats=1 --set measure.warmup=1s --set measure.length=4s"
+tilemark run web --site site.toml --set load.web.from=clients $quick --output /root/record --json >run.json 2>notes
+echo "code $?" >&2
+cat notes >&2
+# A command that is killed: both carriers go with it, and the agents by their silence at the latest.
+tilemark run web --site site.toml --set load.web.from=clients $quick --set measure.length=60s --output /root/other >/dev/null 2>&1 &
+run=$!
+agents() { for n in n1 n2; do ssh $n 'ls /proc/*/cmdline | xargs -n1 cat 2>/dev/null | tr "\\0" " "' | grep -o "tilemark-client[^ ]* client [0-9]*"; done; }
+until [ "$(agents | wc -l)" -ge 2 ]; do sleep 0.2; done
+kill -9 $run
+tries=0
+while [ "$(agents | wc -l)" != 0 ] && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.2; done
+[ "$(agents | wc -l)" = 0 ] || exit 91
+for n in n1 n2; do [ -z "$(ssh $n 'ls -d /tmp/tilemark-client.* 2>/dev/null')" ] || exit 92; done
+summary=$(ls record/points/00/repeat-*/summary.json | tail -n 1)
+printf '['; cat doctor.json; printf ','; cat "$summary"; printf ']'
+"#;
+
+#[test]
+fn real_clients_send_over_ssh_and_slurm_to_guests_on_a_bridge_and_leave_nothing() {
+    let xtask = Path::new(TILEMARK).with_file_name("xtask");
+    if !is_root() || !xtask.is_file() || std::env::var_os("TILEMARK_TEST_CACHE").is_none() {
+        return skipped(
+            "the lab of many hosts needs root, xtask beside the program, and TILEMARK_TEST_CACHE",
+        );
+    }
+    let mut lab = Command::new(xtask);
+    lab.args(["fleet-lab", "--program", TILEMARK, "--", "sh", "-c", LAB_SCRIPT]).stdin(Stdio::null());
+    let said = Said::of(&lab.output().unwrap());
+    assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.error);
+    let documents = said.json();
+    assert_eq!(documents[0]["clients"][1]["name"], "n2");
+    let repeat: RepeatSummary = serde_json::from_value(documents[1].clone()).unwrap();
+    assert_eq!(repeat.incidents, [], "{}", said.error);
+    assert!(repeat.loads[0].completed > 1_000 && repeat.loads[0].failed == 0, "{:?}", repeat.loads);
+    let names: Vec<&str> = repeat.clients.iter().map(|client| client.name.as_str()).collect();
+    assert_eq!(names, ["n1", "n2"]);
+    for client in &repeat.clients {
+        assert!(client.lost.is_none() && client.loads[0].completed > 0, "{client:?}");
+        // The hosts of the lab share this machine's clock.
+        let clock = client.clock_before;
+        assert!(clock.least_ns <= 0 && 0 <= clock.most_ns, "{client:?}");
+        assert!(client.line_used.is_some() && client.line_mbit_per_s.is_some(), "{client:?}");
+    }
+}

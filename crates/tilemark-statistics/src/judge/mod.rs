@@ -8,6 +8,7 @@
 //! reason and enters no figure.
 
 mod blocks;
+mod clients;
 mod cost;
 mod differences;
 mod failures;

@@ -18,7 +18,7 @@ use super::limit::limit;
 use super::measured::{MeasuredPoint, load};
 use super::survey::{Standing, Survey};
 use super::tail::{RepeatLatency, merged_latency, merged_p99};
-use super::{hooks, kernel, placement, steady};
+use super::{clients, hooks, kernel, placement, steady};
 use crate::fairness::{Demanded, fairness_by_demand};
 use crate::figure::{Missing, Scale};
 use crate::interval::estimate;
@@ -136,6 +136,7 @@ pub(crate) fn point_result(
             .chain(heat_note(&measured.kept))
             .chain(kernel::note(&measured.kept))
             .chain(hooks::notes(&measured.kept))
+            .chain(clients::notes(&measured.kept))
             .chain(memory_note(&measured.kept))
             .chain(placement::notes(&measured.kept))
             .chain(kernel_notes(measured))

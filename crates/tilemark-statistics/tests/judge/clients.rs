@@ -66,3 +66,26 @@ fn a_client_that_has_enough_of_everything_discards_nothing() {
     let judged = ladder(&[Backend::Kvm], &[1]).first(1, 1, |repeat| repeat.clients = vec![fit()]).judged();
     assert_eq!(judged.verdict.status, VerdictStatus::Trusted, "{:?}", judged.verdict.reasons);
 }
+
+#[test]
+fn a_point_says_from_where_its_loads_came_and_how_far_that_is() {
+    let far = || ClientFigures {
+        name: "c1".to_owned(),
+        idle_round_trip_ms: Some(0.25),
+        intended_begin_ns: Some(1_000_000),
+        actual_begin_ns: Some(1_400_000),
+        ..fit()
+    };
+    let here = ClientFigures { same_machine: true, ..fit() };
+    let judged = ladder(&[Backend::Kvm], &[1])
+        .first(1, 1, |repeat| repeat.clients = vec![here.clone(), far()])
+        .judged();
+    let notes = &judged.points[0].notes;
+    assert!(
+        notes.iter().any(|note| note
+            == "loads came from the client machines c1, c2; idle round trip up to 0.25 ms; clocks known within 0.20 ms; each began \
+                within 0.40 ms of its time"),
+        "{notes:?}"
+    );
+    assert!(notes.iter().any(|note| note.starts_with("this host itself is client c2")), "{notes:?}");
+}
