@@ -488,7 +488,8 @@ fn a_guest_on_a_bridge_of_the_users_own_only_answers() {
         send(&host.outside, &tcp(Addresses { mac: a.mac, ..CLIENT }, b, SYN, 9));
         send(&host.outside, &tcp(CLIENT, b, SYN, 10));
         assert_eq!(next_frame(&other, LIMIT).unwrap(), tcp(CLIENT, b, SYN, 10));
-        // One that calls itself the guest has not taken its place.
+        // One that calls itself the guest has not taken its place in the run's bridge; the user's own has believed it until now.
+        host.ask(CLIENT, a.ip);
         send(&host.outside, &tcp(CLIENT, a, SYN, 11));
         let mut heard = next_frame(&ours, LIMIT).unwrap();
         // The bridge has answered what it asked for itself.

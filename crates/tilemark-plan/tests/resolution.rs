@@ -9,6 +9,7 @@ use tilemark_plan::plan::Swell;
 use tilemark_plan::{
     builtin::builtin,
     expect,
+    own_bridge::OwnBridge,
     parse::Draft,
     plan::{Backend, Demand, HostSummary, Plan, Point, SideName},
     problem::Problems,
@@ -278,6 +279,49 @@ fn a_first_look_may_try_64_tiles_of_twins_on_24_gib() {
     let request = Request { tiles: Some(vec![64]), ..asked() };
     let draft = Draft::from_toml(text, "first-look").unwrap();
     assert!(resolve(&draft, &request, &host(64, Bytes::from_gib(24))).is_ok());
+}
+
+/// A host with a bridge of the user's own and so many addresses on it.
+fn with_addresses(count: u8) -> HostSummary {
+    let own = OwnBridge {
+        bridge: "br0".to_owned(),
+        first: [192, 0, 2, 64].into(),
+        last: [192, 0, 2, 63 + count].into(),
+        prefix: 25,
+    };
+    HostSummary { own_bridge: Some(own), ..host(4, Bytes::from_gib(64)) }
+}
+
+#[test]
+fn guests_on_the_users_bridge_have_its_addresses_and_hardware_addresses_of_their_own() {
+    let draft = Draft::from_toml(FROM_A_GUEST, "test").unwrap();
+    let mut plan = resolve(&draft, &asked(), &with_addresses(100)).unwrap();
+    let guests = &plan.points[0].guests;
+    let found: Vec<String> =
+        guests.iter().map(|guest| format!("{} {}", guest.address, guest.mac)).take(2).collect();
+    assert_eq!(found, ["192.0.2.65 72:54:c0:00:02:41", "192.0.2.66 72:54:c0:00:02:42"]);
+    let network = guests[0].network.unwrap();
+    assert_eq!((network.prefix, network.host.to_string().as_str()), (25, "192.0.2.64"));
+    let most = plan.points.iter().map(|point| point.guests.len() as u8).max().unwrap();
+    plan.keep_needed_addresses();
+    let own = plan.host.own_bridge.unwrap();
+    assert_eq!(own.last.octets()[3], 64 + most, "addresses that no guest can have are nobody's of ours");
+}
+
+#[test]
+fn too_few_addresses_are_named_with_both_counts_and_end_a_search() {
+    let draft = Draft::from_toml(TILE, "test").unwrap();
+    // Four tiles of two guests, and the run itself.
+    assert!(resolve(&draft, &asked(), &with_addresses(9)).is_ok());
+    let refused = resolve(&draft, &asked(), &with_addresses(8)).unwrap_err().to_string();
+    let named = "4 tiles need 9 addresses, one for each guest and one for the run itself, and `network.addresses` has 8";
+    assert!(refused.contains(named), "{refused}");
+    let search = Request { search: true, ..asked() };
+    let mut plan = resolve(&draft, &search, &with_addresses(8)).unwrap();
+    assert_eq!(plan.search.unwrap().limit, 3, "tiles that there are addresses for");
+    plan.keep_needed_addresses();
+    assert_eq!(plan.host.own_bridge.unwrap().last.octets()[3], 64 + 6);
+    assert!(resolve(&draft, &search, &with_addresses(2)).is_err());
 }
 
 #[test]

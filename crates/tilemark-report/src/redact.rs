@@ -484,6 +484,26 @@ mod tests {
     }
 
     #[test]
+    fn guests_on_the_users_bridge_look_as_those_of_any_run() {
+        let own = tilemark_plan::own_bridge::OwnBridge {
+            bridge: "br-rack7".to_owned(),
+            first: [192, 0, 2, 64].into(),
+            last: [192, 0, 2, 191].into(),
+            prefix: 24,
+        };
+        let request = tilemark_fixtures::request(&[tilemark_plan::plan::Backend::Native]);
+        let plain = tilemark_fixtures::host(4, tilemark_units::Bytes::from_gib(64));
+        let host = HostSummary { own_bridge: Some(own), ..plain.clone() };
+        let scrub = Scrub { names: Vec::new() };
+        let redacted = |host: &HostSummary| {
+            let mut plan = tilemark_fixtures::plan(tilemark_fixtures::TILE_WITH_CLIENT, &request, host);
+            scrub.plan(&mut plan);
+            plan
+        };
+        assert_eq!(redacted(&host), redacted(&plain));
+    }
+
+    #[test]
     fn what_is_the_same_everywhere_stays() {
         for text in [
             "tile-003-web at 10.77.1.4:80, 52:54:00:00:00:03, 127.0.0.1",

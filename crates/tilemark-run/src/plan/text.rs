@@ -38,12 +38,11 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         format!("Image     {}", looked.image),
     ];
     lines.extend(plan.host.own_bridge.as_ref().map(|own| {
+        let (first, last) = (own.guest_address(0), own.last);
+        let guests = if first == last { first.to_string() } else { format!("{first} to {last}") };
         format!(
-            "Network   guests on the bridge {} at {} to {}, reached from outside; the run itself has {}",
-            own.bridge,
-            own.guest_address(0),
-            own.last,
-            own.first
+            "Network   {guests} on the bridge {} for guests, and {} for the run itself",
+            own.bridge, own.first
         )
     }));
     lines.extend(own_disks::in_words(plan).iter().map(|disk| format!("Disk      {disk}")));
