@@ -193,11 +193,16 @@ fn has_address(frame: &[u8], own_mac: [u8; 6]) -> Option<(Ipv4Addr, [u8; 6])> {
         let bytes: [u8; 4] = frame.get(at..at + 4)?.try_into().ok()?;
         Some(bytes.into())
     };
+    // ARP; of Ethernet and IPv4, with the lengths of their addresses.
+    if frame.get(12..20)? != [0x08, 0x06, 0, 1, 0x08, 0, 6, 4] {
+        return None;
+    }
     let mac: [u8; 6] = frame.get(22..28)?.try_into().ok()?;
     let sender = address(28)?;
     // A probe of another one, from nobody's address: it is about to take what it asks for.
-    let has = if sender.is_unspecified() { address(38)? } else { sender };
-    (frame.get(12..14)? == [0x08, 0x06] && mac != own_mac).then_some((has, mac))
+    let asked = address(38)?;
+    let has = if sender.is_unspecified() { asked } else { sender };
+    (mac != own_mac).then_some((has, mac))
 }
 
 /// Makes the host's end of the cable a port of the bridge, and waits until it forwards. Returns the size of packets there.
