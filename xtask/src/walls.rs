@@ -6,8 +6,18 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Each crate with all of Tilemark's crates that it may depend on (tests aside).
-const ALLOWED: [(&str, &[&str]); 24] = [
-    ("tilemark", &["tilemark-fleet", "tilemark-record", "tilemark-report", "tilemark-run", "tilemark-units"]),
+const ALLOWED: [(&str, &[&str]); 25] = [
+    (
+        "tilemark",
+        &[
+            "tilemark-fleet",
+            "tilemark-record",
+            "tilemark-report",
+            "tilemark-run",
+            "tilemark-site",
+            "tilemark-units",
+        ],
+    ),
     ("tilemark-sys", &[]),
     ("tilemark-units", &[]),
     ("tilemark-netlink", &["tilemark-sys"]),
@@ -15,6 +25,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ("tilemark-host", &["tilemark-plan", "tilemark-sys", "tilemark-units"]),
     ("tilemark-image", &["tilemark-sys", "tilemark-units"]),
     ("tilemark-agent-protocol", &["tilemark-plan", "tilemark-units"]),
+    ("tilemark-site", &["tilemark-sys", "tilemark-units"]),
     ("tilemark-tls", &[]),
     (
         "tilemark-load",
@@ -67,6 +78,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
             "tilemark-plan",
             "tilemark-record",
             "tilemark-report",
+            "tilemark-site",
             "tilemark-statistics",
             "tilemark-sys",
             "tilemark-units",
@@ -85,6 +97,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
             "tilemark-plan",
             "tilemark-record",
             "tilemark-report",
+            "tilemark-site",
             "tilemark-statistics",
             "tilemark-store",
             "tilemark-store-data",

@@ -3,10 +3,7 @@
 //! An answer is whole when its end was read: a carrier may be cut, may end well without having sent all, and may not end at all when
 //! the other side is gone (`srun` when its step daemon is killed). So the end of the stream decides nothing, and silence has a limit.
 
-use crate::{
-    site::{Engine, Host, Site},
-    slurm,
-};
+use crate::slurm;
 use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{Pid, Signal, kill_process_group},
@@ -19,6 +16,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use tilemark_site::{Engine, Host, Site};
 use tilemark_sys::process::{Child, HasEnded, Spawn};
 use tilemark_units::{Sha256Hash, printable_line};
 

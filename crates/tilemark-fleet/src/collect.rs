@@ -7,7 +7,6 @@ use crate::{
     error::FleetError,
     folder::{Fleet, FleetFolder},
     job::end_of,
-    site::Host,
 };
 use flate2::read::GzDecoder;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -19,6 +18,7 @@ use std::{
 };
 use tar::{Archive, EntryType};
 use tilemark_record::{RunDirectory, write_whole};
+use tilemark_site::Host;
 
 /// A record of a thousand guests over an hour is far below both.
 const FILES_MAX: usize = 1 << 20;

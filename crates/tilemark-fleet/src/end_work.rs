@@ -6,7 +6,6 @@ use crate::{
     error::FleetError,
     folder::{Fleet, FleetFolder, FleetLock, Step},
     run::{collect_all, each_host},
-    site::{Engine, Host},
     slurm::{self, Queue, Stage, job_name},
 };
 use serde::Serialize;
@@ -16,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_record::RunDirectory;
+use tilemark_site::{Engine, Host};
 use tilemark_units::printable_line;
 
 /// How long a run on a host may take to end, in seconds: host.sh asks it in order for 40 s, at once for 20 s, and ends it by force then.

@@ -2,18 +2,14 @@
 
 use std::{io, path::PathBuf};
 use tilemark_record::RecordError;
+use tilemark_site::SiteError;
 
 /// A fleet that cannot be planned, run or collected.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// The site file cannot be used.
-    #[error("{}: {what}", path.display())]
-    Site {
-        /// The file.
-        path: PathBuf,
-        /// Which key with which value, and why.
-        what: String,
-    },
+    #[error(transparent)]
+    Site(#[from] SiteError),
     /// No fleet run is called so.
     #[error("no fleet run `{wanted}`{}", if known.is_empty() { ": there are none yet".to_owned() } else { format!("; the newest are: {}", known.join(", ")) })]
     NoFleet {
@@ -53,7 +49,7 @@ impl FleetError {
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
-            Self::Site { .. } => "fix the site file; docs/fleet.md has an example of each engine".to_owned(),
+            Self::Site(error) => error.remedy().to_owned(),
             Self::NoFleet { .. } => "give the id that `fleet run` printed, the beginning of one, or `last`".to_owned(),
             Self::Busy { .. } => "wait until it has ended; the jobs on the hosts go on meanwhile".to_owned(),
             Self::Damaged { .. } => "restore the file from a copy, or run the fleet again".to_owned(),
@@ -67,7 +63,7 @@ impl FleetError {
     /// Whether what was asked for is wrong, rather than this machine short of something.
     pub fn is_bad_input(&self) -> bool {
         match self {
-            Self::Site { .. } | Self::NoFleet { .. } | Self::Damaged { .. } => true,
+            Self::Site(_) | Self::NoFleet { .. } | Self::Damaged { .. } => true,
             Self::Busy { .. } | Self::File { .. } => false,
             Self::Record(error) => !matches!(error, RecordError::Write { .. } | RecordError::Busy { .. }),
         }

@@ -1,10 +1,6 @@
 //! The folder of a fleet run: what was asked, how far each host is, and what came back.
 
-use crate::{
-    end::HostEnd,
-    error::FleetError,
-    site::{Host, Site},
-};
+use crate::{end::HostEnd, error::FleetError};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
@@ -12,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tilemark_record::{places::Places, write_whole};
+use tilemark_site::{Host, Site, SiteError};
 use tilemark_sys::text_file::read_text;
 
 /// The format of `fleet.json`.
@@ -201,7 +198,7 @@ impl FleetFolder {
             fleet.hosts.iter().find(|work| site.hosts.iter().all(|host| host.name != work.name))
         {
             let what = format!("it has no host {:?}, which is one of the fleet run {}", host.name, fleet.id);
-            return Err(FleetError::Site { path: path.to_owned(), what });
+            return Err(SiteError::Site { path: path.to_owned(), what }.into());
         }
         let hosts =
             site.hosts.into_iter().filter(|host| fleet.hosts.iter().any(|work| work.name == host.name));

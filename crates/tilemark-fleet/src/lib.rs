@@ -20,7 +20,6 @@ mod folder;
 mod job;
 mod plan;
 mod run;
-mod site;
 mod slurm;
 pub mod verdict;
 
@@ -30,4 +29,4 @@ pub use error::FleetError;
 pub use folder::{Fleet, FleetFolder, FleetLock, FleetOrder, HostWork, Step, fleets, ids};
 pub use plan::{PlannedHost, plan};
 pub use run::{Watch, collect_all, run, status};
-pub use site::{Client, ClientCarrier, Engine, Host, Network, Site};
+pub use tilemark_site::{Engine, Host, Site};

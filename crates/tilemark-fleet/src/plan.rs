@@ -6,11 +6,11 @@ use crate::{
     folder::Fleet,
     job::job,
     run::each_host,
-    site::Host,
 };
 use serde::Serialize;
 use serde_json::Value;
 use std::{sync::Mutex, time::Duration};
+use tilemark_site::Host;
 use tilemark_units::printable_line;
 
 /// Timing an accelerator takes a few seconds, on a slow host many.

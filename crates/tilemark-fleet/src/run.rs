@@ -12,7 +12,6 @@ use crate::{
     error::FleetError,
     folder::{Fleet, FleetFolder, FleetLock, Step},
     job::job,
-    site::{Engine, Host, Site},
     slurm::{self, Queue, Stage, job_name},
 };
 use std::{
@@ -21,6 +20,7 @@ use std::{
     thread,
     time::{Duration, Instant, SystemTime},
 };
+use tilemark_site::{Engine, Host, Site};
 
 /// How long a host is asked to wait before it answers that it still measures: a login each time costs it more than the waiting.
 const HELD_S: u64 = 120;

@@ -1,9 +1,6 @@
 //! Slurm as the engine: one exclusive job for each host, never an array, because two tasks of an array may share a host.
 
-use crate::{
-    carrier::as_root,
-    site::{Engine, Site},
-};
+use crate::carrier::as_root;
 use std::{
     collections::BTreeMap,
     io::Write,
@@ -11,6 +8,7 @@ use std::{
     sync::Mutex,
     time::{Duration, Instant},
 };
+use tilemark_site::{Engine, Site};
 use tilemark_units::printable_line;
 
 /// How old an answer of `squeue` may be: it is asked for all jobs at once.

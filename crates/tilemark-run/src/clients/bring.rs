@@ -7,7 +7,7 @@ use std::{
     io::{self, BufRead, Read, Write},
     time::Duration,
 };
-use tilemark_fleet::{Client, ClientCarrier};
+use tilemark_site::{Client, ClientCarrier};
 use tilemark_units::{Sha256Hash, printable_line};
 
 /// What a login may print before the shell's first word.

@@ -23,8 +23,8 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{LoadEvent, Reply, Request, Session, read_frame, write_frame};
-use tilemark_fleet::Client;
 use tilemark_record::clients::ClockOffset;
+use tilemark_site::Client;
 use tilemark_sys::{
     namespace::join_network,
     process::{Child, Ended, HasEnded, Spawn},
@@ -533,7 +533,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use tilemark_fleet::ClientCarrier;
+    use tilemark_site::ClientCarrier;
 
     /// The agent of this workspace; nothing where it was not built.
     fn agent() -> Option<&'static [u8]> {

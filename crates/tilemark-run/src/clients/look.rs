@@ -8,7 +8,7 @@ use crate::{
 };
 use serde::Serialize;
 use std::{fmt::Write as _, thread, time::Duration};
-use tilemark_fleet::{Client, Site};
+use tilemark_site::{Client, Site};
 
 /// An agent that is only asked is gone after so long in any case.
 const LIFETIME: Duration = Duration::from_secs(300);

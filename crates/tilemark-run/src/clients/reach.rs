@@ -3,7 +3,7 @@
 use super::{Brought, ClientLine, ClientLost};
 use crate::failure::{Failure, FailureCode};
 use std::{cell::RefCell, thread, time::Duration};
-use tilemark_fleet::Client;
+use tilemark_site::Client;
 use tilemark_units::Span;
 
 /// A client that was lost so often ends the run: it would be lost again.
@@ -104,6 +104,6 @@ fn lost_for_good(name: &str, why: &str) -> Failure {
     Failure::new(
         FailureCode::HostUnfit,
         format!("client `{name}` was lost twice: {why}"),
-        "mend that machine or the way to it, or take it out of the site file; the repeats before it are kept",
+        "fix that machine or the way to it, or take it out of the site file; the repeats before it are kept",
     )
 }

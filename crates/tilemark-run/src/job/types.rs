@@ -3,9 +3,9 @@
 use crate::{failure::Failure, image::asked::ImageAsked};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
-use tilemark_fleet::Site;
 use tilemark_plan::plan::{Backend, Hardware, Plan, Point};
 use tilemark_record::{result::Hooks, summary::SecondsToReady};
+use tilemark_site::Site;
 use tilemark_units::{Bytes, Span};
 
 /// A job of an engine.

@@ -11,7 +11,6 @@ use crate::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::{collections::BTreeMap, path::Path};
-use tilemark_fleet::Site;
 use tilemark_guests::own_bridge::{self, WantedBridge};
 use tilemark_host::{LiveHost, read_facts};
 use tilemark_plan::{
@@ -25,6 +24,7 @@ use tilemark_plan::{
     screening::Design,
     trust::{HostUse, HostUseKind, host_uses, not_typed},
 };
+use tilemark_site::Site;
 use tilemark_statistics::{Arrangement, PRIMARY_MEASURES_MAX, can_reach};
 use tilemark_sys::text_file::read_text;
 use tilemark_units::Span;

@@ -124,7 +124,8 @@ fn exit_code(ends: &[End], measured: usize, trusted: usize) -> u8 {
     }
 }
 
-pub(crate) fn failure(error: FleetError) -> Failure {
+pub(crate) fn failure(error: impl Into<FleetError>) -> Failure {
+    let error = error.into();
     let code = if error.is_bad_input() { FailureCode::BadInput } else { FailureCode::HostUnfit };
     Failure::from_error(code, &error, error.remedy())
 }

@@ -7,7 +7,6 @@ use crate::{
     screen::{self, Form},
 };
 use std::process::ExitCode;
-use tilemark_fleet::Site;
 use tilemark_run::{
     clients::look,
     failure::{Failure, FailureCode},
@@ -16,6 +15,7 @@ use tilemark_run::{
     plan::text,
     run::compare::Tolerance,
 };
+use tilemark_site::Site;
 
 /// Prints what would be done, or the reason why it cannot be.
 pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {

@@ -10,7 +10,6 @@ use crate::{
     screen::{self, Form, Watcher},
 };
 use std::process::ExitCode;
-use tilemark_fleet::{Network, Site};
 use tilemark_record::{
     RunDirectory,
     result::{Hooks, Provenance},
@@ -28,6 +27,7 @@ use tilemark_run::{
     run::keep,
     run::record,
 };
+use tilemark_site::{Network, Site};
 
 /// `tilemark run`
 pub(crate) fn run(arguments: &RunArguments) -> ExitCode {

@@ -1,10 +1,47 @@
 //! The site file: which hosts there are and by which engine they are used. Scenarios name no machine.
 
-use crate::error::FleetError;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, net::Ipv4Addr, path::Path};
+use std::{
+    collections::BTreeSet,
+    io,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+};
 use tilemark_sys::text_file::read_text;
 use tilemark_units::Span;
+
+/// A site file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// A key or value in it is wrong, or something is missing.
+    #[error("{}: {what}", path.display())]
+    Site {
+        /// The file.
+        path: PathBuf,
+        /// Which key with which value, and why.
+        what: String,
+    },
+    /// It cannot be read.
+    #[error("cannot read {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl SiteError {
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Site { .. } => {
+                "fix the site file: docs/fleet.md has an example of each engine, docs/clients.md one with client machines"
+            }
+            Self::File { .. } => "check that the file exists and may be read",
+        }
+    }
+}
 
 /// The format of a site file.
 const SITE_SCHEMA: u32 = 1;
@@ -180,11 +217,11 @@ impl Site {
     ///
     /// # Errors
     /// When it cannot be read, is larger than 1 MiB, has no host, or a key or value in it is wrong; the error names it.
-    pub fn read(path: &Path) -> Result<Self, FleetError> {
+    pub fn read(path: &Path) -> Result<Self, SiteError> {
         let site = Self::read_any(path)?;
         if site.hosts.is_empty() {
             let what = format!("0 [[host]] entries: a fleet has 1 to {HOSTS_MAX}");
-            return Err(FleetError::Site { path: path.to_owned(), what });
+            return Err(SiteError::Site { path: path.to_owned(), what });
         }
         Ok(site)
     }
@@ -193,20 +230,20 @@ impl Site {
     ///
     /// # Errors
     /// When it cannot be read, is larger than 1 MiB, has neither, or a key or value in it is wrong; the error names it.
-    pub fn read_for_run(path: &Path) -> Result<Self, FleetError> {
+    pub fn read_for_run(path: &Path) -> Result<Self, SiteError> {
         let site = Self::read_any(path)?;
         if site.clients.is_empty() && site.network.is_none() {
             let what =
                 "it has neither [[client]] nor [network], and a run on this host uses nothing else of it";
-            return Err(FleetError::Site { path: path.to_owned(), what: what.to_owned() });
+            return Err(SiteError::Site { path: path.to_owned(), what: what.to_owned() });
         }
         Ok(site)
     }
 
-    fn read_any(path: &Path) -> Result<Self, FleetError> {
-        let text = read_text(path, BYTES_MAX)
-            .map_err(|source| FleetError::File { path: path.to_owned(), source })?;
-        Self::parse(&text).map_err(|what| FleetError::Site { path: path.to_owned(), what })
+    fn read_any(path: &Path) -> Result<Self, SiteError> {
+        let text =
+            read_text(path, BYTES_MAX).map_err(|source| SiteError::File { path: path.to_owned(), source })?;
+        Self::parse(&text).map_err(|what| SiteError::Site { path: path.to_owned(), what })
     }
 
     /// Reads the text of a site file; the error names the key and the value.
