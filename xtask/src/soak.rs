@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 14] = [
+const ALL: [Trial; 15] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -68,6 +68,12 @@ const ALL: [Trial; 14] = [
         about: "100 hosts of fleets without power, each at another moment: no whole repeat lost",
         minutes: 20,
         run: fleet_deaths,
+    },
+    Trial {
+        name: "fleet-cost",
+        about: "what a fleet run over ssh costs a host beside its measurement, in turn with a plain run",
+        minutes: 15,
+        run: fleet_cost,
     },
     Trial {
         name: "comparisons",
@@ -219,6 +225,34 @@ fn fleet_deaths(bench: &Bench) -> Result<Vec<String>> {
     let test = "hosts_that_die_at_any_moment_lose_no_whole_repeat";
     let lines = measurement(bench, &["-p", "tilemark", "--test", "fleet_attacks"], test, &settings)?;
     Ok(lines.iter().filter_map(|line| Some(line["read"].as_str()?.to_owned())).collect())
+}
+
+fn fleet_cost(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_ROUNDS", bench.times(11).to_string()), own_program()?];
+    let test = "what_a_fleet_run_costs_a_host_beside_its_measurement";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "fleet_attacks"], test, &settings)?;
+    let extra =
+        lines.iter().filter_map(|line| Some((line["fleet_ms"].as_f64()? - line["plain_ms"].as_f64()?) / 1e3));
+    let part = lines.iter().filter_map(|line| Some(line["part"].as_f64()? * 100.0));
+    Ok(vec![
+        median("wall time beside a plain run", "s", extra.collect()),
+        median("processors", "%", part.collect()),
+    ])
+}
+
+fn median(what: &str, unit: &str, mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    match values.as_slice() {
+        [] => format!("{what}: no figure"),
+        [low, ..] => {
+            let high = values[values.len() - 1];
+            format!(
+                "{what}: {:.3} {unit} ({low:.3} to {high:.3}, n {})",
+                values[values.len() / 2],
+                values.len()
+            )
+        }
+    }
 }
 
 fn comparisons(bench: &Bench) -> Result<Vec<String>> {

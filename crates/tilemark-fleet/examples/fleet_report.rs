@@ -1,5 +1,5 @@
 //! Makes the folder of a fleet of hosts that never were, and draws its report with the time and memory that takes:
-//! `fleet_report make DIR HOSTS`, `fleet_report draw DIR PAGE.html`.
+//! `fleet_report make DIR HOSTS`, `fleet_report draw DIR PAGE.html`. `fleet_report drift DIR HOSTS PAGE.html` draws two runs of one fleet.
 
 #![allow(clippy::unwrap_used, reason = "a tool of developers")]
 
@@ -17,7 +17,8 @@ fn main() {
     match arguments[..] {
         ["make", folder, hosts] => make(Path::new(folder), hosts.parse().unwrap()),
         ["draw", folder, page] => draw(Path::new(folder), Path::new(page)),
-        _ => panic!("fleet_report make DIR HOSTS | fleet_report draw DIR PAGE.html"),
+        ["drift", folder, hosts, page] => drift(Path::new(folder), hosts.parse().unwrap(), Path::new(page)),
+        _ => panic!("fleet_report make DIR HOSTS | draw DIR PAGE.html | drift DIR HOSTS PAGE.html"),
     }
 }
 
@@ -53,6 +54,28 @@ fn make(folder: &Path, count: u64) {
     for host in &lost {
         made::write_end(folder, &host.name, 1, End::Lost, "Slurm says NODE_FAIL");
     }
+}
+
+/// Every second host got another kernel and is 6 % slower; one has another governor besides and is 30 % slower; one is gone.
+fn drift(folder: &Path, count: u64, page: &Path) {
+    let (before, after) = (folder.join("before"), folder.join("after"));
+    let mut hosts = made::hosts(count);
+    made::fleet(&before, &hosts, &[]);
+    for host in &mut hosts {
+        host.seed += 1000;
+        if host.seed % 2 == 0 {
+            *host = host.clone().with("/kernel/release", json!({ "value": "6.13.0-amd64" }));
+            host.slow = 1.06;
+        }
+    }
+    hosts[1] = hosts[1].clone().with("/frequency/governors", json!({ "value": ["powersave"] }));
+    hosts[1].slow = 1.3;
+    let gone = hosts.pop().unwrap();
+    made::fleet(&after, &hosts, &[&gone.name]);
+    let found = verdict::compare(&before, &after).unwrap();
+    fs::write(page, found.html()).unwrap();
+    fs::write(page.with_extension("txt"), found.terminal(Style { colour: Colour::Plain, width: 100 }))
+        .unwrap();
 }
 
 fn draw(folder: &Path, page: &Path) {

@@ -1092,7 +1092,7 @@ pub(crate) struct FleetForms {
     /// Write it as Markdown into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Leave out whose hosts they are: names, addresses and what hosts said in their own words
+    /// Leave out host names, addresses and the words of hosts themselves
     #[arg(long)]
     pub(crate) redact: bool,
     #[command(flatten)]

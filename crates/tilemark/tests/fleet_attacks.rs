@@ -91,6 +91,15 @@ fn every_attack_on_a_fleet_is_named_and_leaves_nothing() {
     );
 }
 
+/// A measurement: `cargo xtask soak fleet-cost`.
+#[test]
+#[ignore = "takes a quarter of an hour: `cargo xtask soak fleet-cost` runs it"]
+fn what_a_fleet_run_costs_a_host_beside_its_measurement() {
+    let rounds = std::env::var("TILEMARK_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
+    let Some(lines) = attacked("cost", rounds) else { return };
+    all_withstood(&lines, &["cost"]);
+}
+
 /// The long form: `cargo xtask soak fleet-deaths`.
 #[test]
 #[ignore = "takes half an hour: `cargo xtask soak fleet-deaths` runs it"]

@@ -344,5 +344,50 @@ attack_deaths() { # hosts without power at moments spread over their work
     report deaths "$done_ deaths, $lost of attempts under way: $whole whole repeats, all of them collected"
 }
 
+# Of processes that are the engine's on a host: its script, the question that waits, and the ssh session. With their ended children.
+ticks_there='for place in /proc/[0-9]*; do
+    [ "${place#/proc/}" != $$ ] && [ "${place#/proc/}" != "$(cat /run/sshd.pid)" ] || continue
+    read -r line <$place/stat 2>/dev/null || continue
+    name=${line#*\(}; name=${name%\)*}
+    case $name in sshd | sh | sleep) set -- ${line##*) }; echo "${place#/proc/} $(($12 + $13 + $14 + $15))" ;; esac
+done; echo "at $(cut -d" " -f1 /proc/uptime)"'
+repeats_in() { # the folder of a record, on n1
+    ssh n1 "ls $1/points/00 | wc -l"
+}
+attack_cost() { # what a fleet run costs a host beside its measurement
+    awk '/\[\[host\]\]/ { hosts++ } hosts < 2' ssh.toml >one.toml
+    work="--on native --offline --tiles 1 --set measure.repeats=1 --set measure.warmup=1s --set measure.length=4s --seed 7"
+    round=0
+    while [ $round -lt "${ROUNDS:-3}" ]; do
+        for what in $([ $((round % 2)) = 0 ] && echo plain fleet || echo fleet plain); do
+            if [ $what = plain ]; then
+                plain=$(ssh n1 "rm -rf /tmp/plain; began=\$(date +%s%N); tilemark run web $work --wait --output /tmp/plain >/dev/null 2>&1; echo \$(((\$(date +%s%N) - began) / 1000000))")
+            else
+                began=$(date +%s%N)
+                tilemark fleet run web --site one.toml $work --json >run.json 2>notes
+                fleet=$((($(date +%s%N) - began) / 1000000))
+                measured_is run.json 1
+            fi
+        done
+        there=$home/fleet-jobs/$(newest)/n1/attempt-0/record
+        # Repeats that were discarded were measured again: only equal work is compared.
+        [ "$(repeats_in "$there")" != "$(repeats_in /tmp/plain)" ] || printf '{"plain_ms":%d,"fleet_ms":%d}\n' "$plain" "$fleet"
+        round=$((round + 1))
+        # Ticks are 10 ms: only a long time shows so little.
+        [ $round -le 3 ] || continue
+        tilemark fleet run web --site one.toml --on native --offline --tiles 1 --set measure.repeats=1 --set measure.length=170s --json >run.json 2>notes &
+        run=$!
+        sleep 8
+        ssh n1 "$ticks_there" >before
+        sleep 150
+        ssh n1 "$ticks_there" >after
+        wait $run
+        awk -v processors="$(nproc)" -v hertz="$(getconf CLK_TCK)" 'NR == FNR { if ($1 == "at") from = $2; else known[$1] = $2; next }
+            $1 == "at" { to = $2; next } ($1 in known) { ticks += $2 - known[$1]; count++ }
+            END { printf "{\"engine_processes\":%d,\"engine_processor_s\":%.2f,\"seconds\":%.1f,\"part\":%.6f}\n", count, ticks / hertz, to - from, ticks / hertz / (to - from) / processors }' before after
+    done
+    report cost "$round rounds"
+}
+
 failed=
 for attack in $ATTACKS; do "attack_$attack"; done

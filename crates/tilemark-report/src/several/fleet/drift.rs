@@ -141,10 +141,18 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
     };
     let mut sections = Vec::new();
     if !drift.measures.is_empty() {
-        sections.push(section("shifts", "Mean changes over hosts", vec![Part::Table(shifts(drift))]));
+        let step = drift.step.as_ref().map(|step| format!(" {step}")).unwrap_or_default();
+        let about = format!(
+            "Hosts are compared{step}, each with itself. Where a fact of a host changed, it is one of the changed hosts."
+        );
+        let parts = vec![Part::Text(about), Part::Table(shifts(drift))];
+        sections.push(section("shifts", "Mean changes over hosts", parts));
     }
     if drift.measures.iter().any(|measure| !measure.hosts.is_empty()) {
-        sections.push(section("hosts", "Each host", vec![Part::Table(hosts(drift))]));
+        let about = "The later run over the earlier one, with its 95 % interval. A host is named where it changed more than chance and the \
+                     other hosts explain.";
+        let parts = vec![Part::Text(about.to_owned()), Part::Table(hosts(drift))];
+        sections.push(section("hosts", "Each host", parts));
     }
     if !drift.changes.is_empty() {
         let row = |one: &FactChange| {
@@ -155,10 +163,16 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
         let table = Table::new(columns, drift.changes.iter().map(row).collect());
         sections.push(section("facts", "What changed in their facts", vec![Part::Table(table)]));
     }
-    if !drift.not_compared.is_empty() {
-        let row = |(name, why): (&String, &String)| Row::new(name.clone(), vec![why.clone().into()]);
-        let table =
-            Table::new(vec![given("Host"), words("Why")], drift.not_compared.iter().map(row).collect());
+    let in_one = drift
+        .only_in_one
+        .iter()
+        .map(|name| (name.clone(), "only one of the two runs measured it".to_owned()));
+    let left_out: BTreeMap<String, String> = in_one.chain(drift.not_compared.clone()).collect();
+    if !left_out.is_empty() {
+        let mut left_out: Vec<(String, String)> = left_out.into_iter().collect();
+        left_out.sort_by_cached_key(|(name, _)| natural(name));
+        let row = |(name, why): (String, String)| Row::new(name, vec![why.into()]);
+        let table = Table::new(vec![given("Host"), words("Why")], left_out.into_iter().map(row).collect());
         sections.push(section("left-out", "Hosts that are not compared", vec![Part::Table(table)]));
     }
     let scenario = drift.scenario.as_deref().unwrap_or("no scenario");
@@ -196,7 +210,7 @@ fn shifts(drift: &FleetDrift) -> Table {
             ("all hosts", &measure.all),
             ("hosts on which something changed", &measure.changed),
             ("hosts on which nothing changed", &measure.controls),
-            ("the first less the second", &measure.against_controls),
+            ("changed hosts beyond unchanged ones", &measure.against_controls),
         ];
         Row {
             head: measure.name.clone().into(),
@@ -214,7 +228,7 @@ fn hosts(drift: &FleetDrift) -> Table {
     columns.extend(with.iter().map(|measure| measured(measure.name.clone()).unit("% since then")));
     let mut all: Vec<&str> =
         with.iter().flat_map(|measure| measure.hosts.iter().map(|host| &*host.name)).collect();
-    all.sort_unstable();
+    all.sort_by_cached_key(|name| natural(name));
     all.dedup();
     let of = |measure: &'_ DriftOfMeasure, name: &str| -> Option<DriftHost> {
         measure.hosts.iter().find(|host| host.name == name).cloned()
@@ -233,6 +247,21 @@ fn hosts(drift: &FleetDrift) -> Table {
     }
     rows.sort_by_key(|(outcome, _)| *outcome);
     Table::new(columns, rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// Numbers within names count as numbers: `n2` comes before `n10`.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = vec![(String::new(), 0_u64)];
+    for letter in name.chars() {
+        let (text, number) = parts.last_mut().expect("it has one");
+        match letter.to_digit(10) {
+            Some(digit) => *number = number.saturating_mul(10).saturating_add(u64::from(digit)),
+            None if *number == 0 => text.push(letter),
+            None => parts.push((letter.to_string(), 0)),
+        }
+    }
+    parts.push((name.to_owned(), 0));
+    parts
 }
 
 const fn said(outcome: FleetOutcome) -> &'static str {
