@@ -245,7 +245,7 @@ pub enum Reply {
         /// Nanoseconds.
         ns: u64,
     },
-    /// A load began at a time that was told.
+    /// A load began that [`Request::BeginLoadAt`] was for.
     Began {
         /// When it was to begin, in nanoseconds of the monotonic clock.
         intended_ns: u64,

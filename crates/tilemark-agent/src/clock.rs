@@ -20,7 +20,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// The longest that a load may be told to wait for its beginning.
+/// The longest that a load waits for its beginning.
 const AHEAD_MAX_NS: u64 = 60_000_000_000;
 
 /// Sleeps until the monotonic clock shows so many nanoseconds, at most a minute ahead.

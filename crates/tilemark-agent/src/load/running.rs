@@ -24,7 +24,7 @@ pub(crate) struct RunningLoad {
 /// When a load begins.
 #[derive(Debug, Clone, Copy)]
 enum Beginning {
-    /// As soon as all stands.
+    /// As soon as all that it needs is there.
     Now,
     /// When the monotonic clock shows so many nanoseconds.
     At(u64),
@@ -37,8 +37,8 @@ impl RunningLoad {
         Self::prepare_told(job, send, |_, _| ())
     }
 
-    /// The same. `began` gets the intended and the actual beginning, in nanoseconds of the monotonic clock, of one that begins at a
-    /// time that it was told.
+    /// The same. `began` gets the intended and the actual beginning, in nanoseconds of the monotonic clock, of one that
+    /// [`Self::begin_at`] is called for.
     pub(crate) fn prepare_told(
         job: LoadJob,
         mut send: impl FnMut(LoadEvent) + Send + 'static,

@@ -158,7 +158,7 @@ pub(crate) struct ClientLine {
     outgoing: Option<Sender<Vec<u8>>>,
     replies: Receiver<Arrived>,
     shared: Arc<Shared>,
-    /// When a load was to begin and began, by its own clock, of the last one that was told a time.
+    /// When a load was to begin and began, by its own clock, of the last one that began so.
     began: Option<(u64, u64)>,
     /// Ways there and back that were seen.
     round_trips: Vec<Duration>,

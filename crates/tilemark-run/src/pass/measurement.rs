@@ -90,7 +90,7 @@ impl Measurement<'_> {
         &self,
         guests: &mut [ReadyGuest],
         load: &mut dyn LoadProcess,
-        mut clients: Option<&mut RepeatClients<'_>>,
+        clients: Option<&mut RepeatClients<'_>>,
     ) -> Result<Option<MeasuredPass>, Failure> {
         let begin_after = clients.as_ref().map_or(Duration::ZERO, |clients| clients.begin_after());
         let end_clients = clients.as_ref().map(|clients| clients.enders()).unwrap_or_default();
@@ -106,7 +106,7 @@ impl Measurement<'_> {
             let mut line = StartLine::default();
             self.outside_load(scope, load, &ports, &mut line, &sender);
             self.inside_loads(scope, guests, &ports, &mut line, &sender);
-            self.client_loads(scope, clients.as_deref_mut(), &mut line, &sender);
+            self.client_loads(scope, clients, &mut line, &sender);
             let (ids, disks) = (&ids, &disks);
             let halfway = self.places(scope, ids, &place);
             self.run_hooks(scope, ids, hears, &ran);
