@@ -143,6 +143,14 @@ fn clients_send_whole_tiles_with_the_schedules_of_one_sender_and_their_clocks_ar
         assert!(sent > 0 && client.busy.max_fraction > 0.0, "{client:?}");
     }
     assert_eq!((agents(&real.home), folders(&real.home)), Default::default(), "nothing of an agent is left");
+    // Further repeats have their loads from the same clients.
+    let other = real
+        .home
+        .file("other.toml", &format!("schema = 1\n[[client]]\nname = \"c9\"\ncarrier = [{IN_RUN}]\n"));
+    let said = run(&real, Some(&other), &[&FROM_CLIENTS[..], &["--tiles", "3", "--more"]].concat());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let text = format!("{}{}", said.out, said.error);
+    assert!(text.contains("had its loads from client `c") && text.contains("from c9"), "{said:?}");
 }
 
 /// Does something once to each agent that there is, when the measured seconds begin.

@@ -14,6 +14,7 @@ use std::{collections::BTreeSet, path::Path};
 use tilemark_plan::{
     plan::{PLAN_SCHEMA, Pass, Plan},
     resolve::passes,
+    share::share_out,
     trust::host_uses,
 };
 use tilemark_record::{
@@ -22,6 +23,7 @@ use tilemark_record::{
     result::{GuestDisk, JUDGED_BY, Provenance, RESULT_SCHEMA, RunResult},
     sha256_of,
 };
+use tilemark_site::Client;
 
 /// Larger is no QEMU.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
@@ -113,6 +115,32 @@ impl EarlierRecord {
         let mut qemus = qemus.filter(|(_, had, now)| *had != now);
         let other = qemus.next().map(|(name, had, now)| hash_differs(name, Some(had), &now));
         other.map_or(Ok(()), |why| Err(refused(&self.result, &why)))
+    }
+
+    /// Refuses client machines that would not send the same tiles as before.
+    ///
+    /// # Errors
+    /// When a tile would have another client; the message names both.
+    pub(crate) fn check_clients(&self, clients: &[Client]) -> Result<(), Failure> {
+        for repeat in self.record.summaries()? {
+            let Some(point) = self.plan.points.get(repeat.point) else { continue };
+            let shares = share_out(self.plan.seed, point.tiles, clients.len() as u32);
+            for (tile, had) in
+                repeat.clients.iter().flat_map(|had| had.tiles.iter().map(move |tile| (tile, had)))
+            {
+                let place = tile.checked_sub(1).and_then(|tile| shares.get(tile as usize));
+                let now = place.and_then(|place| clients.get(*place as usize)).map(|client| &client.name);
+                if now != Some(&had.name) {
+                    let now = now.map_or("nobody", String::as_str);
+                    let why = format!(
+                        "tile {tile} had its loads from client `{}`, and would have them from {now}",
+                        had.name
+                    );
+                    return Err(refused(&self.result, &why));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Refuses another program, agent, scenario, image or disk than that of the record.
