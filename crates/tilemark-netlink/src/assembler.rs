@@ -104,7 +104,7 @@ impl Assembler {
     }
 
     /// Turns four bytes as they are on the wire into a number.
-    pub(crate) fn from_wire(&mut self, register: Register) {
+    pub(crate) fn wire_to_number(&mut self, register: Register) {
         self.step(0xdc, register, R0, 0, 32);
     }
 

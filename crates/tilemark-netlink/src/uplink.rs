@@ -164,7 +164,7 @@ fn comes_in(answering: &Answering, table: i32) -> Vec<Instruction> {
     program.read(R7, Size::Two, WORD);
     program.here("to whom");
     program.read(R2, Size::Four, GUEST);
-    program.from_wire(R2);
+    program.wire_to_number(R2);
     program.jump(When::Below, R2, answering.first.into(), "drop");
     program.jump(When::Above, R2, answering.last.into(), "drop");
     program.look_up(table, OUTSIDE);

@@ -72,8 +72,8 @@ pub fn load_classifier(instructions: &[Instruction]) -> io::Result<OwnedFd> {
     let loaded = unsafe { bpf(PROG_LOAD, &raw const attributes) };
     loaded.map_err(|error| {
         let text = String::from_utf8_lossy(&log);
-        let lines = text.trim_matches('\0').trim().lines().filter(|line| !line.starts_with("processed "));
-        match lines.last() {
+        let mut lines = text.trim_matches('\0').trim().lines().filter(|line| !line.starts_with("processed "));
+        match lines.next_back() {
             Some(last) => io::Error::new(error.kind(), format!("{error}: {last}")),
             None => error,
         }
