@@ -27,7 +27,7 @@ pub fn diagnose(wanted: Option<&WantedBridge>) -> Diagnosis {
     findings.extend(doctor::libvirt(&LiveHost));
     let (said, missing) = match wanted.map(own_bridge) {
         Some(Ok(said)) => (Some(said), None),
-        Some(Err(finding)) => (None, Some(finding)),
+        Some(Err(finding)) => (None, Some(*finding)),
         None => (None, None),
     };
     findings.extend(missing);
@@ -48,7 +48,7 @@ fn no_ingress_filter(what: String) -> Finding {
 }
 
 /// Whether guests can be joined to the bridge, in words. Only root can ask whether its addresses are in use.
-fn own_bridge(wanted: &WantedBridge) -> Result<String, Finding> {
+fn own_bridge(wanted: &WantedBridge) -> Result<String, Box<Finding>> {
     let WantedBridge { bridge, first, last } = wanted;
     let is_root = rustix::process::geteuid().is_root();
     let looked = look_at(wanted).and_then(|own| {
@@ -65,13 +65,15 @@ fn own_bridge(wanted: &WantedBridge) -> Result<String, Finding> {
                 "{guests} can be joined to the bridge {bridge}, with addresses of {first} to {last}: {asked}"
             )
         })
-        .map_err(|error| Finding {
-            key: "own-bridge".to_owned(),
-            severity: Severity::Limits,
-            blocks: Vec::new(),
-            what: error.to_string(),
-            cost: "machines outside do not reach guests, and a run with this site is refused".to_owned(),
-            remedy: error.remedy(),
+        .map_err(|error| {
+            Box::new(Finding {
+                key: "own-bridge".to_owned(),
+                severity: Severity::Limits,
+                blocks: Vec::new(),
+                what: error.to_string(),
+                cost: "machines outside do not reach guests, and a run with this site is refused".to_owned(),
+                remedy: error.remedy(),
+            })
         })
 }
 
