@@ -128,8 +128,9 @@ fn step(fleet: &Fleet, host: &Host) -> Step {
 fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
     match step(fleet, host) {
         Step::Waiting => return EndedWork::new(host, true, "was not submitted, and will not be"),
-        Step::Over => return EndedWork::new(host, true, "was over"),
-        Step::Submitting | Step::Submitted => {}
+        // Slurm may have put a job that was lost into the queue again.
+        Step::Over if !is_queued(fleet, queue, host) => return EndedWork::new(host, true, "was over"),
+        Step::Submitting | Step::Submitted | Step::Over => {}
     }
     if let Engine::Slurm { .. } = fleet.site.engine
         && let Err(why) = leaves_queue(fleet, queue, host)
@@ -164,6 +165,11 @@ fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
             )
         }
     }
+}
+
+fn is_queued(fleet: &Fleet, queue: &Queue, host: &Host) -> bool {
+    matches!(fleet.site.engine, Engine::Slurm { .. })
+        && matches!(queue.job(&job_name(&fleet.id, &host.name)), Ok(Some(job)) if job.stage() != Stage::Over)
 }
 
 /// Ends a host's job in order where it runs, and waits until the queue has none.

@@ -91,6 +91,11 @@ fn planned(fleet: &Fleet, host: &Host) -> PlannedHost {
     } else if planned.program_sha256.as_deref() != Some(&fleet.program_sha256) {
         planned.notes.push("its program is another build of the same version: figures of hosts with different builds may differ for that reason".to_owned());
     }
+    for lacking in answer.lines.iter().filter_map(|line| line.strip_prefix("lacks ")) {
+        planned
+            .problems
+            .push(format!("it has no {}; install that version there, or a newer one", shown(lacking)));
+    }
     if let Some(other) = answer.value("busy") {
         planned
             .notes

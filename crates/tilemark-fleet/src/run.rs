@@ -300,11 +300,9 @@ impl Runner<'_> {
                             let since = *gone_since.get_or_insert_with(Instant::now);
                             if since.elapsed() >= self.lost_after() {
                                 let end = if has_run { End::Lost } else { End::NeverStarted };
-                                let because = format!(
-                                    "{}; the job stays in the queue: collect later, or `scancel {}`",
-                                    job.words(),
-                                    job.id
-                                );
+                                let stays =
+                                    "the job stays in the queue: collect later, or `tilemark fleet cancel`";
+                                let because = format!("{}; {stays}", job.words());
                                 return Waited::GivenUp(HostEnd { end, exit_code: None, because });
                             }
                         }

@@ -320,6 +320,15 @@ fn a_fleet_s_plan_names_each_mistake_with_what_to_do() {
     played.home.file("version", "tilemark 0.0.9\n");
     let problem = plan().json()["hosts"][0]["problems"][0].clone();
     assert!(problem.as_str().unwrap().contains("it has Tilemark 0.0.9"), "{problem}");
+    // A system that is too old: its `setpriv` knows no such flag.
+    let old = played.home.file("old/setpriv", "#!/bin/sh\nexit 1\n");
+    fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let carrier = played.home.path().join("carrier");
+    let whole = fs::read_to_string(&carrier).unwrap();
+    fs::write(&carrier, format!("export PATH={}:$PATH\n{whole}", old.parent().unwrap().display())).unwrap();
+    let problems = plan().json()["hosts"][0]["problems"].to_string();
+    assert!(problems.contains("`setpriv --pdeathsig` of util-linux 2.33; install"), "{problems}");
+    fs::write(&carrier, whole).unwrap();
     // The same when it is measured all the same.
     let measured = played.run(&["--json"]).json();
     assert!(host(&measured, "fit")["because"].as_str().unwrap().contains("tilemark 0.0.9"), "{measured}");
@@ -414,7 +423,7 @@ fn work_that_does_not_end_when_it_is_asked_is_ended_by_force() {
                  chmod 755 $TILEMARK_HOME/quick/sleep\nexport PATH=$TILEMARK_HOME/quick:$PATH";
     let Some(played) = Played::new(&["n1"], quick) else { return };
     played.home.file("hosts/n1/deaf", "");
-    played.home.file("takes", "1000");
+    played.home.file("takes", "60");
     played.run(&["--detach"]);
     played.measures("n1");
     let said = played.fleet(&["cancel", "--json"]);
