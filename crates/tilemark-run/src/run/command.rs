@@ -93,12 +93,13 @@ pub fn run(
         .warnings
         .iter()
         .for_each(|warning| listener.note(warning));
-    if let Some(own) = &prepared.plan.host.own_bridge {
-        refuse_addresses_in_use(own)?;
-    }
     announce(&asked, &prepared, listener);
     let (id, path) = id_and_path(places, request, earlier.as_ref(), &prepared);
     let locks = locks_with_room(places, request, &prepared.plan, &id, &path)?;
+    // Once it is its turn: the run before it on this host may have had the same ones.
+    if let Some(own) = &prepared.plan.host.own_bridge {
+        refuse_addresses_in_use(own)?;
+    }
     if request.wait_quiet.is_none() && quiet::is_disturbed_by_others(&prepared.plan) {
         let others = quiet::look(quiet::FIRST_LOOK, vec![std::process::id()], &interrupted);
         others.as_ref().and_then(quiet::warning).iter().for_each(|warning| listener.note(warning));
