@@ -13,8 +13,8 @@ use screen::Form;
 use std::{panic::catch_unwind, process::ExitCode};
 use tilemark_run::program::Program;
 
-/// What this program carries in itself.
-const PROGRAM: Program =
+/// What this program carries in itself. A constant would be there once for each place that names it.
+static PROGRAM: Program =
     Program { agent: include_bytes!(env!("TILEMARK_AGENT")), version: env!("CARGO_PKG_VERSION") };
 
 /// What the user asked for.
