@@ -21,6 +21,8 @@ use tilemark_sys::process::{HasEnded, descriptor_of, ends_within};
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 /// How the engine says that a guest started its machine anew.
 const GUEST_RESET: &str = "because the guest reset its machine";
+/// How `xtask lab` reports a server that ended by itself.
+const PANICKED: &str = "the lab ended before its command";
 /// A name in the environment of everything that a test starts.
 const MARK: &str = "TILEMARK_LAB_TEST";
 /// Far above what the end of a killed process takes.
@@ -139,7 +141,7 @@ impl Lab {
 }
 
 /// Runs a lab to its end. QEMU's processors under its translator now and then hang for good when guests run in them: the whole
-/// server gives no sign of life. That lab is killed and another one tried, once, loudly.
+/// server gives no sign of life, or its kernel panics because one processor is stuck. Another lab is tried then, once, loudly.
 fn ended(lab: impl Fn() -> Command) -> Output {
     for _ in 0..2 {
         let mut child = lab().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -162,14 +164,13 @@ fn ended(lab: impl Fn() -> Command) -> Output {
         let error = thread::spawn(move || read_whole(error, &error_heard));
         let stdout = read_whole(out, &out_heard);
         let (stderr, status) = (error.join().unwrap(), child.wait().unwrap());
-        if killer.join().unwrap() == HasEnded::Yes {
+        let has_ended = killer.join().unwrap() == HasEnded::Yes;
+        if has_ended && !text(&stderr).contains(PANICKED) {
             return Output { status, stdout, stderr };
         }
-        let told = [text(&stdout), text(&stderr)].concat();
-        let _ = writeln!(
-            std::io::stderr(),
-            "a lab was killed, since it gave no sign of life; it had said: {told}"
-        );
+        let printed = [text(&stdout), text(&stderr)].concat();
+        let why = if has_ended { "its kernel panicked" } else { "it gave no sign of life" };
+        let _ = writeln!(std::io::stderr(), "another lab is tried, since {why}; it had printed: {printed}");
     }
     panic!("two labs hung, one after the other");
 }

@@ -203,11 +203,13 @@ fn words(site: &Site, host: &Host, question: Question<'_>) -> Vec<String> {
 /// What Slurm calls a question.
 fn question_name(host: &Host, question: Question<'_>) -> String {
     let Question { verb, fleet, .. } = question;
-    format!("tilemark-{}-{fleet}-{}", if verb == STATUS { verb } else { "question" }, host.name)
+    let kind = if [STATUS, CANCEL].contains(&verb) { verb } else { "question" };
+    format!("tilemark-{kind}-{fleet}-{}", host.name)
 }
 
 /// Asked by commands that hold no lock of the fleet run, while another one may ask.
 pub(crate) const STATUS: &str = "status";
+pub(crate) const CANCEL: &str = "cancel";
 
 /// The script with its variables, to be run by root.
 fn script(site: &Site, host: &Host, question: Question<'_>, nonce: &str) -> String {

@@ -1,7 +1,7 @@
 //! Ending a fleet run before its time, and removing what is at home from its hosts.
 
 use crate::{
-    carrier::{Question, ask},
+    carrier::{CANCEL, Question, ask},
     collect::{AttemptState, attempts},
     error::FleetError,
     folder::{Fleet, FleetFolder, FleetLock, Step},
@@ -129,8 +129,15 @@ fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
     match step(fleet, host) {
         Step::Waiting => return EndedWork::new(host, true, "was not submitted, and will not be"),
         // Slurm may have put a job that was lost into the queue again.
-        Step::Over if !is_queued(fleet, queue, host) => return EndedWork::new(host, true, "was over"),
-        Step::Submitting | Step::Submitted | Step::Over => {}
+        Step::Over => match is_queued(fleet, queue, host) {
+            Ok(false) => return EndedWork::new(host, true, "was over"),
+            Ok(true) => {}
+            Err(why) => {
+                let what = format!("the queue does not answer: {why}; then `tilemark fleet cancel` again");
+                return EndedWork::new(host, false, what);
+            }
+        },
+        Step::Submitting | Step::Submitted => {}
     }
     if let Engine::Slurm { .. } = fleet.site.engine
         && let Err(why) = leaves_queue(fleet, queue, host)
@@ -140,14 +147,17 @@ fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
     }
     // Also over Slurm: a job that was killed leaves the host to be restored.
     let question = Question {
-        verb: "cancel",
+        verb: CANCEL,
         fleet: &fleet.id,
         seconds: ENDS_WITHIN_S,
         attempt: 0,
         job: "",
         within: Duration::from_secs(ENDS_WITHIN_S) + ANSWER_WITHIN,
     };
-    match ask(&fleet.site, host, question) {
+    let asked = ask(&fleet.site, host, question);
+    let asked =
+        asked.or_else(|error| if error.may_pass() { ask(&fleet.site, host, question) } else { Err(error) });
+    match asked {
         Ok(answer) => match attempts(&answer.lines).last() {
             Some((number, AttemptState::Running)) => {
                 let fix = format!("to fix: end it on {}, then `sudo tilemark recover` there", host.name);
@@ -167,9 +177,12 @@ fn end(fleet: &Fleet, queue: &Queue, host: &Host) -> EndedWork {
     }
 }
 
-fn is_queued(fleet: &Fleet, queue: &Queue, host: &Host) -> bool {
-    matches!(fleet.site.engine, Engine::Slurm { .. })
-        && matches!(queue.job(&job_name(&fleet.id, &host.name)), Ok(Some(job)) if job.stage() != Stage::Over)
+fn is_queued(fleet: &Fleet, queue: &Queue, host: &Host) -> Result<bool, String> {
+    if !matches!(fleet.site.engine, Engine::Slurm { .. }) {
+        return Ok(false);
+    }
+    let job = queue.job(&job_name(&fleet.id, &host.name))?;
+    Ok(job.is_some_and(|job| job.stage() != Stage::Over))
 }
 
 /// Ends a host's job in order where it runs, and waits until the queue has none.

@@ -49,7 +49,13 @@ pub fn look_at(wanted: &WantedBridge) -> Result<OwnBridge, GuestError> {
     })?;
     check_state(bridge, &facts)?;
     let addresses = netlink.addresses()?;
-    let own = addresses.iter().find(|(index, ..)| *index == facts.link.index);
+    // A bridge may be in several networks: the one of the range, else the first.
+    let is_of_range = |(_, host, prefix): &&(u32, Ipv4Addr, u8)| {
+        let bits = u32::MAX.checked_shl(32 - u32::from(*prefix)).unwrap_or(0);
+        u32::from(*host) & bits == u32::from(*first) & bits
+    };
+    let of_bridge = || addresses.iter().filter(|(index, ..)| *index == facts.link.index);
+    let own = of_bridge().find(is_of_range).or_else(|| of_bridge().next());
     let Some(&(_, host, prefix)) = own else {
         return Err(refuse(
             format!("the bridge `{bridge}` has no IPv4 address, so its network is not known"),
@@ -222,6 +228,8 @@ fn join_at_host(own: &OwnBridge, device: &str) -> Result<u32, GuestError> {
     let mut netlink = Netlink::open()?;
     let bridge = netlink.bridge_facts(&own.bridge)?;
     check_state(&own.bridge, &bridge)?;
+    // Images are built and others waited for since they were asked for first: another run may have them by now.
+    refuse_addresses_in_use(own)?;
     let port = netlink.link(device)?;
     // No address of IPv6, and no words of it: it is a plug.
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1");

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tilemark_guests::{
-    GuestError, RunNetwork, Uplink,
+    BRIDGE, GuestError, RunNetwork, Uplink,
     own_bridge::{WantedBridge, look_at, refuse_addresses_in_use},
     uplink_name,
 };
@@ -140,6 +140,12 @@ fn taps<const N: usize>(world: &World, network: &RunNetwork, plans: &[GuestPlan;
             assert!(Instant::now() < until, "the port of {} does not forward", plan.name);
             thread::sleep(Duration::from_millis(5));
         }
+    }
+    // The bridge itself is switched on in the same way: what the host sends before that is lost too.
+    let state = sys.join("class/net").join(BRIDGE).join("operstate");
+    while fs::read_to_string(&state).unwrap().trim() != "up" {
+        assert!(Instant::now() < until, "the bridge has no carrier");
+        thread::sleep(Duration::from_millis(5));
     }
     taps
 }

@@ -44,11 +44,12 @@ impl Played {
             "program",
             &format!(
                 "#!/bin/sh\ncase $1 in\n--version) cat {folder}/version ;;\nplan) echo '{{\"expected\": {{\"time\": \"3s\"}}}}' ;;\n\
-                 doctor) echo '{{\"findings\": []}}' ;;\nrun)\n  echo once >>\"$TILEMARK_HOME/measured\"\n  for out; do :; done\n  \
-                 if [ -e \"$TILEMARK_HOME/unfit\" ]; then echo 'error: no room'; echo '  to fix: make some'; exit 3; fi\n  \
+                 doctor) echo '{{\"findings\": []}}' ;;\nrun)\n  for out; do :; done\n  \
                  leaves() {{ cp -r \"$(cat \"$TILEMARK_HOME/leaves\" 2>/dev/null || echo {})\" \"$out\"; exit \"$(cat {folder}/code)\"; }}\n  \
                  trap 'echo once >>\"$TILEMARK_HOME/asked\"; kill $!; leaves' INT\n  \
                  [ ! -e \"$TILEMARK_HOME/deaf\" ] || trap '' INT\n  \
+                 echo once >>\"$TILEMARK_HOME/measured\"\n  \
+                 if [ -e \"$TILEMARK_HOME/unfit\" ]; then echo 'error: no room'; echo '  to fix: make some'; exit 3; fi\n  \
                  /bin/sleep \"$(cat {folder}/takes)\" &\n  wait $!\n  leaves ;;\nrecover) echo once >>\"$TILEMARK_HOME/recovered\" ;;\nesac\n",
                 record.display()
             ),

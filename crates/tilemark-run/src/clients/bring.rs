@@ -100,7 +100,7 @@ fn word(input: &mut impl BufRead, nonce: &str, wanted: &str) -> Result<(), Strin
         match text.trim_end().strip_prefix("tilemark-client ").and_then(|rest| rest.strip_suffix(nonce)) {
             Some(word) if word.trim_end() == wanted => return Ok(()),
             Some(word) if word.trim_end() == "damaged" => {
-                return Err("the agent came there damaged: its SHA-256 is another one".to_owned());
+                return Err("the agent arrived damaged: its SHA-256 differs".to_owned());
             }
             Some(word) if word.trim_end() == "no-place" => {
                 return Err(

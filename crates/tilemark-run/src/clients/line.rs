@@ -17,14 +17,14 @@ use std::{
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender},
     },
     thread,
     time::{Duration, Instant},
 };
 use tilemark_agent_protocol::{LoadEvent, Reply, Request, Session, read_frame, write_frame};
 use tilemark_record::clients::ClockOffset;
-use tilemark_site::Client;
+use tilemark_site::{Client, ClientCarrier};
 use tilemark_sys::{
     namespace::join_network,
     process::{Child, Ended, HasEnded, Spawn},
@@ -45,6 +45,8 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 const CLOCK_READINGS: u64 = 64;
 /// An agent whose stream ended is gone after so long, and its carrier with it.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// So many replies wait for us. A client that sends more is not read from until they were taken.
+const REPLIES_WAITING_MAX: usize = 64;
 /// What is kept of a carrier's messages.
 const ERROR_BYTES_KEPT: usize = 4096;
 
@@ -73,6 +75,8 @@ struct Shared {
     ended: Mutex<Option<String>>,
     messages: Mutex<Vec<u8>>,
     is_reaped: Mutex<bool>,
+    /// The carrier ends in order what it started elsewhere: `srun` its job.
+    ends_in_order: bool,
 }
 
 fn end_group(child: &Child) {
@@ -96,6 +100,10 @@ impl Shared {
         let is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
         // Its number may be another's once it was waited for.
         if let Some(child) = self.child.get().filter(|_| !*is_reaped) {
+            if self.ends_in_order {
+                let _ = child.signal(Signal::TERM);
+                let _ = child.ends_within(ENDS_WITHIN);
+            }
             end_group(child);
         }
     }
@@ -125,6 +133,7 @@ impl Shared {
             let lines: Vec<&str> = text
                 .lines()
                 .map(str::trim)
+                // ssh frames what it says of a changed key with `@`.
                 .filter(|line| !line.is_empty() && !line.starts_with('@'))
                 .collect();
             let last = printable_line(&lines[lines.len().saturating_sub(3)..].join("; ")).into_owned();
@@ -167,9 +176,10 @@ pub(crate) struct ClientLine {
 impl ClientLine {
     /// Reaches a client, brings the agent and says hello.
     pub(crate) fn open(client: &Client, brought: &Brought) -> Result<Self, ClientLost> {
-        let shared = Arc::new(Shared::default());
+        let ends_in_order = matches!(client.carrier, ClientCarrier::Srun { .. });
+        let shared = Arc::new(Shared { ends_in_order, ..Shared::default() });
         shared.heard();
-        let (replied, replies) = mpsc::channel();
+        let (replied, replies) = mpsc::sync_channel(REPLIES_WAITING_MAX);
         let (outgoing, to_send) = mpsc::channel();
         let (opened, is_open) = mpsc::channel();
         let words = bring::words(client, brought.lifetime);
@@ -260,16 +270,30 @@ impl ClientLine {
                 // A reply that came later than anybody waited for it.
                 _ => {}
             }
+            // A client that keeps sending must not keep us.
+            if left.is_zero() {
+                return Ok(None);
+            }
         }
     }
 
     /// Asks and waits for what `wanted` takes out of the reply.
     fn ask<T>(&mut self, request: &Request, wanted: impl Fn(&Arrived) -> Option<T>) -> Result<T, ClientLost> {
+        self.ask_until(Instant::now() + ANSWERS_WITHIN, request, wanted)
+    }
+
+    fn ask_until<T>(
+        &mut self,
+        until: Instant,
+        request: &Request,
+        wanted: impl Fn(&Arrived) -> Option<T>,
+    ) -> Result<T, ClientLost> {
         self.send(request)?;
-        let until = Instant::now() + ANSWERS_WITHIN;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let Some(arrived) = self.next(left)? else {
+            // Also where it keeps sending what nobody asked for.
+            let arrived = if left.is_zero() { None } else { self.next(left)? };
+            let Some(arrived) = arrived else {
                 return Err(ClientLost(format!(
                     "its agent did not answer within {} s",
                     ANSWERS_WITHIN.as_secs()
@@ -289,12 +313,14 @@ impl ClientLine {
     pub(crate) fn clock(&mut self) -> Result<ClockOffset, ClientLost> {
         let mut offset: Option<ClockOffset> = None;
         self.round_trips.clear();
+        let until = Instant::now() + ANSWERS_WITHIN;
         for number in 0..CLOCK_READINGS {
             let asked_ns = monotonic_ns();
-            let (ns, at_ns) = self.ask(&Request::Monotonic(number), |arrived| match arrived.reply {
-                Reply::Monotonic { number: of, ns } if of == number => Some((ns, arrived.at_ns)),
-                _ => None,
-            })?;
+            let (ns, at_ns) =
+                self.ask_until(until, &Request::Monotonic(number), |arrived| match arrived.reply {
+                    Reply::Monotonic { number: of, ns } if of == number => Some((ns, arrived.at_ns)),
+                    _ => None,
+                })?;
             self.round_trips.push(Duration::from_nanos(at_ns.saturating_sub(asked_ns)));
             let difference = |ours: u64| {
                 i64::try_from(i128::from(ns) - i128::from(ours)).unwrap_or(if ns > ours {
@@ -416,7 +442,7 @@ fn carry(
     shared: &Arc<Shared>,
     to_send: Receiver<Vec<u8>>,
     opened: &Sender<()>,
-    replied: &Sender<Arrived>,
+    replied: &SyncSender<Arrived>,
 ) -> Result<(), String> {
     if let Some(network) = &brought.network {
         File::open(network)
@@ -489,7 +515,7 @@ fn start(words: &[String], temporary: Option<&Path>, shared: &Arc<Shared>) -> Re
         .hand(its_out, 1)
         .hand(its_error, 2)
         .own_session()
-        .dies_with_thread(Signal::KILL)
+        .dies_with_thread(if shared.ends_in_order { Signal::TERM } else { Signal::KILL })
         .start()
         .map_err(|error| failed(error.to_string()))?;
     let _ = shared.child.set(Arc::new(child));
@@ -533,7 +559,6 @@ fn on_path(name: &str) -> Option<PathBuf> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use tilemark_site::ClientCarrier;
 
     /// The agent of this workspace; nothing where it was not built.
     fn agent() -> Option<&'static [u8]> {

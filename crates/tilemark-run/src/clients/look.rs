@@ -120,7 +120,7 @@ fn line(client: &ClientLook) -> String {
     words.extend(client.clock_uncertainty_ms.map(|ms| format!("clock known to {ms:.3} ms")));
     words.extend(client.device.as_ref().map(|device| match client.line_mbit_per_s {
         Some(rate) => format!("{device} with {rate} Mbit/s"),
-        None => format!("{device}, whose line rate it does not say"),
+        None => format!("{device}, line rate unknown"),
     }));
     if client.same_machine {
         words.push("it is this very machine, so it takes processors from the guests".to_owned());

@@ -62,7 +62,11 @@ impl Clients {
             };
             // Each is started before the first is waited for.
             let opening: Vec<_> = slots.iter().zip(&self.sites).map(open).collect();
-            opening.into_iter().map(|opening| opening.and_then(|opening| opening.join().ok())).collect()
+            // A panic must not look like a client that is reached already.
+            let joined = |opening: thread::ScopedJoinHandle<'_, _>| {
+                opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            opening.into_iter().map(|opening| opening.map(joined)).collect()
         });
         for ((slot, client), line) in slots.iter_mut().zip(&self.sites).zip(lines) {
             match line {

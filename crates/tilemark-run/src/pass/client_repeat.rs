@@ -60,7 +60,7 @@ impl Clients {
                 let tiles: Vec<u32> =
                     (1..).zip(&shares).filter(|(_, of)| **of == place).map(|(tile, _)| tile).collect();
                 let Some(job) = client_job(point, block, &tiles, ports) else { continue };
-                let Some(line) = self.take(place) else { continue };
+                let line = self.take(place).expect("all are reached, or this has ended above");
                 match Member::ready(place, line, tiles, job, point)? {
                     Ok(member) => repeat.members.push(member),
                     Err(why) => {

@@ -118,11 +118,11 @@ impl LoadListener {
     }
 
     /// A load that cannot be prepared in a guest would fail in every repeat. One that fails later met something that happened in its
-    /// guest, such as the end of its service: a finding, which costs this repeat.
+    /// guest, such as the end of its service: a finding, which costs this repeat. So does a client's, whenever it fails.
     fn failed(&self, message: &str, remedy: &str, has_begun: bool) -> Result<(), Failure> {
         let message = match &self.place {
             None => format!("the load failed: {message}"),
-            Some(_) if has_begun => {
+            Some(_) if has_begun || matches!(self.source, LoadSource::Client(_)) => {
                 let kind = match self.source {
                     LoadSource::Client(_) => self.refused,
                     LoadSource::Outside | LoadSource::Inside(_) => IncidentKind::ServiceErrors,

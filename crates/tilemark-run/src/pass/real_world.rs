@@ -88,7 +88,7 @@ struct QemuOfSettings {
 fn uplink_of(own: OwnBridge, state: &Path) -> Result<Uplink, Failure> {
     let under_way = StateFolder::at(state).under_way().map_err(state_failed)?;
     let (Some(keeper), Some(device)) = (under_way.keeper, under_way.uplink) else {
-        let message = "a bridge of the user's own was asked for, and its keeper does not know";
+        let message = "the state of this run names no uplink for `network.bridge`";
         return Err(Failure::new(FailureCode::Bug, message, "report it with the command"));
     };
     let namespace = host_proc().join(keeper.pid.to_string()).join("ns/net");

@@ -10,6 +10,9 @@ use tilemark_host::{
 use tilemark_plan::facts::HostFacts;
 use tilemark_units::counted;
 
+/// The finding about a bridge of the user's own.
+const OWN_BRIDGE: &str = "own-bridge";
+
 /// Facts with what is to be said of them.
 #[derive(Debug, Clone)]
 pub struct Diagnosis {
@@ -57,7 +60,7 @@ fn own_bridge(wanted: &WantedBridge) -> Result<String, Box<Finding>> {
         }
         Ok(own)
     });
-    let asked = if is_root { "nobody answers there" } else { "as root, it is asked whether they are in use" };
+    let asked = if is_root { "no address is in use" } else { "run as root to check whether they are in use" };
     looked
         .map(|own| {
             let guests = counted(own.guests_max(), "guest");
@@ -67,7 +70,7 @@ fn own_bridge(wanted: &WantedBridge) -> Result<String, Box<Finding>> {
         })
         .map_err(|error| {
             Box::new(Finding {
-                key: "own-bridge".to_owned(),
+                key: OWN_BRIDGE.to_owned(),
                 severity: Severity::Limits,
                 blocks: Vec::new(),
                 what: error.to_string(),
@@ -78,6 +81,11 @@ fn own_bridge(wanted: &WantedBridge) -> Result<String, Box<Finding>> {
 }
 
 impl Diagnosis {
+    /// Whether a run with this site would be refused because of its bridge.
+    pub fn refuses_bridge(&self) -> bool {
+        self.findings.iter().any(|finding| finding.key == OWN_BRIDGE)
+    }
+
     /// What is to be said beside the findings.
     pub fn said(&self) -> Option<&str> {
         self.said.as_deref()

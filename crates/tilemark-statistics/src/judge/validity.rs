@@ -82,7 +82,7 @@ pub(crate) fn soundness(point: &Point, repeat: &RepeatSummary, typical: &Typical
     }
     let gate_ms = point.gate.p99.as_milliseconds();
     let late = repeat.loads.iter().filter_map(|load| saturation(load, gate_ms, typical.of_load(&load.name)));
-    let late_clients = repeat.clients.iter().flat_map(|client| out_of_something(client, gate_ms, typical));
+    let late_clients = repeat.clients.iter().flat_map(|client| exhausted(client, gate_ms, typical));
     let late: Vec<String> = late.chain(late_clients).collect();
     if late.is_empty() { Soundness::Sound } else { Soundness::Saturated(late.join("; ")) }
 }
@@ -139,11 +139,25 @@ fn by_client(client: &ClientFigures) -> Vec<String> {
     // One that was lost is an incident of the repeat.
     let never_known = (client.uncertainty_ms.is_none() && client.lost.is_none())
         .then(|| format!("client {name}: its clock was not read after the loads"));
+    let late_ms = client
+        .intended_begin_ns
+        .zip(client.actual_begin_ns)
+        .map(|(intended, actual)| (i128::from(actual) - i128::from(intended)) as f64 / 1e6);
+    let late = match late_ms {
+        Some(ms) if ms.abs() > CLIENT_CLOCK_MS_MAX => {
+            Some(format!("client {name}: its load began {ms:.1} ms late"))
+        }
+        None if client.lost.is_none() => {
+            Some(format!("client {name}: it did not report when its load began"))
+        }
+        _ => None,
+    };
     [
         too_much("steal", steal, STEAL_FRACTION_MAX),
         too_much("foreign load", other, FOREIGN_FRACTION_MAX),
         unknown,
         never_known,
+        late,
     ]
     .into_iter()
     .flatten()
@@ -151,7 +165,7 @@ fn by_client(client: &ClientFigures) -> Vec<String> {
 }
 
 /// What a client itself ran out of: its figures are partly its own.
-fn out_of_something(client: &ClientFigures, gate_p99_ms: f64, typical: &TypicalP99) -> Vec<String> {
+fn exhausted(client: &ClientFigures, gate_p99_ms: f64, typical: &TypicalP99) -> Vec<String> {
     let name = &client.name;
     let mut reasons = Vec::new();
     let busy = client.busy.max_fraction;

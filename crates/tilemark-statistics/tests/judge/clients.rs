@@ -14,6 +14,8 @@ fn fit() -> ClientFigures {
         name: "c2".to_owned(),
         tiles: vec![1],
         uncertainty_ms: Some(0.2),
+        intended_begin_ns: Some(1_000_000_000),
+        actual_begin_ns: Some(1_000_400_000),
         busy: Busy { mean_fraction: 0.2, max_fraction: 0.3 },
         steal: Some(0.0),
         other: Some(0.01),
@@ -39,7 +41,7 @@ fn why_discarded(change: impl Fn(&mut ClientFigures)) -> Option<String> {
 #[test]
 fn a_client_that_ran_out_of_something_is_named_with_it_and_discards_the_repeat() {
     type Change = fn(&mut ClientFigures);
-    let cases: [(&str, Change); 8] = [
+    let cases: [(&str, Change); 10] = [
         ("client c2: a thread used 81 % of its processor", |client| client.busy.max_fraction = 0.81),
         ("client c2: steal 2.1 % of its processors", |client| client.steal = Some(0.021)),
         ("client c2: foreign load 5.1 % of its processors", |client| client.other = Some(0.051)),
@@ -48,6 +50,8 @@ fn a_client_that_ran_out_of_something_is_named_with_it_and_discards_the_repeat()
             client.loads[0].send_lateness_p99_us = Some(3_000.0);
         }),
         ("client c2: its clock was uncertain by 10.1 ms", |client| client.uncertainty_ms = Some(10.1)),
+        ("client c2: its load began 10.5 ms late", |client| client.actual_begin_ns = Some(1_010_500_000)),
+        ("client c2: it did not report when its load began", |client| client.actual_begin_ns = None),
         ("client c2: its clock was not read", |client| client.uncertainty_ms = None),
         ("client c2: a thread used NaN % of its processor", |client| client.busy.max_fraction = f64::NAN),
     ];

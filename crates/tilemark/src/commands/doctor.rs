@@ -32,6 +32,8 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> ExitCode {
     diagnosis.said().into_iter().for_each(screen::note);
     match look::unusable(&clients) {
         Some(failure) => screen::fail(&failure, Form::Text),
+        // As the run would end.
+        None if diagnosis.refuses_bridge() => ExitCode::from(3),
         None => ExitCode::SUCCESS,
     }
 }

@@ -39,7 +39,7 @@ impl Machine {
     }
 
     fn sh(&self, script: &str) -> String {
-        let output = self.command("bash").args(["-c", script]).output().unwrap();
+        let output = self.command("timeout").args(["60", "bash", "-c", script]).output().unwrap();
         let said = Said::of(&output);
         assert_eq!(said.code, Some(0), "{script}: {said:?}");
         said.out
@@ -239,7 +239,7 @@ fn a_bridge_or_addresses_that_cannot_be_used_are_refused_before_anything_starts(
     let findings = said.json()["findings"].to_string();
     assert!(findings.contains("no network device `br7`"), "{said:?}");
     let said = site.says(&real, &["doctor", "--site", &site.file]);
-    let fit = "2 guests can be joined to the bridge br0, with addresses of 192.0.2.64 to 192.0.2.66: nobody answers there";
+    let fit = "2 guests can be joined to the bridge br0, with addresses of 192.0.2.64 to 192.0.2.66: no address is in use";
     assert!(said.error.contains(fit), "{said:?}");
     real.all_gone(&BTreeSet::new(), &[]);
     assert_eq!(changed(&before, &site.state()), NOTHING);
