@@ -19,7 +19,7 @@ const BROUGHT_WITHIN_S: u64 = 120;
 
 /// One line of POSIX shell. It finds a folder from which programs may be run, takes the agent from its input, and removes it at the end,
 /// as the agent does itself at its beginning.
-const SCRIPT: &str = r#"umask 077; d=; for t in "${TMPDIR:-/tmp}" /dev/shm /var/tmp "$HOME"; do d=$(mktemp -d "$t/tilemark-client.XXXXXX" 2>/dev/null) || { d=; continue; }; printf '#!/bin/sh\n' >"$d/agent" && chmod 700 "$d/agent" && "$d/agent" 2>/dev/null && break; rm -rf "$d"; d=; done; [ -n "$d" ] || { echo "tilemark-client no-place NONCE"; exit 96; }; trap 'rm -rf "$d"' EXIT; trap 'exit 95' HUP INT TERM; echo "tilemark-client ready NONCE"; timeout SECONDS_TO_BRING head -c BYTES >"$d/agent"; s=$(sha256sum <"$d/agent"); [ "${s%% *}" = HASH ] || { echo "tilemark-client damaged NONCE"; exit 97; }; echo "tilemark-client starts NONCE"; "$d/agent" client LIFETIME; exit $?"#;
+const SCRIPT: &str = r#"umask 077; d=; for t in "${TMPDIR:-/tmp}" /tmp /dev/shm /var/tmp "$HOME"; do d=$(mktemp -d "$t/tilemark-client.XXXXXX" 2>/dev/null) || { d=; continue; }; printf '#!/bin/sh\n' >"$d/agent" && chmod 700 "$d/agent" && "$d/agent" 2>/dev/null && break; rm -rf "$d"; d=; done; [ -n "$d" ] || { echo "tilemark-client no-place NONCE"; exit 96; }; trap 'rm -rf "$d"' EXIT; trap 'exit 95' HUP INT TERM; echo "tilemark-client ready NONCE"; timeout SECONDS_TO_BRING head -c BYTES >"$d/agent"; s=$(sha256sum <"$d/agent"); [ "${s%% *}" = HASH ] || { echo "tilemark-client damaged NONCE"; exit 97; }; echo "tilemark-client starts NONCE"; "$d/agent" client LIFETIME; exit $?"#;
 
 /// The words of a client's carrier. A job of Slurm's lasts at most a little longer than the agent.
 pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
