@@ -538,7 +538,7 @@ fn an_address_that_is_in_use_is_refused_and_a_run_holds_its_own() {
     });
 }
 
-/// What is said of the addresses, if one is in use.
+/// The error about the addresses, if one is in use.
 fn in_use(host: &Host, own: &OwnBridge) -> Option<String> {
     match host.there(|| refuse_addresses_in_use(own)) {
         Ok(()) => None,

@@ -80,7 +80,7 @@ fn run_on(
     let end_ns = warmup_ns + length_ns;
     let line = Line { queue: &queue, origin_ns: clock::at(origin), warmup_ns, end_ns, stop };
     let last = thread::scope(|scope| {
-        let (tell, told) = mpsc::channel();
+        let (tell, messages) = mpsc::channel();
         for (index, mut operation) in operations.into_iter().enumerate() {
             let tell = tell.clone();
             let work = move || line.work(&mut *operation, &tell);
@@ -92,7 +92,7 @@ fn run_on(
             }
         }
         drop(tell);
-        listen(&told, threads, &mut account, events)
+        listen(&messages, threads, &mut account, events)
     })?;
     let in_time = vec![InTime { stream: 0, completed: last.in_time }];
     let ended = Ended { schedule_ns: length_ns, in_time, cpu_ns: last.cpu_ns };
@@ -108,14 +108,14 @@ struct Last {
 
 /// Makes events of what the threads tell, until all have ended.
 fn listen(
-    told: &mpsc::Receiver<Message>,
+    messages: &mpsc::Receiver<Message>,
     mut threads: usize,
     account: &mut Account,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Last, LoadError> {
     let mut last = Last::default();
     while threads > 0 {
-        match told.recv().map_err(|_| LoadError::SenderLost)? {
+        match messages.recv().map_err(|_| LoadError::SenderLost)? {
             Message::Offered { second, count } => account.offered(0, second, count),
             Message::Sample { sample, trouble } => {
                 account.samples(&[sample]);

@@ -287,12 +287,18 @@ impl Netlink {
         self.ask(message).map(|_| ()).map_err(|source| refused(action, object, source))
     }
 
-    /// Sends a request for all that there are of something, and gives back their bodies.
+    /// Sends one request and reads until its acknowledgement; returns the body of an answer before that.
+    pub(crate) fn ask(&mut self, message: Message) -> io::Result<Option<Vec<u8>>> {
+        self.ask_all(message).map(|mut bodies| bodies.pop())
+    }
+
+    /// Sends one request and reads until its acknowledgement or the end of a list; returns the bodies of all answers.
     fn ask_all(&mut self, message: Message) -> io::Result<Vec<Vec<u8>>> {
         self.sequence += 1;
         let request = message.finish(self.sequence);
         sendto(&self.socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
         let mut bodies = Vec::new();
+        // The kernel's answers about one link are below 8 KiB; longer ones would be cut, not overrun.
         let mut buffer = vec![0; 32 * 1024];
         loop {
             let (length, _) = match recv(&self.socket, buffer.as_mut_slice(), RecvFlags::empty()) {
@@ -305,38 +311,12 @@ impl Netlink {
                     (true, kind::DONE) => return Ok(bodies),
                     (true, kind::ERROR) => {
                         let code = u32_at(found.body, 0).ok_or(io::ErrorKind::InvalidData)?;
-                        return Err(io::Error::from_raw_os_error(-code.cast_signed()));
-                    }
-                    (true, _) => bodies.push(found.body.to_vec()),
-                }
-            }
-        }
-    }
-
-    /// Sends one request and reads until its acknowledgement; gives back the body of an answer before that.
-    pub(crate) fn ask(&mut self, message: Message) -> io::Result<Option<Vec<u8>>> {
-        self.sequence += 1;
-        let request = message.finish(self.sequence);
-        sendto(&self.socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-        let mut answer = None;
-        // The kernel's answers about one link are below 8 KiB; longer ones would be cut, not overrun.
-        let mut buffer = vec![0; 32 * 1024];
-        loop {
-            let (length, _) = match recv(&self.socket, buffer.as_mut_slice(), RecvFlags::empty()) {
-                Err(rustix::io::Errno::INTR) => continue,
-                other => other?,
-            };
-            for found in answers(&buffer[..length]) {
-                match (found.sequence == self.sequence, found.kind) {
-                    (false, _) => {}
-                    (true, kind::ERROR) => {
-                        let code = u32_at(found.body, 0).ok_or(io::ErrorKind::InvalidData)?;
                         return match code.cast_signed() {
-                            0 => Ok(answer),
+                            0 => Ok(bodies),
                             error => Err(io::Error::from_raw_os_error(-error)),
                         };
                     }
-                    (true, _) => answer = Some(found.body.to_vec()),
+                    (true, _) => bodies.push(found.body.to_vec()),
                 }
             }
         }

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{
-    Home, Said, TILEMARK, is_root,
+    Home, Said, TILEMARK, fleet_lab, is_root,
     real::{PATIENCE, Process, Real, Running, keeper_of},
     skipped,
 };
@@ -346,14 +346,8 @@ printf '['; cat doctor.json; printf ','; cat "$summary"; printf ']'
 
 #[test]
 fn real_clients_send_over_ssh_and_slurm_to_guests_on_a_bridge_and_leave_nothing() {
-    let xtask = Path::new(TILEMARK).with_file_name("xtask");
-    if !is_root() || !xtask.is_file() || std::env::var_os("TILEMARK_TEST_CACHE").is_none() {
-        return skipped(
-            "the lab of many hosts needs root, xtask beside the program, and TILEMARK_TEST_CACHE",
-        );
-    }
-    let mut lab = Command::new(xtask);
-    lab.args(["fleet-lab", "--program", TILEMARK, "--", "sh", "-c", LAB_SCRIPT]).stdin(Stdio::null());
+    let Some(mut lab) = fleet_lab() else { return };
+    lab.args(["sh", "-c", LAB_SCRIPT]);
     let said = Said::of(&lab.output().unwrap());
     assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.error);
     let documents = said.json();

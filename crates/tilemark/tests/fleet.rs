@@ -7,7 +7,7 @@ mod common;
 mod made;
 
 use common::{
-    Home, Said, TILEMARK, is_root,
+    Home, Said, TILEMARK, fleet_lab, is_root,
     real::{PATIENCE, kills, moments},
     record::record_of,
     skipped,
@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -471,7 +471,7 @@ fn only_what_is_at_home_is_removed_from_hosts() {
         assert!(!played.work_of(host).parent().unwrap().exists(), "{host}");
     }
     assert!(other.exists(), "the work of another fleet run is kept");
-    // What is at home stays as it is, whatever is asked again.
+    // What is at home stays unchanged, also by further questions.
     fs::remove_dir(played.folder().attempt("n1", 7)).unwrap();
     for again in [&["collect", "--json"][..], &["run", "--resume", "--json"], &["report", "--json"]] {
         let document = played.fleet(again).json();
@@ -606,18 +606,9 @@ fn two_runs_of_a_fleet_are_compared_and_its_pages_drawn_without_names() {
 
 /// The lab's own program beside ours.
 fn lab() -> Option<(Command, String)> {
-    let xtask = Path::new(TILEMARK).with_file_name("xtask");
-    if !is_root() || !xtask.is_file() {
-        skipped("the lab of many hosts needs root, and xtask beside the program: `cargo build --workspace`");
-        return None;
-    }
-    if std::env::var_os("TILEMARK_TEST_CACHE").is_none() {
-        skipped("the lab of many hosts needs the tests' image: set TILEMARK_TEST_CACHE");
-        return None;
-    }
+    let mut lab = fleet_lab()?;
     let mark = format!("fleet-test-{}-{:?}", std::process::id(), thread::current().id());
-    let mut lab = Command::new(xtask);
-    lab.args(["fleet-lab", "--program", TILEMARK, "--"]).stdin(Stdio::null()).env(MARK, &mark);
+    lab.env(MARK, &mark);
     Some((lab, mark))
 }
 

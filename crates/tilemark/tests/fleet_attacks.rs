@@ -5,30 +5,15 @@
 
 mod common;
 
-use common::{Said, TILEMARK, is_root, skipped};
+use common::{Said, fleet_lab};
 use serde_json::Value;
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
 
 const SCRIPT: &str = include_str!("fleet_attacks.sh");
 
 /// Runs attacks in one lab; what each printed. `None` where the lab cannot be here.
 fn attacked(attacks: &str, rounds: usize) -> Option<Vec<Value>> {
-    // A soak is a build for release, which has no xtask beside it.
-    let xtask = std::env::var_os("TILEMARK_TEST_XTASK")
-        .map_or_else(|| Path::new(TILEMARK).with_file_name("xtask"), PathBuf::from);
-    if !is_root() || !xtask.is_file() {
-        skipped("the lab of many hosts needs root, and xtask beside the program: `cargo build --workspace`");
-        return None;
-    }
-    if std::env::var_os("TILEMARK_TEST_CACHE").is_none() {
-        skipped("the lab of many hosts needs the tests' image: set TILEMARK_TEST_CACHE");
-        return None;
-    }
-    let mut lab = Command::new(xtask);
-    lab.args(["fleet-lab", "--program", TILEMARK, "--", "sh", "-c", SCRIPT]).stdin(Stdio::null());
+    let mut lab = fleet_lab()?;
+    lab.args(["sh", "-c", SCRIPT]);
     lab.env("ATTACKS", attacks).env("ROUNDS", rounds.to_string());
     let said = Said::of(&lab.output().unwrap());
     assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.error);

@@ -1,4 +1,4 @@
-//! What is said of the client machines that sent the loads of a point.
+//! The note about the client machines that sent the loads of a point.
 
 use tilemark_record::{clients::ClientFigures, summary::RepeatSummary};
 

@@ -158,8 +158,8 @@ fn sum(counts: &[(u64, &str)]) -> u64 {
 
 fn in_words(counts: &[(u64, &str)], named: &[String]) -> Vec<String> {
     let counted = counts.iter().filter(|(count, _)| *count > 0);
-    let told = counted.map(|(count, what)| format!("messages {what}: {count}"));
-    told.chain(named.iter().cloned()).take(TOLD).collect()
+    let sums = counted.map(|(count, what)| format!("messages {what}: {count}"));
+    sums.chain(named.iter().cloned()).take(TOLD).collect()
 }
 
 #[cfg(test)]
@@ -185,20 +185,23 @@ mod tests {
     fn what_went_through_in_the_warm_up_does_not_count() {
         let flat_out =
             FlatOut { readings: vec![reading(1_000, 3.0), reading(1_500, 4.0), reading(2_100, 5.0)] };
-        let told = flat_out.stream_report(4, &load(0), &ThroughputReport::default());
-        assert_eq!(told.seconds.iter().map(|second| second.counts.completed).collect::<Vec<_>>(), [500, 600]);
+        let of_stream = flat_out.stream_report(4, &load(0), &ThroughputReport::default());
+        assert_eq!(
+            of_stream.seconds.iter().map(|second| second.counts.completed).collect::<Vec<_>>(),
+            [500, 600]
+        );
         let counts = Counts { offered: 1_100, completed: 1_100, bytes: 17_600, ..Counts::default() };
-        assert_eq!(told.total.counts, counts);
-        assert_eq!((told.total.seconds, told.total.client_cpu_s), (2.0, 0.000_11));
+        assert_eq!(of_stream.total.counts, counts);
+        assert_eq!((of_stream.total.seconds, of_stream.total.client_cpu_s), (2.0, 0.000_11));
     }
 
     #[test]
     fn one_lost_message_is_a_failure_and_one_that_came_twice_is_wrong() {
         let flat_out = FlatOut { readings: vec![reading(0, 0.0), reading(10, 1.0)] };
         let report = ThroughputReport { lost: 1, duplicated: 2, reordered: 3, ..ThroughputReport::default() };
-        let told = flat_out.stream_report(0, &load(0), &report);
-        assert_eq!((told.total.counts.failed, told.total.counts.wrong), (1, 5));
-        assert_eq!(told.total.errors[0], "messages lost: 1");
+        let of_stream = flat_out.stream_report(0, &load(0), &report);
+        assert_eq!((of_stream.total.counts.failed, of_stream.total.counts.wrong), (1, 5));
+        assert_eq!(of_stream.total.errors[0], "messages lost: 1");
     }
 
     #[test]
@@ -210,13 +213,14 @@ mod tests {
         // One loss, and one double that only two subscribers together could tell.
         let report =
             ThroughputReport { lost: 1, duplicated: 7, reordered: 2, refused: 4, ..Default::default() };
-        let told = flat_out.stream_report(0, &load(0), &report);
-        let of =
-            |count: fn(&Counts) -> u64| told.seconds.iter().map(|second| count(&second.counts)).collect();
+        let of_stream = flat_out.stream_report(0, &load(0), &report);
+        let of = |count: fn(&Counts) -> u64| {
+            of_stream.seconds.iter().map(|second| count(&second.counts)).collect()
+        };
         let (wrong, failed, completed): (Vec<u64>, Vec<u64>, Vec<u64>) =
             (of(|counts| counts.wrong), of(|counts| counts.failed), of(|counts| counts.completed));
         assert_eq!((wrong, failed, completed), (vec![1, 0, 3], vec![0, 3, 1], vec![99, 100, 98]));
-        assert_eq!((told.total.counts.wrong, told.total.counts.failed), (4, 4));
+        assert_eq!((of_stream.total.counts.wrong, of_stream.total.counts.failed), (4, 4));
     }
 
     #[test]
@@ -236,15 +240,15 @@ mod tests {
             received_in_time: 4,
             ..LatencyReport::default()
         };
-        let told = by_schedule(0, &LatencyLoad { rate: 3, ..LatencyLoad::new(broker()) }, 0.0, &report);
+        let of_stream = by_schedule(0, &LatencyLoad { rate: 3, ..LatencyLoad::new(broker()) }, 0.0, &report);
         let first = Counts { offered: 3, completed: 2, failed: 1, wrong: 4, bytes: 32 };
         let second = Counts { offered: 3, completed: 3, bytes: 48, ..Counts::default() };
-        assert_eq!(told.seconds.iter().map(|second| second.counts).collect::<Vec<_>>(), [first, second]);
-        assert_eq!(told.total.counts.failed, 1, "eight were lost in the warm-up");
-        assert_eq!(told.total.errors[0], "messages lost: 9", "and are told all the same");
+        assert_eq!(of_stream.seconds.iter().map(|second| second.counts).collect::<Vec<_>>(), [first, second]);
+        assert_eq!(of_stream.total.counts.failed, 1, "eight were lost in the warm-up");
+        assert_eq!(of_stream.total.errors[0], "messages lost: 9", "and are told all the same");
         let lost = Finding { kind: IncidentKind::WrongAnswers, what: "messages lost: 9".to_owned() };
-        assert_eq!(told.total.findings, [lost]);
-        assert_eq!(told.total.completed_in_time, 4, "as the load counted it");
+        assert_eq!(of_stream.total.findings, [lost]);
+        assert_eq!(of_stream.total.completed_in_time, 4, "as the load counted it");
     }
 
     #[test]
@@ -256,7 +260,7 @@ mod tests {
             elapsed_s: 1.1,
             ..ThroughputReport::default()
         };
-        let told = flat_out.stream_report(0, &load(1_000), &report);
-        assert_eq!((told.total.counts.completed, told.total.seconds), (1_000, 1.1));
+        let of_stream = flat_out.stream_report(0, &load(1_000), &report);
+        assert_eq!((of_stream.total.counts.completed, of_stream.total.seconds), (1_000, 1.1));
     }
 }

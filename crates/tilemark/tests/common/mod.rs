@@ -107,6 +107,24 @@ pub fn skipped(why: &str) {
     assert!(std::env::var_os("TILEMARK_CI").is_none_or(|value| value != "1"), "skipped in CI: {why}");
 }
 
+/// A command in the lab of many hosts, to which its words are added; nothing where that lab cannot be here.
+pub fn fleet_lab() -> Option<std::process::Command> {
+    // A soak is a build for release, which has no xtask beside it.
+    let xtask = std::env::var_os("TILEMARK_TEST_XTASK")
+        .map_or_else(|| Path::new(TILEMARK).with_file_name("xtask"), PathBuf::from);
+    if !rustix::process::geteuid().is_root() || !xtask.is_file() {
+        skipped("the lab of many hosts needs root, and xtask beside the program: `cargo build --workspace`");
+        return None;
+    }
+    if std::env::var_os("TILEMARK_TEST_CACHE").is_none() {
+        skipped("the lab of many hosts needs the tests' image: set TILEMARK_TEST_CACHE");
+        return None;
+    }
+    let mut lab = std::process::Command::new(xtask);
+    lab.args(["fleet-lab", "--program", TILEMARK, "--"]).stdin(std::process::Stdio::null());
+    Some(lab)
+}
+
 /// What a command writes on a terminal.
 pub fn on_a_terminal(home: &Home, arguments: &[&str], no_color: Option<&str>) -> String {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
