@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Each crate with all of Tilemark's crates that it may depend on (tests aside).
-const ALLOWED: [(&str, &[&str]); 25] = [
+const ALLOWED: [(&str, &[&str]); 26] = [
     (
         "tilemark",
         &[
@@ -20,9 +20,10 @@ const ALLOWED: [(&str, &[&str]); 25] = [
     ),
     ("tilemark-sys", &[]),
     ("tilemark-units", &[]),
+    ("tilemark-schema", &[]),
     ("tilemark-netlink", &["tilemark-sys"]),
-    ("tilemark-plan", &["tilemark-units"]),
-    ("tilemark-host", &["tilemark-plan", "tilemark-sys", "tilemark-units"]),
+    ("tilemark-plan", &["tilemark-schema", "tilemark-units"]),
+    ("tilemark-host", &["tilemark-plan", "tilemark-schema", "tilemark-sys", "tilemark-units"]),
     ("tilemark-image", &["tilemark-sys", "tilemark-units"]),
     ("tilemark-agent-protocol", &["tilemark-plan", "tilemark-units"]),
     ("tilemark-site", &["tilemark-sys", "tilemark-units"]),
@@ -70,7 +71,7 @@ const ALLOWED: [(&str, &[&str]); 25] = [
             "tilemark-units",
         ],
     ),
-    ("tilemark-record", &["tilemark-plan", "tilemark-units"]),
+    ("tilemark-record", &["tilemark-plan", "tilemark-schema", "tilemark-units"]),
     ("tilemark-statistics", &["tilemark-plan", "tilemark-record", "tilemark-units"]),
     (
         "tilemark-fleet",

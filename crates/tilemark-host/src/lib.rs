@@ -21,6 +21,12 @@ pub mod telemetry;
 pub mod traces;
 mod view;
 
+/// For `derive(JsonSchema)`: schemars' own, or without the feature `schema` one that derives nothing.
+#[cfg(feature = "schema")]
+pub(crate) use schemars::JsonSchema;
+#[cfg(not(feature = "schema"))]
+pub(crate) use tilemark_schema::JsonSchema;
+
 pub use error::HostError;
 pub use kernel_log::KernelLog;
 pub use read::{list::parse_list, read_facts};

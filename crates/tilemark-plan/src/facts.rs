@@ -3,7 +3,7 @@
 //! Pure data. Reading them is `tilemark-host`'s work; whoever resolves a plan or draws a report only sees these types.
 //! What could not be read is [`Fact::Missing`] with the reason, never a zero, an empty text or a guess.
 
-use schemars::JsonSchema;
+use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A value that was read, or the reason why there is none.

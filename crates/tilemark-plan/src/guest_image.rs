@@ -1,7 +1,7 @@
 //! The image that guests boot: one by its name, or one that the scenario makes of packages and files.
 
+use crate::JsonSchema;
 use crate::{scenario::Scenario, workload::Say};
-use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},

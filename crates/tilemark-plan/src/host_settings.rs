@@ -3,8 +3,8 @@
 //! Keys are text with dots of their own (`net.core.somaxconn`, `thp` and `thp.defrag`), so that below `host.setting` everything up to the
 //! value is one key. What a key means, and what a host has of it, is not known here.
 
+use crate::JsonSchema;
 use crate::plan::{Plan, Point};
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,8 +4,8 @@
 //! What is measured at a point is a part of the tile, with all that it needs: the guest that is loaded, the guest that sends its load,
 //! and the back end that it asks.
 
+use crate::JsonSchema;
 use crate::scenario::{Guest, Load, Scenario};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name under which a point's roles are in [`vary`](crate::plan::Point::vary).

@@ -33,3 +33,9 @@ pub mod share;
 pub mod trust;
 mod unreadable;
 pub mod workload;
+
+/// For `derive(JsonSchema)`: schemars' own, or without the feature `schema` one that derives nothing.
+#[cfg(feature = "schema")]
+pub(crate) use schemars::JsonSchema;
+#[cfg(not(feature = "schema"))]
+pub(crate) use tilemark_schema::JsonSchema;

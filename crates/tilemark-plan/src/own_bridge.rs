@@ -1,7 +1,7 @@
 //! The user's own bridge: a run's guests have addresses of its network, so that machines outside reach them.
 
+use crate::JsonSchema;
 use crate::plan::{MacAddress, Plan};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 

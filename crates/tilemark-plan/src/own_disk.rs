@@ -1,5 +1,6 @@
 //! Guests that boot from a disk of the user's own: what such a guest can serve, and on which backends.
 
+use crate::JsonSchema;
 use crate::{
     plan::Backend,
     problem::Problem,
@@ -8,7 +9,6 @@ use crate::{
     services::Ready,
     workload::Say,
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tilemark_units::Span;

@@ -1,5 +1,6 @@
 //! A plan: what will happen, fully resolved. It can be printed, stored and compared; it does nothing.
 
+use crate::JsonSchema;
 pub use crate::{
     backend::{Backend, Costs},
     facts::{AcceleratorVerdict, Hardware},
@@ -19,7 +20,6 @@ use crate::{
     services::ServicePlan,
     workload::{At, BrokerService, Place, UnderWay, Work},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::Ipv4Addr};
 use tilemark_units::{Bytes, Rate, Span};

@@ -9,12 +9,12 @@
 pub use crate::guest_image::{ImageFile, ImageTable, ImageWish};
 pub use crate::services::Ready;
 
+use crate::JsonSchema;
 use crate::{
     host_settings,
     place::{HugePageSize, PlaceWishes},
     workload::{self, BrokerService, Work},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tilemark_units::{Bytes, Fraction, Rate, Span};
@@ -342,6 +342,10 @@ pub struct Load {
 pub const FROM_CLIENTS: &str = "clients";
 
 impl Load {
+    /// Its own keys, without those of the workloads.
+    pub(crate) const KEYS: [&str; 9] =
+        ["arrival", "burst_every", "burst_length", "connections", "from", "guest", "loop", "name", "rate"];
+
     /// Whether client machines send it.
     pub fn is_from_clients(&self) -> bool {
         self.from.as_deref() == Some(FROM_CLIENTS)
@@ -598,4 +602,19 @@ pub struct Vary {
     pub key: String,
     /// Its values, in order.
     pub values: Vec<serde_json::Value>,
+}
+
+#[cfg(all(test, feature = "schema"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_a_loads_keys_is_complete() {
+        let schema = schemars::schema_for!(Load);
+        let keys: Vec<&str> =
+            schema.get("properties").unwrap().as_object().unwrap().keys().map(String::as_str).collect();
+        let mut keys: Vec<&str> = keys.into_iter().filter(|key| !Work::NAMES.contains(key)).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, Load::KEYS);
+    }
 }

@@ -7,12 +7,12 @@
 //! A row and its mirror image, in which every setting has its other level, are measured one after the other. In the difference of the
 //! two all that is the same in both cancels out: the level of the host at that time, and what two settings do together (decision 0071).
 
+use crate::JsonSchema;
 use crate::{
     host_settings::HostSettings,
     plan::{Pass, Point},
 };
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name under which a point's part in a screening is in [`vary`](crate::plan::Point::vary).

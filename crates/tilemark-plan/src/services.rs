@@ -1,11 +1,11 @@
 //! The services of a guest: which, in which order, with how much memory, and on which ports.
 
+use crate::JsonSchema;
 use crate::{
     own_disk,
     scenario::{Guest, Load, Role, Scenario},
     workload::{BrokerService, Say, StoreDatabase},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tilemark_units::{Bytes, Span};

@@ -79,10 +79,7 @@ fn read_one_by_one(document: &Value) -> Result<Scenario, (Way, String)> {
 
 /// Every key of a load, in backticks.
 fn load_keys() -> String {
-    let schema = schemars::schema_for!(Load);
-    let own = schema.get("properties").and_then(Value::as_object);
-    let own = own.into_iter().flat_map(|keys| keys.keys().map(String::as_str));
-    own.chain(Work::NAMES.iter().copied()).map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+    Load::KEYS.iter().chain(Work::NAMES).map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// What loads ask for, by itself: the place of a mistake in it is lost where it is read as a part of its load.

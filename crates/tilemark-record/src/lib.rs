@@ -22,6 +22,12 @@ pub mod rows;
 mod runs;
 pub mod summary;
 
+/// For `derive(JsonSchema)`: schemars' own, or without the feature `schema` one that derives nothing.
+#[cfg(feature = "schema")]
+pub(crate) use schemars::JsonSchema;
+#[cfg(not(feature = "schema"))]
+pub(crate) use tilemark_schema::JsonSchema;
+
 pub use baselines::Baselines;
 pub use directory::{Reopened, RepeatFiles, RunDirectory, TaggedSecond};
 pub use error::RecordError;

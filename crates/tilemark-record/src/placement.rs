@@ -1,6 +1,6 @@
 //! Where the kernel had guests while a repeat was measured, beside where the plan puts them.
 
-use schemars::JsonSchema;
+use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! What was not measured is null, with a reason in `missing`; never 0. MB is 10^6 bytes, MiB is 2^20.
 
-use schemars::JsonSchema;
+use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tilemark_plan::{

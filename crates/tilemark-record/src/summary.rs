@@ -1,5 +1,6 @@
 //! One repeat of one point in figures: what the judge judges. Stored as `summary.json` of the repeat.
 
+use crate::JsonSchema;
 use crate::{
     clients::ClientFigures,
     histogram::{self, BadHistogram},
@@ -13,7 +14,6 @@ use hdrhistogram::{
     Histogram,
     serialization::{Serializer as _, V2DeflateSerializer},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_plan::{
     plan::Backend,

@@ -53,6 +53,7 @@ macro_rules! textual {
                 text.parse().map_err(serde::de::Error::custom)
             }
         }
+        #[cfg(feature = "schema")]
         impl schemars::JsonSchema for $type {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($type).into()

@@ -1,6 +1,6 @@
 //! The shapes of a diagnosis.
 
-use schemars::JsonSchema;
+use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_plan::{
     facts::{Accelerators, HostFacts},

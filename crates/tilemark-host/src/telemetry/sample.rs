@@ -22,7 +22,7 @@ pub struct Watched {
 }
 
 /// What a set of processes is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WatchedKind {
     /// A guest under QEMU: threads named `CPU n/KVM` or `CPU n/TCG` are its virtual processors. QEMU names them only when

@@ -1,6 +1,6 @@
 //! The figures of one second. Fractions are of all processor threads unless said otherwise; 0 to 1.
 
-use schemars::JsonSchema;
+use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sample::WatchedKind;

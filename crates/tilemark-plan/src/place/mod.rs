@@ -17,9 +17,9 @@ pub use words::{in_words, ranges};
 pub(crate) use check::{check_host, check_wishes};
 pub(crate) use differ::{Made, alike};
 
+use crate::JsonSchema;
 use crate::plan::{Backend, GuestPlan, HostSummary, Point, Processors};
 use rules::{Placer, Wanted};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use target::Target;

@@ -1,7 +1,7 @@
 //! What placement needs to know of a host.
 
+use crate::JsonSchema;
 use crate::facts::HostFacts;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tilemark_units::Bytes;

@@ -1,6 +1,6 @@
 //! What a scenario says about where guests are.
 
-use schemars::JsonSchema;
+use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tilemark_units::{Bytes, matches_glob};

@@ -1,10 +1,10 @@
 //! `command`: a program of the user's own.
 
 use super::{Alone, At, Facts, Place, Say, UnderWay};
+use crate::JsonSchema;
 use crate::image_needs::{FIO, Program, SYSBENCH};
 use crate::scenario::{Guest, Load, Measure, Role};
 use regex_lite::Regex;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 use tilemark_units::Span;

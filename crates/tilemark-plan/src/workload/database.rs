@@ -1,8 +1,8 @@
 //! Databases of guests: what they are and how much room they need.
 
 use super::Say;
+use crate::JsonSchema;
 use crate::scenario::{Disk, Guest, Load};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_units::Bytes;
 

@@ -1,9 +1,9 @@
 //! `disk`: requests to the guest's data disks.
 
 use super::{Alone, At, Facts, Place, Say, UnderWay};
+use crate::JsonSchema;
 use crate::image_needs::{FIO, Program};
 use crate::scenario::{Guest, Load, LoopKind, Measure, Role};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_units::{Bytes, Fraction};
 

@@ -1,7 +1,7 @@
 //! What a load found beside what every load counts: it travels from the load and is part of a repeat's summary.
 
 use super::{Better, JobKind};
-use schemars::JsonSchema;
+use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! `jobs`: a mix of small jobs that users run inside the guest, flat out or at a rate.
 
 use super::{Alone, At, Facts, Place, Say, UnderWay};
+use crate::JsonSchema;
 use crate::scenario::{Guest, Load, Measure, Role};
-use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
@@ -58,6 +58,7 @@ pub struct JobsParameters {
 }
 
 /// How a scenario writes a mix.
+#[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -69,6 +70,7 @@ enum MixSchema {
 }
 
 /// A mix of AIM7.
+#[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -498,6 +500,7 @@ mod tests {
         assert_eq!((older.mix[&JobKind::Float], older.file), (300, Bytes::from_kib(100)));
     }
 
+    #[cfg(feature = "schema")]
     #[test]
     fn kinds_have_the_names_that_scenarios_write_and_say_what_they_stress() {
         let schema = serde_json::to_string(&schemars::schema_for!(JobsParameters)).unwrap();

@@ -1,8 +1,8 @@
 //! `memory`: blocks of memory copied inside the guest.
 
 use super::{Alone, At, Facts, Place, Say, UnderWay};
+use crate::JsonSchema;
 use crate::scenario::{Guest, Load, Measure, Role};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_units::Bytes;
 

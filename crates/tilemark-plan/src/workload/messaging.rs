@@ -1,8 +1,8 @@
 //! `messaging`: messages through an AMQP broker.
 
 use super::{At, Facts, Place, Say, UnderWay};
+use crate::JsonSchema;
 use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_units::Bytes;
 

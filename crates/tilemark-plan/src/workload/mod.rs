@@ -33,9 +33,9 @@ pub use web::{REQUEST_FILE_BYTES_MAX, WebFile, WebParameters, WebRequest, parse_
 
 pub(crate) use messaging::check_broker_memory;
 
+use crate::JsonSchema;
 use crate::image_needs::Program;
 use crate::scenario::{Guest, Load, Measure, Role};
-use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, MapAccess, Visitor},

@@ -1,9 +1,9 @@
 //! `sessions`: users who go from page to page of a site, each with a session of its own.
 
 use super::{At, Facts, Place, Say, UnderWay};
+use crate::JsonSchema;
 use crate::image_needs::{PHP, Program};
 use crate::scenario::{Guest, Load, Measure, Role};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -4,9 +4,9 @@ use super::{
     Alone, At, Facts, Place, Say, StoreDatabase, StoreDurability, UnderWay,
     database::{CLIENTS_MAX, Data, FRAMES_EACH, check_database_fits},
 };
+use crate::JsonSchema;
 use crate::image_needs::Program;
 use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tilemark_units::{Bytes, Span};
 

@@ -4,9 +4,9 @@ use super::{
     Alone, At, Facts, Place, Say, StoreDatabase, UnderWay,
     database::{CLIENTS_MAX, Data, check_database_fits},
 };
+use crate::JsonSchema;
 use crate::image_needs::{MARIADB, Program, SYSBENCH};
 use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tilemark_units::Bytes;

@@ -1,12 +1,12 @@
 //! `web`: requests to a web server: for files of our own service, or for pages of a server of the user's own.
 
 use super::{At, Facts, Place, Say, UnderWay, web_check};
+use crate::JsonSchema;
 use crate::{
     problem::Problem,
     said::in_our_words,
     scenario::{Guest, Load, Measure, Role},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tilemark_units::Bytes;
