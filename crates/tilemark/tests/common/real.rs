@@ -50,10 +50,7 @@ impl Real {
         }
         let turn = IN_TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let home = home();
-        let cache = cache();
-        let copied =
-            Command::new("cp").arg("-a").arg(&cache).arg(home.path().join("cache")).status().unwrap();
-        assert!(copied.success(), "{} cannot be copied", cache.display());
+        copy(&cache(), &home.path().join("cache"));
         Some(Self { home, _turn: turn })
     }
 
@@ -150,6 +147,22 @@ fn cache() -> PathBuf {
     let built = Command::new(TILEMARK).args(["image", "build"]).env("TILEMARK_HOME", &home).status().unwrap();
     assert!(built.success(), "the image cannot be built");
     home.join("cache")
+}
+
+/// Copies a cache. The files of images are the same ones, as hard links where that can be: a test that damages one makes a
+/// copy of it first.
+fn copy(cache: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(cache).unwrap().flatten() {
+        let cp = |flags| {
+            let mut cp = Command::new("cp");
+            cp.arg(flags).arg(entry.path()).arg(to).stderr(Stdio::null()).status().unwrap().success()
+        };
+        let is_there = (entry.file_name() == "images" && cp("-al")) || cp("-a");
+        assert!(is_there, "{} cannot be copied", entry.path().display());
+    }
+    // A lock on the same file would be one for all homes.
+    let _ = fs::remove_file(to.join("images/lock"));
 }
 
 /// What the state folder tells.
