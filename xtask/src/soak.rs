@@ -283,6 +283,13 @@ fn comparisons(bench: &Bench) -> Result<Vec<String>> {
     ] {
         printed.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
     }
+    let arguments = ["-p", "tilemark-statistics", "--test", "judge"];
+    for test in [
+        "clients::of_100_runs_with_alike_clients_at_most_one_names_a_client",
+        "clients::a_client_that_is_10_percent_slower_is_found_in_95_of_100_runs_and_is_the_only_one",
+    ] {
+        printed.extend(measurement(bench, &arguments, test, &settings)?.iter().map(called));
+    }
     let arguments = ["-p", "tilemark-statistics", "--lib"];
     for test in [
         "changepoint::tests::of_series_without_a_change_at_most_one_in_a_hundred_is_called_changed",

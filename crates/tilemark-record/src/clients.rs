@@ -1,7 +1,7 @@
 //! Client machines while a repeat was measured.
 
+use crate::{result::Figure, summary::Busy};
 use crate::JsonSchema;
-use crate::summary::Busy;
 use serde::{Deserialize, Serialize};
 
 /// A client machine in one repeat: what it sent, how well its clock was known, and whether it had enough of everything itself.
@@ -91,10 +91,78 @@ pub struct ClientLoad {
     pub offered: u64,
     /// Those that were answered rightly.
     pub completed: u64,
+    /// Median of their latency, in milliseconds. Absent in older records.
+    #[serde(default)]
+    pub p50_ms: Option<f64>,
     /// 99th percentile of their latency, in milliseconds.
     pub p99_ms: Option<f64>,
     /// 99th percentile of how late they were sent, in microseconds.
     pub send_lateness_p99_us: Option<f64>,
+}
+
+/// The client machines of a step beside each other: do the tiles of one of them take longer than those of the others?
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientComparison {
+    /// The verdict about all of them.
+    pub outcome: ClientOutcome,
+    /// Names of those that differ. Of two that differ, both.
+    pub named: Vec<String>,
+    /// What was found, in a sentence.
+    pub sentence: String,
+    /// Why they were not compared; null where they were.
+    pub why: Option<String>,
+    /// Median and 99th percentile of the latency of each load.
+    pub measures: Vec<ClientMeasure>,
+}
+
+/// One measure of the clients of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientMeasure {
+    /// The load, by its name in the scenario.
+    pub load: String,
+    /// `p50` or `p99` of its latency.
+    pub name: String,
+    /// Median of the clients' means, in milliseconds.
+    pub centre_ms: f64,
+    /// A difference within this is none: 0.03 is 3 %.
+    pub least_change: f64,
+    /// Each client.
+    pub clients: Vec<ClientChange>,
+    /// The verdict about all of them.
+    pub outcome: ClientOutcome,
+    /// About how many repeats would decide, where the outcome is `cannot-tell`; null: it is decided, or more than 1,000.
+    pub repeats_to_tell: Option<u32>,
+}
+
+/// A client beside the others, in one measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientChange {
+    /// Its name in the site file.
+    pub client: String,
+    /// Geometric mean of its repeats, in milliseconds.
+    pub value_ms: f64,
+    /// Client over the median of all, less 1, with its 95 % interval. Of two clients: over the other one.
+    pub change: Figure,
+    /// The lower end of an interval that holds the truth of all clients, measures and steps together 95 times of 100.
+    pub simultaneous_low: f64,
+    /// Its upper end.
+    pub simultaneous_high: f64,
+    /// Probability of a difference at least this large if there were none, after Holm's correction over all clients, measures and steps.
+    pub p: f64,
+    /// What that says.
+    pub outcome: ClientOutcome,
+}
+
+/// What a comparison of clients says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientOutcome {
+    /// It differs from the others, surely and by more than the least change; of all: at least one does.
+    Differs,
+    /// There is not enough to say.
+    CannotTell,
+    /// The whole interval lies within the least change; of all: that of each.
+    Alike,
 }
 
 #[cfg(test)]

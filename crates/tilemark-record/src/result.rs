@@ -2,6 +2,7 @@
 //!
 //! What was not measured is null, with a reason in `missing`; never 0. MB is 10^6 bytes, MiB is 2^20.
 
+use crate::clients::ClientComparison;
 use crate::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -634,6 +635,9 @@ pub struct PointResult {
     /// What is worth knowing of its figures and voids none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Its client machines beside each other. Absent where fewer than two sent loads, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientComparison>,
     /// Every load.
     pub loads: Vec<LoadResult>,
 }

@@ -10,7 +10,7 @@ pub use fleet::{redact_drift, redact_fleet};
 
 use crate::Report;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr},
 };
 use tilemark_plan::{
@@ -19,6 +19,7 @@ use tilemark_plan::{
     screening::{LeftOut, ScreenedSetting},
 };
 use tilemark_record::{
+    clients::ClientComparison,
     result::{
         Answer, Comparison, Cost, Function, GuestDisk, Hooks, LeftOver, PointResult, Provenance, RunResult,
         Screening, SettingEffect, Verdict,
@@ -64,8 +65,8 @@ pub fn redact(report: &mut Report) {
             scrub.text(what);
             [set, before, value].into_iter().for_each(|text| scrub.maybe(text));
         }
-        for (number, client) in (1..).zip(clients) {
-            client.name = format!("client-{number}");
+        for client in clients {
+            scrub.client(&mut client.name);
             scrub.maybe(&mut client.lost);
             // A clock counts from the machine's boot.
             (client.intended_begin_ns, client.actual_begin_ns) = (None, None);
@@ -80,6 +81,8 @@ pub fn redact(report: &mut Report) {
 struct Scrub {
     /// The host's name, whole and up to its first dot.
     names: Vec<String>,
+    /// Client machines with what they are called instead, the longest name first.
+    clients: Vec<(String, String)>,
 }
 
 impl Scrub {
@@ -91,12 +94,22 @@ impl Scrub {
                 [name.as_str(), short].iter().filter(|name| !name.is_empty()).map(ToString::to_string),
             );
         }
-        names.extend(
-            report.repeats.iter().flat_map(|repeat| &repeat.clients).map(|client| client.name.clone()),
-        );
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         names.dedup();
-        Self { names }
+        let clients: BTreeSet<&String> =
+            report.repeats.iter().flat_map(|repeat| &repeat.clients).map(|client| &client.name).collect();
+        let mut clients: Vec<(String, String)> = (1..)
+            .zip(clients)
+            .map(|(number, name): (u32, _)| (name.clone(), format!("client-{number}")))
+            .collect();
+        clients.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        Self { names, clients }
+    }
+
+    /// A client keeps one name in all of its places.
+    fn client(&self, name: &mut String) {
+        let alias = self.clients.iter().find(|(known, _)| known == name);
+        *name = alias.map_or_else(|| "client".to_owned(), |(_, alias)| alias.clone());
     }
 
     fn result(&self, result: &mut RunResult) {
@@ -204,6 +217,13 @@ impl Scrub {
             .filter_map(|broke| broke.detail.as_mut())
             .for_each(|detail| self.text(detail));
         self.all(&mut point.notes);
+        if let Some(ClientComparison { outcome: _, named, sentence, why, measures }) = &mut point.clients {
+            named.iter_mut().for_each(|name| self.client(name));
+            self.text(sentence);
+            self.maybe(why);
+            let changes = measures.iter_mut().flat_map(|measure| &mut measure.clients);
+            changes.for_each(|change| self.client(&mut change.client));
+        }
         point.vary.values_mut().for_each(|value| self.text(value));
     }
 
@@ -348,6 +368,9 @@ impl Scrub {
         let mut clean = text.to_owned();
         for name in &self.names {
             clean = replace_word(&clean, name, "(host)");
+        }
+        for (name, alias) in &self.clients {
+            clean = replace_word(&clean, name, alias);
         }
         for (folder, kept) in [("/home/", "~"), ("/dev/disk/by-id/", "/dev/disk/by-id/(serial)")] {
             clean = replace_next_part(&clean, folder, kept);

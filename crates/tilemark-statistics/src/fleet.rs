@@ -51,6 +51,9 @@ pub struct GroupMeasure {
     pub hosts: Vec<Vec<f64>>,
     /// A difference within this, as a part of the group's median, is none: 0.03 is 3 %.
     pub least_change: f64,
+    /// Whether the first repeats of all hosts were measured together, and so were the second ones. What a repeat has in common on all of
+    /// them then says nothing about a host, and is taken out.
+    pub in_blocks: bool,
 }
 
 /// A host beside its group.
@@ -91,10 +94,10 @@ pub struct GroupSpread {
 /// Compares the hosts of a group with each other, in each of the measures. One correction goes over all hosts and measures together.
 ///
 /// # Errors
-/// For a measure: when it has fewer than two hosts, a host fewer than three repeats, or a repeat is not a positive number.
+/// For a measure: when it has fewer than two hosts, a host fewer than three repeats, a repeat is not a positive number, or hosts that
+/// were measured together have different numbers of repeats.
 pub fn compare_hosts(measures: &[GroupMeasure]) -> Vec<Result<GroupSpread, Missing>> {
-    let samples: Vec<Result<Vec<Sample>, Missing>> =
-        measures.iter().map(|measure| samples(&measure.hosts)).collect();
+    let samples: Vec<Result<Vec<Sample>, Missing>> = measures.iter().map(samples).collect();
     let deviations: Vec<Result<Vec<Deviation>, Missing>> = samples
         .iter()
         .map(|samples| samples.as_ref().map(|samples| deviations(samples)).map_err(Clone::clone))
@@ -133,12 +136,12 @@ pub fn confirm_hosts(
     let centre = centre(of_others);
     let per_host = of_others.iter().map(|other| shared.variance / other.repeats).sum::<f64>() / count;
     let widened = if of_others.len() > 2 { std::f64::consts::FRAC_PI_2 } else { 1.0 };
-    let reference = (widened * per_host / count, shared.degrees);
+    let reference = (widened * per_host / count, shared);
     let deviations: Vec<Deviation> = of_suspects
         .iter()
         .zip(&scatters)
         .map(|(suspect, scatter)| {
-            let own = (scatter.variance / suspect.repeats, scatter.degrees);
+            let own = (scatter.variance / suspect.repeats, *scatter);
             Deviation::new(suspect.mean - centre, own, reference, suspect.repeats)
         })
         .collect();
@@ -157,20 +160,42 @@ pub fn confirm_hosts(
 struct Sample {
     mean: f64,
     variance: f64,
+    /// Degrees of freedom of the variance.
+    degrees: f64,
     repeats: f64,
 }
 
-impl Sample {
-    fn degrees(&self) -> f64 {
-        self.repeats - 1.0
-    }
-}
-
-fn samples(hosts: &[Vec<f64>]) -> Result<Vec<Sample>, Missing> {
+fn samples(measure: &GroupMeasure) -> Result<Vec<Sample>, Missing> {
+    let hosts = &measure.hosts;
     if hosts.len() < 2 {
         return Err(Missing::because("one host has nothing to be compared with"));
     }
-    hosts.iter().map(|repeats| sample(repeats)).collect()
+    let samples: Vec<Sample> = hosts.iter().map(|repeats| sample(repeats)).collect::<Result<_, _>>()?;
+    if measure.in_blocks { without_blocks(hosts, samples) } else { Ok(samples) }
+}
+
+/// The scatter of each host without what its repeats have in common with those of the others: a two-way layout without replication (H.
+/// Scheffé, The Analysis of Variance, 1959, chapter 4). The mean of a block takes its part of each host's own scatter along, so what is
+/// left is scaled up, and all hosts together have one host's degrees of freedom less.
+fn without_blocks(hosts: &[Vec<f64>], samples: Vec<Sample>) -> Result<Vec<Sample>, Missing> {
+    let repeats = hosts[0].len();
+    if hosts.iter().any(|host| host.len() != repeats) {
+        return Err(Missing::because("not all were measured in the same repeats"));
+    }
+    let count = hosts.len() as f64;
+    let logs: Vec<Vec<f64>> = hosts.iter().filter_map(|host| logarithms(host)).collect();
+    let of_block = |block: usize| logs.iter().map(|host| host[block]).sum::<f64>() / count;
+    let blocks: Vec<f64> = (0..repeats).map(of_block).collect();
+    let left = |host: &Vec<f64>| -> Vec<f64> { host.iter().zip(&blocks).map(|(log, of)| log - of).collect() };
+    let with = |(sample, host): (Sample, &Vec<f64>)| {
+        let variance = sample_variance(&left(host)).expect("at least three repeats");
+        Sample {
+            variance: variance * count / (count - 1.0),
+            degrees: sample.degrees * (count - 1.0) / count,
+            ..sample
+        }
+    };
+    Ok(samples.into_iter().zip(&logs).map(with).collect())
 }
 
 fn sample(repeats: &[f64]) -> Result<Sample, Missing> {
@@ -182,11 +207,12 @@ fn sample(repeats: &[f64]) -> Result<Sample, Missing> {
     })?;
     let known = mean(&logs).zip(sample_variance(&logs));
     let (mean, variance) = known.expect("at least three repeats");
-    Ok(Sample { mean, variance, repeats: repeats.len() as f64 })
+    let repeats = repeats.len() as f64;
+    Ok(Sample { mean, variance, degrees: repeats - 1.0, repeats })
 }
 
 /// A variance and how well it is known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Scatter {
     variance: f64,
     degrees: f64,
@@ -195,7 +221,7 @@ struct Scatter {
 /// The scatter of all repeats about the mean of their host.
 fn pooled<'s>(samples: impl Iterator<Item = &'s Sample>) -> Option<Scatter> {
     let (squares, degrees) = samples.fold((0.0, 0.0), |(squares, degrees), sample| {
-        (squares + sample.degrees() * sample.variance, degrees + sample.degrees())
+        (squares + sample.degrees * sample.variance, degrees + sample.degrees)
     });
     (degrees > 0.0).then(|| Scatter { variance: squares / degrees, degrees })
 }
@@ -206,9 +232,9 @@ fn scatters(samples: &[Sample]) -> (Vec<Scatter>, Scatter) {
     let total = all.variance * all.degrees;
     let mut bars = Cached::default();
     let is_odd = |sample: &Sample, bars: &mut Cached| {
-        let others = all.degrees - sample.degrees();
-        let of_others = (total - sample.variance * sample.degrees()).max(0.0) / others;
-        let bar = bars.get((sample.degrees(), others), |(own, others)| {
+        let others = all.degrees - sample.degrees;
+        let of_others = (total - sample.variance * sample.degrees).max(0.0) / others;
+        let bar = bars.get((sample.degrees, others), |(own, others)| {
             FisherSnedecor::new(own, others).expect("degrees are positive").inverse_cdf(1.0 - OWN_SCATTER_P)
         });
         sample.variance > bar * of_others
@@ -217,7 +243,7 @@ fn scatters(samples: &[Sample]) -> (Vec<Scatter>, Scatter) {
     let even = samples.iter().zip(&odd).filter(|(_, odd)| !**odd).map(|(sample, _)| sample);
     let shared = pooled(even).unwrap_or(all);
     let of = samples.iter().zip(odd).map(|(sample, odd)| match odd {
-        true => Scatter { variance: sample.variance, degrees: sample.degrees() },
+        true => Scatter { variance: sample.variance, degrees: sample.degrees },
         false => shared,
     });
     (of.collect(), shared)
@@ -252,11 +278,13 @@ struct Deviation {
 }
 
 impl Deviation {
-    fn new(value: f64, own: (f64, f64), reference: (f64, f64), repeats: f64) -> Self {
+    /// Of two parts of the error: each its square, and the scatter from which it is known.
+    fn new(value: f64, own: (f64, Scatter), reference: (f64, Scatter), repeats: f64) -> Self {
         let square = own.0 + reference.0;
-        // Welch and Satterthwaite's degrees of freedom.
-        let parts = own.0 * own.0 / own.1 + reference.0 * reference.0 / reference.1;
-        let degrees = if parts > 0.0 { square * square / parts } else { own.1 };
+        // Welch and Satterthwaite's degrees of freedom. They add up what two scatters are known by, and one scatter is not two.
+        let parts = own.0 * own.0 / own.1.degrees + reference.0 * reference.0 / reference.1.degrees;
+        let degrees =
+            if parts > 0.0 && own.1 != reference.1 { square * square / parts } else { own.1.degrees };
         let error = square.sqrt();
         Self { value, error, degrees, p: two_sided(value, error, degrees), of_one: (square * repeats).sqrt() }
     }
@@ -278,7 +306,7 @@ fn deviations(samples: &[Sample]) -> Vec<Deviation> {
     let (scatters, shared) = scatters(samples);
     let of_mean = |place: usize| {
         let (sample, scatter) = (&samples[place], scatters[place]);
-        (scatter.variance / sample.repeats, scatter.degrees)
+        (scatter.variance / sample.repeats, scatter)
     };
     if let [first, second] = samples {
         let (a, b) = (of_mean(0), of_mean(1));
@@ -291,7 +319,7 @@ fn deviations(samples: &[Sample]) -> Vec<Deviation> {
     let hosts = samples.len() as f64;
     let per_host = samples.iter().map(|sample| shared.variance / sample.repeats).sum::<f64>() / hosts;
     // The variance of a median of normal values is π/2 of that of their mean; a little less of few.
-    let of_median = (std::f64::consts::FRAC_PI_2 * per_host / hosts, shared.degrees);
+    let of_median = (std::f64::consts::FRAC_PI_2 * per_host / hosts, shared);
     let deviation = |(place, sample): (usize, &Sample)| {
         Deviation::new(sample.mean - centre, of_mean(place), of_median, sample.repeats)
     };
@@ -479,7 +507,7 @@ mod tests {
     }
 
     fn only(hosts: Vec<Vec<f64>>) -> Result<GroupSpread, Missing> {
-        compare_hosts(&[GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE }]).remove(0)
+        compare_hosts(&[GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE, in_blocks: false }]).remove(0)
     }
 
     #[test]
@@ -550,12 +578,37 @@ mod tests {
     fn one_correction_goes_over_all_measures() {
         let mut hosts = vec![repeats(100.0); 5];
         hosts[0] = repeats(96.0);
-        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE };
+        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE, in_blocks: false };
         let alone = compare_hosts(std::slice::from_ref(&measure)).remove(0).unwrap();
         let both = compare_hosts(&[measure.clone(), measure]).remove(1).unwrap();
         assert!(both.hosts[0].p > 1.9 * alone.hosts[0].p);
         let width = |of: &GroupSpread| of.hosts[0].simultaneous.high - of.hosts[0].simultaneous.low;
         assert!(width(&both) > width(&alone));
+    }
+
+    #[test]
+    fn what_repeats_have_in_common_is_taken_out_of_blocks_and_agrees_with_a_worked_example() {
+        // Two hosts in three blocks; on logarithms 1, 2, 6 and 0, 2, 4. Differences 1, 0, 2: their mean is 1, their variance 1. Scatter of
+        // one host: 1 / 2, with 2 degrees of both together. Error of the mean difference: sqrt(1 / 3) = 0.5774, t = 1.7321, p = 0.2254.
+        let host = |logs: [f64; 3]| logs.map(f64::exp).to_vec();
+        let hosts = vec![host([1.0, 2.0, 6.0]), host([0.0, 2.0, 4.0])];
+        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE, in_blocks: true };
+        let found = compare_hosts(std::slice::from_ref(&measure)).remove(0).unwrap();
+        assert!((found.of_repeats.value - 0.5_f64.sqrt()).abs() < 1e-12, "{:?}", found.of_repeats);
+        assert!((found.hosts[0].change.value.ln_1p() - 1.0).abs() < 1e-12, "{:?}", found.hosts[0].change);
+        assert!((found.hosts[0].p - 0.2254).abs() < 5e-5, "{}", found.hosts[0].p);
+        let uneven = GroupMeasure { hosts: vec![vec![1.0; 4], vec![1.0; 3]], ..measure };
+        let why = compare_hosts(&[uneven]).remove(0).unwrap_err().reason;
+        assert_eq!(why, "not all were measured in the same repeats");
+    }
+
+    #[test]
+    fn one_scatter_in_two_places_is_known_as_well_as_in_one() {
+        // Student's test of two samples of three: pooled variance 1, error sqrt(2 / 3), 4 degrees; means 2 apart give t = 2.4495 and p =
+        // 0.0705.
+        let host = |logs: [f64; 3]| logs.map(f64::exp).to_vec();
+        let found = only(vec![host([3.0, 4.0, 5.0]), host([1.0, 2.0, 3.0])]).unwrap();
+        assert!((found.hosts[0].p - 0.0705).abs() < 5e-5, "{}", found.hosts[0].p);
     }
 
     #[test]
@@ -588,7 +641,7 @@ mod tests {
         // 0.9983. Low: F(0.975; 2, 6) = 7.2599, chi²(0.975; 2) = 7.3778: sqrt(2 (3 − 0.0726) / (3 × 7.3778)) = 0.5143. High:
         // F(0.025; 2, 6) = 0.02540, chi²(0.025; 2) = 0.05064: sqrt(2 (3 − 0.000254) / (3 × 0.05064)) = 6.2842.
         let samples: Vec<Sample> =
-            [1.0, 2.0, 3.0].map(|mean| Sample { mean, variance: 0.01, repeats: 3.0 }).to_vec();
+            [1.0, 2.0, 3.0].map(|mean| Sample { mean, variance: 0.01, degrees: 2.0, repeats: 3.0 }).to_vec();
         let of: Vec<&Sample> = samples.iter().collect();
         let found = between_hosts(&of, pooled(samples.iter()).unwrap()).unwrap();
         assert!((found.value - 0.9983).abs() < 1e-4, "{}", found.value);
@@ -607,7 +660,8 @@ mod tests {
                 (0..5).map(|_| (level + noise.sample(&mut random)).exp()).collect::<Vec<f64>>()
             };
             let hosts: Vec<Vec<f64>> = (0..10).map(|_| host()).collect();
-            let samples = samples(&hosts).unwrap();
+            let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE, in_blocks: false };
+            let samples = samples(&measure).unwrap();
             let found = between_hosts(&samples.iter().collect::<Vec<_>>(), pooled(samples.iter()).unwrap());
             found.unwrap().interval.unwrap().contains(0.01)
         });

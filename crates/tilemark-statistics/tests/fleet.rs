@@ -48,8 +48,16 @@ fn fleet_of(repeats: usize, seed: u64, between: f64, slow: f64, noise: Noise) ->
 
 /// Which hosts are named in the first measure of two; the second is of equal hosts, so that the correction is that of a real fleet.
 fn named(seed: u64, between: f64, slow: f64, noise: Noise) -> Vec<usize> {
-    let first = GroupMeasure { hosts: fleet(seed, between, slow, noise), least_change: HOST_LEAST_CHANGE };
-    let other = GroupMeasure { hosts: fleet(!seed, between, 1.0, noise), least_change: HOST_LEAST_CHANGE };
+    let first = GroupMeasure {
+        hosts: fleet(seed, between, slow, noise),
+        least_change: HOST_LEAST_CHANGE,
+        in_blocks: false,
+    };
+    let other = GroupMeasure {
+        hosts: fleet(!seed, between, 1.0, noise),
+        least_change: HOST_LEAST_CHANGE,
+        in_blocks: false,
+    };
     let found = compare_hosts(&[first, other]);
     let of_either = |place: &usize| {
         found.iter().any(|measure| measure.as_ref().unwrap().hosts[*place].verdict == HostVerdict::Differs)
@@ -97,7 +105,7 @@ fn a_host_that_is_8_percent_slower_is_found_in_95_of_100_fleets_and_is_the_only_
 fn fleets_whose_hosts_are_equal_are_called_alike_with_ten_repeats() {
     let found = count("fleets without a spread between hosts that are called alike, 10 repeats", |seed| {
         let hosts = fleet_of(10, seed, 0.0, 1.0, Noise::Normal);
-        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE };
+        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE, in_blocks: false };
         compare_hosts(&[measure])[0].as_ref().unwrap().verdict == HostVerdict::Alike
     });
     assert!(found * 100 >= 95 * fleets(), "{found}");
@@ -107,7 +115,7 @@ fn fleets_whose_hosts_are_equal_are_called_alike_with_ten_repeats() {
 fn a_fleet_with_a_host_at_the_least_change_is_called_alike_at_most_once_in_twenty() {
     let found = count("fleets with a host 3 % slower that are called alike", |seed| {
         let hosts = fleet(seed, 0.0, 1.0 / (1.0 + HOST_LEAST_CHANGE), Noise::Normal);
-        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE };
+        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE, in_blocks: false };
         compare_hosts(&[measure])[0].as_ref().unwrap().verdict == HostVerdict::Alike
     });
     assert!(found * 20 <= fleets(), "{found}");

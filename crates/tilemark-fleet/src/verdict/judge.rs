@@ -270,6 +270,7 @@ fn measures(headline: &str, compared: &[(usize, &Figures)], hosts: &mut [FleetHo
         .map(|(asked, values)| GroupMeasure {
             hosts: values.iter().filter_map(|(_, values)| values.clone().ok()).collect(),
             least_change: asked.least_change,
+            in_blocks: false,
         })
         .collect();
     let spreads = tilemark_statistics::compare_hosts(&questions);

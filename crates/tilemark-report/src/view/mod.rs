@@ -2,6 +2,7 @@
 //! charts are drawn from here, so that they cannot disagree.
 
 mod charts;
+mod clients;
 mod groups;
 mod interference;
 mod jobs;
@@ -43,11 +44,12 @@ use tilemark_record::result::Provenance;
 type Build = fn(&View) -> Option<Section>;
 
 /// The parts with a section of their own, in the order of the page. A workload that needs one adds a line.
-const SECTIONS: [Build; 11] = [
+const SECTIONS: [Build; 12] = [
     screening::screening,
     interference::interference,
     surge::surge,
     roles::roles,
+    clients::clients,
     pages::pages,
     uses::uses,
     store::store,

@@ -54,7 +54,7 @@ impl Clients {
         loop {
             self.reach()?;
             let mut repeat = RepeatClients { clients: self, members: Vec::new() };
-            let shares = share_out(self.seed, point.tiles, self.count());
+            let shares = share_out(self.seed, block, point.tiles, self.count());
             let mut lost = None;
             for place in 0..self.count() {
                 let tiles: Vec<u32> =

@@ -110,11 +110,13 @@ impl LoadReports {
                 add(&mut lateness, &stream.all(|second| &second.lateness)?)?;
                 counts = [counts].into_iter().chain(stream.total.iter().map(|total| total.counts)).sum();
             }
+            let latency = latency_ms(&latency);
             loads.push(ClientLoad {
                 name: name.to_owned(),
                 offered: counts.offered,
                 completed: counts.completed,
-                p99_ms: latency_ms(&latency).p99,
+                p50_ms: latency.p50,
+                p99_ms: latency.p99,
                 send_lateness_p99_us: lateness_us(&lateness).p99,
             });
         }

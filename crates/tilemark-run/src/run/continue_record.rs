@@ -124,7 +124,7 @@ impl EarlierRecord {
     pub(crate) fn check_clients(&self, clients: &[Client]) -> Result<(), Failure> {
         for repeat in self.record.summaries()? {
             let Some(point) = self.plan.points.get(repeat.point) else { continue };
-            let shares = share_out(self.plan.seed, point.tiles, clients.len() as u32);
+            let shares = share_out(self.plan.seed, repeat.block, point.tiles, clients.len() as u32);
             for (tile, had) in
                 repeat.clients.iter().flat_map(|had| had.tiles.iter().map(move |tile| (tile, had)))
             {

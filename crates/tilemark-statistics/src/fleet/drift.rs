@@ -1,6 +1,6 @@
 //! What changed between two runs of one fleet, host by host.
 
-use super::{Deviation, HostChange, HostVerdict, Judge, Sample, of_all, pooled, sample, two_sided};
+use super::{Deviation, HostChange, HostVerdict, Judge, Sample, Scatter, of_all, pooled, sample, two_sided};
 use crate::figure::{CONFIDENCE, Figure, Interval, Missing};
 use crate::holm::holm;
 use crate::interval::student_quantile;
@@ -139,9 +139,9 @@ fn own_changes(pairs: &[Pair]) -> Result<Vec<Deviation>, Missing> {
     let deviation = |pair: &Pair| {
         let by_repeats = shared.variance * (1.0 / pair.before.repeats + 1.0 / pair.after.repeats);
         let by_hosts = robust * robust;
-        let (square, degrees) =
-            if by_hosts > by_repeats { (by_hosts, degrees_of_hosts) } else { (by_repeats, shared.degrees) };
-        Deviation::new(pair.change(), (square, degrees), (0.0, degrees), pair.after.repeats)
+        let of_hosts = Scatter { variance: by_hosts, degrees: degrees_of_hosts };
+        let own = if by_hosts > by_repeats { (by_hosts, of_hosts) } else { (by_repeats, shared) };
+        Deviation::new(pair.change(), own, (0.0, own.1), pair.after.repeats)
     };
     Ok(pairs.iter().map(deviation).collect())
 }

@@ -8,6 +8,7 @@
 //! reason and enters no figure.
 
 mod blocks;
+mod client_differences;
 mod clients;
 mod cost;
 mod differences;
@@ -109,10 +110,11 @@ pub fn judge(plan: &Plan, repeats: &[RepeatSummary]) -> Judgement {
         plan.points.iter().map(|point| MeasuredPoint::on(plan, point, repeats)).collect();
     let mut missing = BTreeMap::new();
     let survey = ladder::survey(&measured);
-    let points: Vec<PointResult> = measured
+    let mut points: Vec<PointResult> = measured
         .iter()
         .map(|point| points::point_result(plan, point, &measured, survey.as_ref(), &mut missing))
         .collect();
+    client_differences::compare(&measured, &mut points);
     let mut answer = ladder::answer(plan, &measured);
     let scaling = scaling::fits(plan, &measured, &mut missing);
     let cost = cost::cost(plan, &measured, answer.holds, &mut missing);

@@ -141,6 +141,8 @@ pub(crate) fn point_result(
             .chain(placement::notes(&measured.kept))
             .chain(kernel_notes(measured))
             .collect(),
+        // All points are compared together, when all are known.
+        clients: None,
         loads,
     }
 }

@@ -1,8 +1,11 @@
 //! What client machines do to a repeat.
 
-use tilemark_plan::plan::Backend;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Normal, StudentT};
+use tilemark_plan::{plan::Backend, share::share_out};
 use tilemark_record::{
-    clients::{ClientFigures, ClientLoad},
+    clients::{ClientComparison, ClientFigures, ClientLoad, ClientOutcome},
     result::VerdictStatus,
     summary::{Busy, RepeatSummary},
 };
@@ -92,4 +95,190 @@ fn a_point_says_from_where_its_loads_came_and_how_far_that_is() {
         "{notes:?}"
     );
     assert!(notes.iter().any(|note| note.starts_with("this host itself is client c2")), "{notes:?}");
+}
+
+/// What clients measure: the level of each repeat differs by 10 %, and each tile in each repeat by 2 % of its own.
+#[derive(Clone, Copy)]
+struct Made {
+    seed: u64,
+    tiles: &'static [u32],
+    clients: u32,
+    repeats: u32,
+    /// Client 1 takes so many times as long.
+    slow: f64,
+    /// Tiles, and clients, differ by so much for good.
+    tiles_apart: f64,
+    clients_apart: f64,
+    /// One value in many is far off.
+    heavy_tails: bool,
+}
+
+const ALIKE: Made = Made {
+    seed: 0,
+    tiles: &[6],
+    clients: 3,
+    repeats: 5,
+    slow: 1.0,
+    tiles_apart: 0.0,
+    clients_apart: 0.0,
+    heavy_tails: false,
+};
+
+impl Made {
+    /// What the judge finds at each step.
+    fn judged(self) -> Vec<ClientComparison> {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        let (normal, heavy) = (Normal::new(0.0, 1.0).unwrap(), StudentT::new(3.0).unwrap());
+        let mut run = ladder(&[Backend::Kvm], self.tiles);
+        run.repeats.retain(|repeat| repeat.repeat <= self.repeats);
+        let mut levels =
+            |apart: f64| -> Vec<f64> { (0..100).map(|_| apart * normal.sample(&mut random)).collect() };
+        let (of_tiles, of_clients) = (levels(self.tiles_apart), levels(self.clients_apart));
+        for repeat in &mut run.repeats {
+            let tiles = run.plan.points[repeat.point].tiles;
+            let shares = share_out(self.seed, repeat.block, tiles, self.clients);
+            let level = 0.1 * normal.sample(&mut random);
+            let mut client = |place: u32| {
+                let own: Vec<usize> = (0..tiles as usize).filter(|tile| shares[*tile] == place).collect();
+                let mut latency = |base: f64| {
+                    let mut one = |tile: &usize| {
+                        let noise = match self.heavy_tails {
+                            true => heavy.sample(&mut random) / 3_f64.sqrt(),
+                            false => normal.sample(&mut random),
+                        };
+                        of_tiles[*tile] + 0.02 * noise
+                    };
+                    let mean = own.iter().map(&mut one).sum::<f64>() / own.len() as f64;
+                    let own = of_clients[place as usize];
+                    Some(base * (level + mean + own).exp() * if place == 0 { self.slow } else { 1.0 })
+                };
+                let (p50_ms, p99_ms) = (latency(1.0), latency(8.0));
+                ClientFigures {
+                    name: format!("c{}", place + 1),
+                    tiles: own.iter().map(|tile| *tile as u32 + 1).collect(),
+                    idle_round_trip_ms: Some(if place == 0 { 0.4 } else { 0.2 }),
+                    loads: vec![ClientLoad { p50_ms, p99_ms, ..fit().loads.remove(0) }],
+                    ..fit()
+                }
+            };
+            let clients: Vec<ClientFigures> =
+                (0..self.clients).filter(|place| shares.contains(place)).map(&mut client).collect();
+            repeat.clients = clients;
+        }
+        run.judged().points.into_iter().filter_map(|point| point.clients).collect()
+    }
+}
+
+/// How many runs are made; `cargo xtask soak comparisons` asks for more.
+fn runs() -> u64 {
+    std::env::var("TILEMARK_TEST_COMPARISONS").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+}
+
+fn count(what: &str, is_so: impl Fn(u64) -> bool) -> u64 {
+    let found = (0..runs()).filter(|&seed| is_so(seed)).count() as u64;
+    println!("measured: {what}: {found} of {}", runs());
+    found
+}
+
+#[test]
+fn of_100_runs_with_alike_clients_at_most_one_names_a_client() {
+    let cases = [
+        ("2 clients, 3 repeats", Made { clients: 2, repeats: 3, tiles: &[2], ..ALIKE }),
+        ("2 clients, 5 repeats, heavy tails", Made { clients: 2, heavy_tails: true, tiles: &[2], ..ALIKE }),
+        ("3 clients, 3 repeats, 1 % apart", Made { repeats: 3, clients_apart: 0.01, tiles: &[3], ..ALIKE }),
+        (
+            "3 clients, 5 repeats, heavy tails, 1 % apart",
+            Made { clients_apart: 0.01, heavy_tails: true, ..ALIKE },
+        ),
+        ("3 clients, 5 repeats, tiles 5 % apart", Made { tiles_apart: 0.05, ..ALIKE }),
+        ("3 clients, 3 steps, 1 % apart", Made { tiles: &[3, 4, 6], clients_apart: 0.01, ..ALIKE }),
+        ("8 clients, 5 repeats, 1 % apart", Made { clients: 8, tiles: &[8], clients_apart: 0.01, ..ALIKE }),
+    ];
+    for (what, made) in cases {
+        let found = count(&format!("runs with alike clients that name one, {what}"), |seed| {
+            let found = Made { seed, ..made }.judged();
+            assert_eq!(found.len(), made.tiles.len());
+            found.iter().any(|step| !step.named.is_empty())
+        });
+        assert!(found * 100 <= runs(), "{what}: {found}");
+    }
+}
+
+#[test]
+fn a_client_that_is_10_percent_slower_is_found_in_95_of_100_runs_and_is_the_only_one() {
+    let cases = [
+        ("3 clients, 5 repeats", Made { slow: 1.1, ..ALIKE }),
+        (
+            "8 clients, 5 repeats, 1 % apart",
+            Made { clients: 8, tiles: &[16], clients_apart: 0.01, slow: 1.1, ..ALIKE },
+        ),
+    ];
+    for (what, made) in cases {
+        let found = count(&format!("the client 10 % slower is found, and it alone, {what}"), |seed| {
+            Made { seed, ..made }.judged().remove(0).named == ["c1"]
+        });
+        assert!(found * 100 >= 95 * runs(), "{what}: {found}");
+    }
+}
+
+#[test]
+fn a_slow_client_is_named_with_what_it_adds_and_the_way_to_it() {
+    let found = Made { slow: 1.5, ..ALIKE }.judged().remove(0);
+    assert_eq!((found.outcome, &*found.named), (ClientOutcome::Differs, &["c1".to_owned()][..]));
+    assert!(
+        found.sentence.starts_with("client c1 is slower than the others: steady p50 +"),
+        "{}",
+        found.sentence
+    );
+    assert!(
+        found.sentence.ends_with("; its idle round trip is 0.40 ms, that of the others 0.20 ms"),
+        "{}",
+        found.sentence
+    );
+    let two = Made { slow: 1.5, clients: 2, ..ALIKE }.judged().remove(0);
+    assert_eq!(two.named, ["c1", "c2"]);
+    assert!(two.sentence.starts_with("client c1 is slower than client c2: steady p50 +"), "{}", two.sentence);
+    assert!(two.sentence.ends_with("it cannot be said which one is out of line"), "{}", two.sentence);
+}
+
+#[test]
+fn what_cannot_be_compared_has_a_reason_and_one_client_no_comparison() {
+    let why = |made: Made| made.judged().remove(0).why.unwrap();
+    assert_eq!(
+        why(Made { tiles: &[2], ..ALIKE }),
+        "only 2 of 3 clients sent loads at the same time; they are compared from 3 tiles on"
+    );
+    assert_eq!(why(Made { repeats: 2, ..ALIKE }), "only 2 repeats, and an interval needs 3");
+    assert_eq!(Made { clients: 1, ..ALIKE }.judged(), []);
+    // A record from before medians were kept.
+    let run = ladder(&[Backend::Kvm], &[2]).at(2, |repeat| {
+        let client = |name: &str| ClientFigures { name: name.to_owned(), ..fit() };
+        repeat.clients = vec![client("c1"), client("c2")];
+    });
+    let found = run.judged().points.remove(0).clients.unwrap();
+    assert_eq!(found.outcome, ClientOutcome::CannotTell);
+    assert_eq!(found.why.unwrap(), "5 of 5 repeats have no p50 of steady from client c1");
+}
+
+#[test]
+fn a_client_that_differs_is_a_note_of_its_step_and_discards_nothing() {
+    let run = ladder(&[Backend::Kvm], &[2]).at(2, |repeat| {
+        let client = |name: &str, ms: f64| ClientFigures {
+            name: name.to_owned(),
+            loads: vec![ClientLoad {
+                p50_ms: Some(ms + f64::from(repeat.repeat) / 1e3),
+                ..fit().loads.remove(0)
+            }],
+            ..fit()
+        };
+        repeat.clients = vec![client("c1", 1.0), client("c2", 1.0), client("c3", 1.2)];
+    });
+    let judged = run.judged();
+    let point = &judged.points[0];
+    assert_eq!(point.repeats_kept, 5);
+    assert!(
+        point.notes.iter().any(|note| note.starts_with("client c3 is slower than the others")),
+        "{:?}",
+        point.notes
+    );
 }

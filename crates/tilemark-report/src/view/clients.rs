@@ -1,0 +1,113 @@
+//! Client machines beside each other: which of them sees longer times than the others at the same work.
+
+use super::{Cell, Part, Row, RowGroup, Section, Table, View, given, group_named, measured, words};
+use crate::number::{NARROW_SPACE, change, percent, three};
+use tilemark_record::{
+    clients::{ClientChange, ClientComparison, ClientFigures, ClientMeasure, ClientOutcome},
+    result::PointResult,
+};
+
+const ABOUT: &str = "Latency of the tiles that each client machine sent to, mean over repeats, with its difference from the median of all \
+    clients (of two: from the other one) and the 95 % interval of that. A client differs where that is significant after a correction for all \
+    clients, measures and steps, and the whole interval lies beyond 3 % (p99: 5 %). From repeat to repeat each tile has another client, so a \
+    slow tile makes no client look slow.";
+
+/// At the step where a client differs, else at the largest that holds; nothing where fewer than two clients sent loads.
+pub(crate) fn clients(view: &View) -> Option<Section> {
+    let (point, found) = step(view)?;
+    let several = point.loads.len() > 1;
+    let mut loads: Vec<&str> = found.measures.iter().map(|measure| &*measure.load).collect();
+    loads.dedup();
+    let groups = loads.iter().map(|load| RowGroup {
+        head: several.then(|| group_named(load)),
+        rows: rows(view, point, found, load),
+    });
+    let columns = vec![
+        given("Client"),
+        measured("p50").unit("ms, difference in %"),
+        measured("p99").unit("ms, difference in %"),
+        measured("Idle round trip").unit("ms").dispensable(2),
+        measured("Busiest thread").dispensable(1),
+        words("It"),
+    ];
+    let table = Table { columns, groups: groups.collect(), ..Table::default() };
+    let mut sentence = format!("At {}: {}.", tiles(point), found.sentence);
+    if found.outcome == ClientOutcome::Differs {
+        sentence.push_str(
+            " What a client adds is no time of this host: look at that machine's load, its network device and the way to here.",
+        );
+    }
+    let mut parts = vec![Part::Text(sentence)];
+    if table.rows().next().is_some() {
+        parts.extend([Part::Table(table), Part::Text(ABOUT.to_owned())]);
+    }
+    Some(Section { id: "clients", title: "Client machines", parts, charts: Vec::new(), is_answer: false })
+}
+
+fn tiles(point: &PointResult) -> String {
+    crate::number::counted(point.tiles.into(), "tile")
+}
+
+fn step<'a>(view: &View<'a>) -> Option<(&'a PointResult, &'a ClientComparison)> {
+    let holds = view.report.result.answer.holds;
+    let known = view.points().filter_map(|(_, point)| Some((point, point.clients.as_ref()?)));
+    known.max_by_key(|(point, found)| {
+        let differs = found.outcome == ClientOutcome::Differs;
+        (differs, !found.measures.is_empty(), Some(point.tiles) == holds, point.tiles)
+    })
+}
+
+fn rows<'a>(view: &View<'a>, point: &'a PointResult, found: &ClientComparison, load: &str) -> Vec<Row> {
+    let of_load = || found.measures.iter().filter(|measure| measure.load == load);
+    let named = |name: &str| of_load().find(|measure| measure.name == name);
+    let (p50, p99) = (named("p50"), named("p99"));
+    let first = of_load().next().map(|measure| &measure.clients);
+    let row = |one: &ClientChange| {
+        let name = &*one.client;
+        let of_client = |measure: Option<&ClientMeasure>| {
+            let own = measure.and_then(|measure| measure.clients.iter().find(|one| one.client == name));
+            own.map_or_else(|| Cell::figure(None), beside)
+        };
+        let outcomes = || of_load().flat_map(|measure| &measure.clients).filter(|one| one.client == name);
+        let worst = outcomes().map(|one| one.outcome).min();
+        let cells = vec![
+            of_client(p50),
+            of_client(p99),
+            Cell::figure(median(view, point, name, |client| client.idle_round_trip_ms).map(three)),
+            Cell::figure(median(view, point, name, |client| Some(client.busy.max_fraction)).map(percent)),
+            said(worst).into(),
+        ];
+        Row::of(view, point, name, vec![cells])
+    };
+    first.into_iter().flatten().map(row).collect()
+}
+
+/// `0.56` with `+8.2 % [+7.0, +9.4]` beside it.
+fn beside(one: &ClientChange) -> Cell {
+    let range = one.change.low.zip(one.change.high);
+    let range = range.map(|(low, high)| format!(" [{}, {}]", change(low), change(high))).unwrap_or_default();
+    Cell::from(three(one.value_ms))
+        .beside(Some(format!("{}{NARROW_SPACE}%{range}", change(one.change.value))))
+}
+
+const fn said(outcome: Option<ClientOutcome>) -> &'static str {
+    match outcome {
+        Some(ClientOutcome::Differs) => "differs",
+        Some(ClientOutcome::Alike) => "is alike",
+        Some(ClientOutcome::CannotTell) | None => "cannot tell",
+    }
+}
+
+/// The median over the repeats that count.
+fn median<'a>(
+    view: &View<'a>,
+    point: &'a PointResult,
+    name: &str,
+    figure: impl Fn(&ClientFigures) -> Option<f64>,
+) -> Option<f64> {
+    let clients = view.kept_repeats(point).flat_map(|repeat| &repeat.clients);
+    let mut values: Vec<f64> = clients.filter(|client| client.name == name).filter_map(figure).collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
+    Some(f64::midpoint(*low, *high))
+}
