@@ -11,12 +11,14 @@ use crate::{
 use flate2::read::GzDecoder;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
+    ffi::OsString,
     fs::{self, File},
     io::{self, Read},
+    os::unix::ffi::OsStringExt,
     path::{Component, Path, PathBuf},
     time::Duration,
 };
-use tar::{Archive, EntryType};
+use tar::{Archive, EntryType, PaxExtensions};
 use tilemark_record::{RunDirectory, write_whole};
 use tilemark_site::Host;
 
@@ -24,6 +26,8 @@ use tilemark_site::Host;
 const FILES_MAX: usize = 1 << 20;
 const UNPACKED_BYTES_MAX: u64 = 32 << 30;
 const LOG_BYTES_MAX: u64 = 1 << 20;
+/// What precedes a file in an archive and describes it: its long name (PATH_MAX of linux/limits.h is 4,096), or times and names of POSIX.
+const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
 /// A record of gigabytes over a slow line.
 const FETCH_WITHIN: Duration = Duration::from_secs(3600);
 
@@ -179,12 +183,35 @@ fn unpack(archive: File, into: &Path) -> io::Result<()> {
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut archive = Archive::new(GzDecoder::new(archive).take(UNPACKED_BYTES_MAX));
     let mut folders = vec![into.to_owned()];
-    for (count, entry) in archive.entries()?.enumerate() {
+    let mut long_name = None;
+    // Raw: what describes the next file is else read whole into memory, however long it is.
+    for (count, entry) in archive.entries()?.raw(true).enumerate() {
         let mut entry = entry?;
-        let name = entry.path()?.into_owned();
         if count >= FILES_MAX {
             return Err(bad(format!("it has more than {FILES_MAX} files")));
         }
+        match entry.header().entry_type() {
+            EntryType::GNULongName | EntryType::XHeader if long_name.is_some() => {
+                return Err(bad("it has two long names for one file".to_owned()));
+            }
+            EntryType::GNULongName => {
+                let name = description(&mut entry)?;
+                let name = name.strip_suffix(b"\0").unwrap_or(&name).to_vec();
+                long_name = Some(PathBuf::from(OsString::from_vec(name)));
+                continue;
+            }
+            EntryType::XHeader => {
+                long_name = posix_name(&description(&mut entry)?)?;
+                continue;
+            }
+            // A comment.
+            EntryType::XGlobalHeader => continue,
+            _ => {}
+        }
+        let name = match long_name.take() {
+            Some(name) => name,
+            None => entry.path()?.into_owned(),
+        };
         let parts: Vec<Component<'_>> = name.components().filter(|part| *part != Component::CurDir).collect();
         if !parts.iter().all(|part| matches!(part, Component::Normal(_))) {
             return Err(bad(format!("it names {name:?}, which is outside of it")));
@@ -206,6 +233,35 @@ fn unpack(archive: File, into: &Path) -> io::Result<()> {
         }
     }
     folders.iter().try_for_each(|folder| File::open(folder)?.sync_all())
+}
+
+/// What an entry says of the next one.
+fn description(entry: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    entry.take(DESCRIPTION_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > DESCRIPTION_BYTES_MAX {
+        let what = format!("it describes a file by more than {DESCRIPTION_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok(bytes)
+}
+
+/// The name in a POSIX header, where it has one.
+fn posix_name(header: &[u8]) -> io::Result<Option<PathBuf>> {
+    let mut name = None;
+    for extension in PaxExtensions::new(header) {
+        let extension = extension.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        match extension.key_bytes() {
+            b"path" => name = Some(PathBuf::from(OsString::from_vec(extension.value_bytes().to_vec()))),
+            // The length in the file's own header is then not its length.
+            b"size" => {
+                let what = "it has a file of more than 8 GiB".to_owned();
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
+            _ => {}
+        }
+    }
+    Ok(name)
 }
 
 #[cfg(test)]
@@ -260,6 +316,79 @@ mod tests {
             assert_eq!(fs::read_dir(place.parent().unwrap()).unwrap().count(), 0, "{files:?}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// An archive with one entry of this kind and length, zeros or `text`, and a file `exit` behind it.
+    fn described(kind: EntryType, length: u64, text: &str) -> File {
+        let mut builder =
+            tar::Builder::new(GzEncoder::new(tempfile::tempfile().unwrap(), Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(length);
+        header.set_cksum();
+        let zeros = io::repeat(0).take(length - text.len() as u64);
+        builder.append(&header, text.as_bytes().chain(zeros)).unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        header.set_mode(0o644);
+        header.as_gnu_mut().unwrap().name[..4].copy_from_slice(b"exit");
+        header.set_cksum();
+        builder.append(&header, &b"0"[..]).unwrap();
+        let mut file = builder.into_inner().unwrap().finish().unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file
+    }
+
+    /// The most memory that this process has had.
+    fn memory_peak_kib() -> u64 {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn a_name_of_a_hundred_megabytes_is_refused_and_not_kept_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        for kind in [EntryType::GNULongName, EntryType::XHeader, EntryType::GNULongLink, EntryType::GNUSparse]
+        {
+            // A tenth of a megabyte of an archive.
+            let hostile = described(kind, 100 << 20, "");
+            let before = memory_peak_kib();
+            let error = unpack(hostile, folder.path()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{kind:?}: {error}");
+            assert!(memory_peak_kib() < before + (50 << 10), "{kind:?}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn long_names_of_gnu_and_of_posix_are_read_as_tar_writes_them() {
+        let long = format!("{}/{}", "folder".repeat(20), "file".repeat(40));
+        for format in ["gnu", "posix"] {
+            let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            fs::create_dir(from.path().join("folder".repeat(20))).unwrap();
+            fs::write(from.path().join(&long), "text").unwrap();
+            let archive = from.path().join("archive");
+            let tar = std::process::Command::new("tar")
+                .args([&format!("--format={format}"), "--exclude=./archive", "-czf"])
+                .arg(&archive)
+                .arg("-C")
+                .arg(from.path())
+                .arg(".")
+                .status();
+            assert!(tar.unwrap().success());
+            unpack(File::open(archive).unwrap(), into.path()).unwrap();
+            assert_eq!(fs::read_to_string(into.path().join(&long)).unwrap(), "text", "{format}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        for (kind, text) in [
+            (EntryType::GNULongName, "../outside"),
+            (EntryType::XHeader, "19 path=../outside\n"),
+            (EntryType::XHeader, "13 size=9999\n"),
+        ] {
+            let error = unpack(described(kind, text.len() as u64, text), folder.path()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{kind:?}: {error}");
+        }
     }
 
     #[test]
