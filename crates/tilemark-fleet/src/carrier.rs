@@ -4,20 +4,17 @@
 //! the other side is gone (`srun` when its step daemon is killed). So the end of the stream decides nothing, and silence has a limit.
 
 use crate::slurm;
-use rustix::{
-    pipe::{PipeFlags, pipe_with},
-    process::{Pid, Signal, kill_process_group},
-};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
-    path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
     thread,
     time::{Duration, Instant},
 };
-use tilemark_site::{Engine, Host, Site};
-use tilemark_sys::process::{Child, HasEnded, Spawn};
+use tilemark_site::{
+    Engine, Host, Site,
+    carrier::{Carrier, CarrierEnd, NotStarted, Streams, exec_words, srun_words, ssh_words},
+};
 use tilemark_units::{Sha256Hash, printable_line};
 
 const HOST_SCRIPT: &str = include_str!("host.sh");
@@ -27,8 +24,8 @@ const NOISE_BYTES_MAX: usize = 256 << 10;
 const LINE_BYTES_MAX: u64 = 4096;
 /// The largest answer: that of a record with every second of a thousand guests is below a tenth of it.
 const ANSWER_BYTES_MAX: u64 = 8 << 30;
-/// What is kept of a carrier's messages.
-const ERROR_BYTES_KEPT: usize = 4096;
+/// How often ssh asks whether a host is there.
+const SSH_ALIVE_EVERY: Duration = Duration::from_secs(5);
 /// A carrier whose answer was read ends by itself, or is ended.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// The host's own: it is not root and cannot be.
@@ -87,6 +84,12 @@ pub(crate) enum CarrierError {
     /// This machine has no room for the answer.
     #[error("the answer cannot be kept on this machine: {0}")]
     Local(String),
+}
+
+impl From<NotStarted> for CarrierError {
+    fn from(NotStarted { program, why }: NotStarted) -> Self {
+        Self::NoProgram(program, why)
+    }
 }
 
 impl CarrierError {
@@ -168,35 +171,13 @@ pub(crate) fn quoted(text: &str) -> String {
 fn words(site: &Site, host: &Host, question: Question<'_>) -> Vec<String> {
     match &site.engine {
         Engine::Slurm { partition, over_ssh: false } => {
-            let mut words = vec!["srun".to_owned(), "--unbuffered".to_owned(), "--quiet".to_owned()];
-            words.extend(["--nodes=1", "--ntasks=1", "--immediate=60", "--chdir=/"].map(str::to_owned));
-            // Slurm ends it then, where nobody else does: with a killed srun the end of a step is not seen.
-            words.push(format!("--time={}", question.within.as_secs().div_ceil(60) + 1));
-            words.push(format!("--job-name={}", question_name(host, question)));
-            words.push(format!("--nodelist={}", host.name));
-            words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
-            // A place of the submitting machine is none of the host.
-            words.extend(["env", "-u", "TILEMARK_HOME", "sh"].map(str::to_owned));
-            words
+            let minutes = question.within.as_secs().div_ceil(60) + 1;
+            srun_words(&host.name, partition.as_deref(), &question_name(host, question), minutes)
         }
         Engine::Ssh | Engine::Slurm { over_ssh: true, .. } => {
-            let mut words = vec!["ssh".to_owned(), "-T".to_owned()];
-            for option in
-                ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"]
-            {
-                words.extend(["-o".to_owned(), option.to_owned()]);
-            }
-            words.extend(host.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]));
-            words.extend(["--".to_owned(), host.address.clone(), "sh".to_owned()]);
-            words
+            ssh_words(&host.address, host.user.as_deref(), SSH_ALIVE_EVERY)
         }
-        Engine::Exec { command } => {
-            let user = host.user.as_deref().unwrap_or_default();
-            let filled = |word: &String| {
-                word.replace("{host}", &host.name).replace("{address}", &host.address).replace("{user}", user)
-            };
-            command.iter().map(filled).collect()
-        }
+        Engine::Exec { command } => exec_words(command, &host.name, &host.address, host.user.as_deref()),
     }
 }
 
@@ -245,13 +226,12 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
         // That of a command that was killed would keep the host from us.
         slurm::end_left(&question_name(host, question));
     }
-    let (talk, streams) = Talk::start(&words(site, host, question), over_srun)?;
-    let Streams { mut stdin, mut stdout, mut stderr } = streams;
+    let end = if over_srun { CarrierEnd::InOrder } else { CarrierEnd::AtOnce };
+    let (carrier, streams) = Carrier::start(&words(site, host, question), end, None)?;
+    let Streams { mut stdin, mut stdout, messages } = streams;
     let script = script(site, host, question, &nonce);
     // None of the threads is waited for: something that left the carrier's session may still hold a stream open.
     thread::spawn(move || stdin.write_all(script.as_bytes()));
-    let (all_said, messages) = sync_channel(1);
-    thread::spawn(move || all_said.send(last_bytes(&mut stderr)));
     let (sender, pieces) = sync_channel::<Vec<u8>>(16);
     thread::spawn(move || {
         let mut buffer = vec![0; 64 << 10];
@@ -262,8 +242,8 @@ pub(crate) fn ask(site: &Site, host: &Host, question: Question<'_>) -> Result<An
         }
     });
     let read = read_answer(pieces, &nonce, question.within);
-    talk.end(if read.is_ok() { ENDS_WITHIN } else { Duration::ZERO });
-    let messages = messages.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+    carrier.reap(if read.is_ok() { ENDS_WITHIN } else { Duration::ZERO });
+    let messages = messages.last(Duration::from_secs(1));
     match read {
         Ok((answer, 0)) => Ok(answer),
         Ok((_, NO_SUDO)) => Err(CarrierError::NoSudo),
@@ -302,90 +282,11 @@ fn refused(messages: &str, how: &str) -> CarrierError {
     }
 }
 
-/// A carrier. It ends with this program, however that ends, and is ended with all that it started.
-struct Talk {
-    child: Child,
-    /// It ends in order what it started elsewhere: `srun` its job.
-    ends_in_order: bool,
-}
-
-/// Our ends of a carrier's streams.
-struct Streams {
-    stdin: File,
-    stdout: File,
-    stderr: File,
-}
-
-impl Talk {
-    fn start(words: &[String], ends_in_order: bool) -> Result<(Self, Streams), CarrierError> {
-        let name = words[0].clone();
-        let failed = |why: String| CarrierError::NoProgram(name.clone(), why);
-        let program = on_path(&name).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
-        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.to_string()));
-        let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
-        let spawn = Spawn::path(&program)
-            .and_then(|spawn| spawn.arguments(&words[1..]))
-            .map_err(|error| failed(error.to_string()))?;
-        let child = spawn
-            .hand(its_in, 0)
-            .hand(its_out, 1)
-            .hand(its_error, 2)
-            .own_session()
-            .dies_with_thread(if ends_in_order { Signal::TERM } else { Signal::KILL })
-            .start()
-            .map_err(|error| failed(error.to_string()))?;
-        Ok((
-            Self { child, ends_in_order },
-            Streams { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() },
-        ))
-    }
-
-    /// Waits a little for one that has said all, and ends it.
-    fn end(self, within: Duration) {
-        let group = i32::try_from(self.child.pid()).ok().and_then(Pid::from_raw);
-        let ended = self.child.ends_within(within);
-        if self.ends_in_order
-            && matches!(ended, Ok(HasEnded::No))
-            && let Some(group) = group
-        {
-            let _ = kill_process_group(group, Signal::TERM);
-            let _ = self.child.ends_within(ENDS_WITHIN);
-        }
-        if let Some(group) = group {
-            // Also what it started and left, which would hold its output open. Its number is its own until it is waited for.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.child.wait();
-    }
-}
-
-/// A program as a shell would find it.
-fn on_path(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(PathBuf::from(name));
-    }
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
-}
-
 fn nonce() -> String {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .expect("the kernel gives random bytes");
     format!("{:032x}", u128::from_ne_bytes(bytes))
-}
-
-fn last_bytes(stream: &mut impl Read) -> String {
-    let mut kept = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(length @ 1..) = stream.read(&mut buffer) {
-        kept.extend_from_slice(&buffer[..length]);
-        kept.drain(..kept.len().saturating_sub(ERROR_BYTES_KEPT));
-    }
-    let text = String::from_utf8_lossy(&kept);
-    let lines: Vec<&str> =
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('@')).collect();
-    printable_line(&lines[lines.len().saturating_sub(4)..].join("; ")).into_owned()
 }
 
 /// The carrier's output as it comes, with a limit of time.

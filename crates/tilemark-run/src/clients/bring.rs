@@ -7,7 +7,10 @@ use std::{
     io::{self, BufRead, Read, Write},
     time::Duration,
 };
-use tilemark_site::{Client, ClientCarrier};
+use tilemark_site::{
+    Client, ClientCarrier,
+    carrier::{exec_words, srun_words, ssh_words},
+};
 use tilemark_units::{Sha256Hash, printable_line};
 
 /// What a login may print before the shell's first word.
@@ -17,45 +20,22 @@ const LINE_BYTES_MAX: u64 = 4096;
 /// A client that does not take the agent's bytes for so long is not there any more.
 const BROUGHT_WITHIN_S: u64 = 120;
 
+/// How often ssh asks whether a client is there.
+const SSH_ALIVE_EVERY: Duration = Duration::from_secs(3);
+
 /// One line of POSIX shell. It finds a folder from which programs may be run, takes the agent from its input, and removes it at the end,
 /// as the agent does itself at its beginning.
 const SCRIPT: &str = r#"umask 077; d=; for t in "${TMPDIR:-/tmp}" /tmp /dev/shm /var/tmp "$HOME"; do d=$(mktemp -d "$t/tilemark-client.XXXXXX" 2>/dev/null) || { d=; continue; }; printf '#!/bin/sh\n' >"$d/agent" && chmod 700 "$d/agent" && "$d/agent" 2>/dev/null && break; rm -rf "$d"; d=; done; [ -n "$d" ] || { echo "tilemark-client no-place NONCE"; exit 96; }; trap 'rm -rf "$d"' EXIT; trap 'exit 95' HUP INT TERM; echo "tilemark-client ready NONCE"; timeout SECONDS_TO_BRING head -c BYTES >"$d/agent"; s=$(sha256sum <"$d/agent"); [ "${s%% *}" = HASH ] || { echo "tilemark-client damaged NONCE"; exit 97; }; echo "tilemark-client starts NONCE"; "$d/agent" client LIFETIME; exit $?"#;
 
 /// The words of a client's carrier. A job of Slurm's lasts at most a little longer than the agent.
 pub(super) fn words(client: &Client, lifetime: Duration) -> Vec<String> {
+    let user = client.user.as_deref();
     match &client.carrier {
-        ClientCarrier::Ssh => {
-            let mut words = vec!["ssh".to_owned(), "-T".to_owned()];
-            for option in
-                ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=3", "ServerAliveCountMax=3"]
-            {
-                words.extend(["-o".to_owned(), option.to_owned()]);
-            }
-            words.extend(client.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]));
-            words.extend(["--".to_owned(), client.address.clone(), "sh".to_owned()]);
-            words
-        }
+        ClientCarrier::Ssh => ssh_words(&client.address, user, SSH_ALIVE_EVERY),
         ClientCarrier::Srun { partition } => {
-            // Without `--unbuffered` a frame waits for a line's end that never comes.
-            let words =
-                ["srun", "--unbuffered", "--quiet", "--nodes=1", "--ntasks=1", "--immediate=60", "--chdir=/"];
-            let mut words: Vec<String> = words.map(str::to_owned).into();
-            words.push("--job-name=tilemark-client".to_owned());
-            words.push(format!("--time={}", lifetime.as_secs() / 60 + 2));
-            words.push(format!("--nodelist={}", client.name));
-            words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
-            words.push("sh".to_owned());
-            words
+            srun_words(&client.name, partition.as_deref(), "tilemark-client", lifetime.as_secs() / 60 + 2)
         }
-        ClientCarrier::Exec { command } => {
-            let user = client.user.as_deref().unwrap_or_default();
-            let filled = |word: &String| {
-                word.replace("{host}", &client.name)
-                    .replace("{address}", &client.address)
-                    .replace("{user}", user)
-            };
-            command.iter().map(filled).collect()
-        }
+        ClientCarrier::Exec { command } => exec_words(command, &client.name, &client.address, user),
     }
 }
 
@@ -132,9 +112,7 @@ mod tests {
         let words = |carrier| words(&client(carrier), Duration::from_secs(600)).join(" ");
         assert!(words(ClientCarrier::Ssh).ends_with("-l me -- 192.0.2.1 sh"));
         let srun = words(ClientCarrier::Srun { partition: Some("p".into()) });
-        assert!(
-            srun.contains("--unbuffered") && srun.contains("--time=12") && srun.ends_with("--partition=p sh")
-        );
+        assert!(srun.contains("--time=12") && srun.contains("--nodelist=c1 --partition=p "), "{srun}");
         let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()].into();
         assert_eq!(words(ClientCarrier::Exec { command }), "a me@192.0.2.1-c1");
     }

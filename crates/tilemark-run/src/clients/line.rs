@@ -3,17 +3,12 @@
 //! The end of the stream decides nothing by itself: over some carriers it is never seen. Who is silent for 5 s is lost.
 
 use super::bring;
-use rustix::{
-    pipe::{PipeFlags, pipe_with},
-    process::{Pid, Signal, kill_process_group},
-    time::{ClockId, clock_gettime},
-};
+use rustix::time::{ClockId, clock_gettime};
 use std::{
-    ffi::{OsStr, OsString},
     fs::File,
     io::{self, BufReader, Read, Write},
     os::fd::AsFd,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -24,12 +19,11 @@ use std::{
 };
 use tilemark_agent_protocol::{LoadEvent, Reply, Request, Session, read_frame, write_frame};
 use tilemark_record::clients::ClockOffset;
-use tilemark_site::{Client, ClientCarrier};
-use tilemark_sys::{
-    namespace::join_network,
-    process::{Child, Ended, HasEnded, Spawn},
+use tilemark_site::{
+    Client, ClientCarrier,
+    carrier::{Carrier, CarrierEnd, Messages, Streams},
 };
-use tilemark_units::printable_line;
+use tilemark_sys::{namespace::join_network, process::Ended};
 
 /// The host gives a sign of life so often, and so does the agent.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
@@ -47,8 +41,6 @@ const CLOCK_READINGS: u64 = 64;
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// So many replies wait for us. A client that sends more is not read from until they were taken.
 const REPLIES_WAITING_MAX: usize = 64;
-/// What is kept of a carrier's messages.
-const ERROR_BYTES_KEPT: usize = 4096;
 
 /// The monotonic clock of this host, in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
@@ -71,19 +63,8 @@ struct Arrived {
 #[derive(Default)]
 struct Shared {
     heard_ns: AtomicU64,
-    child: OnceLock<Arc<Child>>,
+    carrier: OnceLock<(Carrier, Messages)>,
     ended: Mutex<Option<String>>,
-    messages: Mutex<Vec<u8>>,
-    is_reaped: Mutex<bool>,
-    /// The carrier ends in order what it started elsewhere: `srun` its job.
-    ends_in_order: bool,
-}
-
-fn end_group(child: &Child) {
-    if let Some(group) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.signal(Signal::KILL);
 }
 
 impl Shared {
@@ -97,30 +78,17 @@ impl Shared {
 
     /// Ends the carrier with all that it started.
     fn end(&self) {
-        let is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
-        // Its number may be another's once it was waited for.
-        if let Some(child) = self.child.get().filter(|_| !*is_reaped) {
-            if self.ends_in_order {
-                let _ = child.signal(Signal::TERM);
-                let _ = child.ends_within(ENDS_WITHIN);
-            }
-            end_group(child);
+        if let Some((carrier, _)) = self.carrier.get() {
+            carrier.end();
         }
     }
 
     /// Ends the carrier and all that it started, and says how it had ended before, in words that go on.
     fn reap(&self, program: &str) -> String {
-        let Some(child) = self.child.get() else { return String::new() };
-        let had_ended = matches!(child.ends_within(ENDS_WITHIN), Ok(HasEnded::Yes));
-        let mut is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
-        end_group(child);
-        *is_reaped = true;
-        match child.wait() {
-            Ok(Ended::Exited(code)) if had_ended => format!("; `{program}` ended with code {code}"),
-            Ok(Ended::Signalled(signal)) if had_ended => {
-                format!("; `{program}` was ended by signal {signal}")
-            }
-            _ => String::new(),
+        match self.carrier.get().and_then(|(carrier, _)| carrier.reap(ENDS_WITHIN)) {
+            Some(Ended::Exited(code)) => format!("; `{program}` ended with code {code}"),
+            Some(Ended::Signalled(signal)) => format!("; `{program}` was ended by signal {signal}"),
+            None => String::new(),
         }
     }
 
@@ -128,15 +96,9 @@ impl Shared {
     fn note_end(&self, why: String) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.is_none() {
-            let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-            let text = String::from_utf8_lossy(&messages);
-            let lines: Vec<&str> = text
-                .lines()
-                .map(str::trim)
-                // ssh frames what it says of a changed key with `@`.
-                .filter(|line| !line.is_empty() && !line.starts_with('@'))
-                .collect();
-            let last = printable_line(&lines[lines.len().saturating_sub(3)..].join("; ")).into_owned();
+            // Not waited for: the carrier may still live.
+            let last =
+                self.carrier.get().map(|(_, messages)| messages.last(Duration::ZERO)).unwrap_or_default();
             *ended = Some(if last.is_empty() { why } else { format!("{why} ({last})") });
         }
     }
@@ -176,17 +138,23 @@ pub(crate) struct ClientLine {
 impl ClientLine {
     /// Reaches a client, brings the agent and says hello.
     pub(crate) fn open(client: &Client, brought: &Brought) -> Result<Self, ClientLost> {
-        let ends_in_order = matches!(client.carrier, ClientCarrier::Srun { .. });
-        let shared = Arc::new(Shared { ends_in_order, ..Shared::default() });
+        let (end, temporary) = match client.carrier {
+            // Its environment goes to the client, where this run has no folder.
+            ClientCarrier::Srun { .. } => (CarrierEnd::InOrder, None),
+            ClientCarrier::Ssh | ClientCarrier::Exec { .. } => {
+                (CarrierEnd::AtOnce, brought.temporary.clone())
+            }
+        };
+        let shared = Arc::new(Shared::default());
         shared.heard();
         let (replied, replies) = mpsc::sync_channel(REPLIES_WAITING_MAX);
         let (outgoing, to_send) = mpsc::channel();
         let (opened, is_open) = mpsc::channel();
         let words = bring::words(client, brought.lifetime);
-        let brought = brought.clone();
+        let brought = Brought { temporary, ..brought.clone() };
         let carrying = Arc::clone(&shared);
         let work = move || {
-            let carried = carry(&words, &brought, &carrying, to_send, &opened, &replied);
+            let carried = carry(&words, end, &brought, &carrying, to_send, &opened, &replied);
             let how = carrying.reap(&words[0]);
             if let Err(why) = carried {
                 carrying.note_end(format!("{why}{how}"));
@@ -393,8 +361,8 @@ impl Drop for ClientLine {
     fn drop(&mut self) {
         // Its input ends, and so does its agent.
         self.outgoing = None;
-        if let Some(child) = self.shared.child.get() {
-            let _ = child.ends_within(ENDS_WITHIN);
+        if let Some((carrier, _)) = self.shared.carrier.get() {
+            carrier.ends_within(ENDS_WITHIN);
         }
         self.shared.end();
     }
@@ -438,6 +406,7 @@ impl Read for Heard {
 /// The life of one carrier, in a thread of its own, which the carrier does not outlive.
 fn carry(
     words: &[String],
+    end: CarrierEnd,
     brought: &Brought,
     shared: &Arc<Shared>,
     to_send: Receiver<Vec<u8>>,
@@ -449,7 +418,9 @@ fn carry(
             .and_then(|network| Ok(join_network(network.as_fd())?))
             .map_err(|error| format!("the host's network cannot be used: {error}"))?;
     }
-    let (mut stdin, stdout) = start(words, brought.temporary.as_deref(), shared)?;
+    let started = Carrier::start(words, end, brought.temporary.as_deref());
+    let (carrier, Streams { mut stdin, stdout, messages }) = started.map_err(|error| error.to_string())?;
+    let _ = shared.carrier.set((carrier, messages));
     let mut input = BufReader::new(Heard { output: stdout, shared: Arc::clone(shared) });
     let mut nonce = [0; 8];
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
@@ -495,64 +466,6 @@ fn carry(
 fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-/// Starts the carrier: our ends of its input and output.
-fn start(words: &[String], temporary: Option<&Path>, shared: &Arc<Shared>) -> Result<(File, File), String> {
-    let failed = |why: String| format!("`{}` does not start on this machine: {why}", words[0]);
-    let program = on_path(&words[0]).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
-    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.to_string()));
-    let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
-    let spawn = Spawn::path(&program)
-        .and_then(|spawn| spawn.arguments(&words[1..]))
-        .and_then(|spawn| match temporary {
-            Some(folder) => spawn.environment(environment_with(folder)),
-            None => Ok(spawn),
-        })
-        .map_err(|error| failed(error.to_string()))?;
-    let child = spawn
-        .hand(its_in, 0)
-        .hand(its_out, 1)
-        .hand(its_error, 2)
-        .own_session()
-        .dies_with_thread(if shared.ends_in_order { Signal::TERM } else { Signal::KILL })
-        .start()
-        .map_err(|error| failed(error.to_string()))?;
-    let _ = shared.child.set(Arc::new(child));
-    let said = Arc::clone(shared);
-    thread::spawn(move || {
-        let mut stderr = File::from(stderr);
-        let mut buffer = [0; 4096];
-        while let Ok(length @ 1..) = stderr.read(&mut buffer) {
-            let mut kept = said.messages.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.extend_from_slice(&buffer[..length]);
-            let excess = kept.len().saturating_sub(ERROR_BYTES_KEPT);
-            kept.drain(..excess);
-        }
-    });
-    Ok((stdin.into(), stdout.into()))
-}
-
-/// Our environment, with another folder for temporary files.
-fn environment_with(temporary: &Path) -> Vec<OsString> {
-    let variable = |name: &OsStr, value: &OsStr| {
-        let mut text = name.to_owned();
-        text.push("=");
-        text.push(value);
-        text
-    };
-    let others = std::env::vars_os().filter(|(name, _)| name != "TMPDIR");
-    let others = others.map(|(name, value)| variable(&name, &value));
-    others.chain([variable("TMPDIR".as_ref(), temporary.as_os_str())]).collect()
-}
-
-/// A program as a shell would find it.
-fn on_path(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(PathBuf::from(name));
-    }
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 #[cfg(test)]
@@ -621,5 +534,24 @@ mod tests {
         line.ender()();
         let lost = (0..100).find_map(|_| line.describe(None).err()).unwrap();
         assert!(lost.0.contains("it was ended"), "{lost}");
+    }
+
+    #[test]
+    fn clients_are_ended_at_the_same_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = 3;
+        let open = |number: usize| {
+            // A carrier that ends only when all others have lost their input too.
+            let script = format!(
+                "sh; cd {}; touch over-{number}; until [ $(ls | grep -c over-) = {count} ]; do sleep 0.01; done; touch together-{number}",
+                folder.path().display()
+            );
+            open(&["sh", "-c", &script])
+        };
+        let Some(lines) = (0..count).map(open).collect::<Option<Vec<ClientLine>>>() else { return };
+        super::super::reach::end_all(lines);
+        let found = std::fs::read_dir(folder.path()).unwrap().flatten();
+        let together = found.filter(|entry| entry.file_name().to_string_lossy().starts_with("together-"));
+        assert_eq!(together.count(), count, "one was ended before the next one was asked to end");
     }
 }

@@ -3,6 +3,7 @@
 use super::{Brought, ClientLine, ClientLost};
 use crate::failure::{Failure, FailureCode};
 use std::{cell::RefCell, thread, time::Duration};
+use tilemark_plan::plan::Plan;
 use tilemark_site::Client;
 use tilemark_units::Span;
 
@@ -26,10 +27,21 @@ struct Slot {
     why: String,
 }
 
-/// How long an agent may live in a run that is expected to take so long: repeats that are discarded are measured again, and a search
-/// may take longer. It ends long before by itself when its host is gone.
-pub(crate) fn lifetime(expected: Span) -> Duration {
-    3 * expected.get() + Duration::from_secs(3600)
+/// No agent lives longer.
+const LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// How long an agent may live in a run of this plan: repeats that are discarded are measured again, a search may take longer, and after
+/// each repeat that was disturbed a run may wait so long for a quiet host. It ends long before by itself when its host is gone.
+pub(crate) fn lifetime(plan: &Plan, wait_quiet: Option<Span>) -> Duration {
+    let expected = plan.expected.time.get();
+    let shortest =
+        plan.points.iter().map(|point| point.measure.warmup.get() + point.measure.length.get()).min();
+    // A search has more repeats than its plan has at first.
+    let in_time = shortest.map_or(0, |shortest| expected.as_secs() / shortest.as_secs().max(1));
+    let repeats = u32::try_from(in_time).unwrap_or(u32::MAX).max(plan.passes.len() as u32).max(1);
+    let waits = wait_quiet.map_or(Duration::ZERO, |each| each.get().saturating_mul(repeats));
+    let all = expected.saturating_add(waits).saturating_mul(3);
+    all.saturating_add(Duration::from_secs(3600)).min(LIFETIME_MAX)
 }
 
 impl Clients {
@@ -96,6 +108,22 @@ impl Clients {
     }
 }
 
+impl Drop for Clients {
+    fn drop(&mut self) {
+        end_all(self.slots.get_mut().iter_mut().filter_map(|slot| slot.line.take()).collect());
+    }
+}
+
+/// Ends clients at the same time: each whose network is cut takes seconds until it is given up.
+pub(crate) fn end_all(lines: Vec<ClientLine>) {
+    thread::scope(|scope| {
+        for line in lines {
+            // Where no thread can be started, it is ended here.
+            let _ = thread::Builder::new().spawn_scoped(scope, move || drop(line));
+        }
+    });
+}
+
 fn not_reached(name: &str, why: &ClientLost) -> Failure {
     Failure::new(
         FailureCode::HostUnfit,
@@ -110,4 +138,21 @@ fn lost_for_good(name: &str, why: &str) -> Failure {
         format!("client `{name}` was lost twice: {why}"),
         "fix that machine or the way to it, or take it out of the site file; the repeats before it are kept",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{TILE, ladder, plan_of};
+
+    #[test]
+    fn an_agent_outlives_every_wait_for_a_quiet_host() {
+        let plan = plan_of(TILE, &ladder());
+        let wait = Span::from_seconds(600);
+        let without = lifetime(&plan, None);
+        assert!(without >= 3 * plan.expected.time.get(), "{without:?}");
+        let with = lifetime(&plan, Some(wait));
+        assert!(with >= without + wait.get() * plan.passes.len() as u32, "{with:?}");
+        assert_eq!(lifetime(&plan, Some(Span::from_seconds(u64::from(u32::MAX)))), LIFETIME_MAX);
+    }
 }

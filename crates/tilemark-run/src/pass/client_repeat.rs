@@ -1,7 +1,10 @@
 //! Clients in one repeat: their shares, their clocks before and after, and what they themselves ran out of.
 
 use crate::{
-    clients::{ClientLine, ClientLost, monotonic_ns, reach::Clients},
+    clients::{
+        ClientLine, ClientLost, monotonic_ns,
+        reach::{Clients, end_all},
+    },
     failure::{Failure, FailureCode},
     job::state_folder::boot_id,
     pass::load_figures::LoadReports,
@@ -195,7 +198,7 @@ impl RepeatClients<'_> {
         reports: &mut LoadReports,
         known: &[u32],
     ) -> Result<(Vec<ClientFigures>, Vec<Incident>), BadHistogram> {
-        let (mut figures, mut incidents) = (Vec::new(), Vec::new());
+        let (mut figures, mut incidents, mut over) = (Vec::new(), Vec::new(), Vec::new());
         for mut member in std::mem::take(&mut self.members) {
             let after = member.read_after(point);
             let mut of_client = std::mem::take(&mut member.figures);
@@ -213,11 +216,13 @@ impl RepeatClients<'_> {
                     reports.forget_client(member.place, point, &of_client.tiles);
                     let why = "its load did not end as it should".to_owned();
                     self.clients.note_loss(member.place, &why);
+                    over.push(member.line);
                     of_client.lost = Some(why);
                 }
                 Err(ClientLost(why)) => {
                     reports.forget_client(member.place, point, &of_client.tiles);
                     self.clients.note_loss(member.place, &why);
+                    over.push(member.line);
                     if !known.contains(&member.place) {
                         incidents.push(Incident {
                             kind: IncidentKind::Unproven,
@@ -230,6 +235,7 @@ impl RepeatClients<'_> {
             }
             figures.push(of_client);
         }
+        end_all(over);
         Ok((figures, incidents))
     }
 
@@ -237,6 +243,12 @@ impl RepeatClients<'_> {
         for member in std::mem::take(&mut self.members) {
             self.clients.give_back(member.place, member.line);
         }
+    }
+}
+
+impl Drop for RepeatClients<'_> {
+    fn drop(&mut self) {
+        end_all(std::mem::take(&mut self.members).into_iter().map(|member| member.line).collect());
     }
 }
 

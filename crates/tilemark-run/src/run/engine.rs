@@ -40,7 +40,7 @@ pub(crate) fn run(
     let clients = job.site.as_ref().map(|site| {
         let keeper = StateFolder::at(&job.state).keeper();
         let network = keeper.map(|keeper| host_proc().join(keeper.to_string()).join("ns/net"));
-        let lifetime = reach::lifetime(job.plan.expected.time);
+        let lifetime = reach::lifetime(&job.plan, job.wait_quiet);
         let brought = Brought { agent: program.agent, lifetime, network, temporary: Some(folders.memory()) };
         Clients::of(site.clients.clone(), brought, job.plan.seed)
     });

@@ -1,0 +1,329 @@
+//! Carriers: commands that give a POSIX shell on another machine. Their words, their start and their end, for hosts of a fleet and for
+//! client machines alike.
+
+use rustix::{
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, Signal, kill_process_group},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+use tilemark_sys::process::{Child, Ended, HasEnded, Spawn};
+use tilemark_units::printable_line;
+
+/// What is kept of a carrier's messages, in bytes.
+const MESSAGE_BYTES_KEPT: usize = 4096;
+/// How many of their lines are shown.
+const MESSAGE_LINES_SHOWN: usize = 4;
+/// `srun` that is asked to end has ended its job after so long.
+const ENDS_IN_ORDER_WITHIN: Duration = Duration::from_secs(5);
+/// A connection of ssh's from which nothing came is over after so many questions.
+const SSH_QUESTIONS: u32 = 3;
+
+/// The words of `ssh` that gives a shell. It never asks for a password, and gives a silent connection up after three times `alive_every`.
+pub fn ssh_words(address: &str, user: Option<&str>, alive_every: Duration) -> Vec<String> {
+    let mut words = vec!["ssh".to_owned(), "-T".to_owned()];
+    let alive = [
+        format!("ServerAliveInterval={}", alive_every.as_secs().max(1)),
+        format!("ServerAliveCountMax={SSH_QUESTIONS}"),
+    ];
+    for option in ["BatchMode=yes", "ConnectTimeout=10"].map(str::to_owned).into_iter().chain(alive) {
+        words.extend(["-o".to_owned(), option]);
+    }
+    words.extend(user.iter().flat_map(|user| ["-l".to_owned(), (*user).to_owned()]));
+    words.extend(["--".to_owned(), address.to_owned(), "sh".to_owned()]);
+    words
+}
+
+/// The words of `srun` that gives a shell on one host, as a job that Slurm ends after so many minutes: with a killed `srun` nobody else
+/// would.
+pub fn srun_words(host: &str, partition: Option<&str>, job_name: &str, minutes: u64) -> Vec<String> {
+    // Without `--unbuffered` what is sent waits for a line's end that may never come.
+    let words = ["srun", "--unbuffered", "--quiet", "--nodes=1", "--ntasks=1", "--immediate=60", "--chdir=/"];
+    let mut words: Vec<String> = words.map(str::to_owned).into();
+    words.push(format!("--time={minutes}"));
+    words.push(format!("--job-name={job_name}"));
+    words.push(format!("--nodelist={host}"));
+    words.extend(partition.iter().map(|partition| format!("--partition={partition}")));
+    // It brings the environment of this machine along, whose places are none of the host.
+    words.extend(["env", "-u", "TILEMARK_HOME", "-u", "TMPDIR", "sh"].map(str::to_owned));
+    words
+}
+
+/// The words of the user's own command, with `{host}`, `{address}` and `{user}` replaced.
+pub fn exec_words(command: &[String], host: &str, address: &str, user: Option<&str>) -> Vec<String> {
+    let user = user.unwrap_or_default();
+    let filled =
+        |word: &String| word.replace("{host}", host).replace("{address}", address).replace("{user}", user);
+    command.iter().map(filled).collect()
+}
+
+/// A carrier that cannot be started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{program}` does not start on this machine: {why}")]
+pub struct NotStarted {
+    /// Its first word.
+    pub program: String,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// How a carrier is ended that does not end by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CarrierEnd {
+    /// At once, with all that it started.
+    AtOnce,
+    /// By SIGTERM first: it ends in order what it started elsewhere, as `srun` does its job.
+    InOrder,
+}
+
+impl CarrierEnd {
+    const fn signal(self) -> Signal {
+        match self {
+            Self::AtOnce => Signal::KILL,
+            Self::InOrder => Signal::TERM,
+        }
+    }
+}
+
+/// A carrier that was started. It ends with the thread that started it, however that ends.
+#[derive(Debug)]
+pub struct Carrier {
+    child: Child,
+    end: CarrierEnd,
+    /// Whether it was waited for: its number may be another's then.
+    is_reaped: Mutex<bool>,
+}
+
+/// Our ends of a carrier's streams.
+#[derive(Debug)]
+pub struct Streams {
+    /// What is sent to the shell.
+    pub stdin: File,
+    /// What the shell answers.
+    pub stdout: File,
+    /// What the carrier itself says.
+    pub messages: Messages,
+}
+
+impl Carrier {
+    /// Starts a carrier in a session of its own. With `temporary` that is its `TMPDIR`.
+    ///
+    /// # Errors
+    /// When its program is missing, or the system starts no process.
+    pub fn start(
+        words: &[String],
+        end: CarrierEnd,
+        temporary: Option<&Path>,
+    ) -> Result<(Self, Streams), NotStarted> {
+        let name = words.first().cloned().unwrap_or_default();
+        let failed = |why: String| NotStarted { program: name.clone(), why };
+        let program = on_path(&name).ok_or_else(|| failed("it is not on the PATH".to_owned()))?;
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.to_string()));
+        let ((its_in, stdin), (stdout, its_out), (stderr, its_error)) = (pipe()?, pipe()?, pipe()?);
+        let spawn = Spawn::path(&program)
+            .and_then(|spawn| spawn.arguments(&words[1..]))
+            .and_then(|spawn| match temporary {
+                Some(folder) => spawn.environment(environment_with(folder)),
+                None => Ok(spawn),
+            })
+            .map_err(|error| failed(error.to_string()))?;
+        let child = spawn
+            .hand(its_in, 0)
+            .hand(its_out, 1)
+            .hand(its_error, 2)
+            .own_session()
+            .dies_with_thread(end.signal())
+            .start()
+            .map_err(|error| failed(error.to_string()))?;
+        let messages = Messages::of(stderr.into());
+        let streams = Streams { stdin: stdin.into(), stdout: stdout.into(), messages };
+        Ok((Self { child, end, is_reaped: Mutex::new(false) }, streams))
+    }
+
+    /// Waits for its end, at most so long; whether it ended.
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        matches!(self.child.ends_within(limit), Ok(HasEnded::Yes))
+    }
+
+    /// Ends it with all that it started. One that ends in order has five seconds for it.
+    pub fn end(&self) {
+        let is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_reaped {
+            if self.end == CarrierEnd::InOrder && !self.ends_within(Duration::ZERO) {
+                self.signal_group(Signal::TERM);
+                self.ends_within(ENDS_IN_ORDER_WITHIN);
+            }
+            self.signal_group(Signal::KILL);
+        }
+    }
+
+    /// Waits for its end, at most so long, ends what is left, and says how it had ended if it did so by itself.
+    pub fn reap(&self, limit: Duration) -> Option<Ended> {
+        let by_itself = self.ends_within(limit);
+        // Also what it started and left, which would hold its output open.
+        self.end();
+        let mut is_reaped = self.is_reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_reaped = true;
+        self.child.wait().ok().filter(|_| by_itself)
+    }
+
+    /// Its session is a process group, whose number is its own until it is waited for.
+    fn signal_group(&self, signal: Signal) {
+        if let Some(group) = i32::try_from(self.child.pid()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+/// The last of what a carrier says on its standard error.
+#[derive(Debug, Clone)]
+pub struct Messages(Arc<(Mutex<Said>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Said {
+    bytes: Vec<u8>,
+    is_over: bool,
+}
+
+impl Messages {
+    /// Not waited for: something that left the carrier's session may hold the stream open.
+    fn of(mut stream: File) -> Self {
+        let messages = Self(Arc::default());
+        let said = Arc::clone(&messages.0);
+        thread::spawn(move || {
+            let (said, news) = &*said;
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                let bytes = &mut said.lock().unwrap_or_else(PoisonError::into_inner).bytes;
+                bytes.extend_from_slice(&buffer[..length]);
+                bytes.drain(..bytes.len().saturating_sub(MESSAGE_BYTES_KEPT));
+            }
+            said.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+            news.notify_all();
+        });
+        messages
+    }
+
+    /// Its last lines as one, once they are over; at the latest after so long.
+    pub fn last(&self, limit: Duration) -> String {
+        let (said, news) = &*self.0;
+        let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = news.wait_timeout_while(said, limit, |said| !said.is_over);
+        let (said, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        last_lines(&said.bytes)
+    }
+}
+
+fn last_lines(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    // ssh frames what it says of a changed key with `@`.
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with('@');
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(is_said).collect();
+    printable_line(&lines[lines.len().saturating_sub(MESSAGE_LINES_SHOWN)..].join("; ")).into_owned()
+}
+
+/// Our environment, with another folder for temporary files.
+fn environment_with(temporary: &Path) -> Vec<OsString> {
+    let variable = |name: &OsStr, value: &OsStr| {
+        let mut text = name.to_owned();
+        text.push("=");
+        text.push(value);
+        text
+    };
+    let others = std::env::vars_os().filter(|(name, _)| name != "TMPDIR");
+    let others = others.map(|(name, value)| variable(&name, &value));
+    others.chain([variable("TMPDIR".as_ref(), temporary.as_os_str())]).collect()
+}
+
+/// A program as a shell would find it.
+fn on_path(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name));
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn start(words: &[&str], end: CarrierEnd) -> (Carrier, Streams) {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        Carrier::start(&words, end, None).unwrap()
+    }
+
+    #[test]
+    fn each_carrier_gives_a_shell() {
+        let ssh = ssh_words("192.0.2.1", Some("me"), Duration::from_secs(3)).join(" ");
+        assert!(ssh.contains("BatchMode=yes") && ssh.contains("ServerAliveInterval=3"), "{ssh}");
+        assert!(ssh.ends_with("-l me -- 192.0.2.1 sh"), "{ssh}");
+        let srun = srun_words("n1", Some("p"), "job", 12).join(" ");
+        assert!(srun.contains("--unbuffered") && srun.contains("--time=12"), "{srun}");
+        assert!(
+            srun.ends_with("--job-name=job --nodelist=n1 --partition=p env -u TILEMARK_HOME -u TMPDIR sh"),
+            "{srun}"
+        );
+        let command = ["a".to_owned(), "{user}@{address}-{host}".to_owned()];
+        assert_eq!(exec_words(&command, "c1", "192.0.2.1", Some("me")), ["a", "me@192.0.2.1-c1"]);
+    }
+
+    #[test]
+    fn a_carrier_that_ends_in_order_gets_sigterm_and_the_others_none() {
+        let folder = tempfile::tempdir().unwrap();
+        for (end, wanted) in [(CarrierEnd::InOrder, true), (CarrierEnd::AtOnce, false)] {
+            let mark = folder.path().join(format!("{end:?}"));
+            let script = format!(
+                "trap 'touch {}; exit 0' TERM; echo ready; while :; do sleep 0.05; done",
+                mark.display()
+            );
+            let (carrier, mut streams) = start(&["sh", "-c", &script], end);
+            let mut ready = [0; 6];
+            streams.stdout.read_exact(&mut ready).unwrap();
+            carrier.end();
+            assert_eq!(carrier.reap(Duration::from_secs(60)).is_some(), true);
+            assert_eq!(mark.exists(), wanted, "{end:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_carrier_left_ends_with_it_and_its_last_lines_are_known() {
+        let script = "seq 10 >&2; echo @@@@ >&2; echo 'key \x1b[1m changed' >&2; sleep 1000 & echo $!";
+        let (carrier, mut streams) = start(&["sh", "-c", script], CarrierEnd::AtOnce);
+        let ended = carrier.reap(Duration::from_secs(60));
+        assert!(matches!(ended, Some(Ended::Exited(0))), "{ended:?}");
+        let said = streams.messages.last(Duration::from_secs(60));
+        assert!(said.starts_with("8; 9; 10; key ") && !said.contains('\x1b'), "{said}");
+        // Its output is closed, so nobody holds it any more.
+        let mut rest = String::new();
+        streams.stdout.read_to_string(&mut rest).unwrap();
+        assert!(rest.trim().parse::<u32>().is_ok(), "{rest}");
+        // An end that is asked for later meets nobody else's process.
+        carrier.end();
+    }
+
+    #[test]
+    fn a_folder_for_temporary_files_is_handed_on_and_a_missing_program_is_named() {
+        let words = ["sh", "-c", "echo $TMPDIR; cat"].map(str::to_owned);
+        let (carrier, mut streams) =
+            Carrier::start(&words, CarrierEnd::AtOnce, Some(Path::new("/x"))).unwrap();
+        streams.stdin.write_all(b"sent").unwrap();
+        drop(streams.stdin);
+        let mut answer = String::new();
+        streams.stdout.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "/x\nsent");
+        carrier.reap(Duration::from_secs(60));
+        let missing = Carrier::start(&["tilemark-no-such-program".to_owned()], CarrierEnd::AtOnce, None);
+        let why = missing.unwrap_err().to_string();
+        assert_eq!(why, "`tilemark-no-such-program` does not start on this machine: it is not on the PATH");
+    }
+}
