@@ -296,6 +296,8 @@ pub(crate) struct InterferenceArguments {
     #[command(flatten)]
     pub(crate) resolution: Resolution,
     #[command(flatten)]
+    pub(crate) site: SiteFile,
+    #[command(flatten)]
     pub(crate) measuring: Measuring,
 }
 
@@ -544,6 +546,10 @@ pub(crate) struct GuestsUpArguments {
     /// Do not measure their memory use; this saves a wait of ten seconds
     #[arg(long)]
     pub(crate) no_memory: bool,
+    /// Join them to the bridge of this host that `[network]` in the site file has, with addresses of its network (docs/own-bridge.md):
+    /// other machines then reach their services
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
     /// Download nothing: the image must be in the cache
     #[arg(long)]
     pub(crate) offline: bool,

@@ -233,6 +233,115 @@ fn doctor_looks_at_each_client_and_names_those_that_cannot_be_used() {
     waits_until("no folder of an agent", || folders(&home).is_empty());
 }
 
+/// A program that is called `srun` and runs the words after its flags on this machine, as `srun` does elsewhere. It leaves behind what it
+/// was handed.
+fn played_srun(home: &Home, instead: &str) -> String {
+    let folder = home.path().join("programs");
+    fs::create_dir_all(&folder).unwrap();
+    let (mark, shell) = (home.path().join("mark"), folder.join("shell"));
+    let srun = format!(
+        "#!/bin/sh\nwhile case $1 in --*) true;; *) false;; esac; do shift; done\n{}\n",
+        instead.replace("MARK", mark.to_str().unwrap()).replace("SHELL", shell.to_str().unwrap())
+    );
+    let shell_text =
+        format!("#!/bin/sh\necho \"TMPDIR=$TMPDIR HOME=$TILEMARK_HOME\" >{}\nexec sh\n", mark.display());
+    for (path, text) in [(folder.join("srun"), srun), (shell, shell_text)] {
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
+}
+
+fn srun_site(home: &Home) -> PathBuf {
+    home.file("srun.toml", "schema = 1\n[[client]]\nname = \"c1\"\ncarrier = \"srun\"\n")
+}
+
+#[test]
+fn srun_hands_no_folder_of_this_machine_to_a_client() {
+    let home = Home::new();
+    // The last word is the shell: another takes its place that says what it finds.
+    let path = played_srun(&home, "[ \"$6\" = sh ] && exec \"$1\" \"$2\" \"$3\" \"$4\" \"$5\" SHELL");
+    let mut doctor = home.command(&["doctor", "--site", srun_site(&home).to_str().unwrap(), "--json"]);
+    doctor.env("PATH", path).env("TMPDIR", temporary(&home));
+    let said = Said::of(&doctor.output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(fs::read_to_string(home.path().join("mark")).unwrap(), "TMPDIR= HOME=\n");
+}
+
+#[test]
+fn srun_gets_sigterm_when_its_command_is_killed() {
+    let home = Home::new();
+    let path = played_srun(
+        &home,
+        "trap 'echo ended >>MARK; exit' TERM; echo begun >MARK; while :; do sleep 0.05; done",
+    );
+    let mut doctor = home.command(&["doctor", "--site", srun_site(&home).to_str().unwrap()]);
+    let mut running = doctor.env("PATH", path).stdout(Stdio::null()).spawn().unwrap();
+    let marked = |wanted: &str| fs::read_to_string(home.path().join("mark")).is_ok_and(|text| text == wanted);
+    waits_until("srun begins", || marked("begun\n"));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    waits_until("srun ends its job", || marked("begun\nended\n"));
+}
+
+/// Each role alone and beside the other, where one of them is sent from clients and the other is not.
+const TWO_ROLES: &str = r#"
+schema = 1
+name = "two-roles"
+about = "a web guest and a disk guest"
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[guest]]
+name = "disk"
+role = "disk"
+[[guest.disk]]
+size = "64MiB"
+on = "memory"
+[[load]]
+name = "web"
+guest = "web"
+rate = "200/s"
+from = "clients"
+[load.web]
+[[load]]
+name = "disk"
+guest = "disk"
+rate = "50/s"
+[load.disk]
+[ladder]
+tiles = [1]
+[measure]
+repeats = 1
+warmup = "1s"
+length = "3s"
+"#;
+
+#[test]
+fn interference_is_measured_with_loads_from_clients() {
+    let Some(real) = Real::new() else { return };
+    let site = site(&real.home, &[IN_RUN]);
+    let scenario = real.home.file("two-roles.toml", TWO_ROLES);
+    let words =
+        ["interference", scenario.to_str().unwrap(), "--on", "native", "--offline", "--not-alone", "--json"];
+    let alone = real.home.says(&words);
+    assert_eq!(alone.code, Some(2), "{alone:?}");
+    assert!(format!("{}{}", alone.out, alone.error).contains("--site FILE"), "{alone:?}");
+    let said = start(&real, &[&words[..], &["--site", site.to_str().unwrap()]].concat()).said();
+    let repeats = repeats(&real, &said);
+    assert!(repeats.len() >= 3, "{said:?}");
+    for repeat in &repeats {
+        assert_eq!(repeat.incidents, [], "{said:?}");
+        let web = repeat.loads.iter().find(|load| load.name == "web");
+        let senders: Vec<&str> = repeat.clients.iter().map(|client| client.name.as_str()).collect();
+        // Where the web load is measured, the client sends it.
+        assert_eq!(senders, if web.is_some() { vec!["c1"] } else { vec![] }, "{repeat:?}");
+        assert!(web.is_none_or(|web| web.completed > 0 && web.failed == 0), "{repeat:?}");
+    }
+    assert!(repeats.iter().any(|repeat| repeat.clients.is_empty()), "the disk alone has no client");
+}
+
 #[test]
 fn what_does_not_belong_together_is_refused_before_anything_is_started() {
     let home = Home::new();

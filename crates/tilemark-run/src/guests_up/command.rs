@@ -22,10 +22,14 @@ use std::{
     time::{Duration, Instant},
 };
 pub use tilemark_agent_protocol::OUTPUT_BYTES_MAX;
+use tilemark_guests::{
+    own_bridge::{self, WantedBridge, refuse_addresses_in_use},
+    uplink_name,
+};
 use tilemark_plan::{
     facts::AcceleratorVerdict,
     parse::{Draft, GUESTS_MAX},
-    plan::{Backend, MacAddress, Plan, Point, guest_address},
+    plan::{Backend, HostSummary, MacAddress, Plan, Point, guest_address},
     resolve::{Request, resolve},
 };
 use tilemark_record::places::Places;
@@ -47,12 +51,17 @@ pub struct UpRequest {
     pub read_memory: bool,
     /// Nothing may be fetched.
     pub offline: bool,
+    /// The user's own bridge that they are joined to.
+    pub network: Option<WantedBridge>,
 }
 
 /// Starts guests and leaves them to their keeper.
 pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> Result<GuestsReady, Failure> {
     program::need_root("starting guests")?;
     let plan = plan(request)?;
+    if let Some(own) = &plan.host.own_bridge {
+        refuse_addresses_in_use(own)?;
+    }
     // Their state has their disks and consoles.
     resources::enough(&plan, places, &places.state)?;
     let asked = ImageAsked::of_scenario(&plan.scenario, &plan.origin)?;
@@ -60,8 +69,10 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
     let number = free_number(places);
     let id = format!("guests-{number}");
     let state = StateFolder::create(&places.state, &id, "guests", None).map_err(state_failed)?;
+    let state = state.with_uplink(plan.host.own_bridge.as_ref().map(|_| uplink_name(std::process::id())));
     let job = GuestsJob {
         point: apart(plan.points[0].clone(), number),
+        own_bridge: plan.host.own_bridge,
         state: state.path().to_owned(),
         cache: places.cache.clone(),
         image: Some(image.folder),
@@ -104,12 +115,15 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
         demonstrate: None,
         seed: 1,
     };
-    let mut host = summary(&facts)?;
+    let own_bridge = request.network.as_ref().map(own_bridge::look_at).transpose()?;
+    let mut host = HostSummary { own_bridge, ..summary(&facts)? };
     // Whether it was timed or not is no matter of this plan.
     if backend != Backend::Kvm {
         host.kvm = AcceleratorVerdict::Unknown;
     }
-    Ok(resolve(&Draft::from_toml(&text, "guests up")?, &resolution, &host)?)
+    let mut plan = resolve(&Draft::from_toml(&text, "guests up")?, &resolution, &host)?;
+    plan.keep_needed_addresses();
+    Ok(plan)
 }
 
 /// The number of `guests-1`, `guests-2`, …: the first that is free.
@@ -126,6 +140,10 @@ fn apart(mut point: Point, number: u32) -> Point {
     for guest in &mut point.guests {
         guest.tile += before;
         guest.name = format!("tile-{:03}-{}", guest.tile, guest.name_in_tile());
+        // On a bridge of the user's own each has an address of the user's range, which no others have that are up.
+        if guest.network.is_some() {
+            continue;
+        }
         guest.mac = MacAddress::of_guest(before + guest.index);
         guest.address = guest_address(before + guest.index);
     }

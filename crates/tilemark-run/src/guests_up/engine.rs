@@ -105,7 +105,7 @@ pub(crate) fn up(
     };
     let state = StateFolder::at(&job.state);
     let under_way = state.under_way().map_err(state_failed)?;
-    let world = RealWorld::new(program, folders, under_way.cgroup, None)?;
+    let world = RealWorld::new(program, folders, under_way.cgroup, job.own_bridge.as_ref())?;
     let backend = world.backend(&job.point)?;
     // Its folder is closed to all others from before it is there.
     let listener = listen_privately(&state.socket()).map_err(state_failed)?;

@@ -3,7 +3,10 @@
 use crate::{failure::Failure, image::asked::ImageAsked};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
-use tilemark_plan::plan::{Backend, Hardware, Plan, Point};
+use tilemark_plan::{
+    own_bridge::OwnBridge,
+    plan::{Backend, Hardware, Plan, Point},
+};
 use tilemark_record::{result::Hooks, summary::SecondsToReady};
 use tilemark_site::Site;
 use tilemark_units::{Bytes, Span};
@@ -76,6 +79,8 @@ pub struct GuestsJob {
     pub image: Option<PathBuf>,
     /// Read their memory after ten idle seconds.
     pub read_memory: bool,
+    /// The user's own bridge that they are joined to.
+    pub own_bridge: Option<OwnBridge>,
 }
 
 /// What came of a job.

@@ -6,6 +6,7 @@ use crate::{
     guests::database_disks::store_file,
     job::resources,
     plan::{
+        bridge_filter,
         image_check::{self, check_image},
         prepare::Prepared,
     },
@@ -46,7 +47,9 @@ pub fn look(
     let image = image_state(prepared, places, offline)?;
     disk_tools(plan, &prepared.facts, places)?;
     resources::enough(plan, places, record.unwrap_or(&places.runs))?;
-    Ok(Looked { image, warnings: twins_memory(plan).into_iter().collect() })
+    let filtered = plan.host.own_bridge.as_ref().and_then(bridge_filter::look);
+    let filtered = filtered.map(|found| format!("{}; to fix: {}", found.what, found.remedy));
+    Ok(Looked { image, warnings: twins_memory(plan).into_iter().chain(filtered).collect() })
 }
 
 /// Refuses a plan whose repeats cannot give the p99 that the gate is about.

@@ -1,5 +1,6 @@
 //! From what the user asked to a plan, before anything starts.
 
+pub(crate) mod bridge_filter;
 pub mod checks;
 pub(crate) mod command_files;
 pub mod host;

@@ -1,6 +1,9 @@
 //! `doctor`: what this host has and lacks.
 
-use crate::plan::host::{Probe, facts};
+use crate::plan::{
+    bridge_filter::{self, Filtered},
+    host::{Probe, facts},
+};
 use serde::Serialize;
 use tilemark_guests::own_bridge::{WantedBridge, look_at, refuse_addresses_in_use};
 use tilemark_host::{
@@ -28,12 +31,12 @@ pub fn diagnose(wanted: Option<&WantedBridge>) -> Diagnosis {
     let mut findings = doctor::diagnose(&facts);
     findings.extend(tilemark_guests::missing_wall().map(no_ingress_filter));
     findings.extend(doctor::libvirt(&LiveHost));
-    let (said, missing) = match wanted.map(own_bridge) {
-        Some(Ok(said)) => (Some(said), None),
+    let (said, found) = match wanted.map(own_bridge) {
+        Some(Ok((said, filtered))) => (Some(said), filtered.map(filtered_bridge)),
         Some(Err(finding)) => (None, Some(*finding)),
         None => (None, None),
     };
-    findings.extend(missing);
+    findings.extend(found);
     Diagnosis { facts, findings, said }
 }
 
@@ -50,8 +53,20 @@ fn no_ingress_filter(what: String) -> Finding {
     }
 }
 
+/// Rules may let the guests' packets through, so a run is not refused.
+fn filtered_bridge(filtered: Filtered) -> Finding {
+    Finding {
+        key: "bridge-netfilter".to_owned(),
+        severity: Severity::Limits,
+        blocks: Vec::new(),
+        what: filtered.what,
+        cost: "machines outside may not reach guests".to_owned(),
+        remedy: filtered.remedy,
+    }
+}
+
 /// Whether guests can be joined to the bridge, in words. Only root can ask whether its addresses are in use.
-fn own_bridge(wanted: &WantedBridge) -> Result<String, Box<Finding>> {
+fn own_bridge(wanted: &WantedBridge) -> Result<(String, Option<Filtered>), Box<Finding>> {
     let WantedBridge { bridge, first, last } = wanted;
     let is_root = rustix::process::geteuid().is_root();
     let looked = look_at(wanted).and_then(|own| {
@@ -64,9 +79,10 @@ fn own_bridge(wanted: &WantedBridge) -> Result<String, Box<Finding>> {
     looked
         .map(|own| {
             let guests = counted(own.guests_max(), "guest");
-            format!(
+            let said = format!(
                 "{guests} can be joined to the bridge {bridge}, with addresses of {first} to {last}: {asked}"
-            )
+            );
+            (said, bridge_filter::look(&own))
         })
         .map_err(|error| {
             Box::new(Finding {

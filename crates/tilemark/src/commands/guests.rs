@@ -1,6 +1,6 @@
 //! `tilemark guests`
 
-use super::{backend, places};
+use super::{backend, fleet, places, run::wanted_bridge};
 use crate::{
     arguments::{GuestsCommand, GuestsUpArguments},
     screen::{self, Form, Watcher},
@@ -8,14 +8,17 @@ use crate::{
 use std::{
     collections::BTreeMap,
     io::{stderr, stdout},
+    path::Path,
     process::ExitCode,
 };
 use tilemark_run::{
+    WantedBridge,
     failure::{Failure, FailureCode},
     guests_up::command::{self as guests, UpRequest},
     job::types::GuestsReady,
     plan_words::counted,
 };
+use tilemark_site::Site;
 
 /// Starts, lists, talks to and ends guests.
 pub(crate) fn guests(command: GuestsCommand) -> ExitCode {
@@ -30,6 +33,10 @@ pub(crate) fn guests(command: GuestsCommand) -> ExitCode {
 
 fn up(arguments: &GuestsUpArguments) -> ExitCode {
     let form = Form::of(arguments.json);
+    let network = match arguments.site.as_deref().map(network).transpose() {
+        Ok(network) => network,
+        Err(failure) => return screen::fail(&failure, form),
+    };
     let request = UpRequest {
         count: arguments.count,
         role: arguments.role.clone(),
@@ -38,11 +45,25 @@ fn up(arguments: &GuestsUpArguments) -> ExitCode {
         memory: arguments.memory.clone(),
         read_memory: !arguments.no_memory,
         offline: arguments.offline,
+        network,
     };
     let mut watcher = Watcher::new();
     let outcome = guests::up(&places(), &request, &mut watcher);
     drop(watcher);
     screen::show(outcome, form, described)
+}
+
+/// The bridge that a site file names. Its client machines send nothing to guests that nobody measures.
+fn network(path: &Path) -> Result<WantedBridge, Failure> {
+    let site = Site::read_for_run(path).map_err(fleet::failure)?;
+    wanted_bridge(&site).ok_or_else(|| {
+        Failure::new(
+            FailureCode::BadInput,
+            format!("the site file {} has no [network], and `guests up` uses nothing else of it", path.display()),
+            "add `[network]` with bridge and addresses (docs/own-bridge.md); to have loads from client machines, \
+             use `tilemark run SCENARIO --site FILE`",
+        )
+    })
 }
 
 fn described(ready: &GuestsReady) -> String {

@@ -69,7 +69,9 @@ pub(crate) fn asked_of_capacity(arguments: &CapacityArguments) -> Asked {
 pub(crate) fn interference(arguments: &InterferenceArguments) -> ExitCode {
     let asked =
         Asked { scenario: arguments.scenario.clone(), interference: true, ..asked(&arguments.resolution) };
-    finish(measured(asked, &arguments.measuring, None), &arguments.measuring)
+    let outcome =
+        with_site(asked, &arguments.site).and_then(|asked| measured(asked, &arguments.measuring, None));
+    finish(outcome, &arguments.measuring)
 }
 
 /// `tilemark host try`

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use std::{
     collections::BTreeSet,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -243,6 +243,78 @@ fn a_bridge_or_addresses_that_cannot_be_used_are_refused_before_anything_starts(
     assert!(said.error.contains(fit), "{said:?}");
     real.all_gone(&BTreeSet::new(), &[]);
     assert_eq!(changed(&before, &site.state()), NOTHING);
+}
+
+/// The firewall is played: what `nft` prints on a host with Docker. The switch is the kernel's own.
+#[test]
+fn a_firewall_that_drops_what_a_bridge_forwards_is_named_with_the_remedy() {
+    let Some(real) = Real::new() else { return };
+    let site = Site::new(&real, "192.0.2.64-192.0.2.66");
+    let switch = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+    if !Path::new(switch).exists() {
+        return super::common::skipped("this kernel has no br_netfilter");
+    }
+    let folder = real.home.path().join("programs");
+    fs::create_dir(&folder).unwrap();
+    let chain = r#"{"family":"ip","table":"filter","name":"FORWARD","hook":"forward","policy":"drop"}"#;
+    let nft = format!("#!/bin/sh\necho '{{\"nftables\":[{{\"chain\":{chain}}}]}}'\n");
+    fs::write(folder.join("nft"), nft).unwrap();
+    fs::set_permissions(folder.join("nft"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let says = |arguments: &[&str]| {
+        let mut command = site.host.command("env");
+        command.arg(format!("PATH={path}")).arg(TILEMARK).args(arguments);
+        command.env("TILEMARK_HOME", real.home.path()).stdin(Stdio::null());
+        Said::of(&command.output().unwrap())
+    };
+    let finding = |said: &Said| {
+        let findings = said.json()["findings"].clone();
+        findings.as_array().unwrap().iter().find(|finding| finding["key"] == "bridge-netfilter").cloned()
+    };
+    let doctor = ["doctor", "--json", "--site", &site.file];
+    site.host.sh(&format!("echo 1 >{switch}"));
+    let said = says(&doctor);
+    assert_eq!(said.code, Some(0), "rules may let guests through: {said:?}");
+    let found = finding(&said).unwrap();
+    let (what, remedy) = (found["what"].as_str().unwrap(), found["remedy"].as_str().unwrap());
+    assert!(what.contains("bridge br0") && what.contains("chain FORWARD of table filter"), "{found}");
+    assert!(
+        remedy.contains("192.0.2.64 to 192.0.2.66") && remedy.contains("bridge-nf-call-iptables=0"),
+        "{found}"
+    );
+    let plan = ["plan", "web", "--on", "native", "--tiles", "1", "--offline", "--site", &site.file];
+    let said = says(&plan);
+    assert!(said.out.contains("chain FORWARD of table filter"), "{said:?}");
+    site.host.sh(&format!("echo 0 >{switch}"));
+    assert_eq!(finding(&says(&doctor)), None);
+    site.host.sh("ip link set br0 type bridge nf_call_iptables 1");
+    let found = finding(&says(&doctor)).unwrap();
+    assert!(found["remedy"].as_str().unwrap().contains("br0 type bridge nf_call_iptables 0"), "{found}");
+}
+
+#[test]
+fn guests_that_are_kept_are_reached_from_outside_until_they_are_ended() {
+    let Some(real) = Real::new() else { return };
+    let site = Site::new(&real, "192.0.2.64-192.0.2.66");
+    let before = site.state();
+    let up = ["guests", "up", "1", "--role", "web", "--on", "native", "--offline", "--no-memory", "--json"];
+    let said = site.says(&real, &[&up[..], &["--site", &site.file]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(site.fetched(GUEST).as_deref(), Some("HTTP/1.1 200"), "{said:?}");
+    // Others with the same addresses are refused.
+    let again = site.says(&real, &[&up[..], &["--site", &site.file]].concat());
+    refused(&again, 3, "is in use", "give a range");
+    let clients = real.home.file("clients.toml", "schema = 1\n[[client]]\nname = \"c1\"\n");
+    let without = site.says(&real, &[&up[..], &["--site", clients.to_str().unwrap()]].concat());
+    refused(&without, 2, "has no [network]", "tilemark run SCENARIO --site FILE");
+    let down = site.says(&real, &["guests", "down", "--json"]);
+    assert_eq!(down.code, Some(0), "{down:?}");
+    assert_eq!(site.fetched(GUEST), None);
+    let until = Instant::now() + super::PATIENCE;
+    while !changed(&before, &site.state()).is_empty() {
+        assert!(Instant::now() < until, "{:#?}", changed(&before, &site.state()));
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// The other run is on another host of that network, which is what two homes with locks of their own are.
