@@ -361,6 +361,9 @@ fn what_changed_hosts_do_more_than_unchanged_ones_is_said_so() {
     assert!((against.change.unwrap().value - 0.1).abs() < 0.02);
     assert_eq!(found.measures[0].controls.outcome, FleetOutcome::Alike);
     assert_eq!((found.changes[0].fact.as_str(), found.changes[0].hosts.len()), ("kernel", 6));
+    assert_eq!(found.verdict, FleetOutcome::Differs, "{}", found.sentence);
+    let sure = "12 compared. web p50: 6 hosts on which something changed (kernel) changed by +";
+    assert!(found.sentence.contains(sure), "{}", found.sentence);
     assert!(found.sentence.contains("more than the hosts on which nothing did"), "{}", found.sentence);
 }
 

@@ -484,7 +484,8 @@ mod tests {
     use super::*;
 
     fn scrubbed(text: &str) -> String {
-        let scrub = Scrub { names: vec!["rack7.example.org".to_owned(), "rack7".to_owned()] };
+        let scrub =
+            Scrub { names: vec!["rack7.example.org".to_owned(), "rack7".to_owned()], clients: Vec::new() };
         let mut text = text.to_owned();
         scrub.text(&mut text);
         text
@@ -517,7 +518,7 @@ mod tests {
         let request = tilemark_fixtures::request(&[tilemark_plan::plan::Backend::Native]);
         let plain = tilemark_fixtures::host(4, tilemark_units::Bytes::from_gib(64));
         let host = HostSummary { own_bridge: Some(own), ..plain.clone() };
-        let scrub = Scrub { names: Vec::new() };
+        let scrub = Scrub { names: Vec::new(), clients: Vec::new() };
         let redacted = |host: &HostSummary| {
             let mut plan = tilemark_fixtures::plan(tilemark_fixtures::TILE_WITH_CLIENT, &request, host);
             scrub.plan(&mut plan);

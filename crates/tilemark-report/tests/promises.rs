@@ -406,6 +406,21 @@ fn a_redacted_report_names_no_machine_anywhere() {
 }
 
 #[test]
+fn a_redacted_client_keeps_one_name_that_is_not_its_own() {
+    let mut report = fixture::clients();
+    redact(&mut report);
+    let found = report.result.points[0].clients.as_ref().expect("its clients were compared");
+    assert_eq!(found.named, ["client-3"]);
+    assert!(found.sentence.starts_with("client client-3 is slower"), "{}", found.sentence);
+    let changes: Vec<&str> = found.measures[0].clients.iter().map(|one| one.client.as_str()).collect();
+    assert_eq!(changes, ["client-1", "client-2", "client-3"]);
+    let senders: Vec<&str> = report.repeats[0].clients.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(senders, changes);
+    let page = html(&report);
+    assert!(page.contains("client-3") && !page.contains("c3 is slower"), "the page has no name of it");
+}
+
+#[test]
 fn emulated_figures_are_marked_and_stay_out_of_the_charts_of_real_ones() {
     let report = fixture::no_kvm();
     let page = html(&report);

@@ -275,8 +275,10 @@ fn srun_gets_sigterm_when_its_command_is_killed() {
         &home,
         "trap 'echo ended >>MARK; exit' TERM; echo begun >MARK; while :; do sleep 0.05; done",
     );
-    let mut doctor = home.command(&["doctor", "--site", srun_site(&home).to_str().unwrap()]);
-    let mut running = doctor.env("PATH", path).stdout(Stdio::null()).spawn().unwrap();
+    let mut doctor = Command::new(TILEMARK);
+    doctor.args(["doctor", "--site", srun_site(&home).to_str().unwrap()]).env("PATH", path);
+    doctor.env("TILEMARK_HOME", home.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = doctor.spawn().unwrap();
     let marked = |wanted: &str| fs::read_to_string(home.path().join("mark")).is_ok_and(|text| text == wanted);
     waits_until("srun begins", || marked("begun\n"));
     running.kill().unwrap();

@@ -197,7 +197,11 @@ fn conclude(mut drift: FleetDrift) -> FleetDrift {
         hosts.filter(|host| differs(&host.outcome)).map(|host| host.name.clone()).collect();
     named.sort_by_cached_key(|name| super::read::natural(name));
     named.dedup();
-    let any = drift.measures.iter().any(|measure| differs(&measure.all.outcome)) || !named.is_empty();
+    // Where a part of the hosts changed, the mean of all may be anything.
+    let changes = |measure: &DriftOfMeasure| {
+        differs(&measure.all.outcome) || differs(&measure.against_controls.outcome)
+    };
+    let any = drift.measures.iter().any(changes) || !named.is_empty();
     let all_same = !drift.measures.is_empty()
         && drift.measures.iter().all(|measure| measure.all.outcome == FleetOutcome::Alike);
     drift.verdict = match (any, all_same) {
@@ -234,18 +238,26 @@ fn sentence_of(measure: &DriftOfMeasure, changes: &[FactChange]) -> Vec<String> 
         FleetOutcome::Alike => "is the same:",
         FleetOutcome::CannotTell | FleetOutcome::NotCompared => "may have changed or not:",
     };
-    let mut said = vec![format!("{} {what} {}.", measure.name, percent_words(all))];
     let against = &measure.against_controls;
+    let is_of_changed = against.outcome == FleetOutcome::Differs;
+    let mut said = match is_of_changed {
+        // What is sure comes first.
+        true => Vec::new(),
+        false => vec![format!("{} {what} {}.", measure.name, percent_words(all))],
+    };
     match (&against.change, &against.why) {
-        (Some(change), _) if against.outcome == FleetOutcome::Differs => {
+        (Some(change), _) if is_of_changed => {
             let facts: Vec<&str> = changes.iter().map(|change| &*change.fact).collect();
             let mut facts = facts;
             facts.dedup();
             let what = names(facts.into_iter().take(5));
             let hosts = count_of(change.n_repeats as usize);
             said.push(format!(
-                "{hosts} on which something changed ({what}) changed by {} more than the hosts on which nothing did.",
-                percent_words(change)
+                "{}: {hosts} on which something changed ({what}) changed by {} more than the hosts on which nothing did; the mean of all \
+                 changed by {}.",
+                measure.name,
+                percent_words(change),
+                percent_words(all)
             ));
         }
         (Some(_), _)

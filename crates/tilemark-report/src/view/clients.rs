@@ -24,17 +24,17 @@ pub(crate) fn clients(view: &View) -> Option<Section> {
     });
     let columns = vec![
         given("Client"),
+        words("Verdict"),
         measured("p50").unit("ms, difference in %"),
-        measured("p99").unit("ms, difference in %"),
+        measured("p99").unit("ms, difference in %").dispensable(1),
         measured("Idle round trip").unit("ms").dispensable(2),
-        measured("Busiest thread").dispensable(1),
-        words("It"),
+        measured("Busiest thread").dispensable(3),
     ];
     let table = Table { columns, groups: groups.collect(), ..Table::default() };
     let mut sentence = format!("At {}: {}.", tiles(point), found.sentence);
     if found.outcome == ClientOutcome::Differs {
         sentence.push_str(
-            " What a client adds is no time of this host: look at that machine's load, its network device and the way to here.",
+            " What a client adds is no time of this host: look at the load of that machine, at its network device, and at the network between the two.",
         );
     }
     let mut parts = vec![Part::Text(sentence)];
@@ -71,11 +71,11 @@ fn rows<'a>(view: &View<'a>, point: &'a PointResult, found: &ClientComparison, l
         let outcomes = || of_load().flat_map(|measure| &measure.clients).filter(|one| one.client == name);
         let worst = outcomes().map(|one| one.outcome).min();
         let cells = vec![
+            said(worst).into(),
             of_client(p50),
             of_client(p99),
             Cell::figure(median(view, point, name, |client| client.idle_round_trip_ms).map(three)),
             Cell::figure(median(view, point, name, |client| Some(client.busy.max_fraction)).map(percent)),
-            said(worst).into(),
         ];
         Row::of(view, point, name, vec![cells])
     };
@@ -93,7 +93,7 @@ fn beside(one: &ClientChange) -> Cell {
 const fn said(outcome: Option<ClientOutcome>) -> &'static str {
     match outcome {
         Some(ClientOutcome::Differs) => "differs",
-        Some(ClientOutcome::Alike) => "is alike",
+        Some(ClientOutcome::Alike) => "alike",
         Some(ClientOutcome::CannotTell) | None => "cannot tell",
     }
 }

@@ -279,9 +279,14 @@ impl ClientLine {
     /// The interval of its clock's offset: its monotonic clock less the host's. A reading `r` that was asked for at `t0` and came at `t3`
     /// bounds it to `[r − t3, r − t0]`; what all readings allow is the answer.
     pub(crate) fn clock(&mut self) -> Result<ClockOffset, ClientLost> {
+        self.clock_within(ANSWERS_WITHIN)
+    }
+
+    /// With one limit of time for all readings: a client that answers each of them slowly must not keep us for as many times as long.
+    fn clock_within(&mut self, within: Duration) -> Result<ClockOffset, ClientLost> {
         let mut offset: Option<ClockOffset> = None;
         self.round_trips.clear();
-        let until = Instant::now() + ANSWERS_WITHIN;
+        let until = Instant::now() + within;
         for number in 0..CLOCK_READINGS {
             let asked_ns = monotonic_ns();
             let (ns, at_ns) =
@@ -472,6 +477,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::{io::BufRead, path::Path};
 
     /// The agent of this workspace; nothing where it was not built.
     fn agent() -> Option<&'static [u8]> {
@@ -534,6 +540,108 @@ mod tests {
         line.ender()();
         let lost = (0..100).find_map(|_| line.describe(None).err()).unwrap();
         assert!(lost.0.contains("it was ended"), "{lost}");
+    }
+
+    /// Set where this test program is a client: what it plays, and the file that it leaves its word in.
+    const PLAYED: &str = "TILEMARK_TEST_PLAYED_CLIENT";
+    /// More than every buffer on the way holds.
+    const FLOOD_BYTES: usize = 4 << 20;
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A client that is this test program: it takes the agent's bytes as a shell does, and speaks in the agent's place.
+    fn played(what: &str, word: &Path) -> ClientLine {
+        let program = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+        let played = format!("{PLAYED}={what} {}", word.display());
+        let words =
+            ["env", &played, &program, "--exact", "--nocapture", "clients::line::tests::played_client"];
+        let command = words.iter().map(|&word| word.to_owned()).collect();
+        let client = Client {
+            name: "c1".to_owned(),
+            carrier: ClientCarrier::Exec { command },
+            address: "c1".to_owned(),
+            user: None,
+        };
+        let lifetime = Duration::from_secs(600);
+        let brought = Brought { agent: b"an agent", lifetime, network: None, temporary: None };
+        ClientLine::open(&client, &brought).unwrap()
+    }
+
+    #[test]
+    fn played_client() {
+        let Ok(played) = std::env::var(PLAYED) else { return };
+        let (what, word) = played.split_once(' ').unwrap();
+        let mut input = BufReader::new(io::stdin());
+        let mut output = File::from(io::stdout().as_fd().try_clone_to_owned().unwrap());
+        let mut script = String::new();
+        input.read_line(&mut script).unwrap();
+        let between = |from: &str, to: &str| {
+            let rest = &script[script.find(from).unwrap() + from.len()..];
+            rest[..rest.find(to).unwrap()].to_owned()
+        };
+        let nonce = between("tilemark-client ready ", "\"");
+        writeln!(output, "\ntilemark-client ready {nonce}").unwrap();
+        let length: u64 = between("head -c ", " ").parse().unwrap();
+        io::copy(&mut input.by_ref().take(length), &mut io::sink()).unwrap();
+        writeln!(output, "tilemark-client starts {nonce}").unwrap();
+        let mut hello = tilemark_agent_protocol::Hello { version: 0, nonce: 0 }.to_bytes();
+        input.read_exact(&mut hello).unwrap();
+        output.write_all(&hello).unwrap();
+        match what {
+            "floods" => floods(output, Path::new(word)),
+            _ => answers_slowly(&mut input, &mut output),
+        }
+        let _ = io::copy(&mut input, &mut io::sink());
+    }
+
+    /// Sends without being asked, and leaves whether that came to a stop.
+    fn floods(mut output: File, word: &Path) {
+        rustix::fs::fcntl_setfl(&output, rustix::fs::OFlags::NONBLOCK).unwrap();
+        let mut frame = Vec::new();
+        write_frame(&mut frame, &Reply::Pong(0)).unwrap();
+        let (mut sent, mut refused) = (0, 0);
+        while sent < FLOOD_BYTES && refused < 100 {
+            match output.write(&frame[sent % frame.len()..]) {
+                Ok(length) => (sent, refused) = (sent + length, 0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    refused += 1;
+                    thread::sleep(Duration::from_millis(20));
+                }
+                Err(_) => return,
+            }
+        }
+        let found = if sent < FLOOD_BYTES { "held up" } else { "all was taken" };
+        std::fs::write(word.with_extension("new"), found).unwrap();
+        std::fs::rename(word.with_extension("new"), word).unwrap();
+    }
+
+    fn answers_slowly(input: &mut impl Read, output: &mut File) {
+        while let Ok(request) = read_frame::<Request>(input) {
+            if let Request::Monotonic(number) = request {
+                thread::sleep(Duration::from_millis(100));
+                write_frame(output, &Reply::Monotonic { number, ns: monotonic_ns() }).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_that_sends_without_end_is_held_up_until_it_is_listened_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let word = folder.path().join("word");
+        let _line = played("floods", &word);
+        let until = Instant::now() + PATIENCE;
+        while !word.exists() {
+            assert!(Instant::now() < until, "the client says nothing");
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(std::fs::read_to_string(&word).unwrap(), "held up");
+    }
+
+    #[test]
+    fn a_client_that_answers_each_reading_of_its_clock_slowly_has_one_limit_for_all() {
+        let mut line = played("slow", Path::new("/dev/null"));
+        // Each answer comes within a tenth of that, and all of them take six times as long.
+        let error = line.clock_within(Duration::from_secs(1)).unwrap_err();
+        assert!(error.0.contains("did not answer within"), "{error}");
     }
 
     #[test]

@@ -236,6 +236,7 @@ fn a_bridge_or_addresses_that_cannot_be_used_are_refused_before_anything_starts(
     );
     refused(&run(missing.to_str().unwrap()), 3, "no network device `br7`", "ip link show type bridge");
     let said = site.says(&real, &["doctor", "--json", "--site", missing.to_str().unwrap()]);
+    assert_eq!(said.code, Some(3), "as the run would end: {said:?}");
     let findings = said.json()["findings"].to_string();
     assert!(findings.contains("no network device `br7`"), "{said:?}");
     let said = site.says(&real, &["doctor", "--site", &site.file]);

@@ -192,7 +192,7 @@ fn shifts(drift: &FleetDrift) -> Table {
         words("Of"),
         measured("Change").unit("%"),
         measured("p").dispensable(2),
-        words("Says"),
+        words("Verdict"),
         measured("Hosts").dispensable(1),
     ];
     let line = |(of, shift): (&str, &DriftShift)| match &shift.change {
@@ -224,7 +224,7 @@ fn shifts(drift: &FleetDrift) -> Table {
 fn hosts(drift: &FleetDrift) -> Table {
     let with: Vec<&DriftOfMeasure> =
         drift.measures.iter().filter(|measure| !measure.hosts.is_empty()).collect();
-    let mut columns = vec![given("Host"), words("Says")];
+    let mut columns = vec![given("Host"), words("Verdict")];
     columns.extend(with.iter().map(|measure| measured(measure.name.clone()).unit("% since then")));
     let mut all: Vec<&str> =
         with.iter().flat_map(|measure| measure.hosts.iter().map(|host| &*host.name)).collect();
