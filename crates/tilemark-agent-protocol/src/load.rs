@@ -43,6 +43,8 @@ pub struct Stream {
     pub credentials: Option<Credentials>,
     /// How long the service may leave the load waiting before it gives up.
     pub patience: Span,
+    /// How long it waits at least for its last answers after its end; its engine may wait longer.
+    pub drain: Span,
     /// Files that a command in a guest brings along.
     pub files: Vec<BroughtFile>,
 }
@@ -62,7 +64,7 @@ pub const BROUGHT_BYTES_MAX: usize = 512 << 10;
 impl Stream {
     /// A stream with one connection, to a service that knows no users.
     pub const fn new(id: u32, target: SocketAddr, demand: Demand, work: Work) -> Self {
-        let patience = Span::new(Duration::ZERO);
+        let (patience, drain) = (Span::new(Duration::ZERO), Span::new(Duration::ZERO));
         let files = Vec::new();
         Self {
             id,
@@ -74,6 +76,7 @@ impl Stream {
             disks: 0,
             credentials: None,
             patience,
+            drain,
             files,
         }
     }

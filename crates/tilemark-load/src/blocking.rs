@@ -11,7 +11,7 @@ use crate::{
     account::Account,
     clock::{self, SECOND_NS, nanoseconds},
     conversation::Verdict,
-    run::Start,
+    run::{Start, longest_drain},
     sample::{Ended, InTime, NO_LATENESS, Sample},
     schedule::Schedule,
     sender::{Scheduling, prepare_thread},
@@ -78,7 +78,9 @@ fn run_on(
     let Some(origin) = start(sender) else { return Ok(Vec::new()) };
     let queue = Mutex::new(Queue::new(schedule, warmup_ns, length_ns));
     let end_ns = warmup_ns + length_ns;
-    let line = Line { queue: &queue, origin_ns: clock::at(origin), warmup_ns, end_ns, stop };
+    let given_up_after_ns = GIVEN_UP_AFTER_NS.max(nanoseconds(longest_drain(job)));
+    let origin_ns = clock::at(origin);
+    let line = Line { queue: &queue, origin_ns, warmup_ns, end_ns, given_up_after_ns, stop };
     let last = thread::scope(|scope| {
         let (tell, messages) = mpsc::channel();
         for (index, mut operation) in operations.into_iter().enumerate() {
@@ -189,16 +191,17 @@ fn second_of(intended_ns: u64, warmup_ns: u64) -> Option<u32> {
     Some((intended_ns.checked_sub(warmup_ns)? / SECOND_NS) as u32)
 }
 
-/// How long after the end of the schedule what waits for a free thread is still begun: as long as a load over the network waits
-/// for its last answers (`Limits::drain`).
+/// How long after the end of the schedule what waits for a free thread is still begun at least: as long as a load over the network waits
+/// for its last answers (`Limits::drain`), which a stream may lengthen.
 const GIVEN_UP_AFTER_NS: u64 = 2 * SECOND_NS;
 
 /// An operation that was never begun: its user waited until now.
-fn given_up() -> Performed {
+fn given_up(after_ns: u64) -> Performed {
+    let seconds = after_ns / SECOND_NS;
     Performed {
         verdict: Verdict::Failed,
         bytes: 0,
-        trouble: Some("not begun within 2 s after the end of the schedule".to_owned()),
+        trouble: Some(format!("not begun within {seconds} s after the end of the schedule")),
     }
 }
 
@@ -209,6 +212,7 @@ struct Line<'a> {
     origin_ns: u64,
     warmup_ns: u64,
     end_ns: u64,
+    given_up_after_ns: u64,
     stop: &'a Stop,
 }
 
@@ -225,10 +229,10 @@ impl Line<'_> {
             if second.is_some() && cpu_before.is_none() {
                 cpu_before = Some(clock::thread_cpu());
             }
-            let performed = if clock::now() < self.origin_ns + self.end_ns + GIVEN_UP_AFTER_NS {
+            let performed = if clock::now() < self.origin_ns + self.end_ns + self.given_up_after_ns {
                 operation.perform()
             } else {
-                given_up()
+                given_up(self.given_up_after_ns)
             };
             let ended = clock::now() - self.origin_ns;
             let is_in_time = ended >= self.warmup_ns && ended < self.end_ns;
@@ -336,6 +340,22 @@ mod tests {
             thread::sleep(Duration::from_micros(200));
             Performed { verdict: Verdict::Right, bytes: 10, trouble: None }
         }
+    }
+
+    #[test]
+    fn what_waits_for_a_slow_thread_is_given_up_after_two_seconds_or_the_streams_own_time() {
+        let outcome = |drain| {
+            let mut job = job(Span::from_milliseconds(40));
+            job.warmup = Span::default();
+            job.streams[0].drain = drain;
+            let gathered = gather(&job, vec![Box::new(Slow)], &Stop::new().unwrap());
+            let total = gathered.totals[0].clone();
+            (total.counts.completed, total.counts.failed, total.errors)
+        };
+        let (completed, failed, errors) = outcome(Span::default());
+        assert!(completed < 40 && completed + failed == 40, "{completed} {failed}");
+        assert!(errors[0].contains("within 2 s after the end"), "{errors:?}");
+        assert_eq!(outcome(Span::from_seconds(600)), (40, 0, Vec::new()));
     }
 
     #[test]

@@ -55,7 +55,12 @@ pub fn run(
     run_within(job, factory, Limits::default(), stop, start, events)
 }
 
-/// [`run`] with other limits.
+/// How long a job's streams wait at least for their last answers.
+pub(crate) fn longest_drain(job: &LoadJob) -> Duration {
+    job.streams.iter().map(|stream| stream.drain.get()).max().unwrap_or_default()
+}
+
+/// [`run`] with other limits; a stream that waits longer for its last answers has its time.
 pub fn run_within(
     job: &LoadJob,
     factory: &dyn Factory,
@@ -69,6 +74,7 @@ pub fn run_within(
         // The account shares the load's processors: the guests' are never touched.
         pin(&job.processors);
     }
+    let limits = Limits { drain: limits.drain.max(longest_drain(job)), ..limits };
     let result = Load::new(job, limits, stop)?.drive(factory, start, events);
     if let Some(before) = before {
         let _ = rustix::thread::sched_setaffinity(None, &before);

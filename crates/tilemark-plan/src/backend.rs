@@ -40,6 +40,9 @@ pub struct Costs {
     /// How long a service may leave its load waiting. When a load that goes as fast as it can has sent its last message, many are in
     /// buffers before the broker.
     pub patience: Duration,
+    /// How long a load waits for its last answers after its end. Guests at speed that leave a request unanswered for longer than the longest
+    /// gate have failed it; one that shares its thread with many others has not.
+    pub drain: Duration,
     /// How long a load from outside may take after its measurement, to receive the last answers and to report its totals.
     pub afterwards: Duration,
 }
@@ -64,6 +67,7 @@ const KVM: Costs = Costs {
     own_disk: 20.0,
     database_within: Duration::from_secs(120),
     patience: Duration::from_secs(15),
+    drain: Duration::from_secs(2),
     afterwards: Duration::from_secs(60),
 };
 
@@ -76,6 +80,7 @@ const EMULATED: Costs = Costs {
     own_disk: 60.0,
     database_within: Duration::from_secs(120),
     patience: Duration::from_secs(120),
+    drain: Duration::from_secs(120),
     afterwards: Duration::from_secs(300),
 };
 
@@ -88,6 +93,7 @@ const NATIVE: Costs = Costs {
     own_disk: 0.0,
     database_within: Duration::from_secs(20),
     patience: Duration::from_secs(15),
+    drain: Duration::from_secs(2),
     afterwards: Duration::from_secs(60),
 };
 

@@ -4,18 +4,24 @@
 //! for a scenario's whole rate it answers late or not at all, and a page of failed requests shows nothing.
 
 use crate::{
-    plan::{Demand, LoadPlan},
+    plan::{Backend, Demand, LoadPlan, Point},
+    problem::Problem,
     scenario::Arrival,
 };
-use tilemark_units::{Rate, Span};
+use tilemark_units::{Rate, Span, counted};
 
 /// Part of what was measured flat out that is asked: another machine may be so many times slower, or busier.
 const PART: f64 = 0.1;
-/// A guest that is asked nothing shows nothing: so many requests in the measurement, by the mean, are asked even where that is more.
-const REQUESTS_MIN: f64 = 5.0;
+/// A guest that is asked nothing shows nothing: so many requests in the measurement are asked even where that is more. They come evenly, so that
+/// none of so few is missing by chance.
+const REQUESTS_MIN: f64 = 3.0;
+/// Part of the threads' time that all requests of a measurement may take together. Guests that wait take some too, and a machine may be slower.
+const FILLED_MAX: f64 = 0.5;
+/// Bursts of a load that has none.
+const NO_BURSTS: Span = Span::from_seconds(1);
 
 /// Lowers the rates of a point's loads to what its emulated guests can serve together on so many threads, in a measurement of this
-/// length. Loads whose rate the user chose keep it.
+/// length, and gives closed loops beside them a rate. Loads whose rate or loop the user chose keep it.
 pub(crate) fn lower(
     loads: &mut [LoadPlan],
     threads: usize,
@@ -25,27 +31,112 @@ pub(crate) fn lower(
     let least = REQUESTS_MIN / length.as_seconds();
     // Where there are more guests that work than threads, they share.
     let share = (threads as f64 / loads.len().max(1) as f64).min(1.0);
+    // Alone, closed loops take nothing from anybody who waits for an answer.
+    let paces = loads.iter().any(|load| matches!(load.demand, Demand::Open { .. }));
     for load in loads.iter_mut().filter(|load| !is_chosen(load)) {
-        if let Some(seconds) = load.work.facts().emulated_seconds() {
-            // A guest that sends a load works about as long for a request as the one that answers it.
-            let seconds = if load.from.is_some() { 2.0 * seconds } else { seconds };
-            lower_one(load, PART * share / seconds, least);
+        let Some(seconds) = seconds_of(load) else { continue };
+        let most = PART * share / seconds;
+        match load.demand {
+            Demand::Open { .. } => lower_one(load, most, least),
+            Demand::Closed if paces && !load.work.facts().is_flat_out() => pace(load, most, least),
+            Demand::Closed => {}
         }
     }
 }
 
+/// Time of a host's thread for one request; nothing where it is not known.
+fn seconds_of(load: &LoadPlan) -> Option<f64> {
+    let seconds = load.work.facts().emulated_seconds()?;
+    // A guest that sends a load works about as long for a request as the one that answers it.
+    Some(if load.from.is_some() { 2.0 * seconds } else { seconds })
+}
+
 /// At most so many requests a second, in a burst too, but the least.
 fn lower_one(load: &mut LoadPlan, most: f64, least: f64) {
-    let Demand::Open { rate, arrival, burst_every, burst_length, .. } = &mut load.demand else { return };
-    let most = match arrival {
-        Arrival::Bursts => most * burst_length.as_seconds() / burst_every.as_seconds(),
-        Arrival::Poisson | Arrival::Even => most,
+    let (lower, evenly) = (asked(load, most, least), is_even(load, most, least));
+    let Demand::Open { rate, arrival, .. } = &mut load.demand else { return };
+    if let Some(lower) = lower.filter(|lower| lower < rate) {
+        load.lowered_from = Some(std::mem::replace(rate, lower));
+        if evenly {
+            *arrival = Arrival::Even;
+        }
+    }
+}
+
+/// The same for a load that would go flat out.
+fn pace(load: &mut LoadPlan, most: f64, least: f64) {
+    let Some(rate) = asked(load, most, least) else { return };
+    let (burst_every, burst_length) = (NO_BURSTS, NO_BURSTS);
+    let arrival = if is_even(load, most, least) { Arrival::Even } else { Arrival::Poisson };
+    load.demand = Demand::Open { rate, arrival, burst_every, burst_length, surge: None };
+    load.paced = true;
+}
+
+/// Whether it is asked the least. Who wants whole rates has an arrival of its own.
+fn is_even(load: &LoadPlan, most: f64, least: f64) -> bool {
+    most < least && !load.work.facts().has_whole_rate()
+}
+
+/// What is asked of a guest that serves at most so many requests a second, and is asked the least.
+fn asked(load: &LoadPlan, most: f64, least: f64) -> Option<Rate> {
+    let most = match load.demand {
+        Demand::Open { arrival: Arrival::Bursts, burst_every, burst_length, .. } => {
+            most * burst_length.as_seconds() / burst_every.as_seconds()
+        }
+        Demand::Open { .. } | Demand::Closed => most,
     };
     let most = two_digits(most).max(two_digits(least));
     let most = if load.work.facts().has_whole_rate() { most.floor().max(1.0) } else { most };
-    if let Some(lower) = Rate::per_second(most).filter(|lower| *lower < *rate) {
-        load.lowered_from = Some(std::mem::replace(rate, lower));
+    Rate::per_second(most)
+}
+
+/// Points whose guests cannot serve in their measurement the least that each is asked, with the number of tiles that can, or the length
+/// in which they can.
+pub(crate) fn problems(points: &[Point], threads: usize) -> Vec<Problem> {
+    points.iter().filter_map(|point| problem(point, threads)).collect()
+}
+
+fn problem(point: &Point, threads: usize) -> Option<Problem> {
+    if point.backend != Backend::Emulated {
+        return None;
     }
+    let (length, threads) = (point.measure.length.as_seconds(), threads as f64);
+    // A rate that the user chose, or that no load was lowered to, is the user's own affair.
+    let is_ours = |load: &&LoadPlan| load.lowered_from.is_some() || load.paced;
+    let has_whole_rate = |load: &&LoadPlan| load.work.facts().has_whole_rate();
+    let ours = || point.loads.iter().filter(is_ours);
+    let work: f64 = ours().filter_map(work_a_second).sum();
+    let (needed, has) = (work * length, FILLED_MAX * threads * length);
+    if needed <= has {
+        return None;
+    }
+    let carried = (f64::from(point.tiles) * has / needed).floor();
+    // A whole rate is asked however long it takes, and so is what guests can serve; the rest is a number of requests.
+    let of_whole: f64 = ours().filter(has_whole_rate).filter_map(work_a_second).sum();
+    let left = (FILLED_MAX - PART) * threads - of_whole;
+    let enough = (left > 0.0).then(|| ((work - of_whole) * length / left).ceil());
+    let message = format!(
+        "{} of emulated guests cannot serve what each is asked at least: {REQUESTS_MIN} requests of each load take about {needed:.0} s of \
+         the {} that guests use, which have {has:.0} s for them in a measurement of {}",
+        counted(point.tiles, "tile"),
+        counted(threads as u64, "thread"),
+        point.measure.length,
+    );
+    let fewer = (carried >= 1.0)
+        .then(|| format!("measure at most {} (`--tiles {carried}`)", counted(carried as u64, "tile")));
+    let longer = enough.map(|enough| format!("measure for longer (`--set measure.length={enough}s`)"));
+    let remedy = match (fewer, longer) {
+        (Some(fewer), Some(longer)) => format!("{fewer}, or {longer}"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => "leave out some of its loads".to_owned(),
+    };
+    Some(Problem::new(message, remedy))
+}
+
+/// Time of threads that a load takes in each second.
+fn work_a_second(load: &LoadPlan) -> Option<f64> {
+    let Demand::Open { rate, .. } = &load.demand else { return None };
+    Some(rate.get() * seconds_of(load)?)
 }
 
 /// Rounded down to two digits, so that a person can read it.
@@ -75,6 +166,7 @@ mod tests {
                 surge: None,
             },
             lowered_from: None,
+            paced: false,
             connections: 1,
             work,
             seed: 1,
@@ -131,9 +223,13 @@ mod tests {
     fn every_guest_is_asked_something_however_many_share_the_threads() {
         let large = || load(web(Bytes::from_mib(64)), 900.0, Arrival::Poisson);
         let mut loads: Vec<LoadPlan> = (0..100).map(|_| large()).collect();
-        for (length, wanted) in [(20, 0.25), (60, 0.083)] {
+        for (length, wanted) in [(20, 0.15), (60, 0.05)] {
             lower(&mut loads, 1, Span::from_seconds(length), |_| false);
             assert_eq!(rate(&loads[0]), wanted, "{length} s");
+            assert!(
+                matches!(loads[0].demand, Demand::Open { arrival: Arrival::Even, .. }),
+                "none is missing by chance"
+            );
         }
         let mut rare = vec![load(web(Bytes::from_mib(64)), 0.01, Arrival::Poisson)];
         lower(&mut rare, 1, Span::from_seconds(20), |_| false);
@@ -144,6 +240,23 @@ mod tests {
     fn sysbench_keeps_a_rate_that_is_a_whole_number() {
         let sysbench = || load(Work::Sysbench(SysbenchParameters::default()), 50.0, Arrival::Poisson);
         assert_eq!(rate(&lowered(vec![sysbench(), sysbench()], 1)[0]), 1.0);
+    }
+
+    fn closed(work: Work) -> LoadPlan {
+        LoadPlan { demand: Demand::Closed, name: "b".to_owned(), ..load(work, 1.0, Arrival::Poisson) }
+    }
+
+    #[test]
+    fn a_closed_loop_has_a_rate_beside_loads_at_a_rate_and_none_alone() {
+        let open = || load(web(Bytes::from_kib(1)), 900.0, Arrival::Poisson);
+        let beside = lowered(vec![open(), closed(web(Bytes::from_kib(1)))], 2);
+        assert_eq!(rate(&beside[1]), rate(&beside[0]));
+        assert!(beside[1].paced && beside[1].lowered_from.is_none() && !beside[0].paced, "{beside:?}");
+        let alone = closed(web(Bytes::from_kib(1)));
+        assert_eq!(lowered(vec![alone.clone()], 2), [alone.clone()]);
+        let mut chosen = vec![open(), alone.clone()];
+        lower(&mut chosen, 2, Span::from_seconds(60), |load| load.name == "b");
+        assert_eq!(chosen[1], alone);
     }
 
     #[test]

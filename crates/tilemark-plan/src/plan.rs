@@ -399,6 +399,10 @@ pub struct LoadPlan {
     /// The scenario's rate, where an emulated guest is asked less than that, since it could not serve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lowered_from: Option<Rate>,
+    /// Whether the scenario's closed loop has a rate here: flat out in an emulated guest it would take the threads of those that are asked
+    /// at a rate.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paced: bool,
     /// Connections to the guest.
     pub connections: u32,
     /// What is asked.

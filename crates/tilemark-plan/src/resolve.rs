@@ -147,6 +147,7 @@ pub fn resolve(draft: &Draft, request: &Request, host: &HostSummary) -> Result<P
     let mut problems = qemu_keys::ignored(request, &scenario);
     problems.extend(own_disk::twins(request, variants.iter().map(|variant| &variant.scenario)));
     problems.extend(unfit(&points, host, request));
+    problems.extend(emulated::problems(&points, processors.guests.len()));
     if problems.is_empty() {
         let made = variants.iter().zip(ranges).map(|(variant, range)| Made {
             scenario: &variant.scenario,
@@ -404,7 +405,9 @@ impl Variant {
         connect(&mut guests, &loads);
         place::place(&mut guests, &scenario.place, backend, on.host, processors);
         if backend == Backend::Emulated {
-            let is_chosen = |load: &LoadPlan| self.chosen.contains(&format!("load.{}.rate", load.name));
+            let is_chosen = |load: &LoadPlan| {
+                ["rate", "loop"].iter().any(|key| self.chosen.contains(&format!("load.{}.{key}", load.name)))
+            };
             emulated::lower(&mut loads, processors.guests.len(), scenario.measure.length, is_chosen);
         }
         Point {
@@ -544,6 +547,7 @@ fn load_plan(load: &Load, tile: u32, guest: u32, seed: u64) -> LoadPlan {
         from_clients: load.is_from_clients(),
         demand,
         lowered_from: None,
+        paced: false,
         connections: load.connections,
         work,
         seed,
@@ -611,8 +615,16 @@ fn memory_remedy(points: &[Point], free: Bytes) -> String {
     let fitting: BTreeSet<u32> =
         points.iter().map(|point| point.tiles).filter(|tiles| fits(*tiles)).collect();
     let steps: Vec<String> = fitting.iter().map(u32::to_string).collect();
+    // Tiles are alike.
+    let most = points
+        .iter()
+        .map(|point| free.get().saturating_mul(point.tiles.into()) / expect::memory_of(point).get().max(1))
+        .min();
     match steps.as_slice() {
-        [] => "lower `ladder.tiles` (--tiles) or the guests' `memory`".to_owned(),
+        [] => match most.unwrap_or(0) {
+            0 => "lower the guests' `memory`".to_owned(),
+            most => format!("give `--tiles {most}`, or lower the guests' `memory`"),
+        },
         steps => {
             format!("give `--tiles {}`: these steps fit; or lower the guests' `memory`", steps.join(","))
         }

@@ -484,6 +484,40 @@ fn emulated_guests_are_asked_what_they_can_serve_and_others_what_the_scenario_sa
     assert_eq!(asked_of(&plan.point_at(&plan.points[0], 9, 1)), asked_of(&plan.points[0]));
 }
 
+/// What a number of tiles of emulated guests of the consolidation are refused for, on a host with two threads.
+fn consolidation_refused(tiles: u32, length: &str) -> Option<String> {
+    let request = Request {
+        backends: vec![Backend::Emulated],
+        tiles: Some(vec![tiles]),
+        settings: settings(&[("measure.length", length)]),
+        preset: Some("quick".to_owned()),
+        ..asked()
+    };
+    let draft = Draft::from_toml(builtin("consolidation").unwrap().text, "test").unwrap();
+    resolve(&draft, &request, &host(2, Bytes::from_gib(256)))
+        .err()
+        .map(|problems| format!("{problems}; {}", problems.remedy()))
+}
+
+#[test]
+fn more_emulated_guests_than_can_serve_the_least_are_refused_with_the_number_and_the_length_that_can() {
+    let number = |said: &str, after: &str| -> u32 {
+        let (_, rest) = said.split_once(after).unwrap_or_else(|| panic!("{said}"));
+        rest.split(|other: char| !other.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    let said = consolidation_refused(8, "20s").unwrap();
+    let (most, enough) = (number(&said, "--tiles "), number(&said, "measure.length="));
+    assert!((1..8).contains(&most), "{said}");
+    assert_eq!(consolidation_refused(most, "20s"), None);
+    assert!(consolidation_refused(most + 1, "20s").is_some(), "{said}");
+    assert_eq!(consolidation_refused(8, &format!("{enough}s")), None);
+    assert!(consolidation_refused(8, &format!("{}s", enough / 3)).is_some(), "{said}");
+    // sysbench asks for a transaction a second at least, so no length is enough for thirty of them.
+    let said = consolidation_refused(30, "20s").unwrap();
+    assert!(!said.contains("measure.length="), "{said}");
+    assert_eq!(consolidation_refused(number(&said, "--tiles "), "600s"), None);
+}
+
 #[test]
 fn a_rate_that_the_user_sets_is_asked_of_emulated_guests_too() {
     let rates = |request: Request| -> BTreeSet<String> {
@@ -525,7 +559,13 @@ fn a_clone_count_that_does_not_fit_is_refused_with_its_figures() {
         error.starts_with("400 tiles on emulated need 110.9 GiB of memory; this host has 8 GiB available"),
         "{error}"
     );
-    assert_eq!(problems(&request).remedy(), "lower `ladder.tiles` (--tiles) or the guests' `memory`");
+    // A tenth and at least 1 GiB stays free.
+    assert_eq!(problems(&request).remedy(), "give `--tiles 25`, or lower the guests' `memory`");
+    resolve(&draft, &Request { tiles: Some(vec![25]), ..request.clone() }, &host(4, Bytes::from_gib(8)))
+        .unwrap();
+    let large = settings(&[("guest.web.memory", "15GiB")]);
+    let one = Request { settings: large, tiles: Some(vec![1]), backends: vec![Backend::Kvm], ..asked() };
+    assert!(problems(&one).remedy().starts_with("lower the guests' `memory`"), "{}", problems(&one).remedy());
     let remedy = problems(&Request { tiles: Some(vec![1, 2, 400]), ..request }).remedy();
     assert_eq!(remedy, "give `--tiles 1,2`: these steps fit; or lower the guests' `memory`");
 }

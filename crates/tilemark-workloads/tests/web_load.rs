@@ -106,6 +106,19 @@ fn what_is_never_answered_fails_with_its_wait_in_the_histogram() {
 }
 
 #[test]
+fn a_stream_that_waits_longer_for_its_last_answers_gets_them() {
+    let address = server(|_| {
+        std::thread::sleep(Duration::from_millis(300));
+        Act::Send(right_answer())
+    });
+    let mut job = lasting(job(address, open(1000.0, Arrival::Even), 2), 5);
+    job.streams[0].drain = tilemark_units::Span::from_seconds(60);
+    let limits = Limits { drain: Duration::from_millis(100), ..Limits::default() };
+    let counts = counts(&run_within(&job, limits));
+    assert_eq!((counts.offered, counts.completed, counts.failed), (5, 5, 0));
+}
+
+#[test]
 fn nobody_there_is_an_error_with_the_address() {
     let address = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

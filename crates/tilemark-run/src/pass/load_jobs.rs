@@ -97,6 +97,7 @@ fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, ports: &[Vec<u16>
         disks: guest.disks.len() as u32,
         credentials: credentials_of(guest.services()[asked].role),
         patience: Span::new(point.backend.costs().patience),
+        drain: Span::new(point.backend.costs().drain),
         files: Vec::new(),
     }
 }
@@ -110,6 +111,7 @@ mod tests {
         for backend in Backend::ALL {
             let costs = backend.costs();
             assert!(costs.afterwards > 2 * costs.patience, "{backend:?}");
+            assert!(costs.afterwards > 2 * costs.drain, "{backend:?}");
         }
         assert!(Backend::Emulated.costs().patience > Backend::Native.costs().patience);
     }

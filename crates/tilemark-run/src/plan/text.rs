@@ -98,7 +98,20 @@ fn lowered(plan: &Plan) -> Vec<String> {
             (100.0 * least).round() / 100.0
         )
     };
-    loads.into_iter().map(line).collect()
+    let mut paced: BTreeMap<&str, f64> = BTreeMap::new();
+    for load in plan.points.iter().flat_map(|point| &point.loads).filter(|load| load.paced) {
+        let Demand::Open { rate, .. } = &load.demand else { continue };
+        let least = paced.entry(&load.name).or_insert(rate.get());
+        *least = least.min(rate.get());
+    }
+    let line_of_paced = |(name, least): (&str, f64)| {
+        format!(
+            "Emulated  `{name}` asks each guest {}/s or a little more instead of going flat out, so that the others can serve \
+             (`--set load.{name}.loop=closed` asks for all)",
+            (100.0 * least).round() / 100.0
+        )
+    };
+    loads.into_iter().map(line).chain(paced.into_iter().map(line_of_paced)).collect()
 }
 
 /// What of the host is used because a value names it, and who named it.
@@ -280,6 +293,22 @@ mod tests {
             "{said}"
         );
         assert!(!time(&plan_of(TILE, &search(Some(shorter)))).contains("enough"));
+    }
+
+    #[test]
+    fn a_closed_loop_that_has_a_rate_in_emulated_guests_is_named_with_the_flag_that_keeps_it() {
+        let guest = "[[guest]]\nname = \"jobs\"\nrole = \"compute\"\n[[load]]\nname = \"jobs\"\nguest = \"jobs\"\n\
+                     loop = \"closed\"\n[load.jobs]\n[ladder]";
+        let plan = plan_of(
+            &TILE.replace("[ladder]", guest),
+            &Request { backends: vec![Backend::Emulated], tiles: Some(vec![1]), ..ladder() },
+        );
+        let said = lowered(&plan).join("\n");
+        assert!(
+            said.contains("`jobs` asks each guest") && said.contains("instead of going flat out"),
+            "{said}"
+        );
+        assert!(said.contains("`--set load.jobs.loop=closed`"), "{said}");
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub(crate) fn run_job(
         let Work::Sessions(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
         stream.connections = parameters.users;
         let site = Visited::new(parameters, stream.target);
-        limits.connect = limits.connect.max(CONNECT_MIN + parameters.prepares_within());
+        // All streams connect at the same time, to guests that may share a thread.
+        limits.connect += parameters.prepares_within();
         limits.drain = limits.drain.max(site.longest_answer());
         sites.insert(stream.id, Arc::new(site));
     }
@@ -75,7 +76,5 @@ impl Factory for Users {
     }
 }
 
-/// The shortest time for all connections, as other loads have.
-const CONNECT_MIN: Duration = Duration::from_secs(10);
 /// The longest that a load waits for its last answers: the host waits a minute for its totals.
 const DRAIN_MAX: Duration = Duration::from_secs(30);

@@ -9,13 +9,15 @@ if (!preg_match('/^[0-9a-f]{16}$/', $session) || !preg_match('/^[A-Za-z0-9-]{1,1
     exit;
 }
 $said = false;
+// The user decides how long a page may take; here it must only end. An emulated back end may share its thread with dozens of guests.
+$within = 120;
 // A connection that was kept may have been closed: then a second one is made.
 for ($try = 0; $said === false && $try < 2; $try++) {
-    $back_end = @pfsockopen(trim(file_get_contents('@ASKS@')), @PORT@, $code, $why, 5);
+    $back_end = @pfsockopen(trim(file_get_contents('@ASKS@')), @PORT@, $code, $why, $within);
     if ($back_end === false) {
         break;
     }
-    stream_set_timeout($back_end, 10);
+    stream_set_timeout($back_end, $within);
     if (@fwrite($back_end, "$session $value\n") !== false) {
         $said = fgets($back_end);
     }

@@ -75,6 +75,7 @@ pub fn site_conf(site: &Site, workers: u32, root: &Path, state: &Path) -> String
             fastcgi_param SCRIPT_FILENAME {}/page.php;
             fastcgi_param QUERY_STRING $query_string;
             fastcgi_param REQUEST_METHOD $request_method;
+            fastcgi_read_timeout 1h;
         }}
 ",
         socket.display(),

@@ -92,6 +92,9 @@ http {{
     sendfile on;
     tcp_nodelay on;
     keepalive_timeout 1h;
+    # A connection may wait for its first request as long as for the next one, and a busy client for its answer.
+    client_header_timeout 1h;
+    send_timeout 1h;
     keepalive_requests 1000000000;
     reset_timedout_connection on;
     open_file_cache max=256 inactive=1h;
