@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 15] = [
+const ALL: [Trial; 17] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -56,6 +56,18 @@ const ALL: [Trial; 15] = [
         about: "20 power cuts of the lab while a profile is applied, and 100 kills: every setting as before",
         minutes: 20,
         run: host_cuts::run,
+    },
+    Trial {
+        name: "neighbour",
+        about: "20 real runs each with a neighbour that takes 30 % of the processor, and of the disk: named in the worst pair",
+        minutes: 100,
+        run: neighbours,
+    },
+    Trial {
+        name: "settings",
+        about: "20 real screenings with a setting that harms among some that do nothing: it alone is named",
+        minutes: 80,
+        run: settings_that_harm,
     },
     Trial {
         name: "fleet",
@@ -204,6 +216,35 @@ fn kills_host(bench: &Bench) -> Result<Vec<String>> {
         )
     };
     Ok(lines.iter().map(line).collect())
+}
+
+/// Both resources; a neighbour that is named too seldom fails the test.
+fn neighbours(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_NEIGHBOURS", bench.times(20).to_string())];
+    let mut told = Vec::new();
+    for resource in ["processor", "disk"] {
+        let test =
+            format!("a_neighbour_that_takes_three_tenths_of_the_{resource}_is_named_in_the_worst_pair");
+        let lines = measurement(bench, &["-p", "tilemark", "--test", "interference"], &test, &settings)?;
+        told.push(format!("{resource}: named in {}", counted_as(&lines, "is_named")));
+    }
+    Ok(told)
+}
+
+fn settings_that_harm(bench: &Bench) -> Result<Vec<String>> {
+    let settings = [("TILEMARK_TEST_SCREENINGS", bench.times(20).to_string())];
+    let test = "a_setting_that_harms_is_named_among_some_that_do_nothing";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "host_settings"], test, &settings)?;
+    Ok(vec![
+        format!("named in {}", counted_as(&lines, "is_named")),
+        format!("another one named in {}", counted_as(&lines, "is_other_named")),
+    ])
+}
+
+/// In how many of these lines that is true.
+fn counted_as(lines: &[Value], key: &str) -> String {
+    let is_so = lines.iter().filter(|line| line[key] == true).count();
+    format!("{is_so} of {}", lines.len())
 }
 
 fn fleet(bench: &Bench) -> Result<Vec<String>> {

@@ -241,3 +241,77 @@ fn a_screening_of_a_run_networks_settings_ends_with_a_table_and_keeps_what_paid_
         fs::read_to_string(real.home.path().join("runs").join(&result.run).join("report.html")).unwrap();
     assert!(page.contains("Which settings pay") && page.contains("Settings of the host"));
 }
+
+/// A web server that sends files of 64 KiB as fast as they are taken.
+const DOWNLOADS: &str = r#"
+schema = 1
+name = "downloads"
+about = "Files of 64 KiB, as fast as they are taken."
+headline = "web"
+[[guest]]
+name = "web"
+role = "web"
+[[load]]
+name = "web"
+guest = "web"
+loop = "closed"
+connections = 4
+[load.web]
+files = [{ size = "64KiB", weight = 1 }]
+[ladder]
+tiles = [1]
+[measure]
+warmup = "500ms"
+length = "2s"
+[gate]
+p99 = "10s"
+"#;
+
+/// Buffers of one page for what is received, among settings that no download feels.
+const ONE_HARMS: &str = r#"
+schema = 1
+name = "buffers"
+about = "One setting that harms downloads, and two that do nothing."
+[[setting]]
+key = "net.ipv4.tcp_rmem"
+value = "4096 4096 4096"
+[[setting]]
+key = "net.ipv4.tcp_keepalive_time"
+value = "3600"
+[[setting]]
+key = "net.ipv4.tcp_syn_retries"
+value = "4"
+"#;
+
+/// The whole command on a real host, as often as is asked for; each is printed.
+#[test]
+#[ignore = "minutes of real runs: `cargo xtask soak settings`"]
+fn a_setting_that_harms_is_named_among_some_that_do_nothing() {
+    let Some(real) = Real::new() else { return };
+    let rounds = std::env::var("TILEMARK_TEST_SCREENINGS").map_or(1, |rounds| rounds.parse().unwrap());
+    let scenario = real.home.file("downloads.toml", DOWNLOADS);
+    let profile = real.home.file("buffers.toml", ONE_HARMS);
+    let (mut named, mut others) = (0, 0);
+    for _ in 0..rounds {
+        let arguments = ["host", "try", scenario.to_str().unwrap(), "--profile", profile.to_str().unwrap()];
+        let more = ["--on", "native", "--offline", "--not-alone", "--json"];
+        let said = real.start(&[&arguments[..], &more].concat()).said();
+        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let screening = result.screening.unwrap();
+        let is_said = |setting: &tilemark_record::result::SettingEffect| {
+            matches!(setting.outcome, SettingOutcome::Pays | SettingOutcome::Harms)
+        };
+        let harms = &screening.settings[0];
+        let is_named = harms.outcome == SettingOutcome::Harms;
+        let is_other_named = screening.settings[1..].iter().any(is_said);
+        (named, others) = (named + u32::from(is_named), others + u32::from(is_other_named));
+        let document = serde_json::json!({
+            "is_named": is_named, "is_other_named": is_other_named, "effects": harms.effects(), "sentence": result.sentence,
+        });
+        println!("{document}");
+    }
+    assert!(
+        20 * named >= 19 * rounds && 20 * others <= rounds,
+        "named in {named} of {rounds}, others in {others}"
+    );
+}
