@@ -543,6 +543,10 @@ pub(crate) struct GuestsUpArguments {
     /// Memory of each guest
     #[arg(long, default_value = "96MiB", value_name = "SIZE")]
     pub(crate) memory: String,
+    /// Put them on processors and NUMA nodes, by keys of a scenario such as `place.guests=spread`, `place.map.*=cpus:0-1` and
+    /// `guest.ROLE.vcpus=2`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
     /// Do not measure their memory use; this saves a wait of ten seconds
     #[arg(long)]
     pub(crate) no_memory: bool,

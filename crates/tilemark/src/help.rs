@@ -99,7 +99,11 @@ const EXAMPLES: [(&str, &str); 65] = [
     ("runs trend", "tilemark runs trend web\ntilemark runs trend web --html trend.html"),
     ("runs baseline", "tilemark runs baseline before 20261124 20261125\ntilemark runs baseline"),
     ("guests", "sudo tilemark guests up 8 --role web\nsudo tilemark guests list"),
-    ("guests up", "sudo tilemark guests up 32 --role web --on emulated"),
+    (
+        "guests up",
+        "sudo tilemark guests up 32 --role web --on emulated\n\
+         sudo tilemark guests up 4 --role web --on emulated --set place.guests=spread",
+    ),
     ("guests list", "sudo tilemark guests list"),
     ("guests exec", "sudo tilemark guests exec web-1 uname -a"),
     ("guests console", "sudo tilemark guests console web-1"),

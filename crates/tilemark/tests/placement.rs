@@ -153,3 +153,53 @@ fn a_plan_prints_the_places_and_what_cannot_be_is_refused_before_anything_is_sta
         assert!(said.error.contains(message), "{}", said.error);
     }
 }
+
+/// `guests list --json` reads back where the kernel has them.
+#[test]
+fn guests_that_stay_are_put_in_places_and_listed_with_what_is_elsewhere() {
+    let Some(real) = Real::new() else { return };
+    let last = last_processor();
+    if last == 0 {
+        return common::skipped("one processor: there is nowhere else to be");
+    }
+    let place = format!("place.map.*=cpus:{last}");
+    let up = ["guests", "up", "2", "--role", "web", "--on", "native", "--offline", "--no-memory", "--json"];
+    let said = real.start(&[&up[..], &["--set", &place]].concat()).said();
+    let ready = said.json();
+    for guest in ready["guests"].as_array().unwrap() {
+        let words = guest["place"].as_str().unwrap();
+        assert!(words.starts_with(&format!("on processor {last}")), "{words}");
+    }
+    let listed = || real.start(&["guests", "list", "--json"]).said().json();
+    let first = |listed: &serde_json::Value| listed["guests"][0]["guests"][0].clone();
+    assert_eq!(first(&listed())["elsewhere"], serde_json::Value::Null);
+    let pid = i32::try_from(ready["guests"][0]["pid"].as_i64().unwrap()).unwrap();
+    let mut other = CpuSet::new();
+    other.set(0);
+    sched_setaffinity(Pid::from_raw(pid), &other).unwrap();
+    let elsewhere = first(&listed())["elsewhere"].as_str().map(str::to_owned);
+    let down = real.start(&["guests", "down"]).said();
+    assert_eq!(down.code, Some(0), "{down:?}");
+    let elsewhere = elsewhere.unwrap();
+    assert!(
+        elsewhere.starts_with("1 of ") && elsewhere.contains(&format!("put on {last}, which may run on 0")),
+        "{elsewhere}"
+    );
+}
+
+#[test]
+fn values_of_guests_that_stay_are_places_only_and_one_that_cannot_be_is_refused() {
+    let home = Home::new();
+    let up = |set: &str| {
+        home.says(&["guests", "up", "1", "--role", "web", "--on", "native", "--offline", "--set", set])
+    };
+    for (set, wanted) in [
+        ("load.web.rate=1/s", "`guests up` has no value `load.web.rate`"),
+        ("place.map.*=cpus:9000", "processor 9000 does not exist"),
+        ("place.map.*=node:900", "node 900 does not exist or is offline"),
+    ] {
+        let said = up(set);
+        let is_root = rustix::process::geteuid().is_root();
+        assert!(!is_root || (said.code == Some(2) && said.error.contains(wanted)), "{set}: {said:?}");
+    }
+}

@@ -12,7 +12,7 @@ mod words;
 pub use check::check_point;
 pub use topology::{FreeHugePages, HostNode, Topology};
 pub use wishes::{HugePageSize, PlaceRule, PlaceWishes, Siblings};
-pub use words::{in_words, ranges};
+pub use words::{in_words, place_in_words, ranges};
 
 pub(crate) use check::{check_host, check_wishes};
 pub(crate) use differ::{Made, alike};

@@ -66,12 +66,13 @@ fn of_guest(guest: &GuestPlan) -> String {
     let pages = guest.hugepages.map(HugePageSize::name);
     let pages = pages.map(|size| format!(", in pages of {size}")).unwrap_or_default();
     match &guest.place {
-        Some(place) => format!("{}{pages}", of_place(place)),
+        Some(place) => format!("{}{pages}", place_in_words(place)),
         None => format!("on any processor{pages}"),
     }
 }
 
-fn of_place(place: &GuestPlace) -> String {
+/// A guest's processors and nodes.
+pub fn place_in_words(place: &GuestPlace) -> String {
     let all = place.processors();
     let word = if all.len() == 1 { "processor" } else { "processors" };
     let memory = match place.nodes.as_slice() {

@@ -47,6 +47,8 @@ pub struct UpRequest {
     pub start: String,
     /// Memory of each, such as `96MiB`.
     pub memory: String,
+    /// Where they are, as a scenario says it: by keys such as `place.guests`, and `guest.ROLE.vcpus`.
+    pub settings: BTreeMap<String, String>,
     /// Whether their memory is read after ten idle seconds.
     pub read_memory: bool,
     /// Nothing may be fetched.
@@ -84,8 +86,24 @@ pub fn up(places: &Places, request: &UpRequest, listener: &mut dyn Listener) -> 
     }
 }
 
+/// Keys of a scenario that say where guests are. The others have flags, or belong to what is measured.
+fn only_places(request: &UpRequest) -> Result<(), Failure> {
+    let vcpus = format!("guest.{}.vcpus", request.role);
+    match request.settings.keys().find(|key| !key.starts_with("place.") && **key != vcpus) {
+        None => Ok(()),
+        Some(key) => Err(Failure::new(
+            FailureCode::BadInput,
+            format!("`guests up` has no value `{key}`"),
+            format!(
+                "set `place.guests`, `place.map.PATTERN`, `place.siblings` or `{vcpus}`; see `tilemark guests up --help` for the rest"
+            ),
+        )),
+    }
+}
+
 /// A tile of one guest without loads, as many times as asked. No load needs processors of its own: guests have all.
 fn plan(request: &UpRequest) -> Result<Plan, Failure> {
+    only_places(request)?;
     let facts = facts(match request.on {
         None | Some(Backend::Kvm) => Probe::Time,
         Some(_) => Probe::Skip,
@@ -104,7 +122,7 @@ fn plan(request: &UpRequest) -> Result<Plan, Failure> {
     );
     let resolution = Request {
         preset: None,
-        settings: BTreeMap::new(),
+        settings: request.settings.clone(),
         backends: vec![backend],
         tiles: None,
         sides: None,
@@ -158,6 +176,31 @@ mod tests {
     use super::*;
     use crate::fakes::{TILE, ladder, plan_of};
     use std::collections::BTreeSet;
+
+    fn asked(key: &str) -> UpRequest {
+        UpRequest {
+            count: 1,
+            role: "web".to_owned(),
+            on: Some(Backend::Native),
+            start: "clone".to_owned(),
+            memory: "96MiB".to_owned(),
+            settings: BTreeMap::from([(key.to_owned(), "1".to_owned())]),
+            read_memory: false,
+            offline: true,
+        }
+    }
+
+    #[test]
+    fn values_that_place_guests_are_taken_and_others_refused_by_their_key() {
+        for key in ["place.guests", "place.map.*-web", "place.siblings", "guest.web.vcpus"] {
+            only_places(&asked(key)).unwrap();
+        }
+        for key in ["guest.web.memory", "guest.idle.vcpus", "ladder.tiles", "host.setting.thp", "places"] {
+            let refused = only_places(&asked(key)).unwrap_err();
+            assert_eq!(refused.code, FailureCode::BadInput);
+            assert!(refused.message.contains(&format!("`{key}`")), "{}", refused.message);
+        }
+    }
 
     #[test]
     fn guests_of_two_commands_have_names_and_addresses_apart() {

@@ -12,6 +12,7 @@ use crate::{
     job::state_folder::StateFolder,
     job::types::{GuestsJob, GuestsReady, JobDone, ReadyGuest},
     memory_limit::limit_for_guests,
+    pass::place_watch,
     pass::real_world::{Folders, RealWorld},
     pass::world::World,
     plan::host::hardware,
@@ -35,10 +36,17 @@ use std::{
 };
 use tilemark_agent_protocol::{Execute, Reply, Request};
 use tilemark_guests::{AgentSession, Backend, GuestId, GuestState, ReadyGuest as Ready, describe};
-use tilemark_plan::{expect, plan::Point};
-use tilemark_record::summary::SecondsToReady;
+use tilemark_plan::{
+    expect,
+    place::{is_placed, place_in_words},
+    plan::Point,
+};
+use tilemark_record::{
+    placement::{GuestPlaceFigures, ThreadFigures},
+    summary::SecondsToReady,
+};
 use tilemark_sys::{files::listen_privately, peer::user_of};
-use tilemark_units::{Span, counted};
+use tilemark_units::{Bytes, Span, counted};
 
 /// What other commands ask of the guests' engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -247,6 +255,8 @@ fn describe_all(
             seconds_to_ready: guest.ready_at.saturating_duration_since(template_was_ready).as_secs_f64(),
             how: origin_name(backend.origin(guest.id)?).to_owned(),
             ended: None,
+            place: plan.place.as_ref().map(place_in_words),
+            elsewhere: None,
             pid,
             console: backend.console(guest.id).ok(),
         });
@@ -380,6 +390,12 @@ impl GuestsServer<'_> {
             };
             shown.pid = pid.filter(|_| shown.ended.is_none());
         }
+        if is_placed(std::slice::from_ref(self.point)) {
+            let read = place_watch::read(self.backend, self.point, &ids);
+            for (shown, read) in now.guests.iter_mut().zip(&read.guests) {
+                shown.elsewhere = elsewhere(read).filter(|_| shown.ended.is_none());
+            }
+        }
         now.ready = now.guests.iter().filter(|guest| guest.ended.is_none()).count() as u32;
         now
     }
@@ -418,6 +434,26 @@ impl GuestsServer<'_> {
         self.link.failed(failure);
         std::process::exit(code.into());
     }
+}
+
+/// What of a guest is not where it was put.
+fn elsewhere(read: &GuestPlaceFigures) -> Option<String> {
+    if let Some(why) = &read.unread {
+        return Some(why.clone());
+    }
+    let first = read.threads.iter().find(|thread| thread.is_elsewhere);
+    let threads = first.map(|thread| {
+        let ThreadFigures { name, planned, allowed, ran_on, .. } = thread;
+        format!(
+            "{} of {} elsewhere, such as {name:?}, put on {planned}, which may run on {allowed} and ran on {ran_on}",
+            read.threads_elsewhere,
+            counted(read.threads_count, "thread")
+        )
+    });
+    let memory = (read.memory_bytes_elsewhere > 0)
+        .then(|| format!("{} of memory on another node", Bytes::new(read.memory_bytes_elsewhere).rounded()));
+    let all: Vec<String> = threads.into_iter().chain(memory).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 fn execute(session: &Mutex<AgentSession>, arguments: &[String]) -> GuestsReply {

@@ -187,6 +187,12 @@ pub struct ReadyGuest {
     pub how: String,
     /// How it ended, in words; null while it lives.
     pub ended: Option<String>,
+    /// Where it is put on the host, in words; null where the host chooses.
+    #[serde(default)]
+    pub place: Option<String>,
+    /// What of it is elsewhere, in words; null where nothing is, and where the host chooses.
+    #[serde(default)]
+    pub elsewhere: Option<String>,
     /// Its first process, as programs on the host number it: QEMU, or the init of a native twin. Null once it has ended.
     #[serde(default)]
     pub pid: Option<u32>,

@@ -26,7 +26,7 @@ pub(crate) mod load_process;
 mod measurement;
 mod network_check;
 pub(crate) mod one_pass;
-mod place_watch;
+pub(crate) mod place_watch;
 pub(crate) mod real_world;
 pub(crate) mod report_check;
 pub(crate) mod time;

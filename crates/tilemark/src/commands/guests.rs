@@ -1,6 +1,6 @@
 //! `tilemark guests`
 
-use super::{backend, fleet, places, run::wanted_bridge};
+use super::{backend, fleet, places, run::wanted_bridge, settings};
 use crate::{
     arguments::{GuestsCommand, GuestsUpArguments},
     screen::{self, Form, Watcher},
@@ -43,6 +43,7 @@ fn up(arguments: &GuestsUpArguments) -> ExitCode {
         on: backend(arguments.on),
         start: if arguments.boot { "boot" } else { "clone" }.to_owned(),
         memory: arguments.memory.clone(),
+        settings: settings(&arguments.set),
         read_memory: !arguments.no_memory,
         offline: arguments.offline,
         network,
@@ -82,7 +83,11 @@ fn described(ready: &GuestsReady) -> String {
     lines.extend(ready.guests.iter().map(|guest| {
         let how = guest.ended.as_ref().map_or(guest.how.clone(), |ended| format!("ended: {ended}"));
         let pid = guest.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        format!("  {:<20} {:<15} {}  {pid:>8}  {how}", guest.name, guest.address, guest.mac)
+        let place = guest.place.as_ref().map(|place| format!("  {place}")).unwrap_or_default();
+        let line =
+            format!("  {:<20} {:<15} {}  {pid:>8}  {how}{place}", guest.name, guest.address, guest.mac);
+        let elsewhere = guest.elsewhere.as_ref().map(|what| format!("\n    not as put: {what}"));
+        line + &elsewhere.unwrap_or_default()
     }));
     if ready.is_on_emulated_host() {
         lines.push("This host is itself emulated: these times mean nothing.".to_owned());
