@@ -1,7 +1,7 @@
 //! Client machines while a repeat was measured.
 
-use crate::{result::Figure, summary::Busy};
 use crate::JsonSchema;
+use crate::{result::Figure, summary::Busy};
 use serde::{Deserialize, Serialize};
 
 /// A client machine in one repeat: what it sent, how well its clock was known, and whether it had enough of everything itself.

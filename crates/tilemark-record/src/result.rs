@@ -2,8 +2,8 @@
 //!
 //! What was not measured is null, with a reason in `missing`; never 0. MB is 10^6 bytes, MiB is 2^20.
 
-use crate::clients::ClientComparison;
 use crate::JsonSchema;
+use crate::clients::ClientComparison;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tilemark_plan::{
