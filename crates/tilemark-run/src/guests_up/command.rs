@@ -187,6 +187,7 @@ mod tests {
             settings: BTreeMap::from([(key.to_owned(), "1".to_owned())]),
             read_memory: false,
             offline: true,
+            network: None,
         }
     }
 
