@@ -290,9 +290,26 @@ mod tests {
             let mut ready = [0; 6];
             streams.stdout.read_exact(&mut ready).unwrap();
             carrier.end();
-            assert_eq!(carrier.reap(Duration::from_secs(60)).is_some(), true);
+            assert!(carrier.reap(Duration::from_secs(60)).is_some());
             assert_eq!(mark.exists(), wanted, "{end:?}");
         }
+    }
+
+    #[test]
+    fn a_carrier_that_ends_in_order_gets_sigterm_when_its_thread_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let script =
+            format!("trap 'touch {}; exit 0' TERM; echo ready; while :; do sleep 0.05; done", mark.display());
+        let started = thread::spawn(move || {
+            let (carrier, mut streams) = start(&["sh", "-c", &script], CarrierEnd::InOrder);
+            let mut ready = [0; 6];
+            streams.stdout.read_exact(&mut ready).unwrap();
+            carrier
+        });
+        let carrier = started.join().unwrap();
+        assert!(carrier.reap(Duration::from_secs(60)).is_some(), "it ended by itself");
+        assert!(mark.exists(), "it was ended by another signal than SIGTERM");
     }
 
     #[test]

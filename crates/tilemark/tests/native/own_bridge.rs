@@ -263,8 +263,10 @@ fn a_firewall_that_drops_what_a_bridge_forwards_is_named_with_the_remedy() {
     fs::set_permissions(folder.join("nft"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let says = |arguments: &[&str]| {
-        let mut command = site.host.command("env");
-        command.arg(format!("PATH={path}")).arg(TILEMARK).args(arguments);
+        // With the devices of that network in /sys, as they are on a host.
+        let mut command = site.host.command("unshare");
+        let script = "mount -t sysfs sysfs /sys && exec env PATH=\"$0\" \"$@\"";
+        command.args(["--mount", "sh", "-c", script, &path, TILEMARK]).args(arguments);
         command.env("TILEMARK_HOME", real.home.path()).stdin(Stdio::null());
         Said::of(&command.output().unwrap())
     };
