@@ -10,7 +10,7 @@ INSTALL_SUDO = $(shell place="$(DESTDIR)$(PREFIX)"; until [ -e "$$place" ]; do p
 # What the program needs at run time, and what its tests need besides.
 TOOLS := qemu-system-x86 mmdebstrap erofs-utils xfsprogs
 TEST_TOOLS := $(TOOLS) chromium cpio fio groff-base kmod libc6-dev lz4 mariadb-server nginx-light postgresql procps \
-	python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go) $(if $(shell command -v mvn),,maven)
+	python3-celery python3-pika rabbitmq-server xz-utils zstd $(if $(shell command -v go),,golang-go) $(if $(shell command -v mvn),,maven)
 
 .PHONY: help quick build test lab soak install dist tools test-tools rust
 help:

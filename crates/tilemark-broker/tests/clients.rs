@@ -1,4 +1,4 @@
-//! Clients that others wrote against the broker: pika (Debian: python3-pika), amqp091-go (needs `go`), lapin (built by
+//! Third-party clients against the broker: pika and Celery (Debian: python3-pika, python3-celery), amqp091-go (needs `go`), lapin (built by
 //! cargo, the first time for about a minute) and RabbitMQ's PerfTest (fetched by Maven).
 
 use std::io::{BufRead, BufReader};
@@ -169,6 +169,65 @@ fn pika_does_over_tls_what_it_does_without() {
         assert!(!output.status.success(), "{scenario}: a connection without TLS was served");
         broker.stop().expect("a good end");
     }
+}
+
+/// A worker of Celery; it ends with the test, also when it fails, and its children with it.
+struct Worker(Child);
+
+impl Worker {
+    fn start(port: u16, log: &Path) -> Self {
+        let mut command = celery(port);
+        command.args(["-m", "celery", "--app", "celery_app", "worker", "--concurrency", "2"]);
+        command.args(["--without-mingle", "--loglevel", "INFO", "--logfile"]).arg(log);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("python3 was found"))
+    }
+
+    /// Asks it to finish its tasks and to end.
+    fn end(mut self) {
+        let asked = Command::new("kill").arg(self.0.id().to_string()).status().expect("kill is there");
+        assert!(asked.success() && self.0.wait().expect("our child").success());
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Its own children leave when their pipe to it breaks.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn celery(port: u16) -> Command {
+    let mut command = Command::new("/usr/bin/python3");
+    command.current_dir(tests_folder().join("celery_app")).env("PYTHONDONTWRITEBYTECODE", "1");
+    // A worker of root's warns of it.
+    command.env("TILEMARK_TEST_PORT", port.to_string()).env("C_FORCE_ROOT", "1");
+    command
+}
+
+/// Its exchange and its queues are durable, so that the broker needs a journal.
+#[test]
+fn celery_runs_tasks_with_retries_times_and_orders() {
+    let found = Command::new("/usr/bin/python3").args(["-c", "import celery"]).stderr(Stdio::null()).status();
+    if !found.is_ok_and(|status| status.success()) {
+        return skip("python3-celery is not installed").unwrap_or(());
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = Config {
+        journal: Some(folder.path().join("journal")),
+        ..Config::new("127.0.0.1:0".parse().expect("an address"))
+    };
+    let broker = serve(config).expect("a free port");
+    let port = broker.address().port();
+    let log = folder.path().join("worker.log");
+    let worker = Worker::start(port, &log);
+    let output = celery(port).arg("celery_app.py").output().expect("python3 was found");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let log = std::fs::read_to_string(&log).unwrap_or_default();
+    assert!(output.status.success(), "{said}\nthe worker:\n{log}");
+    worker.end();
+    assert!(!log.contains("Connection to broker lost"), "{log}");
+    broker.stop().expect("a good end");
 }
 
 /// The folder with PerfTest and all that it needs.

@@ -21,7 +21,9 @@ impl Engine {
     /// Durable things need a journal that works.
     pub(super) fn check_durable(&self, what: &str) -> Result<(), Exception> {
         let Some(journal) = &self.journal else {
-            let text = format!("{what} cannot be durable: this broker was started without a journal folder");
+            let text = format!(
+                "{what} cannot be durable: this broker has no folder for a journal. Start it with `--journal DIR`"
+            );
             return Err(Exception::new(ReplyCode::NotImplemented, text));
         };
         match journal.failure() {

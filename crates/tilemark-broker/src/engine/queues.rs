@@ -277,8 +277,14 @@ fn invalid(argument: &[u8]) -> Exception {
     Exception::new(ReplyCode::PreconditionFailed, text)
 }
 
-fn not_supported(argument: &[u8]) -> Exception {
-    let text = format!("argument '{}' of a queue is not supported", shown(argument));
+fn not_supported(argument: &[u8], value: Value<'_>) -> Exception {
+    let argument = shown(argument);
+    let text = match value {
+        Value::Bytes(value) => {
+            format!("argument '{argument}' = '{}' of a queue is not supported", shown(value))
+        }
+        _ => format!("argument '{argument}' of a queue is not supported"),
+    };
     Exception::new(ReplyCode::NotImplemented, text)
 }
 
@@ -308,10 +314,10 @@ fn queue_settings(arguments: Table<'_>, bits: [bool; 3]) -> Result<QueueSettings
             (b"x-dead-letter-routing-key", _) => routing_key = Some(text()?),
             (b"x-overflow", Value::Bytes(b"drop-head")) => {}
             (b"x-overflow", Value::Bytes(b"reject-publish")) => settings.overflow = Overflow::RejectPublish,
-            (b"x-overflow", Value::Bytes(b"reject-publish-dlx")) => return Err(not_supported(name)),
+            (b"x-overflow", Value::Bytes(b"reject-publish-dlx")) => return Err(not_supported(name, value)),
             (b"x-overflow", _) => return Err(invalid(name)),
             (b"x-queue-type", Value::Bytes(b"classic")) | (b"x-queue-mode", _) => {}
-            _ => return Err(not_supported(name)),
+            _ => return Err(not_supported(name, value)),
         }
     }
     match (&mut settings.dead_letters, routing_key) {
