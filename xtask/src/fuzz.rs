@@ -72,27 +72,18 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// A command of cargo on another toolchain than the one that runs this.
-fn nightly(arguments: &[&str]) -> Command {
-    let mut command = Command::new("cargo");
-    command.arg("+nightly").args(arguments).current_dir(workspace());
-    for variable in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "CARGO_TARGET_DIR"] {
-        command.env_remove(variable);
-    }
+/// A command of cargo whose compiler, the stable one too, takes the flags of the address sanitizer.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace());
+    command.env("RUSTC_BOOTSTRAP", "1").env_remove("CARGO_TARGET_DIR");
     command
 }
 
 fn need_tools() -> Result<()> {
-    let has = |arguments: &[&str]| {
-        let ended = nightly(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        ended.is_ok_and(|status| status.success())
-    };
+    let found = cargo(&["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     ensure!(
-        has(&["--version"]),
-        "fuzzing needs a nightly compiler\n  to fix: rustup toolchain install nightly --profile minimal"
-    );
-    ensure!(
-        has(&["fuzz", "--version"]),
+        found.is_ok_and(|status| status.success()),
         "fuzzing needs cargo-fuzz\n  to fix: cargo install cargo-fuzz --locked"
     );
     Ok(())
@@ -115,7 +106,7 @@ fn folder() -> PathBuf {
 }
 
 fn build(only: &[String]) -> Result<()> {
-    let mut cargo = nightly(&["fuzz", "build", "--fuzz-dir", "fuzz"]);
+    let mut cargo = cargo(&["fuzz", "build", "--fuzz-dir", "fuzz"]);
     cargo.arg("--target-dir").arg(folder());
     // cargo-fuzz takes one name or builds all.
     if let [name] = only {

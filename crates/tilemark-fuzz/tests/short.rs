@@ -1,5 +1,5 @@
-//! The short run: each target takes its first inputs and random changes of them. `cargo xtask soak fuzzing` is the long one; without a
-//! nightly compiler `TILEMARK_TEST_FUZZ=record:60` makes this one take other inputs of one target for so many seconds.
+//! The short run: each target takes its first inputs and random changes of them. `cargo xtask soak fuzzing` is the long one; without
+//! cargo-fuzz `TILEMARK_TEST_FUZZ=record:60` makes this one take other inputs of one target for so many seconds.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not see as such")]
 
