@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 17] = [
+const ALL: [Trial; 18] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -86,6 +86,12 @@ const ALL: [Trial; 17] = [
         about: "what a fleet run over ssh costs a host beside its measurement, in turn with a plain run",
         minutes: 15,
         run: fleet_cost,
+    },
+    Trial {
+        name: "uefi",
+        about: "a guest from a disk that only UEFI boots: it serves, and a BIOS does not boot it",
+        minutes: 6,
+        run: uefi,
     },
     Trial {
         name: "comparisons",
@@ -294,6 +300,13 @@ fn median(what: &str, unit: &str, mut values: Vec<f64>) -> String {
             )
         }
     }
+}
+
+fn uefi(bench: &Bench) -> Result<Vec<String>> {
+    let test = "a_disk_that_only_uefi_boots_serves_with_its_firmware";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "own_disk"], test, &[])?;
+    let line = |line: &Value| format!("a run of {} s with kernel {}", line["seconds"], line["kernel"]);
+    Ok(lines.iter().map(line).collect())
 }
 
 fn comparisons(bench: &Bench) -> Result<Vec<String>> {

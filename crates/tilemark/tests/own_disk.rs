@@ -10,23 +10,26 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 use tilemark_record::{RunDirectory, result::RunResult, sha256_of};
 
-/// A disk as cloud images are, made once and kept with what was built; nothing where that can't be.
-fn cloud_disk() -> Option<PathBuf> {
+/// A disk as cloud images are, which this firmware boots: `bios` or `uefi`. It is made once and kept with what was built; nothing where that
+/// can't be.
+fn cloud_disk(name: &str, firmware: &str) -> Option<PathBuf> {
     if !is_root() {
         skipped("guests need root");
         return None;
     }
-    let disk = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cloud.raw");
+    let disk = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if !disk.exists() {
         for part in ["part", "root"] {
             let left = disk.with_extension(format!("raw.{part}"));
             let _ = fs::remove_file(&left).or_else(|_| fs::remove_dir(&left));
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/own_disk.sh");
-        let made = Command::new("unshare").args(["-m", "sh"]).arg(script).arg(&disk).output().unwrap();
+        let made =
+            Command::new("unshare").args(["-m", "sh"]).arg(script).arg(&disk).arg(firmware).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
     Some(disk)
@@ -95,19 +98,8 @@ unit = "release"
 better = "higher"
 "#;
 
-#[test]
-fn a_cloud_image_serves_a_load_and_runs_a_command_and_is_not_written_to() {
-    let Some(disk) = cloud_disk() else { return };
-    let home = Home::new();
-    // It is backed by the file beside it. The scenario's own name of it is a link.
-    let top = disk.with_extension("qcow2");
-    fs::write(&top, qcow2(Some("cloud.raw"))).unwrap();
-    symlink(&top, home.path().join("top.qcow2")).unwrap();
-    let changed = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
-    let before = [changed(&disk), changed(&top)];
-    let said = run(&home, &scenario(&home, "top.qcow2", LOADS));
-    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+/// Each load of [`LOADS`] had right answers.
+fn was_served_and_commanded(home: &Home, result: &RunResult) {
     let folder = home.path().join("runs").join(&result.run);
     let repeat = &RunDirectory::at(&folder).repeats().unwrap()[0];
     let loads = repeat.summary().unwrap().loads;
@@ -118,6 +110,50 @@ fn a_cloud_image_serves_a_load_and_runs_a_command_and_is_not_written_to() {
         release.figure.as_ref().is_some_and(|release| (12.0..13.0).contains(&release.value)),
         "{release:?}"
     );
+}
+
+/// UEFI of Debian's package `ovmf`.
+const OVMF: &str = "/usr/share/ovmf/OVMF.fd";
+
+/// Its boot sector is that of a GPT, which boots nothing, and its only boot loader is a file of a partition that UEFI reads.
+#[test]
+#[ignore = "long; cargo xtask soak runs it"]
+fn a_disk_that_only_uefi_boots_serves_with_its_firmware() {
+    for tool in [OVMF, "/usr/sbin/sfdisk", "/usr/bin/mformat"] {
+        if !Path::new(tool).exists() {
+            return skipped(&format!("{tool} is absent: apt-get install ovmf fdisk mtools"));
+        }
+    }
+    let Some(disk) = cloud_disk("uefi.raw", "uefi") else { return };
+    let home = Home::new();
+    symlink(&disk, home.path().join("uefi.raw")).unwrap();
+    let bios = run(&home, &scenario(&home, "uefi.raw", "boots_within = \"30s\""));
+    assert_eq!(bios.code, Some(4), "a BIOS boots it: {bios:?}");
+    assert!(bios.json()["error"].to_string().contains("no agent answered in it"), "{bios:?}");
+    let firmware = format!("{LOADS}[qemu]\nfirmware = {OVMF:?}\n");
+    let began = Instant::now();
+    let said = run(&home, &scenario(&home, "uefi.raw", &firmware));
+    let seconds = began.elapsed().as_secs();
+    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    was_served_and_commanded(&home, &result);
+    println!("{}", serde_json::json!({"kernel": result.provenance.disks[0].kernel, "seconds": seconds}));
+}
+
+#[test]
+fn a_cloud_image_serves_a_load_and_runs_a_command_and_is_not_written_to() {
+    let Some(disk) = cloud_disk("cloud.raw", "bios") else { return };
+    let home = Home::new();
+    // It is backed by the file beside it. The scenario's own name of it is a link.
+    let top = disk.with_extension("qcow2");
+    fs::write(&top, qcow2(Some("cloud.raw"))).unwrap();
+    symlink(&top, home.path().join("top.qcow2")).unwrap();
+    let changed = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let before = [changed(&disk), changed(&top)];
+    let said = run(&home, &scenario(&home, "top.qcow2", LOADS));
+    assert!(matches!(said.code, Some(0 | 5)), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    was_served_and_commanded(&home, &result);
     let disks = &result.provenance.disks;
     assert_eq!(disks.iter().map(|disk| disk.file.as_str()).collect::<Vec<_>>(), ["cloud.qcow2", "cloud.raw"]);
     let kernel = disks[0].kernel.as_deref().unwrap_or_default();
