@@ -20,7 +20,7 @@ struct Trial {
     run: fn(&Bench) -> Result<Vec<String>>,
 }
 
-const ALL: [Trial; 18] = [
+const ALL: [Trial; 19] = [
     Trial {
         name: "clones-256",
         about: "256 emulated clones: no two are the same",
@@ -86,6 +86,12 @@ const ALL: [Trial; 18] = [
         about: "what a fleet run over ssh costs a host beside its measurement, in turn with a plain run",
         minutes: 15,
         run: fleet_cost,
+    },
+    Trial {
+        name: "emulated-tls",
+        about: "brokers and databases in emulated guests serve over TLS",
+        minutes: 8,
+        run: emulated_tls,
     },
     Trial {
         name: "uefi",
@@ -300,6 +306,17 @@ fn median(what: &str, unit: &str, mut values: Vec<f64>) -> String {
             )
         }
     }
+}
+
+fn emulated_tls(bench: &Bench) -> Result<Vec<String>> {
+    for image in ["brokers", "database"] {
+        bench.image_called(image)?;
+    }
+    let test = "emulated_brokers_and_databases_serve_over_tls";
+    let lines = measurement(bench, &["-p", "tilemark", "--test", "emulated"], test, &[])?;
+    let line =
+        |line: &Value| format!("{}: {} right answers", line["which"].as_str().unwrap_or("?"), line["right"]);
+    Ok(lines.iter().map(line).collect())
 }
 
 fn uefi(bench: &Bench) -> Result<Vec<String>> {

@@ -86,6 +86,33 @@ fn emulated_guests_of_the_first_look_prove_that_they_serve() {
     assert!(result.sentence.starts_with("Emulated guests work: "), "{}", result.sentence);
 }
 
+/// A handshake takes an emulated guest many times as long, and its translator encrypts each byte: nothing may give up on it.
+#[test]
+#[ignore = "long; cargo xtask soak runs it"]
+fn emulated_brokers_and_databases_serve_over_tls() {
+    let broker = "load.messages.messaging.tls=true vary.size.values=[\"1KiB\"]";
+    let store = "load.orders.store.tls=true load.orders.store.data=10MB load.orders.store.clients=2";
+    for (scenario, image, settings, which) in [
+        ("messaging", "first-look", broker, "guest.broker.broker=reference"),
+        ("messaging", "brokers", broker, "guest.broker.broker=rabbitmq guest.broker.memory=1GiB"),
+        ("oltp", "database", store, "load.orders.store.database=mariadb"),
+        ("oltp", "database", store, "load.orders.store.database=postgresql"),
+    ] {
+        let Some(real) = Real::with_image(image) else { return };
+        let short = "measure.repeats=1 measure.warmup=1s measure.length=4s";
+        let run = "--preset quick --on emulated --offline --not-alone --tiles 1 --json";
+        let mut words: Vec<&str> = ["run", scenario].into_iter().chain(run.split(' ')).collect();
+        let settings = [short, settings, which].map(|list| list.split(' ')).into_iter().flatten();
+        words.extend(settings.flat_map(|setting| ["--set", setting]));
+        let said = real.start(&words).said();
+        let result: RunResult = serde_json::from_value(said.json()).unwrap();
+        let proof = result.function.unwrap_or_else(|| panic!("{which}: {said:?}"));
+        assert!(proof.proven && proof.right > 0, "{which}: {proof:?}");
+        assert_eq!((proof.wrong, proof.failed), (0, 0), "{which}: {proof:?}");
+        println!("{}", serde_json::json!({"which": which, "right": proof.right}));
+    }
+}
+
 #[test]
 fn a_killed_command_leaves_nothing_of_emulated_guests() {
     let Some(real) = Real::new() else { return };

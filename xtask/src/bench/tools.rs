@@ -46,10 +46,15 @@ impl Bench {
         Ok(folder)
     }
 
-    /// The image's folder, built if it is not cached.
+    /// The folder of the image that every guest without one of its own has, built if it is not cached.
     pub(crate) fn image(&self) -> Result<PathBuf> {
+        self.image_called("first-look")
+    }
+
+    /// The folder of an image of the program's own, built if it is not cached.
+    pub(crate) fn image_called(&self, name: &str) -> Result<PathBuf> {
         need_root()?;
-        let told = json_of(self.tilemark()?.args(["image", "build", "--json"]))?;
+        let told = json_of(self.tilemark()?.args(["image", "build", name, "--json"]))?;
         Ok(told["folder"].as_str().context("`image build` names no folder")?.into())
     }
 }

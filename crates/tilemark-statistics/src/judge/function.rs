@@ -1,8 +1,8 @@
 //! Whether emulated guests work. Right answers prove it; times do not, and what spoils times is no matter.
 
-use tilemark_plan::plan::Backend;
+use tilemark_plan::{plan::Backend, scenario::LoopKind};
 use tilemark_record::result::Function;
-use tilemark_record::summary::RepeatSummary;
+use tilemark_record::summary::{LoadFigures, RepeatSummary};
 
 use super::failures;
 use super::measured::MeasuredPoint;
@@ -24,11 +24,17 @@ pub(crate) fn function(measured: &[MeasuredPoint]) -> Option<Function> {
     let loads = || repeats.iter().flat_map(|repeat| &repeat.loads);
     let (right, wrong) = (loads().map(|load| load.completed).sum(), loads().map(|load| load.wrong).sum());
     let failed = loads().map(|load| load.failed).sum();
-    // A load without a schedule answers some that its warm-up asked.
-    let asked = loads().map(|load| load.offered.max(load.completed + load.wrong + load.failed)).sum();
+    let asked = loads().map(asked).sum();
     let counts = Function { proven: false, asked, right, wrong, failed, why_not: None };
     let why_not = why_not(&repeats, &counts);
     Some(Function { proven: why_not.is_none(), why_not, ..counts })
+}
+
+/// How many requests had to be answered. A load without a schedule answers some that its warm-up asked. What it has under way at its end
+/// may be as much as a broker keeps, and is neither answered nor unanswered: what never comes back has failed.
+fn asked(load: &LoadFigures) -> u64 {
+    let ended = load.completed + load.wrong + load.failed;
+    if load.loop_kind == LoopKind::Closed { ended } else { load.offered.max(ended) }
 }
 
 /// What keeps it from being proven, the worst first.

@@ -5,6 +5,7 @@ use tilemark_plan::plan::{
     Backend::{self, Emulated, Kvm, Native},
     Hardware,
 };
+use tilemark_plan::scenario::LoopKind;
 use tilemark_record::result::{Counts, GateMeasure, LimitResource, VerdictStatus};
 use tilemark_record::summary::{Incident, IncidentKind, Quality, RepeatSummary};
 use tilemark_statistics::judge::{Judgement, Known};
@@ -220,6 +221,19 @@ fn emulated_guests_live_and_serve_only_where_their_right_answers_prove_it() {
         "{}",
         few.sentence
     );
+
+    // A broker keeps messages that are consumed after the measurement; those that are lost have failed.
+    let under_way = |repeat: &mut RepeatSummary| {
+        let load = &mut repeat.loads[0];
+        (load.loop_kind, load.completed) = (LoopKind::Closed, 80);
+    };
+    let kept = emulated().at(1, under_way).judged().function.unwrap();
+    assert!(kept.proven, "{kept:?}");
+    let lost = |repeat: &mut RepeatSummary| {
+        under_way(repeat);
+        repeat.loads[0].failed = repeat.loads[0].offered;
+    };
+    assert!(!emulated().at(1, lost).judged().function.unwrap().proven);
 
     let wrong = emulated().first(1, 1, |repeat| repeat.loads[0].wrong = 1).judged().function.unwrap();
     assert_eq!(wrong.why_not.as_deref(), Some("wrong answers: 1"));
