@@ -178,11 +178,16 @@ pub struct Wishes<'a> {
 /// Appends a content header.
 pub fn put_header(out: &mut Vec<u8>, channel: u16, body_size: u64, properties: Properties<'_>) {
     out.extend_from_slice(&head(FrameKind::Header, channel, 12 + properties.0.len()));
+    put_header_payload(out, body_size, properties);
+    out.push(FRAME_END);
+}
+
+/// Appends what is in the frame of a content header: class, weight (unused, 0), length of the body in bytes, and properties.
+pub fn put_header_payload(out: &mut Vec<u8>, body_size: u64, properties: Properties<'_>) {
     out.extend_from_slice(&BASIC_CLASS.to_be_bytes());
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&body_size.to_be_bytes());
     out.extend_from_slice(properties.0);
-    out.push(FRAME_END);
 }
 
 /// Appends header (its payload as it came from the publisher) and body, in as many frames as `frame_max` asks for.

@@ -28,7 +28,10 @@ mod wire;
 
 pub use batch::PublishBatch;
 pub use codes::{ReplyCode, Scope};
-pub use content::{ContentHeader, DeliverMethod, Properties, Wishes, put_content, put_deliver, put_header};
+pub use content::{
+    ContentHeader, DeliverMethod, Properties, Wishes, put_content, put_deliver, put_header,
+    put_header_payload,
+};
 pub use error::DecodeError;
 pub use frame::{
     FRAME_MIN_SIZE, FRAME_OVERHEAD, Frame, FrameKind, PROTOCOL_HEADER, decode_frame, put_frame,

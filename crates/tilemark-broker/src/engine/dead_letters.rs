@@ -3,7 +3,9 @@
 //! They wait in a list, and each is published anew from there: a queue whose dead letters end in another one that has some
 //! costs no recursion. What RabbitMQ writes into the headers is written here.
 
-use tilemark_amqp::{ContentHeader, Table, TableBuilder, Value};
+use tilemark_amqp::{
+    ContentHeader, Encoder, Properties, ShortStr, Table, TableBuilder, Value, put_header_payload,
+};
 
 use super::Engine;
 use super::consume::route_names;
@@ -191,17 +193,14 @@ impl Engine {
 }
 
 /// Route and header of a message.
-pub(super) fn start_of(exchange: &[u8], key: &[u8], body_size: u64, properties: &[u8]) -> (Vec<u8>, Layout) {
+fn start_of(exchange: &[u8], key: &[u8], body_size: u64, properties: &[u8]) -> (Vec<u8>, Layout) {
     let mut start = Vec::with_capacity(14 + exchange.len() + key.len() + properties.len());
+    let mut names = Encoder::new(&mut start);
     for name in [exchange, key] {
-        start.push(u8::try_from(name.len()).expect("names and keys are short strings"));
-        start.extend_from_slice(name);
+        names.short_str(ShortStr::new(name).expect("names and keys are short strings"));
     }
     let route = u16::try_from(start.len()).expect("two short strings");
-    start.extend_from_slice(&tilemark_amqp::BASIC_CLASS.to_be_bytes());
-    start.extend_from_slice(&[0, 0]);
-    start.extend_from_slice(&body_size.to_be_bytes());
-    start.extend_from_slice(properties);
+    put_header_payload(&mut start, body_size, Properties::from_bytes(properties));
     let header = u32::try_from(start.len()).expect("a few frames at most") - u32::from(route);
     (start, Layout { route, header })
 }

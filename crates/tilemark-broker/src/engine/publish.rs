@@ -3,17 +3,16 @@
 use std::collections::HashMap;
 
 use tilemark_amqp::{
-    ContentHeader, Method, PublishArguments, ReplyCode, ShortStr, Table, TableBuilder, Value, Wishes,
-    put_content, put_method,
+    ContentHeader, Method, Properties, PublishArguments, ReplyCode, ShortStr, Table, TableBuilder, Value,
+    Wishes, put_content, put_header_payload, put_method,
 };
 
 use super::Engine;
 use super::consume::route_names;
-use super::dead_letters::start_of;
 use super::exchanges::no_exchange;
 use super::memory::BACKLOG_BYTES;
 use super::queues::LONGEST_MS;
-use crate::channel::{Channel, Mode, PendingPublish, Stage};
+use crate::channel::{Channel, Mode, PendingPublish, RouteCache, Stage};
 use crate::confirms::Verdict;
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::exception::{Exception, shown};
@@ -120,13 +119,48 @@ fn add_targets(
         .map_or_else(Routing::default, |found| topology.route(found, key, headers, targets))
 }
 
+/// Finds the queues of a message, asking each exchange once for each of its routing keys. Those of its route alone go into the channel's
+/// cache; where its headers decide too, its own go into the assembly. Returns the steps that it took.
+fn find_targets(
+    (topology, queue_names): (&Topology, &HashMap<Box<[u8]>, QueueId>),
+    generation: u64,
+    channel: &mut Channel,
+    headers: Table<'_>,
+) -> u64 {
+    let RouteCache { generation: known, route, targets: known_targets, by_headers } = &mut channel.route;
+    let (exchange, key) = route_names(route);
+    let mut steps = 0;
+    let mut add = |key: &[u8], targets: &mut Vec<QueueId>| {
+        let routing = add_targets(topology, queue_names, (exchange.as_bytes(), key), headers, targets);
+        steps += routing.looked_at;
+        routing.by_headers
+    };
+    if *known != generation || *by_headers {
+        known_targets.clear();
+        *by_headers = add(key.as_bytes(), known_targets);
+        *known = generation;
+    }
+    let mut more = more_keys(headers).peekable();
+    if *by_headers || more.peek().is_some() {
+        let mut targets = known_targets.clone();
+        for key in more {
+            add(key, &mut targets);
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        channel.assembly.own_targets = Some(targets);
+    }
+    steps + known_targets.len() as u64
+}
+
 /// The header's payload without header `BCC`, which nobody is to see.
 fn without_bcc(header: &ContentHeader<'_>, headers: Table<'_>) -> Result<Vec<u8>, Exception> {
     let kept = headers.raw_entries().filter(|(name, _)| *name != b"BCC");
     let kept = kept.fold(TableBuilder::new(), |table, (_, entry)| table.raw_entry(entry));
     let properties = header.properties.with_headers(kept.as_table(), true)?;
-    let (start, layout) = start_of(&[], &[], header.body_size, &properties);
-    Ok(start[usize::from(layout.route)..].to_vec())
+    let mut payload = Vec::new();
+    put_header_payload(&mut payload, header.body_size, Properties::from_bytes(&properties));
+    Ok(payload)
 }
 
 fn unexpected(what: &str) -> Exception {
@@ -153,8 +187,8 @@ impl Engine {
         }
         let cache = &mut channel.route;
         if cache.generation != self.routing_generation || cache.route != arguments.route {
+            // Where it leads is found when the message's headers are here: an exchange may ask for them.
             cache.generation = 0;
-            cache.targets.clear();
             cache.route.clear();
             cache.route.extend_from_slice(arguments.route);
             if !arguments.exchange.is_empty() {
@@ -165,12 +199,6 @@ impl Engine {
                     return Err(Exception::new(ReplyCode::AccessRefused, text));
                 }
             }
-            let route = (arguments.exchange.as_bytes(), arguments.routing_key.as_bytes());
-            let (topology, names) = (&self.topology, &self.queue_names);
-            let routing = add_targets(topology, names, route, Table::default(), &mut cache.targets);
-            cache.by_headers = routing.by_headers;
-            self.steps += routing.looked_at + cache.targets.len() as u64;
-            cache.generation = self.routing_generation;
         }
         let assembly = &mut channel.assembly;
         assembly.stage = Stage::Header;
@@ -198,26 +226,16 @@ impl Engine {
         let persistent = wishes.persistent;
         let without_bcc;
         let mut payload = payload;
-        if channel.route.by_headers || !wishes.headers.as_bytes().is_empty() {
-            let has_more_keys =
-                check_more_keys(wishes.headers).inspect_err(|_| channel.assembly.stage = Stage::Idle)?;
-            if has_more_keys || channel.route.by_headers {
-                let (exchange, key) = route_names(&channel.route.route);
-                let mut targets = Vec::new();
-                for key in std::iter::once(key.as_bytes()).chain(more_keys(wishes.headers)) {
-                    let route = (exchange.as_bytes(), key);
-                    let (topology, names) = (&self.topology, &self.queue_names);
-                    let routing = add_targets(topology, names, route, wishes.headers, &mut targets);
-                    self.steps += routing.looked_at;
-                }
-                targets.sort_unstable();
-                targets.dedup();
-                channel.assembly.own_targets = Some(targets);
-            }
-            if has_more_keys && wishes.headers.get("BCC").is_some() {
-                without_bcc = self::without_bcc(&header, wishes.headers)?;
-                payload = &without_bcc;
-            }
+        let has_more_keys = !wishes.headers.as_bytes().is_empty()
+            && check_more_keys(wishes.headers).inspect_err(|_| channel.assembly.stage = Stage::Idle)?;
+        let is_routed = channel.route.generation == self.routing_generation && !channel.route.by_headers;
+        if has_more_keys || !is_routed {
+            let places = (&self.topology, &self.queue_names);
+            self.steps += find_targets(places, self.routing_generation, channel, wishes.headers);
+        }
+        if has_more_keys && wishes.headers.get("BCC").is_some() {
+            without_bcc = self::without_bcc(&header, wishes.headers)?;
+            payload = &without_bcc;
         }
         if header.body_size > self.limits.largest_message_bytes {
             let limit = self.limits.largest_message_bytes;

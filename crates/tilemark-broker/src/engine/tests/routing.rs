@@ -137,6 +137,25 @@ fn a_headers_exchange_looks_at_each_message() {
 }
 
 #[test]
+fn a_message_with_another_key_is_compared_with_each_headers_binding_once() {
+    let (mut lab, client) = lab_with(&["q"]);
+    lab.ask(client, &exchange("h", "headers"));
+    for number in 0..100 {
+        let wanted = TableBuilder::new().text("x-match", "all").integer("n", number);
+        lab.ask(client, &bind_with("q", "h", wanted.as_table()));
+    }
+    let with = properties(&TableBuilder::new().integer("n", 1), "");
+    let mut steps = |key: &str| {
+        let before = lab.engine.steps;
+        lab.bytes(client, &publish(1, "h", key, Properties::from_bytes(&with), b"x"));
+        lab.engine.steps - before
+    };
+    let (first, again, other) = (steps("k"), steps("k"), steps("other"));
+    assert!(again >= 100, "each binding is looked at: {again} steps");
+    assert_eq!([first, other], [again; 2]);
+}
+
+#[test]
 fn what_leads_nowhere_goes_to_the_alternate() {
     let (mut lab, client) = lab_with(&["a", "b"]);
     let arguments = TableBuilder::new().text("alternate-exchange", "else");
