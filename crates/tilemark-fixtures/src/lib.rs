@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use tilemark_plan::{
     parse::Draft,
-    plan::{AcceleratorVerdict, Backend, Hardware, HostSummary, Plan},
+    plan::{AcceleratorVerdict, Backend, GuestPlan, Hardware, HostSummary, MacAddress, Plan, guest_address},
     resolve::{Request, resolve},
+    scenario::Role,
 };
 use tilemark_units::Bytes;
 
@@ -70,6 +71,33 @@ pub fn host(threads: u32, memory: Bytes) -> HostSummary {
         counts_energy: false,
         topology: Default::default(),
         own_bridge: None,
+    }
+}
+
+/// The guest of that index in a point of its own tile: one processor, 96 MiB and nothing else.
+pub fn guest(index: u32, role: Role) -> GuestPlan {
+    let tile = index + 1;
+    GuestPlan {
+        name: format!("tile-{tile:03}-{}", role.name()),
+        index,
+        tile,
+        role,
+        services: Vec::new(),
+        broker: Default::default(),
+        vcpus: 1,
+        memory: Bytes::from_mib(96),
+        working_set: Bytes::default(),
+        disks: Vec::new(),
+        net: Default::default(),
+        mac: MacAddress::of_guest(index),
+        address: guest_address(index),
+        network: None,
+        processors: Vec::new(),
+        reaches: Vec::new(),
+        asks: None,
+        place: None,
+        hugepages: None,
+        from: None,
     }
 }
 

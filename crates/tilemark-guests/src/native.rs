@@ -421,36 +421,8 @@ impl Drop for NativeBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilemark_plan::{
-        plan::{MacAddress, guest_address},
-        scenario::Role,
-    };
-    use tilemark_units::Bytes;
-
-    fn twin() -> GuestPlan {
-        GuestPlan {
-            name: "tile-001-web".to_owned(),
-            index: 0,
-            tile: 1,
-            role: Role::Web,
-            services: Vec::new(),
-            broker: Default::default(),
-            vcpus: 1,
-            memory: Bytes::from_mib(96),
-            working_set: Bytes::default(),
-            disks: Vec::new(),
-            net: Default::default(),
-            mac: MacAddress::of_guest(0),
-            address: guest_address(0),
-            network: None,
-            processors: Vec::new(),
-            reaches: Vec::new(),
-            asks: None,
-            place: None,
-            hugepages: None,
-            from: None,
-        }
-    }
+    use tilemark_fixtures::guest;
+    use tilemark_plan::scenario::Role;
 
     /// A folder that plays a tree with these controllers and a run's group that hands on those.
     fn played(controllers: &str, handed_on: &str) -> (tempfile::TempDir, PathBuf) {
@@ -469,7 +441,7 @@ mod tests {
         // The kernel makes its files with the group.
         fs::create_dir(run.join("tile-001-web")).unwrap();
         fs::write(&limit, "").unwrap();
-        let folder = own_group(Some(&run), &twin()).unwrap().unwrap();
+        let folder = own_group(Some(&run), &guest(0, Role::Web)).unwrap().unwrap();
         assert_eq!(folder, run.join("tile-001-web"));
         assert_eq!(fs::read_to_string(limit).unwrap(), "100663296");
         assert_eq!(unlimited(Some(&run)), None);
@@ -482,7 +454,7 @@ mod tests {
         let limit = run.join("tile-001-web/pids.max");
         fs::create_dir(run.join("tile-001-web")).unwrap();
         fs::write(&limit, "").unwrap();
-        own_group(Some(&run), &twin()).unwrap();
+        own_group(Some(&run), &guest(0, Role::Web)).unwrap();
         assert_eq!(fs::read_to_string(limit).unwrap(), PROCESSES_MAX);
     }
 
@@ -494,14 +466,14 @@ mod tests {
         for path in [&run.join("tile-001-web/memory.max"), &swap] {
             fs::write(path, "").unwrap();
         }
-        own_group(Some(&run), &twin()).unwrap();
+        own_group(Some(&run), &guest(0, Role::Web)).unwrap();
         assert_eq!(fs::read_to_string(swap).unwrap(), "0");
     }
 
     #[test]
     fn a_limit_that_would_limit_nothing_is_refused() {
         let (_tree, run) = played("memory\n", "memory\n");
-        assert!(own_group(Some(&run), &twin()).is_err());
+        assert!(own_group(Some(&run), &guest(0, Role::Web)).is_err());
         assert!(!run.join("tile-001-web/memory.max").exists());
     }
 
@@ -509,7 +481,7 @@ mod tests {
     fn the_host_is_said_to_have_no_memory_controller_only_when_it_has_none() {
         let why = |controllers, handed_on| {
             let (_tree, run) = played(controllers, handed_on);
-            let folder = own_group(Some(&run), &twin()).unwrap().unwrap();
+            let folder = own_group(Some(&run), &guest(0, Role::Web)).unwrap().unwrap();
             assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "nothing is limited");
             unlimited(Some(&run)).unwrap()
         };

@@ -413,20 +413,25 @@ fn a_native_run_measures_a_broker_s_throughput_and_latency() {
     real.all_gone(&Default::default(), &[]);
 }
 
+/// Throughput and latency were measured, and no message was lost or wrong.
+fn both_measures_are_clean(real: &Real, said: &common::Said) {
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let result: RunResult = serde_json::from_value(said.json()).unwrap();
+    assert_eq!(result.points.len(), 2, "two measures");
+    for summary in repeats(real, &result) {
+        let load = &summary.loads[0];
+        assert!(load.completed > 0, "{load:?}");
+        assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
+    }
+}
+
 /// A broker with TLS in a guest serves nobody without it: each message that arrives came through it.
 #[test]
 fn a_native_run_measures_a_broker_over_tls_and_beside_one_without() {
     let Some(real) = Real::new() else { return };
     let sizes = ["vary.size.values=[\"1KiB\"]", "--offline", "--set", "load.messages.messaging.tls=true"];
     let said = real.home.says(&[&RUN[..], &sizes].concat());
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    assert_eq!(result.points.len(), 2, "two measures");
-    for summary in repeats(&real, &result) {
-        let load = &summary.loads[0];
-        assert!(load.completed > 0, "{load:?}");
-        assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
-    }
+    both_measures_are_clean(&real, &said);
     let sides = ["--a", "load.messages.messaging.tls=true", "--b", "load.messages.messaging.tls=false"];
     let one = ["vary.size.values=[\"1KiB\"]", "--set", "vary.measure.values=[\"latency\"]", "--offline"];
     let said = real.home.says(&[&["ab"][..], &RUN[1..], &one, &sides].concat());
@@ -552,14 +557,7 @@ fn rabbitmq_serves_a_run_over_tls() {
         "--offline",
     ];
     let said = real.home.says(&[&RUN[..], &more].concat());
-    assert_eq!(said.code, Some(5), "{said:?}");
-    let result: RunResult = serde_json::from_value(said.json()).unwrap();
-    assert_eq!(result.points.len(), 2, "two measures");
-    for summary in repeats(&real, &result) {
-        let load = &summary.loads[0];
-        assert!(load.completed > 0, "{load:?}");
-        assert_eq!((load.failed, load.wrong), (0, 0), "{:?}", load.errors);
-    }
+    both_measures_are_clean(&real, &said);
 }
 
 /// The broker's settings, seen through one of the run's processes that has the guest's root.

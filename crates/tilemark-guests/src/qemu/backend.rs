@@ -710,11 +710,7 @@ impl Drop for QemuBackend {
 mod tests {
     use super::*;
     use std::io::Read;
-    use tilemark_plan::{
-        plan::{MacAddress, guest_address},
-        scenario::Role,
-    };
-    use tilemark_units::Bytes;
+    use tilemark_plan::scenario::Role;
 
     #[test]
     fn a_socket_deeper_than_an_address_is_reached() {
@@ -730,28 +726,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let sleep = Spawn::path("/bin/sleep".as_ref()).unwrap().argument("600").unwrap();
         let child = sleep.dies_with_thread(rustix::process::Signal::KILL).start().unwrap();
-        let plan = GuestPlan {
-            name: "tile-001-web".to_owned(),
-            index: 0,
-            tile: 1,
-            role: Role::Web,
-            services: Vec::new(),
-            broker: Default::default(),
-            vcpus: 1,
-            memory: Bytes::from_mib(96),
-            working_set: Bytes::default(),
-            disks: Vec::new(),
-            net: Default::default(),
-            mac: MacAddress::of_guest(0),
-            address: guest_address(0),
-            network: None,
-            processors: Vec::new(),
-            reaches: Vec::new(),
-            asks: None,
-            place: None,
-            hugepages: None,
-            from: None,
-        };
+        let plan = tilemark_fixtures::guest(0, Role::Web);
         let guest = Guest {
             monitor: Mutex::new(Monitor::new(&plan.name, ours).unwrap()),
             plan,

@@ -316,7 +316,6 @@ mod tests {
     use tilemark_plan::{
         own_disk::OwnDisk,
         place::{GuestPlace, HugePageSize},
-        plan::{MacAddress, guest_address},
         scenario::{DiskAio, DiskMedium, Net, Role},
         workload::BrokerService,
     };
@@ -343,28 +342,7 @@ mod tests {
     }
 
     fn guest(role: Role, broker: BrokerService) -> GuestPlan {
-        GuestPlan {
-            name: "a".to_owned(),
-            index: 0,
-            tile: 1,
-            role,
-            services: Vec::new(),
-            broker,
-            vcpus: 1,
-            memory: Bytes::from_gib(1),
-            working_set: Bytes::default(),
-            disks: Vec::new(),
-            net: Net::default(),
-            mac: MacAddress::of_guest(0),
-            address: guest_address(0),
-            network: None,
-            processors: Vec::new(),
-            reaches: Vec::new(),
-            asks: None,
-            place: None,
-            hugepages: None,
-            from: None,
-        }
+        GuestPlan { broker, memory: Bytes::from_gib(1), ..tilemark_fixtures::guest(0, role) }
     }
 
     fn accelerator_of(accelerator: Accelerator, role: Role, broker: BrokerService) -> String {
@@ -559,7 +537,7 @@ mod tests {
         assert_eq!(drives[0]["file"]["filename"], place("d,a\"x.qcow2").as_str());
         assert_eq!((&drives[0]["read-only"], drives[0].get("backing")), (&json!(true), Some(&Value::Null)));
         assert_eq!((&drives[1]["backing"], &drives[1]["node-name"]), (&json!("own-level0"), &json!("own")));
-        assert_eq!(drives[1]["file"]["filename"], place("a-7.overlay").as_str());
+        assert_eq!(drives[1]["file"]["filename"], place("tile-001-idle-7.overlay").as_str());
         assert_eq!(drives.len(), 4, "the seed and the agent");
         let devices = values(&all, "-device");
         assert!(

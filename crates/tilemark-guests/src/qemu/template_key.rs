@@ -68,10 +68,7 @@ mod tests {
         qemu::settings::{Accelerator, BootFiles},
     };
     use std::{collections::BTreeSet, path::PathBuf, time::Duration};
-    use tilemark_plan::{
-        plan::{MacAddress, guest_address},
-        scenario::Role,
-    };
+    use tilemark_plan::scenario::Role;
     use tilemark_units::Bytes;
 
     #[test]
@@ -100,28 +97,7 @@ mod tests {
             walls: Default::default(),
         };
         let version = QemuVersion { major: 7, minor: 2, micro: 0 };
-        let mut plan = GuestPlan {
-            name: "a".to_owned(),
-            index: 0,
-            tile: 1,
-            role: Role::Idle,
-            services: Vec::new(),
-            broker: Default::default(),
-            vcpus: 1,
-            memory: Bytes::from_mib(96),
-            working_set: Bytes::default(),
-            disks: Vec::new(),
-            net: Default::default(),
-            mac: MacAddress::of_guest(0),
-            address: guest_address(0),
-            network: None,
-            processors: Vec::new(),
-            reaches: Vec::new(),
-            asks: None,
-            place: None,
-            hugepages: None,
-            from: None,
-        };
+        let mut plan = tilemark_fixtures::guest(0, Role::Idle);
         let service = Service {
             role: Role::Idle,
             memory: plan.memory,

@@ -11,15 +11,11 @@ use tilemark_guests::{
     Accelerator, BootFiles, DiskFolders, NativeBackend, NativeSettings, QemuBackend, QemuSettings,
     RunNetwork, find_qemu,
 };
-use tilemark_plan::{
-    plan::{GuestPlan, MacAddress, guest_address},
-    scenario::Role,
-};
+use tilemark_plan::{plan::GuestPlan, scenario::Role};
 use tilemark_sys::{
     namespace::{self, Namespaces},
     process::{Ended, Spawn},
 };
-use tilemark_units::Bytes;
 
 const INSIDE: &str = "TILEMARK_TEST_INSIDE";
 
@@ -148,28 +144,7 @@ pub fn accelerator() -> Accelerator {
 }
 
 pub fn guest(index: u32, role: Role) -> GuestPlan {
-    GuestPlan {
-        name: format!("tile-{index:03}-{}", role.name()),
-        index,
-        tile: index + 1,
-        role,
-        services: Vec::new(),
-        broker: Default::default(),
-        vcpus: 1,
-        memory: Bytes::from_mib(96),
-        working_set: Bytes::default(),
-        disks: Vec::new(),
-        net: Default::default(),
-        mac: MacAddress::of_guest(index),
-        address: guest_address(index),
-        network: None,
-        processors: Vec::new(),
-        reaches: Vec::new(),
-        asks: None,
-        place: None,
-        hugepages: None,
-        from: None,
-    }
+    GuestPlan { name: format!("tile-{index:03}-{}", role.name()), ..tilemark_fixtures::guest(index, role) }
 }
 
 pub fn service(guest: &GuestPlan) -> Service {
