@@ -2,15 +2,16 @@
 
 use crate::message::Credentials;
 use serde::{Deserialize, Serialize};
-use std::{iter::Sum, net::SocketAddr, time::Duration};
+use std::{iter::Sum, net::SocketAddr, sync::Arc, time::Duration};
 use tilemark_plan::{
     plan::Demand,
     workload::{Details, Finding, Work},
 };
 use tilemark_units::Span;
 
-/// All that one load process does: every load of every guest of a point, at the same time.
+/// All that one load process does: every load of every guest of a point, at the same time. What several streams ask is sent once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SentJob", into = "SentJob")]
 pub struct LoadJob {
     /// What is sent where.
     pub streams: Vec<Stream>,
@@ -22,9 +23,73 @@ pub struct LoadJob {
     pub length: Span,
 }
 
+/// A job as it is sent: streams have the places of what they ask.
+#[derive(Serialize, Deserialize)]
+struct SentJob {
+    works: Vec<Work>,
+    streams: Vec<Stream<u32>>,
+    processors: Vec<u32>,
+    warmup: Span,
+    length: Span,
+}
+
+impl From<LoadJob> for SentJob {
+    fn from(LoadJob { streams, processors, warmup, length }: LoadJob) -> Self {
+        let mut works = Works::default();
+        let streams = streams
+            .into_iter()
+            .map(|stream| {
+                let place = works.place(&stream.work);
+                stream.with_work(place)
+            })
+            .collect();
+        let works = works.0.into_iter().map(Arc::unwrap_or_clone).collect();
+        Self { works, streams, processors, warmup, length }
+    }
+}
+
+impl TryFrom<SentJob> for LoadJob {
+    type Error = &'static str;
+
+    fn try_from(sent: SentJob) -> Result<Self, Self::Error> {
+        let works: Vec<Arc<Work>> = sent.works.into_iter().map(Arc::new).collect();
+        let with_work = |stream: Stream<u32>| {
+            let work = works.get(stream.work as usize).ok_or("a stream asks what its job does not have")?;
+            Ok(stream.with_work(Arc::clone(work)))
+        };
+        let streams = sent.streams.into_iter().map(with_work).collect::<Result<_, Self::Error>>()?;
+        Ok(Self { streams, processors: sent.processors, warmup: sent.warmup, length: sent.length })
+    }
+}
+
+/// What the streams of a job ask, each once. A list of requests may have half a MiB, and hundreds of guests are asked the same.
+#[derive(Debug, Default)]
+pub struct Works(Vec<Arc<Work>>);
+
+impl Works {
+    /// The one that equals it, which it becomes itself where there is none.
+    pub fn shared(&mut self, work: &Work) -> Arc<Work> {
+        let known = self.0.iter().find(|known| ***known == *work);
+        known.cloned().unwrap_or_else(|| {
+            self.0.push(Arc::new(work.clone()));
+            Arc::clone(&self.0[self.0.len() - 1])
+        })
+    }
+
+    /// The place of the one that equals it.
+    fn place(&mut self, work: &Arc<Work>) -> u32 {
+        // The same one needs no comparison of all its requests.
+        let known = self.0.iter().position(|known| Arc::ptr_eq(known, work) || known == work);
+        known.unwrap_or_else(|| {
+            self.0.push(Arc::clone(work));
+            self.0.len() - 1
+        }) as u32
+    }
+}
+
 /// One load on one guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stream {
+pub struct Stream<W = Arc<Work>> {
     /// Number by which events speak of it: its place in `LoadJob::streams`.
     pub id: u32,
     /// Where it is sent. Unused by work from inside.
@@ -36,7 +101,7 @@ pub struct Stream {
     /// Seeds its schedule and choices.
     pub seed: u64,
     /// What is asked.
-    pub work: Work,
+    pub work: W,
     /// Data disks of the guest.
     pub disks: u32,
     /// Who asks, where the guest's service knows users.
@@ -61,9 +126,17 @@ pub struct BroughtFile {
 /// Bytes of all files of a command: with the rest of the job they fit a frame.
 pub const BROUGHT_BYTES_MAX: usize = 512 << 10;
 
+impl<W> Stream<W> {
+    fn with_work<V>(self, work: V) -> Stream<V> {
+        let Self { id, target, demand, connections, seed, work: _, disks, credentials, patience, drain, files } =
+            self;
+        Stream { id, target, demand, connections, seed, work, disks, credentials, patience, drain, files }
+    }
+}
+
 impl Stream {
     /// A stream with one connection, to a service that knows no users.
-    pub const fn new(id: u32, target: SocketAddr, demand: Demand, work: Work) -> Self {
+    pub fn new(id: u32, target: SocketAddr, demand: Demand, work: Work) -> Self {
         let (patience, drain) = (Span::new(Duration::ZERO), Span::new(Duration::ZERO));
         let files = Vec::new();
         Self {
@@ -72,7 +145,7 @@ impl Stream {
             demand,
             connections: 1,
             seed: 1,
-            work,
+            work: Arc::new(work),
             disks: 0,
             credentials: None,
             patience,
@@ -195,4 +268,47 @@ pub struct StreamTotal {
     pub errors: Vec<String>,
     /// What the load's own account found beside failed requests.
     pub findings: Vec<Finding>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FRAME_BYTES_MAX, read_frame, write_frame};
+    use tilemark_plan::workload::{WebParameters, WebRequest};
+
+    fn job(guests: u32, requests: &[usize]) -> LoadJob {
+        let request = |number: usize| WebRequest::of(format!("/page?number={number}"));
+        let web = |count: usize| WebParameters {
+            request: (0..count).map(request).collect(),
+            ..WebParameters::default()
+        };
+        let mut works = Works::default();
+        let mut streams = Vec::new();
+        for id in 0..guests {
+            let work = works.shared(&Work::Web(web(requests[id as usize % requests.len()])));
+            let target = ([10, 77, 1, 0], 80).into();
+            streams.push(Stream::new(id, target, Demand::Closed, Work::Web(web(0))).with_work(work));
+        }
+        LoadJob { streams, processors: vec![1], warmup: Span::from_seconds(1), length: Span::from_seconds(2) }
+    }
+
+    #[test]
+    fn requests_that_hundreds_of_guests_are_asked_are_sent_and_kept_once() {
+        let job = job(256, &[5_000, 3]);
+        let mut frame = Vec::new();
+        write_frame(&mut frame, &job).unwrap();
+        assert!(frame.len() < FRAME_BYTES_MAX / 2, "{}", frame.len());
+        let read: LoadJob = read_frame(&mut frame.as_slice()).unwrap();
+        assert_eq!(read, job);
+        assert!(Arc::ptr_eq(&read.streams[0].work, &read.streams[254].work));
+        assert!(!Arc::ptr_eq(&read.streams[0].work, &read.streams[1].work));
+    }
+
+    #[test]
+    fn a_stream_that_asks_what_its_job_does_not_have_is_refused() {
+        let mut sent = SentJob::from(job(2, &[1]));
+        sent.works.clear();
+        let bytes = postcard::to_stdvec(&sent).unwrap();
+        assert!(postcard::from_bytes::<LoadJob>(&bytes).is_err());
+    }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use tilemark_sys::text_file::read_text;
 use tilemark_units::Sha256Hash;
 use toml::{Table, Value};
@@ -35,7 +36,7 @@ struct BuiltIn {
 }
 
 /// What an image is to hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageSpec {
     /// Only for people: two specifications that differ in nothing else are the same image.
     pub name: String,
@@ -52,7 +53,7 @@ pub struct ImageSpec {
 }
 
 /// A file from elsewhere, to be put into the image.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExtraFile {
     /// Where it goes: absolute, without `.` and `..`.
     pub path: String,
@@ -65,7 +66,7 @@ pub struct ExtraFile {
 }
 
 /// Where a file of an image comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FileSource {
     /// From there: `http:` or `https:`.
     Url(String),

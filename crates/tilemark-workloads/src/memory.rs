@@ -17,7 +17,7 @@ pub(crate) fn run_job(
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     let stream = only_stream(job)?;
-    let Work::Memory(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
+    let Work::Memory(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
     let copies = (0..parameters.threads).map(|_| Copy::boxed(parameters)).collect();
     run_blocking(job, stream, copies, stop, start, events)
         .map_err(|error| LoadFailure::new(&error, error.remedy()))

@@ -26,7 +26,7 @@ pub(crate) fn run_job(
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     let stream = only_stream(job)?;
-    let Work::Sysbench(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
+    let Work::Sysbench(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
     let times = Times { warmup: job.warmup.get().as_secs(), length: job.length.get().as_secs() };
     let bench = Sysbench { stream, parameters, times };
     tool::run(bench, job, stream, stop, start, events)

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "test helpers fail their test")]
 
+use std::sync::Arc;
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream};
 use tilemark_load::{Stop, figures::Gathered};
 use tilemark_plan::{
@@ -135,7 +136,7 @@ fn a_disk_that_ends_early_fails_its_requests_in_words() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::File::create(folder.path().join("disk")).unwrap().set_len(4096).unwrap();
     let mut job = at_a_rate(Span::from_seconds(1));
-    if let Work::Disk(parameters) = &mut job.streams[0].work {
+    if let Work::Disk(parameters) = Arc::make_mut(&mut job.streams[0].work) {
         parameters.reads = Fraction::new(1.0).unwrap();
     }
     let gathered = run(&job, target(&folder)).unwrap();

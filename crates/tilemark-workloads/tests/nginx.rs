@@ -91,7 +91,7 @@ fn nginx_serves_the_default_mix_and_every_byte_is_right() {
     let nginx = start(&parameters);
     for demand in [Demand::Closed, open(1000.0, Arrival::Poisson)] {
         let mut job: LoadJob = common::job(nginx.address, demand, 4);
-        job.streams[0].work = Work::Web(parameters.clone());
+        job.streams[0].work = Work::Web(parameters.clone()).into();
         job.length = Span::from_seconds(1);
         let gathered = run(&job);
         let counts = gathered.counts(|_| true);
@@ -103,7 +103,7 @@ fn nginx_serves_the_default_mix_and_every_byte_is_right() {
     }
     // A file that is not there is an error, not a wrong answer.
     let mut job = common::job(nginx.address, open(1000.0, Arrival::Even), 1);
-    job.streams[0].work = Work::Web(WebParameters { path: Some("/missing".to_owned()), ..parameters });
+    job.streams[0].work = Work::Web(WebParameters { path: Some("/missing".to_owned()), ..parameters }).into();
     job.length = Span::from_milliseconds(3);
     let gathered = run(&job);
     assert_eq!(gathered.counts(|_| true).failed, 3);
@@ -147,7 +147,7 @@ fn start_tls() -> (Nginx, SocketAddr, String) {
 /// A job of an even load of three requests.
 fn three(target: SocketAddr, web: WebParameters) -> LoadJob {
     let mut job = common::job(target, open(1000.0, Arrival::Even), 1);
-    job.streams[0].work = Work::Web(web);
+    job.streams[0].work = Work::Web(web).into();
     job.length = Span::from_milliseconds(3);
     job
 }

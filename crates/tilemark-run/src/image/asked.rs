@@ -5,13 +5,13 @@ use crate::{
     failure::{Failure, FailureCode},
     plan::prepare::text_of,
 };
-use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File, Metadata},
     io::Read,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 use tilemark_image::{BUILT_IN_NAMES, ExtraFile, FileSource, ImageError, ImageSpec, OF_SCENARIO, Sha256Hash};
 use tilemark_plan::{
@@ -32,12 +32,14 @@ const DEPTH_MAX: usize = 32;
 const PLAIN: &str = "first-look";
 
 /// An image that is asked for; paths of the host in it are absolute.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct ImageAsked {
     /// What it shall be.
     wish: ImageWish,
     /// What it is called where the scenario makes it.
     name: String,
+    /// What is to be built, once it was asked for: its files are hashed for it, which may be a GiB.
+    spec: OnceLock<ImageSpec>,
 }
 
 impl ImageAsked {
@@ -66,7 +68,7 @@ impl ImageAsked {
                 }
             }
         }
-        Ok(Self { wish, name: format!("{OF_SCENARIO}{}", scenario.name) })
+        Ok(Self { wish, name: format!("{OF_SCENARIO}{}", scenario.name), spec: OnceLock::new() })
     }
 
     /// The image of that name inside the program or at that path, or of the scenario that is called so.
@@ -74,7 +76,8 @@ impl ImageAsked {
     /// # Errors
     /// When there is neither, or the scenario has mistakes.
     pub fn called(text: &str) -> Result<Self, Failure> {
-        let named = || Self { wish: ImageWish::Named(text.to_owned()), name: String::new() };
+        let wish = ImageWish::Named(text.to_owned());
+        let named = || Self { wish, name: String::new(), spec: OnceLock::new() };
         if BUILT_IN_NAMES.contains(&text) {
             return Ok(named());
         }
@@ -92,11 +95,19 @@ impl ImageAsked {
         Self::of_scenario(&scenario, text)
     }
 
-    /// What is to be built.
+    /// What is to be built, with its files as they were when this was asked first.
     ///
     /// # Errors
     /// When what it begins with is not known, or a file of the host cannot be read.
-    pub fn spec(&self) -> Result<ImageSpec, Failure> {
+    pub fn spec(&self) -> Result<&ImageSpec, Failure> {
+        if let Some(spec) = self.spec.get() {
+            return Ok(spec);
+        }
+        let spec = self.read_spec()?;
+        Ok(self.spec.get_or_init(|| spec))
+    }
+
+    fn read_spec(&self) -> Result<ImageSpec, Failure> {
         match &self.wish {
             ImageWish::Named(name) => spec_called(name),
             ImageWish::Made(made) => {
@@ -284,7 +295,7 @@ mod tests {
         fs::set_permissions(folder.join("app/deep/run.sh"), fs::Permissions::from_mode(0o700)).unwrap();
         let _ = symlink("/etc/passwd", folder.join("link"));
         let origin = folder.join("site.toml");
-        ImageAsked::of_scenario(&scenario(image), origin.to_str().unwrap())?.spec()
+        ImageAsked::of_scenario(&scenario(image), origin.to_str().unwrap())?.spec().cloned()
     }
 
     #[test]
@@ -316,6 +327,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spec = spec_in(folder.path(), "[image]\nfrom = \"consolidation\"").unwrap();
         assert_eq!(spec.key(), ImageSpec::built_in("consolidation").unwrap().key());
+    }
+
+    #[test]
+    fn files_are_hashed_once_however_often_an_image_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("page"), "first").unwrap();
+        let origin = folder.path().join("site.toml");
+        let image = scenario("[image.files]\n\"/srv/page\" = \"page\"");
+        let asked = ImageAsked::of_scenario(&image, origin.to_str().unwrap()).unwrap();
+        let key = asked.spec().unwrap().key();
+        fs::remove_file(folder.path().join("page")).unwrap();
+        assert_eq!(asked.spec().unwrap().key(), key);
     }
 
     #[test]

@@ -25,27 +25,25 @@ pub fn obtain(
     offline: bool,
     listener: &mut dyn Listener,
 ) -> Result<ImageReady, Failure> {
-    let job = ImageJob { image: image.clone(), cache: places.cache.clone(), offline, refresh: false };
     let spec = image.spec()?;
     let cache = ImageCache::open(&places.cache)?;
-    if let Some(image) = cache.cached(&spec)? {
+    if let Some(image) = cache.cached(spec)? {
         return Ok(ready(&image, None));
     }
-    if offline && matches!(ImageCache::look(&places.cache, &spec)?, InCache::Missing) {
-        return Err(ImageError::NotCached { name: spec.name, cache: places.cache.clone() }.into());
+    if offline && matches!(ImageCache::look(&places.cache, spec)?, InCache::Missing) {
+        return Err(ImageError::NotCached { name: spec.name.clone(), cache: places.cache.clone() }.into());
     }
     listener.note(&format!(
         "building the guest image `{}`, once; it stays in {}",
         spec.name,
         places.cache.display()
     ));
+    let job = ImageJob { spec: spec.clone(), cache: places.cache.clone(), offline, refresh: false };
     build(places, job, listener)
 }
 
 /// Has an engine build an image.
 pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Result<ImageReady, Failure> {
-    // Mistakes of a specification are reported to everybody, before anything is begun.
-    job.image.spec()?;
     need_root("building an image")?;
     let id = format!("image-{}", std::process::id());
     let state = StateFolder::create(&places.state, &id, "image", None).map_err(state_failed)?;
@@ -62,15 +60,14 @@ pub fn build(places: &Places, job: ImageJob, listener: &mut dyn Listener) -> Res
 
 /// The engine's part.
 pub(crate) fn ensure(job: &ImageJob, link: &CommandLink) -> Result<JobDone, Failure> {
-    let spec = job.image.spec()?;
     let cache = ImageCache::open(&job.cache)?;
     let network = if job.offline { Network::Forbidden } else { Network::Allowed };
     let began = Instant::now();
     let mut progress = BuildProgress { link, began, step: String::new(), last: None };
     let image = if job.refresh {
-        cache.refresh(&spec, &mut progress)
+        cache.refresh(&job.spec, &mut progress)
     } else {
-        cache.ensure(&spec, network, &mut progress)
+        cache.ensure(&job.spec, network, &mut progress)
     };
     let image = image?;
     Ok(JobDone::Image(ready(&image, Some(Span::new(Duration::from_secs(began.elapsed().as_secs()))))))

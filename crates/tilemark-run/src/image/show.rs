@@ -62,12 +62,13 @@ pub fn show(places: &Places, image: &str) -> Result<ShownImage, Failure> {
     if let Some(image) = by_hash(places, image)? {
         return Ok(shown(places, image.spec(), Some(&image)));
     }
-    let spec = ImageAsked::called(image)?.spec()?;
-    let built = match ImageCache::look(&places.cache, &spec)? {
+    let asked = ImageAsked::called(image)?;
+    let spec = asked.spec()?;
+    let built = match ImageCache::look(&places.cache, spec)? {
         InCache::Built(image) => Some(image),
         InCache::BaseBuilt(_) | InCache::Missing => None,
     };
-    Ok(shown(places, &spec, built.as_deref()))
+    Ok(shown(places, spec, built.as_deref()))
 }
 
 /// The image of the cache whose name starts so, where what was given can be such a start.

@@ -1,8 +1,9 @@
 //! What an engine is asked to do.
 
-use crate::{failure::Failure, image::asked::ImageAsked};
+use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
+use tilemark_image::ImageSpec;
 use tilemark_plan::{
     own_bridge::OwnBridge,
     plan::{Backend, Hardware, Plan, Point},
@@ -56,8 +57,8 @@ pub struct RunJob {
 /// Build an image, or find it in the cache.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ImageJob {
-    /// Which.
-    pub image: ImageAsked,
+    /// What is to be built, with the hashes of its files.
+    pub spec: ImageSpec,
     /// Where images are kept.
     pub cache: PathBuf,
     /// Nothing may be fetched.

@@ -4,11 +4,12 @@ use crate::{
     guests::services::{EMULATED_HOST_FACTOR, credentials_of},
     plan::host::hardware,
 };
-use std::{net::SocketAddr, time::Duration};
-use tilemark_agent_protocol::{LoadJob, Stream};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tilemark_agent_protocol::{LoadJob, Stream, Works};
 use tilemark_plan::{
     facts::Hardware,
     plan::{Backend, LoadPlan, Plan, Point},
+    workload::Work,
 };
 use tilemark_units::Span;
 
@@ -59,7 +60,7 @@ pub(crate) fn times_inside(point: &Point, load: &LoadPlan) -> LoadTimes {
 pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[Vec<u16>]) -> Option<LoadJob> {
     let outside = |(_, load): &(u32, &LoadPlan)| load.runs_in().is_none() && !load.from_clients;
     let loads = (0..).zip(&point.loads).filter(outside);
-    let streams: Vec<Stream> = loads.map(|(id, load)| stream(point, block, id, load, ports)).collect();
+    let streams = streams(point, block, loads, ports);
     (!streams.is_empty()).then(|| job(point, streams, plan.processors.load.clone()))
 }
 
@@ -68,14 +69,14 @@ pub(crate) fn outside_job(plan: &Plan, point: &Point, block: u32, ports: &[Vec<u
 pub(crate) fn client_job(point: &Point, block: u32, tiles: &[u32], ports: &[Vec<u16>]) -> Option<LoadJob> {
     let its = |(_, load): &(u32, &LoadPlan)| load.from_clients && tiles.contains(&load.tile);
     let loads = (0..).zip(&point.loads).filter(its);
-    let streams: Vec<Stream> = loads.map(|(id, load)| stream(point, block, id, load, ports)).collect();
+    let streams = streams(point, block, loads, ports);
     (!streams.is_empty()).then(|| job(point, streams, Vec::new()))
 }
 
 /// The job of a load that runs inside a guest, in one block; `None` for one that is sent from outside.
 pub(crate) fn inside_job(point: &Point, block: u32, load: &LoadPlan, ports: &[Vec<u16>]) -> Option<LoadJob> {
     load.runs_in()?;
-    Some(job(point, vec![stream(point, block, 0, load, ports)], Vec::new()))
+    Some(job(point, streams(point, block, [(0, load)], ports), Vec::new()))
 }
 
 fn job(point: &Point, streams: Vec<Stream>, processors: Vec<u32>) -> LoadJob {
@@ -83,7 +84,27 @@ fn job(point: &Point, streams: Vec<Stream>, processors: Vec<u32>) -> LoadJob {
     LoadJob { streams, processors, warmup, length }
 }
 
-fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, ports: &[Vec<u16>]) -> Stream {
+/// The streams of some loads with their numbers. Those that ask the same share it.
+fn streams<'l>(
+    point: &Point,
+    block: u32,
+    loads: impl IntoIterator<Item = (u32, &'l LoadPlan)>,
+    ports: &[Vec<u16>],
+) -> Vec<Stream> {
+    let mut works = Works::default();
+    let stream =
+        |(id, load): (u32, &LoadPlan)| stream(point, block, id, load, works.shared(&load.work), ports);
+    loads.into_iter().map(stream).collect()
+}
+
+fn stream(
+    point: &Point,
+    block: u32,
+    id: u32,
+    load: &LoadPlan,
+    work: Arc<Work>,
+    ports: &[Vec<u16>],
+) -> Stream {
     let guest = &point.guests[load.guest as usize];
     let asked = guest.service_asked(&load.work);
     let port = load.work.facts().port().unwrap_or(ports[load.guest as usize][asked]);
@@ -93,7 +114,7 @@ fn stream(point: &Point, block: u32, id: u32, load: &LoadPlan, ports: &[Vec<u16>
         demand: load.demand.clone(),
         connections: load.connections,
         seed: load.seed_of_block(block),
-        work: load.work.clone(),
+        work,
         disks: guest.disks.len() as u32,
         credentials: credentials_of(guest.services()[asked].role),
         patience: Span::new(point.backend.costs().patience),

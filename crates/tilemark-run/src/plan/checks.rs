@@ -149,8 +149,8 @@ fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<St
     let said = prepared.image.said();
     let spec = prepared.image.spec()?;
     // One that may not be read, or is damaged, is not in use either: the run says so when it builds it.
-    let looked = ImageCache::look(&places.cache, &spec).unwrap_or(InCache::Missing);
-    image_check::check_paths(scenario, &spec, &looked)?;
+    let looked = ImageCache::look(&places.cache, spec).unwrap_or(InCache::Missing);
+    image_check::check_paths(scenario, spec, &looked)?;
     match looked {
         InCache::Built(image) => {
             check_image(scenario, image.folder())?;
@@ -165,7 +165,7 @@ fn image_state(prepared: &Prepared, places: &Places, offline: bool) -> Result<St
         InCache::Missing => {}
     }
     if offline {
-        return Err(ImageError::NotCached { name: spec.name, cache: places.cache.clone() }.into());
+        return Err(ImageError::NotCached { name: spec.name.clone(), cache: places.cache.clone() }.into());
     }
     for (tool, package) in [("mmdebstrap", "mmdebstrap"), ("mkfs.erofs", "erofs-utils")] {
         has_tool(&prepared.facts, tool, package, "building the guest image")?;

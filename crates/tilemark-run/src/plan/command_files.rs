@@ -53,7 +53,7 @@ fn look_up(path: &Path) -> Result<(PathBuf, u64), Failure> {
 /// Reads the files of a job that runs in a guest.
 pub(crate) fn bring(mut job: LoadJob) -> Result<LoadJob, Failure> {
     for stream in &mut job.streams {
-        let Work::Command(command) = &stream.work else { continue };
+        let Work::Command(command) = &*stream.work else { continue };
         let read = |(name, path): (&String, &String)| {
             let bytes = fs::read(path).map_err(|error| {
                 let message = format!("cannot read {path}, which a command brings along");

@@ -93,7 +93,7 @@ struct Done {
 
 impl<'a> Prepared<'a> {
     fn new(job: &LoadJob, stream: &'a Stream) -> Result<Self, LoadFailure> {
-        let Work::Command(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
+        let Work::Command(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
         let prepare = || {
             let folder =
                 tempfile::Builder::new().prefix("command-").tempdir().map_err(CommandError::Files)?;

@@ -5,7 +5,7 @@ use crate::{
     WorkloadError,
     engine::{LoadFailure, only_stream},
 };
-use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
+use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamTotal};
 use tilemark_load::{Start, Stop};
 use tilemark_plan::{plan::Demand, workload::Work};
 
@@ -29,10 +29,8 @@ pub fn run_on(
     start: Start<'_>,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, WorkloadError> {
-    let (stream, parameters) = match &job.streams[..] {
-        [stream @ Stream { work: Work::Disk(parameters), .. }] => (stream, parameters),
-        _ => return Err(WorkloadError::NoDisk),
-    };
+    let [stream] = &job.streams[..] else { return Err(WorkloadError::NoDisk) };
+    let Work::Disk(parameters) = &*stream.work else { return Err(WorkloadError::NoDisk) };
     match stream.demand {
         Demand::Open { .. } if !parameters.saturate => {
             paced::run(job, stream, parameters, targets, stop, start, events)

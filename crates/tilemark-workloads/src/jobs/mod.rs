@@ -46,7 +46,7 @@ fn run_in(
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
     let stream = only_stream(job)?;
-    let Work::Jobs(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
+    let Work::Jobs(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
     // Gone when all users have ended.
     let folder = tempfile::Builder::new().prefix("tilemark-jobs-").tempdir_in(folder).map_err(no_folder)?;
     let watch = Arc::new(Watch::of(job, parameters.users));

@@ -266,7 +266,7 @@ impl RunningLoads<'_> {
 
 impl Load {
     fn of(job: &LoadJob, stream: &Stream) -> Result<Self, MessagingError> {
-        let (Work::Messaging(parameters), Some(credentials)) = (&stream.work, &stream.credentials) else {
+        let (Work::Messaging(parameters), Some(credentials)) = (&*stream.work, &stream.credentials) else {
             return Err(MessagingError::NoMessaging(stream.id));
         };
         let patience = stream.patience.get();

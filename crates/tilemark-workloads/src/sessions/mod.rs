@@ -38,7 +38,7 @@ pub(crate) fn run_job(
     let mut sites = BTreeMap::new();
     let mut limits = Limits::default();
     for stream in &mut job.streams {
-        let Work::Sessions(parameters) = &stream.work else { return Err(LoadFailure::stray(stream)) };
+        let Work::Sessions(parameters) = &*stream.work else { return Err(LoadFailure::stray(stream)) };
         stream.connections = parameters.users;
         let site = Visited::new(parameters, stream.target);
         // All streams connect at the same time, to guests that may share a thread.

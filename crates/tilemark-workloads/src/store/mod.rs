@@ -219,7 +219,7 @@ struct StoreStream<'a> {
 
 impl<'a> StoreStream<'a> {
     fn of(stream: &'a Stream) -> Option<Self> {
-        match &stream.work {
+        match &*stream.work {
             Work::Store(parameters) => {
                 Some(Self { stream, parameters, credentials: stream.credentials.as_ref()? })
             }

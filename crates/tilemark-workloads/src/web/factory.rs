@@ -59,7 +59,7 @@ impl WebFactory {
         let mut bodies = BTreeMap::new();
         let mut mixes = BTreeMap::new();
         for stream in &job.streams {
-            if let Work::Web(parameters) = &stream.work {
+            if let Work::Web(parameters) = &*stream.work {
                 mixes.insert(stream.id, Arc::new(mix(parameters, stream.target, &mut bodies)?));
             }
         }

@@ -21,7 +21,9 @@ pub(crate) fn image(command: ImageCommand) -> ExitCode {
             let places = places();
             let mut watcher = Watcher::new();
             let built = ImageAsked::called(&image).and_then(|image| {
-                let job = ImageJob { image, cache: places.cache.clone(), offline, refresh };
+                // Mistakes of a specification are reported to everybody, before anything is begun.
+                let spec = image.spec()?.clone();
+                let job = ImageJob { spec, cache: places.cache.clone(), offline, refresh };
                 build::build(&places, job, &mut watcher)
             });
             drop(watcher);
