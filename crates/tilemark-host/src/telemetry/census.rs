@@ -121,12 +121,21 @@ impl Census {
         self.processes.get(process).map_or(0, |counted| counted.own)
     }
 
-    /// What processes that are gone now had used when they were seen, by the parent that waited for them.
+    /// What processes that are gone now had used when they were seen, by the one that it came to: their parent, or that one's where it is
+    /// gone too.
     fn gone_since(&self, before: &Self) -> HashMap<u32, u64> {
         let mut gone: HashMap<u32, u64> = HashMap::new();
-        let ended = before.processes.iter().filter(|(process, _)| !self.processes.contains_key(*process));
-        for (_, counted) in ended {
-            let of_parent = gone.entry(counted.parent).or_default();
+        let ended = || before.processes.iter().filter(|(process, _)| !self.processes.contains_key(*process));
+        let parents: HashMap<u32, u32> =
+            ended().map(|(process, counted)| (process.0, counted.parent)).collect();
+        for (_, counted) in ended() {
+            let mut parent = counted.parent;
+            // A number that is used again could lead round in a circle, and a chain may be as long as somebody makes it.
+            for _ in 0..DESCENT_MAX {
+                let Some(&next) = parents.get(&parent) else { break };
+                parent = next;
+            }
+            let of_parent = gone.entry(parent).or_default();
             *of_parent = of_parent.saturating_add(counted.own).saturating_add(counted.ended);
         }
         gone
@@ -148,6 +157,9 @@ impl Census {
         found
     }
 }
+
+/// Generations that ended together and are followed.
+const DESCENT_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -213,5 +225,20 @@ mod tests {
             uses(&read().others_since(&before, &[100])),
             [("children of make", 199, 1), ("cc1", 72, 2), ("chrome", 5, 1), ("make", 4, 1)]
         );
+    }
+
+    #[test]
+    fn what_a_child_of_a_child_had_used_before_is_not_counted_when_both_end() {
+        let proc = tempfile::tempdir().unwrap();
+        let read = || Census::read(proc.path()).unwrap();
+        process(proc.path(), (400, "bash", 1), (10, 0), 1);
+        process(proc.path(), (401, "cargo", 400), (20, 0), 2);
+        process(proc.path(), (402, "rustc", 401), (300, 0), 3);
+        let before = read();
+        fs::remove_dir_all(proc.path().join("401")).unwrap();
+        fs::remove_dir_all(proc.path().join("402")).unwrap();
+        // Of 333 ticks, 1 + 20 and 1 + 300 were seen before.
+        process(proc.path(), (400, "bash", 1), (10, 333), 1);
+        assert_eq!(uses(&read().others_since(&before, &[])), [("children of bash", 11, 1)]);
     }
 }
