@@ -52,6 +52,8 @@ fn every_scenario_of_the_guide_can_be_planned_as_it_is_printed() {
         let file = home.file("guide.toml", scenario);
         let said = home.says(&["plan", file.to_str().unwrap(), "--on", on(scenario), "--tiles", "1"]);
         assert_eq!(said.code, Some(0), "{scenario}\n{said:?}");
+        let search = home.says(&["plan", "capacity", file.to_str().unwrap(), "--on", on(scenario)]);
+        assert!(search.out.contains("Then the tiles are doubled until a count does not hold"), "{search:?}");
         // The commands below it have the flag exactly if it is needed.
         let name = scenario.split("name = \"").nth(1).unwrap().split('"').next().unwrap();
         let needs_trust = said.out.contains("a run needs `--trust`");

@@ -27,7 +27,8 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         String::new(),
         format!("Time      {}", time(plan)),
         format!(
-            "Guests    up to {}, with {} of memory and {} of disk",
+            "Guests    {} {}, with {} of memory and {} of disk",
+            if plan.search.is_some() { "first" } else { "up to" },
             expected.guests,
             expected.memory.rounded(),
             expected.disk.rounded()
@@ -80,6 +81,13 @@ pub fn of(prepared: &Prepared, looked: &Looked) -> String {
         ),
     ]);
     lines.extend(plan.points.iter().map(point));
+    lines.extend(plan.search.as_ref().map(|search| {
+        let most = counted(search.limit, "tile");
+        format!(
+            "Then the tiles are doubled until a count does not hold, at most to {most}, and the counts between are measured. The ladder's \
+             counts are for `tilemark run`."
+        )
+    }));
     lines.join("\n")
 }
 
