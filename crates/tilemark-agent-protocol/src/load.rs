@@ -107,7 +107,7 @@ pub struct Stream<W = Arc<Work>> {
     /// Who asks, where the guest's service knows users.
     pub credentials: Option<Credentials>,
     /// How long the service may leave the load waiting before it gives up.
-    pub patience: Span,
+    pub timeout: Span,
     /// How long it waits at least for its last answers after its end; its engine may wait longer.
     pub drain: Span,
     /// Files that a command in a guest brings along.
@@ -128,16 +128,27 @@ pub const BROUGHT_BYTES_MAX: usize = 512 << 10;
 
 impl<W> Stream<W> {
     fn with_work<V>(self, work: V) -> Stream<V> {
-        let Self { id, target, demand, connections, seed, work: _, disks, credentials, patience, drain, files } =
-            self;
-        Stream { id, target, demand, connections, seed, work, disks, credentials, patience, drain, files }
+        let Self {
+            id,
+            target,
+            demand,
+            connections,
+            seed,
+            work: _,
+            disks,
+            credentials,
+            timeout,
+            drain,
+            files,
+        } = self;
+        Stream { id, target, demand, connections, seed, work, disks, credentials, timeout, drain, files }
     }
 }
 
 impl Stream {
     /// A stream with one connection, to a service that knows no users.
     pub fn new(id: u32, target: SocketAddr, demand: Demand, work: Work) -> Self {
-        let (patience, drain) = (Span::new(Duration::ZERO), Span::new(Duration::ZERO));
+        let (timeout, drain) = (Span::new(Duration::ZERO), Span::new(Duration::ZERO));
         let files = Vec::new();
         Self {
             id,
@@ -148,7 +159,7 @@ impl Stream {
             work: Arc::new(work),
             disks: 0,
             credentials: None,
-            patience,
+            timeout,
             drain,
             files,
         }

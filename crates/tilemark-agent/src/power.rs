@@ -51,7 +51,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    fn carry_out(&mut self, order: Order) -> Result<(), AgentError> {
+    fn execute(&mut self, order: Order) -> Result<(), AgentError> {
         match order {
             Order::TakeNames(names) => {
                 rustix::system::sethostname(names.host_name.as_bytes()).map_err(step("set the host name"))?;
@@ -98,22 +98,22 @@ impl Power {
 
     /// Host name, hardware address and address.
     pub(crate) fn take_names(&mut self, names: Names) -> Result<(), AgentError> {
-        self.carry_out(Order::TakeNames(names))
+        self.execute(Order::TakeNames(names))
     }
 
     /// Mounts a data disk on its folder.
     pub(crate) fn mount(&mut self, disk: DataDisk) -> Result<(), AgentError> {
-        self.carry_out(Order::Mount(disk))
+        self.execute(Order::Mount(disk))
     }
 
     /// Unmounts a data disk. One that is not mounted is no error.
     pub(crate) fn unmount(&mut self, disk: DataDisk) -> Result<(), AgentError> {
-        self.carry_out(Order::Unmount(disk))
+        self.execute(Order::Unmount(disk))
     }
 
-    fn carry_out(&mut self, order: Order) -> Result<(), AgentError> {
+    fn execute(&mut self, order: Order) -> Result<(), AgentError> {
         match self {
-            Self::Own(own) => own.carry_out(order),
+            Self::Own(own) => own.execute(order),
             Self::Asked(socket) => ask(socket, &order),
         }
     }
@@ -146,7 +146,7 @@ pub(crate) fn serve() -> Result<OwnedFd, AgentError> {
         while let Ok(length @ 1..) = own.recv(&mut buffer) {
             let order: Result<Order, _> = postcard::from_bytes(&buffer[..length]);
             let done = match order {
-                Ok(order) => power.carry_out(order).map_err(|error| shortened(explain(&error))),
+                Ok(order) => power.execute(order).map_err(|error| shortened(explain(&error))),
                 Err(error) => Err(format!("process 1 does not know such an order: {error}")),
             };
             let Ok(answer) = postcard::to_stdvec(&done) else { return };

@@ -154,7 +154,7 @@ impl Agent {
                 Ok(()) => return Next::Request,
                 Err(error) => failed(&error),
             },
-            Ok(request) => self.carry_out(request).unwrap_or_else(|error| failed(&error)),
+            Ok(request) => self.execute(request).unwrap_or_else(|error| failed(&error)),
             Err(error) => Reply::Failed {
                 message: format!("a request does not decode: {error}"),
                 remedy: "use the agent that belongs to this tilemark".to_owned(),
@@ -175,7 +175,7 @@ impl Agent {
         Ok(())
     }
 
-    fn carry_out(&mut self, request: Request) -> Result<Reply, AgentError> {
+    fn execute(&mut self, request: Request) -> Result<Reply, AgentError> {
         match request {
             Request::Ping(number) => return Ok(Reply::Pong(number)),
             Request::Become(identity) => {

@@ -73,20 +73,20 @@ pub enum LoadError {
     #[error("the connection to the broker failed")]
     Socket(#[source] io::Error),
     /// Nothing moved for too long.
-    #[error("the broker did not {what} within {} s", patience.as_secs())]
+    #[error("the broker did not {what} within {} s", timeout.as_secs())]
     Stalled {
         /// What it was to do.
         what: &'static str,
         /// For how long we waited.
-        patience: Duration,
+        timeout: Duration,
     },
     /// The broker has blocked publishers, usually for want of memory or disk.
-    #[error("the broker has blocked publishers for {} s: {reason}", patience.as_secs())]
+    #[error("the broker has blocked publishers for {} s: {reason}", timeout.as_secs())]
     Blocked {
         /// The broker's words.
         reason: String,
         /// For how long we waited.
-        patience: Duration,
+        timeout: Duration,
     },
     /// The broker sent what AMQP 0-9-1 does not allow.
     #[error("the broker sent malformed AMQP 0-9-1")]

@@ -90,10 +90,10 @@ pub fn latency_under(load: &LatencyLoad, director: &dyn Director) -> Result<Late
     load.check()?;
     let (name, run) = random_run();
     let shape = Shape { mode: Mode::Shared, groups: 1, subscribers: 1, durable: load.messages.durable };
-    let topology = Topology::declare(&load.broker, load.patience, &name, shape)?;
+    let topology = Topology::declare(&load.broker, load.timeout, &name, shape)?;
     let shared = Shared::new(run, director, 1, 3);
     let schedule = OnceLock::new();
-    let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared, &schedule));
+    let outcome = std::thread::scope(|scope| run_threads(scope, load, &topology, &shared, &schedule));
     let broken = shared.broken();
     match (shared.into_error(), outcome) {
         (Some(error), _) => Err(error),
@@ -130,7 +130,7 @@ struct Seen {
     cpu_s: f64,
 }
 
-fn drive<'s>(
+fn run_threads<'s>(
     scope: &'s Scope<'s, '_>,
     load: &'s LatencyLoad,
     topology: &'s Topology,
@@ -176,7 +176,7 @@ impl<'a> Sender<'a> {
         shared: &'a Shared<'a>,
         topology: &Topology,
     ) -> Result<Self, LoadError> {
-        let session = Session::open(&load.broker, load.patience)?;
+        let session = Session::open(&load.broker, load.timeout)?;
         let destination = &topology.destinations[0];
         let message =
             Sample { destination, durable: load.messages.durable, size_bytes: size_bytes(&load.messages) };
@@ -227,7 +227,7 @@ impl<'a> Sender<'a> {
         let count = usize::try_from(count).expect("at most a batch");
         let mut done = 0;
         let mut recorded = 0;
-        let mut deadline = Instant::now() + self.load.patience;
+        let mut deadline = Instant::now() + self.load.timeout;
         while done < count * self.batch.stride() {
             match self.session.try_send(&self.batch.bytes(count)[done..])? {
                 Moved::Bytes(bytes) => {
@@ -241,10 +241,10 @@ impl<'a> Sender<'a> {
                         }
                     }
                     recorded = whole;
-                    deadline = Instant::now() + self.load.patience;
+                    deadline = Instant::now() + self.load.timeout;
                 }
                 Moved::WouldBlock if Instant::now() >= deadline => {
-                    return Err(self.session.blockade.error("read", self.load.patience));
+                    return Err(self.session.blockade.error("read", self.load.timeout));
                 }
                 Moved::WouldBlock => {
                     self.session.wait(PollFlags::IN | PollFlags::OUT, Duration::from_millis(100))?;
@@ -277,7 +277,7 @@ fn sleep_until(time_ns: u64) {
 }
 
 fn subscribe(load: &LatencyLoad, shared: &Shared<'_>, topology: &Topology) -> Result<Subscriber, LoadError> {
-    let session = Session::open(&load.broker, load.patience)?;
+    let session = Session::open(&load.broker, load.timeout)?;
     Subscriber::start(
         session,
         &topology.queues[0].name,
@@ -334,7 +334,7 @@ fn observe(
         if subscriber.fresh.deliveries > 0 || !shared.is_published(0) {
             shared.count_received(0, subscriber.fresh);
             quiet_since = Instant::now();
-        } else if quiet_since.elapsed() >= load.patience {
+        } else if quiet_since.elapsed() >= load.timeout {
             break;
         }
     }

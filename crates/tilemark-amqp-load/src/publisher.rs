@@ -80,7 +80,7 @@ impl<'a> Publisher<'a> {
         number: u16,
         destination: &Destination,
     ) -> Result<Self, LoadError> {
-        let mut session = Session::open(&load.broker, load.patience)?;
+        let mut session = Session::open(&load.broker, load.timeout)?;
         if load.messages.confirms > 0 {
             let select = Method::ConfirmSelect { no_wait: false };
             session.call(&select, "select confirms", |method| {
@@ -205,31 +205,31 @@ impl<'a> Publisher<'a> {
     fn send_whole(&mut self, count: usize) -> Result<(), LoadError> {
         let mut done = 0;
         let total = self.batch.bytes(count).len();
-        let mut deadline = Instant::now() + self.load.patience;
+        let mut deadline = Instant::now() + self.load.timeout;
         while done < total {
             match self.session.try_send(&self.batch.bytes(count)[done..])? {
                 Moved::Bytes(bytes) => {
                     done += bytes;
-                    deadline = Instant::now() + self.load.patience;
+                    deadline = Instant::now() + self.load.timeout;
                 }
                 Moved::WouldBlock => {
                     let ready = self.session.wait(PollFlags::IN | PollFlags::OUT, GLANCE)?;
                     if ready.contains(PollFlags::IN) {
                         self.take_input()?;
                     }
-                    self.check_patience(deadline, "read")?;
+                    self.check_timeout(deadline, "read")?;
                 }
             }
         }
         Ok(())
     }
 
-    fn check_patience(&self, deadline: Instant, what: &'static str) -> Result<(), LoadError> {
+    fn check_timeout(&self, deadline: Instant, what: &'static str) -> Result<(), LoadError> {
         self.shared.check_running()?;
         if Instant::now() < deadline {
             return Ok(());
         }
-        Err(self.session.blockade.error(what, self.load.patience))
+        Err(self.session.blockade.error(what, self.load.timeout))
     }
 
     fn commit(&mut self) -> Result<(), LoadError> {
@@ -241,13 +241,13 @@ impl<'a> Publisher<'a> {
 
     /// Waits for confirms, a commit or the end of a blockade.
     fn await_answers(&mut self) -> Result<(), LoadError> {
-        let deadline = Instant::now() + self.load.patience;
+        let deadline = Instant::now() + self.load.timeout;
         loop {
             let ready = self.session.wait(PollFlags::IN, GLANCE)?;
             if !ready.is_empty() {
                 return self.take_input();
             }
-            self.check_patience(deadline, "confirm")?;
+            self.check_timeout(deadline, "confirm")?;
         }
     }
 

@@ -56,20 +56,20 @@ impl Blockade {
         self.before + self.since.as_ref().map_or(Duration::ZERO, |(since, _)| since.elapsed())
     }
 
-    /// Why the broker did not do `what` in all of our patience.
-    pub(crate) fn error(&self, what: &'static str, patience: Duration) -> LoadError {
+    /// Why the broker did not do `what` in all of our timeout.
+    pub(crate) fn error(&self, what: &'static str, timeout: Duration) -> LoadError {
         match &self.since {
-            Some((_, reason)) => LoadError::Blocked { reason: reason.clone(), patience },
-            None => LoadError::Stalled { what, patience },
+            Some((_, reason)) => LoadError::Blocked { reason: reason.clone(), timeout },
+            None => LoadError::Stalled { what, timeout },
         }
     }
 }
 
 /// Connects to the first address that answers. If none does, the first failure is told.
-fn connect(sockets: &[SocketAddr], patience: Duration) -> Result<TcpStream, LoadError> {
+fn connect(sockets: &[SocketAddr], timeout: Duration) -> Result<TcpStream, LoadError> {
     let mut failed = None;
     for &address in sockets {
-        match TcpStream::connect_timeout(&address, patience) {
+        match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => return Ok(stream),
             Err(source) => failed = failed.or(Some(LoadError::Connect { address, source })),
         }
@@ -86,18 +86,18 @@ pub struct Session {
     pub(crate) inbox: Inbox,
     pub(crate) frame_max: usize,
     pub(crate) blockade: Blockade,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Session {
-    /// Connects, identifies itself and opens a channel. Nothing may take longer than `patience`.
-    pub fn open(broker: &BrokerAddress, patience: Duration) -> Result<Self, LoadError> {
-        let stream = connect(&broker.sockets, patience)?;
+    /// Connects, identifies itself and opens a channel. Nothing may take longer than `timeout`.
+    pub fn open(broker: &BrokerAddress, timeout: Duration) -> Result<Self, LoadError> {
+        let stream = connect(&broker.sockets, timeout)?;
         stream.set_nodelay(true).map_err(LoadError::Socket)?;
         let inbox = Inbox::new(RECEIVE_BYTES, FRAME_MAX);
         let secured = SecuredWire::of(broker)?.map(Box::new);
         let mut session =
-            Self { stream, secured, inbox, frame_max: FRAME_MAX, blockade: Blockade::default(), patience };
+            Self { stream, secured, inbox, frame_max: FRAME_MAX, blockade: Blockade::default(), timeout };
         session.secure()?;
         session.shake_hands(broker)?;
         let open = Method::ChannelOpen { reserved_1: ShortStr::default() };
@@ -109,7 +109,7 @@ impl Session {
 
     /// Agrees on keys, where there is TLS.
     fn secure(&mut self) -> Result<(), LoadError> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         while self.secured.as_ref().is_some_and(|secured| secured.is_handshaking() || secured.has_to_send()) {
             self.flush()?;
             if self.secured.as_ref().is_some_and(|secured| !secured.is_handshaking()) {
@@ -117,7 +117,7 @@ impl Session {
             }
             self.wait(PollFlags::IN, deadline.saturating_duration_since(Instant::now()))?;
             if self.receive()? == Moved::WouldBlock && Instant::now() >= deadline {
-                return Err(self.blockade.error("shake hands over TLS", self.patience));
+                return Err(self.blockade.error("shake hands over TLS", self.timeout));
             }
         }
         Ok(())
@@ -166,7 +166,7 @@ impl Session {
             limit => FRAME_MAX.min(limit as usize),
         };
         let frame_max = u32::try_from(self.frame_max).expect("at most 128 KiB");
-        // Heartbeat 0: a load that is stopped in a debugger should not be cut off; our own patience is the limit.
+        // Heartbeat 0: a load that is stopped in a debugger should not be cut off; our own timeout is the limit.
         self.send_on(0, &Method::ConnectionTuneOk { channel_max, frame_max, heartbeat: 0 })?;
         let virtual_host = ShortStr::cut(&broker.virtual_host);
         let open =
@@ -211,7 +211,7 @@ impl Session {
         what: &'static str,
         mut accept: impl FnMut(&Method<'_>) -> Option<R>,
     ) -> Result<R, LoadError> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         loop {
             while let Some(frame) = self.inbox.next_frame().map_err(LoadError::Malformed)? {
                 let notice = interpret(&frame)?;
@@ -224,7 +224,7 @@ impl Session {
             }
             self.wait(PollFlags::IN, deadline.saturating_duration_since(Instant::now()))?;
             if self.receive()? == Moved::WouldBlock && Instant::now() >= deadline {
-                return Err(self.blockade.error(what, self.patience));
+                return Err(self.blockade.error(what, self.timeout));
             }
         }
     }
@@ -249,8 +249,8 @@ impl Session {
     }
 
     /// How long the broker may take for anything.
-    pub(crate) const fn patience(&self) -> Duration {
-        self.patience
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Sets for how long [`Session::receive_waiting`] waits.
@@ -323,7 +323,7 @@ impl Session {
 
     /// Sends all of it, waiting when the broker does not read.
     pub(crate) fn send_all(&mut self, mut bytes: &[u8]) -> Result<(), LoadError> {
-        let mut deadline = Instant::now() + self.patience;
+        let mut deadline = Instant::now() + self.timeout;
         while !bytes.is_empty() || !self.flush()? {
             match self.try_send(bytes)? {
                 // Nothing but the end of what was sealed is left: it is waited for below.
@@ -332,10 +332,10 @@ impl Session {
                 }
                 Moved::Bytes(count) => {
                     bytes = &bytes[count..];
-                    deadline = Instant::now() + self.patience;
+                    deadline = Instant::now() + self.timeout;
                 }
                 Moved::WouldBlock if Instant::now() >= deadline => {
-                    return Err(self.blockade.error("read", self.patience));
+                    return Err(self.blockade.error("read", self.timeout));
                 }
                 Moved::WouldBlock => {
                     self.wait(PollFlags::OUT, deadline.saturating_duration_since(Instant::now()))?;
@@ -365,7 +365,7 @@ mod tests {
     use super::*;
     use tilemark_broker::{Config, serve};
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     /// A port that speaks TLS with a certificate for `localhost`, and hands all that is in it to the reference broker; and the
     /// certificate as PEM text.
@@ -451,15 +451,15 @@ mod tests {
         assert_eq!((report.lost, report.damaged, report.duplicated), (0, 0, 0));
         assert_eq!(report.received, 2_000, "{report:?}");
         // Any certificate, by its address.
-        Session::open(&at("127.0.0.1"), PATIENCE).unwrap().close().unwrap();
-        let other = Session::open(&at("127.0.0.1").trusting(Some(pem)), PATIENCE).unwrap_err().to_string();
+        Session::open(&at("127.0.0.1"), TIMEOUT).unwrap().close().unwrap();
+        let other = Session::open(&at("127.0.0.1").trusting(Some(pem)), TIMEOUT).unwrap_err().to_string();
         assert!(other.contains("certificate is for another name"), "{other}");
         let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem();
-        let unknown = Session::open(&at("localhost").trusting(Some(stranger)), PATIENCE).unwrap_err();
+        let unknown = Session::open(&at("localhost").trusting(Some(stranger)), TIMEOUT).unwrap_err();
         assert!(unknown.to_string().starts_with("TLS: "), "{unknown}");
         // A broker without TLS.
         let plain = BrokerAddress { sockets: vec![broker.address()], ..at("localhost") };
-        let error = Session::open(&plain, PATIENCE).unwrap_err();
+        let error = Session::open(&plain, TIMEOUT).unwrap_err();
         assert!(matches!(error, LoadError::Tls(_) | LoadError::HungUp), "{error}");
     }
 
@@ -470,9 +470,8 @@ mod tests {
         // Nobody else can have the broker's port on all addresses, so nobody listens at this one.
         let nobody = SocketAddr::new([127, 0, 0, 2].into(), broker.address().port());
         let host = BrokerAddress { sockets: vec![nobody, broker.address()], ..there.clone() };
-        Session::open(&host, PATIENCE).unwrap().close().unwrap();
-        let error =
-            Session::open(&BrokerAddress { sockets: vec![nobody; 2], ..there }, PATIENCE).unwrap_err();
+        Session::open(&host, TIMEOUT).unwrap().close().unwrap();
+        let error = Session::open(&BrokerAddress { sockets: vec![nobody; 2], ..there }, TIMEOUT).unwrap_err();
         assert!(matches!(error, LoadError::Connect { address, .. } if address == nobody), "{error}");
     }
 }

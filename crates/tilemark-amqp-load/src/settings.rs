@@ -16,14 +16,14 @@ pub struct ThroughputLoad {
     /// For how long to publish.
     pub seconds: Duration,
     /// For how long nothing may move before the load gives up.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl ThroughputLoad {
     /// The standard run: 16 bytes, one queue, publisher and subscriber, transient, automatic acknowledgement, 10 s.
     pub fn new(broker: BrokerAddress) -> Self {
-        let (seconds, patience) = (Duration::from_secs(10), Duration::from_secs(15));
-        Self { broker, messages: MessagingParameters::default(), seconds, patience }
+        let (seconds, timeout) = (Duration::from_secs(10), Duration::from_secs(15));
+        Self { broker, messages: MessagingParameters::default(), seconds, timeout }
     }
 
     /// Messages of each publisher; `None` goes by time alone.
@@ -84,15 +84,15 @@ pub struct LatencyLoad {
     /// For how long to publish after the warm-up.
     pub seconds: Duration,
     /// For how long nothing may move before the load gives up.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl LatencyLoad {
     /// 1,000 messages of 16 bytes a second for 10 s, transient, automatic acknowledgement.
     pub fn new(broker: BrokerAddress) -> Self {
-        let (seconds, patience) = (Duration::from_secs(10), Duration::from_secs(15));
+        let (seconds, timeout) = (Duration::from_secs(10), Duration::from_secs(15));
         let messages = MessagingParameters::default();
-        Self { broker, messages, rate: 1000, warmup: Duration::ZERO, seconds, patience }
+        Self { broker, messages, rate: 1000, warmup: Duration::ZERO, seconds, timeout }
     }
 
     /// Messages in the whole schedule, those of the warm-up too.

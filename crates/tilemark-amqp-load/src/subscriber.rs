@@ -223,7 +223,7 @@ impl Subscriber {
     }
 
     fn take_leave(&mut self) -> Result<(), LoadError> {
-        let until = Instant::now() + self.session.patience();
+        let until = Instant::now() + self.session.timeout();
         while self.waiting()? > 0 && Instant::now() < until {
             self.receive(|_, _| {})?;
         }
@@ -256,14 +256,14 @@ impl Subscriber {
 
     /// Takes deliveries until the broker has answered.
     fn await_answer(&mut self, what: &'static str) -> Result<Answer, LoadError> {
-        let until = Instant::now() + self.session.patience();
+        let until = Instant::now() + self.session.timeout();
         loop {
             self.receive(|_, _| {})?;
             if let Some(answer) = self.answer.take() {
                 return Ok(answer);
             }
             if Instant::now() >= until {
-                return Err(self.session.blockade.error(what, self.session.patience()));
+                return Err(self.session.blockade.error(what, self.session.timeout()));
             }
         }
     }

@@ -34,11 +34,11 @@ pub fn throughput_under(
         subscribers: load.subscribers(),
         durable: load.messages.durable,
     };
-    let topology = Topology::declare(&load.broker, load.patience, &name, shape)?;
+    let topology = Topology::declare(&load.broker, load.timeout, &name, shape)?;
     let consumers: usize = topology.queues.iter().map(|queue| usize::from(queue.subscribers)).sum();
     let publishers = load.groups() * load.publishers();
     let shared = Shared::new(run, director, topology.queues.len(), usize::from(publishers) + consumers + 1);
-    let outcome = std::thread::scope(|scope| drive(scope, load, &topology, &shared));
+    let outcome = std::thread::scope(|scope| run_threads(scope, load, &topology, &shared));
     let broken = shared.broken();
     match shared.into_error() {
         Some(error) => Err(error),
@@ -70,7 +70,7 @@ struct Consumed {
     cpu_s: f64,
 }
 
-fn drive<'s>(
+fn run_threads<'s>(
     scope: &'s Scope<'s, '_>,
     load: &'s ThroughputLoad,
     topology: &'s Topology,
@@ -140,14 +140,14 @@ fn consume(
 ) -> Option<Consumed> {
     shared.director.thread_begins();
     let (acknowledging, size_bytes) = (acknowledging(&load.messages), size_bytes(&load.messages));
-    let started = Session::open(&load.broker, load.patience).and_then(|session| {
+    let started = Session::open(&load.broker, load.timeout).and_then(|session| {
         Subscriber::start(session, name, acknowledging, shared.run, Ledger::new(publishers), size_bytes)
     });
     let started = started.map_err(|error| shared.fail(error));
     shared.wait_for_start();
     let mut subscriber = started.ok()?;
     let cpu_before = cpu_time();
-    let drained = drain(&mut subscriber, shared, queue, load.patience);
+    let drained = drain(&mut subscriber, shared, queue, load.timeout);
     let cpu_s = cpu_time() - cpu_before;
     let finished = match drained {
         Ok(()) => subscriber.finish(shared),
@@ -162,7 +162,7 @@ pub(crate) fn drain(
     subscriber: &mut Subscriber,
     shared: &Shared<'_>,
     queue: usize,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(), LoadError> {
     let mut quiet_since = Instant::now();
     loop {
@@ -178,7 +178,7 @@ pub(crate) fn drain(
         if subscriber.fresh.deliveries == 0 {
             if !shared.is_published(queue) {
                 quiet_since = Instant::now();
-            } else if quiet_since.elapsed() >= patience {
+            } else if quiet_since.elapsed() >= timeout {
                 return Ok(());
             }
         }

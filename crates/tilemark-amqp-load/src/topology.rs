@@ -7,7 +7,7 @@ use tilemark_amqp::{Method, ShortStr, Table, TableBuilder};
 use crate::{BrokerAddress, LoadError, Session};
 use tilemark_plan::workload::MessagingMode as Mode;
 
-/// A queue that nobody uses goes after this and twice our patience: nobody may be slower to start a consumer.
+/// A queue that nobody uses goes after this and twice our timeout: nobody may be slower to start a consumer.
 const UNUSED: Duration = Duration::from_secs(60);
 
 /// The argument of a queue that names its time, ms.
@@ -35,7 +35,7 @@ pub(crate) struct QueueName {
 pub(crate) struct Topology {
     session: Option<Session>,
     broker: BrokerAddress,
-    patience: Duration,
+    timeout: Duration,
     exchange: Option<String>,
     pub(crate) queues: Vec<QueueName>,
     pub(crate) destinations: Vec<Destination>,
@@ -56,15 +56,15 @@ impl Topology {
     /// killed expire, and so does its exchange. A broker that does not know queues that expire gets them without that.
     pub(crate) fn declare(
         broker: &BrokerAddress,
-        patience: Duration,
+        timeout: Duration,
         run: &str,
         shape: Shape,
     ) -> Result<Self, LoadError> {
-        let session = Session::open(broker, patience)?;
+        let session = Session::open(broker, timeout)?;
         let mut topology = Self {
             session: Some(session),
             broker: broker.clone(),
-            patience,
+            timeout,
             exchange: None,
             queues: queue_names(run, shape),
             destinations: destinations(run, shape),
@@ -90,7 +90,7 @@ impl Topology {
                 }
             })?;
         }
-        let mut expires = Some(UNUSED + 2 * self.patience);
+        let mut expires = Some(UNUSED + 2 * self.timeout);
         for (index, queue) in self.queues.iter().enumerate() {
             // Counted before it is tried: an answer may be lost after the broker has declared.
             self.declared = index + 1;
@@ -98,7 +98,7 @@ impl Topology {
             if declared.as_ref().is_err_and(knows_no_expiry) {
                 expires = None;
                 // The refusal took the connection with it.
-                *session = Session::open(&self.broker, self.patience)?;
+                *session = Session::open(&self.broker, self.timeout)?;
                 declared = declare_queue(session, &queue.name, shape.durable, expires);
             }
             declared.inspect_err(|error| {
@@ -153,7 +153,7 @@ impl Topology {
     /// with it.
     fn unless_gone(&self, deleted: Result<(), LoadError>, session: &mut Session) -> Result<(), LoadError> {
         if let Err(LoadError::ChannelClosed { code: 404, .. }) = deleted {
-            *session = Session::open(&self.broker, self.patience)?;
+            *session = Session::open(&self.broker, self.timeout)?;
             return Ok(());
         }
         deleted
@@ -168,7 +168,7 @@ impl Drop for Topology {
         // After an error: over a new connection, since the old one may be what failed. If the broker is gone, so is
         // what was declared, or nobody can delete it.
         drop(self.session.take());
-        if let Ok(mut session) = Session::open(&self.broker, self.patience.min(Duration::from_secs(5))) {
+        if let Ok(mut session) = Session::open(&self.broker, self.timeout.min(Duration::from_secs(5))) {
             let _ = self.delete_with(&mut session);
         }
     }
@@ -307,7 +307,7 @@ mod tests {
     use tilemark_amqp::{Inbox, LongStr, put_method};
     use tilemark_broker::{Broker, Config, serve};
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
     const SHAPE: Shape = Shape { mode: Mode::Topic, groups: 2, subscribers: 1, durable: false };
     const SHARED: Shape = Shape { mode: Mode::Shared, ..SHAPE };
 
@@ -320,13 +320,13 @@ mod tests {
     #[test]
     fn a_name_that_is_declared_otherwise_is_told_and_what_bears_it_stays() {
         let (broker, address) = broker();
-        let mut user = Session::open(&address, PATIENCE).unwrap();
+        let mut user = Session::open(&address, TIMEOUT).unwrap();
         // Ours would expire.
         declare_queue(&mut user, "tilemark-queue-1-0", false, None).unwrap();
         // Ours would be for topics.
         declare_exchange(&mut user, "tilemark-exchange", "fanout", false).unwrap();
         for (run, name) in [("queue", "'tilemark-queue-1-0'"), ("exchange", "'tilemark-exchange'")] {
-            let error = Topology::declare(&address, PATIENCE, run, SHAPE).unwrap_err();
+            let error = Topology::declare(&address, TIMEOUT, run, SHAPE).unwrap_err();
             let is_told = matches!(&error, LoadError::DeclaredOtherwise { text } if text.contains(name));
             assert!(is_told, "{error}");
         }
@@ -424,7 +424,7 @@ mod tests {
             Refusal::Connection(540, "NOT_IMPLEMENTED - argument 'x-expires' of a queue is not supported"),
         ] {
             let (address, declared) = scripted(refusal);
-            Topology::declare(&address, PATIENCE, "run", SHARED).unwrap().delete().unwrap();
+            Topology::declare(&address, TIMEOUT, "run", SHARED).unwrap().delete().unwrap();
             assert_eq!(declared.try_iter().collect::<Vec<_>>(), [true, false, false], "{refusal:?}");
         }
     }
@@ -441,7 +441,7 @@ mod tests {
             Refusal::Channel(406, "PRECONDITION_FAILED - inequivalent arg 'x-expires' for queue 'q'"),
         ] {
             let (address, declared) = scripted(refusal);
-            let error = Topology::declare(&address, PATIENCE, "run", SHARED).unwrap_err();
+            let error = Topology::declare(&address, TIMEOUT, "run", SHARED).unwrap_err();
             let (Refusal::Connection(_, text) | Refusal::Channel(_, text)) = refusal;
             assert!(error.to_string().ends_with(text), "{refusal:?}: {error}");
             assert_eq!(declared.try_iter().collect::<Vec<_>>(), [true], "{refusal:?}");
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn a_refusal_of_something_else_is_not_taken_for_a_declaration() {
         let (_broker, address) = broker();
-        let mut session = Session::open(&address, PATIENCE).unwrap();
+        let mut session = Session::open(&address, TIMEOUT).unwrap();
         let unknown = Method::BasicAck { delivery_tag: 7, multiple: false };
         let error = session.call(&unknown, "answer", |_| None::<()>).unwrap_err();
         assert!(matches!(error, LoadError::ChannelClosed { code: 406, .. }), "{error}");
@@ -460,17 +460,17 @@ mod tests {
     #[test]
     fn a_load_that_is_killed_leaves_no_exchange_when_its_consumers_are_gone() {
         let (broker, address) = broker();
-        let mut topology = Topology::declare(&address, PATIENCE, "run", SHAPE).unwrap();
+        let mut topology = Topology::declare(&address, TIMEOUT, "run", SHAPE).unwrap();
         let acknowledging = Acknowledging { every: 0, prefetch: 0 };
         for queue in &topology.queues {
-            let session = Session::open(&address, PATIENCE).unwrap();
+            let session = Session::open(&address, TIMEOUT).unwrap();
             let ledger = crate::Ledger::new(1);
             drop(Subscriber::start(session, &queue.name, acknowledging, 0, ledger, 16).unwrap());
         }
         // Nobody deletes anything, as after a kill.
         drop(topology.session.take());
         std::mem::forget(topology);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while broker.statistics().connections > 0 {
             assert!(Instant::now() < until, "the broker does not notice that the consumers are gone");
             std::thread::sleep(Duration::from_millis(20));

@@ -23,7 +23,7 @@ fn load(address: SocketAddr, count: u64) -> ThroughputLoad {
     ThroughputLoad {
         messages: MessagingParameters { count, ..MessagingParameters::default() },
         seconds: Duration::from_secs(600),
-        patience: Duration::from_secs(30),
+        timeout: Duration::from_secs(30),
         ..ThroughputLoad::new(BrokerAddress::guest(address))
     }
 }
@@ -181,7 +181,7 @@ fn the_latency_load_sends_its_whole_schedule() {
     let settings = LatencyLoad {
         rate: 5000,
         seconds: Duration::from_millis(400),
-        patience: Duration::from_secs(30),
+        timeout: Duration::from_secs(30),
         ..LatencyLoad::new(BrokerAddress::guest(broker.address()))
     };
     let report = latency(&settings).expect("a run");
@@ -198,7 +198,7 @@ fn schedule(address: SocketAddr, rate: u64) -> LatencyLoad {
     LatencyLoad {
         rate,
         seconds: Duration::from_secs(1),
-        patience: Duration::from_secs(30),
+        timeout: Duration::from_secs(30),
         ..LatencyLoad::new(BrokerAddress::guest(address))
     }
 }
@@ -207,7 +207,7 @@ fn schedule(address: SocketAddr, rate: u64) -> LatencyLoad {
 fn a_message_lost_by_schedule_is_named_and_stands_in_its_second() {
     let broker = broker();
     let relay = harmful(broker.address(), Harm::Drop(500));
-    let settings = LatencyLoad { patience: Duration::from_secs(5), ..schedule(relay, 1000) };
+    let settings = LatencyLoad { timeout: Duration::from_secs(5), ..schedule(relay, 1000) };
     let report = latency(&settings).expect("a run");
     assert_eq!((report.published, report.received, report.lost), (1000, 999, 1));
     assert_eq!(report.errors, ["message 499 was lost"]);
@@ -327,7 +327,7 @@ fn relay_publishes(mut from: TcpStream, mut to: TcpStream, harm: Harm, published
 fn one_message_lost_in_ten_million_is_noticed_and_named() {
     let broker = broker();
     let relay = harmful(broker.address(), Harm::Drop(7_654_322));
-    let settings = ThroughputLoad { patience: Duration::from_secs(10), ..load(relay, 10_000_000) };
+    let settings = ThroughputLoad { timeout: Duration::from_secs(10), ..load(relay, 10_000_000) };
     let report = throughput(&settings).expect("a run");
     assert_eq!((report.lost, report.received), (1, 9_999_999));
     assert_eq!(report.errors, ["message 7654321 of publisher 0 was lost in queue 0"]);
@@ -340,7 +340,7 @@ fn a_doubled_and_a_damaged_message_are_noticed() {
     assert_eq!((report.lost, report.duplicated, report.damaged), (0, 1, 0));
     let settings = |harm| {
         let few = load(harmful(broker.address(), harm), 1000);
-        ThroughputLoad { patience: Duration::from_secs(5), ..with(&few, |all| all.size = Bytes::new(64)) }
+        ThroughputLoad { timeout: Duration::from_secs(5), ..with(&few, |all| all.size = Bytes::new(64)) }
     };
     let report = throughput(&settings(Harm::Damage(500))).expect("a run");
     assert_eq!((report.lost, report.duplicated, report.damaged), (1, 0, 1));
@@ -361,7 +361,7 @@ fn a_copy_of_the_very_last_message_is_noticed_too() {
 #[test]
 fn what_users_do_wrong_is_named_with_its_remedy() {
     let broker = broker();
-    let quick = ThroughputLoad { patience: Duration::from_secs(5), ..load(broker.address(), 10) };
+    let quick = ThroughputLoad { timeout: Duration::from_secs(5), ..load(broker.address(), 10) };
     let small = throughput(&with(&quick, |all| all.size = Bytes::new(15))).unwrap_err();
     assert_eq!(small.to_string().split(';').next(), Some("size is 15"));
     let address = BrokerAddress::guest(broker.address()).with_user("guest", "wrong");
@@ -388,7 +388,7 @@ fn a_broker_that_ends_or_blocks_is_named_and_nothing_is_left() {
     let unacknowledged = |all: &mut MessagingParameters| {
         (all.acknowledge, all.prefetch, all.size) = (60_000, 60_000, Bytes::new(1000));
     };
-    let many = ThroughputLoad { patience: Duration::from_secs(1), ..load(blocking.address(), 50_000) };
+    let many = ThroughputLoad { timeout: Duration::from_secs(1), ..load(blocking.address(), 50_000) };
     let stuck = with(&many, unacknowledged);
     let error = throughput(&stuck).unwrap_err();
     assert!(matches!(&error, LoadError::Blocked { reason, .. } if reason.contains("memory")), "{error}");
@@ -396,7 +396,7 @@ fn a_broker_that_ends_or_blocks_is_named_and_nothing_is_left() {
     let error = throughput(&with(&stuck, |all| all.count = 1400)).unwrap_err();
     assert!(matches!(&error, LoadError::Blocked { .. }), "{error}");
     let mut by_schedule =
-        LatencyLoad { patience: Duration::from_secs(1), ..schedule(blocking.address(), 2000) };
+        LatencyLoad { timeout: Duration::from_secs(1), ..schedule(blocking.address(), 2000) };
     unacknowledged(&mut by_schedule.messages);
     let error = latency(&by_schedule).unwrap_err();
     assert!(matches!(&error, LoadError::Blocked { reason, .. } if reason.contains("memory")), "{error}");
@@ -418,8 +418,8 @@ fn a_broker_that_ends_or_blocks_is_named_and_nothing_is_left() {
 #[test]
 fn a_broker_that_is_asked_to_end_tells_its_peers() {
     let broker = broker();
-    let patience = Duration::from_secs(60);
-    let mut session = Session::open(&BrokerAddress::guest(broker.address()), patience).expect("admitted");
+    let timeout = Duration::from_secs(60);
+    let mut session = Session::open(&BrokerAddress::guest(broker.address()), timeout).expect("admitted");
     broker.ender()();
     let select = Method::ConfirmSelect { no_wait: true };
     let told = session.call(&select, "say that it ends", |_| None::<()>).unwrap_err();
@@ -434,9 +434,9 @@ fn a_user_of_the_run_is_admitted_and_guest_is_not_there_unless_asked_for() {
     let config = Config { users, ..Config::new("127.0.0.1:0".parse().expect("an address")) };
     let broker = serve(config).expect("a free port");
     let address = BrokerAddress::guest(broker.address());
-    let patience = Duration::from_secs(5);
-    assert!(matches!(Session::open(&address, patience), Err(LoadError::WrongPassword { .. })));
-    Session::open(&address.with_user("run", "p:ss@word"), patience)
+    let timeout = Duration::from_secs(5);
+    assert!(matches!(Session::open(&address, timeout), Err(LoadError::WrongPassword { .. })));
+    Session::open(&address.with_user("run", "p:ss@word"), timeout)
         .expect("admitted")
         .close()
         .expect("a good end");

@@ -11,7 +11,7 @@ use tilemark_amqp_load::{
 use tilemark_broker::{Broker, Config, ServerTls, serve};
 use tilemark_units::Bytes;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn secured() -> (Broker, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -30,7 +30,7 @@ fn load(broker: BrokerAddress, messages: MessagingParameters) -> ThroughputLoad 
     ThroughputLoad {
         messages,
         seconds: Duration::from_secs(600),
-        patience: PATIENCE,
+        timeout: TIMEOUT,
         ..ThroughputLoad::new(broker)
     }
 }
@@ -66,7 +66,7 @@ fn every_message_comes_through_tls_once_and_whole() {
         assert_eq!((report.published, report.received, wrong), (published, received, 0), "{report:?}");
     }
     let seconds = Duration::from_millis(500);
-    let by_schedule = LatencyLoad { seconds, patience: PATIENCE, ..LatencyLoad::new(named(&broker, &ca)) };
+    let by_schedule = LatencyLoad { seconds, timeout: TIMEOUT, ..LatencyLoad::new(named(&broker, &ca)) };
     let report = latency(&by_schedule).expect("a run");
     assert_eq!((report.published, report.received, report.lost), (500, 500, 0));
     let left = broker.stop().expect("a good end");
@@ -78,7 +78,7 @@ fn who_does_not_keep_tls_is_not_served_and_disturbs_nobody() {
     let (broker, ca) = secured();
     // A client without TLS.
     let plain = BrokerAddress::guest(broker.address());
-    let error = Session::open(&plain, PATIENCE).expect_err("nobody is served without TLS");
+    let error = Session::open(&plain, TIMEOUT).expect_err("nobody is served without TLS");
     assert!(!matches!(error, LoadError::WrongPassword { .. }), "{error}");
     // One who says nothing, one who says half of a greeting, one who says something else: in its pieces, at once, and at length.
     let connect = || TcpStream::connect(broker.address()).expect("it listens");
@@ -87,7 +87,7 @@ fn who_does_not_keep_tls_is_not_served_and_disturbs_nobody() {
     half.write_all(&[22, 3, 1, 2, 0, 1, 0, 1, 252]).expect("it listens");
     for said in [&b"AMQP\0\0\x09\x01"[..], &[0; 1], &[22, 3, 1, 255, 255, 1, 2, 3], &[0x17; 100_000]] {
         let mut stranger = connect();
-        stranger.set_read_timeout(Some(PATIENCE)).expect("a good time");
+        stranger.set_read_timeout(Some(TIMEOUT)).expect("a good time");
         // The broker may hang up before all is sent.
         let _ = stranger.write_all(said);
         let _ = stranger.shutdown(std::net::Shutdown::Write);
@@ -107,8 +107,8 @@ fn who_does_not_keep_tls_is_not_served_and_disturbs_nobody() {
 #[test]
 fn a_certificate_is_checked_by_authority_and_name() {
     let (broker, ca) = secured();
-    Session::open(&named(&broker, &ca), PATIENCE).expect("it is the right one").close().expect("a good end");
-    let said = |address: BrokerAddress| match Session::open(&address, PATIENCE) {
+    Session::open(&named(&broker, &ca), TIMEOUT).expect("it is the right one").close().expect("a good end");
+    let said = |address: BrokerAddress| match Session::open(&address, TIMEOUT) {
         Ok(_) => panic!("a wrong certificate was accepted"),
         Err(error) => error.to_string(),
     };

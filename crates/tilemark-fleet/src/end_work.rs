@@ -60,7 +60,7 @@ pub fn cancel(folder: &FleetFolder, note: &(dyn Fn(&str) + Sync)) -> Result<Vec<
         note(&format!("{}: {}", host.name, ended.doing));
         ended
     })?;
-    drop(patient_lock(folder)?);
+    drop(lock_within(folder)?);
     collect_all(folder, note)?;
     Ok(ended)
 }
@@ -108,7 +108,7 @@ fn all_hosts(fleet: &Fleet, work: impl Fn(&Host) -> EndedWork + Sync) -> Result<
     Ok(found)
 }
 
-fn patient_lock(folder: &FleetFolder) -> Result<FleetLock, FleetError> {
+fn lock_within(folder: &FleetFolder) -> Result<FleetLock, FleetError> {
     let since = Instant::now();
     loop {
         match folder.lock() {

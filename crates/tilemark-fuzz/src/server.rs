@@ -14,7 +14,7 @@ use std::{
 };
 
 /// A client that waits this long without a word waits for more than the input has: the server hangs up.
-const PATIENCE: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_millis(5);
 
 /// What a server says: so many bytes at once, each time after it heard something.
 pub(crate) struct Script {
@@ -69,8 +69,8 @@ fn serve(listener: &UnixListener, scripts: &Receiver<Script>) {
 }
 
 fn answer(stream: &mut UnixStream, script: Script) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut heard = [0; 4096];
     let mut must_hear = !script.greets;
     for part in script.answers {

@@ -174,8 +174,8 @@ impl Group {
     /// Waits, without polling by time, until no process lives in the group or below.
     ///
     /// # Errors
-    /// [`HostError::GroupStillPopulated`] after `patience`.
-    pub fn wait_until_empty(&self, patience: Duration) -> Result<(), HostError> {
+    /// [`HostError::GroupStillPopulated`] after `timeout`.
+    pub fn wait_until_empty(&self, timeout: Duration) -> Result<(), HostError> {
         let path = self.path.join("cgroup.events");
         let mut events = fs::File::open(&path).map_err(failed("open", &path))?;
         let start = Instant::now();
@@ -186,9 +186,9 @@ impl Group {
             if text.lines().any(|line| line == "populated 0") {
                 return Ok(());
             }
-            let left = patience.saturating_sub(start.elapsed());
+            let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
-                return Err(HostError::GroupStillPopulated { path: self.path.clone(), waited: patience });
+                return Err(HostError::GroupStillPopulated { path: self.path.clone(), waited: timeout });
             }
             wait_for_change(&events, left).map_err(failed("watch", &path))?;
         }
@@ -197,13 +197,13 @@ impl Group {
     /// Kills all processes and takes the group and those below it away. A group that is gone is no error.
     ///
     /// # Errors
-    /// Where a process does not end within `patience`, or the kernel refuses.
-    pub fn end(&self, patience: Duration) -> Result<(), HostError> {
+    /// Where a process does not end within `timeout`, or the kernel refuses.
+    pub fn end(&self, timeout: Duration) -> Result<(), HostError> {
         if !self.exists() {
             return Ok(());
         }
         self.kill()?;
-        self.wait_until_empty(patience)?;
+        self.wait_until_empty(timeout)?;
         self.remove()
     }
 

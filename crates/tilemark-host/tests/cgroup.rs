@@ -8,7 +8,7 @@ use std::time::Duration;
 use tilemark_host::HostError;
 use tilemark_host::cgroup::Group;
 
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A group of this test's own, or the reason why there is none.
 fn group(name: &str) -> Option<Group> {
@@ -35,10 +35,10 @@ fn a_group_ends_every_process_and_goes_away() {
     assert_eq!(below.processes().unwrap(), [child.id()]);
     assert!(matches!(group.wait_until_empty(Duration::ZERO), Err(HostError::GroupStillPopulated { .. })));
     assert!(group.remove().is_err(), "a group with a process in it was removed");
-    group.end(PATIENCE).unwrap();
+    group.end(TIMEOUT).unwrap();
     assert!(!group.exists());
     child.wait().unwrap();
-    group.end(PATIENCE).unwrap(); // ending what is gone is no error
+    group.end(TIMEOUT).unwrap(); // ending what is gone is no error
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_child_in_a_session_of_its_own_does_not_escape() {
     BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "forked\n");
     assert_eq!(group.processes().unwrap().len(), 2);
-    group.end(PATIENCE).unwrap();
+    group.end(TIMEOUT).unwrap();
     shell.wait().unwrap();
     assert!(!group.exists());
 }

@@ -26,12 +26,12 @@ use tilemark_agent_protocol::{LoadEvent, LoadJob, Sender, Stream, StreamTotal};
 /// Something that is done again and again, each time to its end.
 pub trait Operation: Send {
     /// Does it once and says how it went. It may block.
-    fn perform(&mut self) -> Performed;
+    fn run_once(&mut self) -> OperationResult;
 }
 
 /// How an operation went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Performed {
+pub struct OperationResult {
     /// Whether it was right.
     pub verdict: Verdict,
     /// Bytes that it moved.
@@ -196,9 +196,9 @@ fn second_of(intended_ns: u64, warmup_ns: u64) -> Option<u32> {
 const GIVEN_UP_AFTER_NS: u64 = 2 * SECOND_NS;
 
 /// An operation that was never begun: its user waited until now.
-fn given_up(after_ns: u64) -> Performed {
+fn given_up(after_ns: u64) -> OperationResult {
     let seconds = after_ns / SECOND_NS;
-    Performed {
+    OperationResult {
         verdict: Verdict::Failed,
         bytes: 0,
         trouble: Some(format!("not begun within {seconds} s after the end of the schedule")),
@@ -230,7 +230,7 @@ impl Line<'_> {
                 cpu_before = Some(clock::thread_cpu());
             }
             let performed = if clock::now() < self.origin_ns + self.end_ns + self.given_up_after_ns {
-                operation.perform()
+                operation.run_once()
             } else {
                 given_up(self.given_up_after_ns)
             };
@@ -295,13 +295,13 @@ mod tests {
     }
 
     impl Operation for Turns {
-        fn perform(&mut self) -> Performed {
+        fn run_once(&mut self) -> OperationResult {
             self.done += 1;
             if let Some((_, stop)) = self.stop_after.as_ref().filter(|(after, _)| *after == self.done) {
                 stop.ask();
             }
             let is_right = !self.done.is_multiple_of(2);
-            Performed {
+            OperationResult {
                 verdict: if is_right { Verdict::Right } else { Verdict::Failed },
                 bytes: 10,
                 trouble: (!is_right).then(|| "broken".to_owned()),
@@ -336,9 +336,9 @@ mod tests {
     struct Brief;
 
     impl Operation for Brief {
-        fn perform(&mut self) -> Performed {
+        fn run_once(&mut self) -> OperationResult {
             thread::sleep(Duration::from_micros(200));
-            Performed { verdict: Verdict::Right, bytes: 10, trouble: None }
+            OperationResult { verdict: Verdict::Right, bytes: 10, trouble: None }
         }
     }
 
@@ -390,9 +390,9 @@ mod tests {
     struct Slow;
 
     impl Operation for Slow {
-        fn perform(&mut self) -> Performed {
+        fn run_once(&mut self) -> OperationResult {
             thread::sleep(Duration::from_millis(100));
-            Performed { verdict: Verdict::Right, bytes: 10, trouble: None }
+            OperationResult { verdict: Verdict::Right, bytes: 10, trouble: None }
         }
     }
 

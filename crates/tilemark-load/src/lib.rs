@@ -27,7 +27,7 @@ mod simulation;
 mod stop;
 mod worker;
 
-pub use blocking::{Operation, Performed, run_blocking};
+pub use blocking::{Operation, OperationResult, run_blocking};
 pub use conversation::{Answer, Conversation, Factory, Progress, Verdict};
 pub use error::LoadError;
 pub use run::{Limits, Start, run, run_within};

@@ -75,7 +75,7 @@ pub fn run_within(
         pin(&job.processors);
     }
     let limits = Limits { drain: limits.drain.max(longest_drain(job)), ..limits };
-    let result = Load::new(job, limits, stop)?.drive(factory, start, events);
+    let result = Load::new(job, limits, stop)?.run(factory, start, events);
     if let Some(before) = before {
         let _ = rustix::thread::sched_setaffinity(None, &before);
     }
@@ -126,7 +126,7 @@ impl<'a> Load<'a> {
         (self.job.streams[stream].connections as usize).clamp(1, self.workers)
     }
 
-    fn drive(
+    fn run(
         &self,
         factory: &dyn Factory,
         start: Start<'_>,

@@ -136,7 +136,7 @@ impl Worker {
         let _ = links.tell.send(Message::Ready(got));
         let Ok(origin) = links.wait.recv() else { return Ok(()) };
         self.start(origin, &epoll, links)?;
-        self.drive(&epoll, links, &mut buffers, stop)?;
+        self.run_until_end(&epoll, links, &mut buffers, stop)?;
         self.give_up_the_rest(links);
         self.tell_end(links);
         Ok(())
@@ -203,7 +203,7 @@ impl Worker {
     }
 
     /// Until the schedule is over and all is answered, or the drain limit.
-    fn drive(
+    fn run_until_end(
         &mut self,
         epoll: &OwnedFd,
         links: &Links,

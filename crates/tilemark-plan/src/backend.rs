@@ -18,7 +18,7 @@ pub enum Backend {
 }
 
 /// What guests of a backend cost. Times until something is ready are expected ones, rough, from two busy processors; limits of
-/// patience are for the slowest host.
+/// timeout are for the slowest host.
 #[derive(Debug)]
 pub struct Costs {
     /// Time until booted guests are ready.
@@ -39,7 +39,7 @@ pub struct Costs {
     pub database_within: Duration,
     /// How long a service may leave its load waiting. When a load that goes as fast as it can has sent its last message, many are in
     /// buffers before the broker.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How long a load waits for its last answers after its end. Guests at speed that leave a request unanswered for longer than the longest
     /// gate have failed it; one that shares its thread with many others has not.
     pub drain: Duration,
@@ -66,7 +66,7 @@ const KVM: Costs = Costs {
     database: 5.0,
     own_disk: 20.0,
     database_within: Duration::from_secs(120),
-    patience: Duration::from_secs(15),
+    timeout: Duration::from_secs(15),
     drain: Duration::from_secs(2),
     afterwards: Duration::from_secs(60),
 };
@@ -79,7 +79,7 @@ const EMULATED: Costs = Costs {
     database: 40.0,
     own_disk: 60.0,
     database_within: Duration::from_secs(120),
-    patience: Duration::from_secs(120),
+    timeout: Duration::from_secs(120),
     drain: Duration::from_secs(120),
     afterwards: Duration::from_secs(300),
 };
@@ -92,7 +92,7 @@ const NATIVE: Costs = Costs {
     database: 2.0,
     own_disk: 0.0,
     database_within: Duration::from_secs(20),
-    patience: Duration::from_secs(15),
+    timeout: Duration::from_secs(15),
     drain: Duration::from_secs(2),
     afterwards: Duration::from_secs(60),
 };

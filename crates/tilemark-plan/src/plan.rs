@@ -18,7 +18,7 @@ use crate::{
     },
     screening::{Screened, Screening},
     services::ServicePlan,
-    workload::{At, BrokerService, Place, UnderWay, Work},
+    workload::{At, BrokerService, InFlight, Place, Work},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::Ipv4Addr};
@@ -413,8 +413,8 @@ pub struct LoadPlan {
 
 impl LoadPlan {
     /// How much is under way at the guest, which is one of the point's.
-    pub fn under_way(&self, guest: &GuestPlan) -> UnderWay {
-        self.work.facts().under_way(self.at(guest))
+    pub fn in_flight(&self, guest: &GuestPlan) -> InFlight {
+        self.work.facts().in_flight(self.at(guest))
     }
 
     /// The guest in which it runs and is measured, by its place in the point's list; `None`: outside, in the load process or on a client

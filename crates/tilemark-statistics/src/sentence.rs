@@ -351,7 +351,7 @@ fn demand(plan: &Plan, point: &Point) -> Option<String> {
     let guest = point.guests.get(load.guest as usize)?;
     Some(match &load.demand {
         Demand::Open { rate, .. } => format!("{} {}/s each", short(rate.get()), load.work.facts().unit()),
-        Demand::Closed => format!("with {} at each", load.under_way(guest).in_closed_loop()),
+        Demand::Closed => format!("with {} at each", load.in_flight(guest).in_closed_loop()),
     })
 }
 

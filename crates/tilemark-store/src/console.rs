@@ -8,7 +8,7 @@ use tilemark_store_data::{Generator, Progress, Table, TableSum};
 use crate::address::{DatabaseAddress, Engine};
 use crate::error::StoreError;
 use crate::mariadb::MariadbConsole;
-use crate::patience::open_patiently;
+use crate::open_within::open;
 use crate::postgresql::PostgresqlConsole;
 
 /// Rows of text that are read: far more than a server has tables, columns, indexes and settings that are asked for.
@@ -38,7 +38,7 @@ pub(crate) trait Console: Send {
 
 /// Opens one.
 pub(crate) fn open_console(address: &DatabaseAddress) -> Result<Box<dyn Console>, StoreError> {
-    open_patiently(address, open_console_at)
+    open(address, open_console_at)
 }
 
 /// The same, however long the server takes.

@@ -21,7 +21,7 @@ mod mariadb_login;
 mod mariadb_sql;
 mod mariadb_wire;
 mod observer;
-mod patience;
+mod open_within;
 mod postgresql;
 mod postgresql_tls;
 mod result;

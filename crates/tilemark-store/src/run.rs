@@ -15,7 +15,7 @@ use crate::inspect::{StoreFacts, inspect};
 use crate::ledger::{Confirmed, Pieces};
 use crate::mariadb::MariadbSession;
 use crate::observer::{Observer, Unobserved};
-use crate::patience::open_patiently;
+use crate::open_within::open;
 use crate::postgresql::PostgresqlSession;
 use crate::result::{Doubts, LoadResult, audit_in_words, judge};
 use crate::session::Session;
@@ -24,7 +24,7 @@ use crate::steady::find_steady;
 
 /// Opens a client's connection.
 pub fn open_session(address: &DatabaseAddress) -> Result<Box<dyn Session>, StoreError> {
-    open_patiently(address, |address| -> Result<Box<dyn Session>, StoreError> {
+    open(address, |address| -> Result<Box<dyn Session>, StoreError> {
         Ok(match address.engine {
             Engine::Mariadb => Box::new(MariadbSession::open(address)?),
             Engine::Postgresql => Box::new(PostgresqlSession::open(address)?),

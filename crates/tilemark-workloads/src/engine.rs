@@ -2,7 +2,7 @@
 
 use crate::{
     ENGINES,
-    mix::{Mix, together},
+    merge::{MergedEvents, together},
     start_line::{StartLine, Starter},
 };
 use std::{error::Error, fmt, sync::mpsc, thread, time::Instant};
@@ -117,7 +117,7 @@ fn lead(
     stop: &Stop,
     events: &mut dyn FnMut(LoadEvent),
 ) -> Result<Vec<StreamTotal>, LoadFailure> {
-    let (mut mix, mut ready, mut ended) = (Mix::of(engines), Vec::new(), Vec::new());
+    let (mut merged, mut ready, mut ended) = (MergedEvents::of(engines), Vec::new(), Vec::new());
     for (number, what) in messages {
         let reported = match what {
             Message::Ready(got) => {
@@ -128,13 +128,13 @@ fn lead(
                 }
                 Vec::new()
             }
-            Message::Event(event) => mix.take(number, event),
+            Message::Event(event) => merged.take(number, event),
             Message::Ended(totals) => {
                 if totals.is_err() {
                     stop.ask();
                 }
                 ended.push(totals);
-                mix.ended(number)
+                merged.ended(number)
             }
         };
         reported.into_iter().for_each(&mut *events);

@@ -3,7 +3,7 @@
 use crate::engine::{LoadFailure, only_stream};
 use std::hint::black_box;
 use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamTotal};
-use tilemark_load::{Operation, Performed, Start, Stop, Verdict, run_blocking};
+use tilemark_load::{Operation, OperationResult, Start, Stop, Verdict, run_blocking};
 use tilemark_plan::workload::{MemoryParameters, Work};
 
 const PAGE: usize = 4096;
@@ -58,13 +58,13 @@ impl Copy {
 }
 
 impl Operation for Copy {
-    fn perform(&mut self) -> Performed {
+    fn run_once(&mut self) -> OperationResult {
         let bytes = self.block as u64;
         match self.copy_next() {
-            0 => Performed { verdict: Verdict::Right, bytes, trouble: None },
+            0 => OperationResult { verdict: Verdict::Right, bytes, trouble: None },
             wrong => {
                 let trouble = format!("{wrong} pages of a copy are not what was copied");
-                Performed { verdict: Verdict::Wrong, bytes, trouble: Some(trouble) }
+                OperationResult { verdict: Verdict::Wrong, bytes, trouble: Some(trouble) }
             }
         }
     }

@@ -7,7 +7,7 @@ mod common;
 
 use common::{
     Home, Said, TILEMARK, fleet_lab, is_root,
-    real::{PATIENCE, Process, Real, Running, keeper_of},
+    real::{Process, Real, Running, TIMEOUT, keeper_of},
     skipped,
 };
 use rustix::process::Signal;
@@ -105,7 +105,7 @@ fn folders(home: &Home) -> Vec<PathBuf> {
 
 #[track_caller]
 fn waits_until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < until, "waited in vain: {what}");
         thread::sleep(Duration::from_millis(20));
@@ -382,7 +382,7 @@ fn an_agent_ends_by_itself_when_its_host_is_silent_and_at_its_plans_end() {
         // Held open: its end is not what ends it.
         let mut input = agent.stdin.take().unwrap();
         waits_until("its file is gone", || !folder.exists());
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let code = loop {
             if let Some(ended) = agent.try_wait().unwrap() {
                 break ended.code();

@@ -8,7 +8,7 @@ mod made;
 
 use common::{
     Home, Said, TILEMARK, fleet_lab, is_root,
-    real::{PATIENCE, kills, moments},
+    real::{TIMEOUT, kills, moments},
     record::record_of,
     skipped,
 };
@@ -114,7 +114,7 @@ impl Played {
 }
 
 fn until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < until, "it is never so: {what}");
         thread::sleep(Duration::from_millis(10));
@@ -199,7 +199,7 @@ fn a_record_that_is_cut_anywhere_comes_home_whole_or_not_at_all() {
         .join("hosts/n1/fleet-jobs")
         .join(folder.path().file_name().unwrap())
         .join("n1/attempt-0/exit");
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !exit.exists() {
         assert!(Instant::now() < until, "the host does not end its work");
         thread::sleep(Duration::from_millis(20));
@@ -253,7 +253,7 @@ fn a_fleet_whose_command_is_killed_at_any_moment_measures_each_host_once() {
             .spawn()
             .unwrap();
         // From when the fleet is on disk.
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while tilemark_fleet::ids(&played.home.path().join("fleets")).len() <= round {
             assert!(Instant::now() < until, "no fleet.json");
             thread::sleep(Duration::from_millis(1));
@@ -627,7 +627,7 @@ fn all_gone(mark: &str) {
         };
         numbers.filter(has).collect::<Vec<_>>()
     };
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !lives().is_empty() {
         assert!(Instant::now() < until, "left of the lab: {:?}", lives());
         thread::sleep(Duration::from_millis(50));
@@ -703,7 +703,7 @@ fn a_lab_of_many_hosts_that_is_killed_leaves_nothing() {
     child.wait().unwrap();
     all_gone(&mark);
     // Other labs may be under way; a group with processes is one of theirs.
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while groups().iter().filter(|name| before.contains(name)).count() == before.len() {
         assert!(Instant::now() < until, "groups are left: {:?}", groups());
         thread::sleep(Duration::from_millis(50));

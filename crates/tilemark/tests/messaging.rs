@@ -262,9 +262,9 @@ fn what_is_wrong_is_named_with_its_remedy() {
 }
 
 /// A load under way; it ends with the test.
-struct UnderWay(Child);
+struct RunningLoad(Child);
 
-impl UnderWay {
+impl RunningLoad {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.0.id() as i32).unwrap(), signal).unwrap();
     }
@@ -281,7 +281,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningLoad {
     fn drop(&mut self) {
         // It has ended already where all went well.
         let _ = self.0.kill();
@@ -305,7 +305,7 @@ fn a_load_that_is_interrupted_tells_its_figures_and_leaves_nothing() {
         command.args(["--durable", "--seconds", "120", "--json"]).args(more);
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let load = UnderWay(child);
+        let load = RunningLoad(child);
         let until = Instant::now() + Duration::from_secs(600);
         while broker.statistics().published == before {
             assert!(Instant::now() < until, "{what} publishes nothing");
@@ -347,7 +347,7 @@ fn a_second_ctrl_c_ends_a_load_whose_broker_never_answers() {
         command.args(["load", what, "--json", "--broker", &format!("amqp://{}", hung.local_addr().unwrap())]);
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut load = UnderWay(child);
+        let mut load = RunningLoad(child);
         let (_connection, _) = hung.accept().unwrap();
         load.signal(Signal::INT);
         let mut said = BufReader::new(load.0.stderr.take().unwrap()).lines();
@@ -561,7 +561,7 @@ fn rabbitmq_serves_a_run_over_tls() {
 }
 
 /// The broker's settings, seen through one of the run's processes that has the guest's root.
-fn settings_of(under_way: &common::real::UnderWay, name: &str) -> Option<PathBuf> {
+fn settings_of(under_way: &common::real::ActiveJob, name: &str) -> Option<PathBuf> {
     let all = Process::descendants(i32::try_from(under_way.keeper?).ok()?);
     let file =
         |process: &Process| PathBuf::from(format!("/proc/{}/root/run/tilemark/broker/{name}", process.pid));

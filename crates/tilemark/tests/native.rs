@@ -10,7 +10,7 @@ mod own_bridge;
 
 use common::{
     Home, hears_ctrl_c,
-    real::{PATIENCE, Process, Real, Running, keeper_of, kills, moments},
+    real::{Process, Real, Running, TIMEOUT, keeper_of, kills, moments},
 };
 use hdrhistogram::{
     Histogram,
@@ -271,7 +271,7 @@ fn a_killed_keeper_takes_the_run_with_it_and_recover_the_rest() {
     assert_eq!(of_runs(&recovered.json()), (it, none));
     real.all_gone(&processes, under_way.cgroup.as_slice());
     // Another run may keep them awake at this moment.
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !held.iter().all(|(path, found)| limit_in(path) == *found) {
         assert!(Instant::now() < until, "not restored: {held:?}");
         thread::sleep(Duration::from_millis(5));
@@ -464,7 +464,7 @@ fn words_of(process: &Process) -> Vec<u8> {
 /// Waits for something that comes without further ado.
 #[track_caller]
 fn soon<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = found() {
             return found;

@@ -7,7 +7,7 @@ mod common;
 
 use common::{
     Said,
-    real::{PATIENCE, Process, Real, Running, UnderWay, keeper_of},
+    real::{ActiveJob, Process, Real, Running, TIMEOUT, keeper_of},
 };
 use rustix::process::Signal;
 use std::{
@@ -37,7 +37,7 @@ fn wake_limits() -> BTreeMap<String, String> {
 /// kept awake at that time have no limit to compare.
 #[track_caller]
 fn wake_limits_are_given_back(before: &BTreeMap<String, String>) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let now = wake_limits();
         let changed: Vec<_> = before
@@ -56,7 +56,7 @@ fn wake_limits_are_given_back(before: &BTreeMap<String, String>) {
 struct Whole<'a> {
     real: &'a Real,
     running: Running<'a>,
-    under_way: UnderWay,
+    under_way: ActiveJob,
     limits: BTreeMap<String, String>,
 }
 

@@ -34,12 +34,12 @@ impl RunningLoad {
     /// Prepares it: it waits for its beginning when it has told that all stands. `send` gets each event, made to fit a
     /// frame, from the load's thread.
     pub(crate) fn prepare(job: LoadJob, send: impl FnMut(LoadEvent) + Send + 'static) -> io::Result<Self> {
-        Self::prepare_told(job, send, |_, _| ())
+        Self::prepare_with_begin_report(job, send, |_, _| ())
     }
 
     /// The same. `began` gets the intended and the actual beginning, in nanoseconds of the monotonic clock, of one that
     /// [`Self::begin_at`] is called for.
-    pub(crate) fn prepare_told(
+    pub(crate) fn prepare_with_begin_report(
         job: LoadJob,
         mut send: impl FnMut(LoadEvent) + Send + 'static,
         began: impl Fn(u64, u64) + Send + 'static,

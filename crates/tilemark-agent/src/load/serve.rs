@@ -81,7 +81,7 @@ fn prepared(job: LoadJob, output: &Output, is_client: bool) -> io::Result<Runnin
         held.drain(..).for_each(|event| of_events.send(&Reply::Load(event)));
         of_events.send(&Reply::Load(event));
     };
-    RunningLoad::prepare_told(job, send, move |intended_ns, actual_ns| {
+    RunningLoad::prepare_with_begin_report(job, send, move |intended_ns, actual_ns| {
         of_beginning.send(&Reply::Began { intended_ns, actual_ns });
     })
 }

@@ -58,7 +58,7 @@ pub fn accounts_for_everything(address: SocketAddr, keeps_messages: bool) {
     let base = ThroughputLoad {
         messages: MessagingParameters { count: 2000, ..MessagingParameters::default() },
         seconds: Duration::from_secs(600),
-        patience: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
         ..ThroughputLoad::new(BrokerAddress::guest(address))
     };
     let mut runs = vec![
@@ -86,7 +86,7 @@ pub fn accounts_for_everything(address: SocketAddr, keeps_messages: bool) {
     }
     let by_schedule = LatencyLoad {
         seconds: Duration::from_millis(500),
-        patience: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
         ..LatencyLoad::new(BrokerAddress::guest(address))
     };
     let report = latency(&by_schedule).expect("a run");

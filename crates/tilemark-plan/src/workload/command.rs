@@ -1,6 +1,6 @@
 //! `command`: a program of the user's own.
 
-use super::{Alone, At, Facts, Place, Say, UnderWay};
+use super::{Alone, At, Facts, InFlight, Place, Say};
 use crate::JsonSchema;
 use crate::image_needs::{FIO, Program, SYSBENCH};
 use crate::scenario::{Guest, Load, Measure, Role};
@@ -231,8 +231,8 @@ impl Facts for CommandParameters {
         self.unit.as_deref().unwrap_or("operations")
     }
 
-    fn under_way(&self, _at: At) -> UnderWay {
-        UnderWay::steady(1, "command")
+    fn in_flight(&self, _at: At) -> InFlight {
+        InFlight::steady(1, "command")
     }
 
     fn connections(&self, _at: At) -> u32 {

@@ -1,6 +1,6 @@
 //! `disk`: requests to the guest's data disks.
 
-use super::{Alone, At, Facts, Place, Say, UnderWay};
+use super::{Alone, At, Facts, InFlight, Place, Say};
 use crate::JsonSchema;
 use crate::image_needs::{FIO, Program};
 use crate::scenario::{Guest, Load, LoopKind, Measure, Role};
@@ -51,8 +51,8 @@ impl Facts for DiskParameters {
         Place::Inside
     }
 
-    fn under_way(&self, at: At) -> UnderWay {
-        UnderWay::steady(u64::from(self.depth) * at.disks as u64, "request")
+    fn in_flight(&self, at: At) -> InFlight {
+        InFlight::steady(u64::from(self.depth) * at.disks as u64, "request")
     }
 
     fn connections(&self, _at: At) -> u32 {

@@ -1,6 +1,6 @@
 //! `jobs`: a mix of small jobs that users run inside the guest, flat out or at a rate.
 
-use super::{Alone, At, Facts, Place, Say, UnderWay};
+use super::{Alone, At, Facts, InFlight, Place, Say};
 use crate::JsonSchema;
 use crate::scenario::{Guest, Load, Measure, Role};
 use serde::{
@@ -342,8 +342,8 @@ impl Facts for JobsParameters {
         "jobs"
     }
 
-    fn under_way(&self, _at: At) -> UnderWay {
-        UnderWay::steady(self.users.into(), "job")
+    fn in_flight(&self, _at: At) -> InFlight {
+        InFlight::steady(self.users.into(), "job")
     }
 
     fn connections(&self, _at: At) -> u32 {

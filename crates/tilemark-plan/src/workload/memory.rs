@@ -1,6 +1,6 @@
 //! `memory`: blocks of memory copied inside the guest.
 
-use super::{Alone, At, Facts, Place, Say, UnderWay};
+use super::{Alone, At, Facts, InFlight, Place, Say};
 use crate::JsonSchema;
 use crate::scenario::{Guest, Load, Measure, Role};
 use serde::{Deserialize, Serialize};
@@ -42,8 +42,8 @@ impl Facts for MemoryParameters {
         "blocks"
     }
 
-    fn under_way(&self, _at: At) -> UnderWay {
-        UnderWay::steady(self.threads.into(), "block")
+    fn in_flight(&self, _at: At) -> InFlight {
+        InFlight::steady(self.threads.into(), "block")
     }
 
     fn connections(&self, _at: At) -> u32 {

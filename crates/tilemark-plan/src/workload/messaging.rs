@@ -1,6 +1,6 @@
 //! `messaging`: messages through an AMQP broker.
 
-use super::{At, Facts, Place, Say, UnderWay};
+use super::{At, Facts, InFlight, Place, Say};
 use crate::JsonSchema;
 use crate::scenario::{Arrival, Guest, Load, LoopKind, Measure, Role};
 use serde::{Deserialize, Serialize};
@@ -144,9 +144,9 @@ impl Facts for MessagingParameters {
     }
 
     /// What waits in the broker is its own: publishers do not wait for subscribers.
-    fn under_way(&self, _at: At) -> UnderWay {
+    fn in_flight(&self, _at: At) -> InFlight {
         let publishers = if self.is_throughput() { self.queues.saturating_mul(self.publishers) } else { 1 };
-        UnderWay { count: publishers.into(), noun: "publisher", state: "sending", is_steady: true }
+        InFlight { count: publishers.into(), noun: "publisher", state: "sending", is_steady: true }
     }
 
     fn connections(&self, _at: At) -> u32 {

@@ -145,7 +145,7 @@ pub trait Facts {
     }
 
     /// How much is under way at the guest.
-    fn under_way(&self, at: At) -> UnderWay;
+    fn in_flight(&self, at: At) -> InFlight;
 
     /// Connections to the guest.
     fn connections(&self, at: At) -> u32 {
@@ -280,7 +280,7 @@ pub struct At {
 
 /// How much is under way at a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnderWay {
+pub struct InFlight {
     /// So many at most; in a closed loop always, if `is_steady`.
     pub count: u64,
     /// Of these, in the singular: `request`.
@@ -291,7 +291,7 @@ pub struct UnderWay {
     pub is_steady: bool,
 }
 
-impl UnderWay {
+impl InFlight {
     /// So many things of a kind, with the next one as soon as one ended.
     pub const fn steady(count: u64, noun: &'static str) -> Self {
         Self { count, noun, state: "under way", is_steady: true }

@@ -1,6 +1,6 @@
 //! `sessions`: users who go from page to page of a site, each with a session of its own.
 
-use super::{At, Facts, Place, Say, UnderWay};
+use super::{At, Facts, InFlight, Place, Say};
 use crate::JsonSchema;
 use crate::image_needs::{PHP, Program};
 use crate::scenario::{Guest, Load, Measure, Role};
@@ -328,8 +328,8 @@ impl Facts for SessionsParameters {
         "pages"
     }
 
-    fn under_way(&self, _at: At) -> UnderWay {
-        UnderWay::steady(self.users.into(), "page")
+    fn in_flight(&self, _at: At) -> InFlight {
+        InFlight::steady(self.users.into(), "page")
     }
 
     fn connections(&self, _at: At) -> u32 {

@@ -1,7 +1,7 @@
 //! `store`: an online store's customers.
 
 use super::{
-    Alone, At, Facts, Place, Say, StoreDatabase, StoreDurability, UnderWay,
+    Alone, At, Facts, InFlight, Place, Say, StoreDatabase, StoreDurability,
     database::{CLIENTS_MAX, Data, FRAMES_EACH, check_database_fits},
 };
 use crate::JsonSchema;
@@ -72,9 +72,9 @@ impl Facts for StoreParameters {
         "orders"
     }
 
-    fn under_way(&self, _at: At) -> UnderWay {
+    fn in_flight(&self, _at: At) -> InFlight {
         let is_steady = self.think_time.get().is_zero();
-        UnderWay { is_steady, ..UnderWay::steady(self.clients.into(), "order") }
+        InFlight { is_steady, ..InFlight::steady(self.clients.into(), "order") }
     }
 
     fn connections(&self, _at: At) -> u32 {

@@ -1,7 +1,7 @@
 //! `sysbench`: Debian's sysbench inside a database guest.
 
 use super::{
-    Alone, At, Facts, Place, Say, StoreDatabase, UnderWay,
+    Alone, At, Facts, InFlight, Place, Say, StoreDatabase,
     database::{CLIENTS_MAX, Data, check_database_fits},
 };
 use crate::JsonSchema;
@@ -63,8 +63,8 @@ impl Facts for SysbenchParameters {
         "transactions"
     }
 
-    fn under_way(&self, _at: At) -> UnderWay {
-        UnderWay::steady(self.threads.into(), "transaction")
+    fn in_flight(&self, _at: At) -> InFlight {
+        InFlight::steady(self.threads.into(), "transaction")
     }
 
     fn connections(&self, _at: At) -> u32 {

@@ -1,6 +1,6 @@
 //! `web`: requests to a web server: for files of our own service, or for pages of a server of the user's own.
 
-use super::{At, Facts, Place, Say, UnderWay, web_check};
+use super::{At, Facts, InFlight, Place, Say, web_check};
 use crate::JsonSchema;
 use crate::{
     problem::Problem,
@@ -319,8 +319,8 @@ impl Facts for WebParameters {
         Place::Outside
     }
 
-    fn under_way(&self, at: At) -> UnderWay {
-        UnderWay::steady(at.connections.into(), "request")
+    fn in_flight(&self, at: At) -> InFlight {
+        InFlight::steady(at.connections.into(), "request")
     }
 
     fn check(&self, load: &Load, guest: &Guest, _measure: &Measure, say: &mut Say<'_>) {

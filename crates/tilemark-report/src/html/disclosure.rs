@@ -244,7 +244,7 @@ fn loads(view: &View) -> Vec<Line> {
         return Vec::new();
     };
     let loads = point.loads.iter().filter(|load| load.tile == 1).filter_map(|load| {
-        let under_way = load.under_way(point.guests.get(load.guest as usize)?);
+        let under_way = load.in_flight(point.guests.get(load.guest as usize)?);
         let demand = match &load.demand {
             Demand::Open { rate, arrival, .. } => {
                 let arrival = match arrival {

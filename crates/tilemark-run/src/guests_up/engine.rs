@@ -347,7 +347,7 @@ fn answer_all<'scope>(
 }
 
 /// Whoever connects and says or reads nothing is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl GuestsServer<'_> {
     /// Answers one command, of those who may ask.
@@ -356,8 +356,8 @@ impl GuestsServer<'_> {
         if !may_ask(&stream) {
             return;
         }
-        let _ = stream.set_read_timeout(Some(PATIENCE));
-        let _ = stream.set_write_timeout(Some(PATIENCE));
+        let _ = stream.set_read_timeout(Some(TIMEOUT));
+        let _ = stream.set_write_timeout(Some(TIMEOUT));
         let Ok(mut writing) = stream.try_clone() else { return };
         let Ok(Some(asked)) = Messages::of(stream).receive::<GuestsRequest>() else { return };
         let answer = match &asked {

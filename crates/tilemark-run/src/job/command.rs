@@ -195,7 +195,7 @@ fn engine_is_gone(log: &str) -> Failure {
 }
 
 /// After the second Ctrl-C an engine may end by itself for so long; then its keeper takes it away.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn ended_at_once() -> Failure {
     Failure::new(
@@ -213,9 +213,9 @@ fn converse(
 ) -> io::Result<Option<Result<JobDone, Failure>>> {
     send(&mut keeper.messages, &ToEngine::Begin(Box::new(job)))?;
     let messages = receive_from(Messages::of(keeper.messages.try_clone()?));
-    let (mut passed_on, mut patience_until) = (0, None);
+    let (mut passed_on, mut killed_after) = (0, None);
     loop {
-        if patience_until.is_some_and(|until| Instant::now() >= until) {
+        if killed_after.is_some_and(|until| Instant::now() >= until) {
             // It is in the midst of something that it cannot leave, such as a guest that boots.
             keeper.end_now()?;
             return Ok(Some(Err(ended_at_once())));
@@ -239,7 +239,7 @@ fn converse(
                 _ => "ending everything",
             });
             if passed_on == 2 {
-                patience_until = Some(Instant::now() + PATIENCE);
+                killed_after = Some(Instant::now() + TIMEOUT);
             }
             send(&mut keeper.messages, &message)?;
         }

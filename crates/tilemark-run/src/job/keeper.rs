@@ -12,7 +12,7 @@
 //! keeper itself is killed, init dies with it; what remains are the folder, the control group and the settings, which `recover`
 //! removes and restores.
 
-use crate::job::state_folder::{Account, StateFolder, UnderWay};
+use crate::job::state_folder::{Account, ActiveJob, StateFolder};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{Mode, OFlags},
@@ -199,7 +199,7 @@ fn note_namespaces(init: &Child, state: &StateFolder) {
 }
 
 /// Makes the state folder, writes into its log from now on, and holds the settings of the host.
-fn make(state: &StateFolder, wanted: UnderWay) -> io::Result<()> {
+fn make(state: &StateFolder, wanted: ActiveJob) -> io::Result<()> {
     state.make(wanted)?;
     let logged = || -> io::Result<()> {
         let log = File::options().create(true).append(true).mode(PRIVATE_FILE).open(state.log())?;

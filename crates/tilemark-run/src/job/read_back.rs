@@ -10,7 +10,7 @@
 //! the next run may hold it.
 
 use crate::{
-    job::state_folder::{Account, StateFolder, UnderWay, is_in_use},
+    job::state_folder::{Account, ActiveJob, StateFolder, is_in_use},
     job::types::Job,
 };
 use std::{
@@ -31,7 +31,7 @@ use tilemark_host::{
 use tilemark_record::result::LeftOver;
 
 /// The kernel ends mounts and loop devices some time after their last user.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// What was found after a job.
@@ -60,7 +60,7 @@ pub(crate) struct ReadBack {
     mounts: BTreeSet<Mount>,
     loops: BTreeSet<LoopDevice>,
     network_devices: BTreeSet<String>,
-    under_way: Option<UnderWay>,
+    under_way: Option<ActiveJob>,
     settings: Vec<Held>,
     shared: Vec<Held>,
     holders: BTreeSet<Holder>,
@@ -114,11 +114,11 @@ impl ReadBack {
 
     /// The keeper is gone: what is left. `account` is its last report.
     pub(crate) fn after(&self, account: Option<&Account>, end: JobEnd) -> Found {
-        self.after_within(PATIENCE, account, end)
+        self.after_within(TIMEOUT, account, end)
     }
 
-    fn after_within(&self, patience: Duration, account: Option<&Account>, end: JobEnd) -> Found {
-        let until = Instant::now() + patience;
+    fn after_within(&self, timeout: Duration, account: Option<&Account>, end: JobEnd) -> Found {
+        let until = Instant::now() + timeout;
         let mut traces = self.traces();
         while !traces.is_empty() && Instant::now() < until {
             thread::sleep(BETWEEN_LOOKS);

@@ -35,7 +35,7 @@ use tilemark_sys::files::{
 
 /// What is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct UnderWay {
+pub(crate) struct ActiveJob {
     /// Its id.
     pub(crate) id: String,
     /// `run`, `guests` or `image`.
@@ -92,11 +92,11 @@ impl Keeper {
 pub(crate) struct StateFolder {
     path: PathBuf,
     /// What its keeper is to write into it.
-    wanted: Option<UnderWay>,
+    wanted: Option<ActiveJob>,
 }
 
 /// How long killed processes may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const UNDER_WAY: &str = "under-way.json";
 const SETTINGS: &str = "settings.json";
 /// How every control group of a run begins.
@@ -111,7 +111,7 @@ impl StateFolder {
     /// Says what one shall be. Only the folder of all of them is made now; its keeper makes the rest.
     pub(crate) fn create(states: &Path, id: &str, kind: &str, record: Option<&Path>) -> io::Result<Self> {
         make_private_folder(states).map_err(|error| named(states, error))?;
-        let wanted = UnderWay {
+        let wanted = ActiveJob {
             id: id.to_owned(),
             kind: kind.to_owned(),
             boot_id: boot_id()?,
@@ -143,7 +143,7 @@ impl StateFolder {
     }
 
     /// What its keeper is to write into it.
-    pub(crate) fn wanted(&self) -> Option<&UnderWay> {
+    pub(crate) fn wanted(&self) -> Option<&ActiveJob> {
         self.wanted.as_ref()
     }
 
@@ -151,7 +151,7 @@ impl StateFolder {
     ///
     /// It is made aside, under a name that says whose it is, and appears whole: whoever finds a state folder finds its
     /// keeper in it. The group is written down before it is made, so that it is never there without a trace.
-    pub(crate) fn make(&self, wanted: UnderWay) -> io::Result<()> {
+    pub(crate) fn make(&self, wanted: ActiveJob) -> io::Result<()> {
         let keeper = Keeper::of(std::process::id());
         let aside = Self::at(&self.aside(keeper));
         let made = DirBuilder::new().mode(PRIVATE_FOLDER).create(&aside.path);
@@ -160,7 +160,7 @@ impl StateFolder {
         let group = format!("{GROUP}{}", self.name_with(keeper));
         let tree = mount_point().ok();
         let cgroup = tree.as_ref().map(|tree| tree.join(&group));
-        let under_way = UnderWay { cgroup, keeper, ..wanted };
+        let under_way = ActiveJob { cgroup, keeper, ..wanted };
         let appears = aside.write(&under_way).and_then(|()| fs::rename(&aside.path, &self.path));
         appears.map_err(|error| named(&self.path, error)).inspect_err(|_| {
             // What is half made goes; the error that counts is the one above.
@@ -168,7 +168,7 @@ impl StateFolder {
         })?;
         match (tree, Group::create(&group)) {
             (Some(tree), Ok(group)) => self.hand_on(MEMORY, &Group::at(tree), &group)?,
-            _ => self.write(&UnderWay { cgroup: None, ..under_way })?,
+            _ => self.write(&ActiveJob { cgroup: None, ..under_way })?,
         }
         Ok(())
     }
@@ -203,7 +203,7 @@ impl StateFolder {
 
     /// The keeper's part: notes the namespaces that are its own.
     pub(crate) fn note_namespaces(&self, namespaces: Vec<String>) -> io::Result<()> {
-        self.write(&UnderWay { namespaces, ..self.under_way()? })
+        self.write(&ActiveJob { namespaces, ..self.under_way()? })
     }
 
     /// The journal of the settings that are held for it alone.
@@ -286,13 +286,13 @@ impl StateFolder {
     }
 
     /// What is under way.
-    pub(crate) fn under_way(&self) -> io::Result<UnderWay> {
+    pub(crate) fn under_way(&self) -> io::Result<ActiveJob> {
         trusted(&self.path)?;
         let text = read_trusted(&self.path.join(UNDER_WAY))?;
         Ok(serde_json::from_slice(&text)?)
     }
 
-    fn write(&self, under_way: &UnderWay) -> io::Result<()> {
+    fn write(&self, under_way: &ActiveJob) -> io::Result<()> {
         let aside = self.path.join(".under-way.aside");
         write_private(&aside, &serde_json::to_vec_pretty(under_way)?)?;
         fs::rename(aside, self.path.join(UNDER_WAY))
@@ -316,7 +316,7 @@ impl StateFolder {
         // One that nobody finished has no such file, and began nothing.
         let under_way = self.under_way().ok();
         if let Some(path) = under_way.as_ref().and_then(|under_way| under_way.cgroup.as_ref()) {
-            account.note(Group::at(path).end(PATIENCE));
+            account.note(Group::at(path).end(TIMEOUT));
             if let (Some(tree), Some(states)) = (path.parent(), self.path.parent()) {
                 account.shared = account.note(restore_shared(states, &Group::at(tree))).unwrap_or_default();
             }
@@ -340,7 +340,7 @@ impl StateFolder {
 
     /// Removes the folder, under another name first: nobody finds it without the file that names its keeper, and takes it for one
     /// that is left.
-    fn remove(&self, under_way: Option<&UnderWay>) -> io::Result<()> {
+    fn remove(&self, under_way: Option<&ActiveJob>) -> io::Result<()> {
         let aside = self.aside(under_way.and_then(|under_way| under_way.keeper));
         let removed = fs::rename(&self.path, &aside).and_then(|()| {
             // What cannot be removed is left where it is looked for.
@@ -350,7 +350,7 @@ impl StateFolder {
         removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
     }
 
-    fn restore(&self, under_way: Option<&UnderWay>, processors: &Path) -> Result<Vec<Outcome>, HostError> {
+    fn restore(&self, under_way: Option<&ActiveJob>, processors: &Path) -> Result<Vec<Outcome>, HostError> {
         let failed = |source| HostError::Journal { verb: "use", path: self.path.join(SETTINGS), source };
         let journal = self.journal().map_err(failed)?;
         // Another boot began with its own.
@@ -562,7 +562,7 @@ mod tests {
             fs::create_dir(&state.path).unwrap();
             let group = self.group.create_child(&format!("tilemark.{name}")).unwrap();
             let cgroup = Some(group.path().to_owned());
-            state.write(&UnderWay { cgroup, ..state.wanted.clone().unwrap() }).unwrap();
+            state.write(&ActiveJob { cgroup, ..state.wanted.clone().unwrap() }).unwrap();
             state.hand_on(&self.controller, &self.group, &group).unwrap();
             state
         }
@@ -574,7 +574,7 @@ mod tests {
 
     impl Drop for Tree {
         fn drop(&mut self) {
-            let _ = self.group.end(PATIENCE);
+            let _ = self.group.end(TIMEOUT);
             if self.is_borrowed {
                 let _ = self.host.disable(&self.controller);
             }

@@ -63,7 +63,7 @@ pub(crate) fn overstatements(point: &Point, reports: &LoadReports, counts: &[Hos
     let of = |count: &HostCount| {
         let load = &point.loads[count.place as usize];
         let guest = &point.guests[load.guest as usize].name;
-        let under_way = load.under_way(&point.guests[load.guest as usize]).count;
+        let under_way = load.in_flight(&point.guests[load.guest as usize]).count;
         let completed = reports.completed_by_second(count.place, seconds);
         let what = overstatement(load, point.backend, under_way, &completed, &count.readings)?;
         Some(Incident { kind: IncidentKind::Unproven, what, guest: Some(guest.clone()) })
@@ -150,7 +150,7 @@ repeats = 3
     fn overstatement_of(backend: plan::Backend, completed: &[u64], readings: &[u64]) -> Option<String> {
         let plan = plan_of(DISK, &ladder());
         let (load, guest) = (&plan.points[0].loads[0], &plan.points[0].guests[0]);
-        overstatement(load, backend, load.under_way(guest).count, completed, readings)
+        overstatement(load, backend, load.in_flight(guest).count, completed, readings)
     }
 
     #[test]

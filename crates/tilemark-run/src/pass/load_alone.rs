@@ -23,7 +23,7 @@ pub(crate) enum End {
 }
 
 /// Beside the length of a load, the longest between two things that it reports.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Has a process run a load. Ctrl-C ends it, and what it reported up to then counts too.
 ///
@@ -36,7 +36,7 @@ pub(crate) fn run_alone(mut process: AgentProcess, job: &LoadJob) -> Result<(Loa
     let (going_on, over) = mpsc::channel();
     let (reports, end) = thread::scope(|scope| {
         let end = scope.spawn(move || stop_when_interrupted(&over, stop));
-        let reports = read_reports(&mut process, job.length.get() + PATIENCE);
+        let reports = read_reports(&mut process, job.length.get() + TIMEOUT);
         drop(going_on);
         (reports, end.join().expect("it only waits and sends"))
     });

@@ -264,7 +264,7 @@ impl LoadReports {
             let reports = self.streams.get(&place)?;
             let Details::Jobs(found) = reports.details.clone()? else { return None };
             let guest = &point.guests[load.guest as usize];
-            let users = load.under_way(guest).count;
+            let users = load.in_flight(guest).count;
             let total = reports.total.as_ref().filter(|total| total.seconds > 0.0);
             let jobs_per_minute = total.map(|total| total.completed_in_time as f64 * 60.0 / total.seconds);
             Some(JobsFigures {

@@ -117,7 +117,7 @@ fn stream(
         work,
         disks: guest.disks.len() as u32,
         credentials: credentials_of(guest.services()[asked].role),
-        patience: Span::new(point.backend.costs().patience),
+        timeout: Span::new(point.backend.costs().timeout),
         drain: Span::new(point.backend.costs().drain),
         files: Vec::new(),
     }
@@ -131,9 +131,9 @@ mod tests {
     fn a_load_gives_up_on_its_broker_before_its_host_gives_up_on_the_load() {
         for backend in Backend::ALL {
             let costs = backend.costs();
-            assert!(costs.afterwards > 2 * costs.patience, "{backend:?}");
+            assert!(costs.afterwards > 2 * costs.timeout, "{backend:?}");
             assert!(costs.afterwards > 2 * costs.drain, "{backend:?}");
         }
-        assert!(Backend::Emulated.costs().patience > Backend::Native.costs().patience);
+        assert!(Backend::Emulated.costs().timeout > Backend::Native.costs().timeout);
     }
 }

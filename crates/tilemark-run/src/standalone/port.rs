@@ -1,4 +1,4 @@
-//! What speaks at a port that a load is to be sent to. A load that meets another protocol would wait for an answer until its patience is
+//! What speaks at a port that a load is to be sent to. A load that meets another protocol would wait for an answer until its timeout is
 //! over, or count errors until its time is.
 
 use crate::failure::{Failure, FailureCode};
@@ -17,8 +17,8 @@ pub(crate) enum Protocol {
     Postgresql,
 }
 
-/// A server that answers at all does so within this; one that does not is left to the load, which has more patience.
-const PATIENCE: Duration = Duration::from_millis(700);
+/// A server that answers at all does so within this; one that does not is left to the load, which has more timeout.
+const TIMEOUT: Duration = Duration::from_millis(700);
 /// Most servers that speak first do so within this.
 const FIRST_WORD: Duration = Duration::from_millis(200);
 /// The first bytes say what it is.
@@ -102,7 +102,7 @@ fn spoken(answer: &[u8]) -> Option<&'static str> {
 /// When it is another protocol.
 pub(crate) fn check(addresses: &[SocketAddr], wanted: Protocol) -> Result<(), Failure> {
     let connect = |address: &SocketAddr| {
-        TcpStream::connect_timeout(address, PATIENCE).ok().map(|stream| (*address, stream))
+        TcpStream::connect_timeout(address, TIMEOUT).ok().map(|stream| (*address, stream))
     };
     let Some((address, stream)) = addresses.iter().find_map(connect) else { return Ok(()) };
     match found(&address, stream, wanted) {
@@ -113,11 +113,11 @@ pub(crate) fn check(addresses: &[SocketAddr], wanted: Protocol) -> Result<(), Fa
 
 fn found(address: &SocketAddr, mut stream: TcpStream, wanted: Protocol) -> Option<&'static str> {
     // One that speaks first would take our words for a mistake, and end the connection.
-    let patience = if wanted == Protocol::Mysql { PATIENCE } else { FIRST_WORD };
-    let mut answer = first_bytes(&mut stream, &[], patience);
+    let timeout = if wanted == Protocol::Mysql { TIMEOUT } else { FIRST_WORD };
+    let mut answer = first_bytes(&mut stream, &[], timeout);
     let speaks_first = !answer.is_empty();
     if !speaks_first {
-        answer = first_bytes(&mut stream, wanted.first_words(), PATIENCE);
+        answer = first_bytes(&mut stream, wanted.first_words(), TIMEOUT);
     }
     // Of these servers only MariaDB and MySQL speak first.
     if speaks_first == (wanted == Protocol::Mysql) && wanted.is_begun_by(&answer) {
@@ -125,16 +125,16 @@ fn found(address: &SocketAddr, mut stream: TcpStream, wanted: Protocol) -> Optio
     }
     if answer.is_empty() && wanted != Protocol::Http {
         // It waits for more of what it takes for its own protocol, or hung up. HTTP says its name.
-        let mut again = TcpStream::connect_timeout(address, PATIENCE).ok()?;
-        answer = first_bytes(&mut again, HTTP_REQUEST, PATIENCE);
+        let mut again = TcpStream::connect_timeout(address, TIMEOUT).ok()?;
+        answer = first_bytes(&mut again, HTTP_REQUEST, TIMEOUT);
     }
     // A broker is asked for its protocol by its own header, and answers another one with it.
     spoken(&answer).filter(|name| !(wanted == Protocol::Amqp && *name == Protocol::Amqp.name()))
 }
 
 /// What comes back within the time; nothing where the server hangs up or says nothing.
-fn first_bytes(stream: &mut TcpStream, words: &[u8], patience: Duration) -> Vec<u8> {
-    let end = Instant::now() + patience;
+fn first_bytes(stream: &mut TcpStream, words: &[u8], timeout: Duration) -> Vec<u8> {
+    let end = Instant::now() + timeout;
     let mut answer = Vec::new();
     if stream.write_all(words).is_err() {
         return answer;

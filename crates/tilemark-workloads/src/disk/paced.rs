@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
 };
 use tilemark_agent_protocol::{LoadEvent, LoadJob, Stream, StreamTotal};
-use tilemark_load::{Operation, Performed, Start, Stop, Verdict, run_blocking};
+use tilemark_load::{Operation, OperationResult, Start, Stop, Verdict, run_blocking};
 use tilemark_plan::workload::DiskParameters;
 
 /// What direct input and output needs of an address in memory, on any disk.
@@ -104,10 +104,14 @@ impl Request {
 }
 
 impl Operation for Request {
-    fn perform(&mut self) -> Performed {
+    fn run_once(&mut self) -> OperationResult {
         match self.once() {
-            Ok(()) => Performed { verdict: Verdict::Right, bytes: self.buffer.length as u64, trouble: None },
-            Err(error) => Performed { verdict: Verdict::Failed, bytes: 0, trouble: Some(error.to_string()) },
+            Ok(()) => {
+                OperationResult { verdict: Verdict::Right, bytes: self.buffer.length as u64, trouble: None }
+            }
+            Err(error) => {
+                OperationResult { verdict: Verdict::Failed, bytes: 0, trouble: Some(error.to_string()) }
+            }
         }
     }
 }

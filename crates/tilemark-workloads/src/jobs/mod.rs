@@ -19,7 +19,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tilemark_agent_protocol::{LoadEvent, LoadJob, StreamTotal};
-use tilemark_load::{Operation, Performed, Start, Stop, Verdict, run_blocking};
+use tilemark_load::{Operation, OperationResult, Start, Stop, Verdict, run_blocking};
 use tilemark_plan::workload::{Details, JobKind, JobsParameters, Work};
 
 /// Where the first data disk of a guest with jobs is mounted.
@@ -117,9 +117,9 @@ impl User {
 }
 
 impl Operation for User {
-    fn perform(&mut self) -> Performed {
+    fn run_once(&mut self) -> OperationResult {
         let Some(kind) = self.draw() else {
-            return Performed { verdict: Verdict::Right, bytes: 0, trouble: None };
+            return OperationResult { verdict: Verdict::Right, bytes: 0, trouble: None };
         };
         let began = Instant::now();
         let done = kernels::run(kind, self.parameters.size_of(kind), &self.files);
@@ -131,7 +131,7 @@ impl Operation for User {
             Err(BadJob::Failed(error)) => (Verdict::Failed, Some(format!("job `{}`: {error}", kind.name()))),
             Err(BadJob::Wrong(what)) => (Verdict::Wrong, Some(format!("job `{}`: {what}", kind.name()))),
         };
-        Performed { verdict, bytes: 0, trouble }
+        OperationResult { verdict, bytes: 0, trouble }
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mix = [(JobKind::Read, 1)].into();
         let parameters = JobsParameters { mix, ..JobsParameters::default() };
-        let verdict = |folder: PathBuf| User::new(&parameters, 1, 0, folder, watch()).perform().verdict;
+        let verdict = |folder: PathBuf| User::new(&parameters, 1, 0, folder, watch()).run_once().verdict;
         assert_eq!(verdict(folder.path().to_owned()), Verdict::Right);
         assert_eq!(verdict(folder.path().join("not there")), Verdict::Failed);
         let file = folder.path().join("read");

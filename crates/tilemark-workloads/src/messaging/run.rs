@@ -115,7 +115,7 @@ fn run(
         drop(say);
         let mut running =
             RunningLoads { job, loads: &loads, actors: &actors, messages, ended: BTreeMap::new() };
-        let totals = running.conduct(&line, pinned, start, events);
+        let totals = running.run(&line, pinned, start, events);
         // Whatever happened, nobody is left waiting or at work.
         line.give(None);
         actors.values().for_each(Actor::end);
@@ -133,7 +133,7 @@ struct RunningLoads<'a> {
 }
 
 impl RunningLoads<'_> {
-    fn conduct(
+    fn run(
         &mut self,
         line: &StartLine,
         pinned: bool,
@@ -269,7 +269,7 @@ impl Load {
         let (Work::Messaging(parameters), Some(credentials)) = (&*stream.work, &stream.credentials) else {
             return Err(MessagingError::NoMessaging(stream.id));
         };
-        let patience = stream.patience.get();
+        let timeout = stream.timeout.get();
         let broker =
             BrokerAddress::guest(stream.target).with_user(&*credentials.user, &*credentials.password);
         let broker = if parameters.tls { broker.secured() } else { broker };
@@ -278,7 +278,7 @@ impl Load {
                 broker,
                 messages: parameters.clone(),
                 seconds: job.warmup.get() + job.length.get() + ENDS_BY_ITSELF,
-                patience,
+                timeout,
             })),
             (MessagingMeasure::Latency, Demand::Open { rate, .. }) => Ok(Self::Latency(LatencyLoad {
                 broker,
@@ -286,7 +286,7 @@ impl Load {
                 rate: (rate.get().round() as u64).max(1),
                 warmup: job.warmup.get(),
                 seconds: job.length.get(),
-                patience,
+                timeout,
             })),
             (MessagingMeasure::Latency, Demand::Closed) => Err(MessagingError::NoMessaging(stream.id)),
         }

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Far above what anything that a test waits for takes, on machines that are many times slower too.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs would disturb each other, and two cores are enough for one.
 static IN_TURN: Mutex<()> = Mutex::new(());
@@ -71,14 +71,14 @@ impl Real {
     }
 
     /// What is under way, once it has a state folder with a keeper.
-    pub fn under_way(&self) -> Option<UnderWay> {
+    pub fn under_way(&self) -> Option<ActiveJob> {
         let entries = fs::read_dir(self.home.path().join("state")).ok()?;
         // One whose name begins with a dot is still being made, and about to have another name.
         let made = entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
         let mut folders = made.map(|entry| entry.path()).filter(|path| path.is_dir());
         let folder = folders.next()?;
         let document: Value = serde_json::from_slice(&fs::read(folder.join("under-way.json")).ok()?).ok()?;
-        Some(UnderWay {
+        Some(ActiveJob {
             id: document["id"].as_str()?.to_owned(),
             cgroup: document["cgroup"].as_str().map(PathBuf::from),
             keeper: document["keeper"]["pid"].as_i64(),
@@ -116,13 +116,13 @@ impl Real {
     #[track_caller]
     pub fn all_gone(&self, processes: &BTreeSet<Process>, cgroups: &[PathBuf]) {
         let began = Instant::now();
-        let until = began + PATIENCE;
+        let until = began + TIMEOUT;
         loop {
             let left = self.left(processes, cgroups);
             if left.is_empty() {
                 return println!("{{\"gone_after_s\":{:.3}}}", began.elapsed().as_secs_f64());
             }
-            assert!(Instant::now() < until, "left after {PATIENCE:?}: {left:#?}");
+            assert!(Instant::now() < until, "left after {TIMEOUT:?}: {left:#?}");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -167,7 +167,7 @@ fn copy(cache: &Path, to: &Path) {
 
 /// What the state folder tells.
 #[derive(Debug)]
-pub struct UnderWay {
+pub struct ActiveJob {
     pub id: String,
     pub folder: PathBuf,
     pub cgroup: Option<PathBuf>,
@@ -230,7 +230,7 @@ pub struct Running<'a> {
 impl Running<'_> {
     /// Waits for a moment of the run.
     pub fn until<T>(&mut self, what: &str, found: impl Fn(&Real) -> Option<T>) -> T {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             if let Some(found) = found(self.real) {
                 return found;
@@ -264,6 +264,6 @@ impl Drop for Running<'_> {
     }
 }
 
-pub fn keeper_of(real: &Real) -> Option<UnderWay> {
+pub fn keeper_of(real: &Real) -> Option<ActiveJob> {
     real.under_way().filter(|under_way| under_way.keeper.is_some())
 }

@@ -23,7 +23,7 @@ impl Machine {
         // It ends with its input, and so with this test.
         let child = Command::new("unshare").args(["--net", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
         let namespace = PathBuf::from(format!("/proc/{}/ns/net", child.id()));
-        let until = Instant::now() + super::PATIENCE;
+        let until = Instant::now() + super::TIMEOUT;
         while fs::read_link(&namespace).unwrap() == own {
             assert!(Instant::now() < until, "no network namespace");
             thread::sleep(Duration::from_millis(5));
@@ -197,7 +197,7 @@ fn a_run_on_the_users_bridge_that_is_killed_leaves_nothing_there() {
         let recovered = site.says(&real, &["recover", "--json"]);
         assert_eq!(recovered.code, Some(0), "{recovered:?}");
         real.all_gone(&processes, under_way.cgroup.as_slice());
-        let until = Instant::now() + super::PATIENCE;
+        let until = Instant::now() + super::TIMEOUT;
         loop {
             let changed = changed(&before, &site.state());
             if changed.is_empty() {

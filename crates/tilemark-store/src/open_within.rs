@@ -12,7 +12,7 @@ const LET_IN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Opens a connection. The libraries limit how long the network may take and not how long the server does: one that is
 /// stopped accepts and says nothing.
-pub(crate) fn open_patiently<C: Send + 'static>(
+pub(crate) fn open<C: Send + 'static>(
     address: &DatabaseAddress,
     open: impl FnOnce(&DatabaseAddress) -> Result<C, StoreError> + Send + 'static,
 ) -> Result<C, StoreError> {

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilemark_agent_protocol::{LoadEvent, Sender};
 
 /// Engines that work at the same time, each with a number, heard one event after the other.
-pub(crate) struct Mix {
+pub(crate) struct MergedEvents {
     at_work: BTreeSet<usize>,
     /// How busy each was, by second.
     busy: BTreeMap<u32, BTreeMap<usize, f64>>,
 }
 
-impl Mix {
+impl MergedEvents {
     pub(crate) fn of(engines: usize) -> Self {
         Self { at_work: (0..engines).collect(), busy: BTreeMap::new() }
     }
@@ -20,17 +20,17 @@ impl Mix {
     pub(crate) fn take(&mut self, engine: usize, event: LoadEvent) -> Vec<LoadEvent> {
         let LoadEvent::Busy { second, fraction } = event else { return vec![event] };
         self.busy.entry(second).or_default().insert(engine, fraction);
-        self.told_by_all()
+        self.reported_by_all()
     }
 
     /// From its end on an engine uses nothing, and nobody waits for its word.
     pub(crate) fn ended(&mut self, engine: usize) -> Vec<LoadEvent> {
         self.at_work.remove(&engine);
-        self.told_by_all()
+        self.reported_by_all()
     }
 
     /// How busy those seconds were of which all that are at work have told.
-    fn told_by_all(&mut self) -> Vec<LoadEvent> {
+    fn reported_by_all(&mut self) -> Vec<LoadEvent> {
         let mut told = Vec::new();
         self.busy.retain(|second, of_engines| {
             let by_all = self.at_work.iter().all(|engine| of_engines.contains_key(engine));
@@ -75,25 +75,25 @@ mod tests {
 
     #[test]
     fn a_second_is_as_busy_as_all_make_it() {
-        let mut mix = Mix::of(2);
-        assert_eq!(mix.take(0, busy(3, 0.25)), []);
-        assert_eq!(mix.take(0, busy(4, 0.125)), []);
-        assert_eq!(mix.take(1, busy(3, 0.5)), [busy(3, 0.75)]);
+        let mut merged = MergedEvents::of(2);
+        assert_eq!(merged.take(0, busy(3, 0.25)), []);
+        assert_eq!(merged.take(0, busy(4, 0.125)), []);
+        assert_eq!(merged.take(1, busy(3, 0.5)), [busy(3, 0.75)]);
     }
 
     #[test]
     fn seconds_after_an_engines_early_end_are_told_by_the_others() {
-        let mut mix = Mix::of(3);
+        let mut merged = MergedEvents::of(3);
         for (engine, event) in
             [(0, busy(0, 0.25)), (1, busy(0, 0.25)), (0, busy(1, 0.875)), (1, busy(1, 0.0))]
         {
-            assert_eq!(mix.take(engine, event), []);
+            assert_eq!(merged.take(engine, event), []);
         }
         // It ended in second 1, and told of second 0 only.
-        assert_eq!(mix.take(2, busy(0, 0.25)), [busy(0, 0.75)]);
-        assert_eq!(mix.ended(2), [busy(1, 0.875)]);
-        assert_eq!(mix.take(0, busy(2, 0.5)), []);
-        assert_eq!(mix.ended(1), [busy(2, 0.5)]);
-        assert_eq!(mix.take(0, busy(3, 0.9)), [busy(3, 0.9)]);
+        assert_eq!(merged.take(2, busy(0, 0.25)), [busy(0, 0.75)]);
+        assert_eq!(merged.ended(2), [busy(1, 0.875)]);
+        assert_eq!(merged.take(0, busy(2, 0.5)), []);
+        assert_eq!(merged.ended(1), [busy(2, 0.5)]);
+        assert_eq!(merged.take(0, busy(3, 0.9)), [busy(3, 0.9)]);
     }
 }
