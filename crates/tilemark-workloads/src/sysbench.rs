@@ -47,8 +47,8 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A program like sysbench whose service may take so long. The time to connect is a constant of Debian's version, kept by an alarm: a
 /// program that begins with SIGALRM blocked hears none. The host's deadline for the load ends one that never connects.
-fn patient(program: &str, patience: Duration) -> Command {
-    if patience <= CONNECTS_WITHIN {
+fn with_timeout(program: &str, timeout: Duration) -> Command {
+    if timeout <= CONNECTS_WITHIN {
         return Command::new(program);
     }
     let mut command = Command::new("/usr/bin/env");
@@ -89,7 +89,7 @@ impl Tool for Sysbench<'_> {
             Demand::Open { rate, .. } => rate.get().round() as u64,
             Demand::Closed => 0,
         };
-        let program = patient(PROGRAM, self.stream.patience.get());
+        let program = with_timeout(PROGRAM, self.stream.timeout.get());
         let mut command = sysbench(program, self.parameters, self.stream.seed);
         command
             .args([format!("--threads={}", self.parameters.threads), format!("--rate={rate}")])
@@ -220,7 +220,7 @@ General statistics:
     #[test]
     fn its_alarm_is_blocked_where_its_service_may_take_longer_than_that() {
         let blocked = |seconds| {
-            let mut command = patient("/bin/cat", Duration::from_secs(seconds));
+            let mut command = with_timeout("/bin/cat", Duration::from_secs(seconds));
             let status = command.arg("/proc/self/status").output().unwrap().stdout;
             let status = String::from_utf8(status).unwrap();
             let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
