@@ -11,8 +11,10 @@ use tilemark_plan::own_bridge::OwnBridge;
 
 /// A list of rules is read up to so many bytes: that of a host with thousands of containers has a few megabytes.
 const RULES_BYTES_MAX: u64 = 16 << 20;
+/// A program with its arguments, and how what it prints is read.
+type Shows = (&'static [&'static str], fn(&str) -> Option<String>);
 /// Firewalls by the programs that show their rules. The first shows what the second one wrote, too, but may not be there.
-const PROGRAMS: [(&[&str], fn(&str) -> Option<String>); 3] = [
+const PROGRAMS: [Shows; 3] = [
     (&["nft", "-j", "list", "ruleset"], of_nft),
     (&["iptables", "-S"], of_iptables),
     (&["iptables-legacy", "-S"], of_iptables),
