@@ -12,9 +12,10 @@ use tilemark_units::{Rate, Span, counted};
 
 /// Part of what was measured flat out that is asked: another machine may be so many times slower, or busier.
 const PART: f64 = 0.1;
-/// A guest that is asked nothing shows nothing: so many requests in the measurement are asked even where that is more. They come evenly, so that
-/// none of so few is missing by chance.
+/// A guest that is asked nothing shows nothing: so many requests in the measurement are asked even where that is more.
 const REQUESTS_MIN: f64 = 3.0;
+/// Fewer requests than this come evenly: by chance a guest might get none of so few.
+const BY_CHANCE_MIN: f64 = 20.0;
 /// Part of the threads' time that all requests of a measurement may take together. Guests that wait take some too, and a machine may be slower.
 const FILLED_MAX: f64 = 0.5;
 /// Bursts of a load that has none.
@@ -72,9 +73,9 @@ fn pace(load: &mut LoadPlan, most: f64, least: f64) {
     load.paced = true;
 }
 
-/// Whether it is asked the least. Who wants whole rates has an arrival of its own.
+/// Whether it is asked so little that it comes evenly. Who wants whole rates has an arrival of its own.
 fn is_even(load: &LoadPlan, most: f64, least: f64) -> bool {
-    most < least && !load.work.facts().has_whole_rate()
+    most < least * BY_CHANCE_MIN / REQUESTS_MIN && !load.work.facts().has_whole_rate()
 }
 
 /// What is asked of a guest that serves at most so many requests a second, and is asked the least.
