@@ -56,6 +56,7 @@ const OF_SCENARIOS: &[Mistake] = &[
     ("plan web --on native --set load.web.rate=0/s", 2, "without a rate"),
     ("plan web --on native --set load.web.rate=10/day", 2, "`10/day` is not a rate"),
     ("plan web --on native --set load.web.loop=open-ish", 2, "open-ish"),
+    ("plan web --on native --set load.web.web.path=/", 2, "has no `pages`"),
     ("plan web --on native --set load.web.loop=closed", 2, "closed loop with a rate"),
     ("plan web --on native --set load.web.connections=0", 2, "has no connection"),
     ("plan web --on native --set load.web.guest=wob", 2, "which the tile does not have"),

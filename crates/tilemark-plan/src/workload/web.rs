@@ -244,6 +244,12 @@ impl WebParameters {
             );
             say(message, "write which path to ask for, such as `path = \"/\"` in `[load.web]`");
         }
+        if has_web && !is_own && guest.pages.is_none() && self.is_own_server() {
+            let message = format!(
+                "load `{name}` asks for pages, and guest `{guest_name}` has no `pages`: its web server would not be started"
+            );
+            say(message, "give the guest `pages`, or leave `path` and `request` out of `[load.web]`");
+        }
         if !has_web && self.port.is_none() && own_port.is_none() {
             let message = format!("load `{name}` is for guest `{guest_name}`, whose program names no port");
             say(message, "write `ready = { port = 9000 }` for the guest, or `port = 9000` in `[load.web]`");
