@@ -35,8 +35,6 @@ const FIRST: [&str; 13] = [
     "tilemark-amqp-load/broker_j",
     "tilemark-report/browser",
 ];
-/// Programs at once, for each processor: whole runs mostly wait for their measured seconds to pass.
-const FOR_EACH_PROCESSOR: usize = 2;
 /// So many of the slowest are listed.
 const SLOWEST: usize = 12;
 
@@ -63,7 +61,7 @@ struct Ended {
 pub(crate) fn run(messages_of_cargo: &str, environment: &[(&str, OsString)]) -> Result<()> {
     let (alone, programs): (Vec<TestProgram>, Vec<TestProgram>) =
         in_order(programs(messages_of_cargo)?).into_iter().partition(|program| program.name == ALONE);
-    let workers = FOR_EACH_PROCESSOR * thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let workers = workers(thread::available_parallelism().map_or(1, NonZeroUsize::get));
     let (of_guests, variable) = GUESTS_IN_QEMU;
     let mut environment = environment.to_vec();
     let of_guests = programs.iter().find(|program| program.name == of_guests);
@@ -82,6 +80,12 @@ pub(crate) fn run(messages_of_cargo: &str, environment: &[(&str, OsString)]) -> 
     });
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     report(ended_alone.into_iter().chain(ended).collect())
+}
+
+/// Programs at once: three on two processors. Whole runs mostly wait for their measured seconds to pass, but guests under the translator
+/// and the databases do not.
+const fn workers(processors: usize) -> usize {
+    processors + processors.div_ceil(2)
 }
 
 /// The lock is free again when this returns, which it would not be in the condition of a loop.

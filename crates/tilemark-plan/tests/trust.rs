@@ -174,7 +174,7 @@ fn walls_that_are_off_are_listed_and_may_be_a_side() {
 
 #[test]
 fn files_that_a_web_load_or_firmware_come_from_need_trust_and_those_of_flags_do_not() {
-    let rest = "[qemu]\nfirmware = \"/f/bios.bin\"\n[[guest]]\nname = \"web\"\nrole = \"web\"\n[[load]]\nname = \"own\"\n\
+    let rest = "[qemu]\nfirmware = \"/f/bios.bin\"\n[[guest]]\nname = \"web\"\nrole = \"web\"\npages = \"/srv/shop\"\n[[load]]\nname = \"own\"\n\
         guest = \"web\"\nloop = \"closed\"\n[load.web]\ntls = true\nrequest_file = \"requests.toml\"\nca_file = \"ca.pem\"\n\
         body_file = \"/etc/shadow\"\n";
     let scenario = scenario(rest).replace("about = \"t\"", "about = \"t\"\nheadline = \"own\"");

@@ -67,7 +67,8 @@ def client():
     # The worker gets orders through a fanout exchange, and answers through a queue of the asker's own.
     answered = app.control.broadcast("ping", reply=True, limit=1, timeout=WITHIN)
     assert len(answered) == 1 and {"ok": "pong"} in answered[0].values(), answered
-    revoked = add.apply_async((1, 2), countdown=1)
+    # Long enough for the order to reach the worker on a busy machine.
+    revoked = add.apply_async((1, 2), countdown=5)
     revoked.revoke()
     try:
         revoked.get(timeout=WITHIN)

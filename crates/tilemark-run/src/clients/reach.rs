@@ -38,9 +38,11 @@ pub(crate) fn lifetime(plan: &Plan, wait_quiet: Option<Span>) -> Duration {
         plan.points.iter().map(|point| point.measure.warmup.get() + point.measure.length.get()).min();
     // A search has more repeats than its plan has at first.
     let in_time = shortest.map_or(0, |shortest| expected.as_secs() / shortest.as_secs().max(1));
-    let repeats = u32::try_from(in_time).unwrap_or(u32::MAX).max(plan.passes.len() as u32).max(1);
+    let of_search = plan.search.as_ref().map_or(0, |_| u32::try_from(in_time).unwrap_or(u32::MAX));
+    let repeats = of_search.max(plan.passes.len() as u32).max(1);
     let waits = wait_quiet.map_or(Duration::ZERO, |each| each.get().saturating_mul(repeats));
-    let all = expected.saturating_add(waits).saturating_mul(3);
+    // A scheduler may refuse a job that asks for much more: waits are counted once.
+    let all = expected.saturating_mul(3).saturating_add(waits);
     all.saturating_add(Duration::from_secs(3600)).min(LIFETIME_MAX)
 }
 
@@ -153,6 +155,8 @@ mod tests {
         assert!(without >= 3 * plan.expected.time.get(), "{without:?}");
         let with = lifetime(&plan, Some(wait));
         assert!(with >= without + wait.get() * plan.passes.len() as u32, "{with:?}");
+        // Not three times as often: a scheduler has limits.
+        assert!(with < without + wait.get() * (plan.passes.len() as u32 + 1), "{with:?}");
         assert_eq!(lifetime(&plan, Some(Span::from_seconds(u64::from(u32::MAX)))), LIFETIME_MAX);
     }
 }

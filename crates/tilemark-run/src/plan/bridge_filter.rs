@@ -11,14 +11,26 @@ use tilemark_plan::own_bridge::OwnBridge;
 
 /// A list of rules is read up to so many bytes: that of a host with thousands of containers has a few megabytes.
 const RULES_BYTES_MAX: u64 = 16 << 20;
-/// A program with its arguments, and how what it prints is read.
-type Shows = (&'static [&'static str], fn(&str) -> Option<String>);
-/// Firewalls by the programs that show their rules. The first shows what the second one wrote, too, but may not be there.
-const PROGRAMS: [Shows; 3] = [
-    (&["nft", "-j", "list", "ruleset"], of_nft),
-    (&["iptables", "-S"], of_iptables),
-    (&["iptables-legacy", "-S"], of_iptables),
+/// A part of the kernel with rules, a program that shows them with its arguments, and how what it prints is read.
+type Shows = (fn() -> bool, &'static [&'static str], fn(&str) -> Option<String>);
+/// Firewalls by the programs that show their rules, of which not all may be there. A program is asked only where the kernel has its
+/// part of the firewall already: it would load it, and it would stay.
+const PROGRAMS: [Shows; 4] = [
+    (has_nf_tables, &["nft", "-j", "list", "ruleset"], of_nft),
+    (has_nf_tables, &["iptables-nft", "-S"], of_iptables),
+    (has_ip_tables, &["iptables-legacy", "-S"], of_iptables),
+    (has_ip_tables, &["iptables", "-S"], of_iptables),
 ];
+
+fn has_nf_tables() -> bool {
+    Path::new("/sys/module/nf_tables").exists()
+}
+
+/// Whether the older part has a table of filters in this network; only root is told.
+fn has_ip_tables() -> bool {
+    std::fs::read_to_string("/proc/net/ip_tables_names")
+        .is_ok_and(|names| names.lines().any(|name| name == "filter"))
+}
 
 /// A firewall that may drop guests' packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +50,8 @@ pub(crate) fn look(own: &OwnBridge) -> Option<Filtered> {
         "/proc/sys/net/bridge/bridge-nf-call-iptables".to_owned(),
     ];
     let on = switches.iter().find(|path| is_on(Path::new(path)))?;
-    let drops = PROGRAMS.iter().find_map(|(words, read)| read(&printed_by(words)?))?;
+    let here = PROGRAMS.iter().filter(|(is_here, ..)| is_here());
+    let drops = here.into_iter().find_map(|(_, words, read)| read(&printed_by(words)?))?;
     let off = if *on == switches[0] {
         format!("`ip link set {bridge} type bridge nf_call_iptables 0`")
     } else {
@@ -77,8 +90,16 @@ fn of_nft(json: &str) -> Option<String> {
     let document: Value = serde_json::from_str(json).ok()?;
     let all = document["nftables"].as_array()?;
     let of_ip = |part: &&Value| matches!(part["family"].as_str(), Some("ip" | "inet"));
-    let chains = all.iter().map(|part| &part["chain"]).filter(of_ip);
-    let mut forward = chains.filter(|chain| chain["hook"] == "forward");
+    let chains: Vec<&Value> = all.iter().map(|part| &part["chain"]).filter(of_ip).collect();
+    let is_elsewhere = |rule: &Value| {
+        let of = |chain: &&&Value| {
+            chain["family"] == rule["family"]
+                && chain["table"] == rule["table"]
+                && chain["name"] == rule["chain"]
+        };
+        chains.iter().find(of).is_some_and(|chain| chain["hook"].is_string() && chain["hook"] != "forward")
+    };
+    let mut forward = chains.iter().filter(|chain| chain["hook"] == "forward");
     forward.find_map(|chain| {
         let words = |what: &str| {
             let of = |key: &str| chain[key].as_str().unwrap_or_default();
@@ -87,8 +108,10 @@ fn of_nft(json: &str) -> Option<String> {
         if chain["policy"] == "drop" {
             return Some(words("drops what no rule accepts"));
         }
-        // Also in a chain that this one jumps to.
-        let in_table = |rule: &&Value| rule["family"] == chain["family"] && rule["table"] == chain["table"];
+        // Also in a chain that this one jumps to, but not in one for what comes to the host or leaves it.
+        let in_table = |rule: &&Value| {
+            rule["family"] == chain["family"] && rule["table"] == chain["table"] && !is_elsewhere(rule)
+        };
         let drops = |rule: &Value| {
             let parts = rule["expr"].as_array();
             parts.is_some_and(|parts| {
@@ -136,6 +159,9 @@ mod tests {
         let firewalld = nft(&forward, &rule("reject"));
         assert_eq!(firewalld.as_deref(), Some("chain FORWARD of table filter has rules that drop packets"));
         assert_eq!(nft(&forward, &rule("accept")), None);
+        // The usual firewall of a server: its chain for what comes to the host drops, what is forwarded passes.
+        let server = forward.clone() + "," + &forward.replace("FORWARD", "x").replace("forward", "input");
+        assert_eq!(nft(&server, &rule("drop")), None);
         assert_eq!(nft(&chain("input", "ip", "drop"), ""), None, "what comes to the host is no guest's");
         assert_eq!(nft(&chain("forward", "ip6", "drop"), ""), None, "guests have no IPv6");
         assert_eq!(of_nft("no JSON"), None);

@@ -93,7 +93,9 @@ mod tests {
 
     /// A plan whose load asks a server of its own, with these keys; its scenario is in `folder`.
     fn plan(folder: &Path, keys: &str) -> Plan {
-        let tile = TILE.replace("[load.web]\n", &format!("[load.web]\n{keys}\n"));
+        let tile = TILE
+            .replace("[load.web]\n", &format!("[load.web]\n{keys}\n"))
+            .replace("role = \"web\"\n", "role = \"web\"\npages = \"/srv/shop\"\n");
         Plan { origin: folder.join("t.toml").display().to_string(), ..plan_of(&tile, &ladder()) }
     }
 
