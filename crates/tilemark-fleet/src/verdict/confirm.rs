@@ -3,7 +3,7 @@
 use super::{
     Groups, VerdictError,
     judge::{Asked, Figures, common_step, figures_at, verdict},
-    read::{HostRecord, ReadFleet, fleet, natural},
+    read::{HostRecord, ReadFleet, fleet},
     threads,
 };
 use rand::{SeedableRng, seq::SliceRandom};
@@ -14,6 +14,7 @@ use std::{
 };
 use tilemark_report::{FleetConfirmation, FleetHost, FleetOutcome, FleetVerdict};
 use tilemark_statistics::{HostVerdict, confirm_hosts};
+use tilemark_units::natural_key;
 
 /// Others of each group at least: of one suspect and one other it could not be said which of the two is out of line.
 const OTHERS_MIN: usize = 2;
@@ -40,7 +41,7 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
         };
         let mut rest: Vec<String> =
             found.hosts.iter().filter(is_other).map(|host| host.name.clone()).collect();
-        rest.sort_by_cached_key(|name| natural(name));
+        rest.sort_by_cached_key(|name| natural_key(name));
         rest.shuffle(&mut random);
         rest.truncate(group.named.len().max(OTHERS_MIN));
         suspects.extend(group.named.iter().cloned());
@@ -50,7 +51,7 @@ pub fn to_confirm(found: &FleetVerdict, seed: u64) -> Option<ToConfirm> {
         return None;
     }
     let mut order: Vec<String> = suspects.iter().chain(&others).cloned().collect();
-    order.sort_by_cached_key(|name| natural(name));
+    order.sort_by_cached_key(|name| natural_key(name));
     order.shuffle(&mut random);
     Some(ToConfirm { suspects, others, order })
 }

@@ -10,6 +10,7 @@ use super::{
 use std::{collections::BTreeMap, path::Path};
 use tilemark_report::{DriftHost, DriftOfMeasure, DriftShift, FactChange, FleetDrift, FleetOutcome};
 use tilemark_statistics::{DriftMeasure, GroupDrift, HostPair, Missing, Shift, compare_fleets};
+use tilemark_units::natural_key;
 
 /// Compares two runs of a fleet, host by host. Hosts whose facts did not change are the controls: only what the others did beyond them
 /// can have to do with what changed.
@@ -195,7 +196,7 @@ fn conclude(mut drift: FleetDrift) -> FleetDrift {
     let hosts = drift.measures.iter().flat_map(|measure| &measure.hosts);
     let mut named: Vec<String> =
         hosts.filter(|host| differs(&host.outcome)).map(|host| host.name.clone()).collect();
-    named.sort_by_cached_key(|name| super::read::natural(name));
+    named.sort_by_cached_key(|name| natural_key(name));
     named.dedup();
     // Where a part of the hosts changed, the mean of all may be anything.
     let changes = |measure: &DriftOfMeasure| {

@@ -3,7 +3,7 @@
 use super::{
     Groups,
     group::{Group, groups, unusual},
-    read::{HostRecord, ReadFleet, ReadHost, Step, StepKey, natural, repeats},
+    read::{HostRecord, ReadFleet, ReadHost, Step, StepKey, repeats},
     sentence, threads,
 };
 use crate::End;
@@ -17,6 +17,7 @@ use tilemark_statistics::{
     GroupMeasure, GroupSpread, HOST_LEAST_CHANGE, HOST_LEAST_CHANGE_OF_TAIL, HostChange, HostVerdict,
     INTERVAL_REPEATS_MIN, judge::DecidingFigures, judge::deciding_figures,
 };
+use tilemark_units::natural_key;
 
 /// The verdict of a fleet. With a confirmation only hosts that it confirms are named.
 pub(super) fn verdict(
@@ -36,7 +37,7 @@ pub(super) fn verdict(
     hosts.sort_by_cached_key(|host| {
         // Hosts without a record come first: nobody should overlook them.
         let group = host.group.as_deref().and_then(|name| order.get(name)).map_or(0, |place| place + 1);
-        (group, host.outcome, natural(&host.name))
+        (group, host.outcome, natural_key(&host.name))
     });
     let missing: Vec<String> =
         hosts.iter().filter(|host| !host.measured).map(|host| host.name.clone()).collect();
@@ -400,7 +401,7 @@ fn capacity(records: &[&HostRecord]) -> Option<GroupCapacity> {
 
 fn named(groups: &[FleetGroup]) -> Vec<String> {
     let mut named: Vec<String> = groups.iter().flat_map(|group| group.named.iter().cloned()).collect();
-    named.sort_by_cached_key(|name| natural(name));
+    named.sort_by_cached_key(|name| natural_key(name));
     named
 }
 

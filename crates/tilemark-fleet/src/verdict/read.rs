@@ -20,6 +20,7 @@ use tilemark_record::{
 };
 use tilemark_report::FleetCapacity;
 use tilemark_sys::text_file::read_text;
+use tilemark_units::natural_key;
 
 /// Hosts of a fleet at most.
 const HOSTS_MAX: usize = 20_000;
@@ -149,7 +150,7 @@ pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, VerdictError> {
         Err(why) => (BTreeMap::new(), Some(why)),
     };
     let mut names: Vec<String> = asked.keys().cloned().chain(folders.into_iter().flatten()).collect();
-    names.sort_by_cached_key(|name| natural(name));
+    names.sort_by_cached_key(|name| natural_key(name));
     names.dedup();
     if names.len() > HOSTS_MAX {
         return Err(VerdictError::TooMany { path: folder.to_owned(), found: names.len() });
@@ -164,27 +165,6 @@ pub(super) fn fleet(folder: &Path) -> Result<ReadFleet, VerdictError> {
     let id = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let id = id.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(ReadFleet { id, asked_unknown, hosts })
-}
-
-/// Numbers within names count as numbers: `n2` comes before `n10`.
-pub(super) fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut parts = Vec::new();
-    let (mut text, mut digits) = (String::new(), String::new());
-    for character in name.chars() {
-        if character.is_ascii_digit() {
-            digits.push(character);
-            continue;
-        }
-        if !digits.is_empty() {
-            parts.push((std::mem::take(&mut text), digits.parse().unwrap_or(u64::MAX)));
-            digits.clear();
-        }
-        text.push(character);
-    }
-    parts.push((text, digits.parse().unwrap_or(0)));
-    // Names that differ in leading zeros only must not be taken for one.
-    parts.push((name.to_owned(), 0));
-    parts
 }
 
 /// The hosts that have a folder; `None` where there is no folder of hosts.

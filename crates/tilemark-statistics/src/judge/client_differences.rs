@@ -7,6 +7,7 @@ use tilemark_record::clients::ClientLoad;
 use tilemark_record::clients::{ClientChange, ClientComparison, ClientFigures, ClientMeasure, ClientOutcome};
 use tilemark_record::result::PointResult;
 use tilemark_record::summary::RepeatSummary;
+use tilemark_units::natural_key;
 
 use super::measured::MeasuredPoint;
 use crate::fleet::{
@@ -67,7 +68,7 @@ impl<'a> Step<'a> {
     fn of(kept: &'a [&'a RepeatSummary]) -> Option<Self> {
         let all = || kept.iter().flat_map(|repeat| &repeat.clients);
         let mut names: Vec<String> = all().map(|client| client.name.clone()).collect();
-        names.sort_unstable();
+        names.sort_by_cached_key(|name| natural_key(name));
         names.dedup();
         if names.len() < 2 {
             return None;

@@ -282,3 +282,25 @@ fn a_client_that_differs_is_a_note_of_its_step_and_discards_nothing() {
         point.notes
     );
 }
+
+/// Twelve clients, the last five of them slow.
+fn twelve_clients(repeat: &mut RepeatSummary) {
+    let client = |number: u32| {
+        let ms = 1.0 + f64::from(repeat.repeat) / 1e3 + if number > 7 { 0.2 } else { 0.0 };
+        ClientFigures {
+            name: format!("c{number}"),
+            loads: vec![ClientLoad { p50_ms: Some(ms), ..fit().loads.remove(0) }],
+            ..fit()
+        }
+    };
+    repeat.clients = (1..=12).map(client).collect();
+}
+
+#[test]
+fn clients_are_in_the_order_of_their_numbers() {
+    let found =
+        ladder(&[Backend::Kvm], &[12]).at(12, twelve_clients).judged().points.remove(0).clients.unwrap();
+    let order: Vec<&str> = found.measures[0].clients.iter().map(|one| &*one.client).collect();
+    assert_eq!(order, ["c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12"]);
+    assert_eq!(found.named, ["c8", "c9", "c10", "c11", "c12"]);
+}

@@ -8,6 +8,7 @@ use crate::view::{Cell, Chip, Part, Row, Table, given, measured, words};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tilemark_record::result::Figure;
+use tilemark_units::natural_key;
 
 /// What changed between two runs of a fleet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -170,7 +171,7 @@ pub(in super::super) fn sheet(drift: &FleetDrift) -> Sheet {
     let left_out: BTreeMap<String, String> = in_one.chain(drift.not_compared.clone()).collect();
     if !left_out.is_empty() {
         let mut left_out: Vec<(String, String)> = left_out.into_iter().collect();
-        left_out.sort_by_cached_key(|(name, _)| natural(name));
+        left_out.sort_by_cached_key(|(name, _)| natural_key(name));
         let row = |(name, why): (String, String)| Row::new(name, vec![why.into()]);
         let table = Table::new(vec![given("Host"), words("Why")], left_out.into_iter().map(row).collect());
         sections.push(section("left-out", "Hosts that are not compared", vec![Part::Table(table)]));
@@ -228,7 +229,7 @@ fn hosts(drift: &FleetDrift) -> Table {
     columns.extend(with.iter().map(|measure| measured(measure.name.clone()).unit("% since then")));
     let mut all: Vec<&str> =
         with.iter().flat_map(|measure| measure.hosts.iter().map(|host| &*host.name)).collect();
-    all.sort_by_cached_key(|name| natural(name));
+    all.sort_by_cached_key(|name| natural_key(name));
     all.dedup();
     let of = |measure: &'_ DriftOfMeasure, name: &str| -> Option<DriftHost> {
         measure.hosts.iter().find(|host| host.name == name).cloned()
@@ -247,21 +248,6 @@ fn hosts(drift: &FleetDrift) -> Table {
     }
     rows.sort_by_key(|(outcome, _)| *outcome);
     Table::new(columns, rows.into_iter().map(|(_, row)| row).collect())
-}
-
-/// Numbers within names count as numbers: `n2` comes before `n10`.
-fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut parts = vec![(String::new(), 0_u64)];
-    for letter in name.chars() {
-        let (text, number) = parts.last_mut().expect("it has one");
-        match letter.to_digit(10) {
-            Some(digit) => *number = number.saturating_mul(10).saturating_add(u64::from(digit)),
-            None if *number == 0 => text.push(letter),
-            None => parts.push((letter.to_string(), 0)),
-        }
-    }
-    parts.push((name.to_owned(), 0));
-    parts
 }
 
 const fn said(outcome: FleetOutcome) -> &'static str {
