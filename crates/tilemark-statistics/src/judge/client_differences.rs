@@ -158,7 +158,7 @@ impl<'a> Step<'a> {
                 let mut said: Vec<String> =
                     found.named.iter().take(DESCRIBED).map(|name| self.one(found, name)).collect();
                 if let Some(more) = found.named.get(DESCRIBED..).filter(|more| !more.is_empty()) {
-                    said.push(format!("so do {}", more.join(", ")));
+                    said.push(format!("these differ too: {}", more.join(", ")));
                 }
                 said.join("; ")
             }

@@ -303,4 +303,5 @@ fn clients_are_in_the_order_of_their_numbers() {
     let order: Vec<&str> = found.measures[0].clients.iter().map(|one| &*one.client).collect();
     assert_eq!(order, ["c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12"]);
     assert_eq!(found.named, ["c8", "c9", "c10", "c11", "c12"]);
+    assert!(found.sentence.ends_with("; these differ too: c11, c12"), "{}", found.sentence);
 }
