@@ -41,9 +41,11 @@ struct Step<'a> {
     asked: Vec<Asked>,
 }
 
-/// Compares the clients of each point, writes what was found to its result, and a note where a client differs.
+/// Compares the clients of each point that counts, writes what was found to its result, and a note where a client differs.
 pub(crate) fn compare(measured: &[MeasuredPoint], results: &mut [PointResult]) {
-    let steps: Vec<Option<Step>> = measured.iter().map(|point| Step::of(&point.kept)).collect();
+    // An emulator's times mean nothing, and would only widen the correction for the others.
+    let steps: Vec<Option<Step>> =
+        measured.iter().map(|point| Step::of(&point.kept).filter(|_| point.counts)).collect();
     let asked = steps.iter().flatten().flat_map(|step| &step.asked);
     let questions: Vec<GroupMeasure> = asked
         .filter_map(|asked| {

@@ -305,3 +305,20 @@ fn clients_are_in_the_order_of_their_numbers() {
     assert_eq!(found.named, ["c8", "c9", "c10", "c11", "c12"]);
     assert!(found.sentence.ends_with("; these differ too: c11, c12"), "{}", found.sentence);
 }
+
+#[test]
+fn clients_of_an_emulated_step_are_not_compared_and_widen_no_correction() {
+    let mut run = ladder(&[Backend::Kvm], &[12, 13]).at(12, twelve_clients).at(13, twelve_clients);
+    let emulated = run.plan.points.iter_mut().find(|point| point.tiles == 13).unwrap();
+    emulated.backend = Backend::Emulated;
+    let place = emulated.index;
+    run.repeats
+        .iter_mut()
+        .filter(|repeat| repeat.point == place)
+        .for_each(|repeat| repeat.backend = Backend::Emulated);
+    let points = run.judged().points;
+    let clients = |tiles: u32| points.iter().find(|point| point.tiles == tiles).unwrap().clients.clone();
+    assert_eq!(clients(13), None);
+    let alone = ladder(&[Backend::Kvm], &[12]).at(12, twelve_clients).judged().points.remove(0).clients;
+    assert_eq!(clients(12), alone);
+}
