@@ -144,9 +144,10 @@ pub struct ClientChange {
     /// Client over the median of all, less 1, with its 95 % interval. Of two clients: over the other one.
     pub change: Figure,
     /// The lower end of an interval that holds the truth of all clients, measures and steps together 95 times of 100.
-    pub simultaneous_low: f64,
-    /// Its upper end.
-    pub simultaneous_high: f64,
+    /// Null where the repeats scatter so much that the end is beyond all numbers.
+    pub simultaneous_low: Option<f64>,
+    /// Its upper end; null as the lower one.
+    pub simultaneous_high: Option<f64>,
     /// Probability of a difference at least this large if there were none, after Holm's correction over all clients, measures and steps.
     pub p: f64,
     /// What that says.

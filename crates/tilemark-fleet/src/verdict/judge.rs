@@ -306,11 +306,16 @@ pub(super) fn difference(asked: &Asked, change: &HostChange) -> HostDifference {
         measure: asked.name.clone(),
         value: change.value,
         change: figure(&change.change),
-        simultaneous_low: change.simultaneous.low,
-        simultaneous_high: change.simultaneous.high,
+        simultaneous_low: finite(change.simultaneous.low),
+        simultaneous_high: finite(change.simultaneous.high),
         p: change.p,
         outcome: outcome(change.verdict),
     }
+}
+
+/// JSON has no infinity.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
 }
 
 pub(super) fn figure(figure: &tilemark_statistics::Figure) -> Figure {

@@ -137,8 +137,8 @@ impl<'a> Step<'a> {
             client: name.clone(),
             value_ms: host.value,
             change: host.change.clone().into(),
-            simultaneous_low: host.simultaneous.low,
-            simultaneous_high: host.simultaneous.high,
+            simultaneous_low: finite(host.simultaneous.low),
+            simultaneous_high: finite(host.simultaneous.high),
             p: host.p,
             outcome: outcome(host.verdict),
         };
@@ -276,6 +276,11 @@ fn untold(found: &ClientComparison) -> String {
         Some(repeats) => format!("about {repeats} repeats would show it"),
         None => "it would take more than 1,000 repeats".to_owned(),
     }
+}
+
+/// JSON has no infinity.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
 }
 
 const fn outcome(verdict: HostVerdict) -> ClientOutcome {

@@ -322,3 +322,21 @@ fn clients_of_an_emulated_step_are_not_compared_and_widen_no_correction() {
     let alone = ladder(&[Backend::Kvm], &[12]).at(12, twelve_clients).judged().points.remove(0).clients;
     assert_eq!(clients(12), alone);
 }
+
+#[test]
+fn a_comparison_whose_interval_has_no_end_is_read_back() {
+    let run = ladder(&[Backend::Kvm], &[2]).at(2, |repeat| {
+        let client = |name: &str, ms: f64| ClientFigures {
+            name: name.to_owned(),
+            loads: vec![ClientLoad { p50_ms: Some(ms), ..fit().loads.remove(0) }],
+            ..fit()
+        };
+        let wild = [1e-300, 1e300, 1e-300, 1e300, 1.0];
+        repeat.clients = vec![client("c1", wild[repeat.repeat as usize % wild.len()]), client("c2", 1.0)];
+    });
+    let found = run.judged().points.remove(0).clients.unwrap();
+    let text = serde_json::to_string(&found).unwrap();
+    let read: ClientComparison = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.measures[0].clients[0].simultaneous_high, None);
+    assert!(read.measures[0].clients[0].simultaneous_low.is_some());
+}

@@ -216,10 +216,11 @@ pub struct HostDifference {
     pub value: f64,
     /// Host over the group's median, less 1, with its 95 % interval. In a group of two: over the other host.
     pub change: Figure,
-    /// Lower end of the interval that covers the truth of all hosts and measures of the group together 95 times of 100.
-    pub simultaneous_low: f64,
-    /// Its upper end.
-    pub simultaneous_high: f64,
+    /// Lower end of the interval that covers the truth of all hosts and measures of the group together 95 times of 100. Null where the
+    /// repeats scatter so much that the end is beyond all numbers.
+    pub simultaneous_low: Option<f64>,
+    /// Its upper end; null as the lower one.
+    pub simultaneous_high: Option<f64>,
     /// Corrected by Holm over the hosts and measures of the group.
     pub p: f64,
     /// What it says.
