@@ -109,7 +109,7 @@ pub struct ClientComparison {
     pub named: Vec<String>,
     /// What was found, in a sentence.
     pub sentence: String,
-    /// Why they were not compared; null where they were.
+    /// Why the clients, or one measure of them, could not be compared; null where everything was.
     pub why: Option<String>,
     /// Median and 99th percentile of the latency of each load.
     pub measures: Vec<ClientMeasure>,

@@ -9,8 +9,8 @@ use tilemark_record::{
 
 const ABOUT: &str = "Latency of the tiles that each client machine sent to, mean over repeats, with its difference from the median of all \
     clients (of two: from the other one) and the 95 % interval of that. A client differs where that is significant after a correction for all \
-    clients, measures and steps, and the whole interval lies beyond 3 % (p99: 5 %). From repeat to repeat each tile has another client, so a \
-    slow tile makes no client look slow.";
+    clients, measures and steps, and a wider interval, for all of them together, lies beyond 3 % (p99: 5 %). From repeat to repeat each tile has \
+    another client, so a slow tile makes no client look slow.";
 
 /// At the step where a client differs, else at the largest that holds; nothing where fewer than two clients sent loads.
 pub(crate) fn clients(view: &View) -> Option<Section> {
