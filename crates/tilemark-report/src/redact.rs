@@ -10,7 +10,7 @@ pub use fleet::{redact_drift, redact_fleet};
 
 use crate::Report;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
 };
 use tilemark_plan::{
@@ -26,6 +26,7 @@ use tilemark_record::{
     },
     summary::{RepeatSummary, SettingRead},
 };
+use tilemark_units::natural_key;
 
 /// Takes out of `report` what tells whose machine it was. Guests' names and addresses are the same on every
 /// machine and stay; so do kernel, processor and versions, without which figures mean nothing.
@@ -79,37 +80,44 @@ pub fn redact(report: &mut Report) {
 
 /// What must not be read any more.
 struct Scrub {
-    /// The host's name, whole and up to its first dot.
-    names: Vec<String>,
-    /// Client machines with what they are called instead, the longest name first.
-    clients: Vec<(String, String)>,
+    /// Names of the host and of client machines in small letters, with what they are called instead; the longest name first.
+    words: Vec<(String, String)>,
+    /// Client machines with what they are called instead.
+    clients: BTreeMap<String, String>,
 }
 
 impl Scrub {
     fn of(report: &Report) -> Self {
-        let mut names = Vec::new();
-        for name in [&report.result.provenance.host, &report.plan.host.name] {
-            let short = name.split('.').next().unwrap_or_default();
-            names.extend(
-                [name.as_str(), short].iter().filter(|name| !name.is_empty()).map(ToString::to_string),
-            );
-        }
-        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
-        names.dedup();
-        let clients: BTreeSet<&String> =
-            report.repeats.iter().flat_map(|repeat| &repeat.clients).map(|client| &client.name).collect();
-        let mut clients: Vec<(String, String)> = (1..)
-            .zip(clients)
-            .map(|(number, name): (u32, _)| (name.clone(), format!("client-{number}")))
+        let whole = [&report.result.provenance.host, &report.plan.host.name];
+        let short = whole.iter().map(|name| name.split('.').next().unwrap_or_default());
+        let hosts = whole.iter().map(|name| name.as_str()).chain(short);
+        let clients = report.repeats.iter().flat_map(|repeat| &repeat.clients);
+        let mut clients: Vec<&str> = clients.map(|client| &*client.name).collect();
+        // Numbers then follow the order of the page.
+        clients.sort_by_cached_key(|name| natural_key(name));
+        clients.dedup();
+        let numbered = (1_u32..).zip(clients);
+        Self::new(
+            hosts,
+            numbered.map(|(number, name)| (name.to_owned(), format!("client-{number}"))).collect(),
+        )
+    }
+
+    /// A client machine may be the host itself, and then goes as the host.
+    fn new<'n>(hosts: impl Iterator<Item = &'n str>, clients: BTreeMap<String, String>) -> Self {
+        let hosts = hosts.map(|name| (name, "(host)"));
+        let all = hosts.chain(clients.iter().map(|(name, alias)| (&**name, &**alias)));
+        let mut words: Vec<(String, String)> = all
+            .filter(|(name, _)| !name.is_empty())
+            .map(|(name, alias)| (name.to_ascii_lowercase(), alias.to_owned()))
             .collect();
-        clients.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        Self { names, clients }
+        words.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        Self { words, clients }
     }
 
     /// A client keeps one name in all of its places.
     fn client(&self, name: &mut String) {
-        let alias = self.clients.iter().find(|(known, _)| known == name);
-        *name = alias.map_or_else(|| "client".to_owned(), |(_, alias)| alias.clone());
+        *name = self.clients.get(name).cloned().unwrap_or_else(|| "client".to_owned());
     }
 
     fn result(&self, result: &mut RunResult) {
@@ -365,13 +373,7 @@ impl Scrub {
     }
 
     fn clean(&self, text: &str) -> String {
-        let mut clean = text.to_owned();
-        for name in &self.names {
-            clean = replace_word(&clean, name, "(host)");
-        }
-        for (name, alias) in &self.clients {
-            clean = replace_word(&clean, name, alias);
-        }
+        let mut clean = replace_words(text, &self.words);
         for (folder, kept) in [("/home/", "~"), ("/dev/disk/by-id/", "/dev/disk/by-id/(serial)")] {
             clean = replace_next_part(&clean, folder, kept);
         }
@@ -384,19 +386,25 @@ fn in_name(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '-' | '_')
 }
 
-/// Replaces `word` wherever it stands alone, large or small.
-fn replace_word(text: &str, word: &str, with: &str) -> String {
-    let (lower, wanted) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());
+/// Replaces each of `words`, which are in small letters, wherever it is a whole name. It takes one pass: a name may be what another one
+/// is called instead.
+fn replace_words(text: &str, words: &[(String, String)]) -> String {
+    let lower = text.to_ascii_lowercase();
     let mut out = String::with_capacity(text.len());
-    let mut rest = 0;
-    while let Some(found) = lower[rest..].find(&wanted) {
-        let (start, end) = (rest + found, rest + found + wanted.len());
-        let alone = !text[..start].ends_with(in_name) && !text[end..].starts_with(in_name);
-        out.push_str(&text[rest..start]);
-        out.push_str(if alone { with } else { &text[start..end] });
-        rest = end;
+    let mut done = 0;
+    for (start, _) in text.char_indices() {
+        if start < done || text[..start].ends_with(in_name) {
+            continue;
+        }
+        let is_here =
+            |word: &str| lower[start..].strip_prefix(word).is_some_and(|after| !after.starts_with(in_name));
+        if let Some((word, with)) = words.iter().find(|(word, _)| is_here(word)) {
+            out.push_str(&text[done..start]);
+            out.push_str(with);
+            done = start + word.len();
+        }
     }
-    out + &text[rest..]
+    out + &text[done..]
 }
 
 /// Replaces `folder` and the name after it.
@@ -484,8 +492,7 @@ mod tests {
     use super::*;
 
     fn scrubbed(text: &str) -> String {
-        let scrub =
-            Scrub { names: vec!["rack7.example.org".to_owned(), "rack7".to_owned()], clients: Vec::new() };
+        let scrub = Scrub::new(["rack7", "rack7.example.org"].into_iter(), BTreeMap::new());
         let mut text = text.to_owned();
         scrub.text(&mut text);
         text
@@ -508,6 +515,21 @@ mod tests {
     }
 
     #[test]
+    fn names_that_look_as_what_replaces_them_are_replaced_once() {
+        let clients = (2..=11).map(|number| (format!("client-{number}"), format!("client-{}", number - 1)));
+        let scrub = Scrub::new(["client-9"].into_iter(), clients.collect());
+        for (before, after) in [
+            (
+                "client client-2 is slower; these differ too: CLIENT-3, client-10",
+                "client client-1 is slower; these differ too: client-2, client-9",
+            ),
+            ("client-11 and client-110, client-9: lost", "client-10 and client-110, (host): lost"),
+        ] {
+            assert_eq!(scrub.clean(before), after);
+        }
+    }
+
+    #[test]
     fn guests_on_the_users_bridge_look_as_those_of_any_run() {
         let own = tilemark_plan::own_bridge::OwnBridge {
             bridge: "br-rack7".to_owned(),
@@ -518,7 +540,7 @@ mod tests {
         let request = tilemark_fixtures::request(&[tilemark_plan::plan::Backend::Native]);
         let plain = tilemark_fixtures::host(4, tilemark_units::Bytes::from_gib(64));
         let host = HostSummary { own_bridge: Some(own), ..plain.clone() };
-        let scrub = Scrub { names: Vec::new(), clients: Vec::new() };
+        let scrub = Scrub::new(std::iter::empty(), BTreeMap::new());
         let redacted = |host: &HostSummary| {
             let mut plan = tilemark_fixtures::plan(tilemark_fixtures::TILE_WITH_CLIENT, &request, host);
             scrub.plan(&mut plan);

@@ -145,7 +145,7 @@ impl Numbered {
             let number = of.len() + 1;
             of.entry(host.clone()).or_insert_with(|| format!("host-{number}"));
         }
-        Self { of, scrub: Scrub { names: Vec::new(), clients: Vec::new() } }
+        Self { of, scrub: Scrub::new(std::iter::empty(), BTreeMap::new()) }
     }
 
     fn all(&self, texts: &mut [String]) {
