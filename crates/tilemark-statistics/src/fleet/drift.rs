@@ -38,7 +38,8 @@ pub struct DriftMeasure {
 pub struct Shift {
     /// Later over earlier, less 1: the geometric mean over hosts, with the 95 % interval of Student's t over hosts.
     pub change: Figure,
-    /// Probability of a change at least this large if there were none.
+    /// Probability of a change at least this large if there were none. Of all hosts, and of changed ones against controls, after Holm's
+    /// correction over both and all measures: either of the two names a change.
     pub p: f64,
     /// Changed, the same, or cannot tell.
     pub verdict: HostVerdict,
@@ -61,7 +62,8 @@ pub struct GroupDrift {
     pub verdict: HostVerdict,
 }
 
-/// Compares two runs of a fleet, host by host, in each of the measures. One correction goes over all hosts and measures together.
+/// Compares two runs of a fleet, host by host, in each of the measures. One correction goes over all hosts and measures together, another
+/// one over the means that name a change.
 ///
 /// # Errors
 /// For a measure: when it has no host, a host has fewer than three repeats in a run, or a repeat is not a positive number.
@@ -74,6 +76,7 @@ pub fn compare_fleets(measures: &[DriftMeasure]) -> Vec<Result<GroupDrift, Missi
     let all: Vec<f64> = own.iter().flatten().flatten().map(|deviation| deviation.p).collect();
     let questions = all.len().max(1);
     let mut corrected = holm(&all).into_iter();
+    let mut means = deciding(&pairs).into_iter();
     let mut out = Vec::new();
     for ((measure, pairs), own) in measures.iter().zip(&pairs).zip(&own) {
         let pairs = match pairs {
@@ -92,7 +95,8 @@ pub fn compare_fleets(measures: &[DriftMeasure]) -> Vec<Result<GroupDrift, Missi
                 })
                 .collect::<Vec<_>>()
         });
-        out.push(Ok(drift(pairs, hosts, measure.least_change)));
+        let deciding = means.next().expect("each measure with pairs has means");
+        out.push(Ok(drift(pairs, deciding, hosts, measure.least_change)));
     }
     out
 }
@@ -146,24 +150,89 @@ fn own_changes(pairs: &[Pair]) -> Result<Vec<Deviation>, Missing> {
     Ok(pairs.iter().map(deviation).collect())
 }
 
-fn drift(pairs: &[Pair], hosts: Result<Vec<HostChange>, Missing>, least_change: f64) -> GroupDrift {
-    let changes = |wanted: &dyn Fn(&Pair) -> bool| -> Vec<f64> {
-        pairs.iter().filter(|pair| wanted(pair)).map(Pair::change).collect()
-    };
-    let (changed, controls) = (changes(&|pair| !pair.is_control), changes(&|pair| pair.is_control));
+/// Changes of the hosts that are wanted.
+fn changes(pairs: &[Pair], is_wanted: impl Fn(&Pair) -> bool) -> Vec<f64> {
+    pairs.iter().filter(|pair| is_wanted(pair)).map(Pair::change).collect()
+}
+
+/// The two means of a measure that name a change.
+struct Deciding {
+    all: Result<Mean, Missing>,
+    against_controls: Result<Mean, Missing>,
+}
+
+impl Deciding {
+    fn of(pairs: &[Pair]) -> Self {
+        let (changed, controls) =
+            (changes(pairs, |pair| !pair.is_control), changes(pairs, |pair| pair.is_control));
+        Self { all: mean_change(&changes(pairs, |_| true)), against_controls: against(&changed, &controls) }
+    }
+
+    fn known(&mut self) -> impl Iterator<Item = &mut Mean> {
+        [&mut self.all, &mut self.against_controls].into_iter().flatten()
+    }
+}
+
+/// Those of each measure that has pairs, with one correction over all of them.
+fn deciding(pairs: &[Result<Vec<Pair>, Missing>]) -> Vec<Deciding> {
+    let mut deciding: Vec<Deciding> = pairs.iter().flatten().map(|pairs| Deciding::of(pairs)).collect();
+    let all: Vec<f64> = deciding.iter_mut().flat_map(Deciding::known).map(|mean| mean.p).collect();
+    let means = deciding.iter_mut().flat_map(Deciding::known);
+    means.zip(holm(&all)).for_each(|(mean, p)| mean.p = p);
+    deciding
+}
+
+fn drift(
+    pairs: &[Pair],
+    deciding: Deciding,
+    hosts: Result<Vec<HostChange>, Missing>,
+    least_change: f64,
+) -> GroupDrift {
+    let judged = |mean: Result<Mean, Missing>| mean.map(|mean| mean.judged(least_change));
     let verdict = hosts.as_ref().map_or(HostVerdict::CannotTell, |hosts| of_all(hosts).0);
     GroupDrift {
-        all: shift(&changes(&|_| true), least_change),
-        against_controls: against(&changed, &controls, least_change),
-        changed: shift(&changed, least_change),
-        controls: shift(&controls, least_change),
+        all: judged(deciding.all),
+        against_controls: judged(deciding.against_controls),
+        changed: judged(mean_change(&changes(pairs, |pair| !pair.is_control))),
+        controls: judged(mean_change(&changes(pairs, |pair| pair.is_control))),
         hosts,
         verdict,
     }
 }
 
+/// A mean change on logarithms.
+struct Mean {
+    value: f64,
+    error: f64,
+    degrees: f64,
+    hosts: usize,
+    p: f64,
+}
+
+impl Mean {
+    fn new(value: f64, error: f64, degrees: f64, hosts: usize) -> Self {
+        Self { value, error, degrees, hosts, p: two_sided(value, error, degrees) }
+    }
+
+    fn judged(self, least_change: f64) -> Shift {
+        let Self { value, error, degrees, hosts, p } = self;
+        let half = student_quantile(0.5 + CONFIDENCE / 2.0, degrees) * error;
+        let (low, high, bar) = (value - half, value + half, least_change.ln_1p());
+        let verdict = if p < super::HOST_SIGNIFICANCE && (low > bar || high < -bar) {
+            HostVerdict::Differs
+        } else if low > -bar && high < bar {
+            HostVerdict::Alike
+        } else {
+            HostVerdict::CannotTell
+        };
+        let change =
+            Figure { value, interval: Ok(Interval { low, high }), n_repeats: hosts }.map(f64::exp_m1);
+        Shift { change, p, verdict }
+    }
+}
+
 /// The mean of changes of several hosts.
-fn shift(changes: &[f64], least_change: f64) -> Result<Shift, Missing> {
+fn mean_change(changes: &[f64]) -> Result<Mean, Missing> {
     let Some(value) = mean(changes) else { return Err(Missing::because("there is no such host")) };
     let variance = sample_variance(changes).filter(|_| changes.len() >= HOSTS_FOR_MEAN);
     let Some(variance) = variance else {
@@ -173,11 +242,11 @@ fn shift(changes: &[f64], least_change: f64) -> Result<Shift, Missing> {
         )));
     };
     let count = changes.len() as f64;
-    Ok(judged(value, (variance / count).sqrt(), count - 1.0, changes.len(), least_change))
+    Ok(Mean::new(value, (variance / count).sqrt(), count - 1.0, changes.len()))
 }
 
 /// How much more the changed hosts changed than the controls, by Welch's test; one or two changed hosts by the spread of the controls.
-fn against(changed: &[f64], controls: &[f64], least_change: f64) -> Result<Shift, Missing> {
+fn against(changed: &[f64], controls: &[f64]) -> Result<Mean, Missing> {
     let known = mean(changed).zip(mean(controls)).filter(|_| controls.len() >= HOSTS_FOR_MEAN);
     let Some((of_changed, of_controls)) = known else {
         return Err(Missing::because(match (changed.len(), controls.len()) {
@@ -196,28 +265,13 @@ fn against(changed: &[f64], controls: &[f64], least_change: f64) -> Result<Shift
     } else {
         ((of / n + of / m).sqrt(), m - 1.0)
     };
-    Ok(judged(of_changed - of_controls, error, degrees, changed.len(), least_change))
-}
-
-fn judged(value: f64, error: f64, degrees: f64, hosts: usize, least_change: f64) -> Shift {
-    let half = student_quantile(0.5 + CONFIDENCE / 2.0, degrees) * error;
-    let (low, high) = (value - half, value + half);
-    let (p, bar) = (two_sided(value, error, degrees), least_change.ln_1p());
-    let verdict = if p < super::HOST_SIGNIFICANCE && (low > bar || high < -bar) {
-        HostVerdict::Differs
-    } else if low > -bar && high < bar {
-        HostVerdict::Alike
-    } else {
-        HostVerdict::CannotTell
-    };
-    let change = Figure { value, interval: Ok(Interval { low, high }), n_repeats: hosts }.map(f64::exp_m1);
-    Shift { change, p, verdict }
+    Ok(Mean::new(of_changed - of_controls, error, degrees, changed.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::HOST_LEAST_CHANGE;
+    use crate::fleet::{HOST_LEAST_CHANGE, HOST_SIGNIFICANCE};
 
     /// Five repeats that scatter by 0.5 %, in another order for each number.
     fn repeats(level: f64, number: usize) -> Vec<f64> {
@@ -257,6 +311,22 @@ mod tests {
         assert_eq!(against.verdict, HostVerdict::Differs);
         assert!((against.change.value + 0.08).abs() < 0.005, "{against:?}");
         assert_eq!(found.controls.unwrap().verdict, HostVerdict::Alike);
+    }
+
+    #[test]
+    fn one_correction_goes_over_both_means_of_all_measures() {
+        let p = |measures: &[DriftMeasure]| {
+            let found = compare_fleets(measures).remove(0).unwrap();
+            (found.all.unwrap().p, found.against_controls.unwrap().p, found.controls.unwrap().p)
+        };
+        // The mean of all has the smallest p: Holm multiplies it by the number of means.
+        let measure = fleet(12, 6, 1.0, 0.9);
+        let changes: Vec<f64> = pairs(&measure).unwrap().iter().map(Pair::change).collect();
+        let (one, two) = (p(std::slice::from_ref(&measure)), p(&[measure.clone(), measure]));
+        let plain = mean_change(&changes).unwrap().p;
+        assert!((one.0 / plain - 2.0).abs() < 1e-9 && (two.0 / plain - 4.0).abs() < 1e-9, "{one:?} {two:?}");
+        assert!(two.1 >= one.1 && one.1 > HOST_SIGNIFICANCE, "{one:?} {two:?}");
+        assert_eq!(one.2, two.2, "the controls alone decide nothing");
     }
 
     #[test]

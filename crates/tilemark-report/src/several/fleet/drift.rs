@@ -73,7 +73,8 @@ pub struct DriftOfMeasure {
 pub struct DriftShift {
     /// Later over earlier, less 1, with the 95 % interval over hosts; null where it cannot be known.
     pub change: Option<Figure>,
-    /// Probability of a change at least this large if there were none.
+    /// Probability of a change at least this large if there were none. Of `all` and `against_controls` corrected by Holm over both and all
+    /// measures, since either of them names a change.
     pub p: Option<f64>,
     /// What it says.
     pub outcome: FleetOutcome,
