@@ -30,6 +30,9 @@ pub const HOST_SIGNIFICANCE: f64 = 0.01;
 /// A host's repeats scatter more than those of the others where F says so at this level. It is then judged by its own scatter.
 const OWN_SCATTER_P: f64 = 0.01;
 
+/// The same of hosts in blocks, which are few: their scatter is known badly, and a milder level still finds one that scatters more.
+const OWN_SCATTER_IN_BLOCKS_P: f64 = 0.1;
+
 /// More repeats than this are not asked of anybody.
 const REPEATS_MAX: f64 = 1_000.0;
 
@@ -163,6 +166,8 @@ struct Sample {
     /// Degrees of freedom of the variance.
     degrees: f64,
     repeats: f64,
+    /// The repeats themselves where all hosts were measured together, else none.
+    blocks: Vec<f64>,
 }
 
 fn samples(measure: &GroupMeasure) -> Result<Vec<Sample>, Missing> {
@@ -171,31 +176,16 @@ fn samples(measure: &GroupMeasure) -> Result<Vec<Sample>, Missing> {
         return Err(Missing::because("one host has nothing to be compared with"));
     }
     let samples: Vec<Sample> = hosts.iter().map(|repeats| sample(repeats)).collect::<Result<_, _>>()?;
-    if measure.in_blocks { without_blocks(hosts, samples) } else { Ok(samples) }
+    if measure.in_blocks { in_blocks(hosts, samples) } else { Ok(samples) }
 }
 
-/// The scatter of each host without what its repeats have in common with those of the others: a two-way layout without replication (H.
-/// Scheffé, The Analysis of Variance, 1959, chapter 4). The mean of a block takes its part of each host's own scatter along, so what is
-/// left is scaled up, and all hosts together have one host's degrees of freedom less.
-fn without_blocks(hosts: &[Vec<f64>], samples: Vec<Sample>) -> Result<Vec<Sample>, Missing> {
+fn in_blocks(hosts: &[Vec<f64>], samples: Vec<Sample>) -> Result<Vec<Sample>, Missing> {
     let repeats = hosts[0].len();
     if hosts.iter().any(|host| host.len() != repeats) {
         return Err(Missing::because("not all were measured in the same repeats"));
     }
-    let count = hosts.len() as f64;
-    let logs: Vec<Vec<f64>> = hosts.iter().filter_map(|host| logarithms(host)).collect();
-    let of_block = |block: usize| logs.iter().map(|host| host[block]).sum::<f64>() / count;
-    let blocks: Vec<f64> = (0..repeats).map(of_block).collect();
-    let left = |host: &Vec<f64>| -> Vec<f64> { host.iter().zip(&blocks).map(|(log, of)| log - of).collect() };
-    let with = |(sample, host): (Sample, &Vec<f64>)| {
-        let variance = sample_variance(&left(host)).expect("at least three repeats");
-        Sample {
-            variance: variance * count / (count - 1.0),
-            degrees: sample.degrees * (count - 1.0) / count,
-            ..sample
-        }
-    };
-    Ok(samples.into_iter().zip(&logs).map(with).collect())
+    let logs = hosts.iter().filter_map(|host| logarithms(host));
+    Ok(samples.into_iter().zip(logs).map(|(sample, blocks)| Sample { blocks, ..sample }).collect())
 }
 
 fn sample(repeats: &[f64]) -> Result<Sample, Missing> {
@@ -208,7 +198,7 @@ fn sample(repeats: &[f64]) -> Result<Sample, Missing> {
     let known = mean(&logs).zip(sample_variance(&logs));
     let (mean, variance) = known.expect("at least three repeats");
     let repeats = repeats.len() as f64;
-    Ok(Sample { mean, variance, degrees: repeats - 1.0, repeats })
+    Ok(Sample { mean, variance, degrees: repeats - 1.0, repeats, blocks: Vec::new() })
 }
 
 /// A variance and how well it is known.
@@ -228,6 +218,9 @@ fn pooled<'s>(samples: impl Iterator<Item = &'s Sample>) -> Option<Scatter> {
 
 /// The scatter that each host is judged by: that of all, or its own where its repeats scatter more than those of the others.
 fn scatters(samples: &[Sample]) -> (Vec<Scatter>, Scatter) {
+    if samples.iter().all(|sample| !sample.blocks.is_empty()) {
+        return scatters_in_blocks(samples);
+    }
     let all = pooled(samples.iter()).expect("each host has three repeats");
     let total = all.variance * all.degrees;
     let mut bars = Cached::default();
@@ -247,6 +240,55 @@ fn scatters(samples: &[Sample]) -> (Vec<Scatter>, Scatter) {
         false => shared,
     });
     (of.collect(), shared)
+}
+
+/// The same without what the repeats of a block have in common: a two-way layout without replication (H. Scheffé, The Analysis of
+/// Variance, 1959, chapter 4).
+fn scatters_in_blocks(samples: &[Sample]) -> (Vec<Scatter>, Scatter) {
+    let own: Vec<Option<Scatter>> = (0..samples.len()).map(|place| odd_in_blocks(samples, place)).collect();
+    let even = samples.iter().zip(&own).filter(|(_, own)| own.is_none()).map(|(sample, _)| sample);
+    let all = || of_blocks(&samples.iter().collect::<Vec<_>>()).expect("there are two hosts");
+    let shared = of_blocks(&even.collect::<Vec<_>>()).unwrap_or_else(all);
+    (own.into_iter().map(|own| own.unwrap_or(shared)).collect(), shared)
+}
+
+/// A host's own scatter where it is larger than that of the others. Beside the mean of a block that it is a part of, a host takes its
+/// scatter along to the others, and of three hosts none could look odd. So it is compared with the mean of the others, and what that adds
+/// is taken off again: F. E. Grubbs, On estimating precision of measuring instruments, Journal of the American Statistical Association
+/// 43, 1948, 243–264.
+fn odd_in_blocks(samples: &[Sample], place: usize) -> Option<Scatter> {
+    let others = samples.iter().enumerate().filter(|(other, _)| *other != place);
+    let others: Vec<&Sample> = others.map(|(_, sample)| sample).collect();
+    let (of_others, count) = (of_blocks(&others)?, others.len() as f64);
+    let sample = &samples[place];
+    let beside = variance_beside(sample, &block_means(&others));
+    let law = FisherSnedecor::new(sample.degrees, of_others.degrees).expect("degrees are positive");
+    let bar = law.inverse_cdf(1.0 - OWN_SCATTER_IN_BLOCKS_P);
+    (beside > bar * of_others.variance * (1.0 + 1.0 / count))
+        .then(|| Scatter { variance: beside - of_others.variance / count, degrees: sample.degrees })
+}
+
+/// The scatter of some hosts together. One host alone has none, since its block is the host itself.
+fn of_blocks(samples: &[&Sample]) -> Option<Scatter> {
+    let (first, more) = samples.split_first()?;
+    if more.is_empty() {
+        return None;
+    }
+    let (common, more) = (block_means(samples), more.len() as f64);
+    let squares: f64 = samples.iter().map(|sample| variance_beside(sample, &common)).sum();
+    Some(Scatter { variance: squares / more, degrees: more * first.degrees })
+}
+
+fn block_means(samples: &[&Sample]) -> Vec<f64> {
+    let of_block =
+        |block: usize| samples.iter().map(|sample| sample.blocks[block]).sum::<f64>() / samples.len() as f64;
+    (0..samples[0].blocks.len()).map(of_block).collect()
+}
+
+/// How a host scatters beside what its blocks have in common.
+fn variance_beside(sample: &Sample, common: &[f64]) -> f64 {
+    let left: Vec<f64> = sample.blocks.iter().zip(common).map(|(log, common)| log - common).collect();
+    sample_variance(&left).expect("at least three repeats")
 }
 
 /// Values of a slow function, each computed once.
@@ -600,6 +642,24 @@ mod tests {
         let uneven = GroupMeasure { hosts: vec![vec![1.0; 4], vec![1.0; 3]], ..measure };
         let why = compare_hosts(&[uneven]).remove(0).unwrap_err().reason;
         assert_eq!(why, "not all were measured in the same repeats");
+    }
+
+    #[test]
+    fn of_three_hosts_in_blocks_the_one_that_scatters_is_judged_by_its_own_scatter() {
+        let noisy = [-0.3, 0.2, 0.1, -0.2, 0.2];
+        let hosts = [noisy, [0.01, -0.01, 0.0, 0.01, -0.01], [-0.01, -0.02, 0.02, 0.0, 0.01]];
+        let hosts = hosts.map(|logs| logs.map(f64::exp).to_vec()).to_vec();
+        let measure = GroupMeasure { hosts, least_change: HOST_LEAST_CHANGE, in_blocks: true };
+        let found = samples(&measure).unwrap();
+        let all: Vec<&Sample> = found.iter().collect();
+        let raw: Vec<f64> = all.iter().map(|sample| variance_beside(sample, &block_means(&all))).collect();
+        // Grubbs' estimate for three: 3 (v - sum / 6).
+        let wanted = 3.0 * (raw[0] - raw.iter().sum::<f64>() / 6.0);
+        let (scatters, shared) = scatters(&found);
+        assert!((scatters[0].variance / wanted - 1.0).abs() < 1e-9, "{scatters:?} {wanted}");
+        assert_eq!((scatters[0].degrees, scatters[1], scatters[2]), (4.0, shared, shared));
+        // Half the variance of the difference of the two others, which are 0.02, 0.01, -0.02, 0.01, -0.02 apart.
+        assert!((shared.variance - 0.000_175).abs() < 1e-9 && shared.degrees == 4.0, "{shared:?}");
     }
 
     #[test]

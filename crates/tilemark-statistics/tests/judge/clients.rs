@@ -109,6 +109,8 @@ struct Made {
     /// Tiles, and clients, differ by so much for good.
     tiles_apart: f64,
     clients_apart: f64,
+    /// Client 1 scatters so many times as much.
+    noisy: f64,
     /// One value in many is far off.
     heavy_tails: bool,
 }
@@ -121,6 +123,7 @@ const ALIKE: Made = Made {
     slow: 1.0,
     tiles_apart: 0.0,
     clients_apart: 0.0,
+    noisy: 1.0,
     heavy_tails: false,
 };
 
@@ -146,7 +149,7 @@ impl Made {
                             true => heavy.sample(&mut random) / 3_f64.sqrt(),
                             false => normal.sample(&mut random),
                         };
-                        of_tiles[*tile] + 0.02 * noise
+                        of_tiles[*tile] + 0.02 * noise * if place == 0 { self.noisy } else { 1.0 }
                     };
                     let mean = own.iter().map(&mut one).sum::<f64>() / own.len() as f64;
                     let own = of_clients[place as usize];
@@ -193,6 +196,8 @@ fn of_100_runs_with_alike_clients_at_most_one_names_a_client() {
         ("3 clients, 5 repeats, tiles 5 % apart", Made { tiles_apart: 0.05, ..ALIKE }),
         ("3 clients, 3 steps, 1 % apart", Made { tiles: &[3, 4, 6], clients_apart: 0.01, ..ALIKE }),
         ("8 clients, 5 repeats, 1 % apart", Made { clients: 8, tiles: &[8], clients_apart: 0.01, ..ALIKE }),
+        ("3 clients, 5 repeats, one scatters 5 times as much", Made { noisy: 5.0, ..ALIKE }),
+        ("3 clients, 5 repeats, one scatters 10 times as much", Made { noisy: 10.0, ..ALIKE }),
     ];
     for (what, made) in cases {
         let found = count(&format!("runs with alike clients that name one, {what}"), |seed| {
