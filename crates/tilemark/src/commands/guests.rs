@@ -86,7 +86,7 @@ fn described(ready: &GuestsReady) -> String {
         let place = guest.place.as_ref().map(|place| format!("  {place}")).unwrap_or_default();
         let line =
             format!("  {:<20} {:<15} {}  {pid:>8}  {how}{place}", guest.name, guest.address, guest.mac);
-        let elsewhere = guest.elsewhere.as_ref().map(|what| format!("\n    not as put: {what}"));
+        let elsewhere = guest.elsewhere.as_ref().map(|what| format!("\n    not where it was put: {what}"));
         line + &elsewhere.unwrap_or_default()
     }));
     if ready.is_on_emulated_host() {
