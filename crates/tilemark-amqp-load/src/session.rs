@@ -56,7 +56,7 @@ impl Blockade {
         self.before + self.since.as_ref().map_or(Duration::ZERO, |(since, _)| since.elapsed())
     }
 
-    /// Why the broker did not do `what` in all of our timeout.
+    /// Why the broker did not do `what` within our timeout.
     pub(crate) fn error(&self, what: &'static str, timeout: Duration) -> LoadError {
         match &self.since {
             Some((_, reason)) => LoadError::Blocked { reason: reason.clone(), timeout },

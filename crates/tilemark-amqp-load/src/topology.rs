@@ -7,7 +7,7 @@ use tilemark_amqp::{Method, ShortStr, Table, TableBuilder};
 use crate::{BrokerAddress, LoadError, Session};
 use tilemark_plan::workload::MessagingMode as Mode;
 
-/// A queue that nobody uses goes after this and twice our timeout: nobody may be slower to start a consumer.
+/// A queue that nobody uses is deleted after twice our timeout and this. Every consumer must start sooner.
 const UNUSED: Duration = Duration::from_secs(60);
 
 /// The argument of a queue that names its time, ms.

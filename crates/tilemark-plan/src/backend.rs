@@ -17,8 +17,8 @@ pub enum Backend {
     Native,
 }
 
-/// What guests of a backend cost. Times until something is ready are expected ones, rough, from two busy processors; limits of
-/// timeout are for the slowest host.
+/// What guests of a backend cost. Times until something is ready are expected ones, rough, from two busy processors; time
+/// limits are for the slowest host.
 #[derive(Debug)]
 pub struct Costs {
     /// Time until booted guests are ready.

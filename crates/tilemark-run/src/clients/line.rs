@@ -546,7 +546,7 @@ mod tests {
     const PLAYED: &str = "TILEMARK_TEST_PLAYED_CLIENT";
     /// More than every buffer on the way holds.
     const FLOOD_BYTES: usize = 4 << 20;
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// A client that is this test program: it takes the agent's bytes as a shell does, and speaks in the agent's place.
     fn played(what: &str, word: &Path) -> ClientLine {
@@ -628,7 +628,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let word = folder.path().join("word");
         let _line = played("floods", &word);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !word.exists() {
             assert!(Instant::now() < until, "the client says nothing");
             thread::sleep(Duration::from_millis(20));

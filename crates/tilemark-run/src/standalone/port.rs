@@ -1,5 +1,5 @@
-//! What speaks at a port that a load is to be sent to. A load that meets another protocol would wait for an answer until its timeout is
-//! over, or count errors until its time is.
+//! What speaks at a port that a load is to be sent to. A load that meets another protocol would wait for an answer until it times
+//! out, or count errors until its time is over.
 
 use crate::failure::{Failure, FailureCode};
 use std::{
@@ -17,7 +17,7 @@ pub(crate) enum Protocol {
     Postgresql,
 }
 
-/// A server that answers at all does so within this; one that does not is left to the load, which has more timeout.
+/// A server that answers at all does so within this; one that does not is left to the load, which waits longer.
 const TIMEOUT: Duration = Duration::from_millis(700);
 /// Most servers that speak first do so within this.
 const FIRST_WORD: Duration = Duration::from_millis(200);
